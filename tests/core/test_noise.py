@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.noise import (
     NOISES,
-    CorrelatedGaussian,
     Density,
     Exponential,
     Gaussian,

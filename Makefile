@@ -1,0 +1,68 @@
+# One command a goal. Every goal makes the virtual environment it needs.
+PYTHON ?= python3
+VENV   ?= .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+PY := $(BIN)/python
+DATA ?= $(or $(DOSIMETER_DATA),../shared/data)
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test slow check lint format types layers bench reproduce wheel clean
+
+help:  ## list the goals
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(VENV)/.core: pyproject.toml
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test,fast]'
+	@touch $@ $(VENV)/.core
+
+install: $(VENV)/.test  ## the virtual environment with everything that the tests need
+
+demo: $(VENV)/.core  ## what the weights of a model of diabetes patients give away, in ten seconds
+	@$(BIN)/dosimeter demo
+
+test: $(VENV)/.test  ## the tests (under ten minutes on two cores)
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+slow: $(VENV)/.test  ## the tests that take longer
+	$(PY) -m pytest -m slow $(PYTEST_ARGS)
+
+check: lint types layers test  ## all that must hold before a commit: lint, types, layers, tests
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+format: $(VENV)/.test  ## put the code into its one form
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+types: $(VENV)/.test
+	$(PY) -m mypy
+
+layers: $(VENV)/.test
+	$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.test  ## ratios against the limits and against the plain way, in one process
+	$(PY) benchmarks/fisher.py
+
+reproduce: $(VENV)/.test  ## each printed number of the papers beside ours
+	$(BIN)/dosimeter reproduce hannun21 --data $(DATA)
+
+wheel: $(VENV)/.test  ## build the wheel, install it alone in a fresh environment, run the demo there
+	rm -rf dist build/fresh
+	$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv build/fresh
+	build/fresh/bin/python -m pip install --quiet --disable-pip-version-check dist/dosimeter-*.whl
+	cd build && fresh/bin/dosimeter demo --json demo.json && fresh/bin/python -m pip check
+
+clean:  ## remove what the other goals made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

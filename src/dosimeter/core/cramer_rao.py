@@ -1,0 +1,62 @@
+"""What a Fisher information matrix forbids: [Hannun21] eq. 3 to 12.
+
+All functions take the whitened Jacobian J (q, k) of the release about k unknowns; the information is I = JᵀJ.
+Where I is singular (it has rank <= q) a direction outside its range admits no unbiased guess at all: the bound is
+infinite. A pseudo-inverse would claim a finite, wrong variance there and break eq. 12.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
+
+NULL = 1e-10
+"""Singular values below this share of the largest count as zero."""
+
+
+def unbiased_variance(J: FloatArray, direction: FloatArray) -> float:
+    """The least variance of an unbiased guess of direction·z when all k unknowns are unknown together, eq. 5 and 11.
+
+    >>> unbiased_variance(np.array([[1.0, 1.0]]), np.array([1.0, 0.0]))   # only the sum was seen
+    inf
+    >>> unbiased_variance(np.array([[1.0, 1.0]]), np.array([1.0, 1.0]))
+    1.0
+    """
+    _, s, Vt = np.linalg.svd(np.atleast_2d(J), full_matrices=True)
+    if not np.any(direction):
+        raise Refusal("the direction is zero: there is nothing to guess")
+    rank = int((s > NULL * s[0]).sum()) if len(s) and s[0] > 0 else 0
+    inside, outside = Vt[:rank] @ direction, Vt[rank:] @ direction
+    if np.linalg.norm(outside) > np.sqrt(NULL) * np.linalg.norm(direction):
+        return float("inf")
+    return float(np.sum((inside / s[:rank]) ** 2))
+
+
+def known_rest_variance(J: FloatArray, j: int) -> float:
+    """The least variance for unknown j when the attacker knows all the others: 1 / I_jj, the smaller side of eq. 12."""
+    information = float(np.sum(np.asarray(J)[:, j] ** 2))
+    return 1.0 / information if information > 0 else float("inf")
+
+
+def biased_error(J: FloatArray, mean_jacobian: FloatArray, bias: FloatArray) -> float:
+    """Least mean squared error of a guess whose mean ψ(z) has Jacobian J_ψ (k, k) and bias (k,), eq. 7 to 9.
+
+    E||ẑ - z||² >= tr(J_ψ I⁻¹ J_ψᵀ) + ||bias||². The paper prints eq. 9 without the trace.
+
+    >>> J = np.diag([1.0, 2.0])
+    >>> biased_error(J, np.eye(2), np.zeros(2))
+    1.25
+    >>> biased_error(J, np.zeros((2, 2)), np.array([3.0, 4.0]))     # a constant guess
+    25.0
+    """
+    rows = np.atleast_2d(np.asarray(mean_jacobian, dtype=np.float64))
+    variances = (unbiased_variance(J, row) for row in rows if np.any(row))
+    return float(sum(variances) + np.sum(np.asarray(bias) ** 2))
+
+
+def dfil(J: FloatArray) -> float:
+    """dFIL = √(tr I / k): an unbiased guess of all k unknowns has mean squared error per unknown >= 1/dFIL² [Guo22]."""
+    J = np.atleast_2d(J)
+    return float(np.sqrt(np.sum(J**2) / J.shape[1]))

@@ -1,0 +1,151 @@
+"""A dose: leakage per unit in its additive coordinate, with its notion, ids and standing."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dosimeter.core.notion import FloatArray, Notion, Standing
+from dosimeter.core.refusal import Refusal
+
+UNITS = ("example", "person", "attribute", "cell", "label", "group", "client", "dataset")
+
+
+@dataclass(frozen=True, eq=False)
+class Dose:
+    """Leakage of each unit, one row per id, in the coordinate in which releases add.
+
+    >>> from dosimeter.core.notion import FISHER
+    >>> may = Dose.of_reading(FISHER, "person", ["ann", "bob"], [0.3, 0.1])
+    >>> june = Dose.of_reading(FISHER, "person", ["bob", "eve"], [0.1, 0.2])
+    >>> total = may + june
+    >>> dict(zip(total.ids, total.reading.round(4).tolist()))
+    {'ann': 0.3, 'bob': 0.1414, 'eve': 0.2}
+    >>> total.standing.value
+    'upper bound'
+    """
+
+    notion: Notion
+    unit: str
+    ids: tuple[Hashable, ...]
+    values: FloatArray
+    """(k,) in `notion.coordinate`; infinite where the release is exact."""
+    standing: Standing = Standing.EXACT
+    measured_in: str = "own units"
+    """The unit of the unknown: 'own units' of the columns, or 'standard deviations'."""
+    uncovered: tuple[str, ...] = ()
+    """Choices made from the data that the figure does not account for."""
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        if self.unit not in UNITS:
+            raise Refusal(f"unit {self.unit!r} is not one of {', '.join(UNITS)}")
+        if values.shape != (len(self.ids),):
+            raise Refusal(f"a dose needs one value per id: {len(self.ids)} ids, values of shape {values.shape}")
+        if len(set(self.ids)) != len(self.ids):
+            twice = next(i for i in self.ids if self.ids.count(i) > 1)
+            raise Refusal(f"id {twice!r} stands twice in one dose; add the rows of one person before")
+        if np.isnan(values).any() or (values < 0).any():
+            raise Refusal("a dose is never negative and never nan; check the reading it was made from")
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+
+    @classmethod
+    def of_reading(
+        cls, notion: Notion, unit: str, ids: Sequence[Hashable], reading: Any, **how: Any
+    ) -> Dose:
+        """A dose from the figures a person reads (η, nats, μ), (k,)."""
+        figures = np.asarray(reading, dtype=np.float64)
+        if (figures < 0).any():
+            raise Refusal("a reading is never negative")
+        return cls(notion, unit, tuple(ids), notion.write(figures), **how)
+
+    @property
+    def reading(self) -> FloatArray:
+        """(k,) the figure a person reads: η, nats or μ."""
+        return self.notion.read(self.values)
+
+    @property
+    def highest(self) -> tuple[Hashable, float]:
+        """The id with the largest dose, and its reading."""
+        top = int(np.argmax(self.values))
+        return self.ids[top], float(self.reading[top])
+
+    def __add__(self, other: Dose) -> Dose:
+        """Doses of the same people from two releases; somebody absent from one got nothing from it."""
+        if not isinstance(other, Dose):
+            return NotImplemented
+        self._refuse_unlike(other)
+        ids = tuple(dict.fromkeys(self.ids + other.ids))
+        place = {i: k for k, i in enumerate(ids)}
+        total = np.zeros(len(ids))
+        for dose in (self, other):
+            # Plain indexing is enough: ids are unique within a dose.
+            total[[place[i] for i in dose.ids]] += dose.values
+        standing = self.standing.weaker(other.standing)
+        if standing is Standing.EXACT and self.unit not in self.notion.exact_units:
+            standing = Standing.UPPER_BOUND
+        uncovered = tuple(dict.fromkeys(self.uncovered + other.uncovered))
+        return replace(self, ids=ids, values=total, standing=standing, uncovered=uncovered)
+
+    def _refuse_unlike(self, other: Dose) -> None:
+        for what in ("notion", "unit", "measured_in"):
+            mine, theirs = getattr(self, what), getattr(other, what)
+            if mine != theirs:
+                raise Refusal(
+                    f"unlike doses are never added: {what} {str(mine)!r} and {str(theirs)!r}; "
+                    "keep them side by side"
+                )
+
+    def __repr__(self) -> str:
+        who, top = self.highest if self.ids else ("nobody", 0.0)
+        return (
+            f"<Dose of {len(self.ids)} {self.unit}s: {self.notion.name} ({self.notion.symbol}), "
+            f"{self.standing.value}, highest {self.notion.symbol} = {top:.4g} ({who})>"
+        )
+
+
+@dataclass(frozen=True)
+class EventDose:
+    """A differential-privacy dose: one event for all members of its unit kind, never a number per row.
+
+    `adjacency` ('add-or-remove-one' or 'replace-one') is part of the notion; events of unlike adjacency never mix.
+    """
+
+    event: Any
+    unit: str
+    adjacency: str
+    standing: Standing = Standing.UPPER_BOUND
+
+    def __post_init__(self) -> None:
+        if self.adjacency not in ("add-or-remove-one", "replace-one"):
+            raise Refusal(
+                f"adjacency {self.adjacency!r} is not one of 'add-or-remove-one', 'replace-one'"
+            )
+
+    def __add__(self, other: EventDose) -> EventDose:
+        """Composition of events [dp-accounting]."""
+        if not isinstance(other, EventDose):
+            return NotImplemented
+        if (self.unit, self.adjacency) != (other.unit, other.adjacency):
+            raise Refusal(
+                f"unlike doses are never added: ({self.unit}, {self.adjacency}) and ({other.unit}, {other.adjacency})"
+            )
+        from dp_accounting.dp_event import ComposedDpEvent
+
+        composed = ComposedDpEvent([self.event, other.event])
+        return replace(self, event=composed, standing=self.standing.weaker(other.standing))
+
+    def epsilon(self, delta: float) -> float:
+        """ε at δ by the privacy loss distribution accountant of dp-accounting."""
+        from dp_accounting import NeighboringRelation
+        from dp_accounting.pld import PLDAccountant
+
+        relation = {
+            "add-or-remove-one": NeighboringRelation.ADD_OR_REMOVE_ONE,
+            "replace-one": NeighboringRelation.REPLACE_ONE,
+        }[self.adjacency]
+        return float(PLDAccountant(relation).compose(self.event).get_epsilon(delta))

@@ -1,0 +1,67 @@
+"""A release: what leaves the building, with the frozen recipe that accounting needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the released values were made: public constants only, necessary and sufficient for accounting.
+
+    >>> Recipe("weights", noise="Gaussian(sigma=0.5)", settings={"loss": "squared", "l2": 0.01}).settings["l2"]
+    0.01
+    """
+
+    kind: str
+    noise: str
+    settings: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    uncovered: tuple[str, ...] = ()
+    """Choices made from the data (a tuned scale, standardisation) that no figure of this release covers."""
+    simulation: bool = False
+    """True where the noise came from a seed: not for release."""
+
+    def __post_init__(self) -> None:
+        for name, value in self.settings.items():
+            if not (value is None or isinstance(value, str | int | float | bool)):
+                raise Refusal(f"a recipe holds plain public constants; {name!r} is {type(value).__name__}")
+        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Released values and their recipe; never training data.
+
+    >>> r = Release({"coef": np.array([0.5, -1.0])}, Recipe("weights", "Gaussian(sigma=0.5)"))
+    >>> r
+    <Release of weights (coef: 2), Gaussian(sigma=0.5)>
+    """
+
+    values: Mapping[str, FloatArray]
+    recipe: Recipe
+
+    def __post_init__(self) -> None:
+        kept = {name: np.array(value, dtype=np.float64) for name, value in self.values.items()}
+        for name, value in kept.items():
+            if not np.isfinite(value).all():
+                raise Refusal(f"released values must be finite; {name!r} is not")
+            value.setflags(write=False)
+        object.__setattr__(self, "values", MappingProxyType(kept))
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{k}: {' x '.join(map(str, v.shape)) or 1}" for k, v in self.values.items())
+        stamp = ", simulation, not for release" if self.recipe.simulation else ""
+        return f"<Release of {self.recipe.kind} ({shapes}), {self.recipe.noise}{stamp}>"
+
+
+def as_public(settings: Mapping[str, Any]) -> dict[str, str | int | float | bool | None]:
+    """Settings with numpy scalars turned into plain ones."""
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in settings.items()}

@@ -1,0 +1,1 @@
+"""Embedded demonstration data, and loaders for the papers' data from a folder."""

@@ -1,0 +1,194 @@
+"""Jacobians written out block by block: the softmax route, and several releases of one table together.
+
+Softmax, parameters class after class, N = F Tᵀ (q, q) the whitened inverse Hessian, S' the curvature, ρ the residual:
+
+    Jᵢ = -ωᵢ N [ (S'VᵀP) ⊗ x̃ + ρ ⊗ P ,  -Cᵀ ⊗ x̃ ]                  (q, m + K)
+
+The label is the vector of K class indicators. r rᵀ ⊗ I does not diagonalise with H, so the secular route does not carry
+over: cost O(n (q² + q K'(m + K) + q (m + K)²)) time, one block of (rows, q, m + K) memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dosimeter.core.engine import rows_per_block
+from dosimeter.core.notion import FloatArray
+
+Rows = FloatArray | slice
+
+
+class Jacobian(Protocol):
+    """What a reading needs of the sensitivity of a release; all figures are whitened norms."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def m(self) -> int: ...
+    @property
+    def label_width(self) -> int: ...
+    def row_norms(self, columns: FloatArray, label: bool) -> FloatArray: ...
+    def cell_norms(self, columns: FloatArray) -> FloatArray: ...
+    def label_norms(self) -> FloatArray: ...
+    def column_norms(self) -> FloatArray: ...
+    def outer(self, rows: Rows, columns: FloatArray, label: bool, tied: FloatArray) -> FloatArray: ...
+    def outer_mask(self, mask: FloatArray) -> FloatArray: ...
+    def dense(self, rows: Rows) -> FloatArray: ...
+
+
+class DenseJacobian:
+    """Every reading from `dense(rows)` alone, a block at a time."""
+
+    n: int
+    m: int
+    label_width: int
+    width: int
+    """q: rows of one Jacobian."""
+
+    def dense(self, rows: Rows) -> FloatArray:
+        """(k, q, m + label_width)."""
+        raise TypeError("a DenseJacobian must say what its rows are")
+
+    def _slices(self) -> Iterator[slice]:
+        step = max(1, rows_per_block(self.width * (self.m + self.label_width), 32 << 20) // 8)
+        return (slice(i, min(i + step, self.n)) for i in range(0, self.n, step))
+
+    def _picked(self, columns: FloatArray, label: bool) -> FloatArray:
+        extra = np.arange(self.m, self.m + self.label_width) if label else np.empty(0, dtype=int)
+        return np.concatenate([np.asarray(columns, dtype=int), extra])
+
+    def row_norms(self, columns: FloatArray, label: bool) -> FloatArray:
+        """(n,) largest singular value over the chosen unknowns."""
+        pick = self._picked(columns, label)
+        return np.concatenate([largest_singular_values(self.dense(s)[:, :, pick]) for s in self._slices()])
+
+    def cell_norms(self, columns: FloatArray) -> FloatArray:
+        """(n, k)."""
+        return np.concatenate(
+            [np.linalg.norm(self.dense(s)[:, :, columns], axis=1) for s in self._slices()]
+        )
+
+    def label_norms(self) -> FloatArray:
+        """(n,)."""
+        return self.row_norms(np.empty(0, dtype=int), label=True)
+
+    def column_norms(self) -> FloatArray:
+        """(m,) each unknown over all rows."""
+        total = np.zeros((self.m, self.width, self.width))
+        for s in self._slices():
+            J = self.dense(s)[:, :, : self.m].transpose(2, 1, 0)
+            total += J @ J.transpose(0, 2, 1)
+        return np.sqrt(np.maximum(np.linalg.eigvalsh(total)[:, -1], 0.0))
+
+    def outer(self, rows: Rows, columns: FloatArray, label: bool, tied: FloatArray) -> FloatArray:
+        """(q, q) J Jᵀ of some rows' unknowns together; the Jacobians of `tied` unknowns add over the rows."""
+        index = np.arange(self.n)[rows]
+        pick = self._picked(columns, label)
+        M, shared = np.zeros((self.width, self.width)), np.zeros((self.width, len(tied)))
+        step = len(range(self.n)[next(self._slices())])
+        for i in range(0, len(index), step):
+            J = self.dense(index[i : i + step])
+            flat = J[:, :, pick].transpose(1, 0, 2).reshape(self.width, -1)
+            M += flat @ flat.T
+            shared += J[:, :, tied].sum(axis=0)
+        return M + shared @ shared.T
+
+    def outer_mask(self, mask: FloatArray) -> FloatArray:
+        """(q, q) J Jᵀ of any set of cells; mask (n, m + 1), the last column for the label."""
+        M = np.zeros((self.width, self.width))
+        for s in self._slices():
+            spread = np.concatenate(
+                [mask[s, :-1], np.repeat(mask[s, -1:], self.label_width, axis=1)], axis=1
+            )
+            flat = (self.dense(s) * spread[:, None, :]).transpose(1, 0, 2).reshape(self.width, -1)
+            M += flat @ flat.T
+        return M
+
+
+def largest_singular_values(J: FloatArray) -> FloatArray:
+    """(k,) from (k, q, m), through the smaller Gram matrix: its largest eigenvalue is relatively exact."""
+    if J.shape[2] == 0:
+        return np.zeros(len(J))
+    G = J @ J.transpose(0, 2, 1) if J.shape[1] <= J.shape[2] else J.transpose(0, 2, 1) @ J
+    return np.sqrt(np.maximum(np.linalg.eigvalsh(G)[:, -1], 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxJacobian(DenseJacobian):
+    """The whitened Jacobian of a softmax model."""
+
+    X: FloatArray
+    N: FloatArray
+    """(k, q) W H⁻¹."""
+    P: FloatArray
+    """(p, m)."""
+    V: FloatArray
+    """(p, K') parameters."""
+    C: FloatArray
+    """(K, K') contrast."""
+    S: FloatArray
+    """(n, K', K') ω times the curvature."""
+    rho: FloatArray
+    """(n, K') ω times the residual."""
+    weight: FloatArray
+    """(n,) ω."""
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        return len(self.weight)
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        return self.P.shape[1]
+
+    @property
+    def label_width(self) -> int:  # type: ignore[override]
+        return len(self.C)
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        return len(self.N)
+
+    def dense(self, rows: Rows) -> FloatArray:
+        X, S, rho, weight = self.X[rows], self.S[rows], self.rho[rows], self.weight[rows]
+        (p, K), k = self.V.shape, len(self.N)
+        if X.shape[1] < p:
+            X = np.column_stack([X, np.ones(len(X))])
+        by_class = self.N.reshape(k, K, p)
+        Nx = np.einsum("kcp,np->nkc", by_class, X, optimize=True)
+        margin_moves = S @ (self.V.T @ self.P)
+        J = np.empty((len(X), k, self.m + len(self.C)))
+        J[:, :, : self.m] = -(Nx @ margin_moves)
+        J[:, :, : self.m] -= np.tensordot(rho, (by_class @ self.P).transpose(1, 0, 2), axes=1)
+        J[:, :, self.m :] = weight[:, None, None] * (Nx @ self.C.T)
+        return J
+
+
+@dataclass(frozen=True, eq=False)
+class StackedJacobian(DenseJacobian):
+    """Several releases of one table with independent noise: their information matrices add exactly."""
+
+    parts: tuple[Jacobian, ...]
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        return self.parts[0].n
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        return self.parts[0].m
+
+    @property
+    def label_width(self) -> int:  # type: ignore[override]
+        return self.parts[0].label_width
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        return sum(part.dense(slice(0, 1)).shape[1] for part in self.parts)
+
+    def dense(self, rows: Rows) -> FloatArray:
+        return np.concatenate([part.dense(rows) for part in self.parts], axis=1)

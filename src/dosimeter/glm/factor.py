@@ -1,0 +1,117 @@
+"""H⁻¹ = T Tᵀ without squaring the condition number.
+
+H = X̃ᵀ diag(weight) X̃ + diag(penalty). Cholesky of H loses cond(X)²; here the columns are made nearly orthogonal
+first and the Gram matrix is taken again (shifted Cholesky QR, Fukaya et al. 2020), which loses cond(X), and the last
+product X̃T is taken by slices, after which the error of T is of the order of ε whatever the condition number.
+Every pass is a sum over blocks of rows, so any engine can take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from dosimeter.core.engine import Block, Engine
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
+from dosimeter.glm.product import exact_product
+
+LIMIT = 1e14
+"""Condition numbers above this are refused: not one digit of the smallest direction is certain in float64 data."""
+
+EASY = 1e4
+"""Below this a plain product is good to 1e-12 and one pass suffices."""
+
+
+def times(X: FloatArray, T: FloatArray, exact: bool = False) -> FloatArray:
+    """X̃ T for rows X (n, d): T has d rows, or d + 1 where the last belongs to the intercept."""
+    d = X.shape[1]
+    if T.shape[0] == d:
+        return exact_product(X, T) if exact else X @ T
+    if exact:
+        return exact_product(np.column_stack([X, np.ones(len(X))]), T)
+    return np.asarray(X @ T[:d] + T[d])
+
+
+def gram(Z: FloatArray, weight: FloatArray) -> FloatArray:
+    """Zᵀ diag(weight) Z, (p, p); one symmetric product."""
+    scaled = np.sqrt(weight)[:, None] * Z
+    return scaled.T @ scaled
+
+
+def column_scale(blocks: Sequence[Block], penalty: FloatArray, engine: Engine) -> FloatArray:
+    """(p,) norms of the columns of the augmented matrix; a column without any length is refused."""
+    p, d = len(penalty), blocks[0][0].shape[1]
+
+    def squares(block: Block) -> tuple[FloatArray]:
+        X, weight = block[0], block[-1]
+        total = np.full(p, weight.sum())
+        total[:d] = weight @ (X * X)
+        return (total,)
+
+    norms = np.sqrt(engine.sum_over(blocks, squares)[0] + penalty)
+    if not (norms > 0).all():
+        j = int(np.flatnonzero(~(norms > 0))[0])
+        raise Refusal(
+            f"column {j} is zero in every row, so its weight is not determined: drop it or use l2 > 0"
+        )
+    return np.asarray(norms)
+
+
+def inverse_factor(
+    blocks: Sequence[Block], penalty: FloatArray, engine: Engine, start: FloatArray | None = None
+) -> tuple[FloatArray, float]:
+    """T (p, p) with T Tᵀ = H⁻¹, and the condition number of the column-scaled problem.
+
+    blocks hold (X, ..., weight); penalty (p,) is nλ on each penalised parameter.
+    """
+    norms = column_scale(blocks, penalty, engine)
+    T = np.diag(1.0 / norms) if start is None else start
+    condition, exact = 1.0, False
+    for _ in range(12):
+        G = _gram_in(T, blocks, penalty, engine, exact)
+        eigenvalues = np.linalg.eigvalsh(G)
+        spread = eigenvalues[-1] / eigenvalues[0] if eigenvalues[0] > 1e-300 else np.inf
+        T = T @ _inverse_triangle(G, eigenvalues)
+        condition = _condition(norms, T)
+        if condition > LIMIT:
+            raise Refusal(_deficient(norms, T))
+        if spread <= EASY and (exact or condition <= EASY):
+            return T, condition
+        exact = condition > EASY and spread < 1e12
+    raise Refusal(_deficient(norms, T))
+
+
+def _gram_in(
+    T: FloatArray, blocks: Sequence[Block], penalty: FloatArray, engine: Engine, exact: bool
+) -> FloatArray:
+    (G,) = engine.sum_over(blocks, lambda b: (gram(times(b[0], T, exact), b[-1]),))
+    roots = np.sqrt(penalty)[:, None] * T
+    return np.asarray(G + roots.T @ roots)
+
+
+def _inverse_triangle(G: FloatArray, eigenvalues: FloatArray) -> FloatArray:
+    """L⁻ᵀ of G = L Lᵀ, shifted where rounding has made G indefinite (the next pass takes the shift away)."""
+    floor = 100 * len(G) * np.finfo(float).eps * eigenvalues[-1]
+    shift = max(0.0, floor - eigenvalues[0]) if eigenvalues[0] < floor else 0.0
+    L = cholesky(G + shift * np.eye(len(G)), lower=True)
+    return np.asarray(solve_triangular(L, np.eye(len(G)), lower=True).T)
+
+
+def _condition(norms: FloatArray, T: FloatArray) -> float:
+    s = np.linalg.svd(norms[:, None] * T, compute_uv=False)
+    return float(s[0] / s[-1]) if s[-1] > 0 else np.inf
+
+
+def _deficient(norms: FloatArray, T: FloatArray) -> str:
+    """Name the columns that the weakest direction mixes."""
+    U, _, _ = np.linalg.svd(norms[:, None] * T)
+    mix = np.abs(U[:, 0])
+    named = np.flatnonzero(mix > 0.1 * mix.max())
+    which = ", ".join(map(str, named[:6])) + (", ..." if len(named) > 6 else "")
+    return (
+        f"the columns are linearly dependent, or so nearly that float64 cannot tell (columns {which}; the intercept counts "
+        "as the last): no unique minimiser; drop one of them or use l2 > 0"
+    )

@@ -1,0 +1,254 @@
+"""The reading: what a noised release of linear weights gives away, at every granularity.
+
+All figures are Fisher information loss η ([Hannun21] eq. 2 and 17) about the chosen unknowns when the attacker knows
+every other cell of the table; one over η is the least standard deviation of an unbiased guess (eq. 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dosimeter.core.covariance import CorrelatedGaussian
+from dosimeter.core.cramer_rao import unbiased_variance
+from dosimeter.core.dose import Dose
+from dosimeter.core.noise import Density, Gaussian, Noise
+from dosimeter.core.notion import FISHER, FloatArray
+from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.glm.dense import Jacobian
+from dosimeter.glm.scalar import ScalarJacobian
+
+
+@dataclass(frozen=True, eq=False)
+class Leakage:
+    """η of rows, cells, columns, groups and the whole table. Internal: a figure per person is itself private.
+
+    >>> from dosimeter import glm, Gaussian
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
+    >>> leak = glm.measure(glm.fit(X, y, glm.Squared()), X, y, Gaussian(0.5))
+    >>> leak.labels.round(4)                     # x / Σx² / σ
+    array([0.1429, 0.2857, 0.4286])
+    """
+
+    jacobian: Jacobian
+    noise: Noise | None
+    """None for several releases together."""
+    label: bool = True
+    """Whether a row's label counts among its unknowns."""
+    bounded: bool = True
+    """False for an exact release: every figure that is not zero is infinite."""
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return self.jacobian.n
+
+    @property
+    def m(self) -> int:
+        """Unknown quantities in a row, the label not counted."""
+        return self.jacobian.m
+
+    @cached_property
+    def sensitivity(self) -> FloatArray:
+        """(n,) ||Jᵢ|| whitened by the noise, or by a noise of scale 1 for an exact release: the ranking of the rows."""
+        return self.jacobian.row_norms(np.arange(self.m), self.label)
+
+    @cached_property
+    def examples(self) -> FloatArray:
+        """(n,) η of each row, eq. 17."""
+        return self._figure(self.sensitivity)
+
+    @cached_property
+    def labels(self) -> FloatArray:
+        """(n,) η of each row's label."""
+        return self._figure(self.jacobian.label_norms())
+
+    @cached_property
+    def cells(self) -> FloatArray:
+        """(n, m) η of each cell."""
+        return self._figure(self.jacobian.cell_norms(np.arange(self.m)))
+
+    @cached_property
+    def attributes(self) -> FloatArray:
+        """(m,) η of each column over all rows together."""
+        return self._figure(self.jacobian.column_norms())
+
+    @cached_property
+    def dataset(self) -> float:
+        """η of the whole table."""
+        return self._norm(self.jacobian.outer(slice(None), np.arange(self.m), self.label, _none()))
+
+    @cached_property
+    def dfil(self) -> FloatArray:
+        """(n,) √(tr I / number of unknowns) of each row [Guo22]; never above η."""
+        squares = np.sum(self.jacobian.cell_norms(np.arange(self.m)) ** 2, axis=1)
+        width = self.jacobian.label_width
+        if self.label and width > 1:
+            raise CannotMeasure("dFIL of a softmax label is not defined here: use without_label()")
+        if self.label:
+            squares = squares + self.jacobian.label_norms() ** 2
+        return self._figure(np.sqrt(squares / (self.m + (width if self.label else 0))))
+
+    def without_label(self) -> Leakage:
+        """The same release with every label regarded as known."""
+        return replace(self, label=False)
+
+    def attribute(self, columns: int | Sequence[int]) -> FloatArray:
+        """(n,) η of a block of columns, per row, the label not counted (one-hot columns of one nominal, say)."""
+        return self._figure(self.jacobian.row_norms(self._columns(columns), label=False))
+
+    def attribute_over(self, columns: int | Sequence[int]) -> float:
+        """η of a block of columns over all rows together."""
+        return self._norm(self.jacobian.outer(slice(None), self._columns(columns), False, _none()))
+
+    def subset(self, rows: Any, columns: Any = None, *, label: bool = False) -> float:
+        """η of the cells in `rows` and `columns` (all columns if None) together, with their labels if asked."""
+        index = self._rows(rows)
+        picked = np.arange(self.m) if columns is None else self._columns(columns, empty=label)
+        return self._norm(self.jacobian.outer(index, picked, label, _none()))
+
+    def mask(self, mask: Any) -> float:
+        """η of any set of cells together: (n, m) booleans, or (n, m + 1) with the label last."""
+        chosen = np.asarray(mask, dtype=bool)
+        if chosen.shape == (self.n, self.m):
+            chosen = np.column_stack([chosen, np.zeros(self.n, dtype=bool)])
+        if chosen.shape != (self.n, self.m + 1):
+            raise Refusal(
+                f"a mask has shape ({self.n}, {self.m}) or ({self.n}, {self.m + 1}), not {chosen.shape}"
+            )
+        return self._norm(self.jacobian.outer_mask(chosen))
+
+    def group(
+        self, groups: Sequence[Hashable], *, tied: Sequence[int] = (), columns: Any = None
+    ) -> dict[Hashable, float]:
+        """η of each group of rows together, groups in the order in which they first appear.
+
+        `tied` columns hold one value per group (a person's sex on each of their rows): one unknown whose Jacobians add.
+        Left out of `tied`, they would count as separate unknowns and be under-reported by up to √rows.
+        """
+        order, index = _first_appearance(groups, self.n)
+        chosen = np.arange(self.m) if columns is None else self._columns(columns)
+        bound = np.intersect1d(self._columns(tied, empty=True), chosen)
+        free = np.setdiff1d(chosen, bound)
+        label = self.label and columns is None
+        sizes = np.bincount(index, minlength=len(order))
+        out = np.zeros(len(order))
+        alone = sizes[index] == 1
+        if alone.any():
+            single = self.sensitivity if columns is None else self.jacobian.row_norms(chosen, label)
+            out[index[alone]] = single[alone]
+        by_group = np.split(np.argsort(index, kind="stable"), np.cumsum(sizes)[:-1])
+        for k in np.flatnonzero(sizes > 1):
+            out[k] = _root(self.jacobian.outer(by_group[k], free, label, bound))
+        return dict(zip(order, self._figure(out).tolist(), strict=True))
+
+    def matrix(self, row: int) -> FloatArray:
+        """(k, k) Fisher information matrix about one row's unknowns, the label last, eq. 16. Its rank is at most p."""
+        J = self._dense(row)
+        return np.asarray(J.T @ J)
+
+    def deviation(self, row: int, column: int, *, knows_rest_of_row: bool = True) -> float:
+        """Least standard deviation of an unbiased guess of one cell by somebody who knows every other row.
+
+        With `knows_rest_of_row` False the rest of the row is unknown too; the figure can only grow (eq. 12), and is
+        infinite where no unbiased guess exists.
+        """
+        (column,) = self._columns(column)
+        J = self._dense(row)
+        if not self.bounded:
+            return 0.0 if np.any(J[:, column]) else float("inf")
+        if knows_rest_of_row:
+            J, column = J[:, [column]], 0
+        return float(np.sqrt(unbiased_variance(J, np.eye(J.shape[1])[column])))
+
+    def scale_for(self, target: float, reading: Any = None) -> float:
+        """The noise scale at which the highest of `reading` (examples if None) would be `target`: η falls as 1/scale.
+
+        The scale is a function of the data; released as it stands it is not covered by the figure.
+        """
+        if not (np.isfinite(target) and target > 0):
+            raise Refusal(f"a target η is a finite number > 0, not {target}")
+        if self.bounded and not isinstance(self.noise, Density):
+            raise Refusal("a scale is asked of one release whose noise has a scale")
+        top = float(np.max(self.sensitivity if reading is None else reading))
+        return top * (self.noise.scale if isinstance(self.noise, Density) else 1.0) / target
+
+    def dose(
+        self, person: Sequence[Hashable] | None = None, *, tied: Sequence[int] = (), **how: Any
+    ) -> Dose:
+        """One row per person (several rows may be one person), or per row where no person is given."""
+        if person is None:
+            return Dose.of_reading(FISHER, "example", range(self.n), self.examples, **how)
+        eta = self.group(person, tied=tied)
+        return Dose.of_reading(FISHER, "person", list(eta), list(eta.values()), **how)
+
+    def after(self, A: Any) -> Leakage:
+        """The leakage of A w' instead of the noised weights w' (Gaussian noise): JᵀAᵀ(AΣAᵀ)⁺AJ, never more."""
+        jacobian = self.jacobian
+        if not isinstance(jacobian, ScalarJacobian) or not self.bounded:
+            raise CannotMeasure("post-processing is measured for one noised release with a single margin")
+        A = np.atleast_2d(np.asarray(A, dtype=np.float64))
+        p = len(jacobian.T)
+        if A.shape[1] != p or not np.isfinite(A).all():
+            raise Refusal(f"A needs {p} finite columns, one for each released weight, not shape {A.shape}")
+        if isinstance(self.noise, Gaussian):
+            root = self.noise.sigma * np.eye(p)
+        elif isinstance(self.noise, CorrelatedGaussian):
+            root = self.noise.cholesky
+        else:
+            raise CannotMeasure(f"a linear image of {self.noise} has no closed form; the leakage of w' bounds it")
+        U, s, _ = np.linalg.svd(A @ root, full_matrices=False)
+        keep = s > 1e-12 * s[0]
+        F = (U[:, keep] / s[keep]).T @ A @ jacobian.T
+        return replace(self, jacobian=replace(jacobian, F=F), noise=None)
+
+    def __repr__(self) -> str:
+        what = "unbounded (exact release)" if not self.bounded else f"highest η = {self.examples.max():.4g}"
+        return f"<Leakage of {self.n} rows x {self.m} columns, {self.noise or 'several releases'}: {what}>"
+
+    def _dense(self, row: int) -> FloatArray:
+        (index,) = self._rows([row])
+        J = self.jacobian.dense(np.array([index]))[0]
+        return J if self.label else J[:, : self.m]
+
+    def _figure(self, norms: FloatArray) -> FloatArray:
+        return norms if self.bounded else np.where(norms > 0, np.inf, 0.0)
+
+    def _norm(self, outer: FloatArray) -> float:
+        return float(self._figure(np.array(_root(outer))))
+
+    def _columns(self, columns: Any, empty: bool = False) -> Any:
+        index = np.atleast_1d(np.asarray(columns, dtype=int)) if np.size(columns) else _none()
+        if not len(index) and not empty:
+            raise Refusal("no column was named")
+        if len(np.unique(index)) != len(index) or (index < 0).any() or (index >= self.m).any():
+            raise Refusal(f"columns are distinct positions from 0 to {self.m - 1}, not {columns!r}")
+        return index
+
+    def _rows(self, rows: Any) -> Any:
+        index = np.asarray(rows)
+        index = np.flatnonzero(index) if index.dtype == bool and index.shape == (self.n,) else np.atleast_1d(index)
+        if index.dtype.kind not in "iu" or not len(index) or index.min() < 0 or index.max() >= self.n:
+            raise Refusal(f"rows are positions from 0 to {self.n - 1} or a mask of {self.n} booleans")
+        return np.unique(index)
+
+
+def _first_appearance(groups: Sequence[Hashable], n: int) -> tuple[list[Hashable], Any]:
+    names = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
+    if len(names) != n:
+        raise Refusal(f"one group for each of the {n} rows is needed, not {len(names)}")
+    order = {g: k for k, g in enumerate(dict.fromkeys(names))}
+    return list(order), np.array([order[g] for g in names])
+
+
+def _root(outer: FloatArray) -> float:
+    return float(np.sqrt(max(0.0, float(np.linalg.eigvalsh(outer)[-1]))))
+
+
+def _none() -> Any:
+    return np.empty(0, dtype=int)
+

@@ -1,0 +1,215 @@
+"""How the released weights move with each row's data, for losses with one margin: the Jacobian in factored form.
+
+Eq. 18 with a frozen map x̃ = P z + const from the unknown quantities z (m,) to the model's columns:
+
+    Jᵢ = -ωᵢ H⁻¹ [ aᵢ x̃ᵢ (Pᵀw)ᵀ + rᵢ P ,  -cᵢ x̃ᵢ ]            (p, m + 1)
+
+P is the identity without its intercept row for a plain table, 1/scale behind a scaler, unit/scale where readings
+are wanted in another unit. With H⁻¹ = T Tᵀ and W the whitening of the noise, F = W T:
+
+    whitened J = -ω F [ a z (Pᵀw)ᵀ + r TᵀP , -c z ],   z = Tᵀx̃
+
+so a row enters through z alone and no array larger than (n, p) is ever made. Derivations: docs/fisher.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dosimeter.core.engine import rows_per_block
+from dosimeter.core.notion import FloatArray
+from dosimeter.glm.factor import EASY, gram, times
+from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
+
+CANCELLED = 1e-6
+"""A square that lost more than this share of its terms is taken again in norm form."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarJacobian:
+    """The whitened Jacobian of every row. Figures are singular values: η = ||J||₂."""
+
+    X: FloatArray
+    """(n, d) the table the model was trained on."""
+    T: FloatArray
+    """(p, p) H⁻¹ = T Tᵀ."""
+    F: FloatArray
+    """(k, p) the whitened T; k = p unless only a projection of the weights is released."""
+    P: FloatArray
+    """(p, m) dx̃/dz."""
+    g: FloatArray
+    """(m,) Pᵀw: how the margin moves with each unknown."""
+    a: FloatArray
+    """(n,) ω times the curvature."""
+    r: FloatArray
+    """(n,) ω times the residual."""
+    c: FloatArray
+    """(n,) ω times the label's unit."""
+    condition: float
+
+    @property
+    def n(self) -> int:
+        return len(self.r)
+
+    @property
+    def m(self) -> int:
+        """Number of unknowns of a row, the label not counted."""
+        return self.P.shape[1]
+
+    @property
+    def label_width(self) -> int:
+        return 1
+
+    @property
+    def b(self) -> FloatArray:
+        """(p, m) F TᵀP: where the weights go when one unknown moves by one and the residual is one."""
+        return self.F @ (self.T.T @ self.P)
+
+    def _slices(self) -> Iterator[slice]:
+        step = rows_per_block(len(self.T), 4 << 20)
+        return (slice(i, min(i + step, self.n)) for i in range(0, self.n, step))
+
+    def _rows_times(self, rows: slice | FloatArray, M: FloatArray) -> FloatArray:
+        """x̃ T M for some rows, (k, q): one product where T is harmless, by slices where it would cancel."""
+        if self.condition <= EASY:
+            return times(self.X[rows], self.T @ M)
+        return times(self.X[rows], self.T, exact=True) @ M
+
+    # --- one row at a time ------------------------------------------------------------------------------------
+
+    def row_norms(self, columns: FloatArray, label: bool) -> FloatArray:
+        """(n,) ||J|| of each row over the unknowns `columns` (positions) and, if asked, the label."""
+        if len(columns) == 1 and not label:
+            return self.cell_norms(columns)[:, 0]
+        Q, root, turn = np.linalg.svd(self.b[:, columns])
+        D = np.zeros(len(Q))
+        D[: len(root)] = root**2
+        v = np.zeros(len(Q))
+        v[: len(root)] = root * (turn[: len(root)] @ self.g[columns])
+        A = self.a**2 * (self.g[columns] @ self.g[columns]) + (self.c**2 if label else 0.0)
+        if self.condition <= EASY and len(self.T) == self.X.shape[1]:
+            return np.sqrt(row_eigenvalues(self.X, self.T @ (self.F.T @ Q), D, v, self.a, self.r, A))
+        out = np.empty(self.n)
+        for s in self._slices():
+            Z = self._rows_times(s, self.F.T @ Q)
+            out[s] = largest_eigenvalues(D, Z, v, self.a[s], self.r[s], A[s])
+        return np.sqrt(out)
+
+    def cell_norms(self, columns: FloatArray) -> FloatArray:
+        """(n, k) ||a gⱼ u + r bⱼ|| for each row and each of the unknowns, u = F z."""
+        b = np.ascontiguousarray(self.b[:, columns])
+        own, g = np.einsum("pj,pj->j", b, b), self.g[columns]
+        out = np.empty((self.n, len(columns)))
+        for s in self._slices():
+            U = self._rows_times(s, self.F.T)
+            out[s] = _cells(U, b, own, g, self.a[s], self.r[s], out[s])
+        return out
+
+    def label_norms(self) -> FloatArray:
+        """(n,) c ||u||."""
+        out = np.empty(self.n)
+        for s in self._slices():
+            U = self._rows_times(s, self.F.T)
+            out[s] = self.c[s] * np.sqrt(np.einsum("np,np->n", U, U))
+        return out
+
+    def dense(self, rows: FloatArray | slice) -> FloatArray:
+        """(k, p, m + 1) the Jacobians of some rows, label last, written out."""
+        U = self._rows_times(rows, self.F.T)
+        a, r, c = self.a[rows], self.r[rows], self.c[rows]
+        out = np.empty((len(U), len(self.F), self.m + 1))
+        out[:, :, :-1] = -(a[:, None] * U)[:, :, None] * self.g - r[:, None, None] * self.b
+        out[:, :, -1] = c[:, None] * U
+        return out
+
+    # --- many rows together -----------------------------------------------------------------------------------
+
+    def column_norms(self) -> FloatArray:
+        """(m,) ||J|| of each unknown over all rows: gⱼ² G + gⱼ(q bⱼᵀ + bⱼ qᵀ) + ρ bⱼbⱼᵀ, the secular form again."""
+        G, q, rho = self._moments(slice(None), self.a**2)
+        D, Q = np.linalg.eigh(G)
+        D, Q = np.maximum(D[::-1], 0.0), Q[:, ::-1]
+        ones = np.ones(self.m)
+        return np.sqrt(largest_eigenvalues(D, self.b.T @ Q, Q.T @ q, ones, self.g, rho * ones))
+
+    def outer(
+        self, rows: FloatArray | slice, columns: FloatArray, label: bool, tied: FloatArray
+    ) -> FloatArray:
+        """(p, p) J Jᵀ of some rows' unknowns together.
+
+        `columns` are separate unknowns on every row; `tied` are one unknown for all the rows, whose Jacobians add.
+        """
+        g, b = self.g, self.b
+        weight = self.a[rows] ** 2 * (g[columns] @ g[columns]) + (self.c[rows] ** 2 if label else 0.0)
+        G, q, rho = self._moments(rows, weight)
+        side = b[:, columns] @ g[columns]
+        M = G + np.outer(q, side) + np.outer(side, q) + rho * (b[:, columns] @ b[:, columns].T)
+        if len(tied):
+            s = self._weighted_sum(rows, self.a[rows])
+            J = np.outer(s, g[tied]) + self.r[rows].sum() * b[:, tied]
+            M = M + J @ J.T
+        return np.asarray(M)
+
+    def outer_mask(self, mask: FloatArray) -> FloatArray:
+        """(p, p) J Jᵀ of any set of cells: mask (n, m + 1) is true where a cell is unknown, label last."""
+        cells, label = mask[:, :-1].astype(float), mask[:, -1]
+        weight = self.a**2 * (cells @ self.g**2) + self.c**2 * label
+        M = np.zeros((len(self.F), len(self.F)))
+        for s in self._slices():
+            U = self._rows_times(s, self.F.T)
+            cross = (U.T @ (cells[s] * (self.a[s] * self.r[s])[:, None])) * self.g
+            M += gram(U, weight[s]) + cross @ self.b.T + self.b @ cross.T
+        return np.asarray(M + (self.b * (cells.T @ self.r**2)) @ self.b.T)
+
+    def _moments(self, rows: FloatArray | slice, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """Σ weight u uᵀ (p, p), Σ a r u (p,), Σ r²."""
+        X, ar = self.X[rows], (self.a * self.r)[rows]
+        left, exact = (self.F @ self.T.T, False) if self.condition <= EASY else (self.F, True)
+        p, step = len(self.T), rows_per_block(len(self.T))
+        G, q = np.zeros((p, p)), np.zeros(p)
+        for i in range(0, len(X), step):
+            block = slice(i, i + step)
+            B = times(X[block], self.T, True) if exact else _with_one(X[block], p)
+            G += gram(B, weight[block])
+            q += B.T @ ar[block]
+        return left @ G @ left.T, left @ q, float(self.r[rows] @ self.r[rows])
+
+    def _weighted_sum(self, rows: FloatArray | slice, weight: FloatArray) -> FloatArray:
+        """(p,) Σ weight u."""
+        return np.asarray(weight @ self._rows_times(rows, self.F.T))
+
+
+def _with_one(X: FloatArray, p: int) -> FloatArray:
+    return X if X.shape[1] == p else np.column_stack([X, np.ones(len(X))])
+
+
+def _cells(
+    U: FloatArray,
+    b: FloatArray,
+    own: FloatArray,
+    g: FloatArray,
+    a: FloatArray,
+    r: FloatArray,
+    out: FloatArray,
+) -> FloatArray:
+    """||a gⱼ u + r bⱼ||, (k, m), by the expanded square where it does not cancel and by the norm where it does."""
+    r2 = r * r
+    np.matmul(U, b * g, out=out)
+    out *= (2 * a * r)[:, None]
+    positive = np.multiply.outer(a * a * np.einsum("np,np->n", U, U), g * g)
+    positive += np.multiply.outer(r2, own)
+    out += positive
+    positive *= CANCELLED
+    lost = out < positive
+    np.maximum(out, 0.0, out=out)
+    np.sqrt(out, out=out)
+    if lost.any():
+        i, j = np.nonzero(lost)
+        for k in range(0, len(i), 4096):
+            rows, cols = i[k : k + 4096], j[k : k + 4096]
+            difference = (a[rows] * g[cols])[:, None] * U[rows] + r[rows, None] * b.T[cols]
+            out[rows, cols] = np.linalg.norm(difference, axis=1)
+    return out

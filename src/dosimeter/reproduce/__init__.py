@@ -1,0 +1,1 @@
+"""One module per paper: each printed number beside ours."""

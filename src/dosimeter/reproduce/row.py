@@ -1,0 +1,48 @@
+"""One printed number beside ours."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of a paper, ours, and whether they agree within the precision the paper prints.
+
+    >>> Row("Table 1 x", paper=0.040, ours=0.0405, tolerance=0.0005).ok
+    True
+    """
+
+    figure: str
+    paper: float
+    ours: float
+    tolerance: float
+    why: str | None = None
+    """Where ours differs: the reason."""
+
+    @property
+    def ok(self) -> bool:
+        """Within the paper's printed precision."""
+        return abs(self.ours - self.paper) <= self.tolerance * (1 + 1e-9)
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "ok": self.ok}
+
+
+@dataclass(frozen=True)
+class Report:
+    """All rows of one paper."""
+
+    name: str
+    rows: tuple[Row, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """`{"name": ..., "rows": [...]}`."""
+        return {"name": self.name, "rows": [row.plain() for row in self.rows]}
+
+    @property
+    def unexplained(self) -> tuple[Row, ...]:
+        """Rows that differ from the paper and do not say why."""
+        return tuple(row for row in self.rows if not row.ok and not row.why)

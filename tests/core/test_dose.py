@@ -1,0 +1,124 @@
+"""Doses add in their coordinate, and unlike ones not at all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dp_accounting.dp_event import GaussianDpEvent
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dosimeter import Dose, Refusal
+from dosimeter.core.dose import EventDose
+from dosimeter.core.notion import FISHER, LEAKAGE, MEMBERSHIP, Standing
+
+figures = st.lists(st.floats(0, 1e6), min_size=1, max_size=6)
+
+
+def dose(notion, reading, unit="person", ids=None, **how):
+    return Dose.of_reading(notion, unit, ids or [f"p{i}" for i in range(len(reading))], reading, **how)
+
+
+@pytest.mark.parametrize("notion", [FISHER, LEAKAGE, MEMBERSHIP], ids=str)
+@given(reading=figures)
+def test_reading_undoes_writing(notion, reading):
+    np.testing.assert_allclose(dose(notion, reading).reading, reading, rtol=1e-12, atol=2e-154)
+
+
+@given(a=figures, b=figures, c=figures)
+def test_the_order_of_releases_does_not_matter(a, b, c):
+    x, y, z = (dose(FISHER, r) for r in (a, b, c))
+    left, right = (x + y) + z, z + (y + x)
+    assert set(left.ids) == set(right.ids)
+    totals = dict(zip(right.ids, right.values, strict=True))
+    np.testing.assert_allclose(left.values, [totals[i] for i in left.ids], rtol=1e-12)
+
+
+@given(reading=figures)
+def test_a_release_never_lowers_a_dose(reading):
+    first = dose(FISHER, reading)
+    assert ((first + dose(FISHER, [0.5])).values >= first.values).all()
+
+
+@pytest.mark.parametrize("notion", [FISHER, LEAKAGE, MEMBERSHIP], ids=str)
+def test_a_leakage_that_is_not_zero_never_becomes_zero(notion):
+    assert (dose(notion, [5e-324, 1e-200]).values > 0).all()
+
+
+def test_k_equal_releases_give_root_k_of_one():
+    one = dose(FISHER, [0.2])
+    four = one + one + one + one
+    assert four.reading[0] == pytest.approx(0.4)
+
+
+def test_the_sum_of_exact_doses_is_exact_only_where_the_law_is():
+    assert (dose(FISHER, [1.0]) + dose(FISHER, [1.0])).standing is Standing.UPPER_BOUND
+    assert (dose(FISHER, [1.0], unit="cell") + dose(FISHER, [1.0], unit="cell")).standing is Standing.EXACT
+    assert (dose(LEAKAGE, [1.0]) + dose(LEAKAGE, [1.0])).standing is Standing.UPPER_BOUND
+    assert (dose(MEMBERSHIP, [1.0]) + dose(MEMBERSHIP, [1.0])).standing is Standing.EXACT
+    guess = dose(FISHER, [1.0], standing=Standing.ESTIMATE)
+    assert (guess + dose(FISHER, [1.0])).standing is Standing.ESTIMATE
+
+
+def test_what_is_not_covered_stays_on_the_sum():
+    total = dose(FISHER, [1.0], uncovered=("scale chosen from data",)) + dose(FISHER, [1.0])
+    assert total.uncovered == ("scale chosen from data",)
+
+
+UNLIKE = {
+    "notions": (dose(FISHER, [1.0]), dose(LEAKAGE, [1.0])),
+    "units": (dose(FISHER, [1.0]), dose(FISHER, [1.0], unit="cell")),
+    "measures": (dose(FISHER, [1.0]), dose(FISHER, [1.0], measured_in="standard deviations")),
+    "adjacencies": (
+        EventDose(GaussianDpEvent(1.0), "person", "replace-one"),
+        EventDose(GaussianDpEvent(1.0), "person", "add-or-remove-one"),
+    ),
+}
+
+
+@pytest.mark.parametrize("pair", list(UNLIKE.values()), ids=list(UNLIKE))
+def test_unlike_doses_are_never_added(pair):
+    with pytest.raises(Refusal, match="unlike doses are never added"):
+        pair[0] + pair[1]
+
+
+def test_a_dose_and_a_number_do_not_add():
+    with pytest.raises(TypeError):
+        dose(FISHER, [1.0]) + 1.0
+
+
+BAD = {
+    "negative": lambda: dose(FISHER, [-1.0]),
+    "nan": lambda: dose(FISHER, [float("nan")]),
+    "twice": lambda: dose(FISHER, [1.0, 2.0], ids=["a", "a"]),
+    "too few ids": lambda: dose(FISHER, [1.0, 2.0], ids=["a"]),
+    "unknown unit": lambda: dose(FISHER, [1.0], unit="village"),
+    "unknown adjacency": lambda: EventDose(GaussianDpEvent(1.0), "person", "somehow"),
+}
+
+
+@pytest.mark.parametrize("make", list(BAD.values()), ids=list(BAD))
+def test_a_malformed_dose_is_refused(make):
+    with pytest.raises(Refusal):
+        make()
+
+
+def test_the_dose_keeps_its_own_numbers():
+    mine = np.array([1.0, 2.0])
+    made = Dose(FISHER, "person", ("a", "b"), mine)
+    mine[0] = 99.0
+    assert made.values[0] == 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        made.values[0] = 5.0
+
+
+def test_events_compose_as_one_gaussian_of_the_summed_information():
+    one = EventDose(GaussianDpEvent(2.0), "person", "add-or-remove-one")
+    together = EventDose(GaussianDpEvent(2.0 / np.sqrt(2)), "person", "add-or-remove-one")
+    assert (one + one).epsilon(1e-6) == pytest.approx(together.epsilon(1e-6), rel=1e-3)
+
+
+def test_an_exact_release_is_infinite_and_stays_so():
+    total = dose(FISHER, [np.inf]) + dose(FISHER, [0.1])
+    assert total.reading[0] == np.inf
+    assert total.highest == ("p0", np.inf)
