@@ -34,7 +34,7 @@ def measure(
     through: (d, m) frozen map from the unknown quantities to the columns of X (a scaler, a change of unit); identity
     if None. label_unit: how much of y one unit of the unknown label is.
     """
-    X, y, _ = check_table(X, y)
+    X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
     _refuse_other_table(fit, X, y)
     d = X.shape[1]
     P = np.eye(d) if through is None else np.asarray(through, dtype=np.float64)
@@ -99,15 +99,18 @@ def _softmax(fit: Fit, X: FloatArray, y: FloatArray, P: FloatArray, F: FloatArra
 
 
 def _refuse_other_table(fit: Fit, X: FloatArray, y: FloatArray) -> None:
-    """The Jacobian holds at the training table only: its margins must come out again."""
+    """The Jacobian holds at the training table only: its margins must come out again.
+
+    One product with w also finds what is not finite, so the table is read once here.
+    """
     if X.shape != (fit.n, len(fit.coef)):
         raise Refusal(f"the fit saw a table of shape {(fit.n, len(fit.coef))}, this one has {X.shape}")
-    fit.loss.check(y)
     margin = times(X, fit.w.reshape(len(fit.w), -1)).reshape(fit.margin.shape)
-    size = np.abs(X) @ np.abs(fit.coef) + np.abs(fit.margin)
-    wrong = np.abs(margin - fit.margin) > 1e-6 * size + 1e-12
-    if wrong.any():
+    off = ~(np.abs(margin - fit.margin) <= 1e-6 * fit.reach + 1e-12)
+    if off.any() or y.shape != (fit.n,) or not np.isfinite(y).all():
+        check_table(X, y)
         raise Refusal(
-            f"row {int(np.argwhere(wrong)[0][0])} is not the row that the model was fitted on: pass the training table in "
+            f"row {int(np.argwhere(off)[0][0])} is not the row that the model was fitted on: pass the training table in "
             "the same order"
         )
+    fit.loss.check(y)

@@ -53,6 +53,8 @@ class Fit:
     condition: float
     """Condition number of the column-scaled weighted table."""
     iterations: int
+    reach: float
+    """Largest Σ|xⱼ wⱼ| of a row: the size against which rounding of a margin is judged."""
 
     @property
     def n(self) -> int:
@@ -255,6 +257,7 @@ class _Problem:
             decrement=float(np.linalg.norm(solve_triangular(L, g, lower=True))),
             condition=condition,
             iterations=steps,
+            reach=max(float(times(np.abs(b[0]), np.abs(w.reshape(len(w), -1))).max()) for b in self.blocks),
         )
 
     def _scalar_factor(self, margin: FloatArray) -> tuple[FloatArray, float]:

@@ -1,0 +1,136 @@
+"""What every η costs, in units of one matrix product: ratios in one process, minima of several runs, same threads.
+
+    python benchmarks/fisher.py [--threads 1] [--runs 5] [--quick]
+
+Given the fit, `glm.measure(...).examples` (the checks of the table included) against X @ H⁻¹ of the same size with its output
+allocated beforehand; `cells` likewise; `dataset` against one Gram product; all η against dense batched SVD; peak extra memory
+against the table; and how the cost grows with n and with d.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import dosimeter as dm
+from dosimeter import glm
+
+NOISE = dm.Gaussian(1.0)
+LIMITS = {(12665, 20): 15.0, (30162, 86): 3.0, (1_000_000, 50): 4.0, (100_000, 200): 2.0}
+
+
+def problem(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, glm.Fit]:
+    """A logistic model of a table with mildly correlated columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X[:, 1:] += 0.3 * X[:, :-1]
+    y = (rng.random(n) < 1 / (1 + np.exp(-X @ rng.standard_normal(d) / np.sqrt(d)))).astype(float)
+    return X, y, glm.fit(X, y, glm.Logistic(), 1e-3)
+
+
+def best(runs: int, *calls: Callable[[], object]) -> list[float]:
+    """Least seconds of each call; the calls take turns, so that a noisy machine disturbs all alike."""
+    least = [np.inf] * len(calls)
+    for _ in range(runs):
+        for k, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            least[k] = min(least[k], time.perf_counter() - start)
+    return least
+
+
+def dense_svd(fit: glm.Fit, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The plain way: write every Jacobian out and take its singular values."""
+    inverse = fit.factor @ fit.factor.T
+    a, r = fit.loss.curvature(fit.margin), fit.loss.residual(fit.margin, y)
+    out = np.empty(len(X))
+    for i in range(0, len(X), 256):
+        s = slice(i, i + 256)
+        u = X[s] @ inverse
+        J = np.concatenate(
+            [(a[s, None] * u)[:, :, None] * fit.w + r[s, None, None] * inverse, -u[:, :, None]], axis=2
+        )
+        out[s] = np.linalg.svd(J, compute_uv=False)[:, 0]
+    return out
+
+
+def sizes(runs: int, quick: bool) -> None:
+    """The four sizes against their limits."""
+    print(f"{'n':>9} {'d':>4} {'product':>10} {'examples':>9} {'limit':>6} {'cells':>7} {'gram':>10} {'dataset':>8} {'memory':>7}")
+    for (n, d), limit in LIMITS.items():
+        if quick and n * d > 3_000_000:
+            continue
+        X, y, fit = problem(n, d)
+        inverse, out = fit.factor @ fit.factor.T, np.empty((n, d))
+        glm.measure(fit, X, y, NOISE).examples  # noqa: B018  (compiled code, if any, is loaded here)
+        t = best(
+            runs,
+            lambda: np.matmul(X, inverse, out=out),
+            lambda: glm.measure(fit, X, y, NOISE).examples,
+            lambda: glm.measure(fit, X, y, NOISE).cells,
+            lambda: X.T @ X,
+            lambda: glm.measure(fit, X, y, NOISE).dataset,
+        )
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        glm.measure(fit, X, y, NOISE).examples  # noqa: B018
+        memory = (tracemalloc.get_traced_memory()[1] - before) / X.nbytes
+        tracemalloc.stop()
+        print(
+            f"{n:9d} {d:4d} {t[0] * 1e3:8.2f}ms {t[1] / t[0]:8.2f}x {limit:5.0f}x {t[2] / t[0]:6.2f}x "
+            f"{t[3] * 1e3:8.2f}ms {t[4] / t[3]:7.2f}x {memory:6.2f}x",
+            flush=True,
+        )
+
+
+def against_svd() -> None:
+    """All η against dense batched SVD at (30162, 86); the SVD is timed on 1,500 rows and scaled."""
+    X, y, fit = problem(30162, 86)
+    leak = glm.measure(fit, X, y, NOISE)
+    rows = slice(0, 1500)
+    start = time.perf_counter()
+    some = dense_svd(_part(fit, rows), X[rows], y[rows])
+    slow = (time.perf_counter() - start) * len(X) / 1500
+    (fast,) = best(5, lambda: glm.measure(fit, X, y, NOISE).examples)
+    worst = np.max(np.abs(some / leak.examples[rows] - 1))
+    print(f"\ndense batched SVD at (30162, 86): {slow:.1f} s, ours {fast * 1e3:.0f} ms: {slow / fast:.0f}x; they agree to {worst:.0e}")
+
+
+def _part(fit: glm.Fit, rows: slice) -> glm.Fit:
+    return replace(fit, margin=fit.margin[rows], sample_weight=fit.sample_weight[rows])
+
+
+def growth(runs: int) -> None:
+    """How the cost grows: microseconds a row."""
+    print("\ngrowth, microseconds a row (examples, with checks)\n" + f"{'':>9}" + "".join(f"{f'd = {d}':>10}" for d in (10, 25, 50, 100, 200)))
+    for n in (2_000, 8_000, 32_000):
+        cells = []
+        for d in (10, 25, 50, 100, 200):
+            X, y, fit = problem(n, d)
+            (t,) = best(runs, lambda X=X, y=y, fit=fit: glm.measure(fit, X, y, NOISE).examples)
+            cells.append(f"{t / n * 1e6:10.2f}")
+        print(f"{f'n = {n}':>9}" + "".join(cells), flush=True)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="leave out the large tables")
+    asked = parser.parse_args()
+    with threadpool_limits(asked.threads):
+        print(f"threads {asked.threads}, least of {asked.runs} runs; ratios to one product (examples, cells) or one Gram (dataset)")
+        sizes(asked.runs, asked.quick)
+        against_svd()
+        growth(max(2, asked.runs // 2))
+
+
+if __name__ == "__main__":
+    main()
