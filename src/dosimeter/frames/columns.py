@@ -1,0 +1,213 @@
+"""From a table of people to the numbers of our own fit, and back to what is unknown of a person.
+
+Numbers are standardised, x = (u - centre) / scale; a nominal column of k levels becomes k - 1 indicators.
+Leakage is read in the original units u through dx/du, so the figures do not depend on these coordinates.
+Centre, scale and levels are chosen from the data and then held fixed; what they themselves give away is not
+covered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.frames.source import advice
+from dosimeter.frames.table import Table
+from dosimeter.io.text import harmless
+
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A measured column, x = (u - centre) / scale. Chosen from the data, held fixed, not covered."""
+
+    name: str
+    centre: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One number of the design."""
+        return (self.name,)
+
+    def design(self, table: Table) -> NDArray[np.float64]:
+        """(n, 1)."""
+        if table.kind(self.name) == "text":
+            raise Refusal(
+                f"column {harmless(self.name)} was a number and is text here: give the same columns"
+            )
+        u = table[self.name].astype(float)
+        return ((u - self.centre) / self.scale)[:, None]
+
+
+@dataclass(frozen=True)
+class Nominal:
+    """A column of labels; an indicator for each level but the first. Chosen from the data, held fixed."""
+
+    name: str
+    levels: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The indicators: "race=white" for each level after the first."""
+        return tuple(f"{self.name}={level}" for level in self.levels[1:])
+
+    def design(self, table: Table) -> NDArray[np.float64]:
+        """(n, levels - 1)."""
+        found, position = _levels(table, self.name)
+        place = {level: j for j, level in enumerate(self.levels)}
+        unseen = [j for j, level in enumerate(found) if level not in place]
+        if unseen:
+            row = int(table.rows[np.argmax(np.isin(position, unseen))])
+            where = f"row {row} counted from 0, column {harmless(self.name)}"
+            raise Refusal(
+                f"a level that was not there before ({where}): give the rows that were learned from"
+            )
+        known = np.array([place[level] for level in found], dtype=np.intp)
+        return np.eye(len(self.levels))[:, 1:][known[position]]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How columns become a design matrix. Holds no rows, only centres, scales and levels.
+
+    constant: columns left out because they have one value; notes say so in words.
+
+    >>> table = Table.of({"age": [40, 60, 40, 60], "race": ["white", "black"] * 2, "one": [1, 1, 1, 1]})
+    >>> columns = Columns.of(table)
+    >>> columns.names
+    ('age', 'race=white')
+    >>> columns.design(table)[:2]
+    array([[-1.,  1.], [ 1.,  0.]])
+    >>> columns.through
+    array([[0.1, 0. ], [0. , 1. ]])
+    >>> columns.blocks
+    {'age': (0,), 'race': (1,)}
+    >>> columns.notes
+    ('column one has one value only and is left out',)
+    """
+
+    sources: tuple[Number | Nominal, ...]
+    constant: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            raise Refusal("no column varies: there is nothing to fit")
+        seen: set[str] = set()
+        for name in self.names:
+            if name in seen:
+                raise Refusal(f"two numbers of the design are called {harmless(name)}: rename the column")
+            seen.add(name)
+
+    @classmethod
+    def of(cls, table: Table, *, nominal: Collection[str] = (), max_levels: int = 50) -> Columns:
+        """Learn centres, scales and levels; `nominal` names numeric columns whose numbers are only labels."""
+        for name in nominal:
+            table[name]
+        made: list[Number | Nominal] = []
+        constant = []
+        for name in table.names:
+            column = table[name]
+            if table.n == 0 or (column == column[0]).all():
+                constant.append(name)
+            elif name in nominal or table.kind(name) == "text":
+                made.append(_nominal(table, name, max_levels))
+            else:
+                made.append(Number(name) if table.kind(name) == "bool" else _number(name, column))
+        return cls(tuple(made), tuple(constant))
+
+    def design(self, table: Table) -> NDArray[np.float64]:
+        """X, (n, d)."""
+        return np.concatenate([source.design(table) for source in self.sources], axis=1)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns of X, (d,)."""
+        return tuple(name for source in self.sources for name in source.names)
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """What is unknown of a person, (m,): each number in its own units, each indicator. Here m = d."""
+        return self.names
+
+    @property
+    def centre(self) -> NDArray[np.float64]:
+        """(d,); 0 for indicators. Chosen from the data, held fixed, not covered."""
+        return np.array([s.centre if isinstance(s, Number) else 0.0 for s in self.sources for _ in s.names])
+
+    @property
+    def scale(self) -> NDArray[np.float64]:
+        """(d,); 1 for indicators. Chosen from the data, held fixed, not covered."""
+        return np.array([s.scale if isinstance(s, Number) else 1.0 for s in self.sources for _ in s.names])
+
+    @property
+    def through(self) -> NDArray[np.float64]:
+        """dx/du, (d, m): 1/scale for a number, 1 for an indicator."""
+        return np.diag(1.0 / self.scale)
+
+    @property
+    def blocks(self) -> dict[str, tuple[int, ...]]:
+        """Source column -> positions of its unknowns; a constant column has none and is not listed."""
+        spans: dict[str, tuple[int, ...]] = {}
+        first = 0
+        for source in self.sources:
+            spans[source.name] = tuple(range(first, first + len(source.names)))
+            first += len(source.names)
+        return spans
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader of the figures must know of this choice of columns."""
+        return tuple(f"column {harmless(name)} has one value only and is left out" for name in self.constant)
+
+    def block(self, name: str) -> tuple[int, ...]:
+        """Positions of a source column among the unknowns; refused for a column that is not there."""
+        if name not in self.blocks:
+            raise Refusal(f"there is no column {harmless(name)} in the design: {advice(name, self.blocks)}")
+        return self.blocks[name]
+
+
+def _number(name: str, u: NDArray[np.float64]) -> Number:
+    # Divided by the largest magnitude first: the squares of 1e200 are infinite and those of 1e-200 are zero.
+    size = float(np.abs(u).max())
+    centre, scale = float((u / size).mean() * size), float((u / size).std() * size)
+    shown = f"column {harmless(name)}"
+    if not 1e-150 < scale < 1e150 or size > 1e150:
+        raise Refusal(f"{shown} has a spread of {scale:.3g}: change its units, squares of it leave float64")
+    if scale < 1e-12 * size:
+        raise Refusal(f"{shown} varies by {scale:.3g} around {centre:.3g}: subtract a fixed number")
+    return Number(name, centre, scale)
+
+
+def _nominal(table: Table, name: str, max_levels: int) -> Nominal:
+    levels, _ = _levels(table, name)
+    shown = f"column {harmless(name)}"
+    if len(levels) > 2 and all(_DATE.fullmatch(level) for level in levels):
+        raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass --drop")
+    advise = "looks like an identifier; pass --person or --drop"
+    if len(levels) == table.n:
+        raise Refusal(f"{shown} has a different value in each row: {advise}")
+    if len(levels) > max_levels:
+        raise Refusal(f"{shown} has {len(levels)} levels and at most {max_levels} are taken: {advise}")
+    return Nominal(name, levels)
+
+
+def _levels(table: Table, name: str) -> tuple[tuple[str, ...], NDArray[np.intp]]:
+    """Sorted levels as text, numbers in the order of numbers, and each row's position among them, (n,)."""
+    column = table[name]
+    if table.kind(name) == "number":
+        found, position = np.unique(column, return_inverse=True)
+        words = tuple(str(int(v)) if float(v).is_integer() else repr(float(v)) for v in found)
+        return words, position.astype(np.intp)
+    # A dict and not np.unique, which would sort a million Python strings one comparison at a time.
+    cells = [str(cell) for cell in column.tolist()]
+    levels = tuple(sorted(set(cells)))
+    place = {level: j for j, level in enumerate(levels)}
+    return levels, np.fromiter((place[cell] for cell in cells), dtype=np.intp, count=len(cells))

@@ -1,0 +1,38 @@
+"""Files in and out. Nothing is parsed before its kind and declared size are known; a pickle never is.
+
+The names below are imported when first used: `frames` needs `io.text`, and `io.tables` needs `frames`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dosimeter.io.atomic import write_bytes as write_bytes
+    from dosimeter.io.atomic import write_text as write_text
+    from dosimeter.io.models import read_model as read_model
+    from dosimeter.io.sheet import write_sheet as write_sheet
+    from dosimeter.io.tables import read_table as read_table
+    from dosimeter.io.text import harmless as harmless
+
+_HOME = {
+    "harmless": "text",
+    "read_model": "models",
+    "read_table": "tables",
+    "write_bytes": "atomic",
+    "write_sheet": "sheet",
+    "write_text": "atomic",
+}
+
+__all__ = [*_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"dosimeter.io.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'dosimeter.io' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
