@@ -47,7 +47,7 @@ def _cell(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    # Not csv.writer: before Python 3.13 it leaves a lone CR bare, and what follows it begins a new row.
+    # Not csv.writer: that of Python 3.11 leaves a lone CR bare, and what follows it begins a new row.
     if text and not text.startswith(" ") and not any(mark in text for mark in ',"\r\n'):
         return text
     return '"' + text.replace('"', '""') + '"'
