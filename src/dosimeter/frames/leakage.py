@@ -1,0 +1,235 @@
+"""Leakage in the table's own names: the reading of `glm` by source column, person and group."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dosimeter import glm
+from dosimeter.core.dose import Dose
+from dosimeter.core.notion import FISHER, FloatArray, Standing
+from dosimeter.core.refusal import Refusal
+from dosimeter.frames.features import Design
+from dosimeter.frames.given import ids_of
+from dosimeter.frames.persons import Persons
+from dosimeter.frames.sentences import cell_sentence
+from dosimeter.frames.source import advice
+from dosimeter.frames.table import like, series_like
+from dosimeter.io.text import harmless
+
+
+@dataclass(frozen=True, eq=False)
+class TableLeakage:
+    """η by source column, person and group; frames come back in the caller's kind, index and row order kept.
+
+    Every figure is about an attacker who knows everything else in the table. As private as the table.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> import dosimeter as dm
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
+    >>> leak = dm.measure(Ridge(alpha=0.0, fit_intercept=False).fit(X, y), X, y, noise=dm.Gaussian(0.5))
+    >>> leak.labels.round(4)
+    array([0.1429, 0.2857, 0.4286])
+    >>> leak.cells.shape, leak.notes
+    ((3, 1), ())
+    """
+
+    leak: glm.Leakage
+    """The reading on arrays: one column for each unknown of `design.blocks`."""
+    fit: glm.Fit
+    """The exact minimiser that was measured."""
+    design: Design
+    frame: Any
+    """The caller's frame: the kind and the index of what comes back."""
+    target: str
+    """Name of the label."""
+    label_unit: float
+    """How much of the label one unit of the figures is."""
+    measured_in: str
+    """'own units' or 'standard deviations'."""
+    ids: tuple[Hashable, ...] | None = None
+    """(n,) the person of each row."""
+    tied: tuple[str, ...] = ()
+    """Source columns that are one unknown for all rows of a person."""
+    uncovered: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    # --- what it is ---
+
+    @property
+    def noise(self) -> Any:
+        """The noise on the released coefficients."""
+        return self.leak.noise
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not covered, then what else the reader must know."""
+        return self.uncovered + self.remarks
+
+    @property
+    def standing(self) -> Standing:
+        """Exact, or unaccounted where a choice made from the data is held fixed."""
+        return Standing.UNACCOUNTED if self.uncovered else Standing.EXACT
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The source columns, in the table's order."""
+        return tuple(self.design.blocks)
+
+    # --- by row ---
+
+    @cached_property
+    def examples(self) -> Any:
+        """(n,) η of each row on its own; the rows of one person together are in `persons`."""
+        return self._series(self.leak.examples)
+
+    @cached_property
+    def labels(self) -> Any:
+        """(n,) η of each row's label."""
+        return self._series(self.leak.labels)
+
+    @cached_property
+    def cells(self) -> Any:
+        """(n, columns) η of each cell; a nominal one with all its indicators, a tied one the person's."""
+        return self._table(self._eta)
+
+    @cached_property
+    def deviations(self) -> Any:
+        """1/η: the least standard deviation, in own units, of an unbiased guess of each numeric cell."""
+        return self._table({name: self._deviation(name) for name in self.columns if self._is_number(name)})
+
+    def attribute(self, names: str | Sequence[str]) -> Any:
+        """(n,) η of one source column, or of several together, per row, the label not counted."""
+        if isinstance(names, str):
+            return self._series(self._cell(names))
+        return self._series(self._persons.per_row(self._unknowns(names)))
+
+    # --- rows together ---
+
+    @cached_property
+    def attributes(self) -> dict[str, float]:
+        """Source column -> η of the column over all rows together."""
+        return {name: self._attribute_over(name) for name in self.columns}
+
+    @cached_property
+    def dataset(self) -> float:
+        """η of the whole table."""
+        return self._persons.together(np.arange(self.leak.n), np.arange(self.leak.m), self.leak.label)
+
+    @cached_property
+    def persons(self) -> dict[Hashable, float]:
+        """Person -> η of all their rows together, in the order in which they first appear."""
+        return self.leak.group(self._persons.named, tied=self._tied)
+
+    def group(self, by: str | Sequence[Hashable]) -> dict[Hashable, float]:
+        """Group -> η of all its rows together; `by` names a column of the frame or gives one group a row."""
+        groups = ids_of(self.frame, by, self.leak.n, "by")
+        if not len(self._tied):
+            return self.leak.group(groups)
+        members: dict[Hashable, list[int]] = {}
+        for row, name in enumerate(groups):
+            members.setdefault(name, []).append(row)
+        every = np.arange(self.leak.m)
+        return {
+            name: self._persons.together(np.array(rows), every, self.leak.label)
+            for name, rows in members.items()
+        }
+
+    def dose(self) -> Dose:
+        """One row per person, or per row of the table where no person was named."""
+        how: dict[str, Any] = {
+            "standing": self.standing,
+            "measured_in": self.measured_in,
+            "uncovered": self.uncovered,
+        }
+        if self.ids is None:
+            return self.leak.dose(**how)
+        return Dose.of_reading(FISHER, "person", list(self.persons), list(self.persons.values()), **how)
+
+    def scale_for(self, target: float) -> float:
+        """The noise scale at which the highest person (or row) has η = target; it depends on the data."""
+        if self.ids is None:
+            return self.leak.scale_for(target)
+        norms = replace(self.leak, bounded=True).group(self.ids, tied=self._tied)
+        return self.leak.scale_for(target, list(norms.values()))
+
+    def sentence(self, row: int, column: str) -> str:
+        """What the figure of one cell (row by position from 0) or label forbids, in words."""
+        if not 0 <= row < self.leak.n:
+            raise Refusal(f"rows are positions from 0 to {self.leak.n - 1}, not {row}")
+        if column == self.target and column not in self.design.blocks:
+            eta = float(self.leak.labels[row])
+            deviation = float(_one_over(self.leak.labels, self.label_unit)[row])
+            nominal = self.fit.loss.name in ("logistic", "softmax")
+        else:
+            eta, nominal = float(self._cell(column)[row]), column in self.design.nominal
+            deviation = float("nan") if nominal else float(self._deviation(column)[row])
+        rows = self._persons.rows_beside(row) if column in self.tied else 1
+        return cell_sentence(column, row, eta, None if nominal else deviation, rows)
+
+    def __repr__(self) -> str:
+        who = "rows" if self.ids is None else f"rows of {len(set(self.ids))} persons"
+        return (
+            f"<TableLeakage of {self.leak.n} {who} x {len(self.columns)} columns, {self.noise}, "
+            f"in {self.measured_in}, {self.standing.value}>"
+        )
+
+    # --- inside ---
+
+    def _unknowns(self, names: Sequence[str]) -> Any:
+        """Positions of the unknowns of source columns."""
+        for name in names:
+            if name not in self.design.blocks:
+                raise Refusal(f"the model has no column {harmless(name)}: {advice(str(name), self.columns)}")
+        return np.array(sorted({j for name in names for j in self.design.blocks[name]}), dtype=np.intp)
+
+    @cached_property
+    def _tied(self) -> Any:
+        return self._unknowns([name for name in self.tied if name in self.design.blocks])
+
+    @cached_property
+    def _persons(self) -> Persons:
+        return Persons(self.leak, self.ids, self._tied)
+
+    def _is_number(self, name: str) -> bool:
+        return bool(self.design.blocks[name]) and name not in self.design.nominal
+
+    @cached_property
+    def _eta(self) -> dict[str, FloatArray]:
+        """Source column -> (n,) η of its cell in each row."""
+        return {name: self._persons.per_row(self._unknowns([name])) for name in self.columns}
+
+    def _cell(self, name: str) -> FloatArray:
+        self._unknowns([name])
+        return self._eta[name]
+
+    def _attribute_over(self, name: str) -> float:
+        block = self._unknowns([name])
+        if len(block) == 1 and name not in self.tied:
+            return float(self.leak.attributes[block[0]])
+        return self._persons.together(np.arange(self.leak.n), block, False)
+
+    def _deviation(self, name: str) -> FloatArray:
+        if not self.design.blocks.get(name):
+            return np.full(self.leak.n, np.inf)
+        own = self.measured_in == "own units"
+        unit = 1.0 if own else float(self.design.spread[self.design.blocks[name][0]])
+        return _one_over(self._cell(name), unit)
+
+    def _series(self, eta: FloatArray) -> Any:
+        return series_like(self.frame, "eta", eta)
+
+    def _table(self, columns: dict[str, FloatArray]) -> Any:
+        if isinstance(self.frame, np.ndarray):
+            return np.column_stack(list(columns.values())) if columns else np.empty((self.leak.n, 0))
+        return like(self.frame, columns)
+
+
+def _one_over(eta: FloatArray, unit: float) -> FloatArray:
+    """unit/η: infinite where η = 0, zero where it is infinite."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(unit / eta)

@@ -1,0 +1,61 @@
+"""A fitted OneHotEncoder read as indicators: one unknown for each level that it keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.frames.features import Feature
+from dosimeter.io.text import harmless
+
+
+def indicators(encoder: Any, features: tuple[Feature, ...]) -> tuple[Feature, ...]:
+    """The encoder's columns: levels in its order without a dropped one, infrequent ones pooled at the end."""
+    infrequent = getattr(encoder, "infrequent_categories_", None) or [None] * len(features)
+    dropped = [None] * len(features) if encoder.drop_idx_ is None else list(encoder.drop_idx_)
+    if encoder.drop is not None and any(rare is not None for rare in infrequent):
+        raise CannotMeasure(
+            "OneHotEncoder that both drops a level and pools infrequent ones is not read: use one of them"
+        )
+    # Levels that the user listed beforehand say nothing about the data.
+    learned = frozenset({"the levels"}) if isinstance(encoder.categories, str) else frozenset()
+    made: list[Feature] = []
+    for feature, levels, rare, drop in zip(features, encoder.categories_, infrequent, dropped, strict=True):
+        found = _indicators(feature, levels.tolist(), [] if rare is None else rare.tolist(), drop)
+        made.extend(replace(indicator, statistics=learned) for indicator in found)
+    return tuple(made)
+
+
+def _indicators(feature: Feature, levels: list[Any], rare: list[Any], drop: int | None) -> list[Feature]:
+    if not feature.raw:
+        raise CannotMeasure(
+            f"OneHotEncoder behind another transformer (column {harmless(feature.name)}) makes labels of "
+            "computed numbers: encode the column itself"
+        )
+    position = _positions(feature, levels)
+    frequent = [k for k, level in enumerate(levels) if level not in rare and k != drop]
+    groups = [(str(levels[k]), position == k) for k in frequent]
+    if rare:
+        groups.append(("infrequent", np.isin(position, [levels.index(level) for level in rare])))
+    return [
+        Feature(f"{feature.name}={level}", hit.astype(np.float64), {(feature.name, level): 1.0})
+        for level, hit in groups
+    ]
+
+
+def _positions(feature: Feature, levels: list[Any]) -> NDArray[np.intp]:
+    """(n,) which level each cell is; 7.0 equals 7, and a categorical of numbers was read as text."""
+    place = {str(level): k for k, level in enumerate(levels)} | {level: k for k, level in enumerate(levels)}
+    cells = feature.values.tolist()
+    found = np.fromiter((place.get(cell, -1) for cell in cells), dtype=np.intp, count=len(cells))
+    if (found < 0).any():
+        row = int(np.argmax(found < 0))
+        raise Refusal(
+            f"column {harmless(feature.name)} has a level that OneHotEncoder did not see (row {row} from 0): "
+            "pass the training table"
+        )
+    return found

@@ -1,0 +1,235 @@
+"""`measure`: a fitted model and the table it was trained on, to leakage in the table's own names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter import glm
+from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.frames.coefficients import Coefficients
+from dosimeter.frames.features import Design, assemble, raw_feature, spread
+from dosimeter.frames.given import ids_of, names_of, target_of, weights_of
+from dosimeter.frames.leakage import TableLeakage
+from dosimeter.frames.models import problem_of, why_not
+from dosimeter.frames.pipelines import columns_read, transform
+from dosimeter.frames.polish import VISIBLE, polished
+from dosimeter.frames.problem import Problem, Target
+from dosimeter.frames.results import column_names
+from dosimeter.frames.table import Table
+from dosimeter.io.text import harmless, listed
+
+UNITS = {"own": "own units", "sd": "standard deviations"}
+SEARCHED = "the model's settings were chosen from the data by a search: the choice is not covered"
+
+
+def measure(
+    model: Any,
+    frame: Any,
+    y: Any,
+    *,
+    person: Any = None,
+    noise: Any,
+    tied: Sequence[str] = (),
+    label: bool = True,
+    unit: str = "own",
+    sample_weight: Any = None,
+) -> TableLeakage:
+    """What the model's coefficients and intercept, released with `noise` on each, give away about its table.
+
+    model: a fitted scikit-learn linear model, alone or behind a Pipeline of scalers and one-hot encoders
+    (held fixed); statsmodels GLM results; or `Coefficients`.
+    frame: the table it was trained on: pandas, polars, pyarrow or a 2-D array.
+    y, person: a column's name or one value a row; several rows may be one person.
+    tied: source columns with one value per person.
+    unit: 'own' units of the columns, or 'sd' for standard deviations.
+    sample_weight: as it was given to `fit`.
+
+    >>> import dosimeter as dm
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0, 3.0])
+    >>> model = LinearRegression().fit(X, y)
+    >>> leak = dm.measure(model, X, y, person=["a", "b", "b", "c"], noise=dm.Gaussian(1.0))
+    >>> {person: round(eta, 3) for person, eta in leak.persons.items()}
+    {'a': 1.049, 'b': 0.633, 'c': 0.409}
+    """
+    _check(noise, unit, tied, person)
+    if isinstance(tied, str):
+        tied = (tied,)
+    steps, final, chosen = _unwrapped(model)
+    design, table, columns = _design(
+        model, steps, final, frame, [k for k in (y, person) if isinstance(k, str)]
+    )
+    n = table.n
+    problem = problem_of(final, Target(target_of(frame, y, n), weights_of(frame, sample_weight, n)))
+    if problem.penalised_intercept:
+        design = _with_ones(design)
+    fit, moved = polished(problem, design.X, design.through)
+    remarks = (
+        (f"the coefficients were polished to the exact minimum, which moved some η by {100 * moved:.2g} %",)
+        if moved > VISIBLE
+        else ()
+    )
+    ids = None if person is None else ids_of(frame, person, n)
+    target = y if isinstance(y, str) else "y"
+    refuse_untied(tied, columns, ids, target)
+    return read(
+        fit,
+        problem.y,
+        design,
+        noise=noise,
+        label=label,
+        unit=unit,
+        frame=frame,
+        target=target,
+        ids=ids,
+        tied=tuple(tied),
+        uncovered=design.uncovered + problem.uncovered + chosen,
+        remarks=remarks,
+    )
+
+
+def read(
+    fit: glm.Fit, y: Any, design: Design, *, noise: Any, label: bool, unit: str, **what: Any
+) -> TableLeakage:
+    """The reading of a minimiser in the chosen unit; `what` are the other fields of `TableLeakage`."""
+    regression = fit.loss.name in ("squared", "poisson")
+    label_unit = spread(y) if unit == "sd" and regression else 1.0
+    through = design.through * design.spread if unit == "sd" else design.through
+    leak = glm.measure(fit, design.X, y, noise, label=label, through=through, label_unit=label_unit)
+    return TableLeakage(leak, fit, design, label_unit=label_unit, measured_in=UNITS[unit], **what)
+
+
+def refuse_untied(
+    tied: Sequence[str], columns: dict[str, NDArray[Any]], ids: Sequence[Any] | None, target: str
+) -> None:
+    """A tied column must hold one value per person."""
+    for name in tied:
+        if name == target:
+            raise Refusal("the target cannot be tied: its Jacobians are those of separate labels")
+        if name not in columns:
+            raise Refusal(
+                f"tied: the model has no column {harmless(name)}; its columns are {listed(columns)}"
+            )
+        first: dict[Any, Any] = {}
+        for row, (who, cell) in enumerate(zip(ids or (), columns[name].tolist(), strict=True)):
+            if first.setdefault(who, cell) != cell:
+                raise Refusal(
+                    f"column {harmless(name)} is tied but not constant within a person (row {row} from 0): "
+                    "leave it out of tied"
+                )
+
+
+def _check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
+    if not hasattr(noise, "whiten"):
+        raise Refusal(
+            f"noise is {harmless(noise)}: give a noise such as Gaussian(0.05), or no_noise for an exact "
+            "release"
+        )
+    if unit not in UNITS:
+        raise Refusal(f"unit {harmless(unit)!r} is not 'own' or 'sd'")
+    if tied and person is None:
+        raise Refusal("tied columns are one value per person: pass person= as well")
+
+
+def _unwrapped(model: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
+    """Transformers in turn, the final estimator, and what was chosen from the data on the way."""
+    if type(model).__module__.split(".")[0] == "statsmodels" or isinstance(model, Coefficients):
+        return (), model, ()
+    if isinstance(model, type) or not hasattr(model, "fit"):
+        kind = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise CannotMeasure(f"{harmless(kind)} is not a fitted model: pass the object that fit returned")
+    from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+    from sklearn.pipeline import Pipeline
+
+    if isinstance(model, GridSearchCV | RandomizedSearchCV):
+        if not hasattr(model, "best_estimator_"):
+            raise CannotMeasure(f"{type(model).__name__} is not fitted, or not with refit=True: fit it first")
+        steps, final, chosen = _unwrapped(model.best_estimator_)
+        return steps, final, (SEARCHED, *chosen)
+    if isinstance(model, Pipeline):
+        steps, final, chosen = _unwrapped(model.steps[-1][1])
+        return (*(step for _, step in model.steps[:-1]), *steps), final, chosen
+    return (), model, ()
+
+
+def _design(
+    model: Any, steps: tuple[Any, ...], final: Any, frame: Any, set_aside: list[str]
+) -> tuple[Design, Table, dict[str, NDArray[Any]]]:
+    """The model's matrix, the table that was read, and its columns under the model's names."""
+    names, sources = _sources(model, steps, final, frame, set_aside)
+    used = columns_read(steps, names) if steps else tuple(range(len(names)))
+    read = [sources[j] for j in used]
+    table = Table.of(frame, drop=[name for name in names_of(frame) if name not in read])
+    columns = {names[j]: table[sources[j]] for j in used}
+    nothing = np.zeros(table.n)
+    features = tuple(raw_feature(name, columns.get(name, nothing)) for name in names)
+    for step in steps:
+        features = transform(step, features)
+    # A person or target column that the model drops is no source of it.
+    shown = [name for j, name in enumerate(names) if j in used or name not in set_aside]
+    return assemble(features, columns, shown), table, columns
+
+
+def _sources(
+    model: Any, steps: tuple[Any, ...], final: Any, frame: Any, set_aside: list[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The model's names of its columns, and the frame's names of the same columns."""
+    have = names_of(frame)
+    if not have:
+        Table.of(frame)  # says what is wrong with it
+    wanted, count = _fitted_on(model, steps, final)
+    positional = [name for name in have if name not in set_aside]
+    if wanted is not None and not (isinstance(frame, np.ndarray) or _numbered(final, wanted, have)):
+        absent = [name for name in wanted if name not in have]
+        if absent:
+            raise Refusal(
+                f"the model was fitted on {listed(absent)}, which the frame does not have: its columns are "
+                f"{listed(have)}"
+            )
+        return wanted, wanted
+    if len(positional) != count:
+        raise Refusal(
+            f"the model was fitted on {count} columns and the frame has {len(positional)}: pass the "
+            "training table"
+        )
+    return (wanted or tuple(positional)), tuple(positional)
+
+
+def _fitted_on(model: Any, steps: tuple[Any, ...], final: Any) -> tuple[tuple[str, ...] | None, int]:
+    """Names (None where it was fitted on an array) and number of the columns that the model was fitted on."""
+    if isinstance(final, Coefficients):
+        return tuple(final.coef), len(final.coef)
+    if type(final).__module__.split(".")[0] == "statsmodels":
+        names = column_names(final)
+        return names, len(names)
+    for part in (model, *steps, final):
+        if hasattr(part, "n_features_in_"):
+            named = getattr(part, "feature_names_in_", None)
+            return (None if named is None else tuple(map(str, named))), int(part.n_features_in_)
+    problem_of(final, Target(np.zeros(1), None))  # refuses what is no fitted linear model, and says why
+    raise CannotMeasure(why_not(final))
+
+
+def _numbered(final: Any, wanted: tuple[str, ...], have: Sequence[str]) -> bool:
+    """statsmodels calls the columns of an array x1, x2, ...: then they are known by position alone."""
+    made_up = all(name.startswith("x") and name[1:].isdigit() for name in wanted)
+    return type(final).__module__.startswith("statsmodels") and made_up and not set(wanted) <= set(have)
+
+
+def _with_ones(design: Design) -> Design:
+    """A last column of ones that no unknown moves."""
+    ones = np.ones((len(design.X), 1))
+    return replace(
+        design,
+        X=np.hstack([design.X, ones]),
+        names=(*design.names, "intercept"),
+        through=np.vstack([design.through, np.zeros((1, design.through.shape[1]))]),
+    )
+
+
+__all__ = ["Problem", "measure", "read"]

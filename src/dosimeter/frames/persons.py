@@ -1,0 +1,82 @@
+"""Rows of one person, and the unknowns that they share: a tied column is one unknown, whose Jacobians add."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dosimeter import glm
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
+
+_NONE: Any = np.empty(0, dtype=np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """η of cells and of sets of rows, where a person's tied value counts once for all rows it stands on."""
+
+    leak: glm.Leakage
+    ids: tuple[Hashable, ...] | None
+    """(n,) the person of each row."""
+    tied: Any
+    """Positions of the tied unknowns."""
+
+    @property
+    def named(self) -> tuple[Hashable, ...]:
+        """(n,) ids, or a refusal where none were given."""
+        if self.ids is None:
+            raise Refusal("no person was named: pass person= to measure, or read `examples`")
+        return self.ids
+
+    @cached_property
+    def number(self) -> Any:
+        """(n,) each row's person as a number."""
+        order = {person: k for k, person in enumerate(dict.fromkeys(self.named))}
+        return np.array([order[person] for person in self.named])
+
+    def rows_beside(self, row: int) -> int:
+        """How many rows the person of this row has."""
+        return int(np.sum(self.number == self.number[row]))
+
+    def per_row(self, block: Any) -> FloatArray:
+        """(n,) η of the unknowns `block` of each row; a tied one is the person's on all their rows."""
+        if not len(block):
+            return np.zeros(self.leak.n)
+        eta = self.leak.cells[:, block[0]] if len(block) == 1 else self.leak.attribute(block)
+        shared, own = np.intersect1d(self.tied, block), np.setdiff1d(block, self.tied)
+        if not len(shared):
+            return eta
+        eta, outer = eta.copy(), self.leak.jacobian.outer
+        for rows in self._several(np.arange(self.leak.n)):
+            M = outer(rows, _NONE, False, shared)
+            for row in rows:
+                eta[row] = self._figure(M + outer(np.array([row]), own, False, _NONE) if len(own) else M)
+        return eta
+
+    def together(self, rows: Any, columns: Any, label: bool) -> float:
+        """η of the unknowns `columns` of some rows together, with their labels if asked."""
+        if not len(columns) and not label:
+            return 0.0
+        outer = self.leak.jacobian.outer
+        shared, own = np.intersect1d(self.tied, columns), np.setdiff1d(columns, self.tied)
+        several = self._several(rows) if len(shared) else []
+        alone = np.setdiff1d(rows, np.concatenate(several)) if several else rows
+        M = outer(alone, columns, label, _NONE)
+        for person in several:
+            M = M + outer(person, own, label, shared)
+        return self._figure(M)
+
+    def _several(self, rows: Any) -> list[Any]:
+        """Those of the rows that belong to a person with more than one of them, person by person."""
+        ordered = rows[np.argsort(self.number[rows], kind="stable")]
+        ends = np.flatnonzero(np.diff(self.number[ordered])) + 1
+        return [part for part in np.split(ordered, ends) if len(part) > 1]
+
+    def _figure(self, outer: FloatArray) -> float:
+        norm = float(np.sqrt(max(0.0, float(np.linalg.eigvalsh(outer)[-1]))))
+        return norm if self.leak.bounded or norm == 0.0 else float("inf")

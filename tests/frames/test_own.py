@@ -1,0 +1,155 @@
+"""Our own fit on a named table against scikit-learn on the same standardised columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.metrics import d2_tweedie_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import dosimeter as dm
+from dosimeter.frames.own import fit_table
+from dosimeter.frames.table import Table
+
+RNG = np.random.default_rng(2)
+N = 80
+AGE, BMI = RNG.normal(50, 12, N), RNG.normal(27, 4, N)
+RACE = RNG.choice(["black", "other", "white"], N)
+SCORE = (AGE - 50) / 12 + (BMI - 27) / 8 + (RACE == "white") + RNG.normal(size=N)
+PEOPLE = {"age": AGE, "race": RACE, "bmi": BMI, "id": [f"p{i // 2}" for i in range(N)], "same": np.ones(N)}
+L2 = 0.02
+NOISE = dm.Gaussian(0.1)
+NEWTON = {"solver": "newton-cholesky", "tol": 1e-13}
+
+TARGETS: dict[str, tuple[Any, str, Any, str]] = {
+    "squared": (SCORE, "squared", Ridge(alpha=N * L2), "R²"),
+    "two numbers": (
+        np.where(SCORE > 0, 7.0, 3.0),
+        "logistic",
+        LogisticRegression(C=1 / (N * L2), **NEWTON),
+        "accuracy",
+    ),
+    "two words": (
+        np.where(SCORE > 0, "ill", "fit"),
+        "logistic",
+        LogisticRegression(C=1 / (N * L2), **NEWTON),
+        "accuracy",
+    ),
+    "truth": (SCORE > 0, "logistic", LogisticRegression(C=1 / (N * L2), **NEWTON), "accuracy"),
+    "three words": (
+        np.array(["low", "mid", "top"])[np.digitize(SCORE, [-0.5, 0.8])],
+        "softmax",
+        LogisticRegression(C=1 / (N * L2), **NEWTON),
+        "accuracy",
+    ),
+    "counts": (np.round(np.exp(SCORE / 2)), "poisson", PoissonRegressor(alpha=L2, **NEWTON), "D²"),
+}
+
+
+def own(name: str, **how: Any) -> Any:
+    table = Table.of({**PEOPLE, "target": TARGETS[name][0]})
+    asked = {"loss": "poisson"} if name == "counts" else {}
+    settings = {"l2": L2, "noise": NOISE, "person": "id", **asked, **how}
+    return fit_table(table, "target", **settings)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_fit_and_its_figures_are_those_of_scikit_learn_on_the_same_columns(name: str) -> None:
+    y, loss, model, score_name = TARGETS[name]
+    steps = make_column_transformer(
+        (StandardScaler(), ["age"]), (OneHotEncoder(drop="first"), ["race"]), (StandardScaler(), ["bmi"])
+    )
+    frame = Table.of(PEOPLE)
+    import pandas as pd
+
+    pipeline = make_pipeline(steps, model).fit(pd.DataFrame(PEOPLE), y)
+    ours = own(name, unit="own")
+    theirs = dm.measure(pipeline, pd.DataFrame(PEOPLE), y, noise=NOISE, person="id")
+    assert ours.leakage.fit.loss.name == loss
+    np.testing.assert_allclose(
+        np.array(list(ours.coef.values())).T.ravel(), np.ravel(model.coef_), rtol=1e-5, atol=1e-7
+    )
+    np.testing.assert_allclose(ours.intercept, np.ravel(model.intercept_), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(list(ours.leakage.persons.values()), list(theirs.persons.values()), rtol=1e-5)
+    np.testing.assert_allclose(ours.leakage.cells["race"], theirs.cells["race"], rtol=1e-5)
+    assert ours.score_name == score_name
+    if name == "counts":
+        assert ours.score == pytest.approx(
+            d2_tweedie_score(y, pipeline.predict(pd.DataFrame(PEOPLE)), power=1), rel=1e-5
+        )
+    else:
+        assert ours.score == pytest.approx(pipeline.score(pd.DataFrame(PEOPLE), y), rel=1e-6)
+    assert frame.n == N
+
+
+def test_names_and_outputs_are_those_of_the_table() -> None:
+    fitted = own("three words")
+    assert fitted.names == ("age", "race=other", "race=white", "bmi")
+    assert fitted.outputs == ("low", "mid", "top")
+    assert [len(row) for row in fitted.coef.values()] == [3] * 4
+    assert fitted.leakage.columns == ("age", "race", "bmi", "same")
+    assert own("squared").outputs == ("target",)
+
+
+def test_standard_deviations_are_the_default_and_the_label_too() -> None:
+    sd, plain = own("squared").leakage, own("squared", unit="own").leakage
+    np.testing.assert_allclose(sd.cells["age"], plain.cells["age"] * AGE.std(), rtol=1e-9)
+    np.testing.assert_allclose(sd.cells["race"], plain.cells["race"], rtol=1e-9)
+    np.testing.assert_allclose(sd.labels, plain.labels * SCORE.std(), rtol=1e-9)
+    assert sd.measured_in == "standard deviations"
+
+
+def test_every_choice_is_stated() -> None:
+    notes = " | ".join(own("two words").leakage.notes)
+    for words in (
+        "mean and scale of age, bmi",
+        "levels of race",
+        "1 is target = ill",
+        "l2 = 0.02",
+        "same has one value",
+    ):
+        assert words in notes
+
+
+def test_dropped_columns_and_nominal_numbers_are_taken_at_their_word() -> None:
+    table = Table.of({**PEOPLE, "ward": RNG.choice([1, 2, 3], N), "target": SCORE})
+    fitted = fit_table(table, "target", l2=L2, noise=NOISE, drop=["bmi", "id"], nominal=["ward"])
+    assert fitted.names == ("age", "race=other", "race=white", "ward=2", "ward=3")
+    assert fitted.leakage.ids is None
+
+
+def test_tied_columns_go_with_the_person() -> None:
+    people = {**PEOPLE, "age": np.repeat(AGE[::2], 2), "target": SCORE}
+    tied = fit_table(Table.of(people), "target", l2=L2, noise=NOISE, person="id", tied=["age"]).leakage
+    free = fit_table(Table.of(people), "target", l2=L2, noise=NOISE, person="id").leakage
+    assert max(tied.persons[k] / free.persons[k] for k in tied.persons) > 1.0
+    with pytest.raises(dm.Refusal, match="row 1"):
+        fit_table(
+            Table.of({**PEOPLE, "target": SCORE}), "target", l2=L2, noise=NOISE, person="id", tied=["bmi"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("target", "how", "message"),
+    [
+        ("target", {"loss": "hinge"}, "hinge"),
+        ("nowhere", {}, "nowhere"),
+        ("same", {}, "one value"),
+        ("race", {"loss": "squared"}, "text"),
+        ("race", {"loss": "logistic"}, "3 values"),
+        ("target", {"loss": "softmax"}, "80 classes"),
+        ("target", {"loss": "poisson"}, "Poisson needs"),
+        ("target", {"person": "nobody"}, "nobody"),
+        ("target", {"drop": ["nothing"]}, "nothing"),
+        ("target", {"tied": ["age"]}, "person"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(target: str, how: dict[str, Any], message: str) -> None:
+    table = Table.of({**{k: v for k, v in PEOPLE.items() if k != "id"}, "target": SCORE})
+    with pytest.raises(dm.Refusal, match=message):
+        fit_table(table, target, **{"l2": L2, "noise": NOISE, **how})

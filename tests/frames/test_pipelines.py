@@ -1,0 +1,228 @@
+"""Frozen preprocessing: what we read of a fitted transformer against the transformer itself and refits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+
+import dosimeter as dm
+from dosimeter import glm
+
+RNG = np.random.default_rng(11)
+N = 50
+FRAME = pd.DataFrame(
+    {
+        "age": RNG.normal(50, 12, N),
+        "race": RNG.choice(["black", "other", "white"], N),
+        "bmi": RNG.normal(27, 4, N),
+        "sex": RNG.choice(["f", "m"], N),
+        "ward": RNG.choice([3, 7, 9], N),
+        "smokes": RNG.choice([False, True], N),
+    },
+    index=RNG.permutation(N) + 500,
+)
+Y = FRAME["age"] / 12 + FRAME["bmi"] / 9 + (FRAME["race"] == "white") + RNG.normal(size=N)
+ILL = (Y.median() < Y).map({True: "ill", False: "well"})
+NUMBERS, LABELS = ["age", "bmi"], ["race", "sex"]
+
+PREPARED: dict[str, Any] = {
+    "scaler and encoder": ColumnTransformer(
+        [("n", StandardScaler(), NUMBERS), ("c", OneHotEncoder(), LABELS)]
+    ),
+    "first level dropped": make_column_transformer(
+        (StandardScaler(), NUMBERS), (OneHotEncoder(drop="first"), LABELS)
+    ),
+    "binary level dropped": make_column_transformer(
+        (OneHotEncoder(drop="if_binary", sparse_output=False), LABELS), (MinMaxScaler((-1, 2)), NUMBERS)
+    ),
+    "passed through": make_column_transformer(
+        (OneHotEncoder(), ["race"]), ("passthrough", ["smokes", "bmi"])
+    ),
+    "remainder kept": make_column_transformer(
+        (OneHotEncoder(), [*LABELS, "ward"]), remainder="passthrough", verbose_feature_names_out=False
+    ),
+    "remainder scaled": make_column_transformer((OneHotEncoder(), [1, 3, 4]), remainder=RobustScaler()),
+    "nested": ColumnTransformer(
+        [
+            (
+                "n",
+                make_pipeline(SimpleImputer(), MaxAbsScaler(), StandardScaler(with_mean=False)),
+                slice("bmi", "bmi"),
+            ),
+            ("c", make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()), ["race"]),
+            ("gone", "drop", ["age"]),
+            ("same", FunctionTransformer(), [0]),
+        ],
+        transformer_weights={"n": 3.0},
+    ),
+    "scaled after encoding": make_pipeline(
+        make_column_transformer((OneHotEncoder(), LABELS), ("passthrough", NUMBERS), sparse_threshold=0.0),
+        StandardScaler(),
+    ),
+    "selected by kind": make_column_transformer(
+        (StandardScaler(), make_column_selector(dtype_include="float")),
+        (OneHotEncoder(), make_column_selector(pattern="race|sex")),
+    ),
+    "infrequent levels pooled": make_column_transformer(
+        (OneHotEncoder(max_categories=2, handle_unknown="infrequent_if_exist"), ["race", "sex"]),
+        ("passthrough", ["age"]),
+    ),
+    "one column": make_column_transformer(
+        (OneHotEncoder(), ["ward"]), (StandardScaler(with_std=False), ["age"])
+    ),
+    "frames between": make_column_transformer(
+        (StandardScaler(), NUMBERS), ("passthrough", ["ward"])
+    ).set_output(transform="pandas"),
+}
+
+
+def dense(made: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(made.toarray() if hasattr(made, "toarray") else made, dtype=float)
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_the_design_is_what_the_transformer_makes(name: str) -> None:
+    model = make_pipeline(clone(PREPARED[name]), Ridge(alpha=1.0)).fit(FRAME, Y)
+    leak = dm.measure(model, FRAME, Y, noise=dm.Gaussian(1.0))
+    np.testing.assert_allclose(leak.design.X, dense(model[:-1].transform(FRAME)), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_a_number_of_the_frame_moves_the_weights_as_a_refit_behind_frozen_steps_shows(name: str) -> None:
+    model = make_pipeline(clone(PREPARED[name]), Ridge(alpha=1.0)).fit(FRAME, Y)
+    leak = dm.measure(model, FRAME, Y, noise=dm.Gaussian(1.0))
+    J, h = leak.leak.jacobian.dense(slice(None)), 1e-3
+    for column in ("age", "bmi"):
+        if not leak.design.blocks[column]:
+            continue
+        (j,) = leak.design.blocks[column]
+        for row in (2, 31):
+            both = []
+            for sign in (1, -1):
+                moved = FRAME.copy()
+                moved.iloc[row, moved.columns.get_loc(column)] += sign * h
+                again = clone(model[-1]).fit(model[:-1].transform(moved), Y)
+                both.append(np.append(again.coef_, again.intercept_))
+            seen = (both[0] - both[1]) / (2 * h)
+            np.testing.assert_allclose(J[row, :, j], seen, rtol=1e-4, atol=1e-4 * np.abs(seen).max())
+
+
+def test_an_indicator_moves_the_weights_as_a_refit_on_the_encoded_matrix_shows() -> None:
+    model = make_pipeline(
+        clone(PREPARED["scaled after encoding"]),
+        LogisticRegression(C=0.5, solver="newton-cholesky", tol=1e-13),
+    ).fit(FRAME, ILL)
+    leak = dm.measure(model, FRAME, ILL, noise=dm.Gaussian(1.0))
+    J, h = leak.leak.jacobian.dense(slice(None)), 1e-4
+    encoded = dense(model[0][0].transform(FRAME))
+    for indicator, j in enumerate(leak.design.blocks["race"]):
+        both = []
+        for sign in (1, -1):
+            moved = encoded.copy()
+            moved[4, indicator] += sign * h
+            again = clone(model[-1]).fit(model[0][1].transform(moved), ILL)
+            both.append(np.append(again.coef_, again.intercept_))
+        seen = (both[0] - both[1]) / (2 * h)
+        np.testing.assert_allclose(J[4, :, j], seen, rtol=1e-4, atol=1e-4 * np.abs(seen).max())
+
+
+def test_a_nominal_column_is_one_attribute() -> None:
+    model = make_pipeline(clone(PREPARED["scaler and encoder"]), Ridge(alpha=1.0)).fit(FRAME, Y)
+    leak = dm.measure(model, FRAME, Y, noise=dm.Gaussian(0.1))
+    assert list(leak.cells.columns) == list(FRAME.columns)
+    X, y = dense(model[:-1].transform(FRAME)), Y.to_numpy()
+    plain = glm.measure(glm.fit(X, y, glm.Squared(), 1 / N, intercept=True), X, y, dm.Gaussian(0.1))
+    np.testing.assert_allclose(leak.cells["race"], plain.attribute([2, 3, 4]), rtol=1e-9)
+    np.testing.assert_allclose(leak.cells["sex"], plain.attribute([5, 6]), rtol=1e-9)
+    assert leak.attributes["race"] == pytest.approx(plain.attribute_over([2, 3, 4]))
+    assert not leak.cells["ward"].any()
+    assert leak.attributes["ward"] == 0.0
+
+
+def test_what_a_transformer_takes_from_the_data_is_named() -> None:
+    model = make_pipeline(clone(PREPARED["scaler and encoder"]), Ridge()).fit(FRAME, Y)
+    assert dm.measure(model, FRAME, Y, noise=dm.Gaussian(1.0)).notes == (
+        "mean and scale of age, bmi are statistics of the data, held fixed: not covered",
+        "the levels of race, sex are statistics of the data, held fixed: not covered",
+    )
+    listed = OneHotEncoder(categories=[["black", "other", "white"]])
+    model = make_pipeline(make_column_transformer((listed, ["race"]), ("passthrough", ["age"])), Ridge()).fit(
+        FRAME, Y
+    )
+    leak = dm.measure(model, FRAME, Y, noise=dm.Gaussian(1.0))
+    assert (leak.notes, leak.standing.value) == ((), "exact")
+
+
+def test_a_searched_pipeline_is_its_best_one() -> None:
+    pipeline = Pipeline([("scale", StandardScaler()), ("model", Ridge())])
+    search = GridSearchCV(pipeline, {"model__alpha": [0.1, 1.0]}, cv=3).fit(FRAME[NUMBERS], Y)
+    leak = dm.measure(search, FRAME, Y, noise=dm.Gaussian(1.0))
+    best = dm.measure(search.best_estimator_, FRAME, Y, noise=dm.Gaussian(1.0))
+    np.testing.assert_allclose(leak.examples, best.examples)
+    assert any("search" in note for note in leak.notes)
+
+
+def test_columns_that_are_dropped_may_hold_anything() -> None:
+    frame = FRAME.assign(when=pd.Timestamp("2020-01-01"), hole=np.nan)
+    model = make_pipeline(clone(PREPARED["scaler and encoder"]), Ridge()).fit(frame, Y)
+    leak = dm.measure(model, frame, Y, noise=dm.Gaussian(1.0))
+    assert leak.attributes["when"] == leak.attributes["hole"] == 0.0
+
+
+REFUSED = {
+    "polynomials": make_pipeline(PolynomialFeatures(2), Ridge()),
+    "components": make_pipeline(PCA(1), Ridge()),
+    "own function": make_pipeline(FunctionTransformer(np.log), Ridge()),
+    "clipping": make_pipeline(MinMaxScaler(clip=True), Ridge()),
+    "encoded twice": make_pipeline(StandardScaler(), OneHotEncoder(), Ridge()),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_steps_that_bend_the_columns_are_refused_in_one_sentence(name: str) -> None:
+    model = clone(REFUSED[name]).fit(FRAME[NUMBERS], Y)
+    with pytest.raises(dm.CannotMeasure) as refusal:
+        dm.measure(model, FRAME, Y, noise=dm.Gaussian(1.0))
+    assert "\n" not in str(refusal.value)
+    assert "pass the resulting table" in str(refusal.value) or ": " in str(refusal.value)
+
+
+def test_a_column_used_as_number_and_as_labels_is_refused() -> None:
+    both = make_column_transformer((OneHotEncoder(), ["ward"]), ("passthrough", ["ward"]))
+    with pytest.raises(dm.CannotMeasure, match="ward enters both"):
+        dm.measure(make_pipeline(both, Ridge()).fit(FRAME, Y), FRAME, Y, noise=dm.Gaussian(1.0))
+
+
+def test_a_full_set_of_indicators_without_penalty_has_no_single_minimum() -> None:
+    model = make_pipeline(clone(PREPARED["scaler and encoder"]), Ridge(alpha=0.0, solver="lsqr")).fit(
+        FRAME, Y
+    )
+    with pytest.raises(dm.CannotMeasure, match="no single minimum"):
+        dm.measure(model, FRAME, Y, noise=dm.Gaussian(1.0))
+
+
+def test_a_level_that_was_not_seen_is_refused_with_its_row() -> None:
+    model = make_pipeline(clone(PREPARED["scaler and encoder"]), Ridge()).fit(FRAME, Y)
+    other = FRAME.copy()
+    other.iloc[6, 1] = "martian"
+    with pytest.raises(dm.Refusal, match="row 6"):
+        dm.measure(model, other, Y, noise=dm.Gaussian(1.0))
