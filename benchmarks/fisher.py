@@ -47,7 +47,7 @@ def best(runs: int, *calls: Callable[[], object]) -> list[float]:
 
 def dense_svd(fit: glm.Fit, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The plain way: write every Jacobian out and take its singular values."""
-    inverse = fit.factor @ fit.factor.T
+    inverse = fit.factor.matrix @ fit.factor.matrix.T
     a, r = fit.loss.curvature(fit.margin), fit.loss.residual(fit.margin, y)
     out = np.empty(len(X))
     for i in range(0, len(X), 256):
@@ -67,7 +67,7 @@ def sizes(runs: int, quick: bool) -> None:
         if quick and n * d > 3_000_000:
             continue
         X, y, fit = problem(n, d)
-        inverse, out = fit.factor @ fit.factor.T, np.empty((n, d))
+        inverse, out = fit.factor.matrix @ fit.factor.matrix.T, np.empty((n, d))
         glm.measure(fit, X, y, NOISE).examples  # noqa: B018  (compiled code, if any, is loaded here)
         t = best(
             runs,

@@ -118,7 +118,7 @@ def test_the_inverse_hessian_keeps_its_digits_at_high_condition_numbers(decades,
         y = rng.standard_normal(50)
         fit = glm.fit(X, y, glm.Squared())
         inverse, w = exact_weights(X, y, 0)
-        ours = fit.factor @ fit.factor.T
+        ours = fit.factor.matrix @ fit.factor.matrix.T
         assert np.linalg.norm(ours - inverse, 2) <= tolerance * np.linalg.norm(inverse, 2)
         assert np.linalg.norm(fit.w - w) <= tolerance * np.linalg.norm(w)
 

@@ -170,7 +170,12 @@ BAD = {
     "nan target": lambda k: k.scale_for(float("nan")),
     "a projection of the wrong width": lambda k: k.after(np.ones((2, 5))),
     "nothing to compose": lambda k: glm.compose([]),
-    "unlike tables composed": lambda k: glm.compose([k, k.without_label()]),
+    "with and without label composed": lambda k: glm.compose([k, k.without_label()]),
+    "unlike tables composed": lambda k: glm.compose([k, release(glm.Squared(), seed=1)]),
+    "unlike units composed": lambda k: glm.compose([k, release(glm.Squared(), through=2 * np.eye(3))]),
+    "a projection to nothing": lambda k: k.after(np.zeros((2, 3))),
+    "the matrix of an exact release": lambda k: release(glm.Squared(), dm.no_noise).matrix(0),
+    "a scale from infinite figures": lambda k: k.scale_for(0.1, release(glm.Squared(), dm.no_noise).cells),
 }
 
 

@@ -21,7 +21,7 @@ def unbiased_variance(J: FloatArray, direction: FloatArray) -> float:
 
     >>> unbiased_variance(np.array([[1.0, 1.0]]), np.array([1.0, 0.0]))   # only the sum was seen
     inf
-    >>> unbiased_variance(np.array([[1.0, 1.0]]), np.array([1.0, 1.0]))
+    >>> round(unbiased_variance(np.array([[1.0, 1.0]]), np.array([1.0, 1.0])), 9)
     1.0
     """
     _, s, Vt = np.linalg.svd(np.atleast_2d(J), full_matrices=True)

@@ -13,6 +13,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.core.refusal import Refusal
+
 Block = tuple[NDArray[Any], ...]
 Terms = tuple[Any, ...]
 T = TypeVar("T")
@@ -44,7 +46,7 @@ class Local:
             part = f(block)
             total = part if total is None else tuple(t + p for t, p in zip(total, part, strict=True))
         if total is None:
-            raise ValueError("nothing to sum: there are no blocks")
+            raise Refusal("nothing to sum: there are no blocks")
         return total
 
     def map_over(self, blocks: Iterable[Block], f: Callable[[Block], T]) -> list[T]:
@@ -63,7 +65,3 @@ def rows_per_block(width: int, bytes_: int = 8 << 20) -> int:
     while temporaries stay far below the size of any table worth blocking."""
     return int(max(256, bytes_ // (8 * max(1, width))))
 
-
-def as_rows(x: Any) -> NDArray[np.float64]:
-    """x as a C-ordered float64 array; no copy where it is one already."""
-    return np.ascontiguousarray(x, dtype=np.float64)

@@ -86,7 +86,7 @@ FISHER = Notion(
     _write=_squared,
     # One real unknown has a 1 x 1 information matrix, whose norm is additive; a larger matrix has
     # ||I₁ + I₂|| <= ||I₁|| + ||I₂|| only.
-    exact_units=frozenset({"cell", "label"}),
+    exact_units=frozenset({"cell"}),
 )
 """[Hannun21] eq. 2: η² is the 2-norm of the Fisher information matrix about the unit."""
 

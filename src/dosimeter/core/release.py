@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -60,8 +59,3 @@ class Release:
         shapes = ", ".join(f"{k}: {' x '.join(map(str, v.shape)) or 1}" for k, v in self.values.items())
         stamp = ", simulation, not for release" if self.recipe.simulation else ""
         return f"<Release of {self.recipe.kind} ({shapes}), {self.recipe.noise}{stamp}>"
-
-
-def as_public(settings: Mapping[str, Any]) -> dict[str, str | int | float | bool | None]:
-    """Settings with numpy scalars turned into plain ones."""
-    return {k: v.item() if isinstance(v, np.generic) else v for k, v in settings.items()}

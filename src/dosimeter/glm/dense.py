@@ -1,11 +1,12 @@
 """Jacobians written out block by block: the softmax route, and several releases of one table together.
 
-Softmax, parameters class after class, N = F Tᵀ (q, q) the whitened inverse Hessian, S' the curvature, ρ the residual:
+Softmax, parameters class after class, S' the curvature, ρ the residual, H⁻¹ = (I ⊗ A) inner innerᵀ (I ⊗ A)ᵀ, and
+N = W (I ⊗ A) inner innerᵀ (q, q) with W the whitening of the noise:
 
-    Jᵢ = -ωᵢ N [ (S'VᵀP) ⊗ x̃ + ρ ⊗ P ,  -Cᵀ ⊗ x̃ ]                  (q, m + K)
+    Jᵢ = -ωᵢ N [ (S'VᵀP) ⊗ z + ρ ⊗ AᵀP ,  -Cᵀ ⊗ z ],   z = Aᵀx̃            (q, m + K)
 
 The label is the vector of K class indicators. r rᵀ ⊗ I does not diagonalise with H, so the secular route does not carry
-over: cost O(n (q² + q K'(m + K) + q (m + K)²)) time, one block of (rows, q, m + K) memory.
+over: with k = m + K unknowns O(n (q² + q K' k + q k min(q, k) + min(q, k)³)) time, one block of (rows, q, k) memory.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from dosimeter.core.engine import rows_per_block
 from dosimeter.core.notion import FloatArray
+from dosimeter.glm.factor import Factor
 
 Rows = FloatArray | slice
 
@@ -122,8 +124,10 @@ class SoftmaxJacobian(DenseJacobian):
     """The whitened Jacobian of a softmax model."""
 
     X: FloatArray
+    factor: Factor
+    """A (p, p)."""
     N: FloatArray
-    """(k, q) W H⁻¹."""
+    """(k, q), see the top of the file."""
     P: FloatArray
     """(p, m)."""
     V: FloatArray
@@ -154,17 +158,16 @@ class SoftmaxJacobian(DenseJacobian):
         return len(self.N)
 
     def dense(self, rows: Rows) -> FloatArray:
-        X, S, rho, weight = self.X[rows], self.S[rows], self.rho[rows], self.weight[rows]
+        S, rho, weight = self.S[rows], self.rho[rows], self.weight[rows]
         (p, K), k = self.V.shape, len(self.N)
-        if X.shape[1] < p:
-            X = np.column_stack([X, np.ones(len(X))])
         by_class = self.N.reshape(k, K, p)
-        Nx = np.einsum("kcp,np->nkc", by_class, X, optimize=True)
+        Z = self.factor.rows(self.X[rows])
+        Nz = np.einsum("kcp,np->nkc", by_class, Z, optimize=True)
         margin_moves = S @ (self.V.T @ self.P)
-        J = np.empty((len(X), k, self.m + len(self.C)))
-        J[:, :, : self.m] = -(Nx @ margin_moves)
-        J[:, :, : self.m] -= np.tensordot(rho, (by_class @ self.P).transpose(1, 0, 2), axes=1)
-        J[:, :, self.m :] = weight[:, None, None] * (Nx @ self.C.T)
+        J = np.empty((len(Z), k, self.m + len(self.C)))
+        J[:, :, : self.m] = -(Nz @ margin_moves)
+        J[:, :, : self.m] -= np.tensordot(rho, (by_class @ self.factor.columns(self.P)).transpose(1, 0, 2), axes=1)
+        J[:, :, self.m :] = weight[:, None, None] * (Nz @ self.C.T)
         return J
 
 

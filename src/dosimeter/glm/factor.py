@@ -1,14 +1,16 @@
-"""H⁻¹ = T Tᵀ without squaring the condition number.
+"""H⁻¹ = A Aᵀ without squaring the condition number.
 
-H = X̃ᵀ diag(weight) X̃ + diag(penalty). Cholesky of H loses cond(X)²; here the columns are made nearly orthogonal
-first and the Gram matrix is taken again (shifted Cholesky QR, Fukaya et al. 2020), which loses cond(X), and the last
-product X̃T is taken by slices, after which the error of T is of the order of ε whatever the condition number.
-Every pass is a sum over blocks of rows, so any engine can take it.
+H = X̃ᵀ diag(weight) X̃ + diag(penalty). Cholesky of H loses cond(X)²; here the columns are made nearly orthogonal first
+and the Gram matrix is taken again (shifted Cholesky QR, Fukaya et al. 2020). A float64 basis T can never make X̃T orthonormal
+better than ε cond(X), so T is not asked to: with G = TᵀHT from products taken by slices, H⁻¹ = T G⁻¹ Tᵀ holds exactly
+for whatever T is, and G is close to the identity. Every pass is a sum over blocks of rows, so any engine can take it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -23,6 +25,9 @@ LIMIT = 1e14
 
 EASY = 1e4
 """Below this a plain product is good to 1e-12 and one pass suffices."""
+
+PASSES = 12
+"""Two are usual; each makes a gain of at least six decades, so twelve mean that there is nothing to gain."""
 
 
 def times(X: FloatArray, T: FloatArray, exact: bool = False) -> FloatArray:
@@ -60,27 +65,57 @@ def column_scale(blocks: Sequence[Block], penalty: FloatArray, engine: Engine) -
     return np.asarray(norms)
 
 
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A = basis · mixing with A Aᵀ = H⁻¹. Rows of the table meet the basis first, exactly; see the top of the file."""
+
+    basis: FloatArray
+    """T (p, p)."""
+    mixing: FloatArray
+    """L⁻ᵀ (p, p) of TᵀHT = L Lᵀ."""
+    condition: float
+    """Condition number of the column-scaled problem."""
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """A (p, p), for products from the left, where rounding is harmless."""
+        return self.basis @ self.mixing
+
+    @property
+    def easy(self) -> bool:
+        """Whether plain products keep their digits."""
+        return self.condition <= EASY
+
+    def rows(self, X: FloatArray, M: FloatArray | None = None) -> FloatArray:
+        """x̃ A M of rows X (n, d), (n, k); M is the identity if None."""
+        if self.easy:
+            return times(X, self.matrix if M is None else self.matrix @ M)
+        return times(X, self.basis, exact=True) @ (self.mixing if M is None else self.mixing @ M)
+
+    def columns(self, P: FloatArray) -> FloatArray:
+        """AᵀP, (p, m)."""
+        return self.mixing.T @ (self.basis.T @ P)
+
+
 def inverse_factor(
     blocks: Sequence[Block], penalty: FloatArray, engine: Engine, start: FloatArray | None = None
-) -> tuple[FloatArray, float]:
-    """T (p, p) with T Tᵀ = H⁻¹, and the condition number of the column-scaled problem.
-
-    blocks hold (X, ..., weight); penalty (p,) is nλ on each penalised parameter.
-    """
+) -> Factor:
+    """The factor of H⁻¹; blocks hold (X, ..., weight), penalty (p,) is nλ on each penalised parameter."""
     norms = column_scale(blocks, penalty, engine)
     T = np.diag(1.0 / norms) if start is None else start
-    condition, exact = 1.0, False
-    for _ in range(12):
+    exact = False
+    for _ in range(PASSES):
         G = _gram_in(T, blocks, penalty, engine, exact)
         eigenvalues = np.linalg.eigvalsh(G)
         spread = eigenvalues[-1] / eigenvalues[0] if eigenvalues[0] > 1e-300 else np.inf
-        T = T @ _inverse_triangle(G, eigenvalues)
-        condition = _condition(norms, T)
+        mixing = _inverse_triangle(G, eigenvalues)
+        moved = T @ mixing
+        condition = _condition(norms, moved)
         if condition > LIMIT:
-            raise Refusal(_deficient(norms, T))
+            raise Refusal(_deficient(norms, moved))
         if spread <= EASY and (exact or condition <= EASY):
-            return T, condition
-        exact = condition > EASY and spread < 1e12
+            return Factor(T, mixing, condition)
+        T, exact = moved, condition > EASY and spread < 1e12
     raise Refusal(_deficient(norms, T))
 
 

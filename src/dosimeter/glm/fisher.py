@@ -44,12 +44,13 @@ def measure(
         raise Refusal(f"label_unit is a finite number > 0, not {label_unit}")
     P = np.vstack([P, np.zeros((1, P.shape[1]))]) if fit.intercept else P
     bounded = noise is not no_noise
-    F = (noise if bounded else Gaussian(1.0)).whiten(fit.factor)
+    left = np.kron(np.eye(len(fit.inner) // len(fit.factor.basis)), fit.factor.matrix) @ fit.inner
+    F = (noise if bounded else Gaussian(1.0)).whiten(left)
     jacobian: Jacobian
     if isinstance(fit.loss, Softmax):
-        jacobian = _softmax(fit, X, y, P, F, label_unit)
+        jacobian = _softmax(fit, X, P, F, label_unit)
     else:
-        jacobian = _scalar(fit, X, y, P, F, label_unit)
+        jacobian = _scalar(fit, X, P, F, label_unit)
     return Leakage(jacobian, noise, label, bounded)
 
 
@@ -58,42 +59,56 @@ def compose(leaks: Iterable[Leakage]) -> Leakage:
     parts = tuple(leaks)
     if not parts:
         raise Refusal("compose needs at least one release")
-    shapes = {(k.n, k.m, k.jacobian.label_width, k.label) for k in parts}
-    if len(shapes) > 1:
-        raise Refusal("only releases of the same table compose exactly (same rows, columns and label)")
+    first = parts[0]
+    for other in parts[1:]:
+        if (other.n, other.m, other.label) != (first.n, first.m, first.label) or not _same_table(
+            other.jacobian, first.jacobian
+        ):
+            raise Refusal("only releases of the same table, in the same units, with the label alike, compose exactly")
     bounded = all(k.bounded for k in parts)
-    return Leakage(StackedJacobian(tuple(k.jacobian for k in parts)), None, parts[0].label, bounded)
+    stacked = StackedJacobian(tuple(k.jacobian for k in parts))
+    return Leakage(stacked, None, first.label, bounded, f"{len(parts)} releases")
 
 
-def _scalar(fit: Fit, X: FloatArray, y: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> ScalarJacobian:
+def _same_table(a: Jacobian, b: Jacobian) -> bool:
+    """Whether two Jacobians are about the same cells: one table, one map from unknowns to columns."""
+    a, b = (j.parts[0] if isinstance(j, StackedJacobian) else j for j in (a, b))
+    if not (isinstance(a, ScalarJacobian | SoftmaxJacobian) and isinstance(b, ScalarJacobian | SoftmaxJacobian)):
+        return False
+    d = a.X.shape[1]
+    same_map = np.array_equal(a.P[:d], b.P[: b.X.shape[1]])
+    return same_map and (a.X is b.X or np.array_equal(a.X, b.X)) and a.label_width == b.label_width
+
+
+def _scalar(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> ScalarJacobian:
     omega, loss = fit.sample_weight, fit.loss
     if isinstance(loss, Softmax):
         raise TypeError("softmax has its own Jacobian")
     return ScalarJacobian(
         X=X,
-        T=fit.factor,
+        factor=fit.factor,
         F=F,
         P=P,
         g=P.T @ fit.w,
         a=omega * loss.curvature(fit.margin),
-        r=omega * loss.residual(fit.margin, y),
+        r=omega * fit.residual,
         c=omega * unit,
-        condition=fit.condition,
     )
 
 
-def _softmax(fit: Fit, X: FloatArray, y: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> SoftmaxJacobian:
+def _softmax(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> SoftmaxJacobian:
     omega, loss = fit.sample_weight, fit.loss
     if not isinstance(loss, Softmax):
         raise TypeError("this Jacobian is for softmax")
     return SoftmaxJacobian(
         X=X,
-        N=F @ fit.factor.T,
+        factor=fit.factor,
+        N=F @ fit.inner.T,
         P=P,
         V=fit.w,
         C=loss.contrast * unit,
         S=omega[:, None, None] * loss.curvature(fit.margin),
-        rho=omega[:, None] * loss.residual(fit.margin, y),
+        rho=omega[:, None] * fit.residual,
         weight=omega,
     )
 
@@ -109,8 +124,14 @@ def _refuse_other_table(fit: Fit, X: FloatArray, y: FloatArray) -> None:
     off = ~(np.abs(margin - fit.margin) <= 1e-6 * fit.reach + 1e-12)
     if off.any() or y.shape != (fit.n,) or not np.isfinite(y).all():
         check_table(X, y)
-        raise Refusal(
-            f"row {int(np.argwhere(off)[0][0])} is not the row that the model was fitted on: pass the training table in "
-            "the same order"
-        )
+        raise Refusal(_not_the_row(off))
     fit.loss.check(y)
+    moved = np.abs(fit.loss.residual(fit.margin, y) - fit.residual)
+    other = ~(moved <= 1e-6 * (1 + np.abs(fit.residual) + fit.reach))
+    if other.any():
+        raise Refusal(_not_the_row(other))
+
+
+def _not_the_row(wrong: FloatArray) -> str:
+    row = int(np.argwhere(wrong)[0][0])
+    return f"row {row} is not the row that the model was fitted on: pass the training table in the same order"

@@ -17,8 +17,9 @@ from dosimeter.core.engine import Block, Engine, Local, rows_per_block, split
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 from dosimeter.glm.existence import FAR, refuse_if_separated, refuse_if_unbounded
-from dosimeter.glm.factor import EASY, gram, inverse_factor, times
+from dosimeter.glm.factor import Factor, gram, inverse_factor, times
 from dosimeter.glm.loss import ScalarLoss, Squared
+from dosimeter.glm.refine import cancels, refined
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.table import check_table
 
@@ -40,21 +41,28 @@ class Fit:
     intercept: bool
     w: FloatArray
     """(p,), or (p, K') for Softmax; the intercept last."""
-    factor: FloatArray
-    """T (q, q), T Tᵀ = H⁻¹; for Softmax q = p K', class after class."""
+    factor: Factor
+    """A (p, p): A Aᵀ = H⁻¹ for a single margin; for Softmax the columns' own scale, see `inner`."""
+    inner: FloatArray
+    """(q, q) with H⁻¹ = (I ⊗ A) inner innerᵀ (I ⊗ A)ᵀ, class after class; the identity for a single margin."""
     margin: FloatArray
     """(n,) or (n, K') w·x of each row."""
+    residual: FloatArray
+    """(n,) or (n, K') dl/dm of each row, relatively exact where it is a small difference."""
     sample_weight: FloatArray
     """(n,) ω."""
     gradient_norm: float
     """||∇|| of eq. 13 at w: the convergence certificate."""
     decrement: float
     """√(∇ᵀ H⁻¹ ∇): how far the minimiser is, in the metric of the Hessian."""
-    condition: float
-    """Condition number of the column-scaled weighted table."""
     iterations: int
     reach: float
     """Largest Σ|xⱼ wⱼ| of a row: the size against which rounding of a margin is judged."""
+
+    @property
+    def condition(self) -> float:
+        """Condition number of the column-scaled weighted table."""
+        return self.factor.condition
 
     @property
     def n(self) -> int:
@@ -126,8 +134,8 @@ def _problem(
     refuse_if_unbounded(y, weight, loss, l2, intercept, d)
     blocks = list(split((X, y, weight), rows_per_block(d)))
     engine = engine or Local()
-    T, condition = inverse_factor(blocks, penalty, engine)
-    return _Problem(blocks, penalty, loss, l2, intercept, T, condition, engine)
+    factor = inverse_factor(blocks, penalty, engine)
+    return _Problem(blocks, penalty, loss, l2, intercept, factor, engine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,21 +147,24 @@ class _Problem:
     loss: Loss
     l2: float
     intercept: bool
-    T: FloatArray
-    condition: float
+    factor: Factor
     engine: Engine
+
+    @property
+    def T(self) -> FloatArray:
+        return self.factor.matrix
 
     @property
     def classes(self) -> int:
         return self.loss.contrast.shape[1] if isinstance(self.loss, Softmax) else 1
 
     def Z(self, block: Block) -> FloatArray:
-        return times(block[0], self.T, exact=self.condition > EASY)
+        return self.factor.rows(block[0])
 
     def ridge(self) -> FloatArray:
         """Tᵀ diag(penalty) T, (p, p)."""
-        roots = np.sqrt(self.penalty)[:, None] * self.T
-        return roots.T @ roots
+        roots = self.factor.columns(np.diag(np.sqrt(self.penalty)))
+        return roots @ roots.T
 
     def coordinates(self, w: FloatArray) -> FloatArray:
         """v (K', p) of parameters (p,) or (p, K')."""
@@ -239,10 +250,14 @@ class _Problem:
         _, g, H = self.sums(v)
         w = self.T @ v.T
         if isinstance(self.loss, Softmax):
-            factor, condition = self._softmax_factor(H), self.condition
+            factor, inner = self.factor, _inner(H)
         else:
             margin, w = margin[:, 0], w[:, 0]
-            factor, condition = self._scalar_factor(margin)
+            factor, inner = self._at_margin(margin), np.eye(len(self.T))
+        residual = self.loss.residual(margin, np.concatenate([b[1] for b in self.blocks]))
+        reach = max(float(times(np.abs(b[0]), np.abs(w.reshape(len(w), -1))).max()) for b in self.blocks)
+        if isinstance(self.loss, Squared) and steps and (not factor.easy or cancels(residual, reach)):
+            w, residual = refined(w, self.blocks, self.penalty, factor, self.engine)
         g_w = np.linalg.solve(self.T.T, g.reshape(v.shape).T)
         L = cholesky(H, lower=True)
         return Fit(
@@ -251,36 +266,37 @@ class _Problem:
             intercept=self.intercept,
             w=w,
             factor=factor,
+            inner=inner,
             margin=margin,
+            residual=residual,
             sample_weight=np.concatenate([b[2] for b in self.blocks]),
             gradient_norm=float(np.linalg.norm(g_w)),
             decrement=float(np.linalg.norm(solve_triangular(L, g, lower=True))),
-            condition=condition,
             iterations=steps,
-            reach=max(float(times(np.abs(b[0]), np.abs(w.reshape(len(w), -1))).max()) for b in self.blocks),
+            reach=reach,
         )
 
-    def _scalar_factor(self, margin: FloatArray) -> tuple[FloatArray, float]:
+    def _at_margin(self, margin: FloatArray) -> Factor:
+        """The factor of the Hessian at the minimiser of a loss with a single margin."""
         loss = self.loss
-        if isinstance(loss, Softmax) or isinstance(loss, Squared):
-            return self.T, self.condition
+        if isinstance(loss, Softmax | Squared):
+            return self.factor
         ends = np.cumsum([len(b[1]) for b in self.blocks])[:-1]
         curved = [
-            (b[0], b[2] * loss.curvature(m))
-            for b, m in zip(self.blocks, np.split(margin, ends), strict=True)
+            (b[0], b[2] * loss.curvature(m)) for b, m in zip(self.blocks, np.split(margin, ends), strict=True)
         ]
         return inverse_factor(curved, self.penalty, self.engine, start=self.T)
 
-    def _softmax_factor(self, H: FloatArray) -> FloatArray:
-        eigenvalues = np.linalg.eigvalsh(H)
-        if eigenvalues[0] <= 1e-12 * eigenvalues[-1]:
-            raise Refusal(
-                "the softmax Hessian is singular to rounding: the minimiser is not unique or nearly at infinity; "
-                "use Softmax(reference=...) or a larger l2"
-            )
-        L = cholesky(H, lower=True)
-        inverse = solve_triangular(L, np.eye(len(H)), lower=True).T
-        return np.kron(np.eye(self.classes), self.T) @ inverse
+
+def _inner(H: FloatArray) -> FloatArray:
+    """L⁻ᵀ (q, q) of the softmax Hessian H = L Lᵀ in the columns' own scale."""
+    eigenvalues = np.linalg.eigvalsh(H)
+    if eigenvalues[0] <= 1e-12 * eigenvalues[-1]:
+        raise Refusal(
+            "the softmax Hessian is singular to rounding: the minimiser is not unique or nearly at infinity; "
+            "use Softmax(reference=...) or a larger l2"
+        )
+    return np.asarray(solve_triangular(cholesky(H, lower=True), np.eye(len(H)), lower=True).T)
 
 
 def _scalar_sums(

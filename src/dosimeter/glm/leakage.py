@@ -36,11 +36,13 @@ class Leakage:
 
     jacobian: Jacobian
     noise: Noise | None
-    """None for several releases together."""
+    """None where it is not one noise on the weights: several releases, or a function of the weights."""
     label: bool = True
     """Whether a row's label counts among its unknowns."""
     bounded: bool = True
     """False for an exact release: every figure that is not zero is infinite."""
+    of: str = "the weights"
+    """What is released."""
 
     @property
     def n(self) -> int:
@@ -148,6 +150,8 @@ class Leakage:
 
     def matrix(self, row: int) -> FloatArray:
         """(k, k) Fisher information matrix about one row's unknowns, the label last, eq. 16. Its rank is at most p."""
+        if not self.bounded:
+            raise CannotMeasure("an exact release has no finite information matrix: `sensitivity` ranks the rows")
         J = self._dense(row)
         return np.asarray(J.T @ J)
 
@@ -175,6 +179,8 @@ class Leakage:
         if self.bounded and not isinstance(self.noise, Density):
             raise Refusal("a scale is asked of one release whose noise has a scale")
         top = float(np.max(self.sensitivity if reading is None else reading))
+        if not np.isfinite(top):
+            raise Refusal("the reading of an exact release is infinite: take it with Gaussian(1.0) and ask that for a scale")
         return top * (self.noise.scale if isinstance(self.noise, Density) else 1.0) / target
 
     def dose(
@@ -192,7 +198,7 @@ class Leakage:
         if not isinstance(jacobian, ScalarJacobian) or not self.bounded:
             raise CannotMeasure("post-processing is measured for one noised release with a single margin")
         A = np.atleast_2d(np.asarray(A, dtype=np.float64))
-        p = len(jacobian.T)
+        p = len(jacobian.P)
         if A.shape[1] != p or not np.isfinite(A).all():
             raise Refusal(f"A needs {p} finite columns, one for each released weight, not shape {A.shape}")
         if isinstance(self.noise, Gaussian):
@@ -201,14 +207,17 @@ class Leakage:
             root = self.noise.cholesky
         else:
             raise CannotMeasure(f"a linear image of {self.noise} has no closed form; the leakage of w' bounds it")
+        if not A.any():
+            raise Refusal("A is zero: nothing would be released")
         U, s, _ = np.linalg.svd(A @ root, full_matrices=False)
         keep = s > 1e-12 * s[0]
-        F = (U[:, keep] / s[keep]).T @ A @ jacobian.T
-        return replace(self, jacobian=replace(jacobian, F=F), noise=None)
+        F = (U[:, keep] / s[keep]).T @ A @ jacobian.factor.matrix
+        return replace(self, jacobian=replace(jacobian, F=F), noise=None, of=f"{len(A)} linear functions of the weights")
 
     def __repr__(self) -> str:
         what = "unbounded (exact release)" if not self.bounded else f"highest η = {self.examples.max():.4g}"
-        return f"<Leakage of {self.n} rows x {self.m} columns, {self.noise or 'several releases'}: {what}>"
+        noise = "" if self.noise is None else f" with {self.noise}"
+        return f"<Leakage of {self.n} rows x {self.m} columns through {self.of}{noise}: {what}>"
 
     def _dense(self, row: int) -> FloatArray:
         (index,) = self._rows([row])

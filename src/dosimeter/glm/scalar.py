@@ -5,9 +5,9 @@ Eq. 18 with a frozen map x̃ = P z + const from the unknown quantities z (m,) to
     Jᵢ = -ωᵢ H⁻¹ [ aᵢ x̃ᵢ (Pᵀw)ᵀ + rᵢ P ,  -cᵢ x̃ᵢ ]            (p, m + 1)
 
 P is the identity without its intercept row for a plain table, 1/scale behind a scaler, unit/scale where readings
-are wanted in another unit. With H⁻¹ = T Tᵀ and W the whitening of the noise, F = W T:
+are wanted in another unit. With H⁻¹ = A Aᵀ and W the whitening of the noise, F = W A:
 
-    whitened J = -ω F [ a z (Pᵀw)ᵀ + r TᵀP , -c z ],   z = Tᵀx̃
+    whitened J = -ω F [ a z (Pᵀw)ᵀ + r AᵀP , -c z ],   z = Aᵀx̃
 
 so a row enters through z alone and no array larger than (n, p) is ever made. Derivations: docs/fisher.md.
 """
@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from dosimeter.core.engine import rows_per_block
 from dosimeter.core.notion import FloatArray
-from dosimeter.glm.factor import EASY, gram, times
+from dosimeter.glm.factor import Factor, gram
 from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
 
 CANCELLED = 1e-6
@@ -34,10 +35,10 @@ class ScalarJacobian:
 
     X: FloatArray
     """(n, d) the table the model was trained on."""
-    T: FloatArray
-    """(p, p) H⁻¹ = T Tᵀ."""
+    factor: Factor
+    """A (p, p), H⁻¹ = A Aᵀ."""
     F: FloatArray
-    """(k, p) the whitened T; k = p unless only a projection of the weights is released."""
+    """(k, p) the whitened A; k = p unless only a projection of the weights is released."""
     P: FloatArray
     """(p, m) dx̃/dz."""
     g: FloatArray
@@ -48,7 +49,6 @@ class ScalarJacobian:
     """(n,) ω times the residual."""
     c: FloatArray
     """(n,) ω times the label's unit."""
-    condition: float
 
     @property
     def n(self) -> int:
@@ -63,20 +63,14 @@ class ScalarJacobian:
     def label_width(self) -> int:
         return 1
 
-    @property
+    @cached_property
     def b(self) -> FloatArray:
-        """(p, m) F TᵀP: where the weights go when one unknown moves by one and the residual is one."""
-        return self.F @ (self.T.T @ self.P)
+        """(k, m) F AᵀP: where the weights go when one unknown moves by one and the residual is one."""
+        return self.F @ self.factor.columns(self.P)
 
     def _slices(self) -> Iterator[slice]:
-        step = rows_per_block(len(self.T), 4 << 20)
+        step = rows_per_block(len(self.P), 4 << 20)
         return (slice(i, min(i + step, self.n)) for i in range(0, self.n, step))
-
-    def _rows_times(self, rows: slice | FloatArray, M: FloatArray) -> FloatArray:
-        """x̃ T M for some rows, (k, q): one product where T is harmless, by slices where it would cancel."""
-        if self.condition <= EASY:
-            return times(self.X[rows], self.T @ M)
-        return times(self.X[rows], self.T, exact=True) @ M
 
     # --- one row at a time ------------------------------------------------------------------------------------
 
@@ -90,11 +84,11 @@ class ScalarJacobian:
         v = np.zeros(len(Q))
         v[: len(root)] = root * (turn[: len(root)] @ self.g[columns])
         A = self.a**2 * (self.g[columns] @ self.g[columns]) + (self.c**2 if label else 0.0)
-        if self.condition <= EASY and len(self.T) == self.X.shape[1]:
-            return np.sqrt(row_eigenvalues(self.X, self.T @ (self.F.T @ Q), D, v, self.a, self.r, A))
+        if self.factor.easy and len(self.P) == self.X.shape[1]:
+            return np.sqrt(row_eigenvalues(self.X, self.factor.matrix @ (self.F.T @ Q), D, v, self.a, self.r, A))
         out = np.empty(self.n)
         for s in self._slices():
-            Z = self._rows_times(s, self.F.T @ Q)
+            Z = self.factor.rows(self.X[s], self.F.T @ Q)
             out[s] = largest_eigenvalues(D, Z, v, self.a[s], self.r[s], A[s])
         return np.sqrt(out)
 
@@ -104,7 +98,7 @@ class ScalarJacobian:
         own, g = np.einsum("pj,pj->j", b, b), self.g[columns]
         out = np.empty((self.n, len(columns)))
         for s in self._slices():
-            U = self._rows_times(s, self.F.T)
+            U = self.factor.rows(self.X[s], self.F.T)
             out[s] = _cells(U, b, own, g, self.a[s], self.r[s], out[s])
         return out
 
@@ -112,13 +106,13 @@ class ScalarJacobian:
         """(n,) c ||u||."""
         out = np.empty(self.n)
         for s in self._slices():
-            U = self._rows_times(s, self.F.T)
+            U = self.factor.rows(self.X[s], self.F.T)
             out[s] = self.c[s] * np.sqrt(np.einsum("np,np->n", U, U))
         return out
 
     def dense(self, rows: FloatArray | slice) -> FloatArray:
         """(k, p, m + 1) the Jacobians of some rows, label last, written out."""
-        U = self._rows_times(rows, self.F.T)
+        U = self.factor.rows(self.X[rows], self.F.T)
         a, r, c = self.a[rows], self.r[rows], self.c[rows]
         out = np.empty((len(U), len(self.F), self.m + 1))
         out[:, :, :-1] = -(a[:, None] * U)[:, :, None] * self.g - r[:, None, None] * self.b
@@ -159,7 +153,7 @@ class ScalarJacobian:
         weight = self.a**2 * (cells @ self.g**2) + self.c**2 * label
         M = np.zeros((len(self.F), len(self.F)))
         for s in self._slices():
-            U = self._rows_times(s, self.F.T)
+            U = self.factor.rows(self.X[s], self.F.T)
             cross = (U.T @ (cells[s] * (self.a[s] * self.r[s])[:, None])) * self.g
             M += gram(U, weight[s]) + cross @ self.b.T + self.b @ cross.T
         return np.asarray(M + (self.b * (cells.T @ self.r**2)) @ self.b.T)
@@ -167,19 +161,20 @@ class ScalarJacobian:
     def _moments(self, rows: FloatArray | slice, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:
         """Σ weight u uᵀ (p, p), Σ a r u (p,), Σ r²."""
         X, ar = self.X[rows], (self.a * self.r)[rows]
-        left, exact = (self.F @ self.T.T, False) if self.condition <= EASY else (self.F, True)
-        p, step = len(self.T), rows_per_block(len(self.T))
+        # In the table's own columns no product is needed before the Gram matrix; where that would cancel, in z.
+        easy, p = self.factor.easy, len(self.P)
+        left, step = self.F @ self.factor.matrix.T if easy else self.F, rows_per_block(p)
         G, q = np.zeros((p, p)), np.zeros(p)
         for i in range(0, len(X), step):
             block = slice(i, i + step)
-            B = times(X[block], self.T, True) if exact else _with_one(X[block], p)
+            B = _with_one(X[block], p) if easy else self.factor.rows(X[block])
             G += gram(B, weight[block])
             q += B.T @ ar[block]
         return left @ G @ left.T, left @ q, float(self.r[rows] @ self.r[rows])
 
     def _weighted_sum(self, rows: FloatArray | slice, weight: FloatArray) -> FloatArray:
         """(p,) Σ weight u."""
-        return np.asarray(weight @ self._rows_times(rows, self.F.T))
+        return np.asarray(weight @ self.factor.rows(self.X[rows], self.F.T))
 
 
 def _with_one(X: FloatArray, p: int) -> FloatArray:
