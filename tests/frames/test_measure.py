@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
@@ -159,6 +160,30 @@ def test_another_table_is_refused(table: Any, y: Any, weight: Any) -> None:
     model = Ridge(alpha=2.0).fit(X, Y)
     with pytest.raises(dm.CannotMeasure, match="not the minimum"):
         dm.measure(model, table, y, noise=NOISE, sample_weight=weight)
+
+
+def test_another_table_is_refused_where_labels_outweigh_all_cells() -> None:
+    """Small weights:
+    nearly all of a row's figure is its label, which does not tell one table from another.
+    """
+    tiny = 1e-3 * Y
+    model = Ridge(alpha=2.0).fit(X, tiny)
+    with pytest.raises(dm.CannotMeasure, match="not the minimum"):
+        dm.measure(model, X, tiny[::-1].copy(), noise=NOISE)
+
+
+def test_a_tied_column_that_the_model_does_not_see_changes_nothing() -> None:
+    frame = FRAME.assign(id=np.arange(N) // 2, town=["a", "a", "b", "b"] * (N // 4))
+    free = dm.measure(MODEL, frame, Y, person="id", noise=NOISE)
+    assert dm.measure(MODEL, frame, Y, person="id", tied=["town"], noise=NOISE).persons == free.persons
+
+
+def test_what_scikit_learn_fits_by_default_is_accepted() -> None:
+    table, y = load_iris(return_X_y=True, as_frame=True)
+    leak = dm.measure(
+        make_pipeline(StandardScaler(), LogisticRegression()).fit(table, y), table, y, noise=NOISE
+    )
+    assert "polished" in leak.notes[-1]
 
 
 def test_a_poisson_model_on_a_table_where_it_overflows_is_refused() -> None:

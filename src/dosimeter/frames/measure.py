@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter import glm
+from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.coefficients import Coefficients
 from dosimeter.frames.features import Design, assemble, raw_feature, spread
@@ -18,7 +19,7 @@ from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.models import problem_of, why_not
 from dosimeter.frames.pipelines import columns_read, transform
 from dosimeter.frames.polish import VISIBLE, polished
-from dosimeter.frames.problem import Problem, Target
+from dosimeter.frames.problem import Target
 from dosimeter.frames.results import column_names
 from dosimeter.frames.table import Table
 from dosimeter.io.text import harmless, listed
@@ -57,7 +58,7 @@ def measure(
     >>> {person: round(eta, 3) for person, eta in leak.persons.items()}
     {'a': 1.049, 'b': 0.633, 'c': 0.409}
     """
-    _check(noise, unit, tied, person)
+    check(noise, unit, tied, person)
     if isinstance(tied, str):
         tied = (tied,)
     steps, final, chosen = _unwrapped(model)
@@ -68,7 +69,8 @@ def measure(
     problem = problem_of(final, Target(target_of(frame, y, n), weights_of(frame, sample_weight, n)))
     if problem.penalised_intercept:
         design = _with_ones(design)
-    fit, moved = polished(problem, design.X, design.through)
+    how = reading(design, problem.loss, problem.y, noise=noise, label=label, unit=unit)
+    fit, moved = polished(problem, design, how)
     remarks = (
         (f"the coefficients were polished to the exact minimum, which moved some η by {100 * moved:.2g} %",)
         if moved > VISIBLE
@@ -76,32 +78,32 @@ def measure(
     )
     ids = None if person is None else ids_of(frame, person, n)
     target = y if isinstance(y, str) else "y"
+    # A tied column that the model does not see has nothing to tie.
+    tied = tuple(name for name in tied if name in columns or name not in names_of(frame))
     refuse_untied(tied, columns, ids, target)
-    return read(
+    return TableLeakage(
+        glm.measure(fit, design.X, problem.y, **how),
         fit,
-        problem.y,
         design,
-        noise=noise,
-        label=label,
-        unit=unit,
         frame=frame,
         target=target,
+        label_unit=how["label_unit"],
+        measured_in=UNITS[unit],
         ids=ids,
-        tied=tuple(tied),
+        tied=tied,
         uncovered=design.uncovered + problem.uncovered + chosen,
         remarks=remarks,
     )
 
 
-def read(
-    fit: glm.Fit, y: Any, design: Design, *, noise: Any, label: bool, unit: str, **what: Any
-) -> TableLeakage:
-    """The reading of a minimiser in the chosen unit; `what` are the other fields of `TableLeakage`."""
-    regression = fit.loss.name in ("squared", "poisson")
-    label_unit = spread(y) if unit == "sd" and regression else 1.0
-    through = design.through * design.spread if unit == "sd" else design.through
-    leak = glm.measure(fit, design.X, y, noise, label=label, through=through, label_unit=label_unit)
-    return TableLeakage(leak, fit, design, label_unit=label_unit, measured_in=UNITS[unit], **what)
+def reading(
+    design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool, unit: str
+) -> dict[str, Any]:
+    """How `glm.measure` reads a fit on this design in the chosen unit: its keyword arguments."""
+    sd = unit == "sd"
+    through = design.through * design.spread if sd else design.through
+    label_unit = spread(y) if sd and loss.name in ("squared", "poisson") else 1.0
+    return {"noise": noise, "label": label, "through": through, "label_unit": label_unit}
 
 
 def refuse_untied(
@@ -124,7 +126,8 @@ def refuse_untied(
                 )
 
 
-def _check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
+def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
+    """The arguments that do not depend on the table."""
     if not hasattr(noise, "whiten"):
         raise Refusal(
             f"noise is {harmless(noise)}: give a noise such as Gaussian(0.05), or no_noise for an exact "
@@ -230,6 +233,3 @@ def _with_ones(design: Design) -> Design:
         names=(*design.names, "intercept"),
         through=np.vstack([design.through, np.zeros((1, design.through.shape[1]))]),
     )
-
-
-__all__ = ["Problem", "measure", "read"]

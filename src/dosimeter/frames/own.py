@@ -15,7 +15,7 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.frames.columns import Columns, Nominal, Number
 from dosimeter.frames.features import Design, held_fixed
 from dosimeter.frames.leakage import TableLeakage
-from dosimeter.frames.measure import read, refuse_untied
+from dosimeter.frames.measure import UNITS, check, reading, refuse_untied
 from dosimeter.frames.table import Table
 from dosimeter.io.text import harmless, listed
 
@@ -68,34 +68,30 @@ def fit_table(
     >>> own, list(own.coef), own.leakage.measured_in
     (<OwnFit logistic, 2 weights, accuracy 0.750 on its own table>, ['age', 'sex=m'], 'standard deviations')
     """
+    check(noise, unit, tied, person)
     if loss not in LOSSES:
         raise Refusal(f"loss {harmless(loss)!r} is not one of {', '.join(LOSSES)}")
     y, kind, outputs, remark = _target(table, target, loss)
     rest = table.drop({target, *drop, *([] if person is None else [person])})
     ids = None if person is None else tuple(table[person].tolist())
-    if tied and ids is None:
-        raise Refusal("tied columns are one value per person: name the person column as well")
     refuse_untied(tied, {name: rest[name] for name in rest.names}, ids, target)
     columns = Columns.of(rest, nominal=nominal)
     design = _design(columns, rest)
     fit = glm.fit(design.X, y, kind, l2, intercept=True)
-    leakage = read(
+    how = reading(design, kind, y, noise=noise, label=label, unit=unit)
+    penalty = f"l2 = {l2:g} on the standardised columns; the intercept is not penalised"
+    leakage = TableLeakage(
+        glm.measure(fit, design.X, y, **how),
         fit,
-        y,
         design,
-        noise=noise,
-        label=label,
-        unit=unit,
         frame=table,
         target=target,
+        label_unit=how["label_unit"],
+        measured_in=UNITS[unit],
         ids=ids,
         tied=tuple(tied),
         uncovered=design.uncovered,
-        remarks=(
-            remark,
-            f"l2 = {l2:g} on the standardised columns; the intercept is not penalised",
-            *columns.notes,
-        ),
+        remarks=(remark, penalty, *columns.notes),
     )
     W = _by_output(fit)
     coef = {name: tuple(row) for name, row in zip(columns.names, W[:-1].tolist(), strict=True)}
