@@ -32,8 +32,8 @@ class Fit:
     """A minimiser and what its leakage needs. Internal: it holds per-row margins and is never released.
 
     >>> X, y = np.array([[1.0], [2.0]]), np.array([1.0, 2.0])
-    >>> fit(X, y, Squared(), l2=0.0)
-    <Fit squared, 2 rows, 1 parameters, l2 = 0, gradient norm 0.0e+00>
+    >>> fit(X, y, Squared(), l2=0.0).w.round(12)
+    array([1.])
     """
 
     loss: Loss

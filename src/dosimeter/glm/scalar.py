@@ -25,6 +25,9 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.glm.factor import Factor, gram
 from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
 
+CACHE = 1 << 20
+"""Bytes of a block of rows: it and its temporaries stay in a core's own cache, where an entrywise pass costs least."""
+
 CANCELLED = 1e-6
 """A square that lost more than this share of its terms is taken again in norm form."""
 
@@ -69,7 +72,7 @@ class ScalarJacobian:
         return self.F @ self.factor.columns(self.P)
 
     def _slices(self) -> Iterator[slice]:
-        step = rows_per_block(len(self.P), 4 << 20)
+        step = rows_per_block(len(self.P), CACHE)
         return (slice(i, min(i + step, self.n)) for i in range(0, self.n, step))
 
     # --- one row at a time ------------------------------------------------------------------------------------
@@ -99,7 +102,7 @@ class ScalarJacobian:
         out = np.empty((self.n, len(columns)))
         for s in self._slices():
             U = self.factor.rows(self.X[s], self.F.T)
-            out[s] = _cells(U, b, own, g, self.a[s], self.r[s], out[s])
+            _cells(U, b, own, g, self.a[s], self.r[s], out[s])
         return out
 
     def label_norms(self) -> FloatArray:
@@ -159,11 +162,11 @@ class ScalarJacobian:
         return np.asarray(M + (self.b * (cells.T @ self.r**2)) @ self.b.T)
 
     def _moments(self, rows: FloatArray | slice, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """Σ weight u uᵀ (p, p), Σ a r u (p,), Σ r²."""
+        """Σ weight u uᵀ (k, k), Σ a r u (k,), Σ r²."""
         X, ar = self.X[rows], (self.a * self.r)[rows]
         # In the table's own columns no product is needed before the Gram matrix; where that would cancel, in z.
         easy, p = self.factor.easy, len(self.P)
-        left, step = self.F @ self.factor.matrix.T if easy else self.F, rows_per_block(p)
+        left, step = self.F @ self.factor.matrix.T if easy else self.F, rows_per_block(p, CACHE)
         G, q = np.zeros((p, p)), np.zeros(p)
         for i in range(0, len(X), step):
             block = slice(i, i + step)
@@ -182,20 +185,14 @@ def _with_one(X: FloatArray, p: int) -> FloatArray:
 
 
 def _cells(
-    U: FloatArray,
-    b: FloatArray,
-    own: FloatArray,
-    g: FloatArray,
-    a: FloatArray,
-    r: FloatArray,
-    out: FloatArray,
-) -> FloatArray:
-    """||a gⱼ u + r bⱼ||, (k, m), by the expanded square where it does not cancel and by the norm where it does."""
-    r2 = r * r
+    U: FloatArray, b: FloatArray, own: FloatArray, g: FloatArray, a: FloatArray, r: FloatArray, out: FloatArray
+) -> None:
+    """||a gⱼ u + r bⱼ|| into out (k, m): the expanded square where it does not cancel, the norm where it does."""
     np.matmul(U, b * g, out=out)
     out *= (2 * a * r)[:, None]
-    positive = np.multiply.outer(a * a * np.einsum("np,np->n", U, U), g * g)
-    positive += np.multiply.outer(r2, own)
+    # Both positive terms at once: [a²|u|², r²] (k, 2) times [g², |b|²] (2, m) is a product of inner length two.
+    sides = np.column_stack([a * a * np.einsum("np,np->n", U, U), r * r])
+    positive = sides @ np.vstack([g * g, own])
     out += positive
     positive *= CANCELLED
     lost = out < positive
@@ -207,4 +204,3 @@ def _cells(
             rows, cols = i[k : k + 4096], j[k : k + 4096]
             difference = (a[rows] * g[cols])[:, None] * U[rows] + r[rows, None] * b.T[cols]
             out[rows, cols] = np.linalg.norm(difference, axis=1)
-    return out
