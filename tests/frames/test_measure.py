@@ -226,6 +226,18 @@ def test_bad_input_is_refused_by_name_and_place(name: str) -> None:
     assert not isinstance(refusal.value, dm.CannotMeasure)
 
 
+def test_a_noise_without_a_figure_is_refused_in_its_own_words() -> None:
+    with pytest.raises(dm.CannotMeasure, match="Exponential"):
+        dm.measure(MODEL, FRAME, Y, noise=dm.Exponential(1.0))
+    with pytest.raises(dm.Refusal, match="CorrelatedGaussian"):
+        dm.measure(MODEL, FRAME, Y, noise=dm.CorrelatedGaussian(np.eye(2)))
+
+
+def test_correlated_noise_of_equal_variance_is_plain_noise() -> None:
+    shaped = dm.measure(MODEL, FRAME, Y, noise=dm.CorrelatedGaussian(0.01 * np.eye(4)))
+    np.testing.assert_allclose(shaped.examples, PLAIN.examples, rtol=1e-9)
+
+
 def test_importing_the_room_imports_neither_scikit_learn_nor_statsmodels_nor_pandas() -> None:
     code = (
         "import sys, dosimeter.frames, dosimeter.frames.measure;"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
@@ -64,12 +65,10 @@ def test_the_fit_and_its_figures_are_those_of_scikit_learn_on_the_same_columns(n
     steps = make_column_transformer(
         (StandardScaler(), ["age"]), (OneHotEncoder(drop="first"), ["race"]), (StandardScaler(), ["bmi"])
     )
-    frame = Table.of(PEOPLE)
-    import pandas as pd
-
-    pipeline = make_pipeline(steps, model).fit(pd.DataFrame(PEOPLE), y)
+    frame = pd.DataFrame(PEOPLE)
+    pipeline = make_pipeline(steps, model).fit(frame, y)
     ours = own(name, unit="own")
-    theirs = dm.measure(pipeline, pd.DataFrame(PEOPLE), y, noise=NOISE, person="id")
+    theirs = dm.measure(pipeline, frame, y, noise=NOISE, person="id")
     assert ours.leakage.fit.loss.name == loss
     np.testing.assert_allclose(
         np.array(list(ours.coef.values())).T.ravel(), np.ravel(model.coef_), rtol=1e-5, atol=1e-7
@@ -79,12 +78,9 @@ def test_the_fit_and_its_figures_are_those_of_scikit_learn_on_the_same_columns(n
     np.testing.assert_allclose(ours.leakage.cells["race"], theirs.cells["race"], rtol=1e-5)
     assert ours.score_name == score_name
     if name == "counts":
-        assert ours.score == pytest.approx(
-            d2_tweedie_score(y, pipeline.predict(pd.DataFrame(PEOPLE)), power=1), rel=1e-5
-        )
+        assert ours.score == pytest.approx(d2_tweedie_score(y, pipeline.predict(frame), power=1), rel=1e-5)
     else:
-        assert ours.score == pytest.approx(pipeline.score(pd.DataFrame(PEOPLE), y), rel=1e-6)
-    assert frame.n == N
+        assert ours.score == pytest.approx(pipeline.score(frame, y), rel=1e-6)
 
 
 def test_names_and_outputs_are_those_of_the_table() -> None:

@@ -190,9 +190,7 @@ def _logistic(model: Any, target: Target, C: float, *uncovered: str) -> Problem:
 
 
 def _penalty(model: Any) -> Any:
-    """None, 'l2', 'l1', 'elasticnet', or 'deprecated' where only C and l1_ratio speak (scikit-learn >=
-    1.8).
-    """
+    """None, 'l2', 'l1', 'elasticnet'; 'deprecated' where only C and l1_ratio speak (scikit-learn >= 1.8)."""
     return getattr(model, "penalty", "deprecated")
 
 

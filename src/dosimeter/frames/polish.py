@@ -37,27 +37,26 @@ def polished(problem: Problem, design: Design, how: dict[str, Any]) -> tuple[glm
     settings: dict[str, Any] = {"sample_weight": problem.weight, "intercept": problem.intercept}
     X, l2 = design.X, problem.penalty / len(design.X)
     exact = _minimiser(problem, design, l2, settings)
+    after = _figures(exact, problem, X, how)  # a noise that has no figure is refused here, in its own words
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            given = glm.at(X, problem.y, problem.loss, problem.w, l2, **settings)
-            asked, features = (
-                [
-                    glm.measure(state, X, problem.y, **{**how, "label": label}).sensitivity
-                    for state in (given, exact)
-                ]
-                for label in (how["label"], False)
-            )
+            before = _figures(glm.at(X, problem.y, problem.loss, problem.w, l2, **settings), problem, X, how)
     except (Refusal, ValueError, np.linalg.LinAlgError):
         raise CannotMeasure(_far("beyond any measure")) from None
-    moved, hidden = _move(asked, floor=1e-12), _move(features, floor=0.1)
+    moved, hidden = _move(before[0], after[0], floor=1e-12), _move(before[1], after[1], floor=0.1)
     if not (moved <= ACCEPTED and hidden <= HIDDEN):
         raise CannotMeasure(_far(f"by {100 * max(moved, hidden):.3g} %"))
     return exact, moved
 
 
-def _move(figures: list[FloatArray], floor: float) -> float:
+def _figures(state: glm.Fit, problem: Problem, X: FloatArray, how: dict[str, Any]) -> list[FloatArray]:
+    """(n,) each row's figure as it is asked for, and without its label."""
+    labels = (how["label"], False)
+    return [glm.measure(state, X, problem.y, **{**how, "label": label}).sensitivity for label in labels]
+
+
+def _move(before: FloatArray, after: FloatArray, floor: float) -> float:
     """Largest |before - after| / after; figures below `floor` times the highest count as that much."""
-    before, after = figures
     top = float(after.max())
     if top == 0.0:  # nothing of a row leaks: any move at all is without measure
         return 0.0 if not before.any() else float("inf")
