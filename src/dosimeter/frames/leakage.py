@@ -80,6 +80,18 @@ class TableLeakage:
         """The source columns, in the table's order."""
         return tuple(self.design.blocks)
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The source columns that hold amounts, which have a unit to be pinned in."""
+        return tuple(name for name in self.columns if self._is_number(name))
+
+    @cached_property
+    def relative(self) -> FloatArray:
+        """(people,) the figure of each person, or row; for an exact release at noise of scale 1, which ranks them."""
+        if self.ids is None:
+            return self.leak.sensitivity
+        return np.array(list(replace(self.leak, bounded=True).group(self.ids, tied=self._tied).values()))
+
     # --- by row ---
 
     @cached_property
@@ -100,12 +112,12 @@ class TableLeakage:
     @cached_property
     def deviations(self) -> Any:
         """1/η: the least standard deviation, in own units, of an unbiased guess of each numeric cell."""
-        return self._table({name: self._deviation(name) for name in self.columns if self._is_number(name)})
+        return self._table({name: self.deviation(name) for name in self.columns if self._is_number(name)})
 
     def attribute(self, names: str | Sequence[str]) -> Any:
         """(n,) η of one source column, or of several together, per row, the label not counted."""
         if isinstance(names, str):
-            return self._series(self._cell(names))
+            return self._series(self.cell(names))
         return self._series(self._persons.per_row(self._unknowns(names)))
 
     # --- rows together ---
@@ -152,10 +164,7 @@ class TableLeakage:
 
     def scale_for(self, target: float) -> float:
         """The noise scale at which the highest person (or row) has η = target; it depends on the data."""
-        if self.ids is None:
-            return self.leak.scale_for(target)
-        norms = replace(self.leak, bounded=True).group(self.ids, tied=self._tied)
-        return self.leak.scale_for(target, list(norms.values()))
+        return self.leak.scale_for(target, self.relative)
 
     def sentence(self, row: int, column: str) -> str:
         """What the figure of one cell (row by position from 0) or label forbids, in words."""
@@ -166,8 +175,8 @@ class TableLeakage:
             deviation = float(_one_over(self.leak.labels, self.label_unit)[row])
             nominal = self.fit.loss.name in ("logistic", "softmax")
         else:
-            eta, nominal = float(self._cell(column)[row]), column in self.design.nominal
-            deviation = float("nan") if nominal else float(self._deviation(column)[row])
+            eta, nominal = float(self.cell(column)[row]), column in self.design.nominal
+            deviation = float("nan") if nominal else float(self.deviation(column)[row])
         rows = self._persons.rows_beside(row) if column in self.tied else 1
         return cell_sentence(column, row, eta, None if nominal else deviation, rows)
 
@@ -203,7 +212,8 @@ class TableLeakage:
         """Source column -> (n,) η of its cell in each row."""
         return {name: self._persons.per_row(self._unknowns([name])) for name in self.columns}
 
-    def _cell(self, name: str) -> FloatArray:
+    def cell(self, name: str) -> FloatArray:
+        """(n,) η of one source column in each row, as an array whatever the frame."""
         self._unknowns([name])
         return self._eta[name]
 
@@ -213,12 +223,13 @@ class TableLeakage:
             return float(self.leak.attributes[block[0]])
         return self._persons.together(np.arange(self.leak.n), block, False)
 
-    def _deviation(self, name: str) -> FloatArray:
+    def deviation(self, name: str) -> FloatArray:
+        """(n,) least standard deviation of an unbiased guess of a number's cell, in the column's own unit, as an array."""
         if not self.design.blocks.get(name):
             return np.full(self.leak.n, np.inf)
         own = self.measured_in == "own units"
         unit = 1.0 if own else float(self.design.spread[self.design.blocks[name][0]])
-        return _one_over(self._cell(name), unit)
+        return _one_over(self.cell(name), unit)
 
     def _series(self, eta: FloatArray) -> Any:
         return series_like(self.frame, "eta", eta)

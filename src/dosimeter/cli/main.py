@@ -1,0 +1,103 @@
+"""The entry point: parses, runs one verb, turns refusals into one line and an exit code.
+
+0 within limits · 1 a limit was exceeded · 2 bad input or usage · 3 this model cannot be measured · 4 the ledger's
+integrity check failed. Verbs import what they need when they run, so `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from dosimeter import __version__
+from dosimeter.cli import demo, measure, reproduce
+from dosimeter.cli.settings import settings_file
+
+app = typer.Typer(
+    name="dosimeter",
+    help="How much a released model gives away about each person it was trained on.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DOSIMETER"},
+    epilog="Exit codes: 0 within limits, 1 a limit was exceeded, 2 bad input or usage, 3 this model cannot be measured.",
+)
+app.command("demo")(demo.demo)
+app.command("measure")(measure.measure)
+app.command("reproduce")(reproduce.reproduce)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"dosimeter {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """How much a released model gives away about each person it was trained on."""
+    context.default_map = settings_file()
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code of one command."""
+    # A closed pipe (| head) ends the program quietly instead of with an error on the next print.
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        result: Any = app(arguments, prog_name="dosimeter", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except typer.Exit as stop:
+        return stop.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        return _complain("stopped; nothing half-written was left behind", 130)
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    from dosimeter.core.refusal import CannotMeasure, Refusal
+
+    usage = getattr(error, "format_message", None)
+    if usage is not None:  # a usage error of click, or of the copy of it that newer typers carry
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(usage(), file=sys.stderr)
+            return 2
+        return _complain(f"{usage()} See dosimeter --help.", 2)
+    if isinstance(error, CannotMeasure):
+        return _complain(str(error), 3)
+    if isinstance(error, Refusal):
+        return _complain(str(error), 2)
+    if isinstance(error, OSError):
+        return _complain(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+    if isinstance(error, MemoryError):
+        return _complain("not enough memory for this table", 2)
+    if os.environ.get("DOSIMETER_TRACEBACK"):
+        raise error
+    # A traceback can quote cells of the table, so it is shown only on request.
+    return _complain(
+        f"this is a fault of dosimeter, not of your input ({type(error).__name__}); set DOSIMETER_TRACEBACK=1 to see where",
+        70,
+    )
+
+
+def _complain(message: str, code: int) -> int:
+    from dosimeter.io.text import harmless
+
+    print(f"dosimeter: error: {harmless(message, width=2000)}", file=sys.stderr)
+    return code

@@ -1,0 +1,179 @@
+"""`dosimeter measure TABLE`: what a linear model of one's own table gives away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dosimeter.cli.output import console, write_json
+
+if TYPE_CHECKING:
+    from dosimeter.frames.leakage import TableLeakage
+    from dosimeter.frames.table import Table
+
+Names = Annotated[list[str] | None, typer.Option()]
+
+
+def measure(
+    table: Annotated[Path, typer.Argument(help="The training table: .csv or .parquet.", show_default=False)],
+    target: Annotated[str, typer.Option("--target", help="The column that the model predicts.", show_default=False)],
+    person: Annotated[
+        str | None, typer.Option("--person", help="The column that says whose row it is (one person may have several).")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", help="A fitted model: .skops, or .json with bare coefficients. Without it one is fitted."),
+    ] = None,
+    loss: Annotated[
+        str, typer.Option("--loss", help="auto, squared, logistic, poisson or softmax; for a model fitted here.")
+    ] = "auto",
+    l2: Annotated[float, typer.Option("--l2", help="Penalty λ of eq. 13 on standardised columns; for a model fitted here.")] = 0.01,
+    noise: Annotated[
+        str, typer.Option("--noise", help="gaussian, laplace, gumbel or logistic: the noise on each released weight.")
+    ] = "gaussian",
+    scale: Annotated[
+        float | None, typer.Option("--scale", help="Scale of that noise. Without it the exact weights are released.")
+    ] = None,
+    max_dose: Annotated[
+        float | None, typer.Option("--max-dose", help="Highest η allowed for a person; exit 1 where somebody is above.")
+    ] = None,
+    unit: Annotated[
+        str, typer.Option("--unit", help="sd: η per standard deviation of each column; own: in the columns' own units.")
+    ] = "sd",
+    nominal: Annotated[list[str] | None, typer.Option("--nominal", help="A column of codes, not amounts. May be repeated.")] = None,
+    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. May be repeated.")] = None,
+    tied: Annotated[
+        list[str] | None, typer.Option("--tied", help="A column that is one value on all rows of a person. May be repeated.")
+    ] = None,
+    group: Annotated[list[str] | None, typer.Option("--group", help="A column whose groups to compare. May be repeated.")] = None,
+    missing: Annotated[str, typer.Option("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
+    delimiter: Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")] = ",",
+    out: Annotated[Path | None, typer.Option("--out", help="Write the dose of each person as CSV (internal).")] = None,
+    json: Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")] = None,
+    show_ids: Annotated[bool, typer.Option("--show-ids", help="Name the most exposed person instead of their row.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words, only files and the exit code.")] = False,
+    color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
+) -> int:
+    """Measure what the weights of a linear model give away about every person in its training table."""
+    from dosimeter.cli import show
+    from dosimeter.cli.checks import not_negative, positive
+    from dosimeter.report.summarise import summarise
+
+    _check_outputs(out, json, [table, *([model] if model else [])])
+    limit = None if max_dose is None else positive("--max-dose", max_dose)
+    law = _noise(noise, scale)
+    not_negative("--l2", l2)
+    people = _read(table, delimiter, missing, person, nominal or [], drop or [])
+    how: dict[str, Any] = {"noise": law, "person": person, "tied": tuple(tied or ()), "unit": _unit(unit)}
+    if model is None:
+        leak, extra = _own(people, target, how | {"loss": loss, "l2": l2, "nominal": tuple(nominal or ())}, group or [])
+    else:
+        leak, extra = _given(people, target, model, how), {}
+    facts = summarise(leak, people, limit=limit, groups=tuple(group or ()))
+    facts["model"] |= extra
+    facts["dropped_rows"] = people.dropped
+    if out is not None:
+        _write_doses(leak, out, table)
+    if json is not None:
+        write_json(facts, json, inputs=[table])
+    words = console(quiet, color, json)
+    _heading(words, people, facts, extra)
+    show.measurement(facts, words, facts["unit"], _who(leak, people, facts, show_ids))
+    return 0 if facts.get("verdict", {"within": True})["within"] else 1
+
+
+def _check_outputs(out: Path | None, json: str | None, inputs: list[Path]) -> None:
+    """Outputs that cannot be written are refused before any work is done."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.atomic import check_output
+
+    wanted = [p for p in (out, None if json in (None, "-") else Path(str(json))) if p is not None]
+    for path in wanted:
+        check_output(path, inputs=inputs)
+    if len(wanted) == 2 and wanted[0].absolute() == wanted[1].absolute():
+        raise Refusal(f"--out and --json name the same file: {wanted[0]}")
+
+
+def _noise(name: str, scale: float | None) -> Any:
+    from dosimeter.core.noise import NOISES, no_noise
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.text import harmless
+
+    if name not in NOISES:
+        raise Refusal(f"--noise {harmless(name)}: use {', '.join(NOISES)}")
+    return no_noise if scale is None else NOISES[name](scale)
+
+
+def _unit(unit: str) -> str:
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.text import harmless
+
+    if unit not in ("sd", "own"):
+        raise Refusal(f"--unit {harmless(unit)}: use sd or own")
+    return unit
+
+
+def _read(
+    path: Path, delimiter: str, missing: str, person: str | None, nominal: list[str], drop: list[str]
+) -> Table:
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless, read_table
+
+    if missing not in ("refuse", "drop"):
+        raise Refusal(f"--missing {harmless(missing)}: use refuse or drop")
+    text = tuple(dict.fromkeys([*([person] if person else []), *nominal]))
+    kept = tuple(name for name in text if name not in drop)
+    return read_table(path, delimiter=delimiter, text=kept, drop=tuple(drop), missing=missing)
+
+
+def _own(people: Table, target: str, how: dict[str, Any], group: list[str]) -> tuple[TableLeakage, dict[str, Any]]:
+    from dosimeter.frames.own import fit_table
+
+    for name in group:
+        people[name]  # an unknown name is refused before the work starts
+    own = fit_table(people, target, **how)
+    return own.leakage, {own.score_name: own.score}
+
+
+def _given(people: Table, target: str, model: Path, how: dict[str, Any]) -> TableLeakage:
+    from dosimeter.frames.measure import measure as measure_model
+    from dosimeter.io import read_model
+
+    fitted = read_model(model)
+    return measure_model(fitted, people, target, **how)
+
+
+def _write_doses(leak: TableLeakage, out: Path, table: Path) -> None:
+    from dosimeter.io import write_sheet
+
+    dose = leak.dose()
+    column = "row" if leak.ids is None else "person"
+    ids = [i if isinstance(i, str) else int(i) for i in dose.ids]  # type: ignore[call-overload]
+    write_sheet(out, {column: ids, "eta": dose.reading.tolist()}, inputs=[table])
+
+
+def _who(leak: TableLeakage, people: Table, facts: dict[str, Any], show_ids: bool) -> str:
+    """The most exposed: by row number, and by id only on request."""
+    from dosimeter.io import harmless
+
+    row = facts["dose"]["highest_row"]
+    if leak.ids is None:
+        return f"row {row}"
+    if not show_ids:
+        return f"the person of row {row}"
+    return f"person {harmless(leak.ids[people.rows.tolist().index(row - 1)])}"
+
+
+def _heading(words: Any, people: Table, facts: dict[str, Any], extra: dict[str, Any]) -> None:
+    from dosimeter import __version__
+    from dosimeter.io import harmless
+
+    model = facts["model"]
+    score = "".join(f", {name} {value:.2f} on this table" for name, value in extra.items())
+    dropped = f" ({people.dropped} left out for missing values)" if people.dropped else ""
+    noise = facts["noise"] if facts["bounded"] else "none"
+    persons = "" if facts["unit"] == "row" else f" of {facts['people']} people"
+    words.print(f"dosimeter {__version__} · {facts['rows']} rows{persons}{dropped}")
+    words.print(f"{model['loss']} model of {harmless(model['target'])}{score}; noise on each released weight: {noise}\n")

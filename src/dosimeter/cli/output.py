@@ -1,0 +1,47 @@
+"""Where results go: JSON to stdout or a file, words to the terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(quiet: bool = False, color: bool = True, json: str | None = None) -> Console:
+    """Where words for people go: stdout, or stderr when stdout carries JSON. NO_COLOR is obeyed by rich itself."""
+    from rich.console import Console
+
+    return Console(
+        stderr=json == "-", quiet=quiet, highlight=False, markup=False, no_color=None if color else True
+    )
+
+
+def write_json(facts: Any, where: str, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
+    """Facts as JSON, to stdout where `where` is "-", else to a file written whole or not at all."""
+    text = json.dumps(plain(facts), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    if where == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    from dosimeter.io import write_text
+
+    write_text(where, text, inputs=inputs)
+
+
+def plain(value: Any) -> Any:
+    """JSON has no infinity: it becomes the word "unbounded"; numpy scalars become plain ones."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if hasattr(value, "item") and not isinstance(value, str | bytes):
+        value = value.item()
+    if isinstance(value, float) and math.isinf(value):
+        return "unbounded"
+    return value

@@ -1,0 +1,54 @@
+"""`dosimeter reproduce NAME`: each printed number of a paper beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dosimeter.cli.output import console, write_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dosimeter.reproduce.row import Report
+
+PAPERS = ("hannun21",)
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help=f"The paper: {', '.join(PAPERS)}.")],
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", envvar="DOSIMETER_DATA", help="The folder with the papers' data."),
+    ] = None,
+    json: Annotated[str | None, typer.Option("--json", help="Write the rows as JSON here; - for stdout.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words, only JSON and the exit code.")] = False,
+) -> int:
+    """Print each number of a paper beside ours. Exit 1 where one differs without a reason."""
+    from importlib import import_module
+
+    from dosimeter.core.refusal import Refusal
+
+    if name not in PAPERS:
+        raise Refusal(f"no paper is called {name!r}: use {', '.join(PAPERS)}")
+    if data is None:
+        raise Refusal("the papers' data is not part of the package: pass --data or set DOSIMETER_DATA")
+    report = import_module(f"dosimeter.reproduce.{name}").rows(data)
+    if json is not None:
+        write_json(report.plain(), json)
+    show(report, console(quiet, json=json))
+    return 1 if report.unexplained else 0
+
+
+def show(report: Report, words: Console) -> None:
+    """The rows as a table."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading, side in (("figure", "left"), ("paper", "right"), ("ours", "right"), ("", "left"), ("why", "left")):
+        table.add_column(heading, justify="right" if side == "right" else "left")
+    for row in report.rows:
+        table.add_row(row.figure, f"{row.paper:g}", f"{row.ours:.4g}", "ok" if row.ok else "differs", row.why or "")
+    words.print(table)

@@ -1,0 +1,33 @@
+"""442 diabetes patients that ship inside scikit-learn: real people, no download."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dosimeter.frames.table import Table
+
+TARGET = "progression"
+_MEANING = {
+    "s1": "cholesterol",
+    "s2": "ldl",
+    "s3": "hdl",
+    "s4": "cholesterol_over_hdl",
+    "s5": "log_triglycerides",
+    "s6": "glucose",
+    "bp": "blood_pressure",
+}
+
+
+def diabetes() -> Table:
+    """Age, sex, bmi, blood pressure and six blood values in their own units, and the progression of the disease.
+
+    >>> diabetes().n
+    442
+    """
+    from sklearn.datasets import load_diabetes
+
+    data = load_diabetes(scaled=False)
+    columns = {_MEANING.get(name, name): data.data[:, j] for j, name in enumerate(data.feature_names)}
+    # The two codes of sex are labels, not amounts, and the source does not say which is which.
+    columns["sex"] = np.array([f"code {int(code)}" for code in columns["sex"]], dtype=object)
+    return Table.of({**columns, TARGET: data.target})

@@ -1,0 +1,1 @@
+"""From figures to what a person reads: facts -> plain dict -> page or terminal."""
