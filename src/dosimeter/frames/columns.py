@@ -24,6 +24,10 @@ from dosimeter.io.text import harmless
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
 
 
+FEW_LEVELS = 10
+"""A label with more levels than this and than a quarter of the rows names rows rather than kinds of them."""
+
+
 @dataclass(frozen=True)
 class Number:
     """A measured column, x = (u - centre) / scale. Chosen from the data, held fixed, not covered."""
@@ -118,7 +122,7 @@ class Columns:
             if table.n == 0 or (column == column[0]).all():
                 constant.append(name)
             elif name in nominal or table.kind(name) == "text":
-                made.append(_nominal(table, name, max_levels))
+                made.append(_nominal(table, name, max_levels, name in nominal))
             else:
                 made.append(Number(name) if table.kind(name) == "bool" else _number(name, column))
         return cls(tuple(made), tuple(constant))
@@ -186,7 +190,7 @@ def _number(name: str, u: NDArray[np.float64]) -> Number:
     return Number(name, centre, scale)
 
 
-def _nominal(table: Table, name: str, max_levels: int) -> Nominal:
+def _nominal(table: Table, name: str, max_levels: int, declared: bool) -> Nominal:
     levels, _ = _levels(table, name)
     shown = f"column {harmless(name)}"
     if len(levels) > 2 and all(_DATE.fullmatch(level) for level in levels):
@@ -194,6 +198,8 @@ def _nominal(table: Table, name: str, max_levels: int) -> Nominal:
     advise = "looks like an identifier; pass --person or --drop"
     if len(levels) == table.n:
         raise Refusal(f"{shown} has a different value in each row: {advise}")
+    if not declared and max(FEW_LEVELS, table.n // 4) < len(levels) <= max_levels:
+        raise Refusal(f"{shown} has {len(levels)} levels in {table.n} rows: {advise}")
     if len(levels) > max_levels:
         raise Refusal(f"{shown} has {len(levels)} levels and at most {max_levels} are taken: {advise}")
     return Nominal(name, levels)

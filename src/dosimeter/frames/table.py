@@ -73,12 +73,15 @@ class Table:
         missing: Missing = "refuse",
         source: Source | None = None,
     ) -> Table:
-        """From pandas, polars, pyarrow, a dict of columns, or a 2-D array (named x0, x1, ...).
+        """From pandas, polars, pyarrow, a dict of columns, a 2-D array (named x0, x1, ...), or a Table as it is.
 
         text: columns kept as exact text whatever they hold (identifiers); drop: columns not looked at;
         missing: "refuse" names the first place without a value, "drop" leaves those rows out and counts them.
         """
         source = source or Source("frame")
+        if isinstance(frame, Table):
+            source.check_known([*text, *drop], frame.names)
+            return frame.drop(drop)
         raw = _raw_columns(frame, source)
         source.check_known([*text, *drop], raw)
         used = {name: column for name, column in raw.items() if name not in drop}

@@ -8,7 +8,7 @@ import os
 import zipfile
 from typing import Any
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.coefficients import Coefficients
 from dosimeter.frames.source import Source
 from dosimeter.io.gate import GIBIBYTE, cannot, refuse_pickle, regular_file
@@ -46,6 +46,11 @@ def _skops(data: bytes, limit: int, source: Source) -> Any:
     try:
         _check_archive(data, limit, source)
         untrusted = get_untrusted_types(data=data)
+        if untrusted and all(name.startswith("sklearn.") for name in untrusted):
+            # scikit-learn's own, such as the trees of a forest: nothing hostile, but nothing linear either.
+            raise CannotMeasure(
+                f"{source.label}: this model is made of {listed(untrusted)}, and only linear models have a leakage figure"
+            )
         if untrusted:
             what = f"it holds types that are not trusted: {listed(untrusted)}"
             raise source.refusal(what, "dump a model made of scikit-learn, numpy and scipy alone")
