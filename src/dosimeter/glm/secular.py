@@ -1,0 +1,250 @@
+"""The largest eigenvalue of every row's J Jᵀ by a secular equation, O(p) a step and row; see docs/secular.md.
+
+    M = r² diag(D) + A z zᵀ + a r (z vᵀ + v zᵀ),     A = a² s + c²,   s >= vᵀ D⁺ v
+
+is a diagonal that all rows share and a part of rank two. With b = √A and k = a r / b it is
+r² D + p pᵀ − q qᵀ, p = b z + k v, q = k v. The first steps run in float32 on a dozen poles that stand for all
+p of them; one step in float64 on the true poles then gives full accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
+from dosimeter.glm.kernel import Lumped, Poles, Real, Whole, descend, first_trial
+
+BLOCK, MOST_ROWS = 600_000, 16_384
+"""Numbers of Z and rows held at a time: numpy's fixed cost per call is spread, and Z stays in the caches."""
+
+CANCELLED = 1e-4
+"""An eigenvalue below this share of its bound is what p pᵀ − q qᵀ left over: such a row is solved densely."""
+
+ROUGH, FINE = 1e-6, 1e-12
+"""Error that may be left after the float32 and the float64 steps; the last step squares what it found."""
+
+HUGE = 1e153
+"""The square of a norm above this may leave float64's range."""
+
+Fill = Callable[[slice, FloatArray], object]
+"""Writes Zᵀ of some rows into an array (p, m)."""
+
+
+def largest_eigenvalues(
+    D: FloatArray,
+    Z: FloatArray,
+    v: FloatArray,
+    a: FloatArray,
+    r: FloatArray,
+    A: FloatArray,
+    rest: FloatArray | None = None,
+) -> FloatArray:
+    """λ₁ of r² diag(D) + A z zᵀ + a r (z vᵀ + v zᵀ) for each row z of Z, (n,).
+
+    D (p,) descending and >= 0, v (p,) zero where D is, Z (n, p), a, r, A (n,) with A >= a² s, s = vᵀD⁺v.
+    `rest` (n,) is A − a² s where that is known without subtracting, as c² often is. It matters only to rows
+    that cancel (x ∥ w, r ≈ −a x·w): without it they lose the digits that the subtraction loses.
+
+    >>> D, Z, zero = np.array([2.0, 1.0]), np.array([[3.0, 4.0], [1.0, 0.0]]), np.zeros(2)
+    >>> largest_eigenvalues(D, Z, zero, zero, np.array([0.0, 2.0]), np.ones(2)).round(9)
+    array([25.,  9.])
+    """
+    if Z.shape != (len(r), len(D)):
+        raise Refusal(f"Z must be {(len(r), len(D))}, a row for each r, a column for each D, not {Z.shape}")
+    return _by_blocks(lambda s, out: np.copyto(out, Z[s].T), D, v, a, r, A, rest)
+
+
+def row_eigenvalues(
+    X: FloatArray,
+    B: FloatArray,
+    D: FloatArray,
+    v: FloatArray,
+    a: FloatArray,
+    r: FloatArray,
+    A: FloatArray,
+    rest: FloatArray | None = None,
+) -> FloatArray:
+    """`largest_eigenvalues` of Z = X B without ever holding Z, (n,).
+
+    X (n, d), B (d, p); a B of d + 1 rows has the intercept's row last.
+    """
+    n, d = X.shape
+    if n != len(r) or B.shape not in ((d, len(D)), (d + 1, len(D))):
+        raise Refusal(f"X {X.shape} and B {B.shape} do not fit {len(r)} rows and {len(D)} eigenvalues")
+    left, constant = np.ascontiguousarray(B[:d].T), B[d:].sum(axis=0)[:, None]
+
+    def fill(s: slice, out: FloatArray) -> None:
+        np.matmul(left, X[s].T, out=out)
+        if len(B) > d:
+            out += constant
+
+    return _by_blocks(fill, D, v, a, r, A, rest)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What all rows share, in units where D_0 = 1 and t = D^(-1/2) v has length 1."""
+
+    sigma: float  # √D_0
+    tau: float  # ‖t‖ before
+    root: FloatArray  # (p,) √D
+    t: FloatArray  # (p,)
+    poles: Poles
+    lumps: Poles
+    share: Real  # (lumps, p − 1) of z²
+    share_v: Real  # (lumps, p − 1) of z, v inside
+
+    @classmethod
+    def of(cls, D: FloatArray, v: FloatArray) -> _Shared:
+        sigma = float(np.sqrt(D[0]))
+        unit = sigma or 1.0
+        root = np.sqrt(D) / unit
+        # Where √D is rounding only, v is too, and their quotient would be anything.
+        t = np.divide(v / unit, root, out=np.zeros(len(D)), where=root > 4e-16)
+        top = float(np.abs(t).max()) or 1.0
+        tau = float(np.linalg.norm(t / top)) * top
+        t /= tau or 1.0
+        poles = Poles.below(D / (D[0] or 1.0), root * t)
+        lumps, share = poles.lumped()
+        single = np.float32
+        return cls(sigma, tau, root, t, poles, lumps, share.astype(single), (share * poles.v).astype(single))
+
+    def lumped(self, single: Real, square: Real) -> Lumped:
+        """The pole terms of float32 rows z and z² (p − 1, m), which are overwritten if the poles are few."""
+        if len(self.share) == len(single):
+            return Lumped(square, np.multiply(single, self.share_v.diagonal()[:, None], out=single))
+        return Lumped(self.share @ square, self.share_v @ single)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A block of rows, each divided by m = max(|r| √D_0, √A ‖z‖)."""
+
+    Z: FloatArray  # (p, m), each row times a power of two where it was very long or very short
+    single: Real  # (2, p, m) z and z² in float32
+    r: FloatArray  # |r| √D_0 / m
+    b: FloatArray  # √A / m, with that power of two taken out again
+    phi: FloatArray  # ± a ‖t‖ / √A, within [−1, 1]; k = φ r
+    rest: FloatArray  # (A − a² ‖t‖²) / A
+    unit: FloatArray  # m
+
+
+def _by_blocks(
+    fill: Fill,
+    D: FloatArray,
+    v: FloatArray,
+    a: FloatArray,
+    r: FloatArray,
+    A: FloatArray,
+    rest: FloatArray | None,
+) -> FloatArray:
+    n, p = len(r), len(D)
+    _check(D, v, a, r, A, rest)
+    # A second coordinate that nothing touches gives a single one the pole below it that the method needs.
+    shared = _Shared.of(np.append(D, 0.0), np.append(v, 0.0)) if p == 1 else _Shared.of(D, v)
+    width = len(shared.root)
+    step = min(max(1, BLOCK // width), MOST_ROWS, max(1, n))
+    # One allocation, not two: malloc then keeps it, and the next call has no pages to fault in.
+    pool, out = np.empty((2, width * step)), np.empty(n)
+    # A nan inside a step marks a row that does not converge there; the dense solution then takes it.
+    with np.errstate(all="ignore"):
+        for i in range(0, n, step):
+            s = slice(i, min(i + step, n))
+            Z = pool[0, : width * (s.stop - i)].reshape(width, -1)
+            Z[p:] = 0.0
+            fill(s, Z[:p])
+            rows = _scale(shared, Z, pool[1], a[s], r[s], A[s], None if rest is None else rest[s])
+            if not (rows.unit < HUGE).all():
+                row = i + int(np.flatnonzero(~(rows.unit < HUGE))[0])
+                raise Refusal(f"row {row} is not finite, or its norm squared exceeds a float64: rescale it")
+            out[s] = _solve(shared, rows) * rows.unit * rows.unit
+    return out
+
+
+def _check(
+    D: FloatArray, v: FloatArray, a: FloatArray, r: FloatArray, A: FloatArray, rest: FloatArray | None
+) -> None:
+    if not len(D) or v.shape != D.shape or (np.diff(D) > 0).any() or not D[-1] >= 0:
+        raise Refusal(
+            f"D must be descending and not negative and v as long: got D = {D}, v of shape {v.shape}"
+        )
+    given = (a, r, A) if rest is None else (a, r, A, rest)
+    if any(x.shape != a.shape for x in given):
+        raise Refusal(f"a, r, A and rest need one value a row: got shapes {[x.shape for x in given]}")
+    if not all(np.isfinite(x).all() for x in (D, v, *given)) or any((x < 0).any() for x in given[2:]):
+        raise Refusal("D, v, a, r, A and rest must be finite, A and rest not negative")
+
+
+def _scale(
+    shared: _Shared,
+    Z: FloatArray,
+    work: FloatArray,
+    a: FloatArray,
+    r: FloatArray,
+    A: FloatArray,
+    rest: FloatArray | None,
+) -> _Rows:
+    """The rows in units in which float32 neither overflows nor fades; Z is scaled in place."""
+    root = np.sqrt(A)
+    phi = np.where(root > 0, np.where(r < 0, -a, a) * shared.tau / root, 0.0)
+    share = np.maximum(1.0 - phi * phi, 0.0) if rest is None else np.where(root > 0, rest / A, 0.0)
+    single = work.view(np.float32)[: 2 * Z.size].reshape(2, *Z.shape)
+    size = _squares(Z, single)
+    odd = np.flatnonzero(~((size > 1e-12) & (size < 1e12)))
+    if len(odd):
+        power = np.frexp(np.abs(Z[:, odd]).max(axis=0))[1]
+        Z[:, odd] = np.ldexp(Z[:, odd], -power)
+        root[odd] = np.ldexp(root[odd], power)
+        size = _squares(Z, single)
+    norm, R = np.sqrt(size), np.abs(r) * shared.sigma
+    unit = np.maximum(R, root * norm)
+    # A row of zeros (weight 0, say) is given r = 1 so that it converges; its unit 0 makes the result 0.
+    R = np.where(unit == 0, 1.0, R / unit)
+    b = np.where(root * norm > 0, root / unit, 0.0)
+    return _Rows(Z, single, R, b, phi, share, unit)
+
+
+def _squares(Z: FloatArray, single: Real) -> FloatArray:
+    """z and z² in float32 into `single` (2, p, m), and ‖z‖² (m,)."""
+    np.copyto(single[0], Z, casting="same_kind")
+    np.multiply(single[0], single[0], out=single[1])
+    return np.asarray(np.ones(len(Z), np.float32) @ single[1], dtype=np.float64)
+
+
+def _solve(shared: _Shared, rows: _Rows) -> FloatArray:
+    """The largest eigenvalue of each scaled row, (m,)."""
+    b, k, poles = rows.b, rows.phi * rows.r, shared.poles
+    v0 = shared.root[0] * shared.t[0]
+    scalars = np.stack((rows.r * rows.r, b * b, b * k, k * k, b * rows.Z[0], k * v0))
+    few, terms = scalars.astype(np.float32), shared.lumped(*rows.single[:, 1:])
+    trial, bound = first_trial(shared.lumps, terms, few)
+    floor = scalars[0] * poles.floor
+    top = np.maximum(1.00001 * bound - floor, 1e-15 * bound)
+    lost = descend(shared.lumps, terms, few, trial, top.astype(np.float32), ROUGH, rounds=6)
+    least = np.maximum(shared.lumps.near * poles.spread * scalars[0], 1e-15 * bound)
+    delta = np.minimum(np.maximum(trial, least), top)
+    delta[lost] = top[lost]
+    lost = descend(poles, Whole(rows.Z[1:]), scalars, delta, top, FINE, rounds=25)
+    out = floor + delta
+    doubtful = ~(out > CANCELLED * bound)
+    doubtful[lost] = True
+    at = np.flatnonzero(doubtful)
+    size = max(1, BLOCK // (len(rows.Z) * (len(rows.Z) + 1)))
+    for i in range(0, len(at), size):
+        out[at[i : i + size]] = _dense(shared, rows, at[i : i + size])
+    return np.asarray(out)
+
+
+def _dense(shared: _Shared, rows: _Rows, at: npt.NDArray[np.intp]) -> FloatArray:
+    """The same from a factor, M = G Gᵀ, G = [r D^½ + φ b z tᵀ, b √rest z]: nothing is squared or cancels."""
+    p, z = len(rows.Z), (rows.Z[:, at] * rows.b[at]).T
+    G = np.empty((len(at), p, p + 1))
+    G[:, :, :p] = rows.phi[at, None, None] * z[:, :, None] * shared.t
+    G[:, np.arange(p), np.arange(p)] += rows.r[at, None] * shared.root
+    G[:, :, p] = np.sqrt(rows.rest[at, None]) * z
+    return np.asarray(np.linalg.norm(G, 2, axis=(1, 2)) ** 2)
