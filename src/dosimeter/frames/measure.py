@@ -16,7 +16,7 @@ from dosimeter.frames.coefficients import Coefficients
 from dosimeter.frames.features import Design, assemble, raw_feature, spread
 from dosimeter.frames.given import ids_of, names_of, target_of, weights_of
 from dosimeter.frames.leakage import TableLeakage
-from dosimeter.frames.models import problem_of, why_not
+from dosimeter.frames.models import problem_of, refuse_unmeasurable, why_not
 from dosimeter.frames.pipelines import columns_read, transform
 from dosimeter.frames.polish import VISIBLE, polished
 from dosimeter.frames.problem import Target
@@ -62,6 +62,7 @@ def measure(
     if isinstance(tied, str):
         tied = (tied,)
     steps, final, chosen = _unwrapped(model)
+    refuse_unmeasurable(final)
     design, table, columns = _design(
         model, steps, final, frame, [k for k in (y, person) if isinstance(k, str)]
     )

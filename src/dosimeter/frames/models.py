@@ -48,6 +48,15 @@ def problem_of(model: Any, target: Target) -> Problem:
     raise CannotMeasure(why_not(model))
 
 
+def refuse_unmeasurable(model: Any) -> None:
+    """Refuse a kind of model that no formula here covers, or one not fitted, before the table is looked at."""
+    if isinstance(model, Coefficients) or type(model).__module__.split(".")[0] == "statsmodels":
+        return
+    if not any(cls in _translators() for cls in type(model).__mro__):
+        raise CannotMeasure(why_not(model))
+    _require_fitted(model)
+
+
 def why_not(model: Any) -> str:
     """One sentence for a model that no formula here covers."""
     name = type(model).__name__
