@@ -139,9 +139,7 @@ def test_python_blocks_run(page: Path) -> None:
     for number, (language, block) in enumerate(FENCE.findall(page.read_text(encoding="utf-8"))):
         if language != "python":
             continue
-        if FILE.search(
-            block
-        ):  # it reads a file of the reader's: it must parse, and our names in it must exist
+        if FILE.search(block):  # it reads a file of the reader's: it must parse, and our names in it must exist
             ast.parse(block)
             assert not missing_names(block)
             continue

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dosimeter import glm as glm
     from dosimeter.core.channel import maximal_leakage as maximal_leakage
-    from dosimeter.core.dose import Dose as Dose
     from dosimeter.core.covariance import CorrelatedGaussian as CorrelatedGaussian
+    from dosimeter.core.dose import Dose as Dose
     from dosimeter.core.noise import Exponential as Exponential
     from dosimeter.core.noise import Gaussian as Gaussian
     from dosimeter.core.noise import Gumbel as Gumbel

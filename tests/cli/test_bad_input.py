@@ -189,7 +189,10 @@ def test_a_model_that_cannot_be_measured_ends_with_exit_3(people, tmp_path, refu
     from sklearn.linear_model import Lasso
 
     X = np.column_stack([AGE, BMI])
-    for model in (RandomForestRegressor(n_estimators=2).fit(X, PEOPLE["dose"]), Lasso(0.1).fit(X, PEOPLE["dose"])):
+    for model in (
+        RandomForestRegressor(n_estimators=2).fit(X, PEOPLE["dose"]),
+        Lasso(0.1).fit(X, PEOPLE["dose"]),
+    ):
         path = tmp_path / "model.skops"
         sio.dump(model, path)
         line = refused(["measure", people, "--target", "dose", "--model", path], code=3)
@@ -197,7 +200,10 @@ def test_a_model_that_cannot_be_measured_ends_with_exit_3(people, tmp_path, refu
 
 
 def test_the_one_sided_exponential_ends_with_exit_3(people, refused):
-    line = refused(["measure", people, "--target", "dose", "--person", "id", "--noise", "exponential", "--scale", "1"], code=3)
+    line = refused(
+        ["measure", people, "--target", "dose", "--person", "id", "--noise", "exponential", "--scale", "1"],
+        code=3,
+    )
     assert "eq. 6" in line
 
 

@@ -32,8 +32,8 @@ def facts_of(capsys):
 
 
 def test_the_figures_are_those_of_the_arrays(people, capsys):
-    assert run(["measure", str(people), "--target", "dose", "--drop", "id", "--drop", "sex", "--drop", "ill", "--l2", "0.02",
-                "--scale", "0.5", "--json", "-", "--quiet"]) == 0  # fmt: skip
+    options = "--target dose --drop id --drop sex --drop ill --l2 0.02 --scale 0.5 --json - --quiet"
+    assert run(["measure", str(people), *options.split()]) == 0
     facts = facts_of(capsys)
     raw = np.column_stack([AGE, BMI])
     X = (raw - raw.mean(axis=0)) / raw.std(axis=0)
@@ -51,8 +51,8 @@ def test_the_figures_are_those_of_the_arrays(people, capsys):
 
 def test_persons_with_several_rows_are_one_unit(people, tmp_path, capsys):
     out = tmp_path / "doses.csv"
-    assert run(["measure", str(people), "--target", "dose", "--person", "id", "--scale", "0.5", "--json", "-", "--quiet",
-                "--out", str(out)]) == 0  # fmt: skip
+    options = "--target dose --person id --scale 0.5 --json - --quiet --out"
+    assert run(["measure", str(people), *options.split(), str(out)]) == 0
     facts = facts_of(capsys)
     assert (facts["unit"], facts["people"], facts["rows"]) == ("person", 20, 40)
     with out.open(newline="") as handle:
@@ -65,7 +65,18 @@ def test_persons_with_several_rows_are_one_unit(people, tmp_path, capsys):
 
 @pytest.mark.parametrize(("limit", "code"), [("1e-6", 1), ("1e6", 0)])
 def test_the_exit_code_says_whether_the_limit_holds(limit, code, people, capsys):
-    arguments = ["measure", str(people), "--target", "ill", "--person", "id", "--scale", "0.5", "--max-dose", limit]
+    arguments = [
+        "measure",
+        str(people),
+        "--target",
+        "ill",
+        "--person",
+        "id",
+        "--scale",
+        "0.5",
+        "--max-dose",
+        limit,
+    ]
     assert run(arguments) == code
     assert ("are above the limit" in capsys.readouterr().out) == (code == 1)
 
@@ -76,7 +87,24 @@ def test_an_exact_release_is_answered_honestly(people, capsys):
     assert facts["dose"]["highest"] == "unbounded"
     assert [n["highest"] for n in facts["noise_needed"]] == [0.1, 1.0, 10.0]
     scale = facts["noise_needed"][1]["scale"]
-    assert run(["measure", str(people), "--target", "dose", "--person", "id", "--scale", str(scale), "--json", "-", "-q"]) == 0
+    assert (
+        run(
+            [
+                "measure",
+                str(people),
+                "--target",
+                "dose",
+                "--person",
+                "id",
+                "--scale",
+                str(scale),
+                "--json",
+                "-",
+                "-q",
+            ]
+        )
+        == 0
+    )
     assert facts_of(capsys)["dose"]["highest"] == pytest.approx(1.0, rel=1e-9)
     assert run(["measure", str(people), "--target", "dose", "--person", "id", "--max-dose", "5"]) == 1
     assert "unbounded" in capsys.readouterr().out
@@ -108,7 +136,16 @@ def test_a_fitted_pipeline_from_a_file_is_measured_by_its_source_columns(people,
     before = make_column_transformer((StandardScaler(), ["age", "bmi"]), (OneHotEncoder(drop="first"), ["sex"]))
     model = make_pipeline(before, Ridge(alpha=1.0)).fit(frame[["age", "bmi", "sex"]], frame["dose"])
     sio.dump(model, tmp_path / "model.skops")
-    arguments = ["measure", str(people), "--target", "dose", "--model", str(tmp_path / "model.skops"), "--scale", "0.5"]
+    arguments = [
+        "measure",
+        str(people),
+        "--target",
+        "dose",
+        "--model",
+        str(tmp_path / "model.skops"),
+        "--scale",
+        "0.5",
+    ]
     assert run([*arguments, "--unit", "own", "--json", "-", "-q"]) == 0
     facts = facts_of(capsys)
     assert {c["column"] for c in facts["columns"]} == {"age", "bmi", "sex"}
@@ -121,7 +158,18 @@ def test_bare_coefficients_from_a_file_are_measured(people, tmp_path, capsys):
     fit = glm.fit(X, PEOPLE["dose"], glm.Squared(), 0.1, intercept=True)
     given = {"loss": "squared", "l2": 0.1, "intercept": fit.w[2], "coef": {"age": fit.w[0], "bmi": fit.w[1]}}
     (tmp_path / "w.json").write_text(json.dumps(given))
-    arguments = ["measure", str(people), "--target", "dose", "--model", str(tmp_path / "w.json"), "--scale", "1", "--unit", "own"]
+    arguments = [
+        "measure",
+        str(people),
+        "--target",
+        "dose",
+        "--model",
+        str(tmp_path / "w.json"),
+        "--scale",
+        "1",
+        "--unit",
+        "own",
+    ]
     assert run([*arguments, "--json", "-", "-q"]) == 0
     eta = glm.measure(fit, X, PEOPLE["dose"], dm.Gaussian(1.0)).examples
     assert facts_of(capsys)["dose"]["highest"] == pytest.approx(eta.max(), rel=1e-9)
@@ -132,7 +180,24 @@ def test_parquet_gives_the_figures_of_the_csv(people, tmp_path, capsys):
     pandas.read_csv(people).to_parquet(tmp_path / "people.parquet")
     found = []
     for path in (people, tmp_path / "people.parquet"):
-        assert run(["measure", str(path), "--target", "dose", "--person", "id", "--scale", "1", "--json", "-", "-q"]) == 0
+        assert (
+            run(
+                [
+                    "measure",
+                    str(path),
+                    "--target",
+                    "dose",
+                    "--person",
+                    "id",
+                    "--scale",
+                    "1",
+                    "--json",
+                    "-",
+                    "-q",
+                ]
+            )
+            == 0
+        )
         found.append(facts_of(capsys))
     assert found[0] == found[1]
 
@@ -146,7 +211,24 @@ def test_rows_with_holes_are_refused_with_their_place_or_dropped_on_request(tmp_
     line = capsys.readouterr().err
     assert "row 7" in line
     assert "bmi" in line
-    assert run(["measure", str(path), "--target", "dose", "--missing", "drop", "--scale", "1", "--json", "-", "-q"]) == 0
+    assert (
+        run(
+            [
+                "measure",
+                str(path),
+                "--target",
+                "dose",
+                "--missing",
+                "drop",
+                "--scale",
+                "1",
+                "--json",
+                "-",
+                "-q",
+            ]
+        )
+        == 0
+    )
     facts = facts_of(capsys)
     assert (facts["rows"], facts["dropped_rows"]) == (39, 1)
 
@@ -158,7 +240,24 @@ def test_row_numbers_are_those_of_the_file_when_rows_were_dropped(tmp_path, caps
     bmi = [str(v) for v in BMI]
     bmi[3] = ""
     path.write_text(csv({"age": age, "bmi": bmi, "dose": PEOPLE["dose"]}))
-    assert run(["measure", str(path), "--target", "dose", "--missing", "drop", "--scale", "1", "--json", "-", "-q"]) == 0
+    assert (
+        run(
+            [
+                "measure",
+                str(path),
+                "--target",
+                "dose",
+                "--missing",
+                "drop",
+                "--scale",
+                "1",
+                "--json",
+                "-",
+                "-q",
+            ]
+        )
+        == 0
+    )
     assert facts_of(capsys)["dose"]["highest_row"] == 31
 
 
@@ -178,7 +277,23 @@ def test_no_cell_of_the_table_appears_in_what_is_shown_or_written(tmp_path, caps
     names = [f"canary{i:03d}" for i in range(25)] * 2
     path = tmp_path / "t.csv"
     path.write_text(csv({"who": names, "x": x, "y": x / 7919 + rng.normal(0, 1, 50)}))
-    assert run(["measure", str(path), "--target", "y", "--person", "who", "--scale", "1", "--json", str(tmp_path / "f.json")]) == 0
+    assert (
+        run(
+            [
+                "measure",
+                str(path),
+                "--target",
+                "y",
+                "--person",
+                "who",
+                "--scale",
+                "1",
+                "--json",
+                str(tmp_path / "f.json"),
+            ]
+        )
+        == 0
+    )
     seen = capsys.readouterr()
     text = seen.out + seen.err + (tmp_path / "f.json").read_text()
     assert not [v for v in x if f"{v}" in text]
@@ -188,7 +303,16 @@ def test_no_cell_of_the_table_appears_in_what_is_shown_or_written(tmp_path, caps
 def test_demo_tells_the_whole_story(capsys):
     assert run(["demo"]) == 0
     shown = capsys.readouterr().out
-    for words in ("typical", "worst 1 %", "highest", "can pin", "groups", "columns that leak most", "verdict", "not covered"):
+    for words in (
+        "typical",
+        "worst 1 %",
+        "highest",
+        "can pin",
+        "groups",
+        "columns that leak most",
+        "verdict",
+        "not covered",
+    ):
         assert words in shown
 
 
@@ -211,11 +335,13 @@ def test_settings_come_from_the_file_the_environment_and_the_options_in_that_ord
 
 
 def command(*arguments, **how):
-    return subprocess.run([sys.executable, "-m", "dosimeter", *map(str, arguments)], capture_output=True, text=True, **how)
+    return subprocess.run(
+        [sys.executable, "-m", "dosimeter", *map(str, arguments)], capture_output=True, text=True, **how
+    )
 
 
 def test_help_and_version_import_nothing_heavy():
-    heavy = "numpy scipy sklearn narwhals dp_accounting skops".split()
+    heavy = ["numpy", "scipy", "sklearn", "narwhals", "dp_accounting", "skops"]
     code = (
         "import sys; from dosimeter.cli.main import run; run(['--help']); "
         f"print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
@@ -239,10 +365,24 @@ def test_ctrl_c_leaves_no_half_written_file(tmp_path):
     rng = np.random.default_rng(2)
     path, out = tmp_path / "big.csv", tmp_path / "out.csv"
     data = rng.standard_normal((60_000, 12)).round(4)
-    path.write_text(",".join([*(f"c{j}" for j in range(11)), "y"]) + "\n" + "\n".join(",".join(map(str, r)) for r in data) + "\n")
+    path.write_text(
+        ",".join([*(f"c{j}" for j in range(11)), "y"]) + "\n" + "\n".join(",".join(map(str, r)) for r in data) + "\n"
+    )
     for wait in (0.3, 0.8, 1.5, 2.0):
         job = subprocess.Popen(
-            [sys.executable, "-m", "dosimeter", "measure", path, "--target", "y", "--scale", "1", "--out", out],
+            [
+                sys.executable,
+                "-m",
+                "dosimeter",
+                "measure",
+                path,
+                "--target",
+                "y",
+                "--scale",
+                "1",
+                "--out",
+                out,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )

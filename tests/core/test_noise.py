@@ -85,9 +85,7 @@ def test_a_noise_says_its_law_plainly() -> None:
 
 
 def test_laws_with_the_same_scale_are_not_the_same_noise() -> None:
-    assert (
-        len({Gaussian(1.0), Laplace(1.0), Gumbel(1.0), Exponential(1.0), LogisticNoise(1.0), no_noise}) == 6
-    )
+    assert len({Gaussian(1.0), Laplace(1.0), Gumbel(1.0), Exponential(1.0), LogisticNoise(1.0), no_noise}) == 6
 
 
 @every_class

@@ -49,9 +49,7 @@ def measured(name: str, **how: Any) -> TableLeakage:
     return dm.measure(model, FRAME, y, **{"noise": dm.Gaussian(0.3), "person": "id", **how})
 
 
-def stacked(
-    leak: TableLeakage, rows: Any, tied: tuple[str, ...], columns: Any = None, label: bool = True
-) -> float:
+def stacked(leak: TableLeakage, rows: Any, tied: tuple[str, ...], columns: Any = None, label: bool = True) -> float:
     """||J|| of some rows written out, the tied unknowns of one person added up first."""
     J = leak.leak.jacobian.dense(slice(None))
     m = leak.leak.m
@@ -206,7 +204,5 @@ def test_polars_gets_groups_from_its_own_columns() -> None:
 
 
 def test_it_prints_what_it_is() -> None:
-    assert "rows of 34 persons" in repr(measured("squared")).replace(
-        f"{len(set(PERSON))} persons", "34 persons"
-    )
+    assert "rows of 34 persons" in repr(measured("squared")).replace(f"{len(set(PERSON))} persons", "34 persons")
     assert "unaccounted" in repr(measured("squared"))

@@ -180,9 +180,7 @@ def test_a_tied_column_that_the_model_does_not_see_changes_nothing() -> None:
 
 def test_what_scikit_learn_fits_by_default_is_accepted() -> None:
     table, y = load_iris(return_X_y=True, as_frame=True)
-    leak = dm.measure(
-        make_pipeline(StandardScaler(), LogisticRegression()).fit(table, y), table, y, noise=NOISE
-    )
+    leak = dm.measure(make_pipeline(StandardScaler(), LogisticRegression()).fit(table, y), table, y, noise=NOISE)
     assert "polished" in leak.notes[-1]
 
 

@@ -167,9 +167,7 @@ def test_bare_coefficients_equal_the_model_they_came_from() -> None:
     coef = dict(zip(["x0", "x1", "x2"], model.coef_[0].tolist(), strict=True))
     bare = Coefficients("logistic", l2=1 / (0.5 * N), intercept=float(model.intercept_[0]), coef=coef)
     ours = dm.measure(bare, X, BINARY, noise=dm.Gaussian(0.1))
-    np.testing.assert_allclose(
-        ours.examples, dm.measure(model, X, BINARY, noise=dm.Gaussian(0.1)).examples, rtol=1e-9
-    )
+    np.testing.assert_allclose(ours.examples, dm.measure(model, X, BINARY, noise=dm.Gaussian(0.1)).examples, rtol=1e-9)
 
 
 def test_coefficients_are_found_by_name_in_any_order() -> None:
@@ -201,9 +199,7 @@ def test_logistic_regression_cv_is_its_chosen_c(y: Array, legacy: bool) -> None:
     ).fit(X, y)
     leak = dm.measure(model, X, y, noise=dm.Gaussian(0.1))
     plain = LogisticRegression(C=float(np.ravel(model.C_)[0]), **NEWTON).fit(X, y)
-    np.testing.assert_allclose(
-        leak.examples, dm.measure(plain, X, y, noise=dm.Gaussian(0.1)).examples, rtol=1e-6
-    )
+    np.testing.assert_allclose(leak.examples, dm.measure(plain, X, y, noise=dm.Gaussian(0.1)).examples, rtol=1e-6)
     assert len(leak.notes) == 1
 
 
@@ -255,9 +251,7 @@ def test_what_cannot_be_measured_is_refused_in_one_sentence(name: str) -> None:
 def test_noise_on_all_rows_of_a_softmax_model_is_noise_on_its_contrasts(sigma: Any) -> None:
     """J in the K rows of weights, written out, against the K-1 contrasts that are measured."""
     leak = dm.measure(LogisticRegression(C=0.5, **NEWTON).fit(X, THREE), X, THREE, noise=sigma)
-    J = dm.measure(
-        LogisticRegression(C=0.5, **NEWTON).fit(X, THREE), X, THREE, noise=dm.Gaussian(1.0)
-    ).leak.jacobian
+    J = dm.measure(LogisticRegression(C=0.5, **NEWTON).fit(X, THREE), X, THREE, noise=dm.Gaussian(1.0)).leak.jacobian
     contrast = np.kron(glm.Softmax(3, "mean").contrast, np.eye(4))
     for i in (0, 9):
         whole = sigma.whiten(contrast @ J.dense(np.array([i]))[0])

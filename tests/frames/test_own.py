@@ -125,9 +125,7 @@ def test_tied_columns_go_with_the_person() -> None:
     free = fit_table(Table.of(people), "target", l2=L2, noise=NOISE, person="id").leakage
     assert max(tied.persons[k] / free.persons[k] for k in tied.persons) > 1.0
     with pytest.raises(dm.Refusal, match="row 1"):
-        fit_table(
-            Table.of({**PEOPLE, "target": SCORE}), "target", l2=L2, noise=NOISE, person="id", tied=["bmi"]
-        )
+        fit_table(Table.of({**PEOPLE, "target": SCORE}), "target", l2=L2, noise=NOISE, person="id", tied=["bmi"])
 
 
 @pytest.mark.parametrize(

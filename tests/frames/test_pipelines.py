@@ -45,18 +45,12 @@ ILL = (Y.median() < Y).map({True: "ill", False: "well"})
 NUMBERS, LABELS = ["age", "bmi"], ["race", "sex"]
 
 PREPARED: dict[str, Any] = {
-    "scaler and encoder": ColumnTransformer(
-        [("n", StandardScaler(), NUMBERS), ("c", OneHotEncoder(), LABELS)]
-    ),
-    "first level dropped": make_column_transformer(
-        (StandardScaler(), NUMBERS), (OneHotEncoder(drop="first"), LABELS)
-    ),
+    "scaler and encoder": ColumnTransformer([("n", StandardScaler(), NUMBERS), ("c", OneHotEncoder(), LABELS)]),
+    "first level dropped": make_column_transformer((StandardScaler(), NUMBERS), (OneHotEncoder(drop="first"), LABELS)),
     "binary level dropped": make_column_transformer(
         (OneHotEncoder(drop="if_binary", sparse_output=False), LABELS), (MinMaxScaler((-1, 2)), NUMBERS)
     ),
-    "passed through": make_column_transformer(
-        (OneHotEncoder(), ["race"]), ("passthrough", ["smokes", "bmi"])
-    ),
+    "passed through": make_column_transformer((OneHotEncoder(), ["race"]), ("passthrough", ["smokes", "bmi"])),
     "remainder kept": make_column_transformer(
         (OneHotEncoder(), [*LABELS, "ward"]), remainder="passthrough", verbose_feature_names_out=False
     ),
@@ -86,12 +80,10 @@ PREPARED: dict[str, Any] = {
         (OneHotEncoder(max_categories=2, handle_unknown="infrequent_if_exist"), ["race", "sex"]),
         ("passthrough", ["age"]),
     ),
-    "one column": make_column_transformer(
-        (OneHotEncoder(), ["ward"]), (StandardScaler(with_std=False), ["age"])
+    "one column": make_column_transformer((OneHotEncoder(), ["ward"]), (StandardScaler(with_std=False), ["age"])),
+    "frames between": make_column_transformer((StandardScaler(), NUMBERS), ("passthrough", ["ward"])).set_output(
+        transform="pandas"
     ),
-    "frames between": make_column_transformer(
-        (StandardScaler(), NUMBERS), ("passthrough", ["ward"])
-    ).set_output(transform="pandas"),
 }
 
 
@@ -165,9 +157,7 @@ def test_what_a_transformer_takes_from_the_data_is_named() -> None:
         "the levels of race, sex are statistics of the data, held fixed: not covered",
     )
     listed = OneHotEncoder(categories=[["black", "other", "white"]])
-    model = make_pipeline(make_column_transformer((listed, ["race"]), ("passthrough", ["age"])), Ridge()).fit(
-        FRAME, Y
-    )
+    model = make_pipeline(make_column_transformer((listed, ["race"]), ("passthrough", ["age"])), Ridge()).fit(FRAME, Y)
     leak = dm.measure(model, FRAME, Y, noise=dm.Gaussian(1.0))
     assert (leak.notes, leak.standing.value) == ((), "exact")
 
@@ -213,9 +203,7 @@ def test_a_column_used_as_number_and_as_labels_is_refused() -> None:
 
 
 def test_a_full_set_of_indicators_without_penalty_has_no_single_minimum() -> None:
-    model = make_pipeline(clone(PREPARED["scaler and encoder"]), Ridge(alpha=0.0, solver="lsqr")).fit(
-        FRAME, Y
-    )
+    model = make_pipeline(clone(PREPARED["scaler and encoder"]), Ridge(alpha=0.0, solver="lsqr")).fit(FRAME, Y)
     with pytest.raises(dm.CannotMeasure, match="no single minimum"):
         dm.measure(model, FRAME, Y, noise=dm.Gaussian(1.0))
 

@@ -60,7 +60,8 @@ def ordinary(seed=0, n=40, d=3):
         y = targets(loss, X @ w, rng)
         for weight in (None, rng.uniform(0.2, 3.0, n)):
             for intercept in (False, True):
-                label = f"{name}, {'weighted' if weight is not None else 'plain'}, {'intercept' if intercept else 'no intercept'}"
+                words = "weighted" if weight is not None else "plain", "intercept" if intercept else "no intercept"
+                label = ", ".join([name, *words])
                 yield Problem(label, X, y, loss, 0.01, weight, intercept)
 
 
@@ -95,7 +96,10 @@ def adversarial():
     yield make("nearly separable", X, glm.Logistic(), l2=1e-8, y=near)
     yield make("weights over eight decades", normal((60, 4)), weight=10.0 ** rng.uniform(-4, 4, 60))
     yield make(
-        "weights over eight decades, poisson", normal((60, 4)), glm.Poisson(), weight=10.0 ** rng.uniform(-4, 4, 60)
+        "weights over eight decades, poisson",
+        normal((60, 4)),
+        glm.Poisson(),
+        weight=10.0 ** rng.uniform(-4, 4, 60),
     )
     X = np.zeros((30, 5))
     X[np.arange(30), np.arange(30) % 5] = normal(30)

@@ -69,7 +69,7 @@ def scalars(name, m, y):
 
 
 def dense_oracle(problem):
-    """(n, q, m + labels) from eq. 18 on an explicit inverse in fifty digits; softmax is held by the refit test instead."""
+    """(n, q, m + labels) from eq. 18 on an explicit inverse in fifty digits; softmax is held by the refit test."""
     fit = problem.fit()
     X = np.column_stack([problem.X, np.ones(fit.n)]) if problem.intercept else problem.X
     d = problem.X.shape[1]
@@ -131,7 +131,9 @@ def test_every_granularity_agrees_with_the_dense_stacked_jacobian(problem):
     np.testing.assert_allclose(leak.attribute(block), [top(j[:, block]) for j in J], **close)
     np.testing.assert_allclose(leak.attribute_over(block), top(stacked(J[:, :, block])), **close)
     rows = rng.choice(n, size=n // 2, replace=False)
-    np.testing.assert_allclose(leak.subset(rows, block), top(stacked(J[np.ix_(rows, range(J.shape[1]), block)])), **close)
+    np.testing.assert_allclose(
+        leak.subset(rows, block), top(stacked(J[np.ix_(rows, range(J.shape[1]), block)])), **close
+    )
     np.testing.assert_allclose(leak.subset(rows, label=True), top(stacked(J[rows])), **close)
     mask = rng.random((n, d + 1)) < 0.4
     spread = np.concatenate([mask[:, :d], np.repeat(mask[:, d:], k - d, axis=1)], axis=1)

@@ -1,24 +1,21 @@
 """The corpus of bad files: each one gives one clear line, quickly, and writes nothing."""
 
-import gzip
-import io
 import os
 import pickle
 import re
 import sys
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dosimeter.core.refusal import Refusal
 from dosimeter.io import read_model, read_table
 
 from .corpus import DANGEROUS, GOOD, JSON, TABLES, Canary, npy_of_objects
+
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[..., str]:
@@ -55,9 +52,7 @@ def test_a_pickle_is_refused_before_it_is_parsed_whatever_its_name(
 ) -> None:
     canary = tmp_path / "canary"
     path = tmp_path / name
-    path.write_bytes(
-        npy_of_objects(canary) if isinstance(protocol, str) else pickle.dumps(Canary(canary), protocol)
-    )
+    path.write_bytes(npy_of_objects(canary) if isinstance(protocol, str) else pickle.dumps(Canary(canary), protocol))
     assert "not opened" in refused(read, path)
     assert not canary.exists()
 
@@ -124,9 +119,7 @@ def test_a_file_above_the_limit_is_refused_unread(tmp_path: Path, refused: Calla
     assert "above the limit of 10" in refused(read_table, path, limit=10)
 
 
-@pytest.mark.parametrize(
-    "option", [{"delimiter": ""}, {"delimiter": "ab"}, {"delimiter": "1"}, {"delimiter": "\n"}]
-)
+@pytest.mark.parametrize("option", [{"delimiter": ""}, {"delimiter": "ab"}, {"delimiter": "1"}, {"delimiter": "\n"}])
 def test_a_delimiter_that_cannot_be_one_is_refused(option: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(GOOD)
     with pytest.raises(Refusal, match="use one character"):

@@ -63,11 +63,7 @@ def test_what_pandas_writes_is_read_as_pandas_reads_it(tmp_path: Path, frame: pd
 
 
 @relaxed
-@given(
-    st.lists(
-        st.lists(st.sampled_from(["a", " b", 'q"', "c,d", "1", "", "x\ny", "e "]), min_size=3, max_size=3)
-    )
-)
+@given(st.lists(st.lists(st.sampled_from(["a", " b", 'q"', "c,d", "1", "", "x\ny", "e "]), min_size=3, max_size=3)))
 def test_the_short_way_of_splitting_a_line_agrees_with_the_csv_module(rows: list[list[str]]) -> None:
     out = io.StringIO()
     csv.writer(out).writerows(rows)
@@ -110,9 +106,7 @@ def read(tmp_path: Path, content: str, **options: Any) -> Any:
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 @pytest.mark.parametrize("start", ["", "\ufeff"])
 @pytest.mark.parametrize("finish", ["", "\n", "\n\n\n"])
-def test_line_ends_and_byte_order_marks_make_no_difference(
-    tmp_path: Path, ends: str, start: str, finish: str
-) -> None:
+def test_line_ends_and_byte_order_marks_make_no_difference(tmp_path: Path, ends: str, start: str, finish: str) -> None:
     table = read(tmp_path, (start + "age,city\n31,Bern\n54,Graz" + finish).replace("\n", ends))
     assert table.names == ("age", "city")
     assert table["age"].tolist() == [31, 54]
@@ -131,9 +125,7 @@ def test_other_ways_are_text(tmp_path: Path, cell: str) -> None:
 
 
 @pytest.mark.parametrize("cell", [*sorted(MISSING - {""}), '""', " "])
-def test_missing_values_are_refused_with_their_place_or_left_out_and_counted(
-    tmp_path: Path, cell: str
-) -> None:
+def test_missing_values_are_refused_with_their_place_or_left_out_and_counted(tmp_path: Path, cell: str) -> None:
     text = f"x,y\n1,a\n2,b\n{cell},b\n4,a\n"
     with pytest.raises(Refusal, match=r"missing value \(row 3, column x\): .*--missing drop"):
         read(tmp_path, text)
@@ -184,13 +176,9 @@ def test_a_few_numbers_among_words_are_words_exactly_as_written(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 10**6])
-def test_the_size_of_the_blocks_does_not_change_the_table(
-    tmp_path: Path, monkeypatch: Any, block: int
-) -> None:
+def test_the_size_of_the_blocks_does_not_change_the_table(tmp_path: Path, monkeypatch: Any, block: int) -> None:
     monkeypatch.setattr(ours, "_CELLS_PER_BLOCK", block)
-    text = "x,b,c\n" + "".join(
-        f"{i / 7},{i % 2 == 0},{'?' if i == 5 else 'w' + str(i % 3)}\n" for i in range(20)
-    )
+    text = "x,b,c\n" + "".join(f"{i / 7},{i % 2 == 0},{'?' if i == 5 else 'w' + str(i % 3)}\n" for i in range(20))
     table = read(tmp_path, text, missing="drop")
     kept = [i for i in range(20) if i != 5]
     assert table["x"].tolist() == [i / 7 for i in kept]

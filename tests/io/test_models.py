@@ -166,9 +166,7 @@ def test_coefficients_come_back_from_json_to_the_last_bit(
     tmp_path: Path, loss: str, l2: float, intercept: float | None, coef: dict[str, float]
 ) -> None:
     path = tmp_path / "m.json"
-    path.write_text(
-        json.dumps({"loss": loss, "l2": l2, "intercept": intercept, "coef": coef}), encoding="utf-8"
-    )
+    path.write_text(json.dumps({"loss": loss, "l2": l2, "intercept": intercept, "coef": coef}), encoding="utf-8")
     assert read_model(path) == Coefficients(loss, l2, intercept, coef)
 
 

@@ -36,14 +36,10 @@ def test_a_written_table_comes_back_with_its_kinds(tmp_path: Path) -> None:
 
 
 def test_csv_and_parquet_of_the_same_people_are_the_same_table(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(
-        "age,bmi,city,ill\n31,20.5,Bern,True\n54,31.25,Graz,False\n47,27,Bern,True\n"
-    )
+    (tmp_path / "t.csv").write_text("age,bmi,city,ill\n31,20.5,Bern,True\n54,31.25,Graz,False\n47,27,Bern,True\n")
     one, other = read_table(tmp_path / "t.csv"), read_table(write(tmp_path / "t.parquet", GOOD))
     assert one.names == other.names
-    assert all(
-        np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(one.columns, other.columns, strict=True)
-    )
+    assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(one.columns, other.columns, strict=True))
 
 
 def test_places_are_counted_from_one_and_the_file_is_named(tmp_path: Path) -> None:

@@ -58,8 +58,7 @@ def gain(channel: np.ndarray, prior: np.ndarray, U: np.ndarray) -> float:
     joint = np.einsum("x,xu,xy->uy", prior, U, channel)
     outputs = range(channel.shape[1])
     best = max(
-        sum(joint[guess[y], y] for y in outputs)
-        for guess in itertools.product(range(U.shape[1]), repeat=len(outputs))
+        sum(joint[guess[y], y] for y in outputs) for guess in itertools.product(range(U.shape[1]), repeat=len(outputs))
     )
     return math.log(best / joint.sum(axis=1).max())
 
@@ -254,9 +253,7 @@ def test_a_release_of_the_value_itself_leaks_the_logarithm_of_its_alphabet(n: in
 
 @few
 @given(st.data(), st.integers(1, 5), st.integers(1, 5))
-def test_an_output_that_ignores_the_data_leaks_exactly_nothing(
-    data: st.DataObject, rows: int, columns: int
-) -> None:
+def test_an_output_that_ignores_the_data_leaks_exactly_nothing(data: st.DataObject, rows: int, columns: int) -> None:
     channel = np.tile(data.draw(distributions(columns)), (rows, 1))
     assert maximal_leakage(channel) == 0.0
 

@@ -47,7 +47,7 @@ def test_the_information_is_that_of_the_simulated_score(noise):
 
 
 def test_the_one_sided_exponential_is_refused():
-    with pytest.raises(dm.CannotMeasure, match="eq. 6"):
+    with pytest.raises(dm.CannotMeasure, match=r"eq\. 6"):
         release(glm.Squared(), dm.Exponential(1.0))
 
 

@@ -46,10 +46,7 @@ def expectation(law: Density, f: Callable[[float], float]) -> float:
     s = law.scale
     ends = sorted({LEFT[type(law)] * s, 0.0, 3 * s, RIGHT[type(law)] * s})
     pieces = itertools.pairwise(ends)
-    return sum(
-        quad(lambda x: f(x) * float(law.pdf(x)), a, b, epsabs=0, epsrel=1e-11, limit=200)[0]
-        for a, b in pieces
-    )
+    return sum(quad(lambda x: f(x) * float(law.pdf(x)), a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in pieces)
 
 
 def grid(law: Density, n: int = 41) -> np.ndarray:
@@ -141,9 +138,7 @@ def test_the_logarithms_keep_their_digits_far_in_the_tails(law: Density) -> None
 def test_an_exponential_keeps_its_digits_next_to_its_jump() -> None:
     with mp.workdps(50):
         for z in (1e-300, 1e-20, 1e-5, 0.5, 0.6931, 0.6932, 0.7):
-            assert float(Exponential(1.0).logcdf(z)) == pytest.approx(
-                float(mp.log(-mp.expm1(-mp.mpf(z)))), rel=1e-14
-            )
+            assert float(Exponential(1.0).logcdf(z)) == pytest.approx(float(mp.log(-mp.expm1(-mp.mpf(z)))), rel=1e-14)
 
 
 @every_law

@@ -39,7 +39,10 @@ def demo(
         write_json(facts, json)
     out.print(f"dosimeter {__version__} · demo: {table.n} diabetes patients (shipped with scikit-learn)")
     columns = len(own.leakage.columns)
-    out.print(f"linear regression of {TARGET} on {columns} columns, R² {own.score:.2f}; noise on each released weight: {own.leakage.noise}\n")
+    out.print(
+        f"linear regression of {TARGET} on {columns} columns, R² {own.score:.2f}; "
+        f"noise on each released weight: {own.leakage.noise}\n"
+    )
     show.measurement(facts, out, "patient", f"patient {facts['dose']['highest_row']}")
     out.print("\nyour own table:  dosimeter measure patients.csv --target COLUMN --scale 1 --max-dose 10")
     return 0

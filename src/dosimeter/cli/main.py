@@ -25,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DOSIMETER"},
-    epilog="Exit codes: 0 within limits, 1 a limit was exceeded, 2 bad input or usage, 3 this model cannot be measured.",
+    epilog="Exit codes: 0 within limits, 1 a limit exceeded, 2 bad input or usage, 3 a model that cannot be measured.",
 )
 app.command("demo")(demo.demo)
 app.command("measure")(measure.measure)
@@ -91,8 +91,7 @@ def _failed(error: Exception) -> int:
         raise error
     # A traceback can quote cells of the table, so it is shown only on request.
     return _complain(
-        f"this is a fault of dosimeter, not of your input ({type(error).__name__}); set DOSIMETER_TRACEBACK=1 to see where",
-        70,
+        f"a fault of dosimeter, not of your input ({type(error).__name__}); set DOSIMETER_TRACEBACK=1 to see where", 70
     )
 
 

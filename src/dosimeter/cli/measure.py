@@ -13,46 +13,63 @@ if TYPE_CHECKING:
     from dosimeter.frames.leakage import TableLeakage
     from dosimeter.frames.table import Table
 
-Names = Annotated[list[str] | None, typer.Option()]
-
 
 def measure(
     table: Annotated[Path, typer.Argument(help="The training table: .csv or .parquet.", show_default=False)],
     target: Annotated[str, typer.Option("--target", help="The column that the model predicts.", show_default=False)],
     person: Annotated[
-        str | None, typer.Option("--person", help="The column that says whose row it is (one person may have several).")
+        str | None,
+        typer.Option("--person", help="The column that says whose row it is (one person may have several)."),
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option("--model", help="A fitted model: .skops, or .json with bare coefficients. Without it one is fitted."),
+        typer.Option(
+            "--model",
+            help="A fitted model: .skops, or .json with bare coefficients. Without it one is fitted.",
+        ),
     ] = None,
     loss: Annotated[
-        str, typer.Option("--loss", help="auto, squared, logistic, poisson or softmax; for a model fitted here.")
+        str,
+        typer.Option("--loss", help="auto, squared, logistic, poisson or softmax; for a model fitted here."),
     ] = "auto",
-    l2: Annotated[float, typer.Option("--l2", help="Penalty λ of eq. 13 on standardised columns; for a model fitted here.")] = 0.01,
+    l2: Annotated[
+        float,
+        typer.Option("--l2", help="Penalty λ of eq. 13 on standardised columns; for a model fitted here."),
+    ] = 0.01,
     noise: Annotated[
-        str, typer.Option("--noise", help="gaussian, laplace, gumbel or logistic: the noise on each released weight.")
+        str,
+        typer.Option("--noise", help="gaussian, laplace, gumbel or logistic: the noise on each released weight."),
     ] = "gaussian",
     scale: Annotated[
-        float | None, typer.Option("--scale", help="Scale of that noise. Without it the exact weights are released.")
+        float | None,
+        typer.Option("--scale", help="Scale of that noise. Without it the exact weights are released."),
     ] = None,
     max_dose: Annotated[
-        float | None, typer.Option("--max-dose", help="Highest η allowed for a person; exit 1 where somebody is above.")
+        float | None,
+        typer.Option("--max-dose", help="Highest η allowed for a person; exit 1 where somebody is above."),
     ] = None,
     unit: Annotated[
-        str, typer.Option("--unit", help="sd: η per standard deviation of each column; own: in the columns' own units.")
+        str,
+        typer.Option("--unit", help="sd: η per standard deviation of each column; own: in the columns' own units."),
     ] = "sd",
-    nominal: Annotated[list[str] | None, typer.Option("--nominal", help="A column of codes, not amounts. May be repeated.")] = None,
+    nominal: Annotated[
+        list[str] | None, typer.Option("--nominal", help="A column of codes, not amounts. May be repeated.")
+    ] = None,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. May be repeated.")] = None,
     tied: Annotated[
-        list[str] | None, typer.Option("--tied", help="A column that is one value on all rows of a person. May be repeated.")
+        list[str] | None,
+        typer.Option("--tied", help="A column that is one value on all rows of a person. May be repeated."),
     ] = None,
-    group: Annotated[list[str] | None, typer.Option("--group", help="A column whose groups to compare. May be repeated.")] = None,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", help="A column whose groups to compare. May be repeated.")
+    ] = None,
     missing: Annotated[str, typer.Option("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
     delimiter: Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")] = ",",
     out: Annotated[Path | None, typer.Option("--out", help="Write the dose of each person as CSV (internal).")] = None,
     json: Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")] = None,
-    show_ids: Annotated[bool, typer.Option("--show-ids", help="Name the most exposed person instead of their row.")] = False,
+    show_ids: Annotated[
+        bool, typer.Option("--show-ids", help="Name the most exposed person instead of their row.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words, only files and the exit code.")] = False,
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
@@ -103,7 +120,8 @@ def _noise(name: str, scale: float | None) -> Any:
 
     if name not in NOISES:
         raise Refusal(f"--noise {harmless(name)}: use {', '.join(NOISES)}")
-    return no_noise if scale is None else NOISES[name](scale)
+    law: Any = NOISES[name]
+    return no_noise if scale is None else law(scale)
 
 
 def _unit(unit: str) -> str:
@@ -115,9 +133,7 @@ def _unit(unit: str) -> str:
     return unit
 
 
-def _read(
-    path: Path, delimiter: str, missing: str, person: str | None, nominal: list[str], drop: list[str]
-) -> Table:
+def _read(path: Path, delimiter: str, missing: str, person: str | None, nominal: list[str], drop: list[str]) -> Table:
     from dosimeter.core.refusal import Refusal
     from dosimeter.io import harmless, read_table
 
@@ -125,7 +141,8 @@ def _read(
         raise Refusal(f"--missing {harmless(missing)}: use refuse or drop")
     text = tuple(dict.fromkeys([*([person] if person else []), *nominal]))
     kept = tuple(name for name in text if name not in drop)
-    return read_table(path, delimiter=delimiter, text=kept, drop=tuple(drop), missing=missing)
+    policy: Any = missing
+    return read_table(path, delimiter=delimiter, text=kept, drop=tuple(drop), missing=policy)
 
 
 def _own(people: Table, target: str, how: dict[str, Any], group: list[str]) -> tuple[TableLeakage, dict[str, Any]]:
@@ -176,4 +193,6 @@ def _heading(words: Any, people: Table, facts: dict[str, Any], extra: dict[str, 
     noise = facts["noise"] if facts["bounded"] else "none"
     persons = "" if facts["unit"] == "row" else f" of {facts['people']} people"
     words.print(f"dosimeter {__version__} · {facts['rows']} rows{persons}{dropped}")
-    words.print(f"{model['loss']} model of {harmless(model['target'])}{score}; noise on each released weight: {noise}\n")
+    words.print(
+        f"{model['loss']} model of {harmless(model['target'])}{score}; noise on each released weight: {noise}\n"
+    )

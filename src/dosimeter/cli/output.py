@@ -17,9 +17,7 @@ def console(quiet: bool = False, color: bool = True, json: str | None = None) ->
     """Where words for people go: stdout, or stderr when stdout carries JSON. NO_COLOR is obeyed by rich itself."""
     from rich.console import Console
 
-    return Console(
-        stderr=json == "-", quiet=quiet, highlight=False, markup=False, no_color=None if color else True
-    )
+    return Console(stderr=json == "-", quiet=quiet, highlight=False, markup=False, no_color=None if color else True)
 
 
 def write_json(facts: Any, where: str, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:

@@ -47,7 +47,13 @@ def show(report: Report, words: Console) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for heading, side in (("figure", "left"), ("paper", "right"), ("ours", "right"), ("", "left"), ("why", "left")):
+    for heading, side in (
+        ("figure", "left"),
+        ("paper", "right"),
+        ("ours", "right"),
+        ("", "left"),
+        ("why", "left"),
+    ):
         table.add_column(heading, justify="right" if side == "right" else "left")
     for row in report.rows:
         table.add_row(row.figure, f"{row.paper:g}", f"{row.ours:.4g}", "ok" if row.ok else "differs", row.why or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.io.text import harmless
@@ -50,7 +51,7 @@ def _grid() -> Table:
     return grid
 
 
-def _small(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+def _small(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
     """A small table inside the second column: first column to the left, figures to the right."""
     from rich.table import Table
     from rich.text import Text
@@ -75,13 +76,22 @@ def _doses(grid: Table, facts: dict[str, Any], noun: str, who: str) -> None:
     row = (*(number(dose[k]) for k in ("typical", "worst_1_percent", "highest")), f"← {who}")
     headings = ("typical", "worst 1 %", "highest", "")
     grid.add_row(f"dose per {noun} (η)", _small(headings, [row]))
-    per = {"own units": "in the columns' own units", "standard deviations": "per standard deviation of each column"}
-    grid.add_row("", _text(f"η {per[facts['notion']['measured_in']]}: 1/η is the least error of an unbiased guess", "dim"))
+    per = {
+        "own units": "in the columns' own units",
+        "standard deviations": "per standard deviation of each column",
+    }
+    grid.add_row(
+        "",
+        _text(f"η {per[facts['notion']['measured_in']]}: 1/η is the least error of an unbiased guess", "dim"),
+    )
 
 
 def _unbounded(grid: Table, facts: dict[str, Any], noun: str, who: str) -> None:
     dose = facts["dose"]
-    grid.add_row("dose (η)", _text("unbounded: the exact weights are released, and nothing limits what they give away", "red"))
+    grid.add_row(
+        "dose (η)",
+        _text("unbounded: the exact weights are released, and nothing limits what they give away", "red"),
+    )
     ratio = number(dose["highest_over_typical"])
     grid.add_row("ranking", _text(f"{who} is the most exposed, {ratio} times the typical {noun}"))
     rows = [(f"{need['scale']:.3g}", f"{need['highest']:g}") for need in facts["noise_needed"]]
@@ -93,9 +103,10 @@ def _meaning(grid: Table, facts: dict[str, Any], noun: str, who: str) -> None:
     meaning = facts["meaning"]
     if not meaning:
         return
+    own, typical = number(meaning["deviation"]), number(meaning["typical_deviation"])
     words = (
-        f"Nobody who knows everything else in the table and guesses without bias can pin `{harmless(meaning['column'])}` of "
-        f"{who} closer than ±{number(meaning['deviation'])}; of a typical row ±{number(meaning['typical_deviation'])}. "
+        "Nobody who knows everything else in the table and guesses without bias can pin "
+        f"`{harmless(meaning['column'])}` of {who} closer than ±{own}; of a typical row ±{typical}. "
         f"(Standard deviations, in the column's own unit; the column itself spreads ±{number(meaning['spread'])}.)"
     )
     grid.add_row("what it means", _text(words))
@@ -104,7 +115,11 @@ def _meaning(grid: Table, facts: dict[str, Any], noun: str, who: str) -> None:
 def _groups(grid: Table, facts: dict[str, Any], noun: str) -> None:
     more = [g for g in facts["groups"] if g["over_median"] >= 1.1][:4]
     rows = [
-        (f"{harmless(g['column'])} {harmless(g['group'])}", f"{g['over_median']:.2g} x the median", f"{g['people']} {PLURAL[noun]}")
+        (
+            f"{harmless(g['column'])} {harmless(g['group'])}",
+            f"{g['over_median']:.2g} x the median",
+            f"{g['people']} {PLURAL[noun]}",
+        )
         for g in more
     ]
     if more:
@@ -118,10 +133,16 @@ def _columns(grid: Table, facts: dict[str, Any]) -> None:
     labels = [c for c in facts["columns"] if c["kind"] == "nominal"][:2]
     if numbers:
         rows = [
-            (harmless(c["column"], 30), *(f"±{number(c[k])}" for k in ("typical_deviation", "least_deviation", "spread")))
+            (
+                harmless(c["column"], 30),
+                *(f"±{number(c[k])}" for k in ("typical_deviation", "least_deviation", "spread")),
+            )
             for c in numbers
         ]
-        grid.add_row("columns that leak most", _small(("a cell can be pinned to", "typical", "closest", "spread"), rows))
+        grid.add_row(
+            "columns that leak most",
+            _small(("a cell can be pinned to", "typical", "closest", "spread"), rows),
+        )
     if labels:
         rows = [(harmless(c["column"], 30), number(c["typical"]), number(c["highest"])) for c in labels]
         grid.add_row("" if numbers else "columns that leak most", _small(("η of a label", "typical", "highest"), rows))
@@ -144,5 +165,7 @@ def _small_print(grid: Table, facts: dict[str, Any]) -> None:
         grid.add_row("not covered" if k == 0 else "", _text(harmless(note, 600), "dim"))
     for k, note in enumerate(facts["remarks"]):
         grid.add_row("remarks" if k == 0 else "", _text(harmless(note, 600), "dim"))
-    words = f"{STANDING.get(facts['standing'], facts['standing'])}. Computed from the data without protection: internal."
+    words = (
+        f"{STANDING.get(facts['standing'], facts['standing'])}. Computed from the data without protection: internal."
+    )
     grid.add_row("standing", _text(words, "dim"))

@@ -49,9 +49,7 @@ def maximal_leakage(
     P = np.asarray(channel, dtype=np.float64)
     if given is None:
         if P.ndim != 2:
-            raise Refusal(
-                f"channel must be (|X|, |Y|), or come with given=P_X|Z, (|Z|, |X|); got shape {P.shape}"
-            )
+            raise Refusal(f"channel must be (|X|, |Y|), or come with given=P_X|Z, (|Z|, |X|); got shape {P.shape}")
         return _leakage(P, _support(prior, P.shape[0], "prior"), "channel")
     if prior is not None:
         raise Refusal("give prior=P_X or given=P_X|Z, not both")
@@ -121,9 +119,7 @@ def _support(distribution: ArrayLike | None, size: int, name: str) -> NDArray[np
         return np.arange(size)
     p = np.asarray(distribution, dtype=np.float64)
     if p.shape != (size,):
-        raise Refusal(
-            f"{name} must have one probability for each of the channel's {size} rows, got shape {p.shape}"
-        )
+        raise Refusal(f"{name} must have one probability for each of the channel's {size} rows, got shape {p.shape}")
     if (p == 0).all():
         raise Refusal(f"{name} leaves no x possible: every probability is 0")
     _check_rows(p[None, :], np.arange(1), name, whole=True)
@@ -143,6 +139,4 @@ def _check_rows(rows: Array, labels: NDArray[np.intp], name: str, *, whole: bool
     i = int(np.abs(sums - 1).argmax())
     if abs(sums[i] - 1) > TOLERANCE:
         place = name if whole else f"{name}[{int(labels[i])}]"
-        raise Refusal(
-            f"{place} sums to {float(sums[i])!r}; a distribution must sum to one within {TOLERANCE}"
-        )
+        raise Refusal(f"{place} sums to {float(sums[i])!r}; a distribution must sum to one within {TOLERANCE}")

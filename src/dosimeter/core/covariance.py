@@ -86,9 +86,7 @@ def _positive_definite(covariance: ArrayLike) -> tuple[Array, Array]:
     # 1e-10 passes the rounding of an inverted Hessian and catches a factor given in place of its product.
     if skew.max() > 1e-10 * np.abs(Sigma).max():
         i, j = (int(k) for k in np.unravel_index(skew.argmax(), skew.shape))
-        raise Refusal(
-            f"CorrelatedGaussian: not symmetric, {Sigma[i, j]} at {(i, j)} but {Sigma[j, i]} at {(j, i)}"
-        )
+        raise Refusal(f"CorrelatedGaussian: not symmetric, {Sigma[i, j]} at {(i, j)} but {Sigma[j, i]} at {(j, i)}")
     Sigma = (Sigma + Sigma.T) / 2 + 0.0  # no negative zeros: equal covariances hash alike
     refusal = (
         "CorrelatedGaussian: the covariance is not positive definite{}; a direction without noise is "

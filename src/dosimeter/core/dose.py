@@ -54,9 +54,7 @@ class Dose:
         object.__setattr__(self, "values", values)
 
     @classmethod
-    def of_reading(
-        cls, notion: Notion, unit: str, ids: Sequence[Hashable], reading: Any, **how: Any
-    ) -> Dose:
+    def of_reading(cls, notion: Notion, unit: str, ids: Sequence[Hashable], reading: Any, **how: Any) -> Dose:
         """A dose from the figures a person reads (η, nats, μ), (k,)."""
         figures = np.asarray(reading, dtype=np.float64)
         if (figures < 0).any():
@@ -96,8 +94,7 @@ class Dose:
             mine, theirs = getattr(self, what), getattr(other, what)
             if mine != theirs:
                 raise Refusal(
-                    f"unlike doses are never added: {what} {str(mine)!r} and {str(theirs)!r}; "
-                    "keep them side by side"
+                    f"unlike doses are never added: {what} {str(mine)!r} and {str(theirs)!r}; keep them side by side"
                 )
 
     def __repr__(self) -> str:
@@ -122,9 +119,7 @@ class EventDose:
 
     def __post_init__(self) -> None:
         if self.adjacency not in ("add-or-remove-one", "replace-one"):
-            raise Refusal(
-                f"adjacency {self.adjacency!r} is not one of 'add-or-remove-one', 'replace-one'"
-            )
+            raise Refusal(f"adjacency {self.adjacency!r} is not one of 'add-or-remove-one', 'replace-one'")
 
     def __add__(self, other: EventDose) -> EventDose:
         """Composition of events [dp-accounting]."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.refusal import Refusal
@@ -64,4 +63,3 @@ def rows_per_block(width: int, bytes_: int = 8 << 20) -> int:
     """Rows of float64 of this width that fit into `bytes_`: 8 MB keeps the number of Python steps small
     while temporaries stay far below the size of any table worth blocking."""
     return int(max(256, bytes_ // (8 * max(1, width))))
-

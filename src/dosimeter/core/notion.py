@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+Index = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 
 class Standing(StrEnum):

@@ -85,7 +85,7 @@ _MARRIED = ("Married-AF-spouse", "Married-civ-spouse", "Married-spouse-absent")
 
 
 def adult(data: Path) -> tuple[tuple[str, ...], Split]:
-    """Census incomes with 86 columns: complete rows, relationship left out, marital status as one column (unmarried = 1)."""
+    """Census incomes, 86 columns: complete rows, no relationship, marital status as one column (unmarried = 1)."""
     train, test = (_adult_rows(_file(data, "adult", f"adult.{part}")) for part in ("data", "test"))
     names: list[str] = []
     blocks: list[tuple[FloatArray, FloatArray]] = []

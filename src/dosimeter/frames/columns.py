@@ -44,9 +44,7 @@ class Number:
     def design(self, table: Table) -> NDArray[np.float64]:
         """(n, 1)."""
         if table.kind(self.name) == "text":
-            raise Refusal(
-                f"column {harmless(self.name)} was a number and is text here: give the same columns"
-            )
+            raise Refusal(f"column {harmless(self.name)} was a number and is text here: give the same columns")
         u = table[self.name].astype(float)
         return ((u - self.centre) / self.scale)[:, None]
 
@@ -71,9 +69,7 @@ class Nominal:
         if unseen:
             row = int(table.rows[np.argmax(np.isin(position, unseen))])
             where = f"row {row} counted from 0, column {harmless(self.name)}"
-            raise Refusal(
-                f"a level that was not there before ({where}): give the rows that were learned from"
-            )
+            raise Refusal(f"a level that was not there before ({where}): give the rows that were learned from")
         known = np.array([place[level] for level in found], dtype=np.intp)
         return np.eye(len(self.levels))[:, 1:][known[position]]
 

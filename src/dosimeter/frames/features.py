@@ -44,8 +44,7 @@ class Feature:
         """(n,) float64; text is refused."""
         if self.values.dtype.kind not in "fb":
             raise Refusal(
-                f"column {harmless(self.name)} holds text where the model saw numbers: pass the training "
-                "table"
+                f"column {harmless(self.name)} holds text where the model saw numbers: pass the training table"
             )
         return np.asarray(self.values, dtype=np.float64)
 
@@ -85,9 +84,7 @@ def raw_feature(name: str, column: NDArray[Any]) -> Feature:
     return Feature(name, column, slopes, raw=True)
 
 
-def assemble(
-    features: Sequence[Feature], columns: Mapping[str, NDArray[Any]], sources: Sequence[str]
-) -> Design:
+def assemble(features: Sequence[Feature], columns: Mapping[str, NDArray[Any]], sources: Sequence[str]) -> Design:
     """The matrix of the features; `columns` were read, `sources` are all of them in the table's order."""
     if not features:
         raise CannotMeasure("the model sees no column at all: there is nothing that could leak")
@@ -104,9 +101,7 @@ def assemble(
         through=through,
         blocks=blocks,
         nominal=frozenset(source for source, level in unknowns if level is not None),
-        spread=np.array(
-            [1.0 if level is not None else spread(columns[source]) for source, level in unknowns]
-        ),
+        spread=np.array([1.0 if level is not None else spread(columns[source]) for source, level in unknowns]),
         uncovered=_uncovered(features),
     )
 

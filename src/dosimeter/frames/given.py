@@ -49,9 +49,7 @@ def values_of(frame: Any, given: Any, n: int, role: str) -> Any:
     """The raw column that `given` names or is; one value for each of the n rows, none missing."""
     named = isinstance(given, str)
     if not named and (given is None or not hasattr(given, "__len__")):
-        raise Refusal(
-            f"{role} is {harmless(type(given).__name__)}: give the name of a column or one value a row"
-        )
+        raise Refusal(f"{role} is {harmless(type(given).__name__)}: give the name of a column or one value a row")
     raw = column_of(frame, given) if named else raw_column(given)
     if not isinstance(raw, nw.Series) and raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
@@ -61,9 +59,7 @@ def values_of(frame: Any, given: Any, n: int, role: str) -> Any:
         _refuse_shuffled(frame, given, role)
     absent = missing(raw)
     if absent.any():
-        raise Refusal(
-            f"{role} has no value in row {int(np.argmax(absent))} (from 0): fill it or leave the row out"
-        )
+        raise Refusal(f"{role} has no value in row {int(np.argmax(absent))} (from 0): fill it or leave the row out")
     return raw
 
 
@@ -90,9 +86,7 @@ def weights_of(frame: Any, given: Any, n: int) -> FloatArray | None:
     raw = values_of(frame, given, n, "sample_weight")
     weight = settle(raw, "sample_weight", Source("sample_weight"), np.arange(n), text=False)
     if weight.dtype.kind not in "fb" or (weight < 0).any():
-        raise Refusal(
-            "sample_weight must hold numbers that are not negative: pass what the model was fitted with"
-        )
+        raise Refusal("sample_weight must hold numbers that are not negative: pass what the model was fitted with")
     return np.asarray(weight, dtype=np.float64)
 
 
@@ -102,9 +96,7 @@ def _refuse_shuffled(frame: Any, given: Any, role: str) -> None:
     if mine is None or theirs is None or mine.equals(theirs):
         return
     if set(mine) == set(theirs):
-        raise Refusal(
-            f"{role} has the frame's index in another order: align it first, {role}.loc[frame.index]"
-        )
+        raise Refusal(f"{role} has the frame's index in another order: align it first, {role}.loc[frame.index]")
 
 
 def _index(native: Any) -> Any:

@@ -146,10 +146,7 @@ class TableLeakage:
         for row, name in enumerate(groups):
             members.setdefault(name, []).append(row)
         every = np.arange(self.leak.m)
-        return {
-            name: self._persons.together(np.array(rows), every, self.leak.label)
-            for name, rows in members.items()
-        }
+        return {name: self._persons.together(np.array(rows), every, self.leak.label) for name, rows in members.items()}
 
     def dose(self) -> Dose:
         """One row per person, or per row of the table where no person was named."""
@@ -224,7 +221,7 @@ class TableLeakage:
         return self._persons.together(np.arange(self.leak.n), block, False)
 
     def deviation(self, name: str) -> FloatArray:
-        """(n,) least standard deviation of an unbiased guess of a number's cell, in the column's own unit, as an array."""
+        """(n,) least standard deviation of an unbiased guess of a number, in the column's own unit, as an array."""
         if not self.design.blocks.get(name):
             return np.full(self.leak.n, np.inf)
         own = self.measured_in == "own units"

@@ -63,9 +63,7 @@ def measure(
         tied = (tied,)
     steps, final, chosen = _unwrapped(model)
     refuse_unmeasurable(final)
-    design, table, columns = _design(
-        model, steps, final, frame, [k for k in (y, person) if isinstance(k, str)]
-    )
+    design, table, columns = _design(model, steps, final, frame, [k for k in (y, person) if isinstance(k, str)])
     n = table.n
     problem = problem_of(final, Target(target_of(frame, y, n), weights_of(frame, sample_weight, n)))
     if problem.penalised_intercept:
@@ -97,9 +95,7 @@ def measure(
     )
 
 
-def reading(
-    design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool, unit: str
-) -> dict[str, Any]:
+def reading(design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool, unit: str) -> dict[str, Any]:
     """How `glm.measure` reads a fit on this design in the chosen unit: its keyword arguments."""
     sd = unit == "sd"
     through = design.through * design.spread if sd else design.through
@@ -115,9 +111,7 @@ def refuse_untied(
         if name == target:
             raise Refusal("the target cannot be tied: its Jacobians are those of separate labels")
         if name not in columns:
-            raise Refusal(
-                f"tied: the model has no column {harmless(name)}; its columns are {listed(columns)}"
-            )
+            raise Refusal(f"tied: the model has no column {harmless(name)}; its columns are {listed(columns)}")
         first: dict[Any, Any] = {}
         for row, (who, cell) in enumerate(zip(ids or (), columns[name].tolist(), strict=True)):
             if first.setdefault(who, cell) != cell:
@@ -131,8 +125,7 @@ def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
     """The arguments that do not depend on the table."""
     if not hasattr(noise, "whiten"):
         raise Refusal(
-            f"noise is {harmless(noise)}: give a noise such as Gaussian(0.05), or no_noise for an exact "
-            "release"
+            f"noise is {harmless(noise)}: give a noise such as Gaussian(0.05), or no_noise for an exact release"
         )
     if unit not in UNITS:
         raise Refusal(f"unit {harmless(unit)!r} is not 'own' or 'sd'")
@@ -198,8 +191,7 @@ def _sources(
         return wanted, wanted
     if len(positional) != count:
         raise Refusal(
-            f"the model was fitted on {count} columns and the frame has {len(positional)}: pass the "
-            "training table"
+            f"the model was fitted on {count} columns and the frame has {len(positional)}: pass the training table"
         )
     return (wanted or tuple(positional)), tuple(positional)
 

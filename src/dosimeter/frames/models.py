@@ -94,18 +94,14 @@ def _translators() -> dict[type, Translator]:
 
 def _require_fitted(model: Any) -> None:
     if not hasattr(model, "coef_"):
-        raise CannotMeasure(
-            f"{type(model).__name__} is not fitted, so it has released nothing yet: call fit first"
-        )
+        raise CannotMeasure(f"{type(model).__name__} is not fitted, so it has released nothing yet: call fit first")
 
 
 def _bare(model: Coefficients, target: Target) -> Problem:
     losses: dict[str, Any] = {"squared": glm.Squared, "logistic": glm.Logistic, "poisson": glm.Poisson}
     loss, y = losses[model.loss](), target.numbers()
     loss.check(y)
-    w = np.array(
-        [*model.coef.values(), *([] if model.intercept is None else [model.intercept])], dtype=np.float64
-    )
+    w = np.array([*model.coef.values(), *([] if model.intercept is None else [model.intercept])], dtype=np.float64)
     return Problem(loss, len(y) * model.l2, model.intercept is not None, w, y, target.weight)
 
 
@@ -136,20 +132,15 @@ def _ridge(model: Any, target: Target, alpha: Any, *uncovered: str) -> Problem:
     _refuse_positive(model)
     if np.size(alpha) != 1:
         raise CannotMeasure(
-            f"{type(model).__name__} has a penalty for each of several targets: fit and measure one model "
-            "for each"
+            f"{type(model).__name__} has a penalty for each of several targets: fit and measure one model for each"
         )
     penalty, w = float(np.ravel(alpha)[0]), _one_row(model)
-    return Problem(
-        glm.Squared(), penalty, model.fit_intercept, w, target.numbers(), target.weight, uncovered=uncovered
-    )
+    return Problem(glm.Squared(), penalty, model.fit_intercept, w, target.numbers(), target.weight, uncovered=uncovered)
 
 
 def _poisson(model: Any, target: Target) -> Problem:
     penalty = float(model.alpha) * float(target.ones.sum())
-    return Problem(
-        glm.Poisson(), penalty, model.fit_intercept, _one_row(model), target.numbers(), target.weight
-    )
+    return Problem(glm.Poisson(), penalty, model.fit_intercept, _one_row(model), target.numbers(), target.weight)
 
 
 def _logistic_cv(model: Any, target: Target) -> Problem:
@@ -159,9 +150,7 @@ def _logistic_cv(model: Any, target: Target) -> Problem:
         )
     chosen = np.unique(np.ravel(model.C_))
     if len(chosen) != 1:
-        raise CannotMeasure(
-            "LogisticRegressionCV chose a C for each class (one-versus-rest): use a multinomial solver"
-        )
+        raise CannotMeasure("LogisticRegressionCV chose a C for each class (one-versus-rest): use a multinomial solver")
     return _logistic(model, target, float(chosen[0]), CHOSEN)
 
 
@@ -177,8 +166,7 @@ def _logistic(model: Any, target: Target, C: float, *uncovered: str) -> Problem:
         penalised = model.solver == "liblinear" and model.fit_intercept
         if penalised and model.intercept_scaling != 1:
             raise CannotMeasure(
-                "liblinear with intercept_scaling other than 1 releases a rescaled intercept: use another "
-                "solver"
+                "liblinear with intercept_scaling other than 1 releases a rescaled intercept: use another solver"
             )
         loss: glm.Logistic | glm.Softmax = glm.Logistic()
         w = _one_row(model)
@@ -186,16 +174,10 @@ def _logistic(model: Any, target: Target, C: float, *uncovered: str) -> Problem:
         _refuse_scheme(model, "ovr")
         penalised = False
         loss = glm.Softmax(K, "mean")
-        W = (
-            np.column_stack([model.coef_, model.intercept_])
-            if model.fit_intercept
-            else np.asarray(model.coef_)
-        )
+        W = np.column_stack([model.coef_, model.intercept_]) if model.fit_intercept else np.asarray(model.coef_)
         w = W.T.astype(np.float64) @ loss.contrast
     intercept = bool(model.fit_intercept) and not penalised
-    return Problem(
-        loss, penalty, intercept, w, positions.astype(np.float64), weight, penalised, (*uncovered, *notes)
-    )
+    return Problem(loss, penalty, intercept, w, positions.astype(np.float64), weight, penalised, (*uncovered, *notes))
 
 
 def _penalty(model: Any) -> Any:
@@ -210,9 +192,7 @@ def _refuse_kinks(model: Any) -> None:
     ratios = [float(r) for r in np.ravel(np.asarray(ratio, dtype=object)) if r is not None]
     mixed = _penalty(model) in ("elasticnet", "deprecated") and any(r != 0 for r in ratios)
     if _penalty(model) == "l1" or mixed:
-        raise CannotMeasure(
-            f"{type(model).__name__} with an L1 penalty cannot be measured: it {_SPARSE}; use l2"
-        )
+        raise CannotMeasure(f"{type(model).__name__} with an L1 penalty cannot be measured: it {_SPARSE}; use l2")
 
 
 def _refuse_scheme(model: Any, scheme: str) -> None:
@@ -234,14 +214,10 @@ def _class_weights(
 
     # Newer versions count the classes by sample_weight.
     how = (
-        {"sample_weight": target.ones}
-        if "sample_weight" in inspect.signature(compute_class_weight).parameters
-        else {}
+        {"sample_weight": target.ones} if "sample_weight" in inspect.signature(compute_class_weight).parameters else {}
     )
     balanced = isinstance(model.class_weight, str)
     if not balanced:
         how = {}
-    by_class = compute_class_weight(
-        model.class_weight, classes=model.classes_, y=model.classes_[positions], **how
-    )
+    by_class = compute_class_weight(model.class_weight, classes=model.classes_, y=model.classes_[positions], **how)
     return target.ones * np.asarray(by_class)[positions], (BALANCED,) if balanced else ()

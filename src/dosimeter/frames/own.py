@@ -41,9 +41,7 @@ class OwnFit:
 
     def __repr__(self) -> str:
         loss = self.leakage.fit.loss.name
-        return (
-            f"<OwnFit {loss}, {len(self.names)} weights, {self.score_name} {self.score:.3f} on its own table>"
-        )
+        return f"<OwnFit {loss}, {len(self.names)} weights, {self.score_name} {self.score:.3f} on its own table>"
 
 
 def fit_table(
@@ -113,16 +111,13 @@ def _target(table: Table, target: str, loss: str) -> tuple[FloatArray, Any, tupl
     how = "chosen for the target's values" if loss == "auto" else "as asked"
     if chosen == "logistic":
         if len(levels) != 2:
-            raise Refusal(
-                f"the target {shown} has {len(levels)} values and logistic needs two: use softmax or squared"
-            )
+            raise Refusal(f"the target {shown} has {len(levels)} values and logistic needs two: use softmax or squared")
         remark = f"loss logistic, {how}: 1 is {shown} = {harmless(levels[1])}"
         return (_positions(column, levels)), glm.Logistic(), (target,), remark
     if chosen == "softmax":
         if len(levels) > MOST_CLASSES:
             raise Refusal(
-                f"the target {shown} has {len(levels)} classes and at most {MOST_CLASSES} are taken: use "
-                "squared"
+                f"the target {shown} has {len(levels)} classes and at most {MOST_CLASSES} are taken: use squared"
             )
         remark = f"loss softmax, {how}: the classes of {shown} are {listed(levels)}"
         return _positions(column, levels), glm.Softmax(len(levels), "mean"), tuple(map(str, levels)), remark

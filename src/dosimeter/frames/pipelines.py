@@ -93,9 +93,7 @@ def _fitted(transformer: Any, attribute: str, features: Features) -> Any:
 
 
 def _scaled(features: Features, factor: Any, shift: Any, statistic: str) -> Features:
-    rows = zip(
-        features, np.broadcast_to(factor, len(features)), np.broadcast_to(shift, len(features)), strict=True
-    )
+    rows = zip(features, np.broadcast_to(factor, len(features)), np.broadcast_to(shift, len(features)), strict=True)
     return tuple(feature.affine(float(f), float(s), statistic) for feature, f, s in rows)
 
 
@@ -157,9 +155,7 @@ def _imputer(imputer: Any, features: Features) -> Features:
         )
     indicator = getattr(imputer, "indicator_", None)
     if indicator is not None and len(indicator.features_):
-        raise CannotMeasure(
-            "SimpleImputer adds missing-value indicators: impute first and pass the resulting table"
-        )
+        raise CannotMeasure("SimpleImputer adds missing-value indicators: impute first and pass the resulting table")
     return features
 
 

@@ -85,9 +85,7 @@ def _minimiser(problem: Problem, design: Design, l2: float, settings: dict[str, 
     try:
         return glm.fit(X, problem.y, problem.loss, l2, **settings)
     except Refusal as why:
-        raise CannotMeasure(
-            f"the model has no single minimum on this table: {why}{_hint(str(why), design)}"
-        ) from None
+        raise CannotMeasure(f"the model has no single minimum on this table: {why}{_hint(str(why), design)}") from None
 
 
 def _hint(why: str, design: Design) -> str:

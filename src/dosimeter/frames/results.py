@@ -67,20 +67,15 @@ def _model(results: Any) -> Any:
 
 def _loss(model: Any) -> Any:
     kind = type(model).__name__
-    if any(
-        getattr(model, name, None) is not None and np.any(getattr(model, name))
-        for name in ("offset", "exposure")
-    ):
+    if any(getattr(model, name, None) is not None and np.any(getattr(model, name)) for name in ("offset", "exposure")):
         raise CannotMeasure(
-            "a statsmodels model with an offset or exposure cannot be measured: eq. 13 has none; fit "
-            "without it"
+            "a statsmodels model with an offset or exposure cannot be measured: eq. 13 has none; fit without it"
         )
     if kind in _PLAIN:
         return _PLAIN[kind]()
     if kind != "GLM":
         raise CannotMeasure(
-            f"statsmodels {harmless(kind)} cannot be measured: pass the results of a GLM, OLS, Logit or "
-            "Poisson fit"
+            f"statsmodels {harmless(kind)} cannot be measured: pass the results of a GLM, OLS, Logit or Poisson fit"
         )
     family, link = type(model.family).__name__, type(model.family.link).__name__.lower()
     if (family, link) not in _LOSSES:
@@ -89,9 +84,7 @@ def _loss(model: Any) -> Any:
             "identity, Binomial logit or Poisson log"
         )
     if family == "Binomial" and np.any(np.asarray(model.n_trials) != 1):
-        raise CannotMeasure(
-            "a binomial GLM of several trials a row cannot be measured: give one row for each trial"
-        )
+        raise CannotMeasure("a binomial GLM of several trials a row cannot be measured: give one row for each trial")
     return _LOSSES[family, link]()
 
 

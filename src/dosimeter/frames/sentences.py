@@ -23,8 +23,7 @@ def cell_sentence(column: str, row: int, eta: float, deviation: float | None, ro
     once = f" (one value on {rows} rows of this person)" if rows > 1 else ""
     if eta == 0.0:
         return (
-            f"The release says nothing about {cell}{once}: "
-            f"even somebody who knows {KNOWN} has no unbiased guess of it."
+            f"The release says nothing about {cell}{once}: even somebody who knows {KNOWN} has no unbiased guess of it."
         )
     if isinf(eta):
         return (

@@ -48,9 +48,7 @@ class Table:
         source = Source("table")
         source.check_names(self.names)
         if len(self.names) != len(self.columns):
-            raise source.refusal(
-                f"{len(self.names)} names, {len(self.columns)} columns", "give one name a column"
-            )
+            raise source.refusal(f"{len(self.names)} names, {len(self.columns)} columns", "give one name a column")
         n = len(self.columns[0]) if self.columns else self.rows.size
         for name, column in zip(self.names, self.columns, strict=True):
             if column.shape != (n,):
@@ -114,9 +112,7 @@ class Table:
         """The table without these columns; each must exist."""
         for name in names:
             self[name]
-        kept = [
-            (name, column) for name, column in zip(self.names, self.columns, strict=True) if name not in names
-        ]
+        kept = [(name, column) for name, column in zip(self.names, self.columns, strict=True) if name not in names]
         return Table(tuple(k for k, _ in kept), tuple(c for _, c in kept), self.rows, self.dropped)
 
     def take(self, rows: Sequence[int] | NDArray[Any]) -> Table:
@@ -161,9 +157,7 @@ def like(frame: Any, columns: Mapping[str, Any], rows: NDArray[np.intp] | None =
     caller = _native_frame(frame)
     if caller is None:
         return {name: np.asarray(values) for name, values in columns.items()}
-    made = nw.from_dict(
-        {name: _plain(values) for name, values in columns.items()}, backend=caller.implementation
-    )
+    made = nw.from_dict({name: _plain(values) for name, values in columns.items()}, backend=caller.implementation)
     return _indexed(made.to_native(), caller, rows)
 
 
@@ -243,6 +237,4 @@ def _not_a_table(frame: Any, error: Exception, source: Source) -> Refusal:
         return source.refusal("two columns have the same name", "rename one of them")
     if "Lazy" in kind or "dask" in kind:
         return source.refusal(f"a {kind} is not in memory", "call .collect() or .compute() first")
-    return source.refusal(
-        f"a {kind} is not a table", "give a pandas, polars or pyarrow table, a dict or a 2-D array"
-    )
+    return source.refusal(f"a {kind} is not a table", "give a pandas, polars or pyarrow table, a dict or a 2-D array")

@@ -18,10 +18,10 @@ from typing import Protocol
 import numpy as np
 
 from dosimeter.core.engine import rows_per_block
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.notion import FloatArray, Index, Mask
 from dosimeter.glm.factor import Factor
 
-Rows = FloatArray | slice
+Rows = Index | slice
 
 
 class Jacobian(Protocol):
@@ -33,12 +33,12 @@ class Jacobian(Protocol):
     def m(self) -> int: ...
     @property
     def label_width(self) -> int: ...
-    def row_norms(self, columns: FloatArray, label: bool) -> FloatArray: ...
-    def cell_norms(self, columns: FloatArray) -> FloatArray: ...
+    def row_norms(self, columns: Index, label: bool) -> FloatArray: ...
+    def cell_norms(self, columns: Index) -> FloatArray: ...
     def label_norms(self) -> FloatArray: ...
     def column_norms(self) -> FloatArray: ...
-    def outer(self, rows: Rows, columns: FloatArray, label: bool, tied: FloatArray) -> FloatArray: ...
-    def outer_mask(self, mask: FloatArray) -> FloatArray: ...
+    def outer(self, rows: Rows, columns: Index, label: bool, tied: Index) -> FloatArray: ...
+    def outer_mask(self, mask: Mask) -> FloatArray: ...
     def dense(self, rows: Rows) -> FloatArray: ...
 
 
@@ -59,24 +59,22 @@ class DenseJacobian:
         step = max(1, rows_per_block(self.width * (self.m + self.label_width), 32 << 20) // 8)
         return (slice(i, min(i + step, self.n)) for i in range(0, self.n, step))
 
-    def _picked(self, columns: FloatArray, label: bool) -> FloatArray:
-        extra = np.arange(self.m, self.m + self.label_width) if label else np.empty(0, dtype=int)
-        return np.concatenate([np.asarray(columns, dtype=int), extra])
+    def _picked(self, columns: Index, label: bool) -> Index:
+        extra = np.arange(self.m, self.m + self.label_width if label else self.m, dtype=np.intp)
+        return np.concatenate([columns, extra])
 
-    def row_norms(self, columns: FloatArray, label: bool) -> FloatArray:
+    def row_norms(self, columns: Index, label: bool) -> FloatArray:
         """(n,) largest singular value over the chosen unknowns."""
         pick = self._picked(columns, label)
         return np.concatenate([largest_singular_values(self.dense(s)[:, :, pick]) for s in self._slices()])
 
-    def cell_norms(self, columns: FloatArray) -> FloatArray:
+    def cell_norms(self, columns: Index) -> FloatArray:
         """(n, k)."""
-        return np.concatenate(
-            [np.linalg.norm(self.dense(s)[:, :, columns], axis=1) for s in self._slices()]
-        )
+        return np.concatenate([np.linalg.norm(self.dense(s)[:, :, columns], axis=1) for s in self._slices()])
 
     def label_norms(self) -> FloatArray:
         """(n,)."""
-        return self.row_norms(np.empty(0, dtype=int), label=True)
+        return self.row_norms(np.empty(0, dtype=np.intp), label=True)
 
     def column_norms(self) -> FloatArray:
         """(m,) each unknown over all rows."""
@@ -84,11 +82,11 @@ class DenseJacobian:
         for s in self._slices():
             J = self.dense(s)[:, :, : self.m].transpose(2, 1, 0)
             total += J @ J.transpose(0, 2, 1)
-        return np.sqrt(np.maximum(np.linalg.eigvalsh(total)[:, -1], 0.0))
+        return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(total)[:, -1], 0.0)))
 
-    def outer(self, rows: Rows, columns: FloatArray, label: bool, tied: FloatArray) -> FloatArray:
+    def outer(self, rows: Rows, columns: Index, label: bool, tied: Index) -> FloatArray:
         """(q, q) J Jᵀ of some rows' unknowns together; the Jacobians of `tied` unknowns add over the rows."""
-        index = np.arange(self.n)[rows]
+        index = np.arange(self.n, dtype=np.intp)[rows]
         pick = self._picked(columns, label)
         M, shared = np.zeros((self.width, self.width)), np.zeros((self.width, len(tied)))
         step = len(range(self.n)[next(self._slices())])
@@ -97,15 +95,13 @@ class DenseJacobian:
             flat = J[:, :, pick].transpose(1, 0, 2).reshape(self.width, -1)
             M += flat @ flat.T
             shared += J[:, :, tied].sum(axis=0)
-        return M + shared @ shared.T
+        return np.asarray(M + shared @ shared.T)
 
-    def outer_mask(self, mask: FloatArray) -> FloatArray:
+    def outer_mask(self, mask: Mask) -> FloatArray:
         """(q, q) J Jᵀ of any set of cells; mask (n, m + 1), the last column for the label."""
         M = np.zeros((self.width, self.width))
         for s in self._slices():
-            spread = np.concatenate(
-                [mask[s, :-1], np.repeat(mask[s, -1:], self.label_width, axis=1)], axis=1
-            )
+            spread = np.concatenate([mask[s, :-1], np.repeat(mask[s, -1:], self.label_width, axis=1)], axis=1)
             flat = (self.dense(s) * spread[:, None, :]).transpose(1, 0, 2).reshape(self.width, -1)
             M += flat @ flat.T
         return M
@@ -116,7 +112,7 @@ def largest_singular_values(J: FloatArray) -> FloatArray:
     if J.shape[2] == 0:
         return np.zeros(len(J))
     G = J @ J.transpose(0, 2, 1) if J.shape[1] <= J.shape[2] else J.transpose(0, 2, 1) @ J
-    return np.sqrt(np.maximum(np.linalg.eigvalsh(G)[:, -1], 0.0))
+    return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(G)[:, -1], 0.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +143,7 @@ class SoftmaxJacobian(DenseJacobian):
 
     @property
     def m(self) -> int:  # type: ignore[override]
-        return self.P.shape[1]
+        return int(self.P.shape[1])
 
     @property
     def label_width(self) -> int:  # type: ignore[override]

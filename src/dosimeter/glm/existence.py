@@ -13,18 +13,14 @@ from dosimeter.glm.loss import Logistic, Poisson
 from dosimeter.glm.softmax import Softmax
 
 
-def refuse_if_unbounded(
-    y: FloatArray, weight: FloatArray, loss: Any, l2: float, intercept: bool, d: int
-) -> None:
+def refuse_if_unbounded(y: FloatArray, weight: FloatArray, loss: Any, l2: float, intercept: bool, d: int) -> None:
     """The cases that counting shows: too few rows, one class, no reference class, all counts zero."""
     used = y[weight > 0]
     if l2 == 0 and len(used) < d + intercept:
-        raise Refusal(
-            f"{len(used)} rows cannot determine {d + intercept} parameters without a penalty: use l2 > 0"
-        )
+        raise Refusal(f"{len(used)} rows cannot determine {d + intercept} parameters without a penalty: use l2 > 0")
     if isinstance(loss, Softmax) and loss.reference is None and (l2 == 0 or intercept):
         raise Refusal(
-            "Softmax without a reference class has no unique minimiser (adding one vector to all classes changes nothing): "
+            "Softmax without a reference class has no unique minimiser (a vector added to each class changes nothing): "
             "use Softmax(reference='mean'), Softmax(reference=0), or l2 > 0 without an intercept"
         )
     if not (l2 == 0 or intercept):
@@ -69,8 +65,8 @@ def refuse_if_separated(Z: FloatArray, y: FloatArray, loss: Any) -> None:
     )
     if found.status == 0 and -found.fun > 1e-6:
         raise Refusal(
-            "the columns separate the targets perfectly (or up to ties): without a penalty the weights run to infinity; "
-            "use l2 > 0"
+            "the columns separate the targets perfectly (or up to ties): without a penalty the weights run to "
+            "infinity; use l2 > 0"
         )
 
 

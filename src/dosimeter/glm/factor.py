@@ -1,9 +1,10 @@
 """H⁻¹ = A Aᵀ without squaring the condition number.
 
 H = X̃ᵀ diag(weight) X̃ + diag(penalty). Cholesky of H loses cond(X)²; here the columns are made nearly orthogonal first
-and the Gram matrix is taken again (shifted Cholesky QR, Fukaya et al. 2020). A float64 basis T can never make X̃T orthonormal
-better than ε cond(X), so T is not asked to: with G = TᵀHT from products taken by slices, H⁻¹ = T G⁻¹ Tᵀ holds exactly
-for whatever T is, and G is close to the identity. Every pass is a sum over blocks of rows, so any engine can take it.
+and the Gram matrix is taken again (shifted Cholesky QR, Fukaya et al. 2020). A float64 basis T can never make X̃T
+orthonormal better than ε cond(X), so T is not asked to: with G = TᵀHT from products taken by slices, H⁻¹ = T G⁻¹ Tᵀ
+holds exactly for whatever T is, and G is close to the identity. Every pass is a sum over blocks of rows, so any engine
+can take it.
 """
 
 from __future__ import annotations
@@ -59,9 +60,7 @@ def column_scale(blocks: Sequence[Block], penalty: FloatArray, engine: Engine) -
     norms = np.sqrt(engine.sum_over(blocks, squares)[0] + penalty)
     if not (norms > 0).all():
         j = int(np.flatnonzero(~(norms > 0))[0])
-        raise Refusal(
-            f"column {j} is zero in every row, so its weight is not determined: drop it or use l2 > 0"
-        )
+        raise Refusal(f"column {j} is zero in every row, so its weight is not determined: drop it or use l2 > 0")
     return np.asarray(norms)
 
 
@@ -106,7 +105,7 @@ def inverse_factor(
     exact = False
     for _ in range(PASSES):
         G = _gram_in(T, blocks, penalty, engine, exact)
-        eigenvalues = np.linalg.eigvalsh(G)
+        eigenvalues: FloatArray = np.asarray(np.linalg.eigvalsh(G), dtype=np.float64)
         spread = eigenvalues[-1] / eigenvalues[0] if eigenvalues[0] > 1e-300 else np.inf
         mixing = _inverse_triangle(G, eigenvalues)
         moved = T @ mixing
@@ -119,9 +118,7 @@ def inverse_factor(
     raise Refusal(_deficient(norms, T))
 
 
-def _gram_in(
-    T: FloatArray, blocks: Sequence[Block], penalty: FloatArray, engine: Engine, exact: bool
-) -> FloatArray:
+def _gram_in(T: FloatArray, blocks: Sequence[Block], penalty: FloatArray, engine: Engine, exact: bool) -> FloatArray:
     (G,) = engine.sum_over(blocks, lambda b: (gram(times(b[0], T, exact), b[-1]),))
     roots = np.sqrt(penalty)[:, None] * T
     return np.asarray(G + roots.T @ roots)
@@ -147,6 +144,6 @@ def _deficient(norms: FloatArray, T: FloatArray) -> str:
     named = np.flatnonzero(mix > 0.1 * mix.max())
     which = ", ".join(map(str, named[:6])) + (", ..." if len(named) > 6 else "")
     return (
-        f"the columns are linearly dependent, or so nearly that float64 cannot tell (columns {which}; the intercept counts "
-        "as the last): no unique minimiser; drop one of them or use l2 > 0"
+        f"the columns are linearly dependent, or so nearly that float64 cannot tell (columns {which}; the intercept "
+        "counts as the last): no unique minimiser; drop one of them or use l2 > 0"
     )

@@ -45,8 +45,12 @@ class Fit:
     """A (p, p): A Aᵀ = H⁻¹ for a single margin; for Softmax the columns' own scale, see `inner`."""
     inner: FloatArray
     """(q, q) with H⁻¹ = (I ⊗ A) inner innerᵀ (I ⊗ A)ᵀ, class after class; the identity for a single margin."""
+    y: FloatArray
+    """(n,) the targets."""
     margin: FloatArray
     """(n,) or (n, K') w·x of each row."""
+    curvature: FloatArray
+    """(n,) or (n, K', K') d²l/dm² of each row."""
     residual: FloatArray
     """(n,) or (n, K') dl/dm of each row, relatively exact where it is a small difference."""
     sample_weight: FloatArray
@@ -171,7 +175,7 @@ class _Problem:
         expected = (len(self.T),) if not isinstance(self.loss, Softmax) else (len(self.T), self.classes)
         if w.shape != expected or not np.isfinite(w).all():
             raise Refusal(f"parameters must be finite and of shape {expected}, not {w.shape}")
-        return np.linalg.solve(self.T, w.reshape(len(self.T), -1)).T
+        return np.asarray(np.linalg.solve(self.T, w.reshape(len(self.T), -1)).T, dtype=np.float64)
 
     def link_start(self) -> FloatArray:
         """v (K', p): the least-squares answer to link(y); zero for classifiers."""
@@ -204,7 +208,7 @@ class _Problem:
         best = np.inf
         for step in range(1, STEPS + 1):
             move = g if quadratic else self._solve(H, g, v)
-            decrement = float(np.sqrt(max(0.0, g @ move)))
+            decrement = float(np.sqrt(max(0.0, float(g @ move))))
             small = decrement <= 1e-15 * (1.0 + float(np.linalg.norm(v)))
             if small or (decrement >= 0.5 * best and decrement < 1e-8 * (1.0 + float(np.linalg.norm(v)))):
                 return v, step
@@ -254,7 +258,8 @@ class _Problem:
         else:
             margin, w = margin[:, 0], w[:, 0]
             factor, inner = self._at_margin(margin), np.eye(len(self.T))
-        residual = self.loss.residual(margin, np.concatenate([b[1] for b in self.blocks]))
+        y = np.concatenate([b[1] for b in self.blocks])
+        residual = self.loss.residual(margin, y)
         reach = max(float(times(np.abs(b[0]), np.abs(w.reshape(len(w), -1))).max()) for b in self.blocks)
         if isinstance(self.loss, Squared) and steps and (not factor.easy or cancels(residual, reach)):
             w, residual = refined(w, self.blocks, self.penalty, factor, self.engine)
@@ -267,7 +272,9 @@ class _Problem:
             w=w,
             factor=factor,
             inner=inner,
+            y=y,
             margin=margin,
+            curvature=self.loss.curvature(margin),
             residual=residual,
             sample_weight=np.concatenate([b[2] for b in self.blocks]),
             gradient_norm=float(np.linalg.norm(g_w)),
@@ -282,9 +289,7 @@ class _Problem:
         if isinstance(loss, Softmax | Squared):
             return self.factor
         ends = np.cumsum([len(b[1]) for b in self.blocks])[:-1]
-        curved = [
-            (b[0], b[2] * loss.curvature(m)) for b, m in zip(self.blocks, np.split(margin, ends), strict=True)
-        ]
+        curved = [(b[0], b[2] * loss.curvature(m)) for b, m in zip(self.blocks, np.split(margin, ends), strict=True)]
         return inverse_factor(curved, self.penalty, self.engine, start=self.T)
 
 

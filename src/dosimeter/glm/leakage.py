@@ -17,7 +17,7 @@ from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.cramer_rao import unbiased_variance
 from dosimeter.core.dose import Dose
 from dosimeter.core.noise import Density, Gaussian, Noise
-from dosimeter.core.notion import FISHER, FloatArray
+from dosimeter.core.notion import FISHER, FloatArray, Index
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.glm.dense import Jacobian
 from dosimeter.glm.scalar import ScalarJacobian
@@ -57,7 +57,7 @@ class Leakage:
     @cached_property
     def sensitivity(self) -> FloatArray:
         """(n,) ||Jᵢ|| whitened by the noise, or by a noise of scale 1 for an exact release: the ranking of the rows."""
-        return self.jacobian.row_norms(np.arange(self.m), self.label)
+        return self.jacobian.row_norms(self._every, self.label)
 
     @cached_property
     def examples(self) -> FloatArray:
@@ -72,7 +72,7 @@ class Leakage:
     @cached_property
     def cells(self) -> FloatArray:
         """(n, m) η of each cell."""
-        return self._figure(self.jacobian.cell_norms(np.arange(self.m)))
+        return self._figure(self.jacobian.cell_norms(self._every))
 
     @cached_property
     def attributes(self) -> FloatArray:
@@ -82,12 +82,12 @@ class Leakage:
     @cached_property
     def dataset(self) -> float:
         """η of the whole table."""
-        return self._norm(self.jacobian.outer(slice(None), np.arange(self.m), self.label, _none()))
+        return self._norm(self.jacobian.outer(slice(None), self._every, self.label, _none()))
 
     @cached_property
     def dfil(self) -> FloatArray:
         """(n,) √(tr I / number of unknowns) of each row [Guo22]; never above η."""
-        squares = np.sum(self.jacobian.cell_norms(np.arange(self.m)) ** 2, axis=1)
+        squares = np.sum(self.jacobian.cell_norms(self._every) ** 2, axis=1)
         width = self.jacobian.label_width
         if self.label and width > 1:
             raise CannotMeasure("dFIL of a softmax label is not defined here: use without_label()")
@@ -110,7 +110,7 @@ class Leakage:
     def subset(self, rows: Any, columns: Any = None, *, label: bool = False) -> float:
         """η of the cells in `rows` and `columns` (all columns if None) together, with their labels if asked."""
         index = self._rows(rows)
-        picked = np.arange(self.m) if columns is None else self._columns(columns, empty=label)
+        picked = self._every if columns is None else self._columns(columns, empty=label)
         return self._norm(self.jacobian.outer(index, picked, label, _none()))
 
     def mask(self, mask: Any) -> float:
@@ -119,9 +119,7 @@ class Leakage:
         if chosen.shape == (self.n, self.m):
             chosen = np.column_stack([chosen, np.zeros(self.n, dtype=bool)])
         if chosen.shape != (self.n, self.m + 1):
-            raise Refusal(
-                f"a mask has shape ({self.n}, {self.m}) or ({self.n}, {self.m + 1}), not {chosen.shape}"
-            )
+            raise Refusal(f"a mask has shape ({self.n}, {self.m}) or ({self.n}, {self.m + 1}), not {chosen.shape}")
         return self._norm(self.jacobian.outer_mask(chosen))
 
     def group(
@@ -133,7 +131,7 @@ class Leakage:
         Left out of `tied`, they would count as separate unknowns and be under-reported by up to √rows.
         """
         order, index = _first_appearance(groups, self.n)
-        chosen = np.arange(self.m) if columns is None else self._columns(columns)
+        chosen = self._every if columns is None else self._columns(columns)
         bound = np.intersect1d(self._columns(tied, empty=True), chosen)
         free = np.setdiff1d(chosen, bound)
         label = self.label and columns is None
@@ -143,7 +141,7 @@ class Leakage:
         if alone.any():
             single = self.sensitivity if columns is None else self.jacobian.row_norms(chosen, label)
             out[index[alone]] = single[alone]
-        by_group = np.split(np.argsort(index, kind="stable"), np.cumsum(sizes)[:-1])
+        by_group = np.split(np.argsort(index, kind="stable").astype(np.intp), np.cumsum(sizes)[:-1])
         for k in np.flatnonzero(sizes > 1):
             out[k] = _root(self.jacobian.outer(by_group[k], free, label, bound))
         return dict(zip(order, self._figure(out).tolist(), strict=True))
@@ -180,12 +178,12 @@ class Leakage:
             raise Refusal("a scale is asked of one release whose noise has a scale")
         top = float(np.max(self.sensitivity if reading is None else reading))
         if not np.isfinite(top):
-            raise Refusal("the reading of an exact release is infinite: take it with Gaussian(1.0) and ask that for a scale")
+            raise Refusal(
+                "the reading of an exact release is infinite: take it with Gaussian(1.0) and ask that for a scale"
+            )
         return top * (self.noise.scale if isinstance(self.noise, Density) else 1.0) / target
 
-    def dose(
-        self, person: Sequence[Hashable] | None = None, *, tied: Sequence[int] = (), **how: Any
-    ) -> Dose:
+    def dose(self, person: Sequence[Hashable] | None = None, *, tied: Sequence[int] = (), **how: Any) -> Dose:
         """One row per person (several rows may be one person), or per row where no person is given."""
         if person is None:
             return Dose.of_reading(FISHER, "example", range(self.n), self.examples, **how)
@@ -212,7 +210,9 @@ class Leakage:
         U, s, _ = np.linalg.svd(A @ root, full_matrices=False)
         keep = s > 1e-12 * s[0]
         F = (U[:, keep] / s[keep]).T @ A @ jacobian.factor.matrix
-        return replace(self, jacobian=replace(jacobian, F=F), noise=None, of=f"{len(A)} linear functions of the weights")
+        return replace(
+            self, jacobian=replace(jacobian, F=F), noise=None, of=f"{len(A)} linear functions of the weights"
+        )
 
     def __repr__(self) -> str:
         what = "unbounded (exact release)" if not self.bounded else f"highest η = {self.examples.max():.4g}"
@@ -221,32 +221,36 @@ class Leakage:
 
     def _dense(self, row: int) -> FloatArray:
         (index,) = self._rows([row])
-        J = self.jacobian.dense(np.array([index]))[0]
+        J: FloatArray = self.jacobian.dense(np.array([index]))[0]
         return J if self.label else J[:, : self.m]
 
+    @property
+    def _every(self) -> Index:
+        return np.arange(self.m, dtype=np.intp)
+
     def _figure(self, norms: FloatArray) -> FloatArray:
-        return norms if self.bounded else np.where(norms > 0, np.inf, 0.0)
+        return norms if self.bounded else np.asarray(np.where(norms > 0, np.inf, 0.0))
 
     def _norm(self, outer: FloatArray) -> float:
         return float(self._figure(np.array(_root(outer))))
 
-    def _columns(self, columns: Any, empty: bool = False) -> Any:
-        index = np.atleast_1d(np.asarray(columns, dtype=int)) if np.size(columns) else _none()
+    def _columns(self, columns: Any, empty: bool = False) -> Index:
+        index = np.atleast_1d(np.asarray(columns, dtype=np.intp)) if np.size(columns) else _none()
         if not len(index) and not empty:
             raise Refusal("no column was named")
         if len(np.unique(index)) != len(index) or (index < 0).any() or (index >= self.m).any():
             raise Refusal(f"columns are distinct positions from 0 to {self.m - 1}, not {columns!r}")
         return index
 
-    def _rows(self, rows: Any) -> Any:
+    def _rows(self, rows: Any) -> Index:
         index = np.asarray(rows)
         index = np.flatnonzero(index) if index.dtype == bool and index.shape == (self.n,) else np.atleast_1d(index)
         if index.dtype.kind not in "iu" or not len(index) or index.min() < 0 or index.max() >= self.n:
             raise Refusal(f"rows are positions from 0 to {self.n - 1} or a mask of {self.n} booleans")
-        return np.unique(index)
+        return np.unique(index).astype(np.intp)
 
 
-def _first_appearance(groups: Sequence[Hashable], n: int) -> tuple[list[Hashable], Any]:
+def _first_appearance(groups: Any, n: int) -> tuple[list[Hashable], Any]:
     names = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
     if len(names) != n:
         raise Refusal(f"one group for each of the {n} rows is needed, not {len(names)}")
@@ -258,6 +262,5 @@ def _root(outer: FloatArray) -> float:
     return float(np.sqrt(max(0.0, float(np.linalg.eigvalsh(outer)[-1]))))
 
 
-def _none() -> Any:
-    return np.empty(0, dtype=int)
-
+def _none() -> Index:
+    return np.empty(0, dtype=np.intp)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.notion import FloatArray, Mask
 from dosimeter.core.refusal import Refusal
 
 
-def _first(bad: FloatArray) -> int:
+def _first(bad: Mask) -> int:
     return int(np.flatnonzero(bad)[0])
 
 
@@ -73,7 +73,7 @@ class Logistic:
         bad = (y < 0) | (y > 1)
         if bad.any():
             raise Refusal(
-                f"Logistic needs labels between 0 and 1; row {_first(bad)} has {y[_first(bad)]:g}: code the classes as 0 and 1"
+                f"Logistic needs labels between 0 and 1; row {_first(bad)} has {y[_first(bad)]:g}: use 0 and 1"
             )
 
     def value(self, m: FloatArray, y: FloatArray) -> FloatArray:
@@ -82,11 +82,11 @@ class Logistic:
 
     def residual(self, m: FloatArray, y: FloatArray) -> FloatArray:
         """(n,) s(m) - y, as (1-y) s(m) - y s(-m): relatively exact where s(m) is next to 1."""
-        return (1 - y) * expit(m) - y * expit(-m)
+        return np.asarray((1 - y) * expit(m) - y * expit(-m))
 
     def curvature(self, m: FloatArray) -> FloatArray:
         """(n,) s(m) s(-m), eq. 25."""
-        return expit(m) * expit(-m)
+        return np.asarray(expit(m) * expit(-m))
 
     def link(self, y: FloatArray) -> FloatArray:
         return np.zeros_like(y)

@@ -1,9 +1,9 @@
 """Products X T whose entries cancel: slices of few bits, multiplied exactly, added from the smallest.
 
 At condition number κ the rows of X T have norm about 1 while |X||T| is about κ, so a plain product has relative
-error ε κ: 1e-4 at κ = 1e12. Here each factor is cut into slices of BITS bits below the largest entry of its row (column);
-a product of two slices and the sum over the inner index fit into the 53 bits of a float64, so BLAS computes them
-without any rounding (the error-free transformation of Ozaki, Ogita, Oishi and Rump, 2012).
+error ε κ: 1e-4 at κ = 1e12. Here each factor is cut into slices of a few bits below the largest entry of its row
+(column); a product of two slices and the sum over the inner index fit into the 53 bits of a float64, so BLAS computes
+them without any rounding (the error-free transformation of Ozaki, Ogita, Oishi and Rump, 2012).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Residuals of a least-squares fit to full relative precision, where plain ones cancel.
 
-A table that is fitted almost perfectly, or a target that is large beside its noise, has residuals of the size of rounding, and
-H⁻¹ (up to cond(X)² large) multiplies them in the Jacobian. So w is kept as a sum of two float64 numbers and Xw - y is taken by slices: iterative refinement
-with the residual in doubled precision (Björck 1967), in which the correction is -A (Zᵀ diag(ω) r + AᵀΛw).
+A table that is fitted almost perfectly, or a target that is large beside its noise, has residuals of the size of
+rounding, and H⁻¹ (up to cond(X)² large) multiplies them in the Jacobian. So w is kept as a sum of two float64 numbers
+and Xw - y is taken by slices: iterative refinement with the residual in doubled precision (Björck 1967), in which the
+correction is -A (Zᵀ diag(ω) r + AᵀΛw).
 """
 
 from __future__ import annotations

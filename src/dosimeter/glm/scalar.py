@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from dosimeter.core.engine import rows_per_block
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.notion import FloatArray, Index, Mask
 from dosimeter.glm.factor import Factor, gram
 from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
 
@@ -60,7 +60,7 @@ class ScalarJacobian:
     @property
     def m(self) -> int:
         """Number of unknowns of a row, the label not counted."""
-        return self.P.shape[1]
+        return int(self.P.shape[1])
 
     @property
     def label_width(self) -> int:
@@ -77,7 +77,7 @@ class ScalarJacobian:
 
     # --- one row at a time ------------------------------------------------------------------------------------
 
-    def row_norms(self, columns: FloatArray, label: bool) -> FloatArray:
+    def row_norms(self, columns: Index, label: bool) -> FloatArray:
         """(n,) ||J|| of each row over the unknowns `columns` (positions) and, if asked, the label."""
         if len(columns) == 1 and not label:
             return self.cell_norms(columns)[:, 0]
@@ -86,16 +86,23 @@ class ScalarJacobian:
         D[: len(root)] = root**2
         v = np.zeros(len(Q))
         v[: len(root)] = root * (turn[: len(root)] @ self.g[columns])
-        A = self.a**2 * (self.g[columns] @ self.g[columns]) + (self.c**2 if label else 0.0)
-        if self.factor.easy and len(self.P) == self.X.shape[1]:
-            return np.sqrt(row_eigenvalues(self.X, self.factor.matrix @ (self.F.T @ Q), D, v, self.a, self.r, A))
+        share = self.g[columns] @ self.g[columns]
+        A = self.a**2 * share + (self.c**2 if label else 0.0)
+        # What is left of A beside the part that v carries; known without a subtraction where no direction is lost.
+        rest = (self.c**2 if label else np.zeros(self.n)) if len(root) == len(columns) and root[-1] > 0 else None
+        turned = self.F.T @ Q
+        if self.factor.easy:
+            B = self.factor.matrix @ turned
+            squares = row_eigenvalues(self.X, B, D, v, self.a, self.r, A, rest)
+            return np.asarray(np.sqrt(squares, out=squares))
         out = np.empty(self.n)
         for s in self._slices():
-            Z = self.factor.rows(self.X[s], self.F.T @ Q)
-            out[s] = largest_eigenvalues(D, Z, v, self.a[s], self.r[s], A[s])
+            Z = self.factor.rows(self.X[s], turned)
+            part = None if rest is None else rest[s]
+            out[s] = largest_eigenvalues(D, Z, v, self.a[s], self.r[s], A[s], part)
         return np.sqrt(out)
 
-    def cell_norms(self, columns: FloatArray) -> FloatArray:
+    def cell_norms(self, columns: Index) -> FloatArray:
         """(n, k) ||a gⱼ u + r bⱼ|| for each row and each of the unknowns, u = F z."""
         b = np.ascontiguousarray(self.b[:, columns])
         own, g = np.einsum("pj,pj->j", b, b), self.g[columns]
@@ -113,7 +120,7 @@ class ScalarJacobian:
             out[s] = self.c[s] * np.sqrt(np.einsum("np,np->n", U, U))
         return out
 
-    def dense(self, rows: FloatArray | slice) -> FloatArray:
+    def dense(self, rows: Index | slice) -> FloatArray:
         """(k, p, m + 1) the Jacobians of some rows, label last, written out."""
         U = self.factor.rows(self.X[rows], self.F.T)
         a, r, c = self.a[rows], self.r[rows], self.c[rows]
@@ -132,9 +139,7 @@ class ScalarJacobian:
         ones = np.ones(self.m)
         return np.sqrt(largest_eigenvalues(D, self.b.T @ Q, Q.T @ q, ones, self.g, rho * ones))
 
-    def outer(
-        self, rows: FloatArray | slice, columns: FloatArray, label: bool, tied: FloatArray
-    ) -> FloatArray:
+    def outer(self, rows: Index | slice, columns: Index, label: bool, tied: Index) -> FloatArray:
         """(p, p) J Jᵀ of some rows' unknowns together.
 
         `columns` are separate unknowns on every row; `tied` are one unknown for all the rows, whose Jacobians add.
@@ -150,7 +155,7 @@ class ScalarJacobian:
             M = M + J @ J.T
         return np.asarray(M)
 
-    def outer_mask(self, mask: FloatArray) -> FloatArray:
+    def outer_mask(self, mask: Mask) -> FloatArray:
         """(p, p) J Jᵀ of any set of cells: mask (n, m + 1) is true where a cell is unknown, label last."""
         cells, label = mask[:, :-1].astype(float), mask[:, -1]
         weight = self.a**2 * (cells @ self.g**2) + self.c**2 * label
@@ -161,7 +166,7 @@ class ScalarJacobian:
             M += gram(U, weight[s]) + cross @ self.b.T + self.b @ cross.T
         return np.asarray(M + (self.b * (cells.T @ self.r**2)) @ self.b.T)
 
-    def _moments(self, rows: FloatArray | slice, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    def _moments(self, rows: Index | slice, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:
         """Σ weight u uᵀ (k, k), Σ a r u (k,), Σ r²."""
         X, ar = self.X[rows], (self.a * self.r)[rows]
         # In the table's own columns no product is needed before the Gram matrix; where that would cancel, in z.
@@ -175,7 +180,7 @@ class ScalarJacobian:
             q += B.T @ ar[block]
         return left @ G @ left.T, left @ q, float(self.r[rows] @ self.r[rows])
 
-    def _weighted_sum(self, rows: FloatArray | slice, weight: FloatArray) -> FloatArray:
+    def _weighted_sum(self, rows: Index | slice, weight: FloatArray) -> FloatArray:
         """(p,) Σ weight u."""
         return np.asarray(weight @ self.factor.rows(self.X[rows], self.F.T))
 
@@ -185,7 +190,13 @@ def _with_one(X: FloatArray, p: int) -> FloatArray:
 
 
 def _cells(
-    U: FloatArray, b: FloatArray, own: FloatArray, g: FloatArray, a: FloatArray, r: FloatArray, out: FloatArray
+    U: FloatArray,
+    b: FloatArray,
+    own: FloatArray,
+    g: FloatArray,
+    a: FloatArray,
+    r: FloatArray,
+    out: FloatArray,
 ) -> None:
     """||a gⱼ u + r bⱼ|| into out (k, m): the expanded square where it does not cancel, the norm where it does."""
     np.matmul(U, b * g, out=out)

@@ -19,7 +19,7 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 from dosimeter.glm.kernel import Lumped, Poles, Real, Whole, descend, first_trial
 
-BLOCK, MOST_ROWS = 600_000, 16_384
+BLOCK, MOST_ROWS, FEWEST_ROWS = 600_000, 16_384, 4_096
 """Numbers of Z and rows held at a time: numpy's fixed cost per call is spread, and Z stays in the caches."""
 
 CANCELLED = 1e-4
@@ -148,7 +148,9 @@ def _by_blocks(
     # A second coordinate that nothing touches gives a single one the pole below it that the method needs.
     shared = _Shared.of(np.append(D, 0.0), np.append(v, 0.0)) if p == 1 else _Shared.of(D, v)
     width = len(shared.root)
-    step = min(max(1, BLOCK // width), MOST_ROWS, max(1, n))
+    # Equal blocks; a small table is cut too, so that the memory beside it stays below twice its own.
+    blocks = max(-(-n // max(1, min(BLOCK // width, MOST_ROWS))), min(4, n // FEWEST_ROWS), 1)
+    step = max(1, -(-n // blocks))
     # One allocation, not two: malloc then keeps it, and the next call has no pages to fault in.
     pool, out = np.empty((2, width * step)), np.empty(n)
     # A nan inside a step marks a row that does not converge there; the dense solution then takes it.
@@ -166,13 +168,9 @@ def _by_blocks(
     return out
 
 
-def _check(
-    D: FloatArray, v: FloatArray, a: FloatArray, r: FloatArray, A: FloatArray, rest: FloatArray | None
-) -> None:
+def _check(D: FloatArray, v: FloatArray, a: FloatArray, r: FloatArray, A: FloatArray, rest: FloatArray | None) -> None:
     if not len(D) or v.shape != D.shape or (np.diff(D) > 0).any() or not D[-1] >= 0:
-        raise Refusal(
-            f"D must be descending and not negative and v as long: got D = {D}, v of shape {v.shape}"
-        )
+        raise Refusal(f"D must be descending and not negative and v as long: got D = {D}, v of shape {v.shape}")
     given = (a, r, A) if rest is None else (a, r, A, rest)
     if any(x.shape != a.shape for x in given):
         raise Refusal(f"a, r, A and rest need one value a row: got shapes {[x.shape for x in given]}")

@@ -40,9 +40,7 @@ class Softmax:
             raise Refusal(f"Softmax needs at least two classes, not {self.n_classes}")
         named = isinstance(self.reference, int) and 0 <= self.reference < self.n_classes
         if not (self.reference is None or self.reference == "mean" or named):
-            raise Refusal(
-                f"reference {self.reference!r} is not None, 'mean' or a class from 0 to {self.n_classes - 1}"
-            )
+            raise Refusal(f"reference {self.reference!r} is not None, 'mean' or a class from 0 to {self.n_classes - 1}")
 
     @property
     def contrast(self) -> FloatArray:

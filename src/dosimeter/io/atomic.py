@@ -85,9 +85,7 @@ def check_output(path: AnyPath, *, inputs: Iterable[AnyPath] = ()) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise source.refusal("is a directory", "name a file in it")
     if not stat.S_ISREG(found.st_mode):
-        raise source.refusal(
-            "is not a regular file (a pipe, socket or device)", "name a file; - writes to stdout"
-        )
+        raise source.refusal("is not a regular file (a pipe, socket or device)", "name a file; - writes to stdout")
     for one in inputs:
         with suppress(FileNotFoundError):
             if os.path.samefile(one, target):
@@ -98,9 +96,7 @@ def _refuse_inside_input(target: Path, inputs: Iterable[AnyPath]) -> None:
     for one in inputs:
         if Path(one).absolute() in target.absolute().parents:
             where = harmless(os.fspath(one), 120)
-            raise Refusal(
-                f"{harmless(target, 120)}: the output lies inside the input {where}: write to another place"
-            )
+            raise Refusal(f"{harmless(target, 120)}: the output lies inside the input {where}: write to another place")
 
 
 def _no_folder(error: OSError, target: Path, source: Source) -> Refusal:

@@ -18,9 +18,7 @@ from dosimeter.frames.source import Source
 from dosimeter.frames.values import LARGEST_INTEGER, texts, too_large
 from dosimeter.io.text import harmless
 
-MISSING = frozenset(
-    ["", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None"]
-)
+MISSING = frozenset(["", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None"])
 _ONLY_EMPTY = frozenset([""])
 _INFINITE = frozenset(["inf", "infinity", "+inf", "+infinity", "-inf", "-infinity"])
 # float() also takes underscores, digits of every script, "nan" and "inf"; a number here has these bytes only.
@@ -52,11 +50,7 @@ class Cells:
     @property
     def forgotten(self) -> bool:
         """Mostly text, and the text of some numbers is gone: the file must be read again, verbatim."""
-        return (
-            not self.verbatim
-            and 0 < self.numbers < self.words
-            and any(b.dtype != object for b in self._blocks)
-        )
+        return not self.verbatim and 0 < self.numbers < self.words and any(b.dtype != object for b in self._blocks)
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -79,9 +73,7 @@ class Cells:
         counts = Counter(cells)
         absent = _ONLY_EMPTY if self.exact else MISSING
         gone = {cell for cell in counts if cell.strip() in absent}
-        value = (
-            {} if self.exact else {c: v for c in counts if c not in gone and (v := _number(c)) is not None}
-        )
+        value = {} if self.exact else {c: v for c in counts if c not in gone and (v := _number(c)) is not None}
         words = sum(counts.values()) - sum(counts[c] for c in gone) - sum(counts[c] for c in value)
         self.words += words
         self.numbers += sum(counts[c] for c in value)
@@ -111,9 +103,7 @@ class Cells:
         if self.words and not self.exact and self.numbers >= self.words:
             row, word = self._first_word
             todo = f"correct it, or declare the column nominal (--nominal {harmless(self.name)})"
-            raise source.refusal(
-                "text in a number column", f"{harmless(word)!r}: {todo}", row=row, column=self.name
-            )
+            raise source.refusal("text in a number column", f"{harmless(word)!r}: {todo}", row=row, column=self.name)
         column = np.concatenate(self._blocks)[keep]
         if self.words or self.verbatim:
             return column if self.exact else _truth(column)

@@ -180,9 +180,7 @@ def _check_header(header: list[str], delimiter: str, source: Source) -> None:
                 raise source.refusal(f"looks like delimiter '{shown}'", f"pass --delimiter '{shown}'")
     source.check_names(header)
     if _looks_like_data(header):
-        raise source.refusal(
-            "the first line holds numbers only", "begin with a header line that names the columns"
-        )
+        raise source.refusal("the first line holds numbers only", "begin with a header line that names the columns")
 
 
 def _looks_like_data(header: list[str]) -> bool:

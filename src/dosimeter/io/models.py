@@ -49,7 +49,7 @@ def _skops(data: bytes, limit: int, source: Source) -> Any:
         if untrusted and all(name.startswith("sklearn.") for name in untrusted):
             # scikit-learn's own, such as the trees of a forest: nothing hostile, but nothing linear either.
             raise CannotMeasure(
-                f"{source.label}: this model is made of {listed(untrusted)}, and only linear models have a leakage figure"
+                f"{source.label}: a model made of {listed(untrusted)}, and only linear models have a leakage figure"
             )
         if untrusted:
             what = f"it holds types that are not trusted: {listed(untrusted)}"
@@ -103,9 +103,7 @@ def _coefficients(data: bytes, source: Source) -> Coefficients:
     except Refusal as error:
         raise source.refusal(str(error), "correct the file") from None
     except (ValueError, RecursionError) as error:
-        place = (
-            f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
-        )
+        place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         raise source.refusal(f"not JSON in UTF-8{place}", f"write {_SCHEMA}") from None
     if not isinstance(found, dict) or set(found) != _KEYS:
         keys = listed(sorted(found)) if isinstance(found, dict) else f"a {type(found).__name__}"
@@ -113,9 +111,7 @@ def _coefficients(data: bytes, source: Source) -> Coefficients:
     if not isinstance(found["coef"], dict) or not isinstance(found["loss"], str):
         raise source.refusal("coef is not an object, or loss is not text", f"write {_SCHEMA}")
     source.check_names(found["coef"])
-    coef = {
-        name: _figure(value, f"coef of {harmless(name)}", source) for name, value in found["coef"].items()
-    }
+    coef = {name: _figure(value, f"coef of {harmless(name)}", source) for name, value in found["coef"].items()}
     intercept = None if found["intercept"] is None else _figure(found["intercept"], "intercept", source)
     try:
         return Coefficients(found["loss"], _figure(found["l2"], "l2", source), intercept, coef)

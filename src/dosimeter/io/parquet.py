@@ -59,9 +59,7 @@ def _shared(column: Any) -> Any:
     for chunk in column.chunks:
         words = [None if word is None else str(word) for word in chunk.dictionary.to_pylist()]
         levels = np.array([*words, None], dtype=object)
-        blocks.append(
-            levels[chunk.indices.fill_null(len(words)).to_numpy(zero_copy_only=False).astype(np.intp)]
-        )
+        blocks.append(levels[chunk.indices.fill_null(len(words)).to_numpy(zero_copy_only=False).astype(np.intp)])
     return np.concatenate(blocks)
 
 
@@ -75,9 +73,7 @@ def _wanted(opened: Any, drop: Collection[str], source: Source) -> dict[str, str
     for field in schema:
         if field.name in wanted and field.type.num_fields and not str(field.type).startswith("dictionary"):
             what = f"values of kind {harmless(field.type)} cannot be used"
-            raise source.refusal(
-                what, "spread them over columns or drop the column (--drop)", column=field.name
-            )
+            raise source.refusal(what, "spread them over columns or drop the column (--drop)", column=field.name)
     return wanted
 
 

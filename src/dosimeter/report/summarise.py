@@ -86,7 +86,7 @@ def _quantiles(people: _People, table: Table) -> dict[str, Any]:
 
 
 def number_of(table: Table, position: int) -> int:
-    """The number of a row in its file: counted from 1, the header not counted, rows left out for missing values counted."""
+    """The number of a row in its file, from 1: the header not counted, rows left out for missing values counted."""
     return int(table.rows[position]) + 1
 
 
@@ -174,7 +174,7 @@ def _parts(table: Table, name: str, first: Any) -> list[tuple[str, Any]]:
     values = table[name][first]
     levels = np.unique(values) if values.dtype.kind != "O" else np.array(sorted(set(values)), dtype=object)
     if values.dtype.kind == "O" or len(levels) <= 6:
-        show = (lambda v: str(v)) if values.dtype.kind == "O" else (lambda v: f"{float(v):g}")
-        return [(f"= {show(level)}", values == level) for level in levels[:50]]
+        text = values.dtype.kind == "O"
+        return [(f"= {level}" if text else f"= {float(level):g}", values == level) for level in levels[:50]]
     low, high = np.quantile(values.astype(float), [0.1, 0.9])
     return [(f"<= {low:.4g}", values <= low), (f">= {high:.4g}", values >= high)]
