@@ -11,7 +11,7 @@ DATA ?= $(or $(DOSIMETER_DATA),../shared/data)
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test slow check lint format types layers bench reproduce wheel clean
+.PHONY: help install demo test slow check lint format types layers bench picture reproduce wheel clean
 
 help:  ## list the goals
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -23,7 +23,7 @@ $(VENV)/.core: pyproject.toml
 
 $(VENV)/.test: pyproject.toml
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test,fast]'
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.core
 
 install: $(VENV)/.test  ## the virtual environment with everything that the tests need
@@ -53,6 +53,10 @@ layers: $(VENV)/.test
 
 bench: $(VENV)/.test  ## ratios against the limits and against the plain way, in one process
 	$(PY) benchmarks/fisher.py
+	$(PY) benchmarks/precision.py
+
+picture: $(VENV)/.test  ## draw docs/demo.svg anew
+	$(PY) docs/picture.py
 
 reproduce: $(VENV)/.test  ## each printed number of the papers beside ours
 	$(BIN)/dosimeter reproduce hannun21 --data $(DATA)

@@ -157,3 +157,20 @@ def test_the_pages_speak_of_the_product_alone() -> None:
     """No machine's paths and no addresses of package mirrors."""
     forbidden = re.compile(r"/home/|/Users/|/tmp/|file://|index-url|\.internal\b")
     assert not [p.name for p in PAGES if forbidden.search(p.read_text(encoding="utf-8"))]
+
+
+def test_the_picture_shows_what_the_demo_says_today() -> None:
+    from dosimeter.cli.demo import figures
+    from dosimeter.cli.show import number
+
+    facts = figures()
+    drawn = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")
+    dose, meaning = facts["dose"], facts["meaning"]
+    shown = [number(dose[k]) for k in ("typical", "worst_1_percent", "highest")]
+    shown += [f"patient&#160;{dose['highest_row']}", f"±{number(meaning['deviation'])}", str(facts["verdict"]["above"])]
+    assert [figure for figure in shown if figure not in drawn] == []
+    assert "url(" not in drawn.replace("url(#", "")
+    said = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert (
+        f"patient {dose['highest_row']}'s {meaning['column']} can be pinned to ±{number(meaning['deviation'])}" in said
+    )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dosimeter.cli.output import console, write_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SCALE, L2, LIMIT = 1.0, 0.01, 10.0
 """Fixed beforehand, not tuned on the patients. η = 10 lets somebody pin a value to a tenth of its spread."""
@@ -22,27 +25,38 @@ def demo(
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
     """Measure a model of 442 diabetes patients: what its weights give away about each of them."""
-    from dosimeter import Gaussian, __version__
-    from dosimeter.cli import show
     from dosimeter.cli.checks import positive
+
+    facts = figures(positive("--scale", scale), positive("--max-dose", max_dose))
+    if json is not None:
+        write_json(facts, json)
+    tell(facts, console(quiet, color, json))
+    return 0
+
+
+def figures(scale: float = SCALE, limit: float = LIMIT) -> dict[str, Any]:
+    """The facts of the demo."""
+    from dosimeter import Gaussian
     from dosimeter.datasets.demo import TARGET, diabetes
     from dosimeter.frames.own import fit_table
     from dosimeter.report.summarise import summarise
 
-    positive("--max-dose", max_dose)
-    out = console(quiet, color, json)
     table = diabetes()
-    own = fit_table(table, TARGET, l2=L2, noise=Gaussian(positive("--scale", scale)))
-    facts = summarise(own.leakage, table, limit=max_dose)
-    facts["model"][own.score_name] = own.score
-    if json is not None:
-        write_json(facts, json)
-    out.print(f"dosimeter {__version__} · demo: {table.n} diabetes patients (shipped with scikit-learn)")
-    columns = len(own.leakage.columns)
-    out.print(
-        f"linear regression of {TARGET} on {columns} columns, R² {own.score:.2f}; "
-        f"noise on each released weight: {own.leakage.noise}\n"
+    own = fit_table(table, TARGET, l2=L2, noise=Gaussian(scale))
+    facts = summarise(own.leakage, table, limit=limit)
+    facts["model"] |= {"score_name": own.score_name, "score": own.score}
+    return facts
+
+
+def tell(facts: dict[str, Any], words: Console) -> None:
+    """The facts as a newcomer reads them."""
+    from dosimeter.cli import show
+
+    model = facts["model"]
+    words.print(f"dosimeter {facts['version']} · demo: {facts['rows']} diabetes patients (shipped with scikit-learn)")
+    words.print(
+        f"linear regression of {model['target']} on {len(facts['columns'])} columns, "
+        f"{model['score_name']} {model['score']:.2f}; noise on each released weight: {facts['noise']}\n"
     )
-    show.measurement(facts, out, "patient", f"patient {facts['dose']['highest_row']}")
-    out.print("\nyour own table:  dosimeter measure patients.csv --target COLUMN --scale 1 --max-dose 10")
-    return 0
+    show.measurement(facts, words, "patient", f"patient {facts['dose']['highest_row']}")
+    words.print("\nyour own table:  dosimeter measure patients.csv --target COLUMN --scale 1 --max-dose 10")

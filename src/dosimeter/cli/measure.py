@@ -151,7 +151,7 @@ def _own(people: Table, target: str, how: dict[str, Any], group: list[str]) -> t
     for name in group:
         people[name]  # an unknown name is refused before the work starts
     own = fit_table(people, target, **how)
-    return own.leakage, {own.score_name: own.score}
+    return own.leakage, {"score_name": own.score_name, "score": own.score}
 
 
 def _given(people: Table, target: str, model: Path, how: dict[str, Any]) -> TableLeakage:
@@ -188,7 +188,7 @@ def _heading(words: Any, people: Table, facts: dict[str, Any], extra: dict[str, 
     from dosimeter.io import harmless
 
     model = facts["model"]
-    score = "".join(f", {name} {value:.2f} on this table" for name, value in extra.items())
+    score = f", {extra['score_name']} {extra['score']:.2f} on this table" if extra else ""
     dropped = f" ({people.dropped} left out for missing values)" if people.dropped else ""
     noise = facts["noise"] if facts["bounded"] else "none"
     persons = "" if facts["unit"] == "row" else f" of {facts['people']} people"

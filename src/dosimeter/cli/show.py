@@ -51,15 +51,15 @@ def _grid() -> Table:
     return grid
 
 
-def _small(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    """A small table inside the second column: first column to the left, figures to the right."""
+def _small(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: int = 1) -> Table:
+    """A small table inside the second column: the first `left` columns to the left, figures to the right."""
     from rich.table import Table
     from rich.text import Text
 
     shown = any(headings)
     small = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=shown)
     for k, heading in enumerate(headings):
-        small.add_column(heading, justify="left" if k == 0 else "right", overflow="fold")
+        small.add_column(heading, justify="left" if k < left else "right", overflow="fold")
     for row in rows:
         small.add_row(*(Text(cell) for cell in row))
     return small
@@ -75,7 +75,7 @@ def _doses(grid: Table, facts: dict[str, Any], noun: str, who: str) -> None:
     dose = facts["dose"]
     row = (*(number(dose[k]) for k in ("typical", "worst_1_percent", "highest")), f"← {who}")
     headings = ("typical", "worst 1 %", "highest", "")
-    grid.add_row(f"dose per {noun} (η)", _small(headings, [row]))
+    grid.add_row(f"dose per {noun} (η)", _small(headings, [row], left=0))
     per = {
         "own units": "in the columns' own units",
         "standard deviations": "per standard deviation of each column",
@@ -95,7 +95,7 @@ def _unbounded(grid: Table, facts: dict[str, Any], noun: str, who: str) -> None:
     ratio = number(dose["highest_over_typical"])
     grid.add_row("ranking", _text(f"{who} is the most exposed, {ratio} times the typical {noun}"))
     rows = [(f"{need['scale']:.3g}", f"{need['highest']:g}") for need in facts["noise_needed"]]
-    grid.add_row("noise needed", _small(("--scale", "gives a highest η of"), rows))
+    grid.add_row("noise needed", _small(("--scale", "gives a highest η of"), rows, left=0))
     grid.add_row("", _text("a scale read off the data is itself not covered: round it up to a public one", "dim"))
 
 
@@ -106,7 +106,7 @@ def _meaning(grid: Table, facts: dict[str, Any], noun: str, who: str) -> None:
     own, typical = number(meaning["deviation"]), number(meaning["typical_deviation"])
     words = (
         "Nobody who knows everything else in the table and guesses without bias can pin "
-        f"`{harmless(meaning['column'])}` of {who} closer than ±{own}; of a typical row ±{typical}. "
+        f"`{harmless(meaning['column'])}` of {who} closer than ±{own}; of a typical {noun} ±{typical}. "
         f"(Standard deviations, in the column's own unit; the column itself spreads ±{number(meaning['spread'])}.)"
     )
     grid.add_row("what it means", _text(words))
