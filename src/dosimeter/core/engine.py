@@ -35,6 +35,7 @@ class Engine(Protocol):
 class Local:
     """One process; BLAS uses its own threads.
 
+    >>> import numpy as np
     >>> Local().sum_over(split((np.arange(4.0),), rows=3), lambda b: (float(b[0].sum()), len(b[0])))
     (6.0, 4)
     """
