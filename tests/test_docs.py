@@ -174,3 +174,23 @@ def test_the_picture_shows_what_the_demo_says_today() -> None:
     assert (
         f"patient {dose['highest_row']}'s {meaning['column']} can be pinned to ±{number(meaning['deviation'])}" in said
     )
+
+
+def test_the_readme_example_runs_on_a_table_of_patients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ten lines, as they stand, on a file that has the columns they name."""
+    import numpy as np
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    n = 600
+    frame = pd.DataFrame({"patient_id": np.arange(n) // 2, "bmi": rng.normal(27, 5, n), "sex": rng.integers(0, 2, n)})
+    frame["readmitted"] = (rng.random(n) < 1 / (1 + np.exp(-(frame["bmi"] - 27) / 5))).astype(int)
+    frame.to_csv(tmp_path / "patients.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if "patients.csv" in b]
+    names: dict[str, object] = {}
+    exec(block, names)
+    leak = names["leak"]
+    assert len(leak.persons) == 300  # type: ignore[attr-defined]
+    assert "bmi" in leak.sentence(417, "bmi")  # type: ignore[attr-defined]
