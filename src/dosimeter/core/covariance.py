@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dosimeter.core.noise import Array, Size, as_generator, as_jacobian
+from dosimeter.core.density import Array, Size, as_generator, as_jacobian
 from dosimeter.core.refusal import Refusal
 
 

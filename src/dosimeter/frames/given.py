@@ -16,7 +16,7 @@ from dosimeter.frames.table import Table
 from dosimeter.frames.values import missing, raw_column, settle
 from dosimeter.io.text import harmless
 
-_TODO = "give one for each row"
+_ADVICE = "give one for each row"
 
 
 def names_of(frame: Any) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def values_of(frame: Any, given: Any, n: int, role: str) -> Any:
     if not isinstance(raw, nw.Series) and raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
     if len(raw) != n or (not isinstance(raw, nw.Series) and raw.ndim != 1):
-        raise Refusal(f"{role} has {len(raw)} values for {n} rows: {_TODO}")
+        raise Refusal(f"{role} has {len(raw)} values for {n} rows: {_ADVICE}")
     if not named:
         _refuse_shuffled(frame, given, role)
     absent = missing(raw)
