@@ -38,6 +38,7 @@ class Jacobian(Protocol):
     def label_norms(self) -> FloatArray: ...
     def column_norms(self) -> FloatArray: ...
     def outer(self, rows: Rows, columns: Index, label: bool, tied: Index) -> FloatArray: ...
+    def norms_together(self, rows: Index, columns: Index, label: bool, tied: Index) -> FloatArray: ...
     def outer_mask(self, mask: Mask) -> FloatArray: ...
     def dense(self, rows: Rows) -> FloatArray: ...
 
@@ -96,6 +97,11 @@ class DenseJacobian:
             M += flat @ flat.T
             shared += J[:, :, tied].sum(axis=0)
         return np.asarray(M + shared @ shared.T)
+
+    def norms_together(self, rows: Index, columns: Index, label: bool, tied: Index) -> FloatArray:
+        """(g,) ||J|| of g groups of k rows each, rows (g, k)."""
+        outers = (self.outer(group, columns, label, tied) for group in rows)
+        return np.array([np.sqrt(max(0.0, float(np.linalg.eigvalsh(M)[-1]))) for M in outers])
 
     def outer_mask(self, mask: Mask) -> FloatArray:
         """(q, q) J Jᵀ of any set of cells; mask (n, m + 1), the last column for the label."""

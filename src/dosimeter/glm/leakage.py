@@ -23,6 +23,10 @@ from dosimeter.glm.dense import Jacobian
 from dosimeter.glm.scalar import ScalarJacobian
 
 
+ONE_BY_ONE = 64
+"""Groups with more rows than this are few and large: each is a sum over its rows, taken by blocks."""
+
+
 @dataclass(frozen=True, eq=False)
 class Leakage:
     """η of rows, cells, columns, groups and the whole table. Internal: a figure per person is itself private.
@@ -142,8 +146,13 @@ class Leakage:
             single = self.sensitivity if columns is None else self.jacobian.row_norms(chosen, label)
             out[index[alone]] = single[alone]
         by_group = np.split(np.argsort(index, kind="stable").astype(np.intp), np.cumsum(sizes)[:-1])
-        for k in np.flatnonzero(sizes > 1):
-            out[k] = _root(self.jacobian.outer(by_group[k], free, label, bound))
+        for size in np.unique(sizes[sizes > 1]):  # groups of one size are taken together
+            which = np.flatnonzero(sizes == size)
+            together = np.stack([by_group[k] for k in which])
+            if size <= ONE_BY_ONE:
+                out[which] = self.jacobian.norms_together(together, free, label, bound)
+            else:
+                out[which] = [_root(self.jacobian.outer(rows, free, label, bound)) for rows in together]
         return dict(zip(order, self._figure(out).tolist(), strict=True))
 
     def matrix(self, row: int) -> FloatArray:

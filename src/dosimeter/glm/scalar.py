@@ -155,6 +155,28 @@ class ScalarJacobian:
             M = M + J @ J.T
         return np.asarray(M)
 
+    def norms_together(self, rows: Index, columns: Index, label: bool, tied: Index) -> FloatArray:
+        """(g,) ||J|| of g groups of k rows each, rows (g, k); unknowns as in `outer`."""
+        g, b = self.g, self.b
+        side, share = b[:, columns] @ g[columns], g[columns] @ g[columns]
+        spread = b[:, columns] @ b[:, columns].T
+        step = max(1, rows_per_block(len(self.F) * (len(self.F) + rows.shape[1]), 32 << 20))
+        out = np.empty(len(rows))
+        for i in range(0, len(rows), step):
+            part = rows[i : i + step]
+            flat = part.ravel()
+            U = self.factor.rows(self.X[flat], self.F.T).reshape(*part.shape, -1)
+            a, r, c = (v[flat].reshape(part.shape) for v in (self.a, self.r, self.c))
+            weight = a * a * share + (c * c if label else 0.0)
+            M = (weight[:, :, None] * U).transpose(0, 2, 1) @ U
+            cross = np.einsum("gk,gkp->gp", a * r, U)[:, :, None] * side
+            M += cross + cross.transpose(0, 2, 1) + np.sum(r * r, axis=1)[:, None, None] * spread
+            if len(tied):
+                J = np.einsum("gk,gkp->gp", a, U)[:, :, None] * g[tied] + r.sum(axis=1)[:, None, None] * b[:, tied]
+                M += J @ J.transpose(0, 2, 1)
+            out[i : i + step] = np.linalg.eigvalsh(M)[:, -1]
+        return np.sqrt(np.maximum(out, 0.0))
+
     def outer_mask(self, mask: Mask) -> FloatArray:
         """(p, p) J Jᵀ of any set of cells: mask (n, m + 1) is true where a cell is unknown, label last."""
         cells, label = mask[:, :-1].astype(float), mask[:, -1]
