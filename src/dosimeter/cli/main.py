@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dosimeter import __version__
-from dosimeter.cli import demo, measure, reproduce
+from dosimeter.cli import demo, fix, measure, reproduce
 from dosimeter.cli.settings import settings_file
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("measure")(measure.measure)
+app.command("fix")(fix.fix)
 app.command("reproduce")(reproduce.reproduce)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dosimeter.cli.given import check_outputs, law_of, read
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
@@ -78,11 +79,11 @@ def measure(
     from dosimeter.cli.checks import not_negative, positive
     from dosimeter.report.summarise import summarise
 
-    _check_outputs(out, json, [table, *([model] if model else [])])
+    check_outputs([out, None if json in (None, "-") else Path(str(json))], [table, *([model] if model else [])])
     limit = None if max_dose is None else positive("--max-dose", max_dose)
     law = _noise(noise, scale)
     not_negative("--l2", l2)
-    people = _read(table, delimiter, missing, person, nominal or [], drop or [])
+    people = read(table, delimiter, missing, person, nominal or [], drop or [])
     how: dict[str, Any] = {"noise": law, "person": person, "tied": tuple(tied or ()), "unit": _unit(unit)}
     if model is None:
         leak, extra = _own(people, target, how | {"loss": loss, "l2": l2, "nominal": tuple(nominal or ())}, group or [])
@@ -101,26 +102,10 @@ def measure(
     return 0 if facts.get("verdict", {"within": True})["within"] else 1
 
 
-def _check_outputs(out: Path | None, json: str | None, inputs: list[Path]) -> None:
-    """Outputs that cannot be written are refused before any work is done."""
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io.atomic import check_output
-
-    wanted = [p for p in (out, None if json in (None, "-") else Path(str(json))) if p is not None]
-    for path in wanted:
-        check_output(path, inputs=inputs)
-    if len(wanted) == 2 and wanted[0].absolute() == wanted[1].absolute():
-        raise Refusal(f"--out and --json name the same file: {wanted[0]}")
-
-
 def _noise(name: str, scale: float | None) -> Any:
-    from dosimeter.core.noise import NOISES, no_noise
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io.text import harmless
+    from dosimeter.core.noise import no_noise
 
-    if name not in NOISES:
-        raise Refusal(f"--noise {harmless(name)}: use {', '.join(NOISES)}")
-    law: Any = NOISES[name]
+    law: Any = law_of(name)
     return no_noise if scale is None else law(scale)
 
 
@@ -131,18 +116,6 @@ def _unit(unit: str) -> str:
     if unit not in ("sd", "own"):
         raise Refusal(f"--unit {harmless(unit)}: use sd or own")
     return unit
-
-
-def _read(path: Path, delimiter: str, missing: str, person: str | None, nominal: list[str], drop: list[str]) -> Table:
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless, read_table
-
-    if missing not in ("refuse", "drop"):
-        raise Refusal(f"--missing {harmless(missing)}: use refuse or drop")
-    text = tuple(dict.fromkeys([*([person] if person else []), *nominal]))
-    kept = tuple(name for name in text if name not in drop)
-    policy: Any = missing
-    return read_table(path, delimiter=delimiter, text=kept, drop=tuple(drop), missing=policy)
 
 
 def _own(people: Table, target: str, how: dict[str, Any], group: list[str]) -> tuple[TableLeakage, dict[str, Any]]:

@@ -34,6 +34,10 @@ class Recipe:
                 raise Refusal(f"a recipe holds plain public constants; {name!r} is {type(value).__name__}")
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
 
+    def __reduce__(self) -> tuple[type[Recipe], tuple[object, ...]]:
+        # A read-only view does not go through copy or another process; it is made again where it arrives.
+        return Recipe, (self.kind, self.noise, dict(self.settings), self.uncovered, self.simulation)
+
 
 @dataclass(frozen=True, eq=False)
 class Release:
@@ -54,6 +58,9 @@ class Release:
                 raise Refusal(f"released values must be finite; {name!r} is not")
             value.setflags(write=False)
         object.__setattr__(self, "values", MappingProxyType(kept))
+
+    def __reduce__(self) -> tuple[type[Release], tuple[object, ...]]:
+        return Release, (dict(self.values), self.recipe)
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{k}: {' x '.join(map(str, v.shape)) or 1}" for k, v in self.values.items())

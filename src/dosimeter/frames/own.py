@@ -67,33 +67,75 @@ def fit_table(
     (<OwnFit logistic, 2 weights, accuracy 0.750 on its own table>, ['age', 'sex=m'], 'standard deviations')
     """
     check(noise, unit, tied, person)
+    ready = prepare(table, target, loss=loss, person=person, nominal=nominal, drop=drop, tied=tied)
+    fit = glm.fit(ready.design.X, ready.y, ready.loss, l2, intercept=True)
+    leakage = ready.read(fit, noise=noise, label=label, unit=unit, frame=table, remarks=(_penalty(l2),))
+    W = by_output(fit, fit.w)
+    names = ready.columns.names
+    coef = {name: tuple(row) for name, row in zip(names, W[:-1].tolist(), strict=True)}
+    return OwnFit(leakage, names, ready.outputs, coef, tuple(W[-1].tolist()), *score(fit.loss, fit.margin, ready.y))
+
+
+def _penalty(l2: float) -> str:
+    return f"l2 = {l2:g} on the standardised columns; the intercept is not penalised"
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A table turned into the numbers of a fit, with the names to read its figures by."""
+
+    y: FloatArray
+    loss: Any
+    target: str
+    outputs: tuple[str, ...]
+    columns: Columns
+    design: Design
+    ids: tuple[Any, ...] | None
+    tied: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    def read(
+        self, fit: glm.Fit, *, noise: Any, label: bool, unit: str, frame: Any, remarks: Sequence[str] = ()
+    ) -> TableLeakage:
+        """The `TableLeakage` of a fit of this table."""
+        how = reading(self.design, self.loss, self.y, noise=noise, label=label, unit=unit)
+        return TableLeakage(
+            glm.measure(fit, self.design.X, self.y, **how),
+            fit,
+            self.design,
+            frame=frame,
+            target=self.target,
+            label_unit=how["label_unit"],
+            measured_in=UNITS[unit],
+            ids=self.ids,
+            tied=self.tied,
+            uncovered=self.design.uncovered,
+            remarks=(*self.remarks, *remarks),
+        )
+
+
+def prepare(
+    table: Table,
+    target: str,
+    *,
+    loss: str = "auto",
+    person: str | None = None,
+    nominal: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    tied: Sequence[str] = (),
+) -> Prepared:
+    """Columns standardised and one-hot encoded, the target as its loss wants it, persons and tied columns checked."""
     if loss not in LOSSES:
         raise Refusal(f"loss {harmless(loss)!r} is not one of {', '.join(LOSSES)}")
     y, kind, outputs, remark = _target(table, target, loss)
     rest = table.drop({target, *drop, *([] if person is None else [person])})
     ids = None if person is None else tuple(table[person].tolist())
+    if tied and ids is None:
+        raise Refusal("tied columns are one value per person: name the person column as well")
     refuse_untied(tied, {name: rest[name] for name in rest.names}, ids, target)
     columns = Columns.of(rest, nominal=nominal)
     design = _design(columns, rest)
-    fit = glm.fit(design.X, y, kind, l2, intercept=True)
-    how = reading(design, kind, y, noise=noise, label=label, unit=unit)
-    penalty = f"l2 = {l2:g} on the standardised columns; the intercept is not penalised"
-    leakage = TableLeakage(
-        glm.measure(fit, design.X, y, **how),
-        fit,
-        design,
-        frame=table,
-        target=target,
-        label_unit=how["label_unit"],
-        measured_in=UNITS[unit],
-        ids=ids,
-        tied=tuple(tied),
-        uncovered=design.uncovered,
-        remarks=(remark, penalty, *columns.notes),
-    )
-    W = _by_output(fit)
-    coef = {name: tuple(row) for name, row in zip(columns.names, W[:-1].tolist(), strict=True)}
-    return OwnFit(leakage, columns.names, outputs, coef, tuple(W[-1].tolist()), *_score(fit, y))
+    return Prepared(y, kind, target, outputs, columns, design, ids, tuple(tied), (remark, *columns.notes))
 
 
 def _target(table: Table, target: str, loss: str) -> tuple[FloatArray, Any, tuple[str, ...], str]:
@@ -147,20 +189,20 @@ def _design(columns: Columns, table: Table) -> Design:
     )
 
 
-def _by_output(fit: glm.Fit) -> FloatArray:
-    """(p, outputs) weights, the intercept last."""
-    return fit.w @ fit.loss.contrast.T if isinstance(fit.loss, glm.Softmax) else fit.w[:, None]
+def by_output(fit: glm.Fit, w: FloatArray) -> FloatArray:
+    """(p, outputs) weights w of the fit's shape, the intercept last."""
+    return w @ fit.loss.contrast.T if isinstance(fit.loss, glm.Softmax) else w[:, None]
 
 
-def _score(fit: glm.Fit, y: FloatArray) -> tuple[str, float]:
-    m = fit.margin
-    if isinstance(fit.loss, glm.Softmax):
-        return "accuracy", float(np.mean((m @ fit.loss.contrast.T).argmax(axis=1) == y))
-    if isinstance(fit.loss, glm.Logistic):
+def score(loss: Any, m: FloatArray, y: FloatArray) -> tuple[str, float]:
+    """Name and value of how well margins m do: accuracy, R², or D² (share of the Poisson deviance explained)."""
+    if isinstance(loss, glm.Softmax):
+        return "accuracy", float(np.mean((m @ loss.contrast.T).argmax(axis=1) == y))
+    if isinstance(loss, glm.Logistic):
         return "accuracy", float(np.mean((m > 0) == (y > 0.5)))
-    if isinstance(fit.loss, glm.Squared):
+    if isinstance(loss, glm.Squared):
         return "R²", 1.0 - float(np.sum((y - m) ** 2) / np.sum((y - y.mean()) ** 2))
-    return "D²", 1.0 - _deviance(y, np.exp(m)) / _deviance(y, np.full_like(y, y.mean()))
+    return "D²", 1.0 - _deviance(y, np.exp(np.minimum(m, 700.0))) / _deviance(y, np.full_like(y, y.mean()))
 
 
 def _deviance(y: FloatArray, mean: FloatArray) -> float:

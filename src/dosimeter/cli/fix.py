@@ -1,0 +1,153 @@
+"""`dosimeter fix TABLE`: a model that keeps every person below a dose, and what that costs in accuracy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dosimeter.cli.output import console, write_json
+
+if TYPE_CHECKING:
+    from dosimeter.frames.repair import Repair
+
+
+def fix(
+    table: Annotated[Path, typer.Argument(help="The training table: .csv or .parquet.", show_default=False)],
+    target: Annotated[str, typer.Option("--target", help="The column that the model predicts.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", help="Where the released model goes: a .skops file.", show_default=False)
+    ],
+    max_dose: Annotated[
+        float | None, typer.Option("--max-dose", help="Highest η a person may have; the noise scale follows from it.")
+    ] = None,
+    scale: Annotated[
+        float | None, typer.Option("--scale", help="A public noise scale; with --max-dose it must keep within it.")
+    ] = None,
+    equalise: Annotated[
+        bool, typer.Option("--equalise", help="Reweight people so that their doses become equal.")
+    ] = False,
+    rounds: Annotated[int, typer.Option("--rounds", help="Reweightings, with --equalise.")] = 10,
+    shape: Annotated[
+        str | None, typer.Option("--shape", help="hessian: shape the noise so that accuracy costs less leakage.")
+    ] = None,
+    noise: Annotated[str, typer.Option("--noise", help="gaussian, laplace, gumbel or logistic.")] = "gaussian",
+    person: Annotated[str | None, typer.Option("--person", help="The column that says whose row it is.")] = None,
+    loss: Annotated[str, typer.Option("--loss", help="auto, squared, logistic or poisson.")] = "auto",
+    l2: Annotated[float, typer.Option("--l2", help="Penalty λ of eq. 13 on standardised columns.")] = 0.01,
+    nominal: Annotated[list[str] | None, typer.Option("--nominal", help="A column of codes. May be repeated.")] = None,
+    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. May be repeated.")] = None,
+    tied: Annotated[
+        list[str] | None, typer.Option("--tied", help="A column with one value per person. May be repeated.")
+    ] = None,
+    missing: Annotated[str, typer.Option("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
+    delimiter: Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")] = ",",
+    json: Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words.")] = False,
+    color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
+) -> int:
+    """Fit a linear model, noise it so that no dose exceeds the limit, and write it. Exit 1: nothing was written."""
+    from dosimeter.cli.checks import not_negative, positive
+    from dosimeter.cli.given import check_outputs, law_of, read
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.frames.repair import repair
+
+    if out.suffix != ".skops":
+        raise Refusal(f"--out {out.name}: a released model is a .skops file")
+    check_outputs([out, None if json in (None, "-") else Path(str(json))], [table])
+    if max_dose is None and scale is None:
+        raise Refusal("state a limit: --max-dose, or a public --scale")
+    limit = None if max_dose is None else positive("--max-dose", max_dose)
+    people = read(table, delimiter, missing, person, nominal or [], drop or [])
+    done = repair(
+        people,
+        target,
+        max_dose=limit if scale is None else None,
+        scale=None if scale is None else positive("--scale", scale),
+        l2=not_negative("--l2", l2),
+        loss=loss,
+        law=law_of(noise),
+        equalise=_rounds(rounds) if equalise else 0,
+        shape=shape,
+        person=person,
+        nominal=tuple(nominal or ()),
+        tied=tuple(tied or ()),
+    )
+    within = limit is None or done.plan.highest <= limit
+    facts = facts_of(done, limit, within)
+    if within:
+        _write(done, out, table)
+    if json is not None:
+        write_json(facts, json, inputs=[table])
+    _tell(facts, out, console(quiet, color, json))
+    return 0 if within else 1
+
+
+def _rounds(rounds: int) -> int:
+    from dosimeter.core.refusal import Refusal
+
+    if not 1 <= rounds <= 1000:
+        raise Refusal(f"--rounds {rounds}: give a whole number from 1 to 1000")
+    return rounds
+
+
+def facts_of(done: Repair, limit: float | None, within: bool) -> dict[str, Any]:
+    """What was done as a plain dict."""
+    import numpy as np
+
+    from dosimeter import __version__
+
+    before = done.before.relative
+    return {
+        "schema": "dosimeter.repair/1",
+        "version": __version__,
+        "internal": True,
+        "measured_in": "standard deviations",
+        "model": {"loss": done.ready.loss.name, "target": done.ready.target, **dict(done.plan.settings)},
+        "noise": done.plan.described,
+        "people": len(done.doses),
+        "unit": "row" if done.ready.ids is None else "person",
+        "dose": {
+            "before": "unbounded",
+            "spread_before": float(before.max() / np.median(before)),
+            "highest": float(done.doses.max()),
+            "typical": float(np.median(done.doses)),
+            "spread_after": float(done.doses.max() / np.median(done.doses)),
+        },
+        "score": {"name": done.score_name, "before": done.score_before, "after": done.score_after},
+        "limit": limit,
+        "within": within,
+        "not_covered": list(done.uncovered),
+        "booked": False,
+    }
+
+
+def _write(done: Repair, out: Path, table: Path) -> None:
+    import skops.io as sio
+
+    from dosimeter.io import write_bytes
+
+    write_bytes(out, sio.dumps(done.model), inputs=[table])
+
+
+def _tell(facts: dict[str, Any], out: Path, words: Any) -> None:
+    from dosimeter.cli.show import number
+    from dosimeter.io import harmless
+
+    dose, score = facts["dose"], facts["score"]
+    words.print(f"{facts['model']['loss']} model of {harmless(facts['model']['target'])}, noise: {facts['noise']}")
+    words.print(
+        f"dose per {facts['unit']} (η, standard deviations): unbounded -> highest {number(dose['highest'])}, "
+        f"typical {number(dose['typical'])}"
+    )
+    words.print(f"highest over typical: {number(dose['spread_before'])} -> {number(dose['spread_after'])}")
+    words.print(f"{score['name']} on this table: {score['before']:.3f} -> {score['after']:.3f}")
+    for note in facts["not_covered"]:
+        words.print(f"not covered: {harmless(note, 400)}")
+    if facts["within"]:
+        words.print(f"written: {harmless(out)} (not booked: no ledger is configured)")
+    else:
+        words.print(
+            f"refused: the highest dose is above the limit {facts['limit']:g}; nothing was written", style="red"
+        )

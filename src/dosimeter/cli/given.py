@@ -1,0 +1,48 @@
+"""What several verbs are given: a table to read, a noise by name, files to write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dosimeter.core.noise import Density
+    from dosimeter.frames.table import Table
+
+
+def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path]) -> None:
+    """Outputs that cannot be written are refused before any work is done."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.atomic import check_output
+
+    wanted = [path for path in outputs if path is not None]
+    for path in wanted:
+        check_output(path, inputs=inputs)
+    places = [path.absolute() for path in wanted]
+    if len(set(places)) < len(places):
+        raise Refusal(f"two outputs name the same file: {wanted[-1]}")
+
+
+def law_of(name: str) -> type[Density]:
+    """The class of a noise, by name."""
+    from dosimeter.core.noise import NOISES
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.text import harmless
+
+    if name not in NOISES:
+        raise Refusal(f"--noise {harmless(name)}: use {', '.join(NOISES)}")
+    return NOISES[name]
+
+
+def read(path: Path, delimiter: str, missing: str, person: str | None, nominal: list[str], drop: list[str]) -> Table:
+    """The table, persons and codes kept as exact text."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless, read_table
+
+    if missing not in ("refuse", "drop"):
+        raise Refusal(f"--missing {harmless(missing)}: use refuse or drop")
+    text = tuple(dict.fromkeys([*([person] if person else []), *nominal]))
+    kept = tuple(name for name in text if name not in drop)
+    policy: Any = missing
+    return read_table(path, delimiter=delimiter, text=kept, drop=tuple(drop), missing=policy)

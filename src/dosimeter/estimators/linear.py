@@ -1,0 +1,286 @@
+"""Private linear models with the face of scikit-learn.
+
+`fit` finds the exact minimiser, chooses the noise for the stated dose (or takes the stated scale), draws it safely and
+keeps only what was released: `coef_`, `intercept_` and `release_`. The exact weights are forgotten. `released_` is a
+plain scikit-learn model with the same weights, which works without this package.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dosimeter import glm
+from dosimeter.core.noise import NOISES
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
+from dosimeter.glm.plan import plan
+
+
+class _Private(BaseEstimator):  # type: ignore[misc]
+    """What the four models share: their parameters, the plan and the draw.
+
+    max_dose: the highest Fisher information loss η a row may have, in the units of X and y; the noise scale that meets
+    it is chosen from the data (named in `release_.recipe.uncovered`). scale: a public noise scale instead; max_dose
+    must then be None. noise: "gaussian", "laplace", "gumbel" or "logistic". equalise: rounds of reweighting that make
+    the doses equal (True: 15). shape: "hessian" to shape the noise (squared loss only). random_state: None draws from
+    the operating system; anything else is a simulation, stamped "not for release".
+    """
+
+    def _fit(self, X: FloatArray, y: FloatArray, loss: Any, penalty: float, sample_weight: Any) -> None:
+        if self.noise not in NOISES:
+            raise Refusal(f"noise {self.noise!r} is not one of {', '.join(NOISES)}")
+        planned = plan(
+            X,
+            y,
+            loss,
+            penalty / len(X),
+            max_dose=self.max_dose,
+            scale=self.scale,
+            law=NOISES[self.noise],
+            equalise=15 if self.equalise is True else int(self.equalise),
+            shape=self.shape,
+            sample_weight=sample_weight,
+            intercept=self.fit_intercept,
+        )
+        self.release_ = planned.draw(_generator(self.random_state))
+        self.highest_dose_ = planned.highest
+        """η of the most exposed row: a statistic of the data without protection, internal; not part of the release."""
+        self._keep(self.release_.values["coef"], float(self.release_.values.get("intercept", np.zeros(1))[0]))
+
+    def _keep(self, coef: FloatArray, intercept: float) -> None:
+        self.coef_, self.intercept_ = coef.copy(), intercept
+
+    def _margin(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return np.asarray(X @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0]))
+
+    def _dressed(self, plain: Any) -> Any:
+        """A scikit-learn model carrying the released weights and nothing else of ours."""
+        check_is_fitted(self)
+        plain.coef_, plain.intercept_ = np.array(self.coef_), np.array(self.intercept_)
+        plain.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            plain.feature_names_in_ = self.feature_names_in_
+        return plain
+
+
+def _generator(random_state: Any) -> np.random.Generator | None:
+    """None for a draw from the operating system; a numpy Generator for a simulation."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    legacy = check_random_state(random_state)
+    return np.random.Generator(np.random.PCG64(legacy.randint(2**31 - 1)))
+
+
+class _Regressor(RegressorMixin, _Private):  # type: ignore[misc]
+    def _table(self, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        return X, np.asarray(y, dtype=np.float64)
+
+
+class PrivateLinearRegression(_Regressor):
+    """Least squares whose weights leave with noise.
+
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.1, 1.9, 3.1])
+    >>> model = PrivateLinearRegression(max_dose=2.0).fit(X, y)
+    >>> model.highest_dose_ <= 2.0, model.release_.recipe.simulation
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        *,
+        max_dose: float | None = 1.0,
+        scale: float | None = None,
+        noise: str = "gaussian",
+        equalise: bool | int = False,
+        shape: str | None = None,
+        fit_intercept: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.max_dose = max_dose
+        self.scale = scale
+        self.noise = noise
+        self.equalise = equalise
+        self.shape = shape
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit X (n, d), y (n,), draw the noise, keep the release."""
+        X, y = self._table(X, y)
+        self._fit(X, y, glm.Squared(), 0.0, sample_weight)
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """(n,)."""
+        return self._margin(X)
+
+    @property
+    def released_(self) -> LinearRegression:
+        """The same weights as a plain scikit-learn LinearRegression."""
+        return self._dressed(LinearRegression(fit_intercept=self.fit_intercept))
+
+
+class PrivateRidge(_Regressor):
+    """Ridge regression whose weights leave with noise; alpha as in scikit-learn's Ridge."""
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        max_dose: float | None = 1.0,
+        scale: float | None = None,
+        noise: str = "gaussian",
+        equalise: bool | int = False,
+        shape: str | None = None,
+        fit_intercept: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.max_dose = max_dose
+        self.scale = scale
+        self.noise = noise
+        self.equalise = equalise
+        self.shape = shape
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit X (n, d), y (n,), draw the noise, keep the release."""
+        X, y = self._table(X, y)
+        self._fit(X, y, glm.Squared(), self.alpha, sample_weight)
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """(n,)."""
+        return self._margin(X)
+
+    @property
+    def released_(self) -> Ridge:
+        """The same weights as a plain scikit-learn Ridge."""
+        return self._dressed(Ridge(alpha=self.alpha, fit_intercept=self.fit_intercept))
+
+
+class PrivatePoissonRegressor(_Regressor):
+    """Poisson regression with the log link whose weights leave with noise; alpha as in scikit-learn."""
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        max_dose: float | None = 1.0,
+        scale: float | None = None,
+        noise: str = "gaussian",
+        equalise: bool | int = False,
+        shape: str | None = None,
+        fit_intercept: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.max_dose = max_dose
+        self.scale = scale
+        self.noise = noise
+        self.equalise = equalise
+        self.shape = shape
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit X (n, d), y (n,) >= 0, draw the noise, keep the release."""
+        X, y = self._table(X, y)
+        total = len(X) if sample_weight is None else float(np.asarray(sample_weight).sum())
+        self._fit(X, y, glm.Poisson(), self.alpha * total, sample_weight)
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """(n,) expected counts."""
+        return np.exp(self._margin(X))
+
+    @property
+    def released_(self) -> PoissonRegressor:
+        """The same weights as a plain scikit-learn PoissonRegressor."""
+        check_is_fitted(self)
+        plain = PoissonRegressor(alpha=self.alpha, fit_intercept=self.fit_intercept)
+        # It predicts only after a fit of its own, which made-up rows give it; the weights are then replaced.
+        return self._dressed(plain.fit(np.eye(2, self.n_features_in_), np.ones(2)))
+
+
+class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
+    """Logistic regression of two classes whose weights leave with noise; C as in scikit-learn."""
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        max_dose: float | None = 1.0,
+        scale: float | None = None,
+        noise: str = "gaussian",
+        equalise: bool | int = False,
+        shape: str | None = None,
+        fit_intercept: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.max_dose = max_dose
+        self.scale = scale
+        self.noise = noise
+        self.equalise = equalise
+        self.shape = shape
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit X (n, d) and two classes y (n,), draw the noise, keep the release."""
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) != 2:
+            kinds = "Only binary classification is supported." if len(self.classes_) > 2 else "there is one class"
+            raise Refusal(f"{kinds} The target has {len(self.classes_)} classes: two are needed")
+        self._fit(X, (y == self.classes_[1]).astype(float), glm.Logistic(), 1.0 / self.C, sample_weight)
+        return self
+
+    def _keep(self, coef: FloatArray, intercept: float) -> None:
+        self.coef_, self.intercept_ = coef.copy()[None, :], np.array([intercept])
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """(n,) w·x + b."""
+        return self._margin(X)
+
+    def predict(self, X: Any) -> Any:
+        """(n,) classes."""
+        positive = self._margin(X) > 0
+        return self.classes_[positive.astype(int)]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """(n, 2)."""
+        m = self._margin(X)
+        return np.column_stack([1 / (1 + np.exp(np.clip(m, -700, 700))), 1 / (1 + np.exp(np.clip(-m, -700, 700)))])
+
+    @property
+    def released_(self) -> LogisticRegression:
+        """The same weights as a plain scikit-learn LogisticRegression."""
+        plain = self._dressed(LogisticRegression(C=self.C, fit_intercept=self.fit_intercept))
+        plain.classes_ = self.classes_
+        return plain

@@ -1,0 +1,96 @@
+"""From a table and a limit to a model that may leave: fitted, reweighted or shaped on request, noised, priced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dosimeter import glm
+from dosimeter.core.noise import Density, Gaussian, no_noise
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import CannotMeasure
+from dosimeter.core.release import Release
+from dosimeter.frames.features import spread
+from dosimeter.frames.leakage import TableLeakage
+from dosimeter.frames.own import Prepared, prepare, score
+from dosimeter.frames.portable import pipeline
+from dosimeter.frames.table import Table
+from dosimeter.glm.plan import Plan, plan
+
+
+@dataclass(frozen=True, eq=False)
+class Repair:
+    """A model before and after: doses in standard deviations, scores on its own table. Internal but for the release."""
+
+    ready: Prepared
+    before: TableLeakage
+    """The exact weights: figures unbounded, `relative` at noise of scale 1."""
+    plan: Plan
+    release: Release
+    model: Any
+    """The released model: a scikit-learn Pipeline over the source columns."""
+    doses: FloatArray
+    """(people,) η of each person after the repair."""
+    score_name: str
+    score_before: float
+    score_after: float
+
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        """What no figure covers: the choices of the columns, then those of the noise."""
+        return self.ready.design.uncovered + self.plan.uncovered
+
+
+def repair(
+    table: Table,
+    target: str,
+    *,
+    max_dose: float | None = None,
+    scale: float | None = None,
+    l2: float = 0.01,
+    loss: str = "auto",
+    law: type[Density] = Gaussian,
+    equalise: int = 0,
+    shape: str | None = None,
+    person: str | None = None,
+    nominal: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    tied: Sequence[str] = (),
+    rng: np.random.Generator | None = None,
+) -> Repair:
+    """Fit, choose the noise for a highest dose of max_dose (or take the public scale), draw it, build the model."""
+    ready = prepare(table, target, loss=loss, person=person, nominal=nominal, drop=drop, tied=tied)
+    if isinstance(ready.loss, glm.Softmax):
+        raise CannotMeasure("a softmax model is measured but not repaired here: use two classes")
+    regression = ready.loss.name in ("squared", "poisson")
+    positions = [j for name in ready.tied for j in ready.design.blocks[name]]
+    planned = plan(
+        ready.design.X,
+        ready.y,
+        ready.loss,
+        l2,
+        max_dose=max_dose,
+        scale=scale,
+        law=law,
+        equalise=equalise,
+        shape=shape,
+        groups=ready.ids,
+        tied=positions,
+        intercept=True,
+        through=ready.design.through * ready.design.spread,
+        label_unit=spread(ready.y) if regression else 1.0,
+    )
+    plainly = glm.fit(ready.design.X, ready.y, ready.loss, l2, intercept=True)
+    before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
+    release = planned.draw(rng)
+    coef, intercept = release.values["coef"], float(release.values["intercept"][0])
+    classes = np.unique(table[target]) if isinstance(ready.loss, glm.Logistic) else None
+    told = planned.leakage
+    doses = told.examples if ready.ids is None else np.array(list(told.group(ready.ids, tied=positions).values()))
+    name, first = score(ready.loss, plainly.margin, ready.y)
+    _, after = score(ready.loss, ready.design.X @ coef + intercept, ready.y)
+    model = pipeline(ready.columns, table, ready.loss, coef, intercept, classes)
+    return Repair(ready, before, planned, release, model, doses, name, first, after)

@@ -1,0 +1,182 @@
+"""The estimators: scikit-learn's own checks, the dose they promise, and the plain model they hand on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import dosimeter as dm
+from dosimeter import glm
+from dosimeter.estimators import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    highest_dose_scorer,
+)
+
+ALL = [PrivateLinearRegression, PrivateRidge, PrivateLogisticRegression, PrivatePoissonRegressor]
+
+
+def excused(estimator):
+    """Checks that cannot hold, each with its reason."""
+    repeated = "a repeated row and a row of weight two are unlike people: doses, and so the noise, differ"
+    return {"check_sample_weight_equivalence_on_dense_data": repeated}
+
+
+@parametrize_with_checks([make() for make in ALL], expected_failed_checks=excused)
+def test_scikit_learns_own_checks_hold(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    return StandardScaler().fit_transform(X), (y - y.mean()) / y.std()
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:, :8], y
+
+
+def tasks(diabetes, cancer):
+    counts = np.round(np.exp(0.3 * diabetes[1])).clip(0)
+    return {
+        PrivateLinearRegression: diabetes,
+        PrivateRidge: diabetes,
+        PrivateLogisticRegression: cancer,
+        PrivatePoissonRegressor: (diabetes[0], counts),
+    }
+
+
+@pytest.mark.parametrize("make", ALL)
+@pytest.mark.parametrize("max_dose", [0.3, 3.0])
+def test_the_promised_dose_is_kept(make, max_dose, diabetes, cancer):
+    X, y = tasks(diabetes, cancer)[make]
+    model = make(max_dose=max_dose).fit(X, y)
+    assert model.highest_dose_ <= max_dose
+    assert model.highest_dose_ > max_dose / 1.5  # the ladder's rungs are √2 apart: no noise is wasted beyond that
+    # The oracle: measure a plain release of the same penalty at the recorded scale.
+    loss = {PrivateLogisticRegression: glm.Logistic(), PrivatePoissonRegressor: glm.Poisson()}.get(make, glm.Squared())
+    l2 = model.release_.recipe.settings["l2"]
+    fit = glm.fit(X, y, loss, l2, intercept=True)
+    scale = model.release_.recipe.settings["scale"]
+    eta = glm.measure(fit, X, y, dm.Gaussian(scale)).examples.max()
+    assert model.highest_dose_ == pytest.approx(eta, rel=1e-9)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_the_released_model_is_plain_and_predicts_alike(make, diabetes, cancer):
+    X, y = tasks(diabetes, cancer)[make]
+    model = make(scale=0.01, max_dose=None).fit(X, y)
+    plain = model.released_
+    assert type(plain) in (LinearRegression, Ridge, LogisticRegression, PoissonRegressor)
+    assert type(plain).__module__.startswith("sklearn.")
+    np.testing.assert_allclose(plain.predict(X), model.predict(X), rtol=1e-9)
+    if hasattr(model, "predict_proba"):
+        np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), rtol=1e-9)
+    assert not [name for name in vars(plain) if "dose" in name or "release" in name]
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_little_noise_gives_the_weights_of_scikit_learn(make, diabetes, cancer):
+    X, y = tasks(diabetes, cancer)[make]
+    model = make(scale=1e-7, max_dose=None).fit(X, y)
+    theirs = {
+        PrivateLinearRegression: LinearRegression(),
+        PrivateRidge: Ridge(alpha=1.0),
+        PrivateLogisticRegression: LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000),
+        PrivatePoissonRegressor: PoissonRegressor(alpha=1.0, tol=1e-10, max_iter=10_000),
+    }[make].fit(X, y)
+    np.testing.assert_allclose(np.ravel(model.coef_), np.ravel(theirs.coef_), rtol=1e-4, atol=1e-5)
+
+
+def test_two_fits_differ_and_a_seed_is_a_simulation(diabetes):
+    X, y = diabetes
+    first, second = (PrivateRidge().fit(X, y).coef_ for _ in range(2))
+    assert (first != second).all()
+    seeded = [PrivateRidge(random_state=3).fit(X, y) for _ in range(2)]
+    np.testing.assert_array_equal(seeded[0].coef_, seeded[1].coef_)
+    assert seeded[0].release_.recipe.simulation
+    assert "not for release" in repr(seeded[0].release_)
+    assert not PrivateRidge().fit(X, y).release_.recipe.simulation
+
+
+def test_a_scale_from_the_data_is_named_and_a_stated_one_is_not(diabetes):
+    X, y = diabetes
+    assert any(
+        "chosen from the data" in note for note in PrivateRidge(max_dose=1.0).fit(X, y).release_.recipe.uncovered
+    )
+    assert PrivateRidge(scale=0.1, max_dose=None).fit(X, y).release_.recipe.uncovered == ()
+
+
+def test_equalising_meets_the_limit_by_the_figure_through_the_reweighting(diabetes):
+    X, y = diabetes
+    model = PrivateRidge(max_dose=1.0, equalise=5).fit(X[:150], y[:150])
+    assert model.highest_dose_ <= 1.0
+    assert model.release_.recipe.settings["reweightings"] == 5
+
+
+def test_shaped_noise_costs_less_error_for_the_same_dose(diabetes):
+    X, y = diabetes
+
+    def loss(shape):
+        excess = [
+            np.mean((PrivateRidge(0.5, max_dose=1.0, shape=shape).fit(X, y).predict(X) - y) ** 2) for _ in range(60)
+        ]
+        return np.mean(excess)
+
+    assert loss("hessian") < loss(None)
+
+
+def test_the_estimators_work_in_a_pipeline_and_a_search(cancer):
+    X, y = cancer
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), PrivateLogisticRegression(scale=0.1, max_dose=None, random_state=0)),
+        {"privatelogisticregression__C": [0.01, 1.0]},
+        scoring=highest_dose_scorer,
+        cv=3,
+    ).fit(X, y)
+    # The stronger penalty leaks less, and the scorer prefers it.
+    assert search.best_params_ == {"privatelogisticregression__C": 0.01}
+    assert clone(search.best_estimator_) is not None
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"max_dose": None},
+        {"scale": 1.0},
+        {"max_dose": -1.0},
+        {"max_dose": None, "scale": 0.0},
+        {"noise": "pink"},
+        {"shape": "round"},
+        {"shape": "hessian", "equalise": 3},
+        {"noise": "exponential"},
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_refused(parameters, diabetes):
+    X, y = diabetes
+    with pytest.raises(dm.Refusal):
+        PrivateRidge(**parameters).fit(X, y)
+
+
+def test_the_estimator_keeps_neither_the_exact_weights_nor_a_figure_per_row(diabetes):
+    X, y = diabetes
+    model = PrivateRidge(max_dose=1.0).fit(X, y)
+    exact = Ridge(alpha=1.0).fit(X, y).coef_
+    for name, value in vars(model).items():
+        array = np.asarray(value, dtype=object)
+        assert array.size < len(X), name
+        if name.endswith("_") and getattr(value, "shape", None) == exact.shape:
+            assert not np.allclose(value, exact, rtol=1e-6), name
