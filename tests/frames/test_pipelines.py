@@ -126,11 +126,13 @@ def test_an_indicator_moves_the_weights_as_a_refit_on_the_encoded_matrix_shows()
     leak = dm.measure(model, FRAME, ILL, noise=dm.Gaussian(1.0))
     J, h = leak.leak.jacobian.dense(slice(None)), 1e-4
     encoded = dense(model[0][0].transform(FRAME))
-    for indicator, j in enumerate(leak.design.blocks["race"]):
+    assert len(leak.design.blocks["race"]) == 2
+    for level, j in enumerate(leak.design.blocks["race"], start=1):  # all three are kept, so the first goes down
         both = []
         for sign in (1, -1):
             moved = encoded.copy()
-            moved[4, indicator] += sign * h
+            moved[4, level] += sign * h
+            moved[4, 0] -= sign * h
             again = clone(model[-1]).fit(model[0][1].transform(moved), ILL)
             both.append(np.append(again.coef_, again.intercept_))
         seen = (both[0] - both[1]) / (2 * h)
@@ -142,12 +144,35 @@ def test_a_nominal_column_is_one_attribute() -> None:
     leak = dm.measure(model, FRAME, Y, noise=dm.Gaussian(0.1))
     assert list(leak.cells.columns) == list(FRAME.columns)
     X, y = dense(model[:-1].transform(FRAME)), Y.to_numpy()
-    plain = glm.measure(glm.fit(X, y, glm.Squared(), 1 / N, intercept=True), X, y, dm.Gaussian(0.1))
-    np.testing.assert_allclose(leak.cells["race"], plain.attribute([2, 3, 4]), rtol=1e-9)
-    np.testing.assert_allclose(leak.cells["sex"], plain.attribute([5, 6]), rtol=1e-9)
-    assert leak.attributes["race"] == pytest.approx(plain.attribute_over([2, 3, 4]))
+    e = np.eye(7)
+    feasible = np.column_stack([e[3] - e[2], e[4] - e[2], e[6] - e[5]])
+    fit = glm.fit(X, y, glm.Squared(), 1 / N, intercept=True)
+    plain = glm.measure(fit, X, y, dm.Gaussian(0.1), through=feasible)
+    np.testing.assert_allclose(leak.cells["race"], plain.attribute([0, 1]), rtol=1e-9)
+    np.testing.assert_allclose(leak.cells["sex"], plain.attribute([2]), rtol=1e-9)
+    assert leak.attributes["race"] == pytest.approx(plain.attribute_over([0, 1]))
     assert not leak.cells["ward"].any()
     assert leak.attributes["ward"] == 0.0
+
+
+def test_the_figures_of_a_nominal_column_hardly_depend_on_the_encoders_drop() -> None:
+    """Moved one by one, the indicators of a full block would read some ten times as much."""
+    typical = {}
+    for drop in (None, "first"):
+        before = make_column_transformer((StandardScaler(), NUMBERS), (OneHotEncoder(drop=drop), LABELS))
+        model = make_pipeline(before, Ridge(alpha=0.1)).fit(FRAME, Y)
+        leak = dm.measure(model, FRAME, Y, noise=dm.Gaussian(1.0))
+        assert [len(leak.design.blocks[name]) for name in LABELS] == [2, 1]
+        typical[drop] = np.array([np.median(leak.cells[name]) for name in LABELS])
+    ratio = typical[None] / typical["first"]
+    assert ((ratio > 0.4) & (ratio < 1.1)).all()
+
+
+def test_an_encoder_of_one_level_leaves_nothing_unknown() -> None:
+    frame = FRAME.assign(race="white")
+    before = make_column_transformer((OneHotEncoder(), ["race"]), ("passthrough", ["age"]))
+    leak = dm.measure(make_pipeline(before, Ridge()).fit(frame, Y), frame, Y, noise=dm.Gaussian(1.0))
+    assert leak.attributes["race"] == 0.0
 
 
 def test_what_a_transformer_takes_from_the_data_is_named() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 from dosimeter.frames.source import Source, advice
-from dosimeter.frames.table import Table
+from dosimeter.frames.table import Table, not_a_table
 from dosimeter.frames.values import missing, raw_column, settle
 from dosimeter.io.text import harmless
 
@@ -27,7 +27,10 @@ def names_of(frame: Any) -> tuple[str, ...]:
         return tuple(f"x{j}" for j in range(frame.shape[1])) if frame.ndim == 2 else ()
     if isinstance(frame, Mapping):
         return tuple(map(str, frame))
-    seen = nw.from_native(frame, eager_only=True, pass_through=True)
+    try:
+        seen = nw.from_native(frame, eager_only=True, pass_through=True)
+    except (TypeError, ValueError) as error:
+        raise not_a_table(frame, error, Source("frame")) from None
     return tuple(map(str, seen.columns)) if isinstance(seen, nw.DataFrame) else ()
 
 

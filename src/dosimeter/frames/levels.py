@@ -1,4 +1,10 @@
-"""A fitted OneHotEncoder read as indicators: one unknown for each level that it keeps."""
+"""A fitted OneHotEncoder read as indicators.
+
+Where a level is dropped, each kept indicator is one unknown. Where all are kept they sum to one, so only moves between
+levels are feasible: the unknowns are those of every level but the first, and one that goes up takes the first down
+(direction e_a - e_first). Moved alone, an indicator would leave the set of rows that an encoder can make, and the
+figures would hang on the encoder's `drop`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.refusal import CannotMeasure, Refusal
-from dosimeter.frames.features import Feature
+from dosimeter.frames.features import Feature, Unknown
 from dosimeter.io.text import harmless
 
 
@@ -41,9 +47,12 @@ def _indicators(feature: Feature, levels: list[Any], rare: list[Any], drop: int 
     groups = [(str(levels[k]), position == k) for k in frequent]
     if rare:
         groups.append(("infrequent", np.isin(position, [levels.index(level) for level in rare])))
+    slopes: list[dict[Unknown, float]] = [{(feature.name, level): 1.0} for level, _ in groups]
+    if drop is None and groups:
+        slopes[0] = {(feature.name, level): -1.0 for level, _ in groups[1:]}
     return [
-        Feature(f"{feature.name}={level}", hit.astype(np.float64), {(feature.name, level): 1.0})
-        for level, hit in groups
+        Feature(f"{feature.name}={level}", hit.astype(np.float64), slope)
+        for (level, hit), slope in zip(groups, slopes, strict=True)
     ]
 
 

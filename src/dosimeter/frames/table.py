@@ -212,7 +212,7 @@ def _raw_columns(frame: Any, source: Source) -> dict[str, Any]:
         try:
             seen = nw.from_native(frame, eager_only=True)
         except (TypeError, ValueError) as error:
-            raise _not_a_table(frame, error, source) from None
+            raise not_a_table(frame, error, source) from None
         pairs = [(name, seen[:, j]) for j, name in enumerate(seen.columns)]
     for name, _ in pairs:
         if not isinstance(name, str | int):
@@ -231,7 +231,8 @@ def _one_dimensional(name: Any, values: Any, source: Source) -> Any:
     return column
 
 
-def _not_a_table(frame: Any, error: Exception, source: Source) -> Refusal:
+def not_a_table(frame: Any, error: Exception, source: Source) -> Refusal:
+    """What is said of a thing that narwhals does not take."""
     kind = harmless(f"{type(frame).__module__}.{type(frame).__qualname__}")
     if type(error).__name__ == "DuplicateError":
         return source.refusal("two columns have the same name", "rename one of them")

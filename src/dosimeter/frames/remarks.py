@@ -1,0 +1,78 @@
+"""What the reader of the figures should know of the columns: values tied to a person, codes, identifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.frames.table import Table
+from dosimeter.io.text import harmless, listed
+
+CODES = range(3, 11)
+"""A target of this many distinct whole numbers may be a code of classes."""
+
+
+def tied_remarks(
+    columns: Mapping[str, NDArray[Any]], ids: Sequence[Any] | None, tied: Sequence[str]
+) -> tuple[str, ...]:
+    """Which columns are tied, and which of `columns` (those that vary) look as if they ought to be.
+
+    >>> visits = {"born": np.array([1950.0, 1950.0, 1970.0]), "weight": np.array([70.0, 71.0, 80.0])}
+    >>> tied_remarks(visits, ["ann", "ann", "bob"], ())
+    ('born never changes within a person: pass --tied born (Python: tied=) or its figure is under-reported',)
+    >>> tied_remarks(visits, ["ann", "ann", "bob"], ("born",))
+    ('tied: born, one unknown for all rows of a person',)
+    """
+    said = [f"tied: {listed(tied)}, one unknown for all rows of a person"] if tied else []
+    if ids is None or len(set(ids)) == len(ids):
+        return tuple(said)
+    for name, column in columns.items():
+        if name not in tied and not varies_within(column, ids) and varies(column):
+            shown = harmless(name)
+            said.append(
+                f"{shown} never changes within a person: pass --tied {shown} (Python: tied=) or its figure is "
+                "under-reported"
+            )
+    return tuple(said)
+
+
+def varies(column: NDArray[Any]) -> bool:
+    """Whether there are two values."""
+    return bool(len(column) and (column != column[0]).any())
+
+
+def varies_within(column: NDArray[Any], ids: Sequence[Any]) -> bool:
+    """Whether some person has two values."""
+    first: dict[Any, Any] = {}
+    return any(first.setdefault(who, cell) != cell for who, cell in zip(ids, column.tolist(), strict=True))
+
+
+def target_remarks(table: Table, target: str, loss: str) -> tuple[str, ...]:
+    """A target of a few whole numbers may be a code of classes; `loss` is what was asked for."""
+    column = table[target]
+    if loss != "auto" or table.kind(target) != "number" or not _whole(column):
+        return ()
+    found = len(np.unique(column))
+    if found not in CODES:
+        return ()
+    return (f"the target {harmless(target)} has {found} whole numbers: if they are codes of classes, --loss softmax",)
+
+
+def id_remarks(table: Table) -> tuple[str, ...]:
+    """Whole numbers under a name with "id", a few rows each: whose row it is rather than an amount."""
+    return tuple(
+        f"{harmless(name)} looks like an identifier: pass --person {harmless(name)} or --drop {harmless(name)}"
+        for name in table.names
+        if table.kind(name) == "number" and "id" in name.lower() and _like_an_id(table[name])
+    )
+
+
+def _like_an_id(column: NDArray[Any]) -> bool:
+    return _whole(column) and 2 * len(np.unique(column)) >= len(column) > 2
+
+
+def _whole(column: NDArray[Any]) -> bool:
+    return bool(np.equal(np.mod(column, 1), 0).all())
