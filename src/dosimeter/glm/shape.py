@@ -144,7 +144,8 @@ class ShapedJacobian(DenseJacobian):
     def _information(self, rows: slice, columns: Index, label: bool) -> FloatArray:
         """(k, m', m') I of each row, without the p(p + 1)/2 entries: Bᵀ(diag(s²z²) + diag(z) s² diag(z))B and κ."""
         J = self._location(rows)[:, :, self._picked(columns, label)]
-        I = J.transpose(0, 2, 1) @ J
+        # A copy: numpy takes the transpose of J for a rank update, whose threads cost tens of times the small product.
+        I = J.transpose(0, 2, 1).copy() @ J
         Z, B, s2 = self._z(rows), self.B[:, columns], self.s**2
         Y = Z[:, :, None] * B
         extra = B.T @ ((Z * Z @ s2)[:, :, None] * B) + Y.transpose(0, 2, 1) @ (s2 @ Y)
