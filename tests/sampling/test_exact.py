@@ -127,3 +127,23 @@ def test_one_dimension_of_correlated_noise_is_gaussian_noise() -> None:
     steps, some = np.linspace(-3, 3, 200), words(200, 1)
     one = exact.correlated(steps[:, None], CorrelatedGaussian([[4.0]]).cholesky * 2.0**15, then_zeros(some))
     assert np.array_equal(one[:, 0], exact.independent(steps, GAUSSIAN, 2.0**16, then_zeros(some)))
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_word_with_few_bits_of_its_tail_is_refined(noise: type, refined: list[int]) -> None:
+    """Below T = 2^-21 the 63 bits leave log T too open for the filter's bound; from there on they do not."""
+    few = np.array([12345, (1 << 42) - 1, 1 << 43], np.uint64)
+    got = exact.independent(np.zeros(3), LAWS[noise], 2.0**16, then_zeros(few))
+    assert [int(k) for k in got] == [nearest(mp.mpf(2) ** 16 * ideal(noise, int(u))) for u in few]
+    assert len(refined) == 2
+
+
+def test_a_large_value_is_settled_as_easily_as_a_small_one(refined: list[int]) -> None:
+    """2^44 steps from 0 and within 2^-9 of a tie, half an ulp of the sum there: without the split all would be refined."""
+    factor, some = 2.0**16, words(60, 12)
+    draws = [ideal(Gaussian, int(u)) for u in some]
+    ties = np.array([float(mp.floor(factor * x) + 0.5 - factor * x) for x in draws])
+    steps = 2.0**44 + np.rint(ties * 2**8) / 2**8
+    got = exact.independent(steps, GAUSSIAN, factor, then_zeros(some))
+    assert [int(k) for k in got] == [nearest(mp.mpf(s) + factor * x) for s, x in zip(steps, draws, strict=True)]
+    assert not refined

@@ -34,6 +34,11 @@ def test_a_seeded_release_is_stamped_as_a_simulation() -> None:
     assert np.array_equal(one.values["coef"], two.values["coef"])
 
 
+def test_two_releases_of_the_same_values_are_two_draws() -> None:
+    one, two = (release({"coef": np.zeros(50)}, Gaussian(0.1), kind="weights", settings={}) for _ in range(2))
+    assert (one.values["coef"] == two.values["coef"]).sum() < 10  # a coincidence has probability 4e-6
+
+
 def test_correlated_noise_runs_over_the_values_in_their_order() -> None:
     """The intercept's noise is the coefficient's times a thousand, up to a little."""
     L = np.array([[1.0, 0.0], [1000.0, 0.01]])
