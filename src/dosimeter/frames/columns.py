@@ -9,7 +9,7 @@ covered.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,6 +23,10 @@ from dosimeter.io.text import harmless
 
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
 
+
+_COMMA = re.compile(r"[+-]?\d*,\d+")
+_WHOLE = re.compile(r"[+-]?\d+")
+COMMA = "decimal comma: write them with a point (1.5)"
 
 FEW_LEVELS = 10
 """A label with more levels than this and than a quarter of the rows names rows rather than kinds of them."""
@@ -189,6 +193,8 @@ def _number(name: str, u: NDArray[np.float64]) -> Number:
 def _nominal(table: Table, name: str, max_levels: int, declared: bool) -> Nominal:
     levels, _ = _levels(table, name)
     shown = f"column {harmless(name)}"
+    if not declared and decimal_commas(levels):
+        raise Refusal(f"{shown} holds numbers with a {COMMA}")
     if len(levels) > 2 and all(_DATE.fullmatch(level) for level in levels):
         raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass --drop")
     advise = "looks like an identifier; pass --person or --drop"
@@ -199,6 +205,17 @@ def _nominal(table: Table, name: str, max_levels: int, declared: bool) -> Nomina
     if len(levels) > max_levels:
         raise Refusal(f"{shown} has {len(levels)} levels and at most {max_levels} are taken: {advise}")
     return Nominal(name, levels)
+
+
+def decimal_commas(cells: Iterable[str]) -> bool:
+    """Whether text is all numbers, some of them with a comma where a point belongs.
+
+    >>> decimal_commas(["1,5", "2", "-0,25"]), decimal_commas(["1", "2"])
+    (True, False)
+    """
+    seen = list(cells)
+    commas = [bool(_COMMA.fullmatch(cell)) for cell in seen]
+    return any(commas) and all(comma or _WHOLE.fullmatch(cell) for comma, cell in zip(commas, seen, strict=True))
 
 
 def _levels(table: Table, name: str) -> tuple[tuple[str, ...], NDArray[np.intp]]:

@@ -20,11 +20,14 @@ from dosimeter.frames.models import problem_of, refuse_unmeasurable, why_not
 from dosimeter.frames.pipelines import columns_read, transform
 from dosimeter.frames.polish import VISIBLE, polished
 from dosimeter.frames.problem import Target
+from dosimeter.frames.remarks import tied_remarks
 from dosimeter.frames.results import column_names
+from dosimeter.frames.source import advice
 from dosimeter.frames.table import Table
 from dosimeter.io.text import harmless, listed
 
 UNITS = {"own": "own units", "sd": "standard deviations"}
+SAME = "the column {name} is both the target and the person: name two columns"
 SEARCHED = "the model's settings were chosen from the data by a search: the choice is not covered"
 
 
@@ -58,9 +61,11 @@ def measure(
     >>> {person: round(eta, 3) for person, eta in leak.persons.items()}
     {'a': 1.049, 'b': 0.633, 'c': 0.409}
     """
-    check(noise, unit, tied, person)
     if isinstance(tied, str):
         tied = (tied,)
+    check(noise, unit, tied, person)
+    if isinstance(y, str) and isinstance(person, str) and y == person:
+        raise Refusal(SAME.format(name=harmless(y)))
     steps, final, chosen = _unwrapped(model)
     refuse_unmeasurable(final)
     design, table, columns = _design(model, steps, final, frame, [k for k in (y, person) if isinstance(k, str)])
@@ -80,6 +85,7 @@ def measure(
     # A tied column that the model does not see has nothing to tie.
     tied = tuple(name for name in tied if name in columns or name not in names_of(frame))
     refuse_untied(tied, columns, ids, target)
+    seen = {name: column for name, column in columns.items() if design.blocks.get(name)}
     return TableLeakage(
         glm.measure(fit, design.X, problem.y, **how),
         fit,
@@ -91,7 +97,7 @@ def measure(
         ids=ids,
         tied=tied,
         uncovered=design.uncovered + problem.uncovered + chosen,
-        remarks=remarks,
+        remarks=(*remarks, *tied_remarks(seen, ids, tied)),
     )
 
 
@@ -111,7 +117,7 @@ def refuse_untied(
         if name == target:
             raise Refusal("the target cannot be tied: its Jacobians are those of separate labels")
         if name not in columns:
-            raise Refusal(f"tied: the model has no column {harmless(name)}; its columns are {listed(columns)}")
+            raise Refusal(f"tied: the model has no column {harmless(name)}: {advice(name, columns)}")
         first: dict[Any, Any] = {}
         for row, (who, cell) in enumerate(zip(ids or (), columns[name].tolist(), strict=True)):
             if first.setdefault(who, cell) != cell:

@@ -200,7 +200,7 @@ def _refuse_scheme(model: Any, scheme: str) -> None:
     asked = getattr(model, "multi_class", "auto")
     if asked == scheme or (scheme == "ovr" and (model.solver == "liblinear" or asked == "warn")):
         raise CannotMeasure(
-            f"LogisticRegression as {scheme} for {len(model.classes_)} classes is not the loss of eq. 13: "
+            f"LogisticRegression as {scheme} for {len(model.classes_)} classes is not one smooth loss of all weights: "
             "fit it with solver='lbfgs' and without multi_class"
         )
 

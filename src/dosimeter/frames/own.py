@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from dosimeter import glm
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
-from dosimeter.frames.columns import Columns, Nominal, Number
+from dosimeter.frames.columns import COMMA, Columns, Nominal, Number, decimal_commas
+from dosimeter.frames.dependent import columns_named
 from dosimeter.frames.features import Design, held_fixed
 from dosimeter.frames.leakage import TableLeakage
-from dosimeter.frames.measure import UNITS, check, reading, refuse_untied
+from dosimeter.frames.measure import SAME, UNITS, check, reading, refuse_untied
+from dosimeter.frames.remarks import id_remarks, target_remarks, tied_remarks
 from dosimeter.frames.table import Table
 from dosimeter.io.text import harmless, listed
 
@@ -68,7 +70,7 @@ def fit_table(
     """
     check(noise, unit, tied, person)
     ready = prepare(table, target, loss=loss, person=person, nominal=nominal, drop=drop, tied=tied)
-    fit = glm.fit(ready.design.X, ready.y, ready.loss, l2, intercept=True)
+    fit = ready.fit(l2)
     leakage = ready.read(fit, noise=noise, label=label, unit=unit, frame=table, remarks=(_penalty(l2),))
     W = by_output(fit, fit.w)
     names = ready.columns.names
@@ -93,6 +95,11 @@ class Prepared:
     ids: tuple[Any, ...] | None
     tied: tuple[str, ...]
     remarks: tuple[str, ...]
+
+    def fit(self, l2: float) -> glm.Fit:
+        """The exact minimiser with penalty l2; columns that are to blame for a refusal are named."""
+        with columns_named(self.design.names):
+            return glm.fit(self.design.X, self.y, self.loss, l2, intercept=True)
 
     def read(
         self, fit: glm.Fit, *, noise: Any, label: bool, unit: str, frame: Any, remarks: Sequence[str] = ()
@@ -127,6 +134,8 @@ def prepare(
     """Columns standardised and one-hot encoded, the target as its loss wants it, persons and tied columns checked."""
     if loss not in LOSSES:
         raise Refusal(f"loss {harmless(loss)!r} is not one of {', '.join(LOSSES)}")
+    if person == target:
+        raise Refusal(SAME.format(name=harmless(target)))
     y, kind, outputs, remark = _target(table, target, loss)
     rest = table.drop({target, *drop, *([] if person is None else [person])})
     ids = None if person is None else tuple(table[person].tolist())
@@ -135,7 +144,16 @@ def prepare(
     refuse_untied(tied, {name: rest[name] for name in rest.names}, ids, target)
     columns = Columns.of(rest, nominal=nominal)
     design = _design(columns, rest)
-    return Prepared(y, kind, target, outputs, columns, design, ids, tuple(tied), (remark, *columns.notes))
+    numbers = [s.name for s in columns.sources if isinstance(s, Number)]
+    aside = {name for name in rest.names if name not in numbers}
+    remarks = (
+        remark,
+        *target_remarks(table, target, loss),
+        *columns.notes,
+        *id_remarks(rest.drop(aside)),
+        *tied_remarks({name: rest[name] for name in rest.names}, ids, tied),
+    )
+    return Prepared(y, kind, target, outputs, columns, design, ids, tuple(tied), remarks)
 
 
 def _target(table: Table, target: str, loss: str) -> tuple[FloatArray, Any, tuple[str, ...], str]:
@@ -148,6 +166,8 @@ def _target(table: Table, target: str, loss: str) -> tuple[FloatArray, Any, tupl
     chosen = loss
     if loss == "auto":
         chosen = "logistic" if len(levels) == 2 else "softmax" if text else "squared"
+    if text and decimal_commas(map(str, levels)):
+        raise Refusal(f"the target {shown} holds numbers with a {COMMA}")
     if text and chosen in ("squared", "poisson"):
         raise Refusal(f"the target {shown} holds text: use the loss logistic or softmax")
     how = "chosen for the target's values" if loss == "auto" else "as asked"

@@ -6,7 +6,6 @@ model that stopped early moves little; another table, other weights or another p
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,10 @@ import numpy as np
 from dosimeter import glm
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.frames.dependent import with_names
 from dosimeter.frames.features import Design
 from dosimeter.frames.problem import Problem
 from dosimeter.glm.table import check_table
-from dosimeter.io.text import listed
 
 ACCEPTED = 0.01
 """The largest relative move of a row's figure, as it is asked for."""
@@ -65,10 +64,9 @@ def _move(before: FloatArray, after: FloatArray, floor: float) -> float:
 
 def _far(how_much: str) -> str:
     return (
-        "the coefficients are not the minimum of eq. 13 on this table: at the minimum some η differs "
-        f"{how_much} "
-        "(1 % is accepted); fit with a smaller tol / more iterations, or pass the training table with its "
-        "weights"
+        "the coefficients are not the minimum of the model's loss on this table: at the minimum some η differs "
+        f"{how_much} (1 % is accepted); fit with a smaller tol, more iterations, solver='newton-cholesky' or scaled "
+        "columns, or pass the training table with its weights"
     )
 
 
@@ -85,12 +83,7 @@ def _minimiser(problem: Problem, design: Design, l2: float, settings: dict[str, 
     try:
         return glm.fit(X, problem.y, problem.loss, l2, **settings)
     except Refusal as why:
-        raise CannotMeasure(f"the model has no single minimum on this table: {why}{_hint(str(why), design)}") from None
-
-
-def _hint(why: str, design: Design) -> str:
-    """Names for the numbered columns of a refusal about dependent columns."""
-    if not re.search(r"columns? \d", why):
-        return ""
-    todo = "; OneHotEncoder(drop='first') helps where indicators sum to one" if design.nominal else ""
-    return f"{todo} (columns: {listed([f'{j} {name}' for j, name in enumerate(design.names)], 12)})"
+        told = with_names(str(why), design.names)
+        dependent = told != str(why) and design.nominal
+        todo = "; OneHotEncoder(drop='first') helps where indicators sum to one" if dependent else ""
+        raise CannotMeasure(f"the model has no single minimum on this table: {told}{todo}") from None

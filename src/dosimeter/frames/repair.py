@@ -67,6 +67,7 @@ def repair(
         raise CannotMeasure("a softmax model is measured but not repaired here: use two classes")
     regression = ready.loss.name in ("squared", "poisson")
     positions = [j for name in ready.tied for j in ready.design.blocks[name]]
+    plainly = ready.fit(l2)
     planned = plan(
         ready.design.X,
         ready.y,
@@ -83,7 +84,6 @@ def repair(
         through=ready.design.through * ready.design.spread,
         label_unit=spread(ready.y) if regression else 1.0,
     )
-    plainly = glm.fit(ready.design.X, ready.y, ready.loss, l2, intercept=True)
     before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
     release = planned.draw(rng)
     coef, intercept = release.values["coef"], float(release.values["intercept"][0])

@@ -69,7 +69,7 @@ def _loss(model: Any) -> Any:
     kind = type(model).__name__
     if any(getattr(model, name, None) is not None and np.any(getattr(model, name)) for name in ("offset", "exposure")):
         raise CannotMeasure(
-            "a statsmodels model with an offset or exposure cannot be measured: eq. 13 has none; fit without it"
+            "a statsmodels model with an offset or exposure cannot be measured: no formula here has one; fit without it"
         )
     if kind in _PLAIN:
         return _PLAIN[kind]()
