@@ -13,6 +13,7 @@ from dosimeter.datasets.papers import cifar_planes_and_cars, iwpc, mnist_zeros_a
 from dosimeter.glm.honest import honest_leakage
 from dosimeter.glm.reweight import irfil, unevenness
 from dosimeter.reproduce import hannun21
+
 from ..glm.reweighting import derivative
 
 pytestmark = pytest.mark.paper

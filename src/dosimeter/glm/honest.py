@@ -92,7 +92,8 @@ def honest_leakage(reweighting: Reweighting, X: Any, y: Any, noise: Noise) -> Ho
 class Equalised:
     """A reweighting whose total figure is equal, as far as the search came. Internal.
 
-    The targets were found from the table and are taken as constants in `told`: their choice is not covered.
+    The targets were found from the table and are taken as constants in `told`: their choice is not covered, and it
+    matters (docs/irfil.md, section 5). `told` is exact for targets that were fixed beforehand.
     """
 
     reweighting: Reweighting
