@@ -139,7 +139,7 @@ def test_a_word_with_few_bits_of_its_tail_is_refined(noise: type, refined: list[
 
 
 def test_a_large_value_is_settled_as_easily_as_a_small_one(refined: list[int]) -> None:
-    """2^44 steps from 0 and within 2^-9 of a tie, half an ulp of the sum there: without the split all would be refined."""
+    """2^44 steps from 0 and within 2^-9 of a tie, half an ulp of the sum: without the split all would be refined."""
     factor, some = 2.0**16, words(60, 12)
     draws = [ideal(Gaussian, int(u)) for u in some]
     ties = np.array([float(mp.floor(factor * x) + 0.5 - factor * x) for x in draws])
