@@ -84,7 +84,9 @@ def _positive_definite(covariance: ArrayLike) -> tuple[Array, Array]:
         raise Refusal(f"CorrelatedGaussian: the covariance has {Sigma[place]} at {place}")
     skew = np.abs(Sigma - Sigma.T)
     # 1e-10 passes the rounding of an inverted Hessian and catches a factor given in place of its product.
-    if skew.max() > 1e-10 * np.abs(Sigma).max():
+    size = np.sqrt(np.abs(np.outer(np.diag(Sigma), np.diag(Sigma))))
+    skew = np.where(size > 0, skew / np.where(size > 0, size, 1.0), np.where(skew > 0, np.inf, 0.0))
+    if skew.max() > 1e-10:
         i, j = (int(k) for k in np.unravel_index(skew.argmax(), skew.shape))
         raise Refusal(f"CorrelatedGaussian: not symmetric, {Sigma[i, j]} at {(i, j)} but {Sigma[j, i]} at {(j, i)}")
     Sigma = (Sigma + Sigma.T) / 2 + 0.0  # no negative zeros: equal covariances hash alike
@@ -97,7 +99,8 @@ def _positive_definite(covariance: ArrayLike) -> tuple[Array, Array]:
     except np.linalg.LinAlgError:
         raise Refusal(refusal.format("")) from None
     pivots = np.diag(L) ** 2 / np.diag(Sigma)
-    if pivots.min() <= len(Sigma) * np.finfo(np.float64).eps:
+    # Beyond 1e12 the factor of a covariance in float64 has fewer than four digits in its weakest direction.
+    if pivots.min() <= 1e-12:
         i = int(pivots.argmin())
         raise Refusal(refusal.format(f" to working precision (value {i} is fixed by those before it)"))
     return Sigma, L

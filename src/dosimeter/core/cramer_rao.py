@@ -12,7 +12,7 @@ import numpy as np
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 
-NULL = 1e-10
+NULL = 1e-11
 """Singular values below this share of the largest count as zero."""
 
 
@@ -24,10 +24,16 @@ def unbiased_variance(J: FloatArray, direction: FloatArray) -> float:
     >>> round(unbiased_variance(np.array([[1.0, 1.0]]), np.array([1.0, 1.0])), 9)
     1.0
     """
-    _, s, Vt = np.linalg.svd(np.atleast_2d(J), full_matrices=True)
+    J, direction = np.atleast_2d(np.asarray(J, dtype=np.float64)), np.asarray(direction, dtype=np.float64)
     if not np.any(direction):
         raise Refusal("the direction is zero: there is nothing to guess")
-    rank = int((s > NULL * s[0]).sum()) if len(s) and s[0] > 0 else 0
+    # Columns of unlike units: in units in which each moves the release by one, the rank does not depend on them.
+    size = np.linalg.norm(J, axis=0)
+    if np.any(direction[size == 0]):
+        return float("inf")
+    J, direction = J[:, size > 0] / size[size > 0], direction[size > 0] / size[size > 0]
+    _, s, Vt = np.linalg.svd(J, full_matrices=True)
+    rank = int((s > NULL * s[0]).sum())
     inside, outside = Vt[:rank] @ direction, Vt[rank:] @ direction
     if np.linalg.norm(outside) > np.sqrt(NULL) * np.linalg.norm(direction):
         return float("inf")

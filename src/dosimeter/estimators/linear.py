@@ -55,7 +55,8 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         self._keep(self.release_.values["coef"], float(self.release_.values.get("intercept", np.zeros(1))[0]))
 
     def _keep(self, coef: FloatArray, intercept: float) -> None:
-        self.coef_, self.intercept_ = coef.copy(), intercept
+        self.coef_: Any = coef.copy()
+        self.intercept_: Any = intercept
 
     def _margin(self, X: Any) -> FloatArray:
         check_is_fitted(self)
@@ -262,7 +263,8 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         return self
 
     def _keep(self, coef: FloatArray, intercept: float) -> None:
-        self.coef_, self.intercept_ = coef.copy()[None, :], np.array([intercept])
+        self.coef_: Any = coef.copy()[None, :]
+        self.intercept_: Any = np.array([intercept])
 
     def decision_function(self, X: Any) -> FloatArray:
         """(n,) w·x + b."""

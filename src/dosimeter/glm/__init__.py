@@ -1,9 +1,43 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
+from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
 from dosimeter.glm.fisher import compose, measure
 from dosimeter.glm.fit import Fit, at, fit
+from dosimeter.glm.honest import honest_leakage
+from dosimeter.glm.inversion import Candidates, black_box, white_box
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.loss import Logistic, Poisson, Squared
+from dosimeter.glm.membership import membership, shaped_membership
+from dosimeter.glm.plan import Plan, plan
+from dosimeter.glm.reweight import irfil
+from dosimeter.glm.sensitivity import differential_privacy
+from dosimeter.glm.shape import shaped
 from dosimeter.glm.softmax import Softmax
 
-__all__ = ["Fit", "Leakage", "Logistic", "Poisson", "Softmax", "Squared", "at", "compose", "fit", "measure"]
+__all__ = [
+    "Candidates",
+    "Fit",
+    "Leakage",
+    "Logistic",
+    "Plan",
+    "Poisson",
+    "Softmax",
+    "Squared",
+    "at",
+    "best_exponent",
+    "black_box",
+    "calibrate",
+    "calibrate_shape",
+    "compose",
+    "differential_privacy",
+    "fit",
+    "frontier",
+    "honest_leakage",
+    "irfil",
+    "measure",
+    "membership",
+    "plan",
+    "shaped",
+    "shaped_membership",
+    "white_box",
+]

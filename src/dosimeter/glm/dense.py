@@ -17,7 +17,6 @@ from typing import Protocol
 
 import numpy as np
 
-from dosimeter.core.engine import rows_per_block
 from dosimeter.core.notion import FloatArray, Index, Mask
 from dosimeter.glm.factor import Factor
 
@@ -39,6 +38,8 @@ class Jacobian(Protocol):
     def column_norms(self) -> FloatArray: ...
     def outer(self, rows: Rows, columns: Index, label: bool, tied: Index) -> FloatArray: ...
     def norms_together(self, rows: Index, columns: Index, label: bool, tied: Index) -> FloatArray: ...
+    def together(self, rows: Rows, columns: Index, label: bool, tied: Index) -> float: ...
+    def together_mask(self, mask: Mask) -> float: ...
     def outer_mask(self, mask: Mask) -> FloatArray: ...
     def dense(self, rows: Rows) -> FloatArray: ...
 
@@ -57,7 +58,7 @@ class DenseJacobian:
         raise TypeError("a DenseJacobian must say what its rows are")
 
     def _slices(self) -> Iterator[slice]:
-        step = max(1, rows_per_block(self.width * (self.m + self.label_width), 32 << 20) // 8)
+        step = max(1, (32 << 20) // (8 * self.width * (self.m + self.label_width)))
         return (slice(i, min(i + step, self.n)) for i in range(0, self.n, step))
 
     def _picked(self, columns: Index, label: bool) -> Index:
@@ -79,9 +80,14 @@ class DenseJacobian:
 
     def column_norms(self) -> FloatArray:
         """(m,) each unknown over all rows."""
-        total = np.zeros((self.m, self.width, self.width))
+        # So many unknowns at a time that their (q, q) matrices stay within a block's memory.
+        some = max(1, (32 << 20) // (8 * self.width**2))
+        return np.concatenate([self._columns_together(i, min(i + some, self.m)) for i in range(0, self.m, some)])
+
+    def _columns_together(self, first: int, last: int) -> FloatArray:
+        total = np.zeros((last - first, self.width, self.width))
         for s in self._slices():
-            J = self.dense(s)[:, :, : self.m].transpose(2, 1, 0)
+            J = self.dense(s)[:, :, first:last].transpose(2, 1, 0)
             total += J @ J.transpose(0, 2, 1)
         return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(total)[:, -1], 0.0)))
 
@@ -100,8 +106,15 @@ class DenseJacobian:
 
     def norms_together(self, rows: Index, columns: Index, label: bool, tied: Index) -> FloatArray:
         """(g,) ||J|| of g groups of k rows each, rows (g, k)."""
-        outers = (self.outer(group, columns, label, tied) for group in rows)
-        return np.array([np.sqrt(max(0.0, float(np.linalg.eigvalsh(M)[-1]))) for M in outers])
+        return np.array([self.together(group, columns, label, tied) for group in rows])
+
+    def together(self, rows: Rows, columns: Index, label: bool, tied: Index) -> float:
+        """||J|| of some rows' unknowns together."""
+        return _root(self.outer(rows, columns, label, tied))
+
+    def together_mask(self, mask: Mask) -> float:
+        """||J|| of any set of cells."""
+        return _root(self.outer_mask(mask))
 
     def outer_mask(self, mask: Mask) -> FloatArray:
         """(q, q) J Jᵀ of any set of cells; mask (n, m + 1), the last column for the label."""
@@ -111,6 +124,37 @@ class DenseJacobian:
             flat = (self.dense(s) * spread[:, None, :]).transpose(1, 0, 2).reshape(self.width, -1)
             M += flat @ flat.T
         return M
+
+
+def _root(outer: FloatArray) -> float:
+    return float(np.sqrt(max(0.0, float(np.linalg.eigvalsh(outer)[-1]))))
+
+
+def stacked_norm(jacobian: Jacobian, rows: Index, columns: Index, label: bool, tied: Index) -> float:
+    """||J|| of some rows together from the Jacobians themselves, block after block by QR: nothing is squared."""
+    m, R = jacobian.m, None
+    pick = np.concatenate([columns, np.arange(m, m + jacobian.label_width if label else m, dtype=np.intp)])
+    shared: FloatArray | float = 0.0
+    for i in range(0, len(rows), 256):
+        J = jacobian.dense(rows[i : i + 256])
+        R = _stack(R, J[:, :, pick].transpose(0, 2, 1).reshape(-1, J.shape[1]))
+        shared = shared + J[:, :, tied].sum(axis=0).T
+    return float(np.linalg.norm(_stack(R, np.atleast_2d(shared)) if len(tied) else R, 2)) if R is not None else 0.0
+
+
+def stacked_mask_norm(jacobian: Jacobian, mask: Mask) -> float:
+    """The same for any set of cells; mask (n, m + 1), label last."""
+    R = None
+    for i in range(0, jacobian.n, 256):
+        part = mask[i : i + 256]
+        J = jacobian.dense(slice(i, i + 256))
+        spread = np.concatenate([part[:, :-1], np.repeat(part[:, -1:], jacobian.label_width, axis=1)], axis=1)
+        R = _stack(R, (J * spread[:, None, :]).transpose(0, 2, 1).reshape(-1, J.shape[1]))
+    return float(np.linalg.norm(R, 2)) if R is not None else 0.0
+
+
+def _stack(R: FloatArray | None, rows: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.qr(rows if R is None else np.vstack([R, rows]), mode="r"))
 
 
 def largest_singular_values(J: FloatArray) -> FloatArray:
@@ -142,6 +186,9 @@ class SoftmaxJacobian(DenseJacobian):
     """(n, K') ω times the residual."""
     weight: FloatArray
     """(n,) ω."""
+    y: FloatArray
+    """(n,) the classes: whose label is meant."""
+    label_unit: float
 
     @property
     def n(self) -> int:  # type: ignore[override]

@@ -52,6 +52,8 @@ def refuse_if_separated(Z: FloatArray, y: FloatArray, loss: Any) -> None:
         sign, still = loss.recession(y)
         rows = sign[sign != 0, None] * Z[sign != 0]
         fixed = Z[still > 0]
+    rows = _unit(rows)
+    fixed = _unit(fixed)
     if not len(rows):
         return
     found = linprog(
@@ -68,6 +70,12 @@ def refuse_if_separated(Z: FloatArray, y: FloatArray, loss: Any) -> None:
             "the columns separate the targets perfectly (or up to ties): without a penalty the weights run to "
             "infinity; use l2 > 0"
         )
+
+
+def _unit(rows: FloatArray) -> FloatArray:
+    """Rows of length one, so that the solver's tolerances mean the same for all; rows of zeros are left out."""
+    norms = np.linalg.norm(rows, axis=1)
+    return np.asarray(rows[norms > 0] / norms[norms > 0, None])
 
 
 def _class_differences(Z: FloatArray, y: FloatArray, loss: Softmax) -> FloatArray:

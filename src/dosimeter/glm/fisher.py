@@ -16,7 +16,7 @@ from dosimeter.glm.fit import Fit
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.scalar import ScalarJacobian
 from dosimeter.glm.softmax import Softmax
-from dosimeter.glm.table import check_table
+from dosimeter.glm.table import HUGE, TINY, as_floats, check_table
 
 
 def measure(
@@ -34,14 +34,16 @@ def measure(
     through: (d, m) frozen map from the unknown quantities to the columns of X (a scaler, a change of unit); identity
     if None. label_unit: how much of y one unit of the unknown label is.
     """
-    X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
-    _refuse_other_table(fit, X, y)
+    if not isinstance(noise, Noise):
+        raise Refusal(f"noise is a noise such as Gaussian(0.1), or no_noise, not {noise!r}")
+    X, y = as_floats(X, "X"), as_floats(y, "y")
+    refuse_other_table(fit, X, y)
     d = X.shape[1]
-    P = np.eye(d) if through is None else np.asarray(through, dtype=np.float64)
-    if P.ndim != 2 or len(P) != d or not np.isfinite(P).all():
-        raise Refusal(f"`through` is a finite ({d}, m) array, not of shape {P.shape}")
-    if not (np.isfinite(label_unit) and label_unit > 0):
-        raise Refusal(f"label_unit is a finite number > 0, not {label_unit}")
+    P = np.eye(d) if through is None else as_floats(through, "through")
+    if P.ndim != 2 or len(P) != d or P.shape[1] == 0 or not np.abs(P).max() <= HUGE:
+        raise Refusal(f"`through` is a ({d}, m) array, m > 0, of numbers up to {HUGE:g}; its shape is {P.shape}")
+    if not isinstance(label_unit, int | float | np.number) or not TINY <= label_unit <= HUGE:
+        raise Refusal(f"label_unit is a number from {TINY:g} to {HUGE:g}, not {label_unit!r}")
     P = np.vstack([P, np.zeros((1, P.shape[1]))]) if fit.intercept else P
     bounded = noise is not no_noise
     left = np.kron(np.eye(len(fit.inner) // len(fit.factor.basis)), fit.factor.matrix) @ fit.inner
@@ -77,7 +79,8 @@ def _same_table(a: Jacobian, b: Jacobian) -> bool:
         return False
     d = a.X.shape[1]
     same_map = np.array_equal(a.P[:d], b.P[: b.X.shape[1]])
-    return same_map and (a.X is b.X or np.array_equal(a.X, b.X)) and a.label_width == b.label_width
+    same_label = a.label_unit == b.label_unit and a.label_width == b.label_width and np.array_equal(a.y, b.y)
+    return same_map and same_label and (a.X is b.X or np.array_equal(a.X, b.X))
 
 
 def _scalar(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> ScalarJacobian:
@@ -91,6 +94,8 @@ def _scalar(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) 
         a=fit.curvature if plain else omega * fit.curvature,
         r=fit.residual if plain else omega * fit.residual,
         c=omega if unit == 1.0 else omega * unit,
+        y=fit.y,
+        label_unit=float(unit),
     )
 
 
@@ -108,18 +113,23 @@ def _softmax(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float)
         S=omega[:, None, None] * fit.curvature,
         rho=omega[:, None] * fit.residual,
         weight=omega,
+        y=fit.y,
+        label_unit=float(unit),
     )
 
 
-def _refuse_other_table(fit: Fit, X: FloatArray, y: FloatArray) -> None:
+def refuse_other_table(fit: Fit, X: FloatArray, y: FloatArray) -> None:
     """The Jacobian holds at the training table only: its margins must come out again.
 
     One product with w also finds what is not finite, so the table is read once here.
     """
     if X.shape != (fit.n, len(fit.coef)):
         raise Refusal(f"the fit saw a table of shape {(fit.n, len(fit.coef))}, this one has {X.shape}")
-    margin = times(X, fit.w.reshape(len(fit.w), -1)).reshape(fit.margin.shape)
-    off = ~(np.abs(margin - fit.margin) <= 1e-6 * fit.reach + 1e-12)
+    w = fit.w.reshape(len(fit.w), -1)
+    mark = np.append(fit.mark, [0.0] * fit.intercept)[:, None]
+    seen = times(X, np.hstack([w, mark]))
+    off = ~(np.abs(seen[:, :-1] - fit.margin.reshape(fit.n, -1)) <= 1e-6 * fit.reach).all(axis=1)
+    off |= ~(np.abs(seen[:, -1] - fit.marks) <= 1e-9 * len(mark))
     if off.any() or not np.array_equal(y, fit.y):
         check_table(X, y)
         raise Refusal(_not_the_row(off if off.any() else y != fit.y))

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 
 from dosimeter.core.engine import Block, Engine, Local, rows_per_block, split
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
-from dosimeter.glm.existence import FAR, refuse_if_separated, refuse_if_unbounded
-from dosimeter.glm.factor import Factor, gram, inverse_factor, times
-from dosimeter.glm.loss import ScalarLoss, Squared
+from dosimeter.glm.existence import FAR, refuse_if_unbounded
+from dosimeter.glm.factor import Factor, inverse_factor, times
+from dosimeter.glm.loss import Logistic, Poisson, Squared
+from dosimeter.glm.newton import Loss, Problem
 from dosimeter.glm.refine import cancels, refined
 from dosimeter.glm.softmax import Softmax
-from dosimeter.glm.table import check_table
+from dosimeter.glm.table import HUGE, check_table
 
-Loss = ScalarLoss | Softmax
-STEPS = 200
+__all__ = ["Fit", "Loss", "at", "fit"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +62,10 @@ class Fit:
     iterations: int
     reach: float
     """Largest Σ|xⱼ wⱼ| of a row: the size against which rounding of a margin is judged."""
+    mark: FloatArray
+    """(d,) a direction that has nothing to do with w; its products with the rows tell the table from another."""
+    marks: FloatArray
+    """(n,) those products."""
 
     @property
     def condition(self) -> float:
@@ -103,10 +107,24 @@ def fit(
     problem = _problem(X, y, loss, l2, sample_weight, intercept, engine)
     v0 = problem.link_start() if start is None else problem.coordinates(np.asarray(start, dtype=np.float64))
     v, steps = problem.minimise(v0)
-    found = problem.finish(v, steps)
-    if np.abs(found.margin).max() > FAR:
+    found = _finish(problem, v, steps)
+    used = found.sample_weight > 0
+    if np.abs(found.margin[used]).max() > FAR:
         problem.refuse_separated(v)
+    _refuse_lost_residuals(found)
     return found
+
+
+def _refuse_lost_residuals(found: Fit) -> None:
+    """Where every residual is rounding and H⁻¹ multiplies it, no figure can be had; only squared ones are refined."""
+    if isinstance(found.loss, Squared) or found.factor.easy:
+        return
+    size = float(np.sqrt(np.mean(found.residual**2)))
+    if size < 1e-9 * (1.0 + float(np.abs(found.margin).max())):
+        raise Refusal(
+            "the targets are fitted to rounding (soft labels of another model?) and the columns are nearly dependent "
+            f"(condition number {found.condition:.0e}): no digit of the figures would be certain; use l2 > 0"
+        )
 
 
 def at(
@@ -122,208 +140,97 @@ def at(
 ) -> Fit:
     """The state at given parameters, minimiser or not; `decrement` tells how far off they are."""
     problem = _problem(X, y, loss, l2, sample_weight, intercept, engine)
-    return problem.finish(problem.coordinates(np.asarray(w, dtype=np.float64)), 0)
+    return _finish(problem, problem.coordinates(np.asarray(w, dtype=np.float64)), 0)
 
 
 def _problem(
     X: Any, y: Any, loss: Loss, l2: float, sample_weight: Any, intercept: bool, engine: Engine | None
-) -> _Problem:
+) -> Problem:
     X, y, weight = check_table(X, y, sample_weight)
+    if not isinstance(loss, Squared | Logistic | Poisson | Softmax):
+        raise Refusal(f"loss is one of Squared(), Logistic(), Poisson(), Softmax(...), not {loss!r}")
     loss.check(y)
+    if isinstance(l2, bool) or not isinstance(l2, int | float | np.number) or not 0 <= l2 <= HUGE:
+        raise Refusal(f"l2 must be a finite number >= 0 (and at most {HUGE:g}), not {l2!r}")
     l2 = float(l2)
-    if not (np.isfinite(l2) and l2 >= 0):
-        raise Refusal(f"l2 must be a finite number >= 0, not {l2}")
     n, d = X.shape
     penalty = np.append(np.full(d, n * l2), [0.0] * intercept)
     refuse_if_unbounded(y, weight, loss, l2, intercept, d)
     blocks = list(split((X, y, weight), rows_per_block(d)))
     engine = engine or Local()
     factor = inverse_factor(blocks, penalty, engine)
-    return _Problem(blocks, penalty, loss, l2, intercept, factor, engine)
+    return Problem(blocks, penalty, loss, l2, intercept, factor, engine)
 
 
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """Eq. 13 in the coordinates v, w = T v."""
+def _finish(problem: Problem, v: FloatArray, steps: int) -> Fit:
+    """Margins, the factor of the Hessian at the minimiser, and the certificate."""
+    value, g, H = problem.sums(v)
+    if not np.isfinite(value):
+        raise Refusal("the loss is not finite at these parameters: they cannot be a minimiser of this table")
+    margin = np.concatenate([problem.Z(b) @ v.T for b in problem.blocks])
+    w = problem.T @ v.T
+    if isinstance(problem.loss, Softmax):
+        factor, inner = problem.factor, _inner(H)
+    else:
+        margin, w = margin[:, 0], w[:, 0]
+        factor, inner = _at_margin(problem, margin), np.eye(len(problem.T))
+    y, weight = (np.concatenate([b[k] for b in problem.blocks]) for k in (1, 2))
+    # A row without weight leaks nothing; far out it would be inf, and 0 · inf is no number.
+    residual = _weighted(weight, problem.loss.residual(margin, y))
+    reach = max(float(times(np.abs(b[0]), np.abs(w.reshape(len(w), -1))).max()) for b in problem.blocks)
+    if isinstance(problem.loss, Squared) and steps and (not factor.easy or cancels(residual, reach)):
+        w, residual = refined(w, problem.blocks, problem.penalty, factor, problem.engine)
+    g_w = np.linalg.solve(problem.T.T, g.reshape(v.shape).T)
+    L = cholesky(H, lower=True)
+    return Fit(
+        loss=problem.loss,
+        l2=problem.l2,
+        intercept=problem.intercept,
+        w=w,
+        factor=factor,
+        inner=inner,
+        y=y,
+        margin=margin,
+        curvature=_weighted(weight, problem.loss.curvature(margin)),
+        residual=residual,
+        sample_weight=weight,
+        gradient_norm=float(np.linalg.norm(g_w)),
+        decrement=float(np.linalg.norm(solve_triangular(L, g, lower=True))),
+        iterations=steps,
+        reach=reach,
+        mark=(mark := _mark(problem.blocks)),
+        marks=np.concatenate([b[0] @ mark for b in problem.blocks]),
+    )
 
-    blocks: Sequence[Block]
-    penalty: FloatArray
-    loss: Loss
-    l2: float
-    intercept: bool
-    factor: Factor
-    engine: Engine
 
-    @property
-    def T(self) -> FloatArray:
-        return self.factor.matrix
+def _at_margin(problem: Problem, margin: FloatArray) -> Factor:
+    """The factor of the Hessian at the minimiser of a loss with a single margin."""
+    loss = problem.loss
+    if isinstance(loss, Softmax | Squared):
+        return problem.factor
+    ends = np.cumsum([len(b[1]) for b in problem.blocks])[:-1]
+    parts = zip(problem.blocks, np.split(margin, ends), strict=True)
+    curved = [(b[0], b[2] * _weighted(b[2], loss.curvature(m))) for b, m in parts]
+    return inverse_factor(curved, problem.penalty, problem.engine, start=problem.T)
 
-    @property
-    def classes(self) -> int:
-        return self.loss.contrast.shape[1] if isinstance(self.loss, Softmax) else 1
 
-    def Z(self, block: Block) -> FloatArray:
-        return self.factor.rows(block[0])
+def _weighted(weight: FloatArray, values: FloatArray) -> FloatArray:
+    """Values of the rows that have a weight, zero for the others; rows along the first axis."""
+    return np.where((weight > 0).reshape(-1, *[1] * (values.ndim - 1)), values, 0.0)
 
-    def ridge(self) -> FloatArray:
-        """Tᵀ diag(penalty) T, (p, p)."""
-        roots = self.factor.columns(np.diag(np.sqrt(self.penalty)))
-        return roots @ roots.T
 
-    def coordinates(self, w: FloatArray) -> FloatArray:
-        """v (K', p) of parameters (p,) or (p, K')."""
-        expected = (len(self.T),) if not isinstance(self.loss, Softmax) else (len(self.T), self.classes)
-        if w.shape != expected or not np.isfinite(w).all():
-            raise Refusal(f"parameters must be finite and of shape {expected}, not {w.shape}")
-        return np.asarray(np.linalg.solve(self.T, w.reshape(len(self.T), -1)).T, dtype=np.float64)
-
-    def link_start(self) -> FloatArray:
-        """v (K', p): the least-squares answer to link(y); zero for classifiers."""
-        loss = self.loss
-        if isinstance(loss, Softmax):
-            return np.zeros((self.classes, len(self.T)))
-        (b,) = self.engine.sum_over(self.blocks, lambda k: (self.Z(k).T @ (k[2] * loss.link(k[1])),))
-        # TᵀHT = I for the squared loss with these weights, so no solve is needed.
-        return np.asarray(b[None, :])
-
-    def sums(self, v: FloatArray, hessian: bool = True) -> tuple[float, FloatArray, FloatArray]:
-        """Value, gradient (q,), Hessian (q, q) of eq. 13 in v."""
-
-        def block_sums(block: Block) -> tuple[Any, ...]:
-            Z, y, weight = self.Z(block), block[1], block[2]
-            return (_softmax_sums if isinstance(self.loss, Softmax) else _scalar_sums)(
-                Z, y, weight, v, self.loss, hessian
-            )
-
-        value, gradient, H = self.engine.sum_over(self.blocks, block_sums)
-        ridge = self.ridge()
-        value = value + 0.5 * float(np.einsum("kp,pq,kq->", v, ridge, v))
-        gradient = gradient + (v @ ridge).ravel()
-        return value, gradient, H + np.kron(np.eye(self.classes), ridge) if hessian else H
-
-    def minimise(self, v: FloatArray) -> tuple[FloatArray, int]:
-        """Newton with step halving until the step is lost in rounding."""
-        quadratic = isinstance(self.loss, Squared)
-        value, g, H = self.sums(v, hessian=not quadratic)
-        best = np.inf
-        for step in range(1, STEPS + 1):
-            move = g if quadratic else self._solve(H, g, v)
-            decrement = float(np.sqrt(max(0.0, float(g @ move))))
-            small = decrement <= 1e-15 * (1.0 + float(np.linalg.norm(v)))
-            if small or (decrement >= 0.5 * best and decrement < 1e-8 * (1.0 + float(np.linalg.norm(v)))):
-                return v, step
-            best = decrement
-            v, value, g, H = self._downhill(v, move.reshape(v.shape), value, decrement, quadratic)
-        self.refuse_separated(v)
-        raise Refusal(f"Newton did not settle in {STEPS} steps (decrement {best:.1e}): use a larger l2")
-
-    def _solve(self, H: FloatArray, g: FloatArray, v: FloatArray) -> FloatArray:
-        try:
-            return np.asarray(cho_solve(cho_factor(H), g))
-        except np.linalg.LinAlgError:
-            self.refuse_separated(v)
-            raise Refusal("the Hessian is singular to rounding on the way: use a larger l2") from None
-
-    def refuse_separated(self, v: FloatArray) -> None:
-        """Refuse where the loss can be driven to its infimum only at infinity (perfect or quasi separation)."""
-        if self.l2 == 0 and not isinstance(self.loss, Squared):
-            Z = np.concatenate([self.Z(b) for b in self.blocks])
-            y, weight = (np.concatenate([b[k] for b in self.blocks]) for k in (1, 2))
-            refuse_if_separated(Z[weight > 0], y[weight > 0], self.loss)
-
-    def _downhill(
-        self, v: FloatArray, move: FloatArray, value: float, decrement: float, quadratic: bool
-    ) -> tuple[FloatArray, float, FloatArray, FloatArray]:
-        share = 1.0
-        while True:
-            trial = v - share * move
-            new, g, H = self.sums(trial, hessian=not quadratic)
-            # Near the end the value no longer falls visibly: a rise within rounding is let through.
-            slack = 1e-13 * abs(value)
-            if np.isfinite(new) and np.isfinite(g).all() and new <= value + slack:
-                return trial, new, g, H
-            share /= 2
-            if share < 1e-12:
-                self.refuse_separated(v)
-                raise Refusal(f"no descent from here (decrement {decrement:.1e}): use a larger l2")
-
-    def finish(self, v: FloatArray, steps: int) -> Fit:
-        """Margins, the factor of the Hessian at the minimiser, and the certificate."""
-        flat = [self.Z(b) @ v.T for b in self.blocks]
-        margin = np.concatenate(flat)
-        _, g, H = self.sums(v)
-        w = self.T @ v.T
-        if isinstance(self.loss, Softmax):
-            factor, inner = self.factor, _inner(H)
-        else:
-            margin, w = margin[:, 0], w[:, 0]
-            factor, inner = self._at_margin(margin), np.eye(len(self.T))
-        y = np.concatenate([b[1] for b in self.blocks])
-        residual = self.loss.residual(margin, y)
-        reach = max(float(times(np.abs(b[0]), np.abs(w.reshape(len(w), -1))).max()) for b in self.blocks)
-        if isinstance(self.loss, Squared) and steps and (not factor.easy or cancels(residual, reach)):
-            w, residual = refined(w, self.blocks, self.penalty, factor, self.engine)
-        g_w = np.linalg.solve(self.T.T, g.reshape(v.shape).T)
-        L = cholesky(H, lower=True)
-        return Fit(
-            loss=self.loss,
-            l2=self.l2,
-            intercept=self.intercept,
-            w=w,
-            factor=factor,
-            inner=inner,
-            y=y,
-            margin=margin,
-            curvature=self.loss.curvature(margin),
-            residual=residual,
-            sample_weight=np.concatenate([b[2] for b in self.blocks]),
-            gradient_norm=float(np.linalg.norm(g_w)),
-            decrement=float(np.linalg.norm(solve_triangular(L, g, lower=True))),
-            iterations=steps,
-            reach=reach,
-        )
-
-    def _at_margin(self, margin: FloatArray) -> Factor:
-        """The factor of the Hessian at the minimiser of a loss with a single margin."""
-        loss = self.loss
-        if isinstance(loss, Softmax | Squared):
-            return self.factor
-        ends = np.cumsum([len(b[1]) for b in self.blocks])[:-1]
-        curved = [(b[0], b[2] * loss.curvature(m)) for b, m in zip(self.blocks, np.split(margin, ends), strict=True)]
-        return inverse_factor(curved, self.penalty, self.engine, start=self.T)
+def _mark(blocks: Sequence[Block]) -> FloatArray:
+    """(d,) fixed cosines over the columns' sizes."""
+    largest = np.max([np.abs(b[0]).max(axis=0) for b in blocks], axis=0)
+    return np.asarray(np.cos(1.0 + np.arange(len(largest))) / np.where(largest > 0, largest, 1.0))
 
 
 def _inner(H: FloatArray) -> FloatArray:
     """L⁻ᵀ (q, q) of the softmax Hessian H = L Lᵀ in the columns' own scale."""
     eigenvalues = np.linalg.eigvalsh(H)
-    if eigenvalues[0] <= 1e-12 * eigenvalues[-1]:
+    if eigenvalues[0] <= 1e-9 * eigenvalues[-1]:
         raise Refusal(
             "the softmax Hessian is singular to rounding: the minimiser is not unique or nearly at infinity; "
             "use Softmax(reference=...) or a larger l2"
         )
     return np.asarray(solve_triangular(cholesky(H, lower=True), np.eye(len(H)), lower=True).T)
-
-
-def _scalar_sums(
-    Z: FloatArray, y: FloatArray, weight: FloatArray, v: FloatArray, loss: Any, hessian: bool
-) -> tuple[Any, ...]:
-    m = Z @ v[0]
-    value = float(weight @ loss.value(m, y))
-    gradient = Z.T @ (weight * loss.residual(m, y))
-    return value, gradient, gram(Z, weight * loss.curvature(m)) if hessian else 0.0
-
-
-def _softmax_sums(
-    Z: FloatArray, y: FloatArray, weight: FloatArray, v: FloatArray, loss: Any, hessian: bool
-) -> tuple[Any, ...]:
-    m = Z @ v.T
-    value = float(weight @ loss.value(m, y))
-    gradient = (Z.T @ (weight[:, None] * loss.residual(m, y))).T.ravel()
-    if not hessian:
-        return value, gradient, 0.0
-    S, p, K = loss.curvature(m), Z.shape[1], v.shape[0]
-    H = np.empty((K, p, K, p))
-    for k in range(K):
-        for l in range(k, K):
-            H[k, :, l, :] = H[l, :, k, :] = Z.T @ ((weight * S[:, k, l])[:, None] * Z)
-    return value, gradient, H.reshape(K * p, K * p)

@@ -20,7 +20,7 @@ from dosimeter.core.noise import Gaussian, Noise
 from dosimeter.core.notion import FloatArray, Index
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.glm.factor import times
-from dosimeter.glm.fisher import _refuse_other_table
+from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.loss import Logistic, Squared
 from dosimeter.glm.membership import full_refit, log_density, one_row, parts, refuse_softmax, row_index, settled
@@ -180,7 +180,7 @@ class _Problem:
     def of(cls, fit: Fit, X: Any, y: Any, candidates: Any, draws: Any, prior: Any, rows: Any) -> _Problem:
         refuse_softmax(fit)
         X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
-        _refuse_other_table(fit, X, y)
+        refuse_other_table(fit, X, y)
         values = candidates if isinstance(candidates, Candidates) else Candidates.nominal(candidates)
         truths = values.truths(X)
         b = np.atleast_2d(np.asarray(draws, dtype=np.float64))

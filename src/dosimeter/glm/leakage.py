@@ -6,7 +6,7 @@ every other cell of the table; one over η is the least standard deviation of an
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,6 @@ from dosimeter.core.notion import FISHER, FloatArray, Index
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.glm.dense import Jacobian
 from dosimeter.glm.scalar import ScalarJacobian
-
 
 ONE_BY_ONE = 64
 """Groups with more rows than this are few and large: each is a sum over its rows, taken by blocks."""
@@ -86,7 +85,7 @@ class Leakage:
     @cached_property
     def dataset(self) -> float:
         """η of the whole table."""
-        return self._norm(self.jacobian.outer(slice(None), self._every, self.label, _none()))
+        return self._one(self.jacobian.together(slice(None), self._every, self.label, _none()))
 
     @cached_property
     def dfil(self) -> FloatArray:
@@ -109,13 +108,13 @@ class Leakage:
 
     def attribute_over(self, columns: int | Sequence[int]) -> float:
         """η of a block of columns over all rows together."""
-        return self._norm(self.jacobian.outer(slice(None), self._columns(columns), False, _none()))
+        return self._one(self.jacobian.together(slice(None), self._columns(columns), False, _none()))
 
     def subset(self, rows: Any, columns: Any = None, *, label: bool = False) -> float:
         """η of the cells in `rows` and `columns` (all columns if None) together, with their labels if asked."""
         index = self._rows(rows)
         picked = self._every if columns is None else self._columns(columns, empty=label)
-        return self._norm(self.jacobian.outer(index, picked, label, _none()))
+        return self._one(self.jacobian.together(index, picked, label, _none()))
 
     def mask(self, mask: Any) -> float:
         """η of any set of cells together: (n, m) booleans, or (n, m + 1) with the label last."""
@@ -124,7 +123,7 @@ class Leakage:
             chosen = np.column_stack([chosen, np.zeros(self.n, dtype=bool)])
         if chosen.shape != (self.n, self.m + 1):
             raise Refusal(f"a mask has shape ({self.n}, {self.m}) or ({self.n}, {self.m + 1}), not {chosen.shape}")
-        return self._norm(self.jacobian.outer_mask(chosen))
+        return self._one(self.jacobian.together_mask(chosen))
 
     def group(
         self, groups: Sequence[Hashable], *, tied: Sequence[int] = (), columns: Any = None
@@ -152,7 +151,7 @@ class Leakage:
             if size <= ONE_BY_ONE:
                 out[which] = self.jacobian.norms_together(together, free, label, bound)
             else:
-                out[which] = [_root(self.jacobian.outer(rows, free, label, bound)) for rows in together]
+                out[which] = [self.jacobian.together(rows, free, label, bound) for rows in together]
         return dict(zip(order, self._figure(out).tolist(), strict=True))
 
     def matrix(self, row: int) -> FloatArray:
@@ -168,8 +167,10 @@ class Leakage:
         With `knows_rest_of_row` False the rest of the row is unknown too; the figure can only grow (eq. 12), and is
         infinite where no unbiased guess exists.
         """
-        (column,) = self._columns(column)
-        J = self._dense(row)
+        index = self._columns(column)
+        if len(index) != 1:
+            raise Refusal(f"one column at a time, not {column!r}")
+        J, column = self._dense(row), int(index[0])
         if not self.bounded:
             return 0.0 if np.any(J[:, column]) else float("inf")
         if knows_rest_of_row:
@@ -185,7 +186,8 @@ class Leakage:
             raise Refusal(f"a target η is a finite number > 0, not {target}")
         if self.bounded and not isinstance(self.noise, Density):
             raise Refusal("a scale is asked of one release whose noise has a scale")
-        top = float(np.max(self.sensitivity if reading is None else reading))
+        figures = list(reading.values()) if isinstance(reading, Mapping) else reading
+        top = float(np.max(self.sensitivity if figures is None else figures))
         if not np.isfinite(top):
             raise Refusal(
                 "the reading of an exact release is infinite: take it with Gaussian(1.0) and ask that for a scale"
@@ -214,10 +216,17 @@ class Leakage:
             root = self.noise.cholesky
         else:
             raise CannotMeasure(f"a linear image of {self.noise} has no closed form; the leakage of w' bounds it")
-        if not A.any():
+        size = np.linalg.norm(A @ root, axis=1)
+        if not size.any():
             raise Refusal("A is zero: nothing would be released")
+        # Each function in units of its own noise: a scale of a function changes nothing of what it tells.
+        A = A[size > 0] / size[size > 0, None]
         U, s, _ = np.linalg.svd(A @ root, full_matrices=False)
-        keep = s > 1e-12 * s[0]
+        keep = s > 1e-13 * s[0]
+        if (s[keep] < 1e-8 * s[0]).any():
+            raise Refusal(
+                "the functions in A are nearly dependent, and float64 cannot tell how many there are: drop one"
+            )
         F = (U[:, keep] / s[keep]).T @ A @ jacobian.factor.matrix
         return replace(
             self, jacobian=replace(jacobian, F=F), noise=None, of=f"{len(A)} linear functions of the weights"
@@ -240,16 +249,19 @@ class Leakage:
     def _figure(self, norms: FloatArray) -> FloatArray:
         return norms if self.bounded else np.asarray(np.where(norms > 0, np.inf, 0.0))
 
-    def _norm(self, outer: FloatArray) -> float:
-        return float(self._figure(np.array(_root(outer))))
+    def _one(self, norm: float) -> float:
+        return float(self._figure(np.array(norm)))
 
     def _columns(self, columns: Any, empty: bool = False) -> Index:
-        index = np.atleast_1d(np.asarray(columns, dtype=np.intp)) if np.size(columns) else _none()
+        index = np.atleast_1d(np.asarray(columns)) if np.size(columns) else _none()
+        if index.dtype == bool and index.shape == (self.m,):
+            index = np.flatnonzero(index)
         if not len(index) and not empty:
             raise Refusal("no column was named")
-        if len(np.unique(index)) != len(index) or (index < 0).any() or (index >= self.m).any():
-            raise Refusal(f"columns are distinct positions from 0 to {self.m - 1}, not {columns!r}")
-        return index
+        whole = index.ndim == 1 and index.dtype.kind in "iu" and len(np.unique(index)) == len(index)
+        if not whole or (len(index) and not 0 <= index.min() <= index.max() < self.m):
+            raise Refusal(f"columns are distinct positions from 0 to {self.m - 1}, or a mask, not {columns!r}")
+        return index.astype(np.intp)
 
     def _rows(self, rows: Any) -> Index:
         index = np.asarray(rows)
@@ -263,12 +275,14 @@ def _first_appearance(groups: Any, n: int) -> tuple[list[Hashable], Any]:
     names = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
     if len(names) != n:
         raise Refusal(f"one group for each of the {n} rows is needed, not {len(names)}")
-    order = {g: k for k, g in enumerate(dict.fromkeys(names))}
+    unnamed = next((i for i, g in enumerate(names) if isinstance(g, float) and g != g), None)
+    if unnamed is not None:
+        raise Refusal(f"row {unnamed} has no group (nan): name it or leave it out")
+    try:
+        order = {g: k for k, g in enumerate(dict.fromkeys(names))}
+    except TypeError:
+        raise Refusal("groups are names, numbers or other values that can be told apart, one for each row") from None
     return list(order), np.array([order[g] for g in names])
-
-
-def _root(outer: FloatArray) -> float:
-    return float(np.sqrt(max(0.0, float(np.linalg.eigvalsh(outer)[-1]))))
 
 
 def _none() -> Index:

@@ -22,7 +22,7 @@ from dosimeter.core.dose import Dose
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
 from dosimeter.core.notion import MEMBERSHIP, FloatArray, Index
 from dosimeter.core.refusal import CannotMeasure, Refusal
-from dosimeter.glm.fisher import _refuse_other_table
+from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.fit import fit as refit
 from dosimeter.glm.loss import Logistic, ScalarLoss, Squared
@@ -89,7 +89,7 @@ def removal(fit: Fit, X: Any, y: Any, rows: Any = None) -> FloatArray:
     """
     refuse_softmax(fit)
     X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
-    _refuse_other_table(fit, X, y)
+    refuse_other_table(fit, X, y)
     index = row_index(rows, len(X))
     nothing, still = np.zeros(len(X)), np.zeros((len(index), len(fit.w)))
     changed = one_row(fit, X, index, still, np.zeros(len(index)), nothing)
@@ -134,7 +134,7 @@ def shaped_membership(fit: Fit, X: Any, y: Any, scale: float) -> Membership:
     if not (np.isfinite(scale) and scale > 0):
         raise Refusal(f"a scale is a finite number > 0, not {scale}")
     X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
-    _refuse_other_table(fit, X, y)
+    refuse_other_table(fit, X, y)
     h = np.einsum("np,np->n", *(2 * [fit.factor.rows(X)]))
     omega = fit.sample_weight
     room = 1 - omega * h

@@ -22,11 +22,15 @@ import numpy as np
 
 from dosimeter.core.engine import rows_per_block
 from dosimeter.core.notion import FloatArray, Index, Mask
+from dosimeter.glm.dense import stacked_mask_norm, stacked_norm
 from dosimeter.glm.factor import Factor, gram
 from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
 
 CACHE = 1 << 20
 """Bytes of a block of rows: it and its temporaries stay in a core's own cache, where an entrywise pass costs least."""
+
+TAME = 30.0
+"""Condition numbers whose fourth power times the rounding unit is below 1e-9."""
 
 CANCELLED = 1e-6
 """A square that lost more than this share of its terms is taken again in norm form."""
@@ -52,6 +56,9 @@ class ScalarJacobian:
     """(n,) ω times the residual."""
     c: FloatArray
     """(n,) ω times the label's unit."""
+    y: FloatArray
+    """(n,) the targets: whose label is meant."""
+    label_unit: float
 
     @property
     def n(self) -> int:
@@ -188,19 +195,41 @@ class ScalarJacobian:
             M += gram(U, weight[s]) + cross @ self.b.T + self.b @ cross.T
         return np.asarray(M + (self.b * (cells.T @ self.r**2)) @ self.b.T)
 
+    def together(self, rows: Index | slice, columns: Index, label: bool, tied: Index) -> float:
+        """||J|| of some rows' unknowns together; unknowns as in `outer`."""
+        square = float(np.linalg.eigvalsh(self.outer(rows, columns, label, tied))[-1])
+        a, r, c = self.a[rows], self.r[rows], self.c[rows]
+        every = np.union1d(columns, tied)
+        # What the square is made of: where little of it is left, the stacked Jacobian is taken instead.
+        parts = (a @ a) * (self.g[every] @ self.g[every]) + (c @ c if label else 0.0)
+        largest = float(np.abs(self.factor.rows(self.X[rows], self.F.T)).max(initial=0.0)) if square == 0 else 0.0
+        size = float((r @ r) * np.sum(self.b[:, every] ** 2))
+        if square > CANCELLED * size and not (square == 0 and (largest > 0 and parts > 0)):
+            return float(np.sqrt(square))
+        return stacked_norm(self, np.arange(self.n, dtype=np.intp)[rows], columns, label, tied)
+
+    def together_mask(self, mask: Mask) -> float:
+        """||J|| of any set of cells; mask (n, m + 1), label last."""
+        square = float(np.linalg.eigvalsh(self.outer_mask(mask))[-1])
+        size = float(np.sum((self.r**2) @ mask[:, :-1] * np.sum(self.b**2, axis=0)))
+        return float(np.sqrt(square)) if square > CANCELLED * size else stacked_mask_norm(self, mask)
+
     def _moments(self, rows: Index | slice, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:
         """Σ weight u uᵀ (k, k), Σ a r u (k,), Σ r²."""
-        X, ar = self.X[rows], (self.a * self.r)[rows]
-        # In the table's own columns no product is needed before the Gram matrix; where that would cancel, in z.
-        easy, p = self.factor.easy, len(self.P)
-        left, step = self.F @ self.factor.matrix.T if easy else self.F, rows_per_block(p, CACHE)
-        G, q = np.zeros((p, p)), np.zeros(p)
+        X, r = self.X[rows], self.r[rows]
+        ar = self.a[rows] * r
+        # In the table's own columns no product is needed before the Gram matrix, but the two factors beside it then
+        # cost the fourth power of the condition number; where that is not small, in u.
+        plain, p = self.factor.condition <= TAME, len(self.P)
+        left, step = self.F @ self.factor.matrix.T if plain else np.eye(len(self.F)), rows_per_block(p, CACHE)
+        width = p if plain else len(self.F)
+        G, q = np.zeros((width, width)), np.zeros(width)
         for i in range(0, len(X), step):
             block = slice(i, i + step)
-            B = _with_one(X[block], p) if easy else self.factor.rows(X[block])
+            B = _with_one(X[block], p) if plain else self.factor.rows(X[block], self.F.T)
             G += gram(B, weight[block])
             q += B.T @ ar[block]
-        return left @ G @ left.T, left @ q, float(self.r[rows] @ self.r[rows])
+        return left @ G @ left.T, left @ q, float(r @ r)
 
     def _weighted_sum(self, rows: Index | slice, weight: FloatArray) -> FloatArray:
         """(p,) Σ weight u."""
@@ -228,7 +257,8 @@ def _cells(
     positive = sides @ np.vstack([g * g, own])
     out += positive
     positive *= CANCELLED
-    lost = out < positive
+    # Where squares underflow both sides are zero; a row that does not move the weights at all stays zero.
+    lost = (out <= positive) & ((a != 0) | (r != 0))[:, None]
     np.maximum(out, 0.0, out=out)
     np.sqrt(out, out=out)
     if lost.any():
@@ -236,4 +266,6 @@ def _cells(
         for k in range(0, len(i), 4096):
             rows, cols = i[k : k + 4096], j[k : k + 4096]
             difference = (a[rows] * g[cols])[:, None] * U[rows] + r[rows, None] * b.T[cols]
-            out[rows, cols] = np.linalg.norm(difference, axis=1)
+            largest = np.abs(difference).max(axis=1)
+            shape = difference / np.where(largest > 0, largest, 1.0)[:, None]
+            out[rows, cols] = largest * np.sqrt(np.einsum("np,np->n", shape, shape))

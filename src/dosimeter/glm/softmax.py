@@ -36,9 +36,10 @@ class Softmax:
     name = "softmax"
 
     def __post_init__(self) -> None:
-        if self.n_classes < 2:
-            raise Refusal(f"Softmax needs at least two classes, not {self.n_classes}")
-        named = isinstance(self.reference, int) and 0 <= self.reference < self.n_classes
+        if isinstance(self.n_classes, bool) or not isinstance(self.n_classes, int | np.integer) or self.n_classes < 2:
+            raise Refusal(f"Softmax needs a whole number of classes, at least two, not {self.n_classes!r}")
+        whole = isinstance(self.reference, int | np.integer) and not isinstance(self.reference, bool)
+        named = whole and 0 <= self.reference < self.n_classes  # type: ignore[operator]
         if not (self.reference is None or self.reference == "mean" or named):
             raise Refusal(f"reference {self.reference!r} is not None, 'mean' or a class from 0 to {self.n_classes - 1}")
 
@@ -83,9 +84,12 @@ class Softmax:
     def curvature(self, margin: FloatArray) -> FloatArray:
         """(n, K', K') Cᵀ(diag s - ssᵀ)C."""
         s, C = self.probabilities(margin), self.contrast
-        mean = s @ C
-        spread = np.einsum("nk,ki,kj->nij", s, C, C, optimize=True)
-        return np.asarray(spread - mean[:, :, None] * mean[:, None, :])
+        # 1 - s as the sum of the other classes: where a class is all but certain, s - s² would be zero.
+        others = s @ (1.0 - np.eye(len(C)))
+        S = -s[:, :, None] * s[:, None, :]
+        each = np.arange(len(C))
+        S[:, each, each] = s * others
+        return np.asarray(C.T @ S @ C)
 
     def value(self, margin: FloatArray, y: FloatArray) -> FloatArray:
         """(n,) log-loss."""

@@ -1,0 +1,195 @@
+"""Eq. 13 of [Hannun21] in coordinates in which its Hessian is close to the identity, and Newton's way down.
+
+v = A⁻¹w with A from `glm/factor.py`; a row enters as z = Aᵀx̃. For Softmax v has one row a contrast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from dosimeter.core.engine import Block, Engine
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
+from dosimeter.glm.existence import refuse_if_separated
+from dosimeter.glm.factor import Factor, gram
+from dosimeter.glm.loss import ScalarLoss, Squared
+from dosimeter.glm.softmax import Softmax
+
+Loss = ScalarLoss | Softmax
+STEPS = 300
+SETTLED, ROUNDING = 1e-13, 1e-8
+"""A fit is done when no margin moves by more than the first, or by more than the second and no less for three steps."""
+KEEP = 1 << 29
+"""Bytes of coordinates that are kept between the steps of a fit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Eq. 13 in the coordinates v, w = T v."""
+
+    blocks: Sequence[Block]
+    penalty: FloatArray
+    loss: Loss
+    l2: float
+    intercept: bool
+    factor: Factor
+    engine: Engine
+
+    @property
+    def T(self) -> FloatArray:
+        return self.factor.matrix
+
+    @property
+    def classes(self) -> int:
+        return self.loss.contrast.shape[1] if isinstance(self.loss, Softmax) else 1
+
+    @cached_property
+    def _kept(self) -> dict[int, FloatArray]:
+        """z of each block, kept where the whole of it is small beside a computer's memory."""
+        small = sum(b[0].size for b in self.blocks) * 8 <= KEEP
+        return {id(b): self.factor.rows(b[0]) for b in self.blocks} if small else {}
+
+    def Z(self, block: Block) -> FloatArray:
+        kept = self._kept.get(id(block))
+        return self.factor.rows(block[0]) if kept is None else kept
+
+    def ridge(self) -> FloatArray:
+        """Tᵀ diag(penalty) T, (p, p)."""
+        roots = self.factor.columns(np.diag(np.sqrt(self.penalty)))
+        return roots @ roots.T
+
+    def coordinates(self, w: FloatArray) -> FloatArray:
+        """v (K', p) of parameters (p,) or (p, K')."""
+        expected = (len(self.T),) if not isinstance(self.loss, Softmax) else (len(self.T), self.classes)
+        if w.shape != expected or not np.isfinite(w).all():
+            raise Refusal(f"parameters must be finite and of shape {expected}, not {w.shape}")
+        return np.asarray(np.linalg.solve(self.T, w.reshape(len(self.T), -1)).T, dtype=np.float64)
+
+    def link_start(self) -> FloatArray:
+        """v (K', p): the least-squares answer to link(y); zero for classifiers."""
+        loss = self.loss
+        if isinstance(loss, Softmax):
+            return np.zeros((self.classes, len(self.T)))
+        (b,) = self.engine.sum_over(self.blocks, lambda k: (self.Z(k).T @ (k[2] * loss.link(k[1])),))
+        # TᵀHT = I for the squared loss with these weights, so no solve is needed.
+        return np.asarray(b[None, :])
+
+    def sums(self, v: FloatArray, hessian: bool = True) -> tuple[float, FloatArray, FloatArray]:
+        """Value, gradient (q,), Hessian (q, q) of eq. 13 in v."""
+
+        def block_sums(block: Block) -> tuple[Any, ...]:
+            Z, y, weight = self.Z(block), block[1], block[2]
+            return (_softmax_sums if isinstance(self.loss, Softmax) else _scalar_sums)(
+                Z, y, weight, v, self.loss, hessian
+            )
+
+        value, gradient, H = self.engine.sum_over(self.blocks, block_sums)
+        ridge = self.ridge()
+        value = value + 0.5 * float(np.einsum("kp,pq,kq->", v, ridge, v))
+        gradient = gradient + (v @ ridge).ravel()
+        return value, gradient, H + np.kron(np.eye(self.classes), ridge) if hessian else H
+
+    def minimise(self, v: FloatArray) -> tuple[FloatArray, int]:
+        """Newton with step halving until no row's margin moves any more.
+
+        The rule looks at rows and not at the objective: a row of little weight, or far in a tail where Newton gains one
+        unit of margin a step, is invisible in the objective long before its margin is settled.
+        """
+        quadratic = isinstance(self.loss, Squared)
+        value, g, H = self.sums(v, hessian=not quadratic)
+        if not np.isfinite(value):
+            v = np.zeros_like(v)
+            value, g, H = self.sums(v, hessian=not quadratic)
+        least, stalled = np.inf, 0
+        for step in range(1, STEPS + 1):
+            move = (g if quadratic else self._solve(H, g, v)).reshape(v.shape)
+            size = self._largest_move(v, move)
+            stalled = stalled + 1 if size > 0.9 * least else 0
+            if step > 1 and (size <= SETTLED or (stalled >= 3 and size <= ROUNDING)):
+                return v, step
+            least = min(least, size)
+            v, value, g, H = self._downhill(v, move, value, quadratic)
+        self.refuse_separated(v)
+        raise Refusal(f"Newton did not settle in {STEPS} steps (margins still move by {size:.1e}): use a larger l2")
+
+    def _largest_move(self, v: FloatArray, move: FloatArray) -> float:
+        """max |Δm| / (1 + |m|) over rows of positive weight; for the squared loss relative to the margins' own size."""
+
+        def block(b: Block) -> tuple[float, float, float]:
+            Z, used = self.Z(b), b[2] > 0
+            m, dm = (np.abs(Z @ k.T)[used] for k in (v, move))
+            ratio = float((dm / (1.0 + m)).max(initial=0.0))
+            return (
+                ratio,
+                float(dm.max(initial=0.0)),
+                float(max(m.max(initial=0.0), np.abs(b[1][used]).max(initial=0.0))),
+            )
+
+        parts = np.array(self.engine.map_over(self.blocks, block))
+        if isinstance(self.loss, Squared):
+            largest = float(parts[:, 2].max())
+            return float(parts[:, 1].max()) / largest if largest > 0 else 0.0
+        return float(parts[:, 0].max())
+
+    def _solve(self, H: FloatArray, g: FloatArray, v: FloatArray) -> FloatArray:
+        try:
+            return np.asarray(cho_solve(cho_factor(H), g))
+        except np.linalg.LinAlgError:
+            self.refuse_separated(v)
+            raise Refusal("the Hessian is singular to rounding on the way: use a larger l2") from None
+
+    def refuse_separated(self, v: FloatArray) -> None:
+        """Refuse where the loss can be driven to its infimum only at infinity (perfect or quasi separation)."""
+        if self.l2 == 0 and not isinstance(self.loss, Squared):
+            Z = np.concatenate([self.Z(b) for b in self.blocks])
+            y, weight = (np.concatenate([b[k] for b in self.blocks]) for k in (1, 2))
+            refuse_if_separated(Z[weight > 0], y[weight > 0], self.loss)
+
+    def _downhill(
+        self, v: FloatArray, move: FloatArray, value: float, quadratic: bool
+    ) -> tuple[FloatArray, float, FloatArray, FloatArray]:
+        share = 1.0
+        while True:
+            trial = v - share * move
+            new, g, H = self.sums(trial, hessian=not quadratic)
+            # Near the end the value no longer falls visibly: a rise within rounding is let through.
+            if np.isfinite(new) and new <= value + 1e-13 * abs(value):
+                return trial, new, g, H
+            share /= 2
+            if share < 1e-12:
+                self.refuse_separated(v)
+                raise Refusal("no descent from here: rescale the columns or use a larger l2")
+
+
+def _scalar_sums(
+    Z: FloatArray, y: FloatArray, weight: FloatArray, v: FloatArray, loss: Any, hessian: bool
+) -> tuple[Any, ...]:
+    m = np.where(weight > 0, Z @ v[0], 0.0)  # a row without weight must not overflow either
+    value = float(weight @ loss.value(m, y))
+    if not np.isfinite(value):  # the step was too long; nothing else of it will be used
+        return np.inf, np.zeros(len(v[0])), np.zeros((len(v[0]), len(v[0]))) if hessian else 0.0
+    gradient = Z.T @ (weight * loss.residual(m, y))
+    return value, gradient, gram(Z, weight * loss.curvature(m)) if hessian else 0.0
+
+
+def _softmax_sums(
+    Z: FloatArray, y: FloatArray, weight: FloatArray, v: FloatArray, loss: Any, hessian: bool
+) -> tuple[Any, ...]:
+    m = Z @ v.T
+    value = float(weight @ loss.value(m, y))
+    gradient = (Z.T @ (weight[:, None] * loss.residual(m, y))).T.ravel()
+    if not hessian:
+        return value, gradient, 0.0
+    S, p, K = loss.curvature(m), Z.shape[1], v.shape[0]
+    H = np.empty((K, p, K, p))
+    for k in range(K):  # one product a class: all its blocks to the right of the diagonal together
+        weighted = (weight[:, None] * S[:, k, k:])[:, :, None] * Z[:, None, :]
+        H[k, :, k:, :] = (Z.T @ weighted.reshape(len(Z), -1)).reshape(p, K - k, p)
+        H[k + 1 :, :, k, :] = H[k, :, k + 1 :, :].transpose(1, 2, 0)
+    return value, gradient, H.reshape(K * p, K * p)
