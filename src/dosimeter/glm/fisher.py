@@ -53,7 +53,13 @@ def measure(
         jacobian = _softmax(fit, X, P, F, label_unit)
     else:
         jacobian = _scalar(fit, X, P, F, label_unit)
-    return Leakage(jacobian, noise, label, bounded)
+
+    def members() -> FloatArray:
+        from dosimeter.glm.membership import membership  # late: it reads fits and tables as this module does
+
+        return membership(fit, X, y, noise).mu
+
+    return Leakage(jacobian, noise, label, bounded, members=members)
 
 
 def compose(leaks: Iterable[Leakage]) -> Leakage:

@@ -6,7 +6,7 @@ every other cell of the table; one over η is the least standard deviation of an
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -46,6 +46,8 @@ class Leakage:
     """False for an exact release: every figure that is not zero is infinite."""
     of: str = "the weights"
     """What is released."""
+    members: Callable[[], FloatArray] | None = None
+    """How μ of each row's presence is found, where it can be."""
 
     @property
     def n(self) -> int:
@@ -97,6 +99,15 @@ class Leakage:
         if self.label:
             squares = squares + self.jacobian.label_norms() ** 2
         return self._figure(np.sqrt(squares / (self.m + (width if self.label else 0))))
+
+    @cached_property
+    def membership(self) -> FloatArray:
+        """(n,) μ of each row's presence against one who knows everybody else; the best ROC is that of μ-GDP."""
+        if self.members is None:
+            raise CannotMeasure(
+                "the membership figure is for one release of weights with Gaussian noise of public shape"
+            )
+        return self.members()
 
     def without_label(self) -> Leakage:
         """The same release with every label regarded as known."""
@@ -229,7 +240,11 @@ class Leakage:
             )
         F = (U[:, keep] / s[keep]).T @ A @ jacobian.factor.matrix
         return replace(
-            self, jacobian=replace(jacobian, F=F), noise=None, of=f"{len(A)} linear functions of the weights"
+            self,
+            jacobian=replace(jacobian, F=F),
+            noise=None,
+            of=f"{len(A)} linear functions of the weights",
+            members=None,
         )
 
     def __repr__(self) -> str:

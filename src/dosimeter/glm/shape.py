@@ -288,9 +288,9 @@ def shaped(
         c=scale,
         excess_loss=0.5 * scale * float(weights.sum()),
         covariance=Sigma,
-        leakage=replace(frozen, jacobian=jacobian),
+        leakage=replace(frozen, jacobian=jacobian, members=None),
         frozen=frozen,
-        floor=replace(frozen, jacobian=replace(jacobian, floor=True), of="the covariance"),
+        floor=replace(frozen, jacobian=replace(jacobian, floor=True), of="the covariance", members=None),
     )
 
 

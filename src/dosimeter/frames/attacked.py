@@ -1,0 +1,112 @@
+"""Attacks on a model of a named table: what somebody with the release finds out, beside the figure that bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dosimeter import glm
+from dosimeter.attacks import Guesses, Scores
+from dosimeter.core.noise import Density
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.frames.own import Prepared, prepare
+from dosimeter.frames.table import Table
+from dosimeter.glm.membership import likelihood_ratio, removal
+from dosimeter.io.text import harmless
+
+GRID = 8
+"""Values that a numeric column is guessed among: the middles of as many equally large parts of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inversion:
+    """An attribute guessed from released weights, row by row."""
+
+    guesses: Guesses
+    """MAP: the best guess there is for somebody who knows everything else."""
+    eta: FloatArray
+    """(n,) the figure of the same attribute in each row."""
+    levels: int
+
+    def share_of_top(self, share: float = 0.01) -> tuple[float, float]:
+        """How often the most exposed `share` of rows was guessed, and the others."""
+        top = max(1, round(share * len(self.eta)))
+        order = np.argsort(-self.eta, kind="stable")
+        hits = self.guesses.by_row
+        return float(hits[order[:top]].mean()), float(hits[order[top:]].mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Presence:
+    """Whether a row took part, guessed from released weights by somebody who knows everybody else."""
+
+    mu: FloatArray
+    """(n,) exact."""
+    played: Scores
+    """The best attack on the most exposed row, simulated."""
+    row: int
+    """Position of that row."""
+
+
+def _fitted(table: Table, target: str, l2: float, how: dict[str, Any]) -> tuple[Prepared, glm.Fit]:
+    ready = prepare(table, target, **how)
+    if isinstance(ready.loss, glm.Softmax):
+        raise CannotMeasure("a softmax model is measured but not attacked here: use two classes")
+    return ready, glm.fit(ready.design.X, ready.y, ready.loss, l2, intercept=True)
+
+
+def invert(
+    table: Table,
+    target: str,
+    column: str,
+    *,
+    noise: Density,
+    l2: float,
+    trials: int,
+    rng: np.random.Generator,
+    **how: Any,
+) -> Inversion:
+    """Guess `column` of every row from `trials` releases of the weights; a number is guessed among GRID values."""
+    ready, fit = _fitted(table, target, l2, how)
+    X, block = ready.design.X, ready.design.blocks.get(column)
+    if not block:
+        raise Refusal(f"the model has no column {harmless(column)} to guess")
+    if column in ready.design.nominal:
+        candidates = glm.Candidates.nominal(list(block))
+    else:
+        values = np.unique(np.quantile(X[:, block[0]], (np.arange(GRID) + 0.5) / GRID))
+        candidates = glm.Candidates.grid(block[0], np.unique(X[:, block[0]]) if _few(X[:, block[0]]) else values)
+    draws = noise.draw(rng, (trials, len(fit.w)))
+    guesses = glm.white_box(fit, X, ready.y, candidates, draws, noise=noise)
+    eta = glm.measure(fit, X, ready.y, noise).attribute(list(block))
+    return Inversion(guesses, eta, candidates.k)
+
+
+def _few(values: FloatArray) -> bool:
+    return len(np.unique(values)) <= GRID
+
+
+def presence(
+    table: Table,
+    target: str,
+    *,
+    noise: Density,
+    l2: float,
+    trials: int,
+    rng: np.random.Generator,
+    **how: Any,
+) -> Presence:
+    """μ of every row, and the best attack played on the most exposed one."""
+    ready, fit = _fitted(table, target, l2, how)
+    X = ready.design.X
+    mu = glm.membership(fit, X, ready.y, noise).mu
+    row = int(np.argmax(mu))
+    move = removal(fit, X, ready.y, [row])[0]
+    return Presence(mu, likelihood_ratio(move, noise, rng, trials), row)
+
+
+__all__: Sequence[str] = ("GRID", "Inversion", "Presence", "invert", "presence")
