@@ -54,6 +54,10 @@ layers: $(VENV)/.test
 bench: $(VENV)/.test  ## ratios against the limits and against the plain way, in one process
 	$(PY) benchmarks/fisher.py
 	$(PY) benchmarks/precision.py
+	$(PY) benchmarks/sampling.py
+	$(PY) benchmarks/attacks.py --data $(DATA)
+	$(PY) benchmarks/irfil.py --data $(DATA)
+	$(PY) benchmarks/shape.py --data $(DATA)
 
 picture: $(VENV)/.test  ## draw docs/demo.svg anew
 	$(PY) docs/picture.py

@@ -14,9 +14,9 @@ from dosimeter.core.calibrate import CHOSEN, rung, rung_above
 from dosimeter.core.noise import NOISES
 from dosimeter.glm.shape import shaped
 
-choose = import_module("dosimeter.glm.calibrate")  # glm.calibrate is the function of the same name
-
 from .problems import LOSSES, targets
+
+choose = import_module("dosimeter.glm.calibrate")  # glm.calibrate is the function of the same name
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((40, 3))
