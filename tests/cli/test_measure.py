@@ -58,7 +58,9 @@ def test_persons_with_several_rows_are_one_unit(people, tmp_path, capsys):
     with out.open(newline="") as handle:
         rows = list(csv_module.DictReader(handle))
     assert [row["person"] for row in rows] == [f"p{i}" for i in range(20)]
-    assert max(float(row["eta"]) for row in rows) == pytest.approx(facts["dose"]["highest"], rel=1e-12)
+    assert max(float(row["eta_in_standard_deviations"]) for row in rows) == pytest.approx(
+        facts["dose"]["highest"], rel=1e-12
+    )
     if os.name == "posix":
         assert out.stat().st_mode & 0o777 == 0o600
 

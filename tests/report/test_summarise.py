@@ -8,7 +8,8 @@ import pytest
 import dosimeter as dm
 from dosimeter.frames.own import fit_table
 from dosimeter.frames.table import Table
-from dosimeter.report.summarise import SMALLEST, summarise
+from dosimeter.report.groups import SMALLEST
+from dosimeter.report.summarise import summarise
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +52,113 @@ def test_small_groups_are_not_shown(table):
     assert not [g for g in facts["groups"] if g["column"] == "rare"]
 
 
-def test_the_meaning_is_the_most_exposed_persons_best_pinned_number(leak, table):
-    facts = summarise(leak, table)
+def test_the_meaning_is_the_most_exposed_rows_best_guessed_unknown(table):
+    numbers = table.drop(["sex"])
+    leak = fit_table(numbers, "y", l2=0.01, noise=dm.Gaussian(0.5)).leakage
+    facts = summarise(leak, numbers)
     row = facts["meaning"]["row"] - 1
-    shares = {name: leak.deviation(name)[row] / np.std(table[name]) for name in ("age", "bmi")}
-    assert facts["meaning"]["column"] == min(shares, key=shares.get)
+    shares = {name: leak.deviation(name)[row] / np.std(numbers[name]) for name in ("age", "bmi")}
+    shares["y"] = 1 / leak.leak.labels[row]
     column = facts["meaning"]["column"]
-    own = leak.leak.deviation(row, leak.columns.index(column)) * np.std(table[column])
-    assert facts["meaning"]["deviation"] == pytest.approx(own, rel=1e-9)
+    assert column == min(shares, key=shares.get)
+    assert facts["meaning"]["deviation"] == pytest.approx(shares[column] * np.std(numbers[column]), rel=1e-9)
+
+
+def test_the_meaning_is_the_targets_where_the_target_makes_the_dose():
+    """Malignant or benign: at this penalty nearly all of the highest figure is the label's."""
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer(as_frame=True).frame
+    table = Table.of(data)
+    leak = fit_table(table, "target", l2=0.01, noise=dm.Gaussian(0.1)).leakage
+    facts, top = summarise(leak, table), int(leak.leak.examples.argmax())
+    assert (facts["meaning"]["column"], facts["meaning"]["kind"]) == ("target", "target")
+    assert facts["meaning"]["deviation"] == pytest.approx(1 / leak.leak.labels[top])
+    assert facts["target"]["least_deviation"] == pytest.approx(1 / leak.leak.labels.max())
+    assert facts["target"]["counted"] is True
+    assert "spread" not in facts["target"]
+
+
+def test_a_target_that_is_an_amount_reads_in_its_own_unit(leak, table):
+    facts = summarise(leak, table)["target"]
+    assert facts["least_deviation"] == pytest.approx(np.std(table["y"]) / leak.leak.labels.max())
+    assert facts["spread"] == pytest.approx(np.std(table["y"]))
+
+
+def test_a_target_taken_as_known_is_neither_counted_nor_read(table):
+    leak = fit_table(table, "y", l2=0.01, noise=dm.Gaussian(0.5), label=False).leakage
+    facts = summarise(leak, table)
+    assert facts["target"] == {"column": "y", "kind": "target", "counted": False}
+    assert "--no-label" in facts["unknowns"]
+    assert facts["dose"]["highest"] == pytest.approx(leak.leak.without_label().examples.max())
+
+
+@pytest.fixture(scope="module")
+def visits():
+    rng = np.random.default_rng(3)
+    who = np.repeat(np.arange(40), 3)
+    born = rng.normal(1960, 15, 40)[who]
+    weight = rng.normal(70, 9, 120)
+    weight[7] = 190.0  # one odd visit makes person 2 the most exposed, and it is not their first
+    ward = rng.choice(["a", "b"], 120)
+    columns = {"who": [f"p{k}" for k in who], "born": born, "weight": weight, "ward": list(ward)}
+    return Table.of({**columns, "y": born / 15 + weight / 9 + rng.normal(size=120)})
+
+
+@pytest.mark.parametrize("tied", [(), ("born",)])
+def test_a_person_is_read_by_the_best_guessed_of_all_their_rows(visits, tied):
+    table = visits.drop(["ward"])
+    leak = fit_table(table, "y", l2=0.1, noise=dm.Gaussian(0.2), person="who", tied=tied).leakage
+    meaning = summarise(leak, table)["meaning"]
+    order = list(dict.fromkeys(table["who"]))
+    top = order[int(leak.relative.argmax())]
+    candidates = {"y": leak.target_deviation, "born": leak.deviation("born"), "weight": leak.deviation("weight")}
+    share = {name: d[table["who"] == top].min() / np.std(table[name]) for name, d in candidates.items()}
+    best = min(share, key=share.get)
+    assert meaning["column"] == best
+    mine = candidates[best]
+    assert meaning["deviation"] == pytest.approx(mine[table["who"] == top].min())
+    assert meaning["typical_deviation"] == pytest.approx(np.median([mine[table["who"] == w].min() for w in order]))
+    assert table["who"][meaning["cell_row"] - 1] == top
+    assert mine[meaning["cell_row"] - 1] == pytest.approx(meaning["deviation"])
+
+
+def test_a_group_that_was_asked_for_is_there_whatever_its_ratio_and_says_whose_row_it_takes(visits):
+    table = visits
+    leak = fit_table(table, "y", l2=0.1, noise=dm.Gaussian(0.2), person="who").leakage
+    facts = summarise(leak, table, groups=["ward", "who"])
+    wards = [g for g in facts["groups"] if g["column"] == "ward"]
+    assert {g["group"] for g in wards} == {"= a", "= b"}
+    assert all(g["asked"] and g["by_first_row"] for g in wards)
+    first = visits["ward"][::3] == "a"
+    (a,) = [g for g in wards if g["group"] == "= a"]
+    assert a["over_median"] == pytest.approx(np.median(leak.relative[first]) / np.median(leak.relative))
+    assert "ward varies within a person: each person is counted by their first row" in facts["remarks"]
+    assert "--group who: no group of 10 or more people" in facts["remarks"]
+
+
+def test_a_column_of_two_values_is_a_category_whatever_its_kind():
+    rng = np.random.default_rng(9)
+    smokes, x = rng.integers(0, 2, 80), rng.normal(size=80)
+    y = smokes + x + rng.normal(size=80)
+    found = []
+    for coded in (smokes, smokes * 10.0 + 5, smokes.astype(bool), ["yes" if s else "no" for s in smokes]):
+        table = Table.of({"smokes": coded, "x": x, "y": y})
+        facts = summarise(fit_table(table, "y", l2=0.0, noise=dm.Gaussian(1.0)).leakage, table)
+        (column,) = [c for c in facts["columns"] if c["column"] == "smokes"]
+        assert column["kind"] == "category"
+        assert "least_deviation" not in column
+        found.append(column["highest"])
+    # The step from one value to the other is one unknown; what differs is the unit of the released weight.
+    assert found[0] == pytest.approx(found[1])
+    assert found[2] == pytest.approx(found[3])
+
+
+def test_a_softmax_model_is_spared_the_columns_over_all_rows():
+    rng = np.random.default_rng(10)
+    table = Table.of({"x": rng.normal(size=60), "z": rng.normal(size=60), "kind": list("abc") * 20})
+    facts = summarise(fit_table(table, "kind", l2=0.1, noise=dm.Gaussian(1.0)).leakage, table)
+    assert [c["over_all_rows"] for c in facts["columns"]] == [None, None]
 
 
 @pytest.mark.parametrize("limit", [1e-9, 0.2, 1e9])

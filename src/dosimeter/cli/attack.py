@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dosimeter.cli.commands import Command
 from dosimeter.cli.output import console, write_json
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Attack a noised linear model of one's own table.")
@@ -24,7 +25,7 @@ Json = Annotated[str | None, typer.Option("--json", help="Write the facts as JSO
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No words.")]
 
 
-@app.command("inversion")
+@app.command("inversion", cls=Command)
 def inversion(
     table: TableFile,
     target: Target,
@@ -63,7 +64,7 @@ def inversion(
     return 0
 
 
-@app.command("membership")
+@app.command("membership", cls=Command)
 def membership(
     table: TableFile,
     target: Target,

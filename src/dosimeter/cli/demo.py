@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dosimeter.cli.measure import NOISED
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def figures(scale: float = SCALE, limit: float = LIMIT) -> dict[str, Any]:
     table = diabetes()
     own = fit_table(table, TARGET, l2=L2, noise=Gaussian(scale))
     facts = summarise(own.leakage, table, limit=limit)
+    facts["noise_on"] = f"each released weight {NOISED[True]}"
     facts["model"] |= {"score_name": own.score_name, "score": own.score}
     return facts
 
@@ -56,7 +58,7 @@ def tell(facts: dict[str, Any], words: Console) -> None:
     words.print(f"dosimeter {facts['version']} · demo: {facts['rows']} diabetes patients (shipped with scikit-learn)")
     words.print(
         f"linear regression of {model['target']} on {len(facts['columns'])} columns, "
-        f"{model['score_name']} {model['score']:.2f}; noise on each released weight: {facts['noise']}\n"
+        f"{model['score_name']} {model['score']:.2f}; noise on {facts['noise_on']}: {facts['noise']}\n"
     )
     show.measurement(facts, words, "patient", f"patient {facts['dose']['highest_row']}")
     words.print("\nyour own table:  dosimeter measure patients.csv --target COLUMN --scale 1 --max-dose 10")

@@ -35,7 +35,7 @@ def fix(
     noise: Annotated[str, typer.Option("--noise", help="gaussian, laplace, gumbel or logistic.")] = "gaussian",
     person: Annotated[str | None, typer.Option("--person", help="The column that says whose row it is.")] = None,
     loss: Annotated[str, typer.Option("--loss", help="auto, squared, logistic or poisson.")] = "auto",
-    l2: Annotated[float, typer.Option("--l2", help="Penalty λ of eq. 13 on standardised columns.")] = 0.01,
+    l2: Annotated[float, typer.Option("--l2", help="Strength of the squared penalty on the weights.")] = 0.01,
     nominal: Annotated[list[str] | None, typer.Option("--nominal", help="A column of codes. May be repeated.")] = None,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. May be repeated.")] = None,
     tied: Annotated[
@@ -59,7 +59,7 @@ def fix(
     if max_dose is None and scale is None:
         raise Refusal("state a limit: --max-dose, or a public --scale")
     limit = None if max_dose is None else positive("--max-dose", max_dose)
-    people = read(table, delimiter, missing, person, nominal or [], drop or [])
+    people = read(table, delimiter, missing, person, nominal or [], drop or [], target=target, tied=tied or ())
     done = repair(
         people,
         target,
@@ -119,6 +119,7 @@ def facts_of(done: Repair, limit: float | None, within: bool) -> dict[str, Any]:
         "limit": limit,
         "within": within,
         "not_covered": list(done.uncovered),
+        "remarks": list(done.ready.remarks),
         "booked": False,
     }
 
@@ -136,7 +137,10 @@ def _tell(facts: dict[str, Any], out: Path, words: Any) -> None:
     from dosimeter.io import harmless
 
     dose, score = facts["dose"], facts["score"]
-    words.print(f"{facts['model']['loss']} model of {harmless(facts['model']['target'])}, noise: {facts['noise']}")
+    words.print(
+        f"{facts['model']['loss']} model of {harmless(facts['model']['target'])}, noise on each released weight of the "
+        f"standardised columns: {facts['noise']}"
+    )
     words.print(
         f"dose per {facts['unit']} (η, standard deviations): unbounded -> highest {number(dose['highest'])}, "
         f"typical {number(dose['typical'])}"
@@ -145,6 +149,8 @@ def _tell(facts: dict[str, Any], out: Path, words: Any) -> None:
     words.print(f"{score['name']} on this table: {score['before']:.3f} -> {score['after']:.3f}")
     for note in facts["not_covered"]:
         words.print(f"not covered: {harmless(note, 400)}")
+    for note in facts["remarks"]:
+        words.print(f"remark: {harmless(note, 400)}")
     if facts["within"]:
         words.print(f"written: {harmless(out)} (not booked: no ledger is configured)")
     else:

@@ -15,22 +15,27 @@ import typer
 
 from dosimeter import __version__
 from dosimeter.cli import demo, fix, measure, reproduce
+from dosimeter.cli.commands import Command, Group
 from dosimeter.cli.settings import settings_file
 
 app = typer.Typer(
     name="dosimeter",
+    cls=Group,
     help="How much a released model gives away about each person it was trained on.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DOSIMETER"},
-    epilog="Exit codes: 0 within limits, 1 a limit exceeded, 2 bad input or usage, 3 a model that cannot be measured.",
+    epilog="Exit codes: 0 within limits, 1 a limit exceeded, 2 bad input or usage, 3 a model that cannot be measured. "
+    "Defaults of options: dosimeter.toml in the working folder ([measure] and below it max-dose = 5), or "
+    "variables such as DOSIMETER_MEASURE_MAX_DOSE.",
 )
-app.command("demo")(demo.demo)
-app.command("measure")(measure.measure)
-app.command("fix")(fix.fix)
-app.command("reproduce")(reproduce.reproduce)
+app.command("demo", cls=Command)(demo.demo)
+app.command("measure", cls=Command)(measure.measure)
+app.command("fix", cls=Command)(fix.fix)
+app.add_typer(attack.app, name="attack", cls=Group)
+app.command("reproduce", cls=Command)(reproduce.reproduce)
 
 
 def _version(asked: bool) -> None:
@@ -47,7 +52,14 @@ def root(
     ] = False,
 ) -> None:
     """How much a released model gives away about each person it was trained on."""
-    context.default_map = settings_file()
+    context.default_map = settings_file(_options(context.command))
+
+
+def _options(command: Any) -> Any:
+    """The names of a verb's options, as they are written without the dashes; for a group a dict of its verbs'."""
+    if hasattr(command, "commands"):
+        return {verb: _options(under) for verb, under in command.commands.items()}
+    return [param.name.replace("_", "-") for param in command.params if param.param_type_name == "option"]
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

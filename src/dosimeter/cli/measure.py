@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from dosimeter.frames.leakage import TableLeakage
     from dosimeter.frames.table import Table
 
+NOISED = {True: "of the standardised columns", False: "of the model as it stands"}
+"""What the noise is put on: our own fit (True), or a given model."""
+
 
 def measure(
+    context: typer.Context,
     table: Annotated[Path, typer.Argument(help="The training table: .csv or .parquet.", show_default=False)],
     target: Annotated[str, typer.Option("--target", help="The column that the model predicts.", show_default=False)],
     person: Annotated[
@@ -35,7 +39,10 @@ def measure(
     ] = "auto",
     l2: Annotated[
         float,
-        typer.Option("--l2", help="Penalty λ of eq. 13 on standardised columns; for a model fitted here."),
+        typer.Option(
+            "--l2",
+            help="Strength of the squared penalty on the weights; for a model fitted here.",
+        ),
     ] = 0.01,
     noise: Annotated[
         str,
@@ -53,6 +60,9 @@ def measure(
         str,
         typer.Option("--unit", help="sd: η per standard deviation of each column; own: in the columns' own units."),
     ] = "sd",
+    no_label: Annotated[
+        bool, typer.Option("--no-label", help="Take the target as known: do not count it among a row's unknowns.")
+    ] = False,
     nominal: Annotated[
         list[str] | None, typer.Option("--nominal", help="A column of codes, not amounts. May be repeated.")
     ] = None,
@@ -79,21 +89,27 @@ def measure(
     from dosimeter.cli.checks import not_negative, positive
     from dosimeter.report.summarise import summarise
 
+    if model is not None:
+        _refuse_settings_of_a_fit(context)
     check_outputs([out, None if json in (None, "-") else Path(str(json))], [table, *([model] if model else [])])
     limit = None if max_dose is None else positive("--max-dose", max_dose)
     law = _noise(noise, scale)
     not_negative("--l2", l2)
-    people = read(table, delimiter, missing, person, nominal or [], drop or [])
+    people = read(table, delimiter, missing, person, nominal or [], drop or [], target=target, tied=tied or ())
+    for name in group or []:
+        people[name]  # an unknown name is refused before the work starts
     how: dict[str, Any] = {"noise": law, "person": person, "tied": tuple(tied or ()), "unit": _unit(unit)}
+    how["label"] = not no_label
     if model is None:
-        leak, extra = _own(people, target, how | {"loss": loss, "l2": l2, "nominal": tuple(nominal or ())}, group or [])
+        leak, extra = _own(people, target, how | {"loss": loss, "l2": l2, "nominal": tuple(nominal or ())})
     else:
         leak, extra = _given(people, target, model, how), {}
     facts = summarise(leak, people, limit=limit, groups=tuple(group or ()))
     facts["model"] |= extra
+    facts["noise_on"] = f"each released weight {NOISED[model is None]}"
     facts["dropped_rows"] = people.dropped
     if out is not None:
-        _write_doses(leak, out, table)
+        _write_doses(leak, people, out, table)
     if json is not None:
         write_json(facts, json, inputs=[table])
     words = console(quiet, color, json)
@@ -118,11 +134,19 @@ def _unit(unit: str) -> str:
     return unit
 
 
-def _own(people: Table, target: str, how: dict[str, Any], group: list[str]) -> tuple[TableLeakage, dict[str, Any]]:
+def _refuse_settings_of_a_fit(context: typer.Context) -> None:
+    """A given model has its own loss and penalty: asked for here, they would be passed over in silence."""
+    from dosimeter.core.refusal import Refusal
+
+    for name in ("loss", "l2"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise Refusal(f"--{name} is for a model fitted here and --model has its own: leave one of the two out")
+
+
+def _own(people: Table, target: str, how: dict[str, Any]) -> tuple[TableLeakage, dict[str, Any]]:
     from dosimeter.frames.own import fit_table
 
-    for name in group:
-        people[name]  # an unknown name is refused before the work starts
     own = fit_table(people, target, **how)
     return own.leakage, {"score_name": own.score_name, "score": own.score}
 
@@ -135,13 +159,19 @@ def _given(people: Table, target: str, model: Path, how: dict[str, Any]) -> Tabl
     return measure_model(fitted, people, target, **how)
 
 
-def _write_doses(leak: TableLeakage, out: Path, table: Path) -> None:
+def _write_doses(leak: TableLeakage, people: Table, out: Path, table: Path) -> None:
+    """One line per person, or per row under its number in the file, as on the screen."""
     from dosimeter.io import write_sheet
+    from dosimeter.report.people import number_of
 
     dose = leak.dose()
-    column = "row" if leak.ids is None else "person"
-    ids = [i if isinstance(i, str) else int(i) for i in dose.ids]  # type: ignore[call-overload]
-    write_sheet(out, {column: ids, "eta": dose.reading.tolist()}, inputs=[table])
+    who: dict[str, Any]
+    if leak.ids is None:
+        who = {"row": [number_of(people, k) for k in range(people.n)]}
+    else:
+        who = {"person": [str(i) for i in dose.ids]}
+    unit = leak.measured_in.replace(" ", "_")
+    write_sheet(out, {**who, f"eta_in_{unit}": dose.reading.tolist()}, inputs=[table])
 
 
 def _who(leak: TableLeakage, people: Table, facts: dict[str, Any], show_ids: bool) -> str:
@@ -166,6 +196,4 @@ def _heading(words: Any, people: Table, facts: dict[str, Any], extra: dict[str, 
     noise = facts["noise"] if facts["bounded"] else "none"
     persons = "" if facts["unit"] == "row" else f" of {facts['people']} people"
     words.print(f"dosimeter {__version__} · {facts['rows']} rows{persons}{dropped}")
-    words.print(
-        f"{model['loss']} model of {harmless(model['target'])}{score}; noise on each released weight: {noise}\n"
-    )
+    words.print(f"{model['loss']} model of {harmless(model['target'])}{score}; noise on {facts['noise_on']}: {noise}\n")

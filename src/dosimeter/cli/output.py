@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+_BLANKS = re.compile(r"[ \t]+(?=\n)")
+
 
 def console(quiet: bool = False, color: bool = True, json: str | None = None) -> Console:
     """Where words for people go: stdout, or stderr when stdout carries JSON. NO_COLOR is obeyed by rich itself."""
     from rich.console import Console
 
-    return Console(stderr=json == "-", quiet=quiet, highlight=False, markup=False, no_color=None if color else True)
+    stream: Any = sys.stderr if json == "-" else sys.stdout
+    file: Any = stream if stream.isatty() else _Trimmed(stream)
+    return Console(file=file, quiet=quiet, highlight=False, markup=False, no_color=None if color else True)
+
+
+class _Trimmed:
+    """A stream whose lines end where their words end: rich fills tables with blanks up to the console's width."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Whole lines at a time, as rich writes them."""
+        self._stream.write(_BLANKS.sub("", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def write_json(facts: Any, where: str, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:

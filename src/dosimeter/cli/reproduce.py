@@ -21,7 +21,7 @@ def reproduce(
     name: Annotated[str, typer.Argument(help=f"The paper: {', '.join(PAPERS)}.")],
     data: Annotated[
         Path | None,
-        typer.Option("--data", envvar="DOSIMETER_DATA", help="The folder with the papers' data."),
+        typer.Option("--data", envvar="DOSIMETER_DATA", help="The folder with the papers' data (or DOSIMETER_DATA)."),
     ] = None,
     json: Annotated[str | None, typer.Option("--json", help="Write the rows as JSON here; - for stdout.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words, only JSON and the exit code.")] = False,

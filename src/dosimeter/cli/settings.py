@@ -2,21 +2,30 @@
 
 [measure]
 max-dose = 0.1
+
+A table or key that no verb knows is refused: a misspelt limit would be no limit.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from dosimeter.core.refusal import Refusal
+from dosimeter.io.text import harmless, listed
 
 FILE = "dosimeter.toml"
 
 
-def settings_file(folder: Path | None = None) -> dict[str, Any]:
-    """The file as click's default map, one table a verb; {} where there is none."""
+def settings_file(known: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
+    """The file as click's default map, one table a verb; {} where there is none.
+
+    known: verb -> its options as they are written, without the dashes before them ("max-dose"); a group of verbs is a
+    dict of the same kind.
+    """
     path = (folder or Path()) / FILE
     if not path.is_file():
         return {}
@@ -25,7 +34,23 @@ def settings_file(folder: Path | None = None) -> dict[str, Any]:
             tables = tomllib.load(handle)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Refusal(f"{path}: not valid TOML ({error}): mend or remove it") from None
-    loose = [key for key, value in tables.items() if not isinstance(value, dict)]
-    if loose:
-        raise Refusal(f"{path}: {loose[0]} stands outside a verb's table: put it under [measure], say")
-    return {verb: {k.replace("-", "_"): v for k, v in table.items()} for verb, table in tables.items()}
+    return _defaults(tables, known, path)
+
+
+def _defaults(table: dict[str, Any], known: Any, path: Path, verb: str = "") -> dict[str, Any]:
+    made = {}
+    for key, value in table.items():
+        group = isinstance(known, Mapping)
+        if group and not isinstance(value, dict):
+            raise Refusal(f"{path}: {harmless(key)} stands outside a verb's table: put it under [measure], say")
+        name = key if group else key.replace("_", "-")
+        if name not in known:
+            what = f"there is no verb [{harmless(key)}]" if group else f"[{verb}] has no option {harmless(key)}"
+            raise Refusal(f"{path}: {what}: {_advice(name, known)}")
+        made[name.replace("-", "_")] = _defaults(value, known[name], path, f"{verb} {name}".strip()) if group else value
+    return made
+
+
+def _advice(word: str, known: Collection[str]) -> str:
+    near = get_close_matches(word[:100], known, n=1)
+    return f"did you mean {near[0]}?" if near else f"use {listed(known, 30)}"

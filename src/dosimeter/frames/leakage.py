@@ -169,8 +169,7 @@ class TableLeakage:
             raise Refusal(f"rows are positions from 0 to {self.leak.n - 1}, not {row}")
         if column == self.target and column not in self.design.blocks:
             eta = float(self.leak.labels[row])
-            deviation = float(_one_over(self.leak.labels, self.label_unit)[row])
-            nominal = self.fit.loss.name in ("logistic", "softmax")
+            deviation, nominal = float(self.target_deviation[row]), self.classes
         else:
             eta, nominal = float(self.cell(column)[row]), column in self.design.nominal
             deviation = float("nan") if nominal else float(self.deviation(column)[row])
@@ -227,6 +226,16 @@ class TableLeakage:
         own = self.measured_in == "own units"
         unit = 1.0 if own else float(self.design.spread[self.design.blocks[name][0]])
         return _one_over(self.cell(name), unit)
+
+    @property
+    def classes(self) -> bool:
+        """Whether the target is a class."""
+        return self.fit.loss.name in ("logistic", "softmax")
+
+    @property
+    def target_deviation(self) -> FloatArray:
+        """(n,) least standard deviation of an unbiased guess of the target, in its own unit; classes are 1 apart."""
+        return _one_over(self.leak.labels, self.label_unit)
 
     def _series(self, eta: FloatArray) -> Any:
         return series_like(self.frame, "eta", eta)

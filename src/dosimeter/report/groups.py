@@ -1,0 +1,58 @@
+"""Groups of people by one column: the median figure of each over the median of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dosimeter.frames.leakage import TableLeakage
+from dosimeter.frames.remarks import varies_within
+from dosimeter.frames.table import Table
+from dosimeter.io.text import harmless
+from dosimeter.report.people import People
+
+SMALLEST = 10
+"""Groups below this many people are not shown: their median is nearly one person's figure."""
+
+
+def groups(leak: TableLeakage, table: Table, people: People, asked: Sequence[str]) -> list[dict[str, Any]]:
+    """Largest first. asked: columns to compare besides those of the model, shown whatever their ratio."""
+    median = float(np.median(people.eta))
+    if median <= 0:
+        return []
+    out = []
+    for name in dict.fromkeys([*asked, *(c for c in leak.columns if c in table.names)]):
+        by_first_row = leak.ids is not None and varies_within(table[name], leak.ids)
+        for label, member in _parts(table, name, people.first):
+            size = int(member.sum())
+            # A group that lacks fewer than SMALLEST is all but everybody: it says nothing unless it was asked for.
+            if size >= SMALLEST and (name in asked or size <= len(member) - SMALLEST):
+                ratio = float(np.median(people.eta[member])) / median
+                facts = {"column": name, "group": label, "people": size, "over_median": ratio, "asked": name in asked}
+                out.append({**facts, "by_first_row": by_first_row})
+    return sorted(out, key=lambda g: -g["over_median"])
+
+
+def group_remarks(found: Sequence[dict[str, Any]], asked: Sequence[str]) -> tuple[str, ...]:
+    """Columns that were asked for: those without a group to show, and those that change within a person."""
+    said = []
+    for name in asked:
+        mine = [g for g in found if g["column"] == name]
+        if not mine:
+            said.append(f"--group {harmless(name)}: no group of {SMALLEST} or more people")
+        elif mine[0]["by_first_row"]:
+            said.append(f"{harmless(name)} varies within a person: each person is counted by their first row")
+    return tuple(said)
+
+
+def _parts(table: Table, name: str, first: Any) -> list[tuple[str, Any]]:
+    """(label, members): each level of a label; of a number the lowest and the highest tenth."""
+    values = table[name][first]
+    levels = np.unique(values) if values.dtype.kind != "O" else np.array(sorted(set(values)), dtype=object)
+    if values.dtype.kind == "O" or len(levels) <= 6:
+        text = values.dtype.kind == "O"
+        return [(f"= {level}" if text else f"= {float(level):g}", values == level) for level in levels[:50]]
+    low, high = np.quantile(values.astype(float), [0.1, 0.9])
+    return [(f"<= {low:.4g}", values <= low), (f">= {high:.4g}", values >= high)]

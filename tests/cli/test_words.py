@@ -1,0 +1,176 @@
+"""What the command line says: the target, the unit of the noise, categories, narrow terminals, settings, variables."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import json
+
+import numpy as np
+import pytest
+
+from dosimeter.cli.main import run
+
+from .test_bad_input import AGE, BMI, PEOPLE, csv
+
+
+@pytest.fixture
+def people(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    path = tmp_path / "people.csv"
+    path.write_text(csv(PEOPLE))
+    return path
+
+
+def said(capsys, *arguments, code=0):
+    """What a command prints, on one line."""
+    assert run([str(a) for a in arguments]) == code
+    return " ".join(capsys.readouterr().out.split())
+
+
+def refused(capsys, *arguments):
+    """What a command complains of."""
+    assert run([str(a) for a in arguments]) == 2
+    return capsys.readouterr().err
+
+
+def test_the_target_is_named_among_the_unknowns_and_can_be_left_out(people, capsys):
+    arguments = ["measure", people, "--target", "dose", "--person", "id", "--scale", "0.5"]
+    shown = said(capsys, *arguments)
+    assert "the target is counted among a row's unknowns" in shown
+    assert "dose (target)" in shown
+    shown = said(capsys, *arguments, "--no-label")
+    assert "the target is taken as known (--no-label" in shown
+    assert "dose (target)" not in shown
+
+
+def test_a_class_is_guessed_as_a_number(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    path = tmp_path / "t.csv"
+    x = rng.normal(size=80)
+    path.write_text(csv({"x": x, "z": rng.normal(size=80), "ill": (x + rng.normal(size=80) > 0).astype(int)}))
+    shown = said(capsys, "measure", path, "--target", "ill", "--scale", "0.1", "--l2", "1")
+    assert "can pin the target `ill` of row" in shown
+    assert "the class guessed as a number, 1 from one class to the next" in shown
+
+
+def test_the_words_say_which_weights_get_the_noise(people, tmp_path, capsys):
+    from dosimeter import glm
+
+    shown = said(capsys, "measure", people, "--target", "dose", "--person", "id", "--scale", "1")
+    assert "noise on each released weight of the standardised columns: Gaussian" in shown
+    fit = glm.fit(np.column_stack([AGE, BMI]), PEOPLE["dose"], glm.Squared(), 0.1, intercept=True)
+    given = {"loss": "squared", "l2": 0.1, "intercept": fit.w[2], "coef": {"age": fit.w[0], "bmi": fit.w[1]}}
+    model = tmp_path / "w.json"
+    model.write_text(json.dumps(given))
+    shown = said(capsys, "measure", people, "--target", "dose", "--model", model, "--scale", "1")
+    assert "noise on each released weight of the model as it stands: Gaussian" in shown
+    for option in (["--l2", "0.1"], ["--loss", "squared"]):
+        line = refused(capsys, "measure", people, "--target", "dose", "--model", model, *option)
+        assert f"{option[0]} is for a model fitted here" in line
+
+
+def test_no_category_has_a_deviation_in_words(people, capsys):
+    shown = said(capsys, "measure", people, "--target", "dose", "--person", "id", "--scale", "1")
+    assert "η of a category" in shown
+    assert "ill ±" not in shown
+    assert "can be pinned to" not in shown
+
+
+def test_what_lies_beyond_the_spread_is_said_in_words(people, capsys):
+    shown = said(capsys, "measure", people, "--target", "dose", "--person", "id", "--scale", "1000")
+    assert "nothing beyond its spread" in shown
+    assert "±inf" not in shown
+
+
+def test_doses_are_written_under_the_rows_of_the_file_and_their_unit(tmp_path, capsys):
+    path, out = tmp_path / "holes.csv", tmp_path / "doses.csv"
+    bmi = [str(v) for v in BMI]
+    bmi[3] = ""
+    path.write_text(csv({"age": AGE, "bmi": bmi, "dose": PEOPLE["dose"]}))
+    arguments = ["measure", path, "--target", "dose", "--missing", "drop", "--scale", "1", "--out", out, "--json", "-"]
+    for unit, column in (("sd", "eta_in_standard_deviations"), ("own", "eta_in_own_units")):
+        out.unlink(missing_ok=True)
+        assert run([*map(str, arguments), "-q", "--unit", unit]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        with out.open(newline="") as handle:
+            rows = list(csv_module.DictReader(handle))
+        assert [int(row["row"]) for row in rows] == [k for k in range(1, 41) if k != 4]
+        top = max(rows, key=lambda row: float(row[column]))
+        assert int(top["row"]) == facts["dose"]["highest_row"]
+
+
+def test_a_group_asked_for_is_always_shown(people, capsys):
+    shown = said(capsys, "measure", people, "--target", "dose", "--drop", "id", "--scale", "1", "--group", "sex")
+    assert "groups asked for sex = f" in shown or "groups asked for sex = m" in shown
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("[measure]\nmax-doze = 5\n", "did you mean max-dose?"),
+        ("[measure]\nmax_doze = 5\n", "did you mean max-dose?"),
+        ("[mesure]\nmax-dose = 5\n", "did you mean measure?"),
+        ("[measure]\nversion = true\n", "has no option version"),
+    ],
+)
+def test_a_setting_that_no_verb_knows_is_refused(content, told, people, monkeypatch, capsys):
+    (people.parent / "dosimeter.toml").write_text(content)
+    monkeypatch.chdir(people.parent)
+    assert told in refused(capsys, "measure", people, "--target", "dose", "--person", "id")
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "DOSIMETER_VERSION",
+        "DOSIMETER_HELP",
+        "DOSIMETER_MEASURE_HELP",
+        "DOSIMETER_SHOW_COMPLETION",
+        "DOSIMETER_INSTALL_COMPLETION",
+    ],
+)
+def test_no_variable_turns_a_gate_into_a_pass(variable, people, monkeypatch, capsys):
+    monkeypatch.setenv(variable, "1")
+    said(capsys, "measure", people, "--target", "dose", "--person", "id", "--max-dose", "1", code=1)
+
+
+def test_help_names_the_settings_file_and_not_every_variable(capsys):
+    shown = said(capsys, "--help")
+    assert "dosimeter.toml" in shown
+    shown = said(capsys, "measure", "--help")
+    assert "env var" not in shown
+    assert "eq." not in shown
+
+
+def test_options_that_contradict_each_other_are_refused_in_options(people, capsys):
+    for options, told in (
+        (["--target", "dose", "--person", "id", "--drop", "id"], "--person id: the column was dropped by --drop id"),
+        (["--target", "dose", "--drop", "dose"], "--target dose: the column was dropped by --drop dose"),
+        (["--target", "dose", "--person", "dose"], "--target dose is also the --person"),
+        (["--target", "dose", "--tied", "sex"], "pass --person as well"),
+        (["--target", "dose", "--person", "id", "--tied", "agge"], "did you mean age?"),
+    ):
+        assert told in refused(capsys, "measure", people, *options)
+    line = refused(capsys, "measure", people, "--target", "dose", "--noise", "pink")
+    assert "gaussian" in line
+    assert "exponential" not in line
+
+
+def test_a_decimal_comma_in_a_file_is_called_by_its_name(tmp_path, capsys):
+    path = tmp_path / "german.csv"
+    rows = [f"{a};{b}".replace(".", ",") for a, b in zip(AGE, BMI, strict=True)]
+    path.write_text("\n".join(["age;bmi", *rows]) + "\n")
+    assert "decimal comma" in refused(capsys, "measure", path, "--target", "bmi", "--delimiter", ";")
+
+
+@pytest.mark.parametrize("width", [30, 45, 69, 70, 120])
+def test_words_are_whole_and_lines_have_no_blanks_at_their_end(width, people, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    arguments = ["measure", str(people), "--target", "dose", "--person", "id", "--scale", "0.01", "--max-dose", "1e9"]
+    assert run(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).split()
+    for word in ("Nobody", "everything", "unbiased", "verdict", "standardised", "deviations,"):
+        assert word in words
