@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dosimeter import __version__
-from dosimeter.cli import demo, fix, measure, reproduce
+from dosimeter.cli import attack, demo, fix, measure, reproduce
 from dosimeter.cli.commands import Command, Group
 from dosimeter.cli.settings import settings_file
 
