@@ -9,7 +9,7 @@ import pytest
 
 from dosimeter.cli.main import run
 
-from .test_bad_input import AGE, PEOPLE, csv
+from .test_bad_input import AGE, BMI, PEOPLE, csv
 
 
 @pytest.fixture
@@ -87,8 +87,11 @@ def test_the_written_model_holds_no_exact_statistic_of_a_column(people, tmp_path
     import skops.io as sio
 
     model = sio.load(out)
-    held = [v for _, step in model.steps for v in np.ravel(list(vars(step).values())) if isinstance(v, float)]
-    assert not np.isclose(held, AGE.mean(), rtol=1e-9).any() if held else True
+    kept = [np.ravel(v) for _, step in model.steps for v in vars(step).values() if isinstance(v, float | np.ndarray)]
+    held = np.concatenate([v.astype(float) for v in kept if v.dtype.kind == "f"])
+    assert held.size
+    for statistic in (AGE.mean(), AGE.std(), BMI.mean(), BMI.std()):
+        assert not np.isclose(np.abs(held), statistic, rtol=1e-9).any()
     assert b"mean_" not in out.read_bytes()
 
 
