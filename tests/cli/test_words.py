@@ -148,6 +148,7 @@ def test_options_that_contradict_each_other_are_refused_in_options(people, capsy
         (["--target", "dose", "--drop", "dose"], "--target dose: the column was dropped by --drop dose"),
         (["--target", "dose", "--person", "dose"], "--target dose is also the --person"),
         (["--target", "dose", "--tied", "sex"], "pass --person as well"),
+        (["--target", "dose", "--person", "id", "--loss", "hinge"], "--loss hinge: use auto, squared"),
         (["--target", "dose", "--person", "id", "--tied", "agge"], "did you mean age?"),
     ):
         assert told in refused(capsys, "measure", people, *options)

@@ -49,8 +49,9 @@ def fix(
 ) -> int:
     """Fit a linear model, noise it so that no dose exceeds the limit, and write it. Exit 1: nothing was written."""
     from dosimeter.cli.checks import not_negative, positive
-    from dosimeter.cli.given import check_outputs, law_of, read
+    from dosimeter.cli.given import check_loss, check_outputs, law_of, read
     from dosimeter.core.refusal import Refusal
+    from dosimeter.frames.own import LOSSES
     from dosimeter.frames.repair import repair
 
     if out.suffix != ".skops":
@@ -66,7 +67,7 @@ def fix(
         max_dose=limit if scale is None else None,
         scale=None if scale is None else positive("--scale", scale),
         l2=not_negative("--l2", l2),
-        loss=loss,
+        loss=check_loss(loss, LOSSES),
         law=law_of(noise),
         equalise=_rounds(rounds) if equalise else 0,
         shape=shape,

@@ -37,6 +37,16 @@ def law_of(name: str) -> type[Density]:
     return NOISES[name]
 
 
+def check_loss(loss: str, losses: Sequence[str]) -> str:
+    """A loss that is known."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.text import harmless
+
+    if loss not in losses:
+        raise Refusal(f"--loss {harmless(loss)}: use {', '.join(losses)}")
+    return loss
+
+
 def read(
     path: Path,
     delimiter: str,

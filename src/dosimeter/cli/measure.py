@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dosimeter.cli.given import check_outputs, law_of, read
+from dosimeter.cli.given import check_loss, check_outputs, law_of, read
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
@@ -145,8 +145,9 @@ def _refuse_settings_of_a_fit(context: typer.Context) -> None:
 
 
 def _own(people: Table, target: str, how: dict[str, Any]) -> tuple[TableLeakage, dict[str, Any]]:
-    from dosimeter.frames.own import fit_table
+    from dosimeter.frames.own import LOSSES, fit_table
 
+    check_loss(how["loss"], LOSSES)
     own = fit_table(people, target, **how)
     return own.leakage, {"score_name": own.score_name, "score": own.score}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,11 @@ from numpy.typing import NDArray
 
 from dosimeter.frames.table import Table
 from dosimeter.io.text import harmless, listed
+
+_ID = re.compile(r"(?:^|[^A-Za-z])(?:id|ID|Id)(?:$|[^A-Za-z])|[a-z](?:Id|ID)$")
+"""The word and not the letters: patient_id, ID, patientId; not humidity."""
+FEW_ROWS = 10
+"""Rows per value, on average, up to which such a column is taken for an identifier."""
 
 CODES = range(3, 11)
 """A target of this many distinct whole numbers may be a code of classes."""
@@ -62,16 +68,21 @@ def target_remarks(table: Table, target: str, loss: str) -> tuple[str, ...]:
 
 
 def id_remarks(table: Table) -> tuple[str, ...]:
-    """Whole numbers under a name with "id", a few rows each: whose row it is rather than an amount."""
+    """Whole numbers under a name with the word "id", a few rows each: whose row it is rather than an amount.
+
+    >>> visits = Table.of({"patient_id": [7, 7, 7, 8, 8, 9], "humidity": [3, 4, 5, 6, 7, 8]})
+    >>> id_remarks(visits)
+    ('patient_id looks like an identifier: pass --person patient_id or --drop patient_id',)
+    """
     return tuple(
         f"{harmless(name)} looks like an identifier: pass --person {harmless(name)} or --drop {harmless(name)}"
         for name in table.names
-        if table.kind(name) == "number" and "id" in name.lower() and _like_an_id(table[name])
+        if table.kind(name) == "number" and _ID.search(name) and _like_an_id(table[name])
     )
 
 
 def _like_an_id(column: NDArray[Any]) -> bool:
-    return _whole(column) and 2 * len(np.unique(column)) >= len(column) > 2
+    return _whole(column) and len(column) <= FEW_ROWS * len(np.unique(column))
 
 
 def _whole(column: NDArray[Any]) -> bool:

@@ -10,7 +10,7 @@ KNOWN = "everything else in the table"
 
 
 def cell_sentence(column: str, row: int, eta: float, deviation: float | None, rows: int = 1) -> str:
-    """One cell of figure η; `deviation` is 1/η in the column's own unit, None for a label, which has no unit.
+    """One cell of figure η; `deviation` is 1/η in the column's own unit, None for a category, which has no unit.
 
     >>> print(cell_sentence("bmi", 417, 0.4, 2.5))
     Nobody who knows everything else in the table and guesses without bias can pin `bmi` of row 417 closer
@@ -32,7 +32,7 @@ def cell_sentence(column: str, row: int, eta: float, deviation: float | None, ro
         )
     if deviation is None:
         return (
-            f"For somebody who knows {KNOWN}, {cell}{once} is a label without a unit: guessing its "
+            f"For somebody who knows {KNOWN}, {cell}{once} is a category without a unit: guessing its "
             "indicators "
             f"(0 or 1 each) as numbers without bias, they cannot come closer than ±{1 / eta:.2g} (standard "
             "deviation)."
