@@ -12,7 +12,7 @@ from dosimeter.cli.output import console, write_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-SCALE, L2, LIMIT = 1.0, 0.01, 10.0
+SCALE, L2, LIMIT, TRIALS = 1.0, 0.01, 10.0, 200
 """Fixed beforehand, not tuned on the patients. η = 10 lets somebody pin a value to a tenth of its spread."""
 
 
@@ -47,7 +47,24 @@ def figures(scale: float = SCALE, limit: float = LIMIT) -> dict[str, Any]:
     facts = summarise(own.leakage, table, limit=limit)
     facts["noise_on"] = f"each released weight {NOISED[True]}"
     facts["model"] |= {"score_name": own.score_name, "score": own.score}
+    facts["attack"] = _attacked(table, TARGET, facts["meaning"]["column"], Gaussian(scale))
     return facts
+
+
+def _attacked(table: Any, target: str, column: str, noise: Any) -> dict[str, Any] | None:
+    """The white-box inversion of the column that the meaning speaks of, where it is one that can be guessed."""
+    import numpy as np
+
+    from dosimeter.frames.attacked import invert
+
+    if column == target:
+        return None
+    played = invert(
+        table, target, column, noise=noise, l2=L2, trials=TRIALS, rng=np.random.Generator(np.random.PCG64(0))
+    )
+    top, rest = played.share_of_top()
+    facts = {"column": column, "candidates": played.levels, "top_1_percent": top, "others": rest, "simulation": True}
+    return {**played.guesses.facts(), **facts}
 
 
 def tell(facts: dict[str, Any], words: Console) -> None:
@@ -62,3 +79,4 @@ def tell(facts: dict[str, Any], words: Console) -> None:
     )
     show.measurement(facts, words, "patient", f"patient {facts['dose']['highest_row']}")
     words.print("\nyour own table:  dosimeter measure patients.csv --target COLUMN --scale 1 --max-dose 10")
+    words.print("and repaired:    dosimeter fix patients.csv --target COLUMN --max-dose 10 --out model.skops")

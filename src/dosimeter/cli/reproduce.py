@@ -24,6 +24,7 @@ def reproduce(
         typer.Option("--data", envvar="DOSIMETER_DATA", help="The folder with the papers' data (or DOSIMETER_DATA)."),
     ] = None,
     json: Annotated[str | None, typer.Option("--json", help="Write the rows as JSON here; - for stdout.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with the rows and the figures here.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words, only JSON and the exit code.")] = False,
 ) -> int:
     """Print each number of a paper beside ours. Exit 1 where one differs without a reason."""
@@ -35,9 +36,15 @@ def reproduce(
         raise Refusal(f"no paper is called {name!r}: use {', '.join(PAPERS)}")
     if data is None:
         raise Refusal("the papers' data is not part of the package: pass --data or set DOSIMETER_DATA")
-    report = import_module(f"dosimeter.reproduce.{name}").rows(data)
+    told = import_module(f"dosimeter.reproduce.{name}").reproduction(data)
+    report = told.report
     if json is not None:
         write_json(report.plain(), json)
+    if html is not None:
+        from dosimeter.io import write_text
+        from dosimeter.reproduce.page import page
+
+        write_text(html, page(told))
     show(report, console(quiet, json=json))
     return 1 if report.unexplained else 0
 
@@ -52,9 +59,10 @@ def show(report: Report, words: Console) -> None:
         ("paper", "right"),
         ("ours", "right"),
         ("", "left"),
-        ("why", "left"),
+        ("measured; why", "left"),
     ):
         table.add_column(heading, justify="right" if side == "right" else "left")
     for row in report.rows:
-        table.add_row(row.figure, f"{row.paper:g}", f"{row.ours:.4g}", "ok" if row.ok else "differs", row.why or "")
+        words_of_row = "; ".join(part for part in (row.measured, row.why) if part)
+        table.add_row(row.figure, f"{row.paper:.4g}", f"{row.ours:.4g}", "ok" if row.ok else "differs", words_of_row)
     words.print(table)

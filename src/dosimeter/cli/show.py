@@ -39,6 +39,7 @@ def measurement(facts: dict[str, Any], console: Console, noun: str, who: str) ->
         _unbounded(page, facts, noun, who)
     _groups(page, facts, noun)
     _columns(page, facts)
+    _attack(page, facts, noun)
     _verdict(page, facts, noun)
     _small_print(page, facts)
     page.show(console)
@@ -50,6 +51,19 @@ def _doses(page: Page, facts: dict[str, Any], noun: str, who: str) -> None:
     page.add(f"dose per {noun} (η)", small(("typical", "worst 1 %", "highest", ""), [row], left=0))
     per = PER[facts["notion"]["measured_in"]]
     page.add("", f"η {per}: 1/η is the least error of an unbiased guess; {facts['unknowns']}", "dim")
+
+
+def _attack(page: Page, facts: dict[str, Any], noun: str) -> None:
+    """What an attack on the spot found, where one was played."""
+    attack = facts.get("attack")
+    if not attack:
+        return
+    top, rest, blind = (f"{100 * attack[k]:.0f} %" for k in ("top_1_percent", "others", "control"))
+    guessed = f"guessed `{harmless(attack['column'])}` among {attack['candidates']} values"
+    found = (
+        f"right for {top} of the 1 % most exposed and {rest} of the other {PLURAL[noun]}; without the weights {blind}"
+    )
+    page.add("checked by attack", f"somebody who knows everything else {guessed}: {found}")
 
 
 def _unbounded(page: Page, facts: dict[str, Any], noun: str, who: str) -> None:

@@ -142,7 +142,7 @@ class Leakage:
         """η of each group of rows together, groups in the order in which they first appear.
 
         `tied` columns hold one value per group (a person's sex on each of their rows): one unknown whose Jacobians add.
-        Left out of `tied`, they would count as separate unknowns and be under-reported by up to √rows.
+        Left out of `tied`, they count as separate unknowns and are under-reported: by up to √rows of the stacked norm.
         """
         order, index = _first_appearance(groups, self.n)
         chosen = self._every if columns is None else self._columns(columns)
