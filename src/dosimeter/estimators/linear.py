@@ -29,8 +29,9 @@ class _Private(BaseEstimator):  # type: ignore[misc]
     max_dose: the highest Fisher information loss η a row may have, in the units of X and y; the noise scale that meets
     it is chosen from the data (named in `release_.recipe.uncovered`). scale: a public noise scale instead; max_dose
     must then be None. noise: "gaussian", "laplace", "gumbel" or "logistic". equalise: rounds of reweighting that make
-    the doses more equal (True: 3; beyond that the true figure grows uneven again, docs/irfil.md). shape: "hessian" to shape the noise (squared loss only). random_state: None draws from
-    the operating system; anything else is a simulation, stamped "not for release".
+    the doses more equal (True: 3; beyond that the true figure grows uneven again, docs/irfil.md). shape: "hessian" to
+    shape the noise (squared loss only). random_state: None draws from the operating system; anything else is a
+    simulation, stamped "not for release".
     """
 
     def _fit(self, X: FloatArray, y: FloatArray, loss: Any, penalty: float, sample_weight: Any) -> None:
