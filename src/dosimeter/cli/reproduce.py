@@ -24,7 +24,9 @@ def reproduce(
         typer.Option("--data", envvar="DOSIMETER_DATA", help="The folder with the papers' data (or DOSIMETER_DATA)."),
     ] = None,
     json: Annotated[str | None, typer.Option("--json", help="Write the rows as JSON here; - for stdout.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page with the rows and the figures here.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page with the rows and the figures here.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words, only JSON and the exit code.")] = False,
 ) -> int:
     """Print each number of a paper beside ours. Exit 1 where one differs without a reason."""
