@@ -6,7 +6,7 @@ import numpy as np
 
 from dosimeter.datasets.papers import Split
 from dosimeter.reproduce.hannun21 import in_principal_components, targets
-from dosimeter.reproduce.row import Report, Row
+from dosimeter.reproduce.row import Report, Row, claim
 
 
 def test_a_row_that_differs_without_a_reason_is_unexplained():
@@ -14,7 +14,8 @@ def test_a_row_that_differs_without_a_reason_is_unexplained():
     assert [row.ok for row in rows] == [True, False, False]
     assert Report("p", rows).unexplained == (rows[1],)
     assert Report("p", rows).plain()["rows"][2] == {
-        "figure": "c", "paper": 1.0, "ours": 2.0, "tolerance": 0.05, "why": "misprint", "ok": False,
+        "figure": "c", "paper": 1.0, "ours": 2.0, "tolerance": 0.05, "why": "misprint",
+        "measured": "", "ok": False,
     }  # fmt: skip
 
 
@@ -32,3 +33,9 @@ def test_the_components_are_those_of_a_singular_value_decomposition():
 def test_signed_targets_are_minus_one_and_one():
     assert targets(np.array([0.0, 1.0]), signed=True).tolist() == [-1.0, 1.0]
     assert targets(np.array([0.0, 1.0]), signed=False).tolist() == [0.0, 1.0]
+
+
+def test_a_claim_that_does_not_hold_is_unexplained_until_it_says_why():
+    lost, told = claim("a", False, "0.3 against 0.2"), claim("a", False, "0.3 against 0.2", "judged by eye")
+    assert Report("p", (claim("b", True, ""), lost, told)).unexplained == (lost,)
+    assert (lost.paper, lost.ours) == (1.0, 0.0)

@@ -7,11 +7,13 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from dosimeter import glm
 from dosimeter.attacks.result import Guesses
 from dosimeter.core.notion import FloatArray
 from dosimeter.datasets.papers import Split, adult
+from dosimeter.glm.inversion import moves
 from dosimeter.glm.reweight import Reweighting
 from dosimeter.reproduce.hannun21_table import ONE
 from dosimeter.reproduce.hannun21_warfarin import patients, unit_draws
@@ -118,9 +120,18 @@ def individual_row(told: Deciles) -> Row:
         "iterations (asked: less than half)",
         None
         if after < before / 2
-        else "the means of the deciles are level, the individuals inside them are not: η is one number for the weakest "
-        "direction, and how far apart the three candidates' models lie differs from person to person",
+        else "the means of the deciles are level, the individuals inside them are not: η measures the most telling "
+        f"direction, a guess depends on how far the nearest other candidate's model lies, and {_nearest(told)}",
     )
+
+
+def _nearest(told: Deciles) -> str:
+    """How the distance to the nearest other candidate's model varies after IRFIL, and goes with being guessed."""
+    fit = told.reweighting.fit
+    away = moves(fit, told.split.X, told.split.y, told.columns, np.arange(fit.n))
+    nearest = np.sort(np.linalg.norm(away, axis=2), axis=1)[:, 1]  # the true candidate is at 0
+    rank = float(spearmanr(nearest, told.guesses[10].by_row)[0])
+    return f"that still varies by {nearest.std() / nearest.mean():.0%} (rank correlation with the chance {rank:.2f})"
 
 
 def pipeline_row(told: Deciles) -> Row:

@@ -109,8 +109,8 @@ def _typical(study: Study, low: Index, odd: FloatArray) -> Row:
         "asked: each nearer to the mean 1 than half of all 1s. Share that is nearer, in the covariance of the twenty "
         f"components: mean {odd[low].mean():.2f}, most {odd[low].max():.2f}; in plain pixels: mean {plain.mean():.2f}, "
         f"most {plain.max():.2f}",
-        "the paper judges by eye: upright plain strokes they are (see the pictures), but not each of them is nearer to "
-        "the mean than half of all 1s, and the two distances disagree about which model's are",
+        "the paper judges by eye: single strokes they are (see the pictures), but not each of them is nearer to the "
+        "mean than half of all 1s, and the two distances disagree about which model's are",
     )
 
 

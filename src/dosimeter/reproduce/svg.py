@@ -16,7 +16,7 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 
 WIDTH, HEIGHT = 420, 290
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 30, 46
+LEFT, RIGHT, TOP, BOTTOM = 62, 14, 40, 46
 COLOURS = ("#0b5fa5", "#d1495b", "#2e8b57", "#8a5a00", "#6a4c93")
 Kind = Literal["line", "points", "bars"]
 
@@ -65,14 +65,12 @@ def chart(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> str:
         f'<text x="{LEFT}" y="16" font-weight="bold">{escape(title)}</text>',
         *frame.axes(x, y),
     ]
+    names = []
     for k, one in enumerate(series):
-        parts += _draw(one, x, y, frame, COLOURS[k % len(COLOURS)])
-        height = TOP + 12 + 13 * k
-        parts.append(
-            f'<text x="{WIDTH - RIGHT - 4}" y="{height}" text-anchor="end" fill="{COLOURS[k % len(COLOURS)]}">'
-            f"{escape(one.name)}</text>"
-        )
-    return "".join([*parts, "</svg>"])
+        colour = COLOURS[k % len(COLOURS)]
+        parts += _draw(one, x, y, frame, colour)
+        names.append(f'<tspan fill="{colour}" dx="{12 if k else 0}">{escape(one.name)}</tspan>')
+    return "".join([*parts, f'<text x="{LEFT}" y="31">', *names, "</text></svg>"])
 
 
 @dataclass(frozen=True)
@@ -140,6 +138,10 @@ def _padded(values: FloatArray) -> tuple[float, float]:
 
 def _ticks(low: float, high: float, log: bool) -> list[float]:
     if log:
+        if high - low < 2.5:
+            decades = range(int(np.floor(low)), int(np.ceil(high)) + 1)
+            fine = [float(k + np.log10(m)) for k in decades for m in (1, 2, 5)]
+            return [v for v in fine if low <= v <= high]
         whole = list(range(int(np.ceil(low)), int(np.floor(high)) + 1))
         step = max(1, -(-len(whole) // 6))
         return [float(v) for v in whole[::step]]
@@ -150,7 +152,7 @@ def _ticks(low: float, high: float, log: bool) -> list[float]:
 
 
 def _number(v: float, log: bool) -> str:
-    return f"1e{round(v)}" if log else f"{v:.6g}"
+    return f"{10.0**v:.3g}" if log else f"{v:.6g}"
 
 
 def _draw(s: Series, x: Axis, y: Axis, frame: _Frame, colour: str) -> list[str]:

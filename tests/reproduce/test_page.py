@@ -1,0 +1,61 @@
+"""The page stands alone: no network, no scripts, all text escaped; pictures are true PNG."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+
+import numpy as np
+import pytest
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.reproduce.page import Figure, Reproduction, page, png, strip
+from dosimeter.reproduce.row import Report, Row, claim
+
+
+def told():
+    rows = (Row("a <b>", 1.0, 1.0, 0.0), Row("c", 1.0, 2.0, 0.0, "mis<print"), claim("d", False, "x < y"))
+    return Reproduction(Report("p&q", rows), (Figure("F <1>", "un<der", "<svg></svg>"),))
+
+
+def test_the_page_reaches_for_nothing_and_escapes_what_it_is_told():
+    text = page(told())
+    for word in ("http", "<script", "src=", "@import", "url("):
+        assert word not in text
+    for word in ("a &lt;b&gt;", "mis&lt;print", "x &lt; y", "p&amp;q", "F &lt;1&gt;", "un&lt;der"):
+        assert word in text
+    assert "<svg></svg>" in text
+
+
+def test_the_page_counts_what_holds_and_what_is_unexplained():
+    text = page(told())
+    assert "1 of 3 rows hold; 1 differ and say why; 1 differ without a reason" in text
+    assert text.count('class="unexplained"') == 1
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (4, 2, 3)])
+def test_a_picture_can_be_read_back(shape):
+    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    raw = base64.b64decode(png(pixels).removeprefix("data:image/png;base64,"))
+    assert raw[:8] == b"\x89PNG\r\n\x1a\n"
+    chunks, at = {}, 8
+    while at < len(raw):
+        (size,), kind = struct.unpack(">I", raw[at : at + 4]), raw[at + 4 : at + 8]
+        chunks[kind] = raw[at + 8 : at + 8 + size]
+        assert struct.unpack(">I", raw[at + 8 + size : at + 12 + size])[0] == zlib.crc32(kind + chunks[kind])
+        at += 12 + size
+    assert struct.unpack(">II", chunks[b"IHDR"][:8]) == (shape[1], shape[0])
+    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(shape[0], -1)
+    assert not lines[:, 0].any()
+    np.testing.assert_array_equal(lines[:, 1:].reshape(shape), pixels)
+
+
+def test_other_pixels_are_refused():
+    for bad in (np.zeros((2, 2)), np.zeros((2, 2, 4), np.uint8), np.zeros(4, np.uint8)):
+        with pytest.raises(Refusal):
+            png(bad)
+
+
+def test_the_words_over_a_picture_are_escaped():
+    assert "&lt;i&gt;" in strip("<t>", [np.zeros((2, 2), np.uint8)], ["<i>"])
