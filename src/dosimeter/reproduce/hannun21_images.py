@@ -1,4 +1,8 @@
-"""[Hannun21] 6.2 and 6.3 on the images: classes, the lowest and the highest η, losses, and IRFIL; figures 2 to 5."""
+"""[Hannun21] 6.2 and 6.3 on the images: classes, the lowest and the highest η, losses, and IRFIL; figures 2 to 5.
+
+The paper's words ("correlates", "a few", "low") have no numbers: the thresholds here are ours, and each row carries
+what was measured so that a reader may set his own.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +83,7 @@ def extreme_rows(study: Study) -> list[Row]:
     lower_class = int(study.of_class(1).mean() < study.of_class(0).mean())
     name = f"Figure 3 {study.title}"
     kind = "the digit 1" if least else "planes"
-    figures = f"η {study.eta[low[0]]:.4f} to {study.eta[low[-1]]:.4f}"
+    figures = f"η {', '.join(f'{v:.4f}' for v in study.eta[low])}"
     rows = [
         claim(f"{name}: the eight smallest η are {kind}", bool((y[low] == least).all()), figures),
         claim(
@@ -91,8 +95,8 @@ def extreme_rows(study: Study) -> list[Row]:
             f"{name}: the largest η are more idiosyncratic",
             odd[high].mean() > max(0.9, odd[low].mean()),
             f"mean share of the own class that is nearer to the class mean (in its covariance): {odd[high].mean():.3f} "
-            f"for the eight largest (η {study.eta[high[-1]]:.4f} to {study.eta[high[0]]:.4f}), {odd[low].mean():.3f} "
-            "for the eight smallest",
+            f"for the eight largest (η {', '.join(f'{v:.4f}' for v in study.eta[high])}), {odd[low].mean():.3f} for "
+            "the eight smallest",
         ),
     ]
     return [*rows, _typical(study, low, odd) if least else _sky(study, low)]
