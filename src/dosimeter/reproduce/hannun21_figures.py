@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.report.charts import Axis, Series, chart
 from dosimeter.reproduce.hannun21_deciles import SHOWN, Deciles
 from dosimeter.reproduce.hannun21_images import extremes, heuristics
 from dosimeter.reproduce.hannun21_table import Study
 from dosimeter.reproduce.hannun21_warfarin import Curve
 from dosimeter.reproduce.page import Figure, strip
-from dosimeter.reproduce.svg import Axis, Series, chart
 
 CLASSES = {"mnist": ("digit 0", "digit 1"), "cifar": ("plane", "car")}
 ETA, MEAN = "η", "mean η of VKORC1"

@@ -1,4 +1,4 @@
-"""The reproduction as one page: the figures as inline SVG and PNG, every row beside them. No scripts, no network."""
+"""The reproduction as one page: the figures as Vega-Lite and PNG, every row beside them. Nothing is fetched."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.refusal import Refusal
+from dosimeter.report.charts import POLICY, scripts
 from dosimeter.reproduce.row import Report, Row
 
 STYLE = (
@@ -53,12 +54,13 @@ def page(told: Reproduction) -> str:
     lines = "".join(_line(row) for row in report.rows)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(report.name)} reproduced</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         f"<style>{STYLE}</style></head><body><h1>{escape(report.name)}, reproduced</h1>"
         f"<p>{held} of {len(report.rows)} rows hold; {len(report.rows) - held - len(report.unexplained)} differ and "
         f"say why; {len(report.unexplained)} differ without a reason. A claim in words is 1 where it holds by the "
         "measure named beside it; where the paper's words have no number, the threshold is ours.</p>"
         f"{figures}<h2>Every row</h2><table><thead><tr><th>figure or claim</th><th>paper</th><th>ours</th><th></th>"
-        f"<th>measured; why it differs</th></tr></thead><tbody>{lines}</tbody></table></body></html>\n"
+        f"<th>measured; why it differs</th></tr></thead><tbody>{lines}</tbody></table>{scripts()}</body></html>\n"
     )
 
 
