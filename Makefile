@@ -71,6 +71,8 @@ wheel: $(VENV)/.test  ## build the wheel, install it alone in a fresh environmen
 	$(PYTHON) -m venv build/fresh
 	build/fresh/bin/python -m pip install --quiet --disable-pip-version-check dist/dosimeter-*.whl
 	cd build && fresh/bin/dosimeter demo --json demo.json && fresh/bin/python -m pip check
+	printf "age,sex,dose\n31,f,4.1\n54,m,6.0\n47,f,5.2\n62,m,7.1\n39,m,4.4\n58,f,6.6\n" > build/tiny.csv
+	cd build && fresh/bin/dosimeter fix tiny.csv --target dose --max-dose 1 --out tiny.skops
 
 clean:  ## remove what the other goals made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -44,6 +44,8 @@ def test_the_written_model_keeps_the_limit_and_works_without_us(target, extra, p
     model = sio.load(out)
     frame = pd.read_csv(people)
     predicted = model.predict(frame)
+    # By name: neither the order of the columns nor others beside them matter.
+    np.testing.assert_array_equal(model.predict(frame[frame.columns[::-1]]), predicted)
     if target == "ill":
         score = np.mean(predicted == frame["ill"])
     else:

@@ -27,12 +27,17 @@ def pipeline(columns: Columns, table: Table, loss: Any, coef: FloatArray, interc
     labels = [s for s in columns.sources if isinstance(s, Nominal)]
     parts: list[Any] = []
     if numbers:
-        parts.append(("numbers", "passthrough", [s.name for s in numbers]))
+        parts.append(("numbers", "passthrough", list(range(len(numbers)))))
     if labels:
         # The first level is the one without an indicator; a dense matrix keeps the last step simple.
         encoder = OneHotEncoder(categories=[list(s.levels) for s in labels], drop="first", sparse_output=False)
-        parts.append(("labels", encoder, [s.name for s in labels]))
+        parts.append(("labels", encoder, list(range(len(numbers), len(numbers) + len(labels)))))
     before = ColumnTransformer(parts).fit(_example(numbers, labels))
+    # Fitted on an array, so that no dataframe library is needed; with the names, frames are read by name.
+    named = [s.name for s in labels]
+    before.feature_names_in_ = np.array([*(s.name for s in numbers), *named], dtype=object)
+    if labels:
+        before.named_transformers_["labels"].feature_names_in_ = np.array(named, dtype=object)
     weights, offset = folded(columns, coef, intercept)
     order = [j for group in (numbers, labels) for s in group for j in columns.block(s.name)]
     return Pipeline([("columns", before), ("model", _model(loss, weights[order], offset, classes))])
@@ -45,15 +50,12 @@ def folded(columns: Columns, coef: FloatArray, intercept: float) -> tuple[FloatA
 
 
 def _example(numbers: list[Number], labels: list[Nominal]) -> Any:
-    """Made-up rows with the right columns: what the transformers are fitted on instead of people."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise CannotMeasure("a model over named columns is written with pandas: pip install pandas") from None
+    """(rows, columns) made-up rows, numbers first: what the transformers are fitted on instead of people."""
     rows = max([2, *(len(s.levels) for s in labels)])
-    made: dict[str, Any] = {s.name: np.zeros(rows) for s in numbers}
-    made |= {s.name: [s.levels[i % len(s.levels)] for i in range(rows)] for s in labels}
-    return pd.DataFrame(made)
+    made = np.zeros((rows, len(numbers) + len(labels)), dtype=object)
+    for k, s in enumerate(labels):
+        made[:, len(numbers) + k] = [s.levels[i % len(s.levels)] for i in range(rows)]
+    return made
 
 
 def _model(loss: Any, weights: FloatArray, offset: float, classes: Any) -> Any:
