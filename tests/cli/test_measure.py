@@ -182,24 +182,7 @@ def test_parquet_gives_the_figures_of_the_csv(people, tmp_path, capsys):
     pandas.read_csv(people).to_parquet(tmp_path / "people.parquet")
     found = []
     for path in (people, tmp_path / "people.parquet"):
-        assert (
-            run(
-                [
-                    "measure",
-                    str(path),
-                    "--target",
-                    "dose",
-                    "--person",
-                    "id",
-                    "--scale",
-                    "1",
-                    "--json",
-                    "-",
-                    "-q",
-                ]
-            )
-            == 0
-        )
+        assert run(["measure", str(path), *"--target dose --person id --scale 1 --json - -q".split()]) == 0
         found.append(facts_of(capsys))
     assert found[0] == found[1]
 
@@ -213,24 +196,7 @@ def test_rows_with_holes_are_refused_with_their_place_or_dropped_on_request(tmp_
     line = capsys.readouterr().err
     assert "row 7" in line
     assert "bmi" in line
-    assert (
-        run(
-            [
-                "measure",
-                str(path),
-                "--target",
-                "dose",
-                "--missing",
-                "drop",
-                "--scale",
-                "1",
-                "--json",
-                "-",
-                "-q",
-            ]
-        )
-        == 0
-    )
+    assert run(["measure", str(path), *"--target dose --missing drop --scale 1 --json - -q".split()]) == 0
     facts = facts_of(capsys)
     assert (facts["rows"], facts["dropped_rows"]) == (39, 1)
 
@@ -242,24 +208,7 @@ def test_row_numbers_are_those_of_the_file_when_rows_were_dropped(tmp_path, caps
     bmi = [str(v) for v in BMI]
     bmi[3] = ""
     path.write_text(csv({"age": age, "bmi": bmi, "dose": PEOPLE["dose"]}))
-    assert (
-        run(
-            [
-                "measure",
-                str(path),
-                "--target",
-                "dose",
-                "--missing",
-                "drop",
-                "--scale",
-                "1",
-                "--json",
-                "-",
-                "-q",
-            ]
-        )
-        == 0
-    )
+    assert run(["measure", str(path), *"--target dose --missing drop --scale 1 --json - -q".split()]) == 0
     assert facts_of(capsys)["dose"]["highest_row"] == 31
 
 
