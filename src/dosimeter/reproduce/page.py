@@ -58,7 +58,7 @@ def page(told: Reproduction) -> str:
         f"<style>{STYLE}</style></head><body><h1>{escape(report.name)}, reproduced</h1>"
         f"<p>{held} of {len(report.rows)} rows hold; {len(report.rows) - held - len(report.unexplained)} differ and "
         f"say why; {len(report.unexplained)} differ without a reason. A claim in words is 1 where it holds by the "
-        "measure named beside it; where the paper's words have no number, the threshold is ours, and most of these were "
+        "measure named beside it; where the paper's words have no number, the threshold is ours, and most were "
         "set after a first look at the figures.</p>"
         f"{figures}<h2>Every row</h2><table><thead><tr><th>figure or claim</th><th>paper</th><th>ours</th><th></th>"
         f"<th>measured; why it differs</th></tr></thead><tbody>{lines}</tbody></table>{scripts()}</body></html>\n"
