@@ -82,6 +82,11 @@ def test_what_is_no_channel_is_refused_with_its_place(channel: object, why: str)
         maximal_leakage(channel)  # type: ignore[arg-type]
 
 
+def test_the_order_of_rows_given_carelessly_does_not_matter() -> None:
+    careless = np.array([[0.5, 0.5], [0.5 + 4e-10, 0.5 + 4e-10]])
+    assert maximal_leakage(careless) == maximal_leakage(careless[::-1]) > 0
+
+
 def test_a_rounded_channel_is_accepted_within_the_stated_tolerance() -> None:
     assert maximal_leakage([[0.5, 0.5 + 1e-10], [0.5, 0.5]]) == pytest.approx(0.0, abs=2e-10)
 

@@ -97,9 +97,10 @@ def cascade(channel1: ArrayLike, channel2: ArrayLike) -> Array:
 def _leakage(P: Array, support: NDArray[np.intp], name: str) -> float:
     rows = P[support]
     _check_rows(rows, support, name)
-    # Σ_y max_x P - 1 drowns in rounding for a quiet channel. A row sums to one, so take it off by entries:
-    # every term is >= 0, equal rows give exactly 0, and a leakage of 1e-15 keeps its digits.
-    excess = (rows.max(axis=0) - rows[0]).sum()
+    # Σ_y max_x P - 1 drowns in rounding for a quiet channel. A row sums to one, so take one off by entries:
+    # every term is >= 0, equal rows give exactly 0, and a leakage of 1e-15 keeps its digits. Of rows given
+    # carelessly the one that sums to least: the order of x then does not matter, and nothing is under-reported.
+    excess = (rows.max(axis=0) - rows[rows.sum(axis=1).argmin()]).sum()
     return float(np.log1p(excess))
 
 
