@@ -1,0 +1,72 @@
+"""Histograms of votes: checked, and brought to the form in which equal ones are measured once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.density import Density
+from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
+from dosimeter.core.refusal import CannotMeasure, Refusal
+
+Counts = NDArray[np.int64]
+MOST_VOTES = 1 << 31
+LAWS = (Laplace, Gumbel, Exponential, LogisticNoise, Gaussian)
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """The distinct shapes among histograms: neither the order of the classes nor a vote more for all of them matters."""
+
+    gaps: Counts
+    """(u, m - 1) votes by which each other class is behind the first, ascending."""
+    inverse: NDArray[np.intp]
+    """(q,) the shape of each histogram."""
+
+
+def as_histograms(counts: Any, name: str) -> Counts:
+    """(q, m) whole numbers of votes, m >= 2, or a refusal that names the first bad one."""
+    array = np.asarray(counts)
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise Refusal(f"{name} must be (queries, classes) with at least two classes, got shape {array.shape}")
+    if array.dtype.kind not in "iuf":
+        raise Refusal(f"{name} must hold whole numbers of votes, not {array.dtype}")
+    bad = ~((array >= 0) & (array < MOST_VOTES))
+    if array.dtype.kind == "f":
+        bad |= array != np.rint(array)
+    if bad.any():
+        i, j = (int(k) for k in np.argwhere(bad)[0])
+        raise Refusal(f"{name}[{i}, {j}] is {array[i, j]}; a number of votes is whole and from 0 to 2**31 - 1")
+    return array.astype(np.int64)
+
+
+def as_shift(shift: Any) -> int:
+    """The votes one person controls, at least one."""
+    if isinstance(shift, bool) or not isinstance(shift, int | np.integer) or not 1 <= shift < MOST_VOTES:
+        raise Refusal(f"shift is the number of votes one person controls, a whole number >= 1, not {shift!r}")
+    return int(shift)
+
+
+def as_law(noise: Any) -> Density:
+    """A noise whose noisy vote can be measured."""
+    if noise is no_noise:
+        raise CannotMeasure(
+            "without noise the label is a function of the votes: a person who can tip it to k labels is leaked log k "
+            "nats, up to log m, and no budget of queries makes it less: add noise, e.g. Laplace(1 / 0.05)"
+        )
+    if not isinstance(noise, LAWS):
+        raise CannotMeasure(f"{noise!r} is not a law whose noisy vote can be measured here; those are {_NAMES}")
+    return noise
+
+
+_NAMES = ", ".join(law.__name__ for law in LAWS)
+
+
+def shapes(histograms: Counts) -> Gaps:
+    """The distinct shapes of (q, m) histograms."""
+    ordered = -np.sort(-histograms, axis=1)
+    gaps, inverse = np.unique(ordered[:, :1] - ordered[:, 1:], axis=0, return_inverse=True)
+    return Gaps(gaps, inverse.ravel())
