@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from dosimeter.io.sheet import write_sheet as write_sheet
     from dosimeter.io.tables import read_table as read_table
     from dosimeter.io.text import harmless as harmless
+    from dosimeter.io.votes import read_progress as read_progress
+    from dosimeter.io.votes import read_votes as read_votes
+    from dosimeter.io.votes import write_progress as write_progress
 
 _HOME = {
     "harmless": "text",
     "read_model": "models",
+    "read_progress": "votes",
     "read_table": "tables",
+    "read_votes": "votes",
     "write_bytes": "atomic",
+    "write_progress": "votes",
     "write_sheet": "sheet",
     "write_text": "atomic",
 }

@@ -155,7 +155,7 @@ class Training:
             raise Refusal(f"every={every!r}: give a whole number of teachers above 0")
         if n_jobs == 0:
             raise Refusal("n_jobs=0: give a number of processes, or -1 for all cores")
-        from joblib import Parallel, delayed
+        from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
         waiting = np.flatnonzero(~state.done).tolist()
         for start in range(0, len(waiting), every):

@@ -61,6 +61,8 @@ class Partition:
             place = {person: k % n_parts for k, person in enumerate(order)}
         else:
             place = {person: int.from_bytes(mark[person], "big") % n_parts for person in everyone}
+            if len(set(place.values())) < n_parts:
+                raise Refusal(f"a part of {n_parts} has no rows: take fewer teachers, or even=True")
         return cls(np.array([place[person] for person in ids], dtype=np.intp), ids)
 
     @classmethod
@@ -98,8 +100,9 @@ class Partition:
 
 def as_persons(persons: ArrayLike | Sequence[Hashable]) -> tuple[Hashable, ...]:
     """(n,) ids that are there and can be told apart."""
+    given: Any = persons
     # numpy's own scalars print otherwise than Python's, and the hash is of what is printed.
-    ids = tuple(p.item() if isinstance(p, np.generic) else p for p in persons)  # type: ignore[union-attr]
+    ids = tuple(p.item() if isinstance(p, np.generic) else p for p in given)
     for row, person in enumerate(ids):
         if person is None or person != person:
             raise Refusal(f"row {row} (from 0) has no person: give every row one")

@@ -1,0 +1,96 @@
+"""Votes from elsewhere, and training that was stopped, as numpy's own files. An array of objects would be a pickle: it
+is refused by its header, before its bytes are read."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.frames.source import Source
+from dosimeter.io.atomic import AnyPath, write_bytes
+from dosimeter.io.gate import GIBIBYTE, cannot, regular_file
+from dosimeter.pate.ensemble import Progress
+
+_MEMBERS = ("votes", "seen", "n_classes", "digest")
+_SAVE = "save whole numbers with numpy.save, one row a teacher and one column a query"
+
+
+def read_votes(path: AnyPath, *, limit: int = GIBIBYTE) -> NDArray[Any]:
+    """(teachers, queries) as they stand in a .npy file; `pate.Votes` checks what they say."""
+    file, source = regular_file(path, limit)
+    if Path(path).suffix.lower() != ".npy":
+        raise source.refusal("votes are a .npy file", _SAVE)
+    return _array(_bytes(file, source), source, _SAVE)
+
+
+def write_progress(path: AnyPath, state: Progress, *, inputs: tuple[AnyPath, ...] = ()) -> None:
+    """The state of training as one .npz file, whole or not at all, readable by its owner only: votes are private."""
+    if Path(path).suffix.lower() != ".npz":
+        raise Refusal(f"{os.fspath(path)}: the state of training is a .npz file: name it so")
+    made = io.BytesIO()
+    digest = np.frombuffer(state.digest.encode("ascii"), dtype=np.uint8)
+    np.savez(made, votes=state.votes, seen=state.seen, n_classes=np.int64(state.n_classes), digest=digest)
+    write_bytes(path, made.getvalue(), inputs=inputs)
+
+
+def read_progress(path: AnyPath, *, limit: int = GIBIBYTE) -> Progress:
+    """What `write_progress` wrote. Whether it belongs to the work at hand is for `Training.checked` to say."""
+    file, source = regular_file(path, limit)
+    todo = "remove it and start anew"
+    try:
+        with zipfile.ZipFile(io.BytesIO(_bytes(file, source))) as archive:
+            sizes = {member.filename: member.file_size for member in archive.infolist()}
+            if sorted(sizes) != sorted(f"{name}.npy" for name in _MEMBERS) or len(archive.infolist()) != len(sizes):
+                raise source.refusal("not a state of training", todo)
+            if sum(sizes.values()) > limit:
+                raise source.refusal(f"it declares {sum(sizes.values())} bytes, above the limit of {limit}", todo)
+            read = {name: _array(archive.read(f"{name}.npy"), source, todo) for name in _MEMBERS}
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise source.refusal(f"not a state of training ({type(error).__name__})", todo) from None
+    return _state(read, source, todo)
+
+
+def _state(read: dict[str, NDArray[Any]], source: Source, todo: str) -> Progress:
+    votes, seen, digest = read["votes"], read["seen"], read["digest"]
+    shapes = votes.ndim == 2 and seen.shape == votes.shape[:1] and read["n_classes"].shape == () and digest.ndim == 1
+    kinds = votes.dtype == seen.dtype == np.int32 and digest.dtype == np.uint8 and read["n_classes"].dtype.kind == "i"
+    if not (shapes and kinds):
+        raise source.refusal("not a state of training", todo)
+    m, open_rows = int(read["n_classes"]), seen == 0
+    cast = votes[~open_rows]
+    if (seen < 0).any() or (seen > m).any() or (votes[open_rows] != -1).any() or (cast < 0).any() or (cast >= m).any():
+        raise source.refusal("the votes in it are not those of its classes", todo)
+    return Progress(votes, seen, m, digest.tobytes().decode("ascii", "replace"))
+
+
+def _array(data: bytes, source: Source, todo: str) -> NDArray[Any]:
+    """A .npy file's array: numbers only, and as many bytes as its header says."""
+    stream = io.BytesIO(data)
+    try:
+        version = npy.read_magic(stream)
+        shape, _, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)
+    except (ValueError, SyntaxError, EOFError):
+        raise source.refusal("not a numpy array file", todo) from None
+    if dtype.hasobject:
+        raise source.refusal("an array of objects may run its author's code when it is opened: not opened", todo)
+    needed = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if len(data) - stream.tell() != needed:
+        raise source.refusal(f"its header says {needed} bytes and it has {len(data) - stream.tell()}", todo)
+    stream.seek(0)
+    array: NDArray[Any] = np.load(stream, allow_pickle=False)
+    return array
+
+
+def _bytes(file: Path, source: Source) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise cannot(error, source, "read") from None

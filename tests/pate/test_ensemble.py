@@ -1,0 +1,337 @@
+"""Parts disjoint by person, teachers that never crash, votes that depend on nothing but what they are made from."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.io import read_progress, write_progress
+from dosimeter.pate.ensemble import Teachers, coded
+from dosimeter.pate.partition import Partition
+
+rng = np.random.default_rng(5)
+N = 240
+PERSON = np.array([f"p{i // 3}" for i in range(N)])
+Y = rng.integers(0, 3, N)
+X = np.eye(3)[Y] + rng.normal(0, 0.4, (N, 3))
+PUBLIC = np.eye(3)[rng.integers(0, 3, 20)] + rng.normal(0, 0.4, (20, 3))
+MODEL = make_pipeline(StandardScaler(), LogisticRegression())
+
+
+class Nearest:
+    """Predicts the label of the class whose centre is nearest: a model that is no estimator."""
+
+    def __init__(self, X, y):
+        self.labels = np.unique(y)
+        self.centres = np.array([X[y == label].mean(axis=0) for label in self.labels])
+
+    def predict(self, X):
+        return self.labels[np.linalg.norm(X[:, None] - self.centres, axis=2).argmin(axis=1)]
+
+
+def nearest(X, y, power=1):
+    return Nearest(X, y)
+
+
+# ---------------------------------------------------------------------------------------------------- partitions
+
+
+def test_all_rows_of_a_person_have_one_teacher_and_no_teacher_is_without_rows():
+    made = Partition.of(PERSON, 7)
+    for person in set(PERSON.tolist()):
+        assert len(set(made.parts[person == PERSON].tolist())) == 1
+    assert sorted(set(made.parts.tolist())) == list(range(7))
+    people = [len({p for p, t in made.teacher_of.items() if t == k}) for k in range(7)]
+    assert max(people) - min(people) <= 1
+    assert sorted(np.concatenate([made.rows(k) for k in range(7)]).tolist()) == list(range(N))
+
+
+def test_the_part_of_a_person_depends_neither_on_the_order_of_rows_nor_on_the_data():
+    order = rng.permutation(N)
+    there, here = Partition.of(PERSON, 7).teacher_of, Partition.of(PERSON[order], 7).teacher_of
+    assert there == here
+    assert Partition.of(PERSON.tolist(), 7).digest == Partition.of(PERSON, 7).digest
+    assert Partition.of(PERSON, 7, salt="another").digest != Partition.of(PERSON, 7).digest
+
+
+def test_without_evening_out_a_newcomer_moves_nobody_else():
+    before = Partition.of(PERSON, 5, even=False).teacher_of
+    after = Partition.of([*PERSON, "newcomer"], 5, even=False).teacher_of
+    assert {p: t for p, t in after.items() if p != "newcomer"} == before
+    evened = Partition.of([*PERSON, "newcomer"], 5).teacher_of  # the price of even parts, which is why it is told
+    assert any(evened[p] != t for p, t in Partition.of(PERSON, 5).teacher_of.items())
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Partition.of(PERSON, 81), "at most 80"),
+        (lambda: Partition.of(PERSON, 1), "2 or more"),
+        (lambda: Partition.of(PERSON, 2.0), "whole number"),
+        (lambda: Partition.of(["a", None, "b"], 2), "row 1 .* has no person"),
+        (lambda: Partition.of([1.0, float("nan")], 2), "row 1 .* has no person"),
+        (lambda: Partition.of([["a"], ["b"]], 2), "a list names no person"),
+        (lambda: Partition.of(range(30), 30, even=False), "has no rows"),
+        (lambda: Partition.given([0, 1, 0], ["a", "b", "b"]), "in parts 1 and 0"),
+        (lambda: Partition.given([0, 2, 2]), "part 1 has no rows"),
+        (lambda: Partition.given([-1, 0]), "from 0"),
+        (lambda: Partition.given([0, 0]), "one part only"),
+        (lambda: Partition.given([0.0, 1.0]), "whole number"),
+        (lambda: Partition.given([0, 1], ["a"]), "one part a row"),
+    ],
+)
+def test_a_bad_partition_is_refused_in_one_line(make, told):
+    with pytest.raises(Refusal, match=told) as refused:
+        make()
+    assert "\n" not in str(refused.value)
+
+
+def test_a_refusal_names_the_row_and_never_the_person():
+    with pytest.raises(Refusal) as refused:
+        Partition.given([0, 1], ["secret name", "secret name"])
+    assert "secret" not in str(refused.value)
+    assert "secret" not in repr(Partition.of(["secret name", "b"], 2))
+
+
+# ------------------------------------------------------------------------------------------------------ teaching
+
+
+@pytest.mark.parametrize("model", [MODEL, DecisionTreeClassifier(), nearest, partial(nearest, power=2)])
+def test_each_teacher_votes_as_the_same_model_trained_alone_on_its_rows(model):
+    teachers = Teachers(model, 6, groups=PERSON)
+    votes, split = teachers.vote(X, Y, PUBLIC), teachers.partition(N)
+    for t in range(6):
+        rows = split.rows(t)
+        if callable(model):
+            alone = Nearest(X[rows], Y[rows])
+        elif model is MODEL:
+            alone = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[rows], Y[rows])
+        else:
+            alone = DecisionTreeClassifier(random_state=t).fit(X[rows], Y[rows])
+        np.testing.assert_array_equal(votes.values[t], alone.predict(PUBLIC))
+
+
+def test_another_persons_rows_move_one_teachers_votes_only():
+    teachers = Teachers(MODEL, 6, groups=PERSON)
+    moved = X.copy()
+    moved[PERSON == "p11"] += 100.0
+    before, after = teachers.vote(X, Y, PUBLIC), teachers.vote(moved, Y, PUBLIC)
+    changed = np.flatnonzero((before.values != after.values).any(axis=1)).tolist()
+    assert changed == [teachers.partition(N).teacher_of["p11"]]  # a scaler fitted on all rows would change them all
+
+
+def test_votes_are_equal_whatever_the_number_of_processes():
+    for model in (DecisionTreeClassifier(max_features=1), MODEL):  # a random one, and one that is not
+        teachers = Teachers(model, 6, groups=PERSON)
+        alone, several = (teachers.vote(X, Y, PUBLIC, n_jobs=n) for n in (1, 2))
+        np.testing.assert_array_equal(alone.values, several.values)
+        assert dict(alone.provenance) == dict(several.provenance)
+
+
+def test_the_same_votes_come_from_a_dask_cluster():
+    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    import warnings
+
+    import joblib
+
+    teachers = Teachers(KNeighborsClassifier(1), 4, groups=PERSON)
+    alone = teachers.vote(X, Y, PUBLIC, n_jobs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the cluster's own start and end
+        with (
+            distributed.LocalCluster(
+                n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+            ) as here,
+            distributed.Client(here),
+            joblib.parallel_config("dask"),
+        ):
+            there = teachers.vote(X, Y, PUBLIC)
+    np.testing.assert_array_equal(alone.values, there.values)
+
+
+def test_a_teacher_that_lacks_a_class_or_has_one_only_votes_and_is_counted():
+    parts = np.repeat(np.arange(4), 60)
+    y = np.concatenate([np.zeros(60), np.ones(60), np.arange(60) % 2, np.arange(60) % 3]).astype(int)
+    teachers = Teachers(LogisticRegression(), 4, groups=Partition.given(parts))
+    *_, state = teachers.training(X, y, PUBLIC).run()
+    assert (state.votes[0] == 0).all()
+    assert (state.votes[1] == 1).all()
+    assert (state.votes[2] <= 1).all()
+    assert state.seen.tolist() == [1, 1, 2, 3]
+    assert (state.constant, state.lacking) == (2, 3)
+
+
+def test_labels_are_numbered_in_the_order_of_the_public_list():
+    words = np.array(["cat", "dog", "eel"])[Y]
+    by_list = Teachers(nearest, 5, groups=PERSON).vote(X, words, PUBLIC, classes=["eel", "newt", "dog", "cat"])
+    by_sorting = Teachers(nearest, 5, groups=PERSON).vote(X, words, PUBLIC)
+    assert (by_list.n_classes, by_sorting.n_classes) == (4, 3)
+    np.testing.assert_array_equal(np.array([3, 2, 0])[by_sorting.values], by_list.values)
+
+
+def test_provenance_changes_when_anything_it_stands_for_does():
+    def told(X=X, Y=Y, PUBLIC=PUBLIC, model=MODEL, salt="a"):
+        return Teachers(model, 5, groups=PERSON, salt=salt).training(X, Y, PUBLIC)
+
+    base = told()
+    other = make_pipeline(StandardScaler(), LogisticRegression(C=2.0))
+    near, flipped = X.copy(), Y.copy()
+    near[17, 1] = np.nextafter(near[17, 1], 9)
+    flipped[3] = (flipped[3] + 1) % 3
+    for changed, what in (
+        (told(X=near), "data"),
+        (told(Y=flipped), "data"),
+        (told(PUBLIC=PUBLIC[:-1]), "queries"),
+        (told(model=other), "estimator"),
+        (told(salt="b"), "partition"),
+    ):
+        assert changed.digest != base.digest
+        assert [k for k in base.provenance if base.provenance[k] != changed.provenance[k]] == [what]
+    assert told().digest == base.digest
+
+
+def another(X, y):
+    return KNeighborsClassifier(3).fit(X, y)
+
+
+def test_a_factory_is_told_by_its_body_and_its_settings():
+    digests = {
+        Teachers(model, 5, groups=PERSON).training(X, Y, PUBLIC).digest
+        for model in (
+            nearest,
+            another,
+            partial(nearest, power=1),
+            partial(nearest, power=2),
+            lambda a, b: another(a, b),
+        )
+    }
+    assert len(digests) == 5
+
+
+class Stubborn:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __call__(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.asarray(self.answer)
+
+
+def broken(X, y):
+    raise RuntimeError("cell 12345")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Teachers(MODEL, 5, groups=PERSON).vote(X, Y[:-1], PUBLIC), "239 labels for 240 rows"),
+        (lambda: Teachers(MODEL, 5, groups=PERSON[:-1]).vote(X, Y, PUBLIC), "239 persons for 240 rows"),
+        (lambda: Teachers(MODEL, 241).vote(X, Y, PUBLIC), "at most 240"),
+        (lambda: Teachers(MODEL, 5).vote(X, Y, PUBLIC[:, :2]), "same columns"),
+        (lambda: Teachers(MODEL, 5).vote(X, Y, PUBLIC[:0]), "at least one"),
+        (lambda: Teachers(MODEL, 5).vote(X[:, 0], Y, PUBLIC), "rows of columns"),
+        (lambda: Teachers(MODEL, 5).vote(X, np.zeros(N), PUBLIC), "one class only"),
+        (lambda: Teachers(MODEL, 5).vote(X, np.where(Y == 0, np.nan, Y), PUBLIC), "has no label"),
+        (lambda: Teachers(MODEL, 5).vote(X, Y, PUBLIC, classes=[0, 1]), "not in the list of classes"),
+        (lambda: Teachers(MODEL, 5).vote(X, Y, PUBLIC, classes=[0, 1, 2, 2]), "stands twice"),
+        (lambda: Teachers(MODEL, 3, groups=Partition.of(PERSON, 5)).vote(X, Y, PUBLIC), "into 5 parts"),
+        (lambda: Teachers(DecisionTreeClassifier, 5).vote(X, Y, PUBLIC), "is a class: give an instance"),
+        (lambda: Teachers("logistic", 5).vote(X, Y, PUBLIC), "a str cannot be taught"),
+        (lambda: Teachers(Stubborn([0.5] * 20), 5).vote(X, Y, PUBLIC), "not a class from 0 to 2"),
+        (lambda: Teachers(Stubborn([3] * 20), 5).vote(X, Y, PUBLIC), "not a class from 0 to 2"),
+        (lambda: Teachers(Stubborn([-1] * 20), 5).vote(X, Y, PUBLIC), "not a class from 0 to 2"),
+        (lambda: Teachers(Stubborn(["a"] * 20), 5).vote(X, Y, PUBLIC), "not a class from 0 to 2"),
+        (lambda: Teachers(Stubborn(np.eye(20)), 5).vote(X, Y, PUBLIC), "one class a query"),
+        (lambda: Teachers(broken, 5).vote(X, Y, PUBLIC), r"could not be trained \(RuntimeError\)"),
+        (lambda: Teachers(MODEL, 5).vote(X, Y, PUBLIC, n_jobs=0), "n_jobs=0"),
+    ],
+)
+def test_what_cannot_be_taught_is_refused_in_one_line_without_the_data(make, told):
+    with pytest.raises(Refusal, match=told) as refused:
+        make()
+    assert "\n" not in str(refused.value)
+    assert "12345" not in str(refused.value)
+
+
+def test_labels_of_two_dimensions_are_refused():
+    with pytest.raises(Refusal, match="one label a row"):
+        coded(np.zeros((3, 2)))
+
+
+# ------------------------------------------------------------------------------------------------------ resuming
+
+
+def test_a_state_taken_half_way_leads_to_the_same_votes():
+    work = Teachers(DecisionTreeClassifier(max_features=1), 6, groups=PERSON).training(X, Y, PUBLIC)
+    states = list(work.run(every=2))
+    assert [int(s.done.sum()) for s in states] == [2, 4, 6]
+    *_, end = work.run(pickle.loads(pickle.dumps(states[0])), every=4)  # noqa: S301 (our own bytes)
+    np.testing.assert_array_equal(end.votes, states[-1].votes)
+    assert [s is states[-1] for s in work.run(states[-1])] == [True]
+    with pytest.raises(Refusal, match="2 of 6 teachers have not voted"):
+        work.votes(states[1])
+
+
+def test_a_stale_or_damaged_state_is_refused():
+    teachers = Teachers(MODEL, 6, groups=PERSON)
+    work = teachers.training(X, Y, PUBLIC)
+    state = next(work.run(every=3))
+    for other in (teachers.training(X + 1, Y, PUBLIC), Teachers(MODEL, 5, groups=PERSON).training(X, Y, PUBLIC)):
+        with pytest.raises(Refusal, match="other rows"):
+            next(other.run(state))
+    with pytest.raises(Refusal, match="damaged"):
+        work.checked(type(state)(state.votes[:, :3], state.seen, state.n_classes, state.digest))
+
+
+SLOWLY = """
+import sys, time
+import numpy as np
+from dosimeter.io import write_progress
+from dosimeter.pate.ensemble import Teachers
+from tests.pate.test_ensemble import MODEL, PERSON, PUBLIC, X, Y
+
+for state in Teachers(MODEL, 40, groups=PERSON).training(X, Y, PUBLIC).run(every=1):
+    write_progress(sys.argv[1], state)
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a kill that cannot be caught is POSIX")
+def test_training_that_was_killed_goes_on_where_it_stopped(tmp_path):
+    file, root = tmp_path / "state.npz", Path(__file__).resolve().parents[2]
+    path = os.pathsep.join([str(root), str(root / "src")])
+    child = subprocess.Popen([sys.executable, "-c", SLOWLY, str(file)], env={**os.environ, "PYTHONPATH": path})
+    try:
+        deadline = time.monotonic() + 60
+        while not file.exists() or read_progress(file).done.sum() < 3:
+            assert child.poll() is None, "the child ended by itself"
+            assert time.monotonic() < deadline, "the child did not begin"
+            time.sleep(0.02)
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    work = Teachers(MODEL, 40, groups=PERSON).training(X, Y, PUBLIC)
+    found = work.checked(read_progress(file))
+    assert 3 <= found.done.sum() < 40
+    later = list(work.run(found, every=1))
+    assert len(later) == 40 - found.done.sum()  # what was done is not done again
+    np.testing.assert_array_equal(later[-1].votes, Teachers(MODEL, 40, groups=PERSON).vote(X, Y, PUBLIC).values)
+    write_progress(file, later[-1])
+    assert read_progress(file).done.all()
