@@ -1,0 +1,123 @@
+"""What the attack shows where there is nothing to show: AUC by k, and its largest, when membership is a coin's choice.
+
+The largest AUC over many k lies above ½ by chance alone. Here the names "member" and "stranger" are dealt anew among
+the same rows, many times: the exact distribution, given the components and the residuals of these rows, under the
+hypothesis that the two groups are exchangeable. With two groups of strangers the hypothesis is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dosimeter.core.density import as_generator
+from dosimeter.core.notion import FloatArray, Mask
+from dosimeter.core.refusal import Refusal
+from dosimeter.pca.components import Components
+from dosimeter.pca.residuals import Tails
+
+Generator = np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
+class NullBand:
+    """AUC of groups that were dealt at random among the rows.
+
+    >>> band = NullBand(np.array([[0.5, 0.52], [0.5, 0.48], [0.5, 0.51]]))
+    >>> band.maxima.tolist(), band.p_value(0.53)
+    ([0.52, 0.48, 0.51], 0.25)
+    """
+
+    auc: FloatArray
+    """(trials, r + 1) for k = 0, 1, ..., r."""
+
+    @property
+    def maxima(self) -> FloatArray:
+        """(trials,) the largest over k = 1, ..., r."""
+        return np.asarray(self.auc[:, 1:].max(axis=1))
+
+    @property
+    def bias(self) -> float:
+        """Mean of the largest AUC: what stands there when nothing leaks, instead of ½."""
+        return float(self.maxima.mean())
+
+    def high(self, level: float = 0.95) -> float:
+        """What the largest AUC stays below in this share of the trials."""
+        if not 0 < level < 1:
+            raise Refusal(f"a level lies between 0 and 1, not {level}")
+        return float(np.quantile(self.maxima, level, method="higher"))
+
+    def high_at(self, k: int, level: float = 0.95) -> float:
+        """The same for one k, fixed beforehand."""
+        if not 0 <= k < self.auc.shape[1]:
+            raise Refusal(f"k must lie between 0 and {self.auc.shape[1] - 1}, not {k}")
+        return float(np.quantile(self.auc[:, k], level, method="higher"))
+
+    def p_value(self, maximum: float) -> float:
+        """Chance of a largest AUC as high as this among exchangeable groups, (1 + hits)/(1 + trials): never 0."""
+        return float((1 + np.sum(self.maxima >= maximum)) / (1 + len(self.maxima)))
+
+    def __repr__(self) -> str:
+        return (
+            f"<NullBand of {len(self.auc)} deals: largest AUC {self.bias:.4g} on average, 95% below {self.high():.4g}>"
+        )
+
+
+def null_band(
+    seen: Components | ArrayLike, first: ArrayLike, second: ArrayLike, rng: Generator, trials: int = 199
+) -> NullBand:
+    """The band for groups of the sizes of `first` (m, d) and `second` (s, d), dealt among all m + s rows.
+
+    Two groups of strangers give it as it is for people who are not there; members and strangers give the permutation
+    test. Simulation: the generator deals the groups, nothing is released.
+    """
+    tails = Tails.of(seen, (first, second))
+    deals = deal(tails.rows, len(tails.groups[0]), rng, trials)
+    auc = np.empty((trials, tails.rank + 1))
+    for k, S in tails.by_block():
+        auc[:, k : k + len(S)] = dealt_auc(np.array([midranks(row) for row in S]), deals)
+    return NullBand(auc)
+
+
+def deal(rows: int, members: int, rng: Generator, trials: int) -> Mask:
+    """(rows, trials) who is called a member in each trial."""
+    if trials < 1:
+        raise Refusal(f"at least one trial is needed, not {trials}")
+    shuffle: Callable[[int], FloatArray] = as_generator(rng).permutation
+    return np.stack([shuffle(rows) < members for _ in range(trials)], axis=1)
+
+
+def dealt_auc(ranks: FloatArray, deals: Mask) -> FloatArray:
+    """(trials, b) AUC of small residuals from midranks (b, rows): one product for all trials and all k of a block."""
+    members = int(deals[:, 0].sum())
+    others = len(deals) - members
+    sums = ranks @ deals.astype(np.float64)
+    return np.asarray(1 - (sums.T - members * (members + 1) / 2) / (members * others))
+
+
+def midranks(row: FloatArray) -> FloatArray:
+    """(n,) rank of each number from 1, equal numbers sharing the mean of theirs.
+
+    >>> midranks(np.array([0.3, 0.1, 0.3, 0.2])).tolist()
+    [3.5, 1.0, 3.5, 2.0]
+    """
+    order = np.argsort(row)
+    ranked = row[order]
+    ranks = np.empty(len(row))
+    fresh = ranked[1:] != ranked[:-1]
+    if fresh.all():
+        ranks[order] = np.arange(1.0, len(row) + 1)
+        return ranks
+    starts = np.flatnonzero(np.concatenate([[True], fresh]))
+    ends = np.append(starts[1:], len(row))
+    ranks[order] = np.repeat((starts + 1 + ends) / 2, ends - starts)
+    return ranks
+
+
+def small_beats(row: FloatArray, members: int) -> float:
+    """AUC of "a small residual is a member's": the first `members` numbers against the rest, ties by half."""
+    others = len(row) - members
+    return float(1 - (midranks(row)[:members].sum() - members * (members + 1) / 2) / (members * others))
