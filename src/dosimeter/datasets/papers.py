@@ -121,3 +121,58 @@ def _adult_rows(path: Path) -> list[list[str]]:
 
 def _indicator(values: list[str], levels: tuple[str, ...], inside: bool) -> FloatArray:
     return np.array([(v in levels) == inside for v in values], dtype=np.float64)
+
+
+def mnist(data: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """All 70,000 digits: grey levels (70000, 784) and labels (70000,), the 60,000 training images first."""
+    parts = [
+        [_idx(_file(data, "mnist", f"{part}-{what}-ubyte.gz")) for part in ("train", "t10k")]
+        for what in ("images-idx3", "labels-idx1")
+    ]
+    images, labels = (np.concatenate(both) for both in parts)
+    return images.reshape(len(images), -1), labels
+
+
+def lfw(data: Path) -> NDArray[np.uint8]:
+    """One face of each of 5,749 people, 25 x 18 grey levels in a row, (5749, 450); no names."""
+    with np.load(_file(data, "lfw_25x18", "lfw_25x18.npz"), allow_pickle=False) as z:
+        faces: NDArray[np.uint8] = z["images"]
+    return faces.reshape(len(faces), -1)
+
+
+def census(data: Path) -> tuple[tuple[str, ...], FloatArray]:
+    """Incomes and taxes of 1,080 people: column names, (1080, 13). One column is the sum of two others: rank 12."""
+    with _file(data, "casc_census", "casc_census.csv").open(newline="") as handle:
+        names, *rows = csv.reader(handle)
+    return tuple(names), np.array(rows, dtype=np.float64)
+
+
+ADULT_COLUMNS = (
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship", "race",
+    "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country",
+)  # fmt: skip
+
+
+def adult_codes(data: Path) -> tuple[tuple[str, ...], FloatArray]:
+    """All 48,842 census incomes with 14 columns: names, (48842, 14), training rows first.
+
+    A category is the place of its name among the names in alphabetical order, from 0; an unknown value (?) is a
+    category like the others. [Zari22] keeps 14 columns and does not say how it numbers categories.
+    """
+    rows = [
+        [field.strip() for field in line.split(",")]
+        for part in ("data", "test")
+        for line in _file(data, "adult", f"adult.{part}").read_text().splitlines()
+        if line.count(",") == 14
+    ]
+    columns = list(zip(*rows, strict=True))[:14]
+    numbers = [
+        np.array(values, dtype=np.float64) if k in _ADULT_NUMBERS else _codes(values)
+        for k, values in enumerate(columns)
+    ]
+    return ADULT_COLUMNS, np.column_stack(numbers)
+
+
+def _codes(values: tuple[str, ...]) -> FloatArray:
+    place = {level: k for k, level in enumerate(sorted(set(values)))}
+    return np.array([place[v] for v in values], dtype=np.float64)
