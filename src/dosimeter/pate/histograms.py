@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dosimeter.core.density import Density
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
+from dosimeter.core.notion import Index
 from dosimeter.core.refusal import CannotMeasure, Refusal
 
 Counts = NDArray[np.int64]
@@ -23,7 +24,7 @@ class Gaps:
 
     gaps: Counts
     """(u, m - 1) votes by which each other class is behind the first, ascending."""
-    inverse: NDArray[np.intp]
+    inverse: Index
     """(q,) the shape of each histogram."""
 
 
@@ -66,7 +67,29 @@ _NAMES = ", ".join(law.__name__ for law in LAWS)
 
 
 def shapes(histograms: Counts) -> Gaps:
-    """The distinct shapes of (q, m) histograms."""
-    ordered = -np.sort(-histograms, axis=1)
-    gaps, inverse = np.unique(ordered[:, :1] - ordered[:, 1:], axis=0, return_inverse=True)
-    return Gaps(gaps, inverse.ravel())
+    """The distinct shapes of (q, m) histograms.
+
+    >>> shapes(np.array([[3, 1], [0, 2], [1, 1]])).gaps.tolist()
+    [[0], [2]]
+    """
+    ordered = np.sort(histograms, axis=1)[:, ::-1]
+    gaps = np.ascontiguousarray(ordered[:, :1] - ordered[:, 1:])
+    first, inverse = _distinct(gaps)
+    return Gaps(gaps[first], inverse)
+
+
+def _distinct(rows: Counts) -> tuple[Index, Index]:
+    """(u,) a row of each kind and (q,) the kind of each row, by sorting numbers into which columns are packed.
+
+    np.unique(axis=0) compares rows as strings of bytes and takes several times as long.
+    """
+    base = int(rows.max(initial=0)) + 1
+    kind, kinds, column = np.zeros(len(rows), dtype=np.int64), 1, 0
+    first = np.zeros(min(len(rows), 1), dtype=np.intp)
+    while column < rows.shape[1]:
+        room = kinds
+        while column < rows.shape[1] and room * base < 1 << 63:
+            kind, room, column = kind * base + rows[:, column], room * base, column + 1
+        _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
+        kinds = len(first)
+    return first, kind

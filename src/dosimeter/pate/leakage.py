@@ -1,72 +1,91 @@
-"""The exact leakage of a noisy vote, eq. 12 of [Saeidian21]: what the label tells about one teacher's vote."""
+"""The exact leakage of a noisy vote, eq. 12 of [Saeidian21], and who wins it.
+
+The label is argmaxⱼ vⱼ + Nⱼ. The adversary knows every vote but one person's; what the label tells him about that
+one is log Σⱼ P(Y = j | v⁻ + δⱼ) nats. The sum is computed less one, as terms >= 0, so that a leakage of 1e-100 keeps
+its digits (docs/pate.md). Figures from votes are internal: a leakage is itself private.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from dosimeter.core.density import Density
-from dosimeter.core.notion import FloatArray
-from dosimeter.pate.histograms import as_histograms, as_law, as_shift, shapes
+from dosimeter.core.noise import Exponential, Gumbel, Laplace
+from dosimeter.core.notion import FloatArray, Index
+from dosimeter.pate import gumbel, kinked, kinked_wins, smooth
+from dosimeter.pate.histograms import Counts, as_histograms, as_law, as_shift, shapes
+from dosimeter.pate.rule import FEW
 
 
-def leakage(others: Any, noise: Any, shift: int = 1) -> FloatArray:
-    """(q,) nats: log Σⱼ P(Y = j | v⁻ + shift·δⱼ), eq. 12 of [Saeidian21], exact up to rounding.
+def leakage(others: Any, noise: Density, shift: int = 1) -> FloatArray:
+    """(q,) nats, eq. 12 of [Saeidian21] for each query: exact, the adversary knows all votes but the person's.
 
-    others (q, m): votes v⁻ of the other teachers. `shift` votes are the person's; placed in any way.
+    others (q, m): v⁻, whole numbers, how the other teachers voted; rows may have different totals.
+    shift: the person holds that many votes and may place them in any way; the most telling way for label j is all of
+    them on j. A figure below 1e-300 may be 0.
 
     >>> from dosimeter.core.noise import Laplace
-    >>> leakage([[4, 3, 2, 1], [5, 2, 2, 1]], Laplace(10.0)).round(4).tolist()   # Example 14
+    >>> leakage([[4, 3, 2, 1], [5, 2, 2, 1]], Laplace(10.0)).round(4).tolist()   # Example 14, γ = 0.1
     [0.085, 0.084]
     """
     law, c = as_law(noise), as_shift(shift)
     found = shapes(as_histograms(others, "others"))
-    return np.log1p(np.array([_excess(gaps, law, c) for gaps in found.gaps]))[found.inverse]
+    out = np.empty(len(found.gaps))
+    for rows, gaps, times in _runs(found.gaps):
+        out[rows] = _excess(gaps, times, law, c)
+    return np.asarray(np.log1p(out)[found.inverse])
 
 
-def win_probabilities(counts: Any, noise: Any) -> FloatArray:
-    """(q, m) P(Y = j | histogram) of the noisy vote argmaxⱼ vⱼ + Nⱼ.
+def win_probabilities(counts: Any, noise: Density) -> FloatArray:
+    """(q, m) P(Y = j | histogram) of the noisy vote, each entry with its digits however small.
+
+    counts (q, m): all votes, whole numbers.
 
     >>> from dosimeter.core.noise import Gumbel
     >>> win_probabilities([[1, 0]], Gumbel(1.0)).round(4).tolist()   # a softmax
     [[0.7311, 0.2689]]
     """
-    law = as_law(noise)
-    return np.array([_wins(row, law) for row in as_histograms(counts, "counts")])
+    law, histograms = as_law(noise), as_histograms(counts, "counts")
+    found = shapes(histograms)
+    from_first = np.concatenate([np.zeros((len(found.gaps), 1), dtype=np.int64), found.gaps], axis=1)
+    by_place = np.empty(from_first.shape)
+    for rows, gaps, times in _runs(from_first):
+        each = _wins(gaps, times, law)
+        by_place[rows] = each if times is None else np.repeat(each.ravel(), times.ravel()).reshape(len(rows), -1)
+    out = np.empty(histograms.shape)
+    np.put_along_axis(out, np.argsort(-histograms, axis=1, kind="stable"), by_place[found.inverse], axis=1)
+    return out
 
 
 def excess_of_equal_counts(m: int, law: Density, c: int) -> float:
-    """Σⱼ P(Y = j | v⁻ + c·δⱼ) - 1 where all m counts are equal."""
-    return _excess(np.zeros(m - 1), law, c)
+    """Σⱼ P(Y = j | v⁻ + cδⱼ) - 1 where all m counts are equal: its largest value, by Theorem 10 of [Saeidian21]."""
+    return float(_excess(np.zeros((1, 1), dtype=np.int64), np.array([[m - 1]]), law, c)[0])
 
 
-def _rule(kinks: FloatArray, law: Density, m: int) -> tuple[FloatArray, FloatArray]:
-    reach = (45 + np.log(m)) * law.scale
-    edges = np.unique(np.concatenate([kinks, [kinks.min() - reach, kinks.max() + reach]]))
-    t, w = np.polynomial.legendre.leggauss(16)
-    cut = [np.linspace(a, b, int(np.ceil((b - a) / law.scale * 2)) + 1) for a, b in zip(edges[:-1], edges[1:])]
-    edges = np.unique(np.concatenate(cut))
-    half, mid = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
-    return (mid + half * t).ravel(), (half * w).ravel()
+def _runs(gaps: Counts) -> Iterator[tuple[Index, Counts, Counts | None]]:
+    """Rows (R,), their gaps (R, k) and how often each occurs (R, k); many classes share few counts, few do not."""
+    if gaps.shape[1] <= FEW:
+        yield np.arange(len(gaps)), gaps, None
+        return
+    new = np.concatenate([np.ones((len(gaps), 1), dtype=bool), np.diff(gaps, axis=1) != 0], axis=1)
+    distinct = new.sum(axis=1)
+    for k in np.unique(distinct):
+        rows = np.flatnonzero(distinct == k)
+        first = np.nonzero(new[rows])[1].reshape(len(rows), k)
+        times = np.diff(first, axis=1, append=gaps.shape[1])
+        yield rows, np.take_along_axis(gaps[rows], first, axis=1), times
 
 
-def _excess(gaps: Any, law: Density, c: int) -> float:
-    d = np.concatenate([[0], gaps]).astype(float)
-    s, w = _rule(np.concatenate([-d, c - d]), law, len(d))
-    x = s[:, None] + d[1:]
-    base = law.logcdf(x).sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        up = law.logpdf(x - c) - law.logcdf(x) + (law.logcdf(s) + base)[:, None]
-        down = law.logpdf(x) - law.logcdf(x) + (law.logcdf(s - c) + base)[:, None]
-    return float(w @ np.nan_to_num(np.exp(up) - np.exp(down), nan=0.0).sum(axis=1))
+def _excess(gaps: Counts, times: Counts | None, law: Density, c: int) -> FloatArray:
+    if isinstance(law, Gumbel):
+        return gumbel.excess(gaps, times, law, c)
+    return (kinked if isinstance(law, Laplace | Exponential) else smooth).excess(gaps, times, law, c)
 
 
-def _wins(row: Any, law: Density) -> FloatArray:
-    d = (row.max() - row).astype(float)
-    s, w = _rule(-d, law, len(d))
-    x = s[:, None] + d
-    base = law.logcdf(x).sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        each = np.exp(law.logpdf(x) - law.logcdf(x) + base[:, None])
-    return np.asarray(w @ np.nan_to_num(each, nan=0.0))
+def _wins(gaps: Counts, times: Counts | None, law: Density) -> FloatArray:
+    if isinstance(law, Gumbel):
+        return gumbel.wins(gaps, times, law)
+    return (kinked_wins if isinstance(law, Laplace | Exponential) else smooth).wins(gaps, times, law)
