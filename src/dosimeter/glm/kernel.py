@@ -86,6 +86,13 @@ class Terms(Protocol):
         """Those of the rows at these places."""
 
 
+class WithMoments(Protocol):
+    """Terms that also give the sums a first trial starts from."""
+
+    def moments(self, poles: Poles) -> tuple[Real, Real, Real, Real, Real, Real]:
+        """Σ z², Σ zv, Σ v², then the same times D; (m,) each, those of v alike in all rows."""
+
+
 @dataclass(frozen=True)
 class Lumped:
     """Terms summed over the poles of each lump beforehand."""
@@ -103,6 +110,13 @@ class Lumped:
             np.matmul(poles.vv, E, out=three[2])
             np.multiply(E, E, out=E)
         return out
+
+    def moments(self, poles: Poles) -> tuple[Real, Real, Real, Real, Real, Real]:
+        """As in WithMoments."""
+        D = (poles.floor - poles.spread * poles.outer[:, 0]).astype(self.zz.dtype)
+        both = np.stack((np.ones_like(D), D))
+        (zz, dzz), (zv, dzv), (vv, dvv) = both @ self.zz, both @ self.zv, both @ poles.vv
+        return zz, zv, vv, dzz, dzv, dvv
 
     def take(self, at: npt.NDArray[np.intp]) -> Lumped:
         """As in Terms."""
@@ -150,6 +164,30 @@ def _reciprocals(poles: Poles, e: Real, out: Real) -> Real:
     return out
 
 
+def tilt(tau: Any, a: Real, r: Real, root: Real) -> Real:
+    """φ = ± a ‖t‖ / √A, within [−1, 1], (m,): k = φ |r|; root is √A, tau ‖t‖."""
+    return np.where(root > 0, np.where(r < 0, -a, a) * tau / root, 0.0)
+
+
+def in_units(sigma: Any, r: Real, root: Real, norm: Real) -> tuple[Real, Real, Real]:
+    """|r| √D_0 and b = √A, both in the unit m = max(|r| √D_0, √A ‖z‖), and m; (m,) each; sigma is √D_0."""
+    R, length = np.abs(r) * sigma, root * norm
+    unit = np.maximum(R, length)
+    # A row of zeros (weight 0, say) is given r = 1 so that it converges; its unit 0 makes the result 0.
+    return np.where(unit == 0, 1.0, R / unit), np.where(length > 0, root / unit, 0.0), unit
+
+
+def six(r: Real, b: Real, phi: Real, z0: Real, v0: Any) -> tuple[Real, Real, Real, Real, Real, Real]:
+    """What a row's steps need beside its pole sums: r², b², bk, k², b z_0, k v_0; (m,) each."""
+    k = phi * r
+    return r * r, b * b, b * k, k * k, b * z0, k * v0
+
+
+def ceiling(poles: Poles, r2: Real, bound: Real) -> Real:
+    """A height δ that the root does not exceed, (m,); a little above, for what float32 rounds away."""
+    return np.maximum(1.00001 * bound - r2 * poles.floor, 1e-15 * bound)
+
+
 def ritz_step(poles: Poles, terms: Terms, scalars: Real, delta: Real) -> tuple[Real, Real]:
     """How far the trial δ lies above the Ritz value, and the gap to the second Ritz value; (m,) each.
 
@@ -194,12 +232,10 @@ def _smaller(n11: Real, n12: Real, n22: Real, k12: Real) -> tuple[Real, Real]:
     return low - drop, root / det
 
 
-def first_trial(poles: Poles, terms: Lumped, scalars: Real) -> tuple[Real, Real]:
+def first_trial(poles: Poles, terms: WithMoments, scalars: Real) -> tuple[Real, Real]:
     """A first δ from the Ritz value on span{e_0, p}, and the bound r² D_0 + ‖p‖²; (m,) each."""
     r2, b2, bk, k2, bz0, q0 = scalars
-    D = (poles.floor - poles.spread * poles.outer[:, 0]).astype(r2.dtype)
-    moments = np.stack((np.ones_like(D), D))
-    (zz, dzz), (zv, dzv), (vv, dvv) = moments @ terms.zz, moments @ terms.zv, moments @ poles.vv
+    zz, zv, vv, dzz, dzv, dvv = terms.moments(poles)
     pq = bk * zv + k2 * vv
     pp = np.maximum(b2 * zz + bk * zv + pq, np.finfo(r2.dtype).tiny)
     p0 = bz0 + q0
@@ -225,7 +261,7 @@ def descend(
     at, here = np.arange(len(delta)), delta
     for _ in range(rounds):
         rho, gap = ritz_step(poles, terms, scalars, here)
-        here, top, enough = _advance(poles, scalars[0], here, top, rho, gap, tolerance)
+        here, top, enough = advance(poles, scalars[0], here, top, rho, gap, tolerance)
         delta[at] = here
         left = np.flatnonzero(~enough)
         if not len(left):
@@ -237,7 +273,7 @@ def descend(
     return at
 
 
-def _advance(
+def advance(
     poles: Poles, r2: Real, here: Real, top: Real, rho: Real, gap: Real, tolerance: float
 ) -> tuple[Real, Real, Real]:
     """The next δ, the lowest bound known above the root, and whether that is enough; (m,) each."""

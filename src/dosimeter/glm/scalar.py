@@ -22,8 +22,10 @@ import numpy as np
 
 from dosimeter.core.engine import rows_per_block
 from dosimeter.core.notion import FloatArray, Index, Mask
+from dosimeter.glm import compiled
 from dosimeter.glm.dense import stacked_mask_norm, stacked_norm
 from dosimeter.glm.factor import Factor, gram
+from dosimeter.glm.programs import TILE
 from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
 
 CACHE = 1 << 20
@@ -31,6 +33,9 @@ CACHE = 1 << 20
 
 TAME = 30.0
 """Condition numbers whose fourth power times the rounding unit is below 1e-9."""
+
+FEW, SMALL = 44, 900_000
+"""Up to so many columns a Gram matrix is cheapest as products of so many terms: below 1e6 OpenBLAS packs nothing."""
 
 CANCELLED = 1e-6
 """A square that lost more than this share of its terms is taken again in norm form."""
@@ -151,14 +156,17 @@ class ScalarJacobian:
 
         `columns` are separate unknowns on every row; `tied` are one unknown for all the rows, whose Jacobians add.
         """
-        g, b = self.g, self.b
-        weight = self.a[rows] ** 2 * (g[columns] @ g[columns]) + (self.c[rows] ** 2 if label else 0.0)
+        g, b = self.g[columns], self.b[:, columns]
+        weight = np.square(self.a[rows])
+        weight *= g @ g
+        if label:
+            weight += np.square(self.c[rows])
         G, q, rho = self._moments(rows, weight)
-        side = b[:, columns] @ g[columns]
-        M = G + np.outer(q, side) + np.outer(side, q) + rho * (b[:, columns] @ b[:, columns].T)
+        cross = np.outer(q, b @ g)
+        M = G + cross + cross.T + rho * (b @ b.T)
         if len(tied):
             s = self._weighted_sum(rows, self.a[rows])
-            J = np.outer(s, g[tied]) + self.r[rows].sum() * b[:, tied]
+            J = np.outer(s, self.g[tied]) + self.r[rows].sum() * self.b[:, tied]
             M = M + J @ J.T
         return np.asarray(M)
 
@@ -198,13 +206,10 @@ class ScalarJacobian:
     def together(self, rows: Index | slice, columns: Index, label: bool, tied: Index) -> float:
         """||J|| of some rows' unknowns together; unknowns as in `outer`."""
         square = float(np.linalg.eigvalsh(self.outer(rows, columns, label, tied))[-1])
-        a, r, c = self.a[rows], self.r[rows], self.c[rows]
-        every = np.union1d(columns, tied)
+        every = np.union1d(columns, tied) if len(tied) else columns
+        r = self.r[rows]
         # What the square is made of: where little of it is left, the stacked Jacobian is taken instead.
-        parts = (a @ a) * (self.g[every] @ self.g[every]) + (c @ c if label else 0.0)
-        largest = float(np.abs(self.factor.rows(self.X[rows], self.F.T)).max(initial=0.0)) if square == 0 else 0.0
-        size = float((r @ r) * np.sum(self.b[:, every] ** 2))
-        if square > CANCELLED * size and not (square == 0 and (largest > 0 and parts > 0)):
+        if square > CANCELLED * float((r @ r) * np.sum(self.b[:, every] ** 2)):
             return float(np.sqrt(square))
         return stacked_norm(self, np.arange(self.n, dtype=np.intp)[rows], columns, label, tied)
 
@@ -221,19 +226,35 @@ class ScalarJacobian:
         # In the table's own columns no product is needed before the Gram matrix, but the two factors beside it then
         # cost the fourth power of the condition number; where that is not small, in u.
         plain, p = self.factor.condition <= TAME, len(self.P)
-        left, step = self.F @ self.factor.matrix.T if plain else np.eye(len(self.F)), rows_per_block(p, CACHE)
-        width = p if plain else len(self.F)
+        left = self.F @ self.factor.matrix.T if plain else np.eye(len(self.F))
+        width, made = len(left.T), not plain or X.shape[1] < p
+        step = rows_per_block(p, CACHE) if made else max(1, len(X))
         G, q = np.zeros((width, width)), np.zeros(width)
         for i in range(0, len(X), step):
             block = slice(i, i + step)
             B = _with_one(X[block], p) if plain else self.factor.rows(X[block], self.F.T)
-            G += gram(B, weight[block])
-            q += B.T @ ar[block]
+            G += _gram(B, weight[block])
+            q += ar[block] @ B
         return left @ G @ left.T, left @ q, float(r @ r)
 
     def _weighted_sum(self, rows: Index | slice, weight: FloatArray) -> FloatArray:
         """(p,) Σ weight u."""
         return np.asarray(weight @ self.factor.rows(self.X[rows], self.F.T))
+
+
+def _gram(Z: FloatArray, weight: FloatArray) -> FloatArray:
+    """Zᵀ diag(weight) Z, (p, p), the cheapest way for its size."""
+    n, p = Z.shape
+    if p >= TILE and compiled.wanted(n):
+        return compiled.gram(Z, weight)
+    step = SMALL // p**2 if p <= FEW else rows_per_block(p, CACHE)
+    G, work = np.zeros((p, p)), np.empty((min(n, step), p))
+    scale = (weight if p <= FEW else np.sqrt(weight))[:, None]
+    for i in range(0, n, step):
+        rows = Z[i : i + step]
+        scaled = np.multiply(rows, scale[i : i + step], out=work[: len(rows)])
+        G += scaled.T @ (rows if p <= FEW else scaled)
+    return G
 
 
 def _with_one(X: FloatArray, p: int) -> FloatArray:

@@ -17,10 +17,14 @@ import numpy.typing as npt
 
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
-from dosimeter.glm.kernel import Lumped, Poles, Real, Whole, descend, first_trial
+from dosimeter.glm import compiled
+from dosimeter.glm.kernel import Lumped, Poles, Real, Whole, ceiling, descend, first_trial, in_units, six, tilt
 
 BLOCK, MOST_ROWS, FEWEST_ROWS = 600_000, 16_384, 4_096
 """Numbers of Z and rows held at a time: numpy's fixed cost per call is spread, and Z stays in the caches."""
+
+COMPILED_BLOCK = 120_000
+"""Numbers of Z held at a time for the compiled program, which has no fixed cost to spread: they stay near the core."""
 
 CANCELLED = 1e-4
 """An eigenvalue below this share of its bound is what p pᵀ − q qᵀ left over: such a row is solved densely."""
@@ -94,6 +98,7 @@ class _Shared:
     tau: float  # ‖t‖ before
     root: FloatArray  # (p,) √D
     t: FloatArray  # (p,)
+    v0: float
     poles: Poles
     lumps: Poles
     share: Real  # (lumps, p − 1) of z²
@@ -112,7 +117,8 @@ class _Shared:
         poles = Poles.below(D / (D[0] or 1.0), root * t)
         lumps, share = poles.lumped()
         single = np.float32
-        return cls(sigma, tau, root, t, poles, lumps, share.astype(single), (share * poles.v).astype(single))
+        v0 = float(root[0] * t[0])
+        return cls(sigma, tau, root, t, v0, poles, lumps, share.astype(single), (share * poles.v).astype(single))
 
     def lumped(self, single: Real, square: Real) -> Lumped:
         """The pole terms of float32 rows z and z² (p − 1, m), which are overwritten if the poles are few."""
@@ -147,25 +153,70 @@ def _by_blocks(
     _check(D, v, a, r, A, rest)
     # A second coordinate that nothing touches gives a single one the pole below it that the method needs.
     shared = _Shared.of(np.append(D, 0.0), np.append(v, 0.0)) if p == 1 else _Shared.of(D, v)
-    width = len(shared.root)
+    step = _rows_at_a_time(n, len(shared.root))
+    fast = compiled.wanted(n)
+    out = np.empty(n)
+    # One allocation, not two: malloc then keeps it, and the next call has no pages to fault in.
+    pool = np.empty((1 if fast else 2, len(shared.root) * step))
+    for i in range(0, n, step):
+        s = slice(i, min(i + step, n))
+        Z = pool[0, : len(shared.root) * (s.stop - i)].reshape(-1, s.stop - i)
+        Z[p:] = 0.0
+        fill(s, Z[:p])
+        given = a[s], r[s], A[s], None if rest is None else rest[s]
+        if fast:
+            out[s] = _compiled(shared, i, Z, *given)
+        else:
+            out[s] = _plain(shared, np.arange(i, s.stop), Z, pool[1], *given)
+    return out
+
+
+def _rows_at_a_time(n: int, width: int) -> int:
+    if compiled.wanted(n):
+        return max(1, -(-n // max(1, -(-n * width // COMPILED_BLOCK))))
     # Equal blocks; a small table is cut too, so that the memory beside it stays below twice its own.
     blocks = max(-(-n // max(1, min(BLOCK // width, MOST_ROWS))), min(4, n // FEWEST_ROWS), 1)
-    step = max(1, -(-n // blocks))
-    # One allocation, not two: malloc then keeps it, and the next call has no pages to fault in.
-    pool, out = np.empty((2, width * step)), np.empty(n)
+    return max(1, -(-n // blocks))
+
+
+def _compiled(
+    shared: _Shared,
+    start: int,
+    Z: FloatArray,
+    a: FloatArray,
+    r: FloatArray,
+    A: FloatArray,
+    rest: FloatArray | None,
+) -> FloatArray:
+    """The compiled program, and the plain path for the rows that it hands back."""
+    table = compiled.Table(shared.poles, shared.sigma, shared.tau, shared.v0, CANCELLED, HUGE)
+    out = compiled.solve(table, Z, *(np.ascontiguousarray(x) for x in (a, r, A)))
+    at = np.flatnonzero(out < 0)
+    if len(at):
+        some = np.ascontiguousarray(Z[:, at])
+        left = None if rest is None else rest[at]
+        out[at] = _plain(shared, start + at, some, np.empty(some.size), a[at], r[at], A[at], left)
+    return out
+
+
+def _plain(
+    shared: _Shared,
+    places: npt.NDArray[np.intp],
+    Z: FloatArray,
+    work: FloatArray,
+    a: FloatArray,
+    r: FloatArray,
+    A: FloatArray,
+    rest: FloatArray | None,
+) -> FloatArray:
+    """λ₁ of rows Z (p, m), which is overwritten; `work` is as large as Z, `places` (m,) says which rows they are."""
     # A nan inside a step marks a row that does not converge there; the dense solution then takes it.
     with np.errstate(all="ignore"):
-        for i in range(0, n, step):
-            s = slice(i, min(i + step, n))
-            Z = pool[0, : width * (s.stop - i)].reshape(width, -1)
-            Z[p:] = 0.0
-            fill(s, Z[:p])
-            rows = _scale(shared, Z, pool[1], a[s], r[s], A[s], None if rest is None else rest[s])
-            if not (rows.unit < HUGE).all():
-                row = i + int(np.flatnonzero(~(rows.unit < HUGE))[0])
-                raise Refusal(f"row {row} is not finite, or its norm squared exceeds a float64: rescale it")
-            out[s] = _solve(shared, rows) * rows.unit * rows.unit
-    return out
+        rows = _scale(shared, Z, work, a, r, A, rest)
+        if not (rows.unit < HUGE).all():
+            row = int(places[np.flatnonzero(~(rows.unit < HUGE))[0]])
+            raise Refusal(f"row {row} is not finite, or its norm squared exceeds a float64: rescale it")
+        return np.asarray(_solve(shared, rows) * rows.unit * rows.unit)
 
 
 def _check(D: FloatArray, v: FloatArray, a: FloatArray, r: FloatArray, A: FloatArray, rest: FloatArray | None) -> None:
@@ -189,7 +240,7 @@ def _scale(
 ) -> _Rows:
     """The rows in units in which float32 neither overflows nor fades; Z is scaled in place."""
     root = np.sqrt(A)
-    phi = np.where(root > 0, np.where(r < 0, -a, a) * shared.tau / root, 0.0)
+    phi = tilt(shared.tau, a, r, root)
     share = np.maximum(1.0 - phi * phi, 0.0) if rest is None else np.where(root > 0, rest / A, 0.0)
     single = work.view(np.float32)[: 2 * Z.size].reshape(2, *Z.shape)
     size = _squares(Z, single)
@@ -199,11 +250,7 @@ def _scale(
         Z[:, odd] = np.ldexp(Z[:, odd], -power)
         root[odd] = np.ldexp(root[odd], power)
         size = _squares(Z, single)
-    norm, R = np.sqrt(size), np.abs(r) * shared.sigma
-    unit = np.maximum(R, root * norm)
-    # A row of zeros (weight 0, say) is given r = 1 so that it converges; its unit 0 makes the result 0.
-    R = np.where(unit == 0, 1.0, R / unit)
-    b = np.where(root * norm > 0, root / unit, 0.0)
+    R, b, unit = in_units(shared.sigma, r, root, np.sqrt(size))
     return _Rows(Z, single, R, b, phi, share, unit)
 
 
@@ -216,19 +263,17 @@ def _squares(Z: FloatArray, single: Real) -> FloatArray:
 
 def _solve(shared: _Shared, rows: _Rows) -> FloatArray:
     """The largest eigenvalue of each scaled row, (m,)."""
-    b, k, poles = rows.b, rows.phi * rows.r, shared.poles
-    v0 = shared.root[0] * shared.t[0]
-    scalars = np.stack((rows.r * rows.r, b * b, b * k, k * k, b * rows.Z[0], k * v0))
+    poles = shared.poles
+    scalars = np.stack(six(rows.r, rows.b, rows.phi, rows.Z[0], shared.v0))
     few, terms = scalars.astype(np.float32), shared.lumped(*rows.single[:, 1:])
     trial, bound = first_trial(shared.lumps, terms, few)
-    floor = scalars[0] * poles.floor
-    top = np.maximum(1.00001 * bound - floor, 1e-15 * bound)
+    top = ceiling(poles, scalars[0], bound)
     lost = descend(shared.lumps, terms, few, trial, top.astype(np.float32), ROUGH, rounds=6)
     least = np.maximum(shared.lumps.near * poles.spread * scalars[0], 1e-15 * bound)
     delta = np.minimum(np.maximum(trial, least), top)
     delta[lost] = top[lost]
     lost = descend(poles, Whole(rows.Z[1:]), scalars, delta, top, FINE, rounds=25)
-    out = floor + delta
+    out = scalars[0] * poles.floor + delta
     doubtful = ~(out > CANCELLED * bound)
     doubtful[lost] = True
     at = np.flatnonzero(doubtful)

@@ -1,0 +1,167 @@
+"""The programs of compiled.py in LLVM's language: the steps of `kernel.py` on WIDTH rows at a time, and a Gram matrix.
+
+The steps are written by calling the formulas themselves with Lanes, so that both paths have one set of formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dosimeter.glm.kernel import Poles, advance, ceiling, first_trial, in_units, ritz_step, six, tilt
+from dosimeter.glm.lanes import Program, Stack
+
+WIDTH = 16
+"""Rows at a time: two registers of the widest kind, so that one division hides behind the other."""
+
+TILE, PANEL = 8, 64
+"""A Gram matrix is summed in squares of so many columns, which fit the registers, over panels of so many rows."""
+
+ROUNDS, TOLERANCE = 25, 1e-14
+"""Steps at most, and the error that may be left after the last."""
+
+SMALLEST, LARGEST = 1e-100, 1e100
+"""‖z‖² of the rows that are tried; outside, a product of several may leave float64's range."""
+
+UNSOLVED = -1.0
+
+SOLVE = {
+    "ptr": ("Z", "poles", "a", "r", "A", "scratch", "out"),
+    "double": ("floor", "spread", "sigma", "tau", "v0", "vv", "dvv", "cancelled", "huge"),
+    "i64": ("stride", "rows", "count"),
+}
+GRAM = {"ptr": ("X", "weight", "corners", "out"), "i64": ("rows", "columns", "count")}
+
+
+def _signature(name: str, arguments: dict[str, tuple[str, ...]]) -> str:
+    return f"@{name}({', '.join(f'{kind} %{x}' for kind, names in arguments.items() for x in names)})"
+
+
+def source() -> str:
+    """Both programs in LLVM's language."""
+    return Program(WIDTH).intrinsics() + _solve_source() + _gram_source()
+
+
+def _gram_source() -> str:
+    """Σ weight xᵢ xⱼ in squares of TILE columns, a panel of rows after the other."""
+    program = Program(TILE, fused=True)
+
+    def panel(index: str) -> tuple[list[Any], str]:
+        first = program.line(f"mul i64 {index}, {PANEL}")
+        end = program.least(program.line(f"add i64 {first}, {PANEL}"), "%rows")
+        length = program.line(f"sub i64 {end}, {first}")
+
+        def square(index: str) -> tuple[list[Any], str]:
+            i, j = program.load_pair("%corners", index)
+
+            def row(index: str, *sums: Any) -> tuple[list[Any], str]:
+                place = program.line(f"add i64 {first}, {index}")
+                base = program.line(f"mul i64 {place}, %columns")
+                x = program.load("%X", program.line(f"add i64 {base}, {j}")) * program.load_splat("%weight", place)
+                start = program.line(f"add i64 {base}, {i}")
+                left = (program.load_splat("%X", program.line(f"add i64 {start}, {k}")) for k in range(TILE))
+                return [s + y * x for s, y in zip(sums, left, strict=True)], program.once_more(index, length)
+
+            sums = program.repeat([program.zero()] * TILE, row)
+            for k, s in enumerate(sums):
+                at = program.line(f"add i64 {program.line(f'mul i64 {index}, {TILE * TILE}')}, {k * TILE}")
+                program.store(program.load("%out", at) + s, "%out", at)
+            return [], program.once_more(index, "%count")
+
+        program.repeat([], square)
+        return [], program.line(f"icmp ult i64 {end}, %rows")
+
+    program.repeat([], panel)
+    return program.text(_signature("gram", GRAM))
+
+
+def _solve_source() -> str:
+    """The largest eigenvalue of every row, a tile of WIDTH rows after the other."""
+    program = Program(WIDTH)
+    given = {name: program.splat(f"%{name}") for name in SOLVE["double"]}
+    last = program.line(f"sub i64 %rows, {WIDTH}")
+
+    def tile(index: str) -> tuple[list[Any], str]:
+        # The last tile starts earlier: some rows are done twice, and nothing is read past the end.
+        start = program.least(program.line(f"mul i64 {index}, {WIDTH}"), last)
+        program.store(_tile(program, given, start), "%out", start)
+        return [], program.line(f"icmp ult i64 {start}, {last}")
+
+    program.repeat([], tile)
+    return program.text(_signature("solve", SOLVE))
+
+
+def _tile(program: Program, given: dict[str, Any], start: str) -> Any:
+    """λ₁ of WIDTH rows from `start` on, or UNSOLVED."""
+    a, r, A, z0 = (program.load(f"%{name}", start) for name in ("a", "r", "A", "Z"))
+    terms, none = _Terms(program, given, start), np.empty(0)
+    poles = Poles(given["floor"], given["spread"], none, none, none, near=0.0, far=1e17)
+    size, root = z0 * z0 + terms.zz, np.sqrt(A)
+    R, b, unit = in_units(given["sigma"], r, root, np.sqrt(size))
+    scalars: Any = Stack(six(R, b, tilt(given["tau"], a, r, root), z0, given["v0"]))
+    trial, bound = first_trial(poles, terms, scalars)
+    top = ceiling(poles, scalars[0], bound)
+
+    def step(index: str, delta: Any, top: Any, done: Any) -> tuple[list[Any], str]:
+        rho, gap = ritz_step(poles, terms, scalars, delta)
+        new, lower, enough = advance(poles, scalars[0], delta, top, rho, gap, TOLERANCE)
+        done_now: Any = done | enough
+        left = program.line(f"xor i1 {done_now.everywhere()}, true")
+        more = program.line(f"and i1 {left}, {program.once_more(index, str(ROUNDS))}")
+        return [np.where(done, delta, new), np.where(done, top, lower), done_now], more
+
+    first = np.minimum(np.maximum(trial, 1e-15 * bound), top)
+    delta, _, done = program.repeat([first, top, program.never()], step)
+    out = scalars[0] * poles.floor + delta
+    sound = (unit < given["huge"]) & (size > SMALLEST) & (size < LARGEST)
+    return np.where(done & sound & (out > given["cancelled"] * bound), out * unit * unit, UNSOLVED)
+
+
+class _Terms:
+    """The pole sums of a tile. Its rows are copied to the scratch first, where they lie together."""
+
+    def __init__(self, program: Program, given: dict[str, Any], start: str) -> None:
+        self.program, self.given = program, given
+
+        def term(index: str) -> tuple[Any, ...]:
+            row = program.line(f"mul i64 {program.line(f'add i64 {index}, 1')}, %stride")
+            z = program.load("%Z", program.line(f"add i64 {row}, {start}"))
+            program.store(z, "%scratch", program.line(f"mul i64 {index}, {WIDTH}"))
+            _, v, _, D = self._pole(index)
+            return z * z, z * v, z * z * D, z * v * D
+
+        self.zz, self.zv, self.dzz, self.dzv = self._sum(4, term)
+
+    def moments(self, poles: Poles) -> Any:
+        """As in WithMoments."""
+        return self.zz, self.zv, self.given["vv"], self.dzz, self.dzv, self.given["dvv"]
+
+    def sums(self, poles: Poles, e: Any) -> Any:
+        """As in Terms."""
+
+        def term(index: str) -> tuple[Any, ...]:
+            gap, v, vv, _ = self._pole(index)
+            z = self.program.load("%scratch", self.program.line(f"mul i64 {index}, {WIDTH}"))
+            E = 1.0 / (e + gap)
+            B = E * z
+            return B * z, B * v, E * vv, B * B, B * E * v, E * E * vv
+
+        return Stack(self._sum(6, term))
+
+    def take(self, at: Any) -> _Terms:
+        """The lanes of a tile are not picked: those that are done wait for the others."""
+        raise TypeError("the lanes of a tile are not picked")
+
+    def _pole(self, index: str) -> list[Any]:
+        base = self.program.line(f"mul i64 {index}, 4")
+        return [self.program.load_splat("%poles", self.program.line(f"add i64 {base}, {j}")) for j in range(4)]
+
+    def _sum(self, count: int, term: Callable[[str], tuple[Any, ...]]) -> list[Any]:
+        """Σ over the poles of `count` quantities."""
+
+        def add(index: str, *sums: Any) -> tuple[list[Any], str]:
+            return [s + t for s, t in zip(sums, term(index), strict=True)], self.program.once_more(index, "%count")
+
+        return self.program.repeat([self.program.zero()] * count, add)
