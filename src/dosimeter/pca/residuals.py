@@ -20,7 +20,7 @@ from dosimeter.pca.components import Components, as_rows, refuse_not_finite
 NOTHING = 1e-12
 """A residual of at most this share of ‖u‖² is rounding, and counts as 0: ties then give ½."""
 COLUMNS = 128
-"""Components handled together: wide enough for a product, and a fraction of the data in memory."""
+"""Most components handled together, and at most a sixth of them: a product's worth, and a fraction of the data."""
 ROWS = 4096
 """Rows of one product."""
 APART = 1e-3
@@ -78,7 +78,10 @@ class Tails:
         return sum(len(g) for g in self.groups)
 
     def by_block(self) -> Iterator[tuple[int, FloatArray]]:
-        """(k, S) from the last k to the first: S (b, rows) holds the residuals at k, k + 1, ..., k + b - 1."""
+        """(k, S) from the last k to the first: S (b, rows) holds the residuals at k, k + 1, ..., k + b - 1.
+
+        S is written over by the next block.
+        """
         norms, carry = self._ends()
         nothing = NOTHING * norms
         # Whatever lies outside below rounding is 0 already here: it must not become infinite when it is sealed.
@@ -87,13 +90,17 @@ class Tails:
             carry[carry > 0] = np.inf
             nothing = 0.0 * norms
         yield self.rank, carry[None, :]
-        for stop in range(self.rank, 0, -COLUMNS):
-            start = max(0, stop - COLUMNS)
-            S = self._squares(start, stop)
+        together = max(1, min(COLUMNS, self.rank // 6))
+        room = np.empty((together, self.rows))
+        for stop in range(self.rank, 0, -together):
+            start = max(0, stop - together)
+            S = self._squares(start, stop, room)
             for row in S[::-1]:
                 row += carry
                 carry = row
             carry = carry.copy()
+            if start == 0 and not self.sealed:
+                S[0] = norms  # no component, no rounding: rows of equal length are ties
             np.copyto(S, 0.0, where=np.less_equal(S, nothing))
             yield start, S
 
@@ -118,10 +125,10 @@ class Tails:
             outside[part] = np.einsum("nd,nd->n", left, left)
         return norms, outside
 
-    def _squares(self, start: int, stop: int) -> FloatArray:
+    def _squares(self, start: int, stop: int, room: FloatArray) -> FloatArray:
         """(stop - start, rows) weighted squared projections; a component's numbers lie side by side, ready to sort."""
         V = np.ascontiguousarray(self.V[:, start:stop].T)
-        S = np.empty((stop - start, self.rows))
+        S = room[: stop - start]
         for part, U in self._chunks():
             P = V @ U.T
             np.multiply(P, P, out=S[:, part])

@@ -1,0 +1,148 @@
+"""The likelihood ratio against scipy's own densities and leave-one-out sums, and that it wins where theory says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dosimeter import pca
+from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.pca.likelihood import log_likelihood_ratio
+
+
+def case(seed, n, d):
+    rng = np.random.default_rng(seed)
+    L = rng.standard_normal((d, d)) + 2 * np.eye(d)
+    m = rng.standard_normal(d)
+    X = rng.standard_normal((n, d)) @ L.T + m
+    Z = rng.standard_normal((6, d)) @ L.T + m
+    return X, np.vstack([X[:4], Z]), pca.Population(m, L @ L.T)
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_the_ratio_is_that_of_the_densities_of_mean_and_scatter(d):
+    """p(mean, S) with and without z as one of the rows, each a Gaussian times a Wishart density of scipy's."""
+    n = 9
+    X, Z, people = case(d, n, d)
+    found = pca.components_of(X)
+    centre, S = X.mean(axis=0), n * np.cov(X.T, bias=True).reshape(d, d)
+
+    def log_density(mean, scatter, rows):
+        gauss = stats.multivariate_normal(people.mean, people.covariance / rows).logpdf(mean)
+        return gauss + stats.wishart(rows - 1, people.covariance).logpdf(scatter)
+
+    plain = log_density(centre, S, n)
+    known = []
+    for z in Z:
+        others = (n * centre - z) / (n - 1)
+        left = S - n / (n - 1) * np.outer(z - centre, z - centre)
+        possible = np.linalg.eigvalsh(left).min() > 0
+        known.append(log_density(others, left, n - 1) - plain if possible else -np.inf)
+    known, ours = np.array(known), log_likelihood_ratio(Z, found, n, people)
+    inside = np.isfinite(known)
+    np.testing.assert_array_equal(inside, np.isfinite(ours))
+    assert inside[:4].all()
+    np.testing.assert_allclose(np.diff(ours[inside]), np.diff(known[inside]), rtol=1e-8, atol=1e-9)
+
+
+def test_the_ratio_about_a_fixed_point_is_that_of_two_wishart_densities():
+    n, d = 10, 2
+    X, Z, _ = case(5, n, d)
+    people = pca.Population(np.zeros(d), np.array([[2.0, 0.3], [0.3, 1.0]]))
+    found = pca.components_of(X, centred=False)
+    S = X.T @ X
+    fits = [z for z in Z if np.linalg.eigvalsh(S - np.outer(z, z)).min() > 0]
+    without = [stats.wishart(n - 1, people.covariance).logpdf(S - np.outer(z, z)) for z in fits]
+    ours = log_likelihood_ratio(fits, found, n, people)
+    np.testing.assert_allclose(np.diff(ours), np.diff(without), rtol=1e-8, atol=1e-9)
+
+
+def test_leverage_is_what_the_determinant_loses_without_the_row():
+    X, _, _ = case(6, 12, 3)
+    h = pca.leverage(X, pca.components_of(X), 12)
+    scatter = np.linalg.det(12 * np.cov(X.T, bias=True))
+    known = [1 - np.linalg.det(11 * np.cov(np.delete(X, i, axis=0).T, bias=True)) / scatter for i in range(12)]
+    np.testing.assert_allclose(h, known, rtol=1e-10)
+
+
+def test_a_row_that_alone_holds_a_direction_is_a_member_and_one_beyond_it_is_not():
+    rng = np.random.default_rng(7)
+    X = np.column_stack([rng.standard_normal((30, 2)), np.zeros(30)])
+    X[4, 2] = 1.0
+    found = pca.components_of(X)
+    people = pca.Population(np.zeros(3), np.eye(3))
+    outside = np.vstack([X[4], X[5] + np.array([0, 0, 2.0]), X[5]])
+    ratio = log_likelihood_ratio(outside, found, 30, people)
+    assert ratio[0] == np.inf
+    assert ratio[1] == -np.inf
+    assert np.isfinite(ratio[2])
+
+
+def test_a_row_out_of_the_span_cannot_have_been_there():
+    X = np.column_stack([np.random.default_rng(8).standard_normal((30, 2)), np.zeros(30)])
+    found = pca.components_of(X)
+    people = pca.Population(np.zeros(3), np.eye(3))
+    ratio = log_likelihood_ratio([[0.1, 0.2, 1e-3], [0.1, 0.2, 0.0]], found, 30, people)
+    assert ratio[0] == -np.inf
+    assert np.isfinite(ratio[1])
+
+
+def games(d, n, rounds, seed=0):
+    """Members and strangers of Gaussian tables, attacked in four ways; AUC a round."""
+    rng = np.random.default_rng(seed)
+    scale = 0.7 ** np.arange(d)
+    people = pca.Population(np.zeros(d), np.diag(scale**2))
+    out = {"ratio": [], "leverage": [], "residual": [], "whitened": []}
+    for _ in range(rounds):
+        members, strangers = rng.standard_normal((2, n, d)) * scale
+        found = pca.components_of(members)
+        out["ratio"].append(pca.likelihood_ratio(found, members, strangers, n, people).figure)
+        out["leverage"].append(pca.leverage_scores(found, members, strangers, n).figure)
+        out["residual"].append(pca.auc_by_components(found, members, strangers)[:-1])
+        out["whitened"].append(pca.auc_by_components(found, members, strangers, whiten=True)[:-1])
+    return {name: np.array(v) for name, v in out.items()}
+
+
+@pytest.fixture(scope="module")
+def played():
+    return games(14, 400, 60)
+
+
+def test_the_ratio_beats_the_residual_at_its_best_k(played):
+    """Best fixed k on average over rounds; the margin is many standard errors of the paired difference."""
+    for other in ("residual", "whitened"):
+        best = played[other][:, played[other].mean(axis=0).argmax()]
+        gain = played["ratio"] - best
+        assert gain.mean() > 5 * gain.std(ddof=1) / np.sqrt(len(gain))
+    gain = played["ratio"] - played["leverage"]
+    assert gain.mean() > 5 * gain.std(ddof=1) / np.sqrt(len(gain))
+
+
+def test_the_ratio_gains_what_the_number_of_parameters_says(played):
+    """μ² = (d(d + 1)/2 + d)/n to first order: AUC Φ(μ/√2); the exact one lies within a tenth of the excess."""
+    mu = np.sqrt((14 * 15 / 2 + 14) / 400)
+    foretold = stats.norm.cdf(mu / np.sqrt(2))
+    error = played["ratio"].std(ddof=1) / np.sqrt(60)
+    assert abs(played["ratio"].mean() - foretold) < 0.1 * (foretold - 0.5) + 5 * error
+    assert abs(played["residual"].mean(axis=0).max() - foretold) > 0.1 * (foretold - 0.5) + 5 * error
+
+
+def test_no_statistic_beats_the_ratio_on_average(played):
+    """Neyman and Pearson: among those tried, at no k."""
+    assert played["ratio"].mean() > max(played[v].mean(axis=0).max() for v in ("residual", "whitened"))
+
+
+def test_too_few_rows_and_wrong_populations_are_refused():
+    X = np.random.default_rng(9).standard_normal((5, 4))
+    found = pca.components_of(X)
+    with pytest.raises(CannotMeasure, match="auc_by_components"):
+        pca.leverage(X, found, 5)
+    Y = np.random.default_rng(10).standard_normal((50, 4))
+    found = pca.components_of(Y)
+    with pytest.raises(Refusal, match="4 columns"):
+        pca.likelihood_ratio(found, Y, Y, 50, pca.Population(np.zeros(3), np.eye(3)))
+    with pytest.raises(CannotMeasure, match="reference rows"):
+        pca.likelihood_ratio(found, Y, Y, 50, pca.Population(np.zeros(4), np.diag([1.0, 1, 1, 0])))
+    with pytest.raises(CannotMeasure, match="eigenvalues"):
+        pca.leverage(Y, pca.intercepted(found.vectors), 50)
