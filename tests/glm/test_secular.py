@@ -1,8 +1,8 @@
-"""The oracle is the Jacobian itself, written out, and its dense singular values; or many digits."""
+"""The oracle is the Jacobian itself, written out, and its dense singular values; or many digits: for both paths."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import mpmath
@@ -12,10 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.core.refusal import Refusal
-from dosimeter.glm import kernel, secular
+from dosimeter.glm import compiled, kernel, secular
 from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
 
 Array = np.ndarray
+
+
+@pytest.fixture(autouse=True, scope="module", params=["plain", "compiled"])
+def path(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every test of this file runs on either path, however few the rows."""
+    if request.param == "compiled":
+        pytest.importorskip("llvmlite", reason="the compiled path needs the extra `fast`")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "FEWEST", 0 if request.param == "compiled" else 10**18)
+        yield request.param
 
 
 @dataclass(frozen=True)
@@ -194,6 +204,7 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     case = ordinary(np.random.default_rng(2), 30, n=101)
     want = case.fast()
     monkeypatch.setattr(secular, "BLOCK", 30 * 7)
+    monkeypatch.setattr(secular, "COMPILED_BLOCK", 30 * 7)
     np.testing.assert_allclose(case.fast(), want, rtol=1e-13)
 
 

@@ -45,7 +45,7 @@ def wanted(n: int) -> bool:
 def available() -> bool:
     """Whether llvmlite is installed and compiles the programs for this machine."""
     try:
-        _machine()
+        _programs()
     except (ImportError, OSError, RuntimeError):
         return False
     return True
@@ -62,7 +62,7 @@ def solve(table: Table, Z: FloatArray, a: FloatArray, r: FloatArray, A: FloatArr
     arrays = (Z, columns, a, r, A, np.empty((len(gaps), WIDTH)), out)
     numbers = (poles.floor, poles.spread, table.sigma, table.tau, table.v0)
     sums = (float(poles.vv.sum()), float(poles.vv @ D), table.cancelled, table.huge)
-    _machine().solve(*(x.ctypes.data for x in arrays), *numbers, *sums, m + fill, m + fill, len(gaps))
+    _programs().solve(*(x.ctypes.data for x in arrays), *numbers, *sums, m + fill, m + fill, len(gaps))
     return out[:m]
 
 
@@ -71,10 +71,10 @@ def gram(X: FloatArray, weight: FloatArray) -> FloatArray:
     d = X.shape[1]
     starts = [*range(0, d - TILE, TILE), d - TILE]
     # The last square may overlap the one before: both then hold the same sums.
-    corners = np.array([(i, j) for i in starts for j in starts if i <= j])
+    corners = np.array([(i, j) for i in starts for j in starts if i <= j], dtype=np.int64)
     out, G = np.zeros((len(corners), TILE, TILE)), np.empty((d, d))
     X, weight = np.ascontiguousarray(X), np.ascontiguousarray(weight)
-    _machine().gram(*(x.ctypes.data for x in (X, weight, corners, out)), *X.shape, len(corners))
+    _programs().gram(*(x.ctypes.data for x in (X, weight, corners, out)), *X.shape, len(corners))
     for (i, j), square in zip(corners.tolist(), out, strict=True):
         G[i : i + TILE, j : j + TILE] = square
         G[j : j + TILE, i : i + TILE] = square.T
@@ -86,27 +86,41 @@ def _longer(x: FloatArray, by: int) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class _Machine:
-    engine: Any  # owns the code that the functions point into
-    solve: Callable[..., None]
-    gram: Callable[..., None]
+class Machine:
+    """Compiled functions by name."""
+
+    engine: Any
+    """Owns the code that the functions point into."""
+
+    def function(self, name: str, arguments: dict[str, tuple[str, ...]]) -> Callable[..., None]:
+        """The function, taking addresses and numbers in the order of `arguments`; it runs without Python's lock."""
+        kinds = [KINDS[kind] for kind, names in arguments.items() for _ in names]
+        return ctypes.CFUNCTYPE(None, *kinds)(self.engine.get_function_address(name))
 
 
-@cache
-def _machine() -> _Machine:
+def build(text: str) -> Machine:
+    """The machine code of a module in LLVM's language, for this processor."""
     import llvmlite.binding as llvm  # late: it is an extra
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=3)
-    module = llvm.parse_assembly(source())
+    module = llvm.parse_assembly(text)
     module.verify()
     engine = llvm.create_mcjit_compiler(module, target)
     engine.finalize_object()
+    return Machine(engine)
 
-    def function(name: str, arguments: dict[str, tuple[str, ...]]) -> Callable[..., None]:
-        kinds = [KINDS[kind] for kind, names in arguments.items() for _ in names]
-        return ctypes.CFUNCTYPE(None, *kinds)(engine.get_function_address(name))
 
-    return _Machine(engine, function("solve", SOLVE), function("gram", GRAM))
+@dataclass(frozen=True)
+class _Programs:
+    machine: Machine
+    solve: Callable[..., None]
+    gram: Callable[..., None]
+
+
+@cache
+def _programs() -> _Programs:
+    machine = build(source())
+    return _Programs(machine, machine.function("solve", SOLVE), machine.function("gram", GRAM))
