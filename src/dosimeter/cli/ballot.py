@@ -1,0 +1,209 @@
+"""What `pate` is given: tables or ready votes on one side, a budget or a scale on the other, both checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.io.text import harmless
+
+if TYPE_CHECKING:
+    from dosimeter.core.density import Density
+    from dosimeter.frames.voting import Ballot
+    from dosimeter.pate.ensemble import Progress
+    from dosimeter.pate.threshold import Threshold
+    from dosimeter.pate.votes import Votes
+
+
+@dataclass(frozen=True, eq=False)
+class Cast:
+    """The votes, whose data they come from, and how many teachers lack a class. Internal."""
+
+    votes: Votes
+    classes: tuple[str, ...]
+    keys: tuple[Any, ...]
+    """(k,) the number, or the name, of each public row."""
+    source: str
+    uncovered: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    ballot: Ballot | None = None
+    teacher_of: Mapping[Hashable, int] | None = None
+    constant: int = 0
+    lacking: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """Votes made elsewhere."""
+
+    votes: Votes
+    source: str
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Queries, classes, teachers."""
+        return self.votes.n_queries, self.votes.n_classes, self.votes.n_teachers
+
+    def cast(self, **_: Any) -> Cast:
+        """As they are."""
+        notes = (
+            "how the votes came about: the figures are about one teacher's vote, and about one person only where no "
+            "person's rows taught two teachers",
+            "earlier and later labels of the same people: each run adds its own nats",
+        )
+        classes = tuple(str(k) for k in range(self.votes.n_classes))
+        return Cast(self.votes, classes, tuple(range(self.votes.n_queries)), self.source, notes)
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A private and a public table, and the teachers still to be trained."""
+
+    ballot: Ballot
+    keys: tuple[Any, ...]
+    source: str
+    estimator: str
+    teachers: int
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Queries, classes, teachers."""
+        return self.ballot.n_queries, len(self.ballot.classes), self.teachers
+
+    def cast(self, *, resume: Path | None, inputs: Sequence[Path], jobs: int, words: Any) -> Cast:
+        """Train, from where an earlier run stopped if there is a file that says so."""
+        from dosimeter.io import read_progress, write_progress
+
+        if jobs == 0 or jobs < -1:
+            raise Refusal(f"--jobs {jobs}: give a number of processes, or -1 for all cores")
+        work = self.ballot.training(self.estimator, self.teachers)
+        state = read_progress(resume) if resume is not None and resume.exists() else work.start()
+        work.checked(state)
+        for state in _watched(work.run(state, n_jobs=jobs), self.teachers, words):  # noqa: B020
+            if resume is not None:
+                write_progress(resume, state, inputs=tuple(inputs))
+        return Cast(
+            work.votes(state), self.ballot.classes, self.keys, self.source, self.ballot.uncovered,
+            self.ballot.columns.remarks, self.ballot, work.partition.teacher_of, state.constant, state.lacking,
+        )  # fmt: skip
+
+
+def _watched(states: Iterator[Progress], teachers: int, words: Any) -> Iterator[Progress]:
+    """The states, with a bar on a terminal."""
+    if not words.is_terminal or words.quiet:
+        yield from states
+        return
+    from rich.progress import Progress as Bar
+
+    with Bar(console=words, transient=True) as bar:
+        task = bar.add_task("training teachers", total=teachers)
+        for state in states:
+            bar.update(task, completed=int(state.done.sum()))
+            yield state
+
+
+def from_votes(path: Path, classes: str | None, queries: int | None) -> Ready:
+    """Votes in a file; `classes` says how many classes there are, votes or none."""
+    from dosimeter.io import read_votes
+    from dosimeter.pate.votes import Votes
+
+    if classes is None or not classes.strip().isdecimal():
+        raise Refusal("--votes needs --classes and the number of classes, such as --classes 10")
+    read = read_votes(path)
+    if read.ndim == 2 and queries is not None:
+        if not 1 <= queries <= read.shape[1]:
+            raise Refusal(f"--queries {queries}: the file has votes on {read.shape[1]} queries")
+        read = read[:, :queries]
+    try:
+        return Ready(Votes(read, int(classes)), path.name)
+    except Refusal as error:
+        raise Refusal(f"{harmless(path, 120)}: {error}") from None
+
+
+def from_tables(
+    table: Path | None,
+    public: Path | None,
+    target: str | None,
+    *,
+    person: str | None,
+    key: str | None,
+    classes: str | None,
+    queries: int | None,
+    nominal: list[str],
+    drop: list[str],
+    read: Mapping[str, str],
+    estimator: str,
+    teachers: int,
+) -> Tables:
+    """Two tables read, or the digits without them, and the question put."""
+    from dosimeter.cli.given import read as read_people
+    from dosimeter.datasets import digits
+    from dosimeter.frames.voting import ballot, estimator_of
+
+    estimator_of(estimator)  # a name that is not known is refused before anything is read
+    if table is None or public is None or target is None:
+        private, open_rows = digits.digits()
+        target, source = digits.TARGET, "digits that ship with scikit-learn"
+    else:
+        private = read_people(table, read["delimiter"], read["missing"], person, nominal, drop, target=target)
+        open_rows = _public(public, private.names, key, nominal, drop, read)
+        source = table.name
+    listed = None if classes is None else [name.strip() for name in classes.split(",")]
+    asked = ballot(
+        private, open_rows.drop([] if key is None else [key]), target,
+        person=person, nominal=nominal, classes=listed, queries=queries,
+    )  # fmt: skip
+    names = asked.rows + 1 if key is None else open_rows[key]
+    return Tables(asked, tuple(names[: asked.n_queries].tolist()), source, estimator, teachers)
+
+
+def _public(path: Path, used: Sequence[str], key: str | None, nominal: list[str], drop: list[str], read: Any) -> Any:
+    """The public table; a column to drop that only the private one has is no mistake here."""
+    from dosimeter.io import read_table
+
+    if key is not None and key in used:
+        raise Refusal(f"--key {harmless(key)} is a column that the teachers learn from: name another")
+    there = drop
+    if drop:
+        with suppress(Refusal):  # what is wrong with the table is said below, when it is read in earnest
+            names = read_table(path, delimiter=read["delimiter"], text=nominal, missing="drop").names
+            there = [name for name in drop if name in names]
+    text = tuple(dict.fromkeys([*nominal, *([] if key is None else [key])]))
+    return read_table(path, delimiter=read["delimiter"], text=text, drop=there, missing=read["missing"])
+
+
+@dataclass(frozen=True)
+class How:
+    """The noise and the threshold, from public constants alone; `over` says why nothing may be released."""
+
+    noise: Density
+    threshold: Threshold | None
+    over: str = ""
+
+
+def how(
+    law: type[Density], limit: float | None, scale: float | None, T: float | None, sizes: tuple[int, int, int]
+) -> How:
+    """The least noise of this law within the limit (nats), or the public scale, checked against it."""
+    from dosimeter.pate.budget import plan
+    from dosimeter.pate.doses import published
+    from dosimeter.pate.threshold import free_threshold
+
+    k, m, teachers = sizes
+    if T is not None and not 0 < T <= teachers:
+        raise Refusal(f"--threshold {T:g}: with {teachers} teachers give a number of votes from 1 to {teachers}")
+    if scale is None and limit is not None:
+        noise = plan(limit, k, m, law=law).noise
+    else:
+        made: Any = law
+        noise = made(scale)
+    threshold = None if T is None else free_threshold(T, noise, m)
+    spent = published(k, m, noise, threshold=threshold).nats
+    if limit is not None and spent > limit:
+        why = f"{k} queries with {noise!r} may give away {spent:.4g} nats, above the budget of {limit:g}"
+        return How(noise, threshold, f"refused: {why}; nothing was written")
+    return How(noise, threshold)

@@ -1,0 +1,220 @@
+"""`dosimeter pate`: labels for public rows by a noisy vote of teachers, each trained on a part of a private table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dosimeter.cli.output import console, write_json
+
+if TYPE_CHECKING:
+    from dosimeter.cli.ballot import Cast, How
+    from dosimeter.pate.label import Labels
+
+DEMO_BUDGET, DEMO_QUERIES = "10 nats", 50
+"""Without a table. Chosen on the digits themselves, so that most labels come out right."""
+
+Words = typer.Option
+TableFile = Annotated[
+    Path | None,
+    typer.Argument(help="The private table: .csv or .parquet. Without it: a demonstration.", show_default=False),
+]
+
+
+def pate(
+    table: TableFile = None,
+    target: Annotated[str | None, Words("--target", help="The column of classes.", show_default=False)] = None,
+    public: Annotated[
+        Path | None, Words("--public", help="The public table whose rows get labels.", show_default=False)
+    ] = None,
+    votes: Annotated[
+        Path | None,
+        Words("--votes", help="Votes made elsewhere: a .npy file, teachers x queries.", show_default=False),
+    ] = None,
+    classes: Annotated[
+        str | None,
+        Words(
+            "--classes", help="The public list of classes, by commas; with --votes their number.", show_default=False
+        ),
+    ] = None,
+    teachers: Annotated[int, Words("--teachers", help="How many parts the private table is cut into.")] = 50,
+    budget: Annotated[
+        str | None,
+        Words("--budget", help='All that may be given away about a person: "1 nat".', show_default=False),
+    ] = None,
+    scale: Annotated[
+        float | None, Words("--scale", help="A public noise scale in votes; with --budget it must keep within it.")
+    ] = None,
+    noise: Annotated[
+        str, Words("--noise", help="laplace, gumbel, exponential, logistic or gaussian, on each count of votes.")
+    ] = "laplace",
+    threshold: Annotated[
+        float | None, Words("--threshold", help="Answer only where the first class has about so many votes.")
+    ] = None,
+    delta: Annotated[float, Words("--delta", help="The δ of the ε that is shown beside.")] = 1e-5,
+    queries: Annotated[
+        int | None, Words("--queries", help="Ask the first so many public rows; all without it.", show_default=False)
+    ] = None,
+    person: Annotated[
+        str | None, Words("--person", help="The column that says whose row it is (one person may have several).")
+    ] = None,
+    key: Annotated[
+        str | None, Words("--key", help="The public column that names a row in --out, instead of its number.")
+    ] = None,
+    estimator: Annotated[
+        str, Words("--estimator", help="What the teachers are: logistic, tree, forest or bayes.")
+    ] = "logistic",
+    nominal: Annotated[list[str] | None, Words("--nominal", help="A column of codes. May be repeated.")] = None,
+    drop: Annotated[list[str] | None, Words("--drop", help="A column to leave out. May be repeated.")] = None,
+    missing: Annotated[str, Words("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
+    delimiter: Annotated[str, Words("--delimiter", help="What separates cells in a .csv.")] = ",",
+    out: Annotated[Path | None, Words("--out", help="Where the labels go: a .csv file.", show_default=False)] = None,
+    student: Annotated[
+        Path | None, Words("--student", help="Where a model of the labels goes: a .skops file.", show_default=False)
+    ] = None,
+    doses: Annotated[
+        Path | None, Words("--doses", help="Write the nats of each person as CSV (internal).", show_default=False)
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        Words("--resume", help="A .npz file with the votes so far (internal), to go on from.", show_default=False),
+    ] = None,
+    jobs: Annotated[int, Words("--jobs", help="Processes that train teachers; -1 for all cores.")] = 1,
+    json: Annotated[str | None, Words("--json", help="Write the facts as JSON here; - for stdout.")] = None,
+    quiet: Annotated[bool, Words("--quiet", "-q", help="No words, only files and the exit code.")] = False,
+    color: Annotated[bool, Words("--color/--no-color", help="Colours in the terminal.")] = True,
+) -> int:
+    """Label public rows by the noisy vote of teachers trained on disjoint parts of a private table (PATE).
+
+    Without a table and votes it shows what it does on digits that ship with scikit-learn.
+    """
+    from dosimeter.cli import ballot, voted
+    from dosimeter.cli.given import check_outputs
+    from dosimeter.pate.label import label
+
+    of_tables = {"--target": target, "--public": public, "--person": person, "--key": key, "--doses": doses}
+    demo = _check_kind(table, votes, of_tables | {"--student": student, "--resume": resume})
+    _check_files(out, student, resume, demo)
+    inputs = [path for path in (table, public, votes) if path is not None]
+    check_outputs([out, student, doses, resume, None if json in (None, "-") else Path(str(json))], inputs)
+    limit, law = _limit(budget, scale, demo), _law(noise, delta)
+    asked: Any
+    if votes is not None:
+        asked = ballot.from_votes(votes, classes, queries)
+    else:
+        asked = ballot.from_tables(
+            table, public, target,
+            person=person, key=key, classes=classes, queries=DEMO_QUERIES if demo and queries is None else queries,
+            nominal=nominal or [], drop=drop or [], read={"delimiter": delimiter, "missing": missing},
+            estimator=estimator, teachers=teachers,
+        )  # fmt: skip
+    words = console(quiet, color, json)
+    how = ballot.how(law, limit, scale, threshold, asked.sizes)
+    if how.over:
+        words.print(how.over, style="red")
+        return 1
+    cast = asked.cast(resume=resume, inputs=inputs, jobs=jobs, words=words)
+    labels = label(cast.votes, how.noise, threshold=how.threshold)
+    taught = demo or student is not None
+    model = cast.ballot.student(labels) if cast.ballot is not None and taught else None
+    facts = voted.facts_of(cast, labels, how, delta, model, demo)
+    _write(cast, labels, how, model, (out, student, doses), inputs)
+    facts["written"] = [str(path) for path in (out, student, doses) if path is not None]
+    if json is not None:
+        write_json(facts, json, inputs=inputs)
+    voted.tell(facts, words)
+    return 0
+
+
+def _check_kind(table: Path | None, votes: Path | None, of_tables: dict[str, Any]) -> bool:
+    """True for the demonstration; options that do not go together are refused."""
+    from dosimeter.core.refusal import Refusal
+
+    given = [option for option, value in of_tables.items() if value is not None]
+    if votes is not None:
+        if table is not None or given:
+            what = given[0] if given else "the table"
+            raise Refusal(f"--votes are votes already and {what} is for teachers trained here: leave one of them out")
+        return False
+    if table is None:
+        asked = [option for option in given if option in ("--target", "--public", "--person", "--key")]
+        if asked:
+            raise Refusal(f"{asked[0]} without a table: name the private table first")
+        return True
+    for option in ("--target", "--public"):
+        if of_tables[option] is None:
+            what = "the column of classes" if option == "--target" else "the public table whose rows get labels"
+            raise Refusal(f"{option} is missing: name {what}")
+    return False
+
+
+def _check_files(out: Path | None, student: Path | None, resume: Path | None, demo: bool) -> None:
+    from dosimeter.core.refusal import Refusal
+
+    if out is None and not demo:
+        raise Refusal("--out is missing: name the .csv file where the labels go")
+    for option, path, ending in (
+        ("--out", out, ".csv"),
+        ("--student", student, ".skops"),
+        ("--resume", resume, ".npz"),
+    ):
+        if path is not None and path.suffix != ending:
+            raise Refusal(f"{option} {path.name}: name a {ending} file")
+
+
+def _limit(budget: str | None, scale: float | None, demo: bool) -> float | None:
+    """The budget in nats; None where a public scale alone decides."""
+    from dosimeter.cli.checks import positive
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.pate.budget import nats
+
+    if scale is not None:
+        positive("--scale", scale)
+    if budget is None and scale is None:
+        if not demo:
+            raise Refusal('state a limit: --budget "1 nat", or a public --scale')
+        budget = DEMO_BUDGET
+    return None if budget is None else nats(budget)
+
+
+def _law(noise: str, delta: float) -> Any:
+    from dosimeter.core.noise import NOISES
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
+
+    if noise not in NOISES:
+        raise Refusal(f"--noise {harmless(noise)}: use {', '.join(NOISES)}")
+    if not 0 < delta < 1:
+        raise Refusal(f"--delta {delta:g}: give a number above 0 and below 1")
+    return NOISES[noise]
+
+
+def _write(
+    cast: Cast, labels: Labels, how: How, model: Any, files: tuple[Path | None, ...], inputs: Sequence[Path]
+) -> None:
+    """The labels: a public row's name and its label, nothing else. The student: public rows and those labels."""
+    from dosimeter.io import write_bytes, write_sheet
+
+    out, student, doses = files
+    made = None if student is None else _skops(model)
+    if out is not None:
+        names = ["" if value < 0 else cast.classes[value] for value in labels.values.tolist()]
+        write_sheet(out, {"row" if isinstance(cast.keys[0], int) else "key": cast.keys, "label": names}, inputs=inputs)
+    if student is not None and made is not None:
+        write_bytes(student, made, inputs=inputs)
+    if doses is not None and cast.teacher_of is not None:
+        from dosimeter.pate.doses import dose
+
+        told = dose(cast.votes, how.noise, threshold=how.threshold, person=cast.teacher_of)
+        ids = [str(i) if isinstance(i, str) else int(i) + 1 for i in told.ids]  # type: ignore[call-overload]
+        write_sheet(doses, {"person" if isinstance(ids[0], str) else "row": ids, "nats": told.reading}, inputs=inputs)
+
+
+def _skops(model: Any) -> bytes:
+    import skops.io as sio
+
+    data: bytes = sio.dumps(model)
+    return data

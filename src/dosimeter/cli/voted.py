@@ -1,0 +1,119 @@
+"""The facts of a labelling, and as a person reads them in a terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from dosimeter.cli.page import Page
+from dosimeter.cli.show import number
+from dosimeter.io.text import harmless
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dosimeter.cli.ballot import Cast, How
+    from dosimeter.pate.label import Labels
+
+
+def facts_of(cast: Cast, labels: Labels, how: How, delta: float, student: Any, demo: bool = False) -> dict[str, Any]:
+    """Everything, as a plain dict."""
+    from dosimeter import __version__
+    from dosimeter.report.voted import voted
+
+    facts = voted(
+        cast.votes, labels, how.noise, threshold=how.threshold, delta=delta, teacher_of=cast.teacher_of
+    )  # fmt: skip
+    facts["internal"] |= {"teachers_with_one_class": cast.constant, "teachers_lacking_a_class": cast.lacking}
+    return {
+        "schema": "dosimeter.pate/1",
+        "version": __version__,
+        "source": cast.source,
+        "demo": demo,
+        "classes": list(cast.classes),
+        **facts,
+        "accuracy": {} if cast.ballot is None else cast.ballot.score(labels, student),
+        "public_rows": len(cast.keys) if cast.ballot is None else len(cast.ballot.public),
+        "not_covered": list(cast.uncovered),
+        "remarks": [*facts["remarks"], *cast.remarks],
+        "booked": False,
+    }
+
+
+def tell(facts: dict[str, Any], words: Console) -> None:
+    """The facts in a terminal."""
+    if facts["demo"]:
+        words.print(f"dosimeter {facts['version']} · pate on digits that ship with scikit-learn, for a look at it\n")
+    page, told, kept = Page(), facts["publishable"], facts["internal"]
+    refused = f"; {told['refused']} refused" if told["threshold"] else ""
+    people = "" if kept["unit"] == "teacher" else f" of {kept['people']} people"
+    page.add(
+        "labelled",
+        f"{told['queries']} of {facts['public_rows']} public rows by {told['teachers']} teachers{people} "
+        f"({harmless(facts['source'])}), {told['classes']} classes{refused}",
+    )
+    page.add("noise", f"{_short(told['noise'])} on each count of votes" + _threshold(told))
+    _accuracy(page, facts)
+    page.add("to publish", _published(told), "bold")
+    page.add("", "upper bound, the same for every table, also where queries depend on earlier answers", "dim")
+    page.add(
+        "",
+        f"beside it, never added: (ε, δ) = ({number(told['epsilon'])}, {told['delta']:g}), {told['neighbours']} "
+        f"({told['adjacency']}), {told['epsilon_standing']}",
+        "dim",
+    )
+    _internal(page, kept, told)
+    for heading, notes in (("not covered", facts["not_covered"]), ("remarks", facts["remarks"])):
+        for k, note in enumerate(notes):
+            page.add(heading if k == 0 else "", harmless(note, 600), "dim")
+    if facts["written"]:
+        page.add("written", f"{', '.join(map(harmless, facts['written']))} (not booked: no ledger is configured)")
+    else:
+        page.add("written", "nothing: name a file with --out labels.csv")
+    page.show(words)
+    if facts["demo"]:
+        own = "pate patients.csv --target readmitted --public visitors.csv --person patient_id"
+        words.print(f'\nyour own tables:  dosimeter {own} --budget "1 nat" --queries 20 --out labels.csv')
+
+
+def _threshold(told: dict[str, Any]) -> str:
+    return f"; answered only where the first class passes {_short(told['threshold'])}" if told["threshold"] else ""
+
+
+def _short(law: str) -> str:
+    """A law as it prints, with four digits; the facts have all."""
+    return re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda found: f"{float(found[0]):.4g}", law)
+
+
+def _published(told: dict[str, Any]) -> str:
+    nats = number(told["nats"])
+    return (
+        f"at most {nats} nats: nobody's chance of a right guess about any one teacher's data, hence about any one "
+        f"person's, grows by more than a factor e^{nats} = {number(told['factor'])}"
+    )
+
+
+def _accuracy(page: Page, facts: dict[str, Any]) -> None:
+    score = facts["accuracy"]
+    parts = [f"{100 * score['labels']:.0f} % of the labels"] if "labels" in score else []
+    parts += [f"{100 * score['student']:.0f} % of the student's answers on the other public rows"] * (
+        "student" in score
+    )
+    if parts:
+        page.add("right", f"{' and '.join(parts)}, by the public table's own target")
+
+
+def _internal(page: Page, kept: dict[str, Any], told: dict[str, Any]) -> None:
+    page.add(
+        "internal",
+        f"nats per {kept['unit']} at these very votes: typical {number(kept['typical_nats'])}, highest "
+        f"{number(kept['highest_nats'])} ({kept['standing']}, queries fixed beforehand)",
+    )
+    page.add("", f"noisy label = plain vote for {100 * kept['agreement_with_plain_vote']:.0f} % of those answered")
+    if kept["teachers_lacking_a_class"]:
+        page.add(
+            "",
+            f"{kept['teachers_lacking_a_class']} of {told['teachers']} teachers lack a class, "
+            f"{kept['teachers_with_one_class']} of them have one only and vote for it always",
+        )
+    page.add("", "computed from the private votes without protection: do not publish", "dim")

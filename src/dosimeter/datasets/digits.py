@@ -1,0 +1,40 @@
+"""Handwritten digits: 1,797 small ones that ship inside scikit-learn, and MNIST from a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dosimeter.core.notion import FloatArray, Index
+from dosimeter.datasets.papers import _file, _idx
+from dosimeter.frames.table import Table
+
+TARGET = "digit"
+PRIVATE = 1300
+"""The first so many are the private table, the others the public one."""
+
+
+def digits() -> tuple[Table, Table]:
+    """A private and a public table: 64 pixels from 0 to 16, and the digit. The writers are not recorded.
+
+    >>> [table.n for table in digits()]
+    [1300, 497]
+    """
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    columns = {name: data.data[:, j] for j, name in enumerate(data.feature_names)}
+    whole = Table.of({**columns, TARGET: [str(k) for k in data.target.tolist()]})
+    return whole.take(np.arange(PRIVATE)), whole.take(np.arange(PRIVATE, whole.n))
+
+
+def mnist(data: Path) -> tuple[FloatArray, Index, FloatArray, Index]:
+    """Images (60000, 28, 28) in [0, 1] and labels (60000,), test images (10000, 28, 28) and labels (10000,)."""
+    read = {}
+    for part in ("train", "t10k"):
+        read[part] = (
+            _idx(_file(data, "mnist", f"{part}-images-idx3-ubyte.gz")) / 255.0,
+            _idx(_file(data, "mnist", f"{part}-labels-idx1-ubyte.gz")).astype(np.intp),
+        )
+    return (*read["train"], *read["t10k"])

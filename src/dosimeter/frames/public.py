@@ -1,0 +1,126 @@
+"""A private table read through a public one: which columns there are, what they hold and which levels they have is
+decided by the public table alone, so that nothing about one part of the private table reaches another part's teacher.
+
+Scales are left to the model inside each teacher: a scaler fitted on all private rows would carry every person's values
+into every teacher, and one person would move more than one vote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
+from dosimeter.frames.columns import Columns, Nominal, Number, _levels
+from dosimeter.frames.table import Table
+from dosimeter.io.text import harmless, listed
+
+MOST_CLASSES = 50
+
+
+@dataclass(frozen=True)
+class PublicColumns:
+    """Numbers as they are, then one indicator for each public level of each label; a level unknown there is all zeros.
+
+    >>> public = Table.of({"age": [40, 60, 50], "race": ["white", "black", "white"], "more": [1, 2, 3]})
+    >>> private = Table.of({"race": ["black", "green"], "age": [30, 70], "ill": ["no", "yes"]})
+    >>> seen = PublicColumns.of(private, public, aside=["ill"])
+    >>> seen.design(private)
+    array([[30., 1., 0.], [70., 0., 0.]])
+    """
+
+    numbers: tuple[str, ...]
+    labels: tuple[Nominal, ...]
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, private: Table, public: Table, *, aside: Sequence[str] = (), nominal: Sequence[str] = ()
+    ) -> PublicColumns:
+        """The columns of the private table but those `aside`; the public table must have each of them."""
+        used = [name for name in private.names if name not in aside]
+        if not used:
+            raise Refusal("the private table has no column beside the target: there is nothing to learn from")
+        for name in used:
+            if name not in public.names:
+                shown = harmless(name)
+                raise Refusal(f"the public table has no column {shown}: add it there, or leave it out (--drop {shown})")
+            _same_kind(name, private, public)
+        spare = [name for name in public.names if name not in used]
+        columns = Columns.of(public.drop(spare), nominal=nominal)
+        numbers = tuple(s.name for s in columns.sources if isinstance(s, Number))
+        labels = tuple(s for s in columns.sources if isinstance(s, Nominal))
+        unused = [name for name in spare if name not in aside]
+        notes = {"not used": unused, "left out, with one value only": columns.constant}
+        return cls(numbers, labels, tuple(f"public columns {how}: {listed(of)}" for how, of in notes.items() if of))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The source columns, numbers first."""
+        return (*self.numbers, *(label.name for label in self.labels))
+
+    def design(self, table: Table) -> FloatArray:
+        """(n, d) of either table."""
+        blocks = [table[name].astype(np.float64)[:, None] for name in self.numbers]
+        for label in self.labels:
+            found, position = _levels(table, label.name)
+            blocks.append(
+                np.array([[level == known for known in label.levels] for level in found], dtype=float)[position]
+            )
+        return np.concatenate(blocks, axis=1)
+
+    def pipeline(self, model: Any) -> Any:
+        """A fitted model of `design` as a scikit-learn Pipeline over the source columns by name."""
+        from sklearn.compose import ColumnTransformer
+        from sklearn.pipeline import Pipeline
+        from sklearn.preprocessing import OneHotEncoder
+
+        k, parts = len(self.numbers), []
+        if self.numbers:
+            parts.append(("numbers", "passthrough", list(range(k))))
+        if self.labels:
+            levels = [list(label.levels) for label in self.labels]
+            encoder = OneHotEncoder(categories=levels, handle_unknown="ignore", sparse_output=False)
+            parts.append(("labels", encoder, list(range(k, k + len(levels)))))
+        before = ColumnTransformer(parts).fit(self._example())
+        # Fitted on an array, so that no dataframe library is needed; with the names, frames are read by name.
+        before.feature_names_in_ = np.array(self.names, dtype=object)
+        if self.labels:
+            before.named_transformers_["labels"].feature_names_in_ = np.array(self.names[k:], dtype=object)
+        return Pipeline([("columns", before), ("model", model)])
+
+    def _example(self) -> NDArray[Any]:
+        """(2, columns) made-up rows in the order of `names`."""
+        made = np.zeros((2, len(self.names)), dtype=object)
+        for j, label in enumerate(self.labels, start=len(self.numbers)):
+            made[:, j] = [label.levels[0], label.levels[-1]]
+        return made
+
+
+def class_names(table: Table, target: str) -> NDArray[np.str_]:
+    """(n,) the target as the names of classes: whole numbers without a point, text as it is."""
+    column, shown = table[target], harmless(target)
+    levels, position = _levels(table, target)
+    if len(levels) < 2:
+        raise Refusal(f"the target {shown} has one value only: there is nothing to vote on")
+    if len(levels) > MOST_CLASSES:
+        raise Refusal(
+            f"the target {shown} has {len(levels)} values and at most {MOST_CLASSES} classes are taken: a vote is on "
+            "classes, not on amounts"
+        )
+    return np.asarray(levels)[position].reshape(len(column))
+
+
+def _same_kind(name: str, private: Table, public: Table) -> None:
+    kinds = tuple("text" if table.kind(name) == "text" else "number" for table in (private, public))
+    if kinds[0] != kinds[1]:
+        shown = harmless(name)
+        raise Refusal(
+            f"column {shown} is {kinds[0]} in the private table and {kinds[1]} in the public one: correct one of them, "
+            f"or declare it nominal (--nominal {shown})"
+        )

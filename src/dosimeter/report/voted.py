@@ -1,0 +1,93 @@
+"""What labels by noisy vote give away, as a plain dict: the figure for print apart from everything internal."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dosimeter.core.density import Density
+from dosimeter.pate.accounting import epsilon
+from dosimeter.pate.doses import dose, published
+from dosimeter.pate.label import Labels
+from dosimeter.pate.threshold import Threshold
+from dosimeter.pate.votes import Votes
+
+WIDE = 4
+"""Noise of a scale above a quarter of the teachers drowns the vote (on the demo's digits, half of the labels)."""
+
+
+def voted(
+    votes: Votes,
+    labels: Labels,
+    noise: Density,
+    *,
+    threshold: Threshold | None = None,
+    delta: float = 1e-5,
+    teacher_of: Mapping[Hashable, int] | None = None,
+) -> dict[str, Any]:
+    """Facts about one labelling.
+
+    teacher_of: person -> teacher, where the people are known here.
+
+    >>> from dosimeter.core.noise import Laplace
+    >>> from dosimeter.pate.label import label
+    >>> votes = Votes([[0, 1]] * 40, n_classes=2)
+    >>> facts = voted(votes, label(votes, Laplace(2.0)), Laplace(2.0))
+    >>> facts["publishable"]["queries"], facts["internal"]["unit"], facts["publishable"]["standing"]
+    (2, 'teacher', 'upper bound')
+    """
+    spent = published(votes.n_queries, votes.n_classes, noise, threshold=threshold)
+    beside = epsilon(votes.n_queries, noise, delta, threshold=threshold)
+    return {
+        "publishable": {
+            "nats": spent.nats,
+            "nats_per_query": spent.per_query,
+            "factor": spent.factor,
+            "standing": spent.standing.value,
+            "notion": "pointwise conditional maximal leakage",
+            "unit": "teacher's part, and so any person in it",
+            "neighbours": beside.neighbours,
+            "teachers": votes.n_teachers,
+            "queries": votes.n_queries,
+            "refused": int(labels.refused.sum()),
+            "classes": votes.n_classes,
+            "noise": repr(noise),
+            "threshold": None if threshold is None else repr(threshold),
+            "epsilon": beside.epsilon,
+            "delta": beside.delta,
+            "epsilon_standing": beside.standing.value,
+            "adjacency": beside.adjacency,
+        },
+        "internal": _internal(votes, labels, noise, threshold, teacher_of),
+        "remarks": [] if noise.scale * WIDE <= votes.n_teachers else [_too_wide(votes, noise)],
+    }
+
+
+def _internal(
+    votes: Votes,
+    labels: Labels,
+    noise: Density,
+    threshold: Threshold | None,
+    teacher_of: Mapping[Hashable, int] | None,
+) -> dict[str, Any]:
+    told = dose(votes, noise, threshold=threshold, person=teacher_of)
+    given = ~labels.refused
+    plain = votes.counts.argmax(axis=1)
+    return {
+        "unit": "person" if teacher_of else "teacher",
+        "people": len(told.ids) if teacher_of else "unknown",
+        "typical_nats": float(np.median(told.reading)),
+        "highest_nats": float(told.reading.max()),
+        "standing": told.standing.value,
+        "agreement_with_plain_vote": float(np.mean(labels.values[given] == plain[given])) if given.any() else 0.0,
+        "provenance": dict(votes.provenance),
+    }
+
+
+def _too_wide(votes: Votes, noise: Density) -> str:
+    return (
+        f"the noise (scale {noise.scale:.3g} votes) is wide beside {votes.n_teachers} votes in all: expect labels near "
+        "chance; ask fewer queries, take more teachers, or allow a larger budget"
+    )
