@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -133,6 +135,43 @@ def test_no_statistic_beats_the_ratio_on_average(played):
     assert played["ratio"].mean() > max(played[v].mean(axis=0).max() for v in ("residual", "whitened"))
 
 
+@pytest.mark.parametrize("centred", [True, False])
+def test_reference_rows_and_release_are_pooled_as_rows_would_be(centred):
+    rng = np.random.default_rng(11)
+    X, reference = rng.standard_normal((40, 4)) + 1, rng.standard_normal((25, 4))
+    people = pca.Population.of(reference).pooled(pca.components_of(X, centred=centred), 40)
+    assert people.rows == 65
+    if centred:
+        np.testing.assert_allclose(people.covariance, np.cov(np.vstack([X, reference]).T, bias=True), rtol=1e-10)
+        np.testing.assert_allclose(people.mean, np.vstack([X, reference]).mean(axis=0), rtol=1e-10)
+    else:  # nothing is known of the members' mean: their second moment stands for their covariance
+        np.testing.assert_allclose(people.mean, reference.mean(axis=0))
+
+
+def test_pooling_helps_where_reference_rows_are_few():
+    rng, gain = np.random.default_rng(12), []
+    for _ in range(25):
+        members, strangers, reference = rng.standard_normal((3, 200, 25))
+        found, people = pca.components_of(members), pca.Population.of(reference)
+        pooled, alone = (
+            np.mean(np.sign(np.subtract.outer(a, b)) + 1) / 2
+            for a, b in (
+                (ratio(members, found, people), ratio(strangers, found, people)),
+                (unpooled(members, found, people), unpooled(strangers, found, people)),
+            )
+        )
+        gain.append(pooled - alone)
+    assert np.mean(gain) > 5 * np.std(gain, ddof=1) / np.sqrt(25)
+
+
+def ratio(rows, found, people):
+    return log_likelihood_ratio(rows, found, 200, people)
+
+
+def unpooled(rows, found, people):
+    return log_likelihood_ratio(rows, found, 200, replace(people, rows=np.inf))
+
+
 def test_too_few_rows_and_wrong_populations_are_refused():
     X = np.random.default_rng(9).standard_normal((5, 4))
     found = pca.components_of(X)
@@ -142,7 +181,7 @@ def test_too_few_rows_and_wrong_populations_are_refused():
     found = pca.components_of(Y)
     with pytest.raises(Refusal, match="4 columns"):
         pca.likelihood_ratio(found, Y, Y, 50, pca.Population(np.zeros(3), np.eye(3)))
-    with pytest.raises(CannotMeasure, match="reference rows"):
+    with pytest.raises(CannotMeasure, match="does not vary"):
         pca.likelihood_ratio(found, Y, Y, 50, pca.Population(np.zeros(4), np.diag([1.0, 1, 1, 0])))
     with pytest.raises(CannotMeasure, match="eigenvalues"):
         pca.leverage(Y, pca.intercepted(found.vectors), 50)

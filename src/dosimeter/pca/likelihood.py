@@ -34,13 +34,29 @@ class Population:
     """(d,)."""
     covariance: FloatArray
     """(d, d)."""
+    rows: float = np.inf
+    """How many rows it was estimated from; infinite where it is known."""
 
     @classmethod
     def of(cls, rows: ArrayLike) -> Population:
         """From reference rows (n, d)."""
         table = as_rows(rows, "reference rows")
         centre = mean(table)
-        return cls(centre, second_moment(table, centre))
+        return cls(centre, second_moment(table, centre), float(len(table)))
+
+    def pooled(self, components: Components, n: int) -> Population:
+        """The reference rows and the n released ones together: the better estimate, of what the adversary has anyway.
+
+        It varies wherever the members do: a direction in which the reference rows happen to be constant does no harm.
+        """
+        w, V = n / (self.rows + n), components.vectors
+        if self.covariance.shape != (len(V), len(V)) or self.mean.shape != (len(V),):
+            raise Refusal(f"the population must have {len(V)} columns, not {self.covariance.shape}")
+        refuse_not_finite(self.covariance, "the population's covariance")
+        apart = self.mean - components.mean if _centred(components) else np.zeros(len(V))
+        A = (V * components.values) @ V.T
+        covariance = (1 - w) * self.covariance + w * A + w * (1 - w) * np.outer(apart, apart)
+        return Population(self.mean - w * apart, covariance, self.rows + n)
 
 
 def leverage(rows: ArrayLike, components: Components, n: int) -> FloatArray:
@@ -67,10 +83,11 @@ def log_likelihood_ratio(rows: ArrayLike, components: Components, n: int, popula
     """log p(A, mean | z is one of the n) - log p(A, mean | z is not), up to one number that is the same for every z.
 
     ½ (z - m)ᵀΣ⁻¹(z - m) + ½ (n - r - 2 - c) log(1 - h), c = 1 where A is about the rows' own mean, else 0. -inf where z
-    cannot be a member (h > 1, or out of the span); +inf where h = 1, for then a direction of A is z's alone.
+    cannot be a member (h > 1, or out of the span); +inf where h = 1, for then a direction of A is z's alone. A
+    population known from finitely many rows is pooled with the release first.
     """
     h = leverage(rows, components, n)
-    q = _distance(as_rows(rows), components, population)
+    q = _distance(as_rows(rows), components, population.pooled(components, n))
     inside = h < 1 - EDGE
     power = (n - components.rank - 2 - _centred(components)) / 2
     ratio = np.where(h > 1 + EDGE, -np.inf, np.inf)
@@ -111,15 +128,10 @@ def _centred(components: Components) -> int:
 def _distance(rows: FloatArray, components: Components, population: Population) -> FloatArray:
     """(m,) yᵀ(VᵀΣV)⁻¹y with y = Vᵀ(z - m): how unusual the row is in the population, in the directions seen."""
     V = components.vectors[:, : components.rank]
-    if population.covariance.shape != (len(V), len(V)) or population.mean.shape != (len(V),):
-        raise Refusal(f"the population must have {len(V)} columns, not {population.covariance.shape}")
-    refuse_not_finite(population.covariance, "the population's covariance")
     try:
         L = cholesky(V.T @ population.covariance @ V, lower=True)
     except LinAlgError as error:
-        raise CannotMeasure(
-            "the population does not vary in a direction that the members have: give more reference rows"
-        ) from error
+        raise CannotMeasure("the population does not vary in a direction that the members have") from error
     q = np.empty(len(rows))
     for start in range(0, len(rows), ROWS):
         U = np.asarray(rows[start : start + ROWS], dtype=np.float64) - population.mean
