@@ -94,11 +94,8 @@ def _published(told: dict[str, Any]) -> str:
 
 
 def _accuracy(page: Page, facts: dict[str, Any]) -> None:
-    score = facts["accuracy"]
-    parts = [f"{100 * score['labels']:.0f} % of the labels"] if "labels" in score else []
-    parts += [f"{100 * score['student']:.0f} % of the student's answers on the other public rows"] * (
-        "student" in score
-    )
+    of = {"labels": "of the labels", "student": "of the student's answers on the other public rows"}
+    parts = [f"{100 * share:.0f} % {of[who]}" for who, share in facts["accuracy"].items()]
     if parts:
         page.add("right", f"{' and '.join(parts)}, by the public table's own target")
 

@@ -49,7 +49,10 @@ class PublicColumns:
         for name in used:
             if name not in public.names:
                 shown = harmless(name)
-                raise Refusal(f"the public table has no column {shown}: add it there, or leave it out (--drop {shown})")
+                raise Refusal(
+                    f"the public table has no column {shown}: add it there, leave it out (--drop {shown}), or say that "
+                    f"it names the persons (--person {shown})"
+                )
             _same_kind(name, private, public)
         spare = [name for name in public.names if name not in used]
         columns = Columns.of(public.drop(spare), nominal=nominal)

@@ -1,0 +1,438 @@
+"""`dosimeter pate`: the labels, the figure for print, what stays inside, and every way of getting it wrong."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dosimeter.cli.main import run
+from dosimeter.io import read_progress
+
+from .test_bad_input import csv, refused  # noqa: F401 (a fixture)
+
+rng = np.random.default_rng(8)
+N, K = 300, 40
+
+
+def people(n, seed):
+    rng = np.random.default_rng(seed)
+    ill = rng.integers(0, 2, n)
+    return {
+        "age": (50 + 12 * (2 * ill - 1) + rng.normal(0, 6, n)).round(3),
+        "city": np.where(rng.random(n) < 0.2, "Graz", np.where(ill == 1, "Ulm", "Bern")),
+        "ill": np.where(ill == 1, "yes", "no"),
+    }
+
+
+PRIVATE = {"id": [f"person-{i // 2}-secret" for i in range(N)], **people(N, 1)}
+PUBLIC = {"visit": [f"v{i}" for i in range(K)], **people(K, 2)}
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "110")
+    private, public = tmp_path / "private.csv", tmp_path / "public.csv"
+    private.write_text(csv(PRIVATE))
+    public.write_text(csv({k: v for k, v in PUBLIC.items() if k != "ill"}))
+    return private, public
+
+
+def arguments(tables, out, *more, budget="20 nats"):
+    fixed = ["--target", "ill", "--person", "id", "--teachers", "20", "--out", str(out)]
+    return ["pate", str(tables[0]), "--public", str(tables[1]), *fixed, "--budget", budget, *map(str, more)]
+
+
+def rows_of(path):
+    with path.open(newline="") as handle:
+        return list(csv_module.DictReader(handle))
+
+
+def test_every_public_row_gets_a_label_and_most_are_right(tables, tmp_path, capsys):
+    out = tmp_path / "labels.csv"
+    assert run(arguments(tables, out, "--json", "-")) == 0
+    facts = json.loads(capsys.readouterr().out)
+    rows = rows_of(out)
+    assert list(rows[0]) == ["row", "label"]
+    assert [int(row["row"]) for row in rows] == list(range(1, K + 1))
+    # A margin of most of 20 votes against noise of scale 2 (Laplace): chance would give 20 of 40.
+    assert sum(row["label"] == told for row, told in zip(rows, PUBLIC["ill"], strict=True)) >= 32
+    if sys.platform != "win32":
+        assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    told = facts["publishable"]
+    assert (told["teachers"], told["queries"], told["classes"]) == (20, K, 2)
+    assert told["nats"] <= 20 < told["nats"] * 1.0001
+    assert told["factor"] == pytest.approx(np.exp(told["nats"]))
+    assert facts["internal"]["people"] == N // 2
+    assert facts["internal"]["highest_nats"] <= told["nats"]
+    assert facts["booked"] is False
+
+
+def test_the_words_keep_the_figure_for_print_apart_from_what_is_internal(tables, tmp_path, capsys):
+    assert run(arguments(tables, tmp_path / "labels.csv", "--threshold", "12")) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    before, after = shown.split("internal", 1)
+    assert "at most 20 nats: nobody's chance of a right guess about any one teacher's data" in before
+    assert "upper bound" in before
+    assert "one teacher's partition replaced by any other (replace-one)" in before
+    assert "plain vote" not in before
+    assert "noisy label = plain vote for" in after
+    assert "do not publish" in after
+    assert "the list of classes: read off ill" in after
+    assert "not booked: no ledger is configured" in after
+
+
+def test_classes_listed_beforehand_are_covered_and_counted(tables, tmp_path, capsys):
+    assert run(arguments(tables, tmp_path / "l.csv", "--classes", "no, maybe, yes", "--json", "-", "-q")) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["classes"] == ["no", "maybe", "yes"]
+    assert not any("list of classes" in note for note in facts["not_covered"])
+    assert facts["internal"]["teachers_lacking_a_class"] == 20
+
+
+def test_a_key_names_the_public_rows_and_only_the_first_are_asked(tables, tmp_path):
+    out = tmp_path / "labels.csv"
+    assert run(arguments(tables, out, "--key", "visit", "--queries", "5", "-q", budget="2 nats")) == 0
+    assert [row["key"] for row in rows_of(out)] == ["v0", "v1", "v2", "v3", "v4"]
+
+
+def test_refused_queries_have_no_label_and_are_counted(tables, tmp_path, capsys):
+    out = tmp_path / "labels.csv"
+    assert run(arguments(tables, out, "--threshold", "20", "--json", "-", "-q")) == 0
+    empty = sum(row["label"] == "" for row in rows_of(out))
+    assert empty == json.loads(capsys.readouterr().out)["publishable"]["refused"]
+    # Leads of at most 20 against 20 with symmetric noise: each is refused with chance 1/2 or more; 40 in all.
+    assert empty >= 5
+
+
+def test_each_person_has_one_dose_and_shares_it_with_those_of_the_same_teacher(tables, tmp_path, capsys):
+    doses, state = tmp_path / "doses.csv", tmp_path / "state.npz"
+    assert run(arguments(tables, tmp_path / "l.csv", "--doses", doses, "--resume", state, "--json", "-", "-q")) == 0
+    facts, rows = json.loads(capsys.readouterr().out), rows_of(doses)
+    assert len({row["person"] for row in rows}) == len(rows) == N // 2
+    nats = [float(row["nats"]) for row in rows]
+    assert max(nats) == pytest.approx(facts["internal"]["highest_nats"], rel=1e-12)
+    assert len(set(nats)) <= 20
+
+
+def test_without_a_table_it_shows_itself_on_digits_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["pate"]) == 0
+    shown = capsys.readouterr().out
+    assert "50 of 497 public rows by 50 teachers of 1300 people" in " ".join(shown.split())
+    assert "your own tables" in shown
+    assert os.listdir(tmp_path) == []
+    assert run(["pate", "--json", "-", "--budget", "20 nats", "--noise", "exponential"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    # 50 labels of ten classes, right for 94 % of them in expectation; 30 would be a fault.
+    assert facts["accuracy"]["labels"] > 0.6
+    assert facts["internal"]["highest_nats"] < facts["publishable"]["nats"]
+
+
+# ------------------------------------------------------------------------------------------------ what stays inside
+
+
+def test_nothing_of_the_private_table_is_in_what_leaves(tables, tmp_path, capfd):
+    """Canaries: every age of the private table is unlike any public number, every id and one city are its own."""
+    rng = np.random.default_rng(4)
+    ages = [f"{a:.5f}" for a in 40 + 20 * rng.random(N)]
+    city = ["Geheimstadt" if i % 7 == 0 else c for i, c in enumerate(PRIVATE["city"].tolist())]
+    tables[0].write_text(csv(PRIVATE | {"age": ages, "city": city}))
+    out, student = tmp_path / "labels.csv", tmp_path / "student.skops"
+    assert run(arguments(tables, out, "--student", student, "--json", tmp_path / "facts.json")) == 0
+    said = capfd.readouterr()
+    released = [out.read_bytes(), said.out.encode(), said.err.encode(), (tmp_path / "facts.json").read_bytes()]
+    with zipfile.ZipFile(student) as archive:
+        released += [student.read_bytes(), *(archive.read(name) for name in archive.namelist())]
+    everything = b"\n".join(released)
+    numbers = np.array(ages, dtype=float)
+    for canary in [*ages, *PRIVATE["id"], "Geheimstadt", f"{numbers.mean():.6f}", f"{numbers.std():.6f}"]:
+        assert canary.encode() not in everything
+    held = [
+        np.frombuffer(block[at:], dtype="<f8", count=(len(block) - at) // 8)
+        for block in released[5:]
+        for at in range(8)
+    ]
+    floats = np.concatenate(held)
+    for figure in [*numbers, numbers.mean(), numbers.std(), numbers.var()]:
+        assert not (floats == figure).any()
+    assert b"age" in everything  # the names of columns are there, so the search does see what is in the files
+
+
+def test_the_labels_hold_the_rows_and_the_labels_alone(tables, tmp_path):
+    out = tmp_path / "labels.csv"
+    assert run(arguments(tables, out, "-q")) == 0
+    assert re.fullmatch(r"row,label\n(\d+,(yes|no)\n){40}", out.read_text())
+
+
+@pytest.mark.parametrize("estimator", ["logistic", "tree", "bayes"])
+def test_one_persons_rows_move_one_teachers_votes_only(estimator, tables, tmp_path):
+    states = []
+    for name in ("before", "after"):
+        state = tmp_path / f"{name}.npz"
+        more = ["--estimator", estimator, "--resume", state, "-q"]
+        assert run(arguments(tables, tmp_path / f"{name}.csv", *more)) == 0
+        states.append(read_progress(state).votes)
+        moved = PRIVATE | {
+            "age": [1e6 if i in (10, 11) else a for i, a in enumerate(PRIVATE["age"])],
+            "city": ["Atlantis" if i in (10, 11) else c for i, c in enumerate(PRIVATE["city"])],
+            "ill": ["yes" if i in (10, 11) else c for i, c in enumerate(PRIVATE["ill"])],
+        }
+        tables[0].write_text(csv(moved))
+    changed = (states[0] != states[1]).any(axis=1)
+    # Statistics taken over all rows (a scaler, levels) would let 1e6 and Atlantis move every teacher.
+    assert changed.sum() == 1
+
+
+def test_the_student_works_without_us_and_by_name(tables, tmp_path, capsys):
+    import pandas as pd
+    import skops.io as sio
+
+    public = tmp_path / "scored.csv"
+    public.write_text(csv(PUBLIC))
+    student = tmp_path / "student.skops"
+    more = ["--student", student, "--queries", "30", "--key", "visit", "--json", "-", "-q"]
+    assert run(arguments((tables[0], public), tmp_path / "l.csv", *more, budget="15 nats")) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert sio.get_untrusted_types(file=student) == []
+    model, frame = sio.load(student), pd.read_csv(public)
+    predicted = model.predict(frame)
+    np.testing.assert_array_equal(model.predict(frame[frame.columns[::-1]]), predicted)
+    assert np.mean(predicted[30:] == frame["ill"][30:]) == pytest.approx(facts["accuracy"]["student"])
+    labels = [row["label"] for row in rows_of(tmp_path / "l.csv")]
+    assert np.mean(np.array(labels) == frame["ill"][:30]) == pytest.approx(facts["accuracy"]["labels"])
+    strange = frame.assign(city="Atlantis")  # a level that nobody has seen
+    assert set(model.predict(strange)) <= {"yes", "no"}
+
+
+# ------------------------------------------------------------------------------------------------------- limits
+
+
+def test_a_scale_that_breaks_the_budget_writes_nothing_and_ends_with_exit_1(tables, tmp_path, capsys):
+    out = tmp_path / "labels.csv"
+    assert run(arguments(tables, out, "--scale", "2", budget="1 nat")) == 1
+    assert "above the budget of 1; nothing was written" in " ".join(capsys.readouterr().out.split())
+    assert not out.exists()
+    assert run(arguments(tables, out, "--scale", "100", "-q", budget="1 nat")) == 0
+
+
+def test_labels_near_chance_are_announced(tables, tmp_path, capsys):
+    assert run(arguments(tables, tmp_path / "labels.csv", budget="0.1 nats")) == 0
+    assert "expect labels near chance" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gumbel", "exponential", "logistic", "gaussian"])
+def test_every_noise_keeps_its_budget(noise, tables, tmp_path, capsys):
+    assert run(arguments(tables, tmp_path / "l.csv", "--noise", noise, "--json", "-", "-q", budget="9 nats")) == 0
+    facts = json.loads(capsys.readouterr().out)["publishable"]
+    assert facts["noise"].lower().startswith(noise)
+    assert 8.99 < facts["nats"] <= 9
+
+
+def test_defaults_stand_in_the_settings_file(tables, tmp_path, monkeypatch, capsys):
+    (tmp_path / "dosimeter.toml").write_text('[pate]\nbudget = "3 nats"\nteachers = 15\n')
+    monkeypatch.chdir(tmp_path)
+    options = "--target ill --person id --public public.csv --out l.csv --json - -q"
+    assert run(["pate", "private.csv", *options.split()]) == 0
+    told = json.loads(capsys.readouterr().out)["publishable"]
+    assert told["teachers"] == 15
+    assert 2.99 < told["nats"] <= 3
+
+
+# --------------------------------------------------------------------------------------------------- resuming
+
+
+def test_a_second_run_takes_the_votes_from_the_state_and_another_table_is_refused(tables, tmp_path, refused):  # noqa: F811
+    state = tmp_path / "state.npz"
+    assert run(arguments(tables, tmp_path / "a.csv", "--resume", state, "-q")) == 0
+    kept = read_progress(state)
+    assert kept.done.all()
+    written = state.stat().st_mtime_ns
+    assert run(arguments(tables, tmp_path / "b.csv", "--resume", state, "-q", "--noise", "gumbel")) == 0
+    np.testing.assert_array_equal(read_progress(state).votes, kept.votes)
+    assert state.stat().st_mtime_ns >= written
+    tables[0].write_text(csv(PRIVATE | {"age": PRIVATE["age"] + 1}))
+    assert "other rows" in refused(arguments(tables, tmp_path / "c.csv", "--resume", state))
+    state.write_bytes(b"PK\x03\x04 not a state")
+    assert "start anew" in refused(arguments(tables, tmp_path / "c.csv", "--resume", state))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a kill that cannot be caught is POSIX")
+def test_a_killed_command_goes_on_where_it_stopped(tables, tmp_path):
+    state, out = tmp_path / "state.npz", tmp_path / "labels.csv"
+    command = arguments(tables, out, "--resume", state, "--estimator", "forest", "-q")
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    child = subprocess.Popen([sys.executable, "-m", "dosimeter", *command], env={**os.environ, "PYTHONPATH": source})
+    try:
+        deadline = time.monotonic() + 120
+        while not state.exists():
+            assert child.poll() is None, "the command ended by itself"
+            assert time.monotonic() < deadline, "no state was written"
+            time.sleep(0.01)
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    assert not out.exists()
+    assert [p.name for p in tmp_path.glob("*.part")] == []
+    before = read_progress(state)
+    assert 0 < before.done.sum() < 20
+    assert run(command) == 0
+    after = read_progress(state)
+    assert after.done.all()
+    np.testing.assert_array_equal(after.votes[before.done], before.votes[before.done])
+    assert len(rows_of(out)) == K
+
+
+# ------------------------------------------------------------------------------------------------------ bad input
+
+
+TYPOS = {
+    "no target": {"--target": None},
+    "no public table": {"--public": None},
+    "no budget": {"--budget": None},
+    "no out": {"--out": None},
+    "unknown target": {"--target": "il"},
+    "target that is an amount": {"--target": "age"},
+    "unknown person": {"--person": "idd"},
+    "person is the target": {"--person": "ill"},
+    "an identifier among the columns": {"--person": None},
+    "budget without a unit": {"--budget": "1"},
+    "budget in bits": {"--budget": "1 bit"},
+    "negative budget": {"--budget": "-1 nat"},
+    "no number in the budget": {"--budget": "much"},
+    "budget of nothing": {"--budget": "0 nats"},
+    "budget that is no limit": {"--budget": "1000 nats"},
+    "one teacher": {"--teachers": "1"},
+    "no teacher": {"--teachers": "0"},
+    "half a teacher": {"--teachers": "2.5"},
+    "more teachers than persons": {"--teachers": "151"},
+    "unknown noise": {"--noise": "pink"},
+    "zero scale": {"--scale": "0"},
+    "threshold above the teachers": {"--threshold": "21"},
+    "threshold nan": {"--threshold": "nan"},
+    "negative threshold": {"--threshold": "-3"},
+    "delta of one": {"--delta": "1"},
+    "delta nan": {"--delta": "nan"},
+    "no queries": {"--queries": "0"},
+    "more queries than rows": {"--queries": "41"},
+    "unknown key": {"--key": "vizit"},
+    "key among the columns": {"--key": "age"},
+    "unknown estimator": {"--estimator": "oracle"},
+    "unknown drop": {"--drop": "nothing"},
+    "all columns dropped": {"--drop": ["age", "city"]},
+    "unknown nominal": {"--nominal": "cty"},
+    "unknown missing": {"--missing": "guess"},
+    "wrong delimiter": {"--delimiter": ";"},
+    "one class listed": {"--classes": "yes"},
+    "a class twice": {"--classes": "yes,no,no"},
+    "a class not listed": {"--classes": "yes,maybe"},
+    "labels not as csv": {"--out": "labels.xlsx"},
+    "student not as skops": {"--student": "student.pkl"},
+    "state not as npz": {"--resume": "state.pkl"},
+    "student in a folder that is not there": {"--student": "nowhere/at/all.skops"},
+    "zero jobs": {"--jobs": "0"},
+    "jobs below all": {"--jobs": "-2"},
+    "misspelt option": {"--buget": "1 nat"},
+    "two outputs in one file": {"--doses": "labels.csv"},
+    "labels over the public table": {"--out": "public.csv"},
+}
+
+
+@pytest.mark.parametrize("case", list(TYPOS))
+def test_a_typo_ends_with_exit_2_one_line_and_no_file(case, tables, monkeypatch, refused):  # noqa: F811
+    monkeypatch.chdir(tables[0].parent)
+    options = {"--target": "ill", "--public": "public.csv", "--person": "id", "--teachers": "20"}
+    options |= {"--budget": "20 nats", "--out": "labels.csv"} | TYPOS[case]
+    line = ["pate", "private.csv"]
+    for option, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            line += [] if one is None else [option, one]
+    refused(line)
+
+
+def test_a_public_table_that_does_not_match_is_refused(tables, refused, tmp_path):  # noqa: F811
+    tables[1].write_text(csv({"age": PUBLIC["age"]}))
+    assert "no column city" in refused(arguments(tables, tmp_path / "l.csv"))
+    assert run(arguments(tables, tmp_path / "l.csv", "--drop", "city", "-q")) == 0
+    (tmp_path / "l.csv").unlink()
+    tables[1].write_text(csv({"age": PUBLIC["city"], "city": PUBLIC["city"]}))
+    assert "number in the private table and text" in refused(arguments(tables, tmp_path / "l.csv"))
+
+
+GOOD = rng.integers(0, 3, (12, 6))
+BAD_VOTES = {
+    "negative": np.where(GOOD == 2, -1, GOOD),
+    "fractional": GOOD + 0.5,
+    "nan": np.where(GOOD == 2, np.nan, GOOD),
+    "infinite": np.where(GOOD == 2, np.inf, GOOD),
+    "a class too many": np.where(GOOD == 2, 3, GOOD),
+    "one dimension": GOOD[0],
+    "three dimensions": GOOD[None],
+    "one teacher": GOOD[:1],
+    "no teacher": GOOD[:0],
+    "no query": GOOD[:, :0],
+    "text": GOOD.astype("U1"),
+    "bool": GOOD > 0,
+    "complex": GOOD * 1j,
+}
+
+
+@pytest.mark.parametrize("case", list(BAD_VOTES))
+def test_bad_votes_are_refused_in_one_line(case, tmp_path, refused):  # noqa: F811
+    path = tmp_path / "votes.npy"
+    np.save(path, BAD_VOTES[case])
+    options = ["--classes", "3", "--budget", "1 nat", "--out", tmp_path / "l.csv"]
+    assert "votes.npy" in refused(["pate", "--votes", path, *options])
+
+
+def test_votes_made_elsewhere_are_labelled(tmp_path, capsys):
+    path, out = tmp_path / "votes.npy", tmp_path / "labels.csv"
+    np.save(path, np.full((1000, 6), 2, dtype=np.uint8))
+    assert run(["pate", "--votes", str(path), "--classes", "3", "--budget", "1 nat", "--out", str(out)]) == 0
+    assert [row["label"] for row in rows_of(out)] == ["2"] * 6
+    assert "about one person only where no person's rows taught two teachers" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert (
+        run(["pate", "--votes", str(path), "--classes", "3", "--queries", "2", "--budget", "1 nat", "--out", str(out)])
+        == 0
+    )
+    assert len(rows_of(out)) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--budget 1_nat",
+        "--classes 1 --budget 1_nat",
+        "--classes three --budget 1_nat",
+        "--classes 3",
+        "--classes 3 --budget 1_nat --student s.skops",
+        "--classes 3 --budget 1_nat --person id",
+        "--classes 3 --budget 1_nat --doses d.csv",
+        "--classes 3 --budget 1_nat --queries 7",
+        "--classes 3 --budget 1_nat --queries 0",
+    ],
+)
+def test_options_that_do_not_go_with_votes_are_refused(options, tmp_path, monkeypatch, refused):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    np.save("votes.npy", GOOD)
+    refused(["pate", "--votes", "votes.npy", "--out", "l.csv", *(o.replace("_", " ") for o in options.split())])
+    refused(["pate", "--votes", "nowhere.npy", "--out", "l.csv", "--classes", "3", "--budget", "1 nat"])
+    refused(["pate", "table.csv", "--votes", "votes.npy", "--out", "l.csv", "--classes", "3", "--budget", "1 nat"])
+
+
+def test_options_of_a_table_without_a_table_are_refused(refused):  # noqa: F811
+    for option in ("--target", "--public", "--person", "--key"):
+        assert "name the private table" in refused(["pate", option, "something"])
