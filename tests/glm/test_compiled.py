@@ -87,12 +87,12 @@ def test_a_small_table_does_not_call_the_programs(monkeypatch):
     assert (glm.measure(fit, X, y, dm.Gaussian(1.0)).examples > 0).all()
 
 
-@pytest.mark.parametrize("scale", [1e-120, 1e-60, 1e-8, 1e8, 1e60])
+@pytest.mark.parametrize("scale", [1e-170, 1e-60, 1e-8, 1e8, 1e60, 1e160])
 def test_rows_too_long_or_too_short_for_the_program_are_handed_back_and_right(everywhere, scale):
     rng = np.random.default_rng(0)
-    Z, zero = rng.standard_normal((20, 5)) * scale, np.zeros(5)
-    got = secular.largest_eigenvalues(np.ones(5), Z, zero, np.zeros(20), np.zeros(20), np.ones(20))
-    np.testing.assert_allclose(got, [math.fsum((z / scale) ** 2) * scale**2 for z in Z], rtol=1e-14)
+    Z, zero, nothing = rng.standard_normal((20, 5)), np.zeros(5), np.zeros(20)
+    got = secular.largest_eigenvalues(np.ones(5), Z * scale, zero, nothing, nothing, np.full(20, 1 / scale))
+    np.testing.assert_allclose(got, [math.fsum(z * z) * scale for z in Z], rtol=1e-14)
 
 
 def test_a_row_that_is_refused_is_named_in_whatever_block_it_lies(everywhere, monkeypatch):
@@ -103,15 +103,17 @@ def test_a_row_that_is_refused_is_named_in_whatever_block_it_lies(everywhere, mo
         secular.largest_eigenvalues(np.ones(5), Z, np.zeros(5), 0 * one, one, one)
 
 
-@pytest.mark.parametrize("d", [8, 9, 16, 20, 23, 40])
+@pytest.mark.parametrize("d", [9, 16, 20, 23, 40])
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
-def test_the_gram_matrix_is_the_exact_sum(n, d):
+def test_the_moments_are_the_exact_sums(n, d):
     rng = np.random.default_rng([n, d])
-    X, weight = rng.standard_normal((n, d)), 10 ** rng.uniform(-4, 4, n)
-    want = [[math.fsum(weight * X[:, i] * X[:, j]) for j in range(d)] for i in range(d)]
-    size = np.sqrt(np.outer(*[weight @ (X * X)] * 2))
-    np.testing.assert_array_less(abs(compiled.gram(X, weight) - want), 1e-14 * size)
-    np.testing.assert_array_less(abs(compiled.gram(np.asfortranarray(X), weight) - want), 1e-14 * size)
+    X, weight, first = rng.standard_normal((n, d)), 10 ** rng.uniform(-4, 4, n), rng.standard_normal(n)
+    second = [[math.fsum(weight * X[:, i] * X[:, j]) for j in range(d)] for i in range(d)]
+    size = np.sqrt(weight @ (X * X))
+    for order in "CF":
+        G, q = compiled.moments(np.asarray(X, order=order), weight, first)
+        np.testing.assert_array_less(abs(G - second), 1e-14 * np.outer(size, size))
+        np.testing.assert_array_less(abs(q - [math.fsum(first * x) for x in X.T]), 1e-14 * (abs(first) @ abs(X)))
 
 
 def test_threads_do_not_disturb_each_other():

@@ -9,14 +9,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dosimeter.core.notion import FloatArray
 from dosimeter.glm.kernel import Poles
-from dosimeter.glm.programs import GRAM, SOLVE, TILE, WIDTH, source
+from dosimeter.glm.programs import MOMENTS, SOLVE, TILE, WIDTH, source
 
 FEWEST = 2_048
 """Tables of fewer rows take the plain path: it is done before a program would be compiled."""
@@ -66,19 +67,41 @@ def solve(table: Table, Z: FloatArray, a: FloatArray, r: FloatArray, A: FloatArr
     return out[:m]
 
 
-def gram(X: FloatArray, weight: FloatArray) -> FloatArray:
-    """Xᵀ diag(weight) X, (d, d), d >= TILE; X (n, d), weight (n,)."""
-    d = X.shape[1]
+def moments(X: FloatArray, weight: FloatArray, first: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Xᵀ diag(weight) X, (d, d), and Xᵀ first, (d,), d > TILE, in one reading of X (n, d); weight, first (n,)."""
+    plan = _squares(X.shape[1])
+    on, off, sums = plan.diagonal, plan.other, np.zeros(plan.size)
+    arrays = (*(np.ascontiguousarray(x) for x in (X, weight, first)), on, off, sums)
+    *addresses, begin = (x.ctypes.data for x in arrays)
+    _programs().moments(*addresses, begin, begin + 8 * len(on) * (TILE + 1) * TILE, *X.shape, len(on), len(off))
+    return sums[plan.second], sums[plan.first]
+
+
+@dataclass(frozen=True)
+class _Squares:
+    """How a (d, d) matrix is cut into squares of TILE, and where in the sums of all squares each entry lies."""
+
+    diagonal: npt.NDArray[np.int64]  # (k, 2) first row and first column of each square
+    other: npt.NDArray[np.int64]  # (k (k − 1) / 2, 2) those above the diagonal
+    second: npt.NDArray[np.intp]  # (d, d)
+    first: npt.NDArray[np.intp]  # (d,) of the line below each square on the diagonal
+    size: int
+
+
+@lru_cache(maxsize=64)
+def _squares(d: int) -> _Squares:
+    # The last square overlaps the one before where d is no multiple of TILE: both then hold the same sums.
     starts = [*range(0, d - TILE, TILE), d - TILE]
-    # The last square may overlap the one before: both then hold the same sums.
-    corners = np.array([(i, j) for i in starts for j in starts if i <= j], dtype=np.int64)
-    out, G = np.zeros((len(corners), TILE, TILE)), np.empty((d, d))
-    X, weight = np.ascontiguousarray(X), np.ascontiguousarray(weight)
-    _programs().gram(*(x.ctypes.data for x in (X, weight, corners, out)), *X.shape, len(corners))
-    for (i, j), square in zip(corners.tolist(), out, strict=True):
-        G[i : i + TILE, j : j + TILE] = square
-        G[j : j + TILE, i : i + TILE] = square.T
-    return G
+    diagonal, other = [(i, i) for i in starts], [(i, j) for i in starts for j in starts if i < j]
+    second, first, begin = np.empty((d, d), np.intp), np.empty(d, np.intp), 0
+    line = np.arange(TILE)
+    for i, j in diagonal + other:
+        second[j : j + TILE, i : i + TILE] = begin + line[:, None] + TILE * line
+        second[i : i + TILE, j : j + TILE] = begin + TILE * line[:, None] + line
+        if i == j:
+            first[i : i + TILE] = begin + TILE * TILE + line
+        begin += TILE * (TILE + (i == j))
+    return _Squares(np.array(diagonal, np.int64), np.array(other, np.int64), second, first, begin)
 
 
 def _longer(x: FloatArray, by: int) -> FloatArray:
@@ -117,10 +140,10 @@ def build(text: str) -> Machine:
 class _Programs:
     machine: Machine
     solve: Callable[..., None]
-    gram: Callable[..., None]
+    moments: Callable[..., None]
 
 
 @cache
 def _programs() -> _Programs:
     machine = build(source())
-    return _Programs(machine, machine.function("solve", SOLVE), machine.function("gram", GRAM))
+    return _Programs(machine, machine.function("solve", SOLVE), machine.function("moments", MOMENTS))

@@ -1,4 +1,4 @@
-"""The programs of compiled.py in LLVM's language: the steps of `kernel.py` on WIDTH rows at a time, and a Gram matrix.
+"""The programs of compiled.py in LLVM's language: the steps of `kernel.py` on WIDTH rows at a time, and moments.
 
 The steps are written by calling the formulas themselves with Lanes, so that both paths have one set of formulas.
 """
@@ -17,7 +17,7 @@ WIDTH = 16
 """Rows at a time: two registers of the widest kind, so that one division hides behind the other."""
 
 TILE, PANEL = 8, 64
-"""A Gram matrix is summed in squares of so many columns, which fit the registers, over panels of so many rows."""
+"""Second moments are summed in squares of so many columns, which fit the registers, over panels of so many rows."""
 
 ROUNDS, TOLERANCE = 25, 1e-14
 """Steps at most, and the error that may be left after the last."""
@@ -32,7 +32,10 @@ SOLVE = {
     "double": ("floor", "spread", "sigma", "tau", "v0", "vv", "dvv", "cancelled", "huge"),
     "i64": ("stride", "rows", "count"),
 }
-GRAM = {"ptr": ("X", "weight", "corners", "out"), "i64": ("rows", "columns", "count")}
+MOMENTS = {
+    "ptr": ("X", "weight", "first", "diagonal", "other", "diagonal_sums", "other_sums"),
+    "i64": ("rows", "columns", "diagonal_count", "other_count"),
+}
 
 
 def _signature(name: str, arguments: dict[str, tuple[str, ...]]) -> str:
@@ -41,40 +44,44 @@ def _signature(name: str, arguments: dict[str, tuple[str, ...]]) -> str:
 
 def source() -> str:
     """Both programs in LLVM's language."""
-    return Program(WIDTH).intrinsics() + _solve_source() + _gram_source()
+    return Program(WIDTH).intrinsics() + _solve_source() + _moments_source()
 
 
-def _gram_source() -> str:
-    """Σ weight xᵢ xⱼ in squares of TILE columns, a panel of rows after the other."""
+def _moments_source() -> str:
+    """Σ weight xᵢ xⱼ in squares of TILE columns, with those on the diagonal Σ first xⱼ; panel after panel of rows."""
     program = Program(TILE, fused=True)
 
     def panel(index: str) -> tuple[list[Any], str]:
-        first = program.line(f"mul i64 {index}, {PANEL}")
-        end = program.least(program.line(f"add i64 {first}, {PANEL}"), "%rows")
-        length = program.line(f"sub i64 {end}, {first}")
-
-        def square(index: str) -> tuple[list[Any], str]:
-            i, j = program.load_pair("%corners", index)
-
-            def row(index: str, *sums: Any) -> tuple[list[Any], str]:
-                place = program.line(f"add i64 {first}, {index}")
-                base = program.line(f"mul i64 {place}, %columns")
-                x = program.load("%X", program.line(f"add i64 {base}, {j}")) * program.load_splat("%weight", place)
-                start = program.line(f"add i64 {base}, {i}")
-                left = (program.load_splat("%X", program.line(f"add i64 {start}, {k}")) for k in range(TILE))
-                return [s + y * x for s, y in zip(sums, left, strict=True)], program.once_more(index, length)
-
-            sums = program.repeat([program.zero()] * TILE, row)
-            for k, s in enumerate(sums):
-                at = program.line(f"add i64 {program.line(f'mul i64 {index}, {TILE * TILE}')}, {k * TILE}")
-                program.store(program.load("%out", at) + s, "%out", at)
-            return [], program.once_more(index, "%count")
-
-        program.repeat([], square)
+        start = program.line(f"mul i64 {index}, {PANEL}")
+        end = program.least(program.line(f"add i64 {start}, {PANEL}"), "%rows")
+        rows = start, program.line(f"sub i64 {end}, {start}")
+        program.repeat([], lambda index: _square(program, index, rows, diagonal=True))
+        program.repeat([], lambda index: _square(program, index, rows, diagonal=False))
         return [], program.line(f"icmp ult i64 {end}, %rows")
 
     program.repeat([], panel)
-    return program.text(_signature("gram", GRAM))
+    return program.text(_signature("moments", MOMENTS))
+
+
+def _square(program: Program, index: str, rows: tuple[str, str], diagonal: bool) -> tuple[list[Any], str]:
+    """One square over one panel, added to its sums."""
+    which = "diagonal" if diagonal else "other"
+    i, j = program.load_pair(f"%{which}", index)
+
+    def row(index: str, *sums: Any) -> tuple[list[Any], str]:
+        place = program.line(f"add i64 {rows[0]}, {index}")
+        base = program.line(f"mul i64 {place}, %columns")
+        x = program.load("%X", program.line(f"add i64 {base}, {j}"))
+        heavy, start = x * program.load_splat("%weight", place), program.line(f"add i64 {base}, {i}")
+        left = [program.load_splat("%X", program.line(f"add i64 {start}, {k}")) for k in range(TILE)]
+        terms = [y * heavy for y in left] + [program.load_splat("%first", place) * x] * diagonal
+        return [s + t for s, t in zip(sums, terms, strict=True)], program.once_more(index, rows[1])
+
+    lines = TILE + diagonal
+    for k, total in enumerate(program.repeat([program.zero()] * lines, row)):
+        at = program.line(f"add i64 {program.line(f'mul i64 {index}, {lines * TILE}')}, {k * TILE}")
+        program.store(program.load(f"%{which}_sums", at) + total, f"%{which}_sums", at)
+    return [], program.once_more(index, f"%{which}_count")
 
 
 def _solve_source() -> str:

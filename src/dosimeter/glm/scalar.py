@@ -233,8 +233,8 @@ class ScalarJacobian:
         for i in range(0, len(X), step):
             block = slice(i, i + step)
             B = _with_one(X[block], p) if plain else self.factor.rows(X[block], self.F.T)
-            G += _gram(B, weight[block])
-            q += ar[block] @ B
+            part = _second_and_first(B, weight[block], ar[block])
+            G, q = G + part[0], q + part[1]
         return left @ G @ left.T, left @ q, float(r @ r)
 
     def _weighted_sum(self, rows: Index | slice, weight: FloatArray) -> FloatArray:
@@ -242,11 +242,11 @@ class ScalarJacobian:
         return np.asarray(weight @ self.factor.rows(self.X[rows], self.F.T))
 
 
-def _gram(Z: FloatArray, weight: FloatArray) -> FloatArray:
-    """Zᵀ diag(weight) Z, (p, p), the cheapest way for its size."""
+def _second_and_first(Z: FloatArray, weight: FloatArray, first: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Zᵀ diag(weight) Z, (p, p), and Zᵀ first, (p,), the cheapest way for their size."""
     n, p = Z.shape
-    if p >= TILE and compiled.wanted(n):
-        return compiled.gram(Z, weight)
+    if p > TILE and compiled.wanted(n):
+        return compiled.moments(Z, weight, first)
     step = SMALL // p**2 if p <= FEW else rows_per_block(p, CACHE)
     G, work = np.zeros((p, p)), np.empty((min(n, step), p))
     scale = (weight if p <= FEW else np.sqrt(weight))[:, None]
@@ -254,7 +254,7 @@ def _gram(Z: FloatArray, weight: FloatArray) -> FloatArray:
         rows = Z[i : i + step]
         scaled = np.multiply(rows, scale[i : i + step], out=work[: len(rows)])
         G += scaled.T @ (rows if p <= FEW else scaled)
-    return G
+    return G, first @ Z
 
 
 def _with_one(X: FloatArray, p: int) -> FloatArray:
