@@ -1,0 +1,155 @@
+"""The state of a training: a plain value that a curator returns and takes back. Whoever keeps it keeps the training.
+
+It is internal: it holds who was asked. Of its parts only the model, the clip and the book of rounds may leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dosimeter.core.notion import FloatArray, Index
+from dosimeter.core.refusal import Refusal
+from dosimeter.federated.accountant import Spend, Spent, booked
+
+VERSION = 1
+
+
+class Closed(NamedTuple):
+    """One round that is over. `sampled`, `accepted`, `refused` are internal: they were not noised."""
+
+    per_round: float
+    noise: float
+    clip: float
+    """C the round was clipped at."""
+    share: float
+    """The noisy share of clients within C; ½ where no bit was asked for."""
+    sampled: int
+    accepted: int
+    refused: int
+    abandoned: bool
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Where the training stands: between two rounds, or with one open and already paid for.
+
+    >>> start = State.of(np.zeros(3), clip=1.0)
+    >>> start.serial, start.round, start.is_open, State.from_plain(start.plain()).same_as(start)
+    (0, 0, False, True)
+    """
+
+    model: FloatArray
+    """(d,)."""
+    velocity: FloatArray
+    """(d,) of the server's momentum."""
+    clip: float
+    """C for the round that is open, or else for the next."""
+    spent: Spent = ()
+    """Every round that was opened, whether or not it was closed."""
+    history: tuple[Closed, ...] = ()
+    participants: Index = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    """Who was asked in the open round. Internal."""
+    is_open: bool = False
+    simulation: bool = False
+    """True once anything was drawn from a seed: not for release."""
+
+    @classmethod
+    def of(cls, model: Any, clip: float) -> State:
+        """The state before the first round; `model` is public, (d,)."""
+        start = np.array(model, dtype=np.float64)
+        if start.ndim != 1 or not start.size or not np.isfinite(start).all():
+            raise Refusal(f"a model is a flat vector of finite numbers, not of shape {start.shape}")
+        return cls(start, np.zeros_like(start), float(clip))
+
+    def __post_init__(self) -> None:
+        for name, kind in (("model", np.float64), ("velocity", np.float64), ("participants", np.intp)):
+            value = np.array(getattr(self, name), dtype=kind)
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @property
+    def round(self) -> int:
+        """Rounds that are over; the number of the round that is open or comes next."""
+        return len(self.history)
+
+    @property
+    def serial(self) -> int:
+        """Rises by one at each step. Whoever keeps states accepts only the successor of the one it has."""
+        return 2 * self.round + self.is_open
+
+    def opened(self, participants: Index, per_round: float, noise: float, *, simulation: bool) -> State:
+        """The same with a round open, and paid for."""
+        return replace(
+            self,
+            participants=participants,
+            spent=booked(self.spent, per_round, noise),
+            is_open=True,
+            simulation=self.simulation or simulation,
+        )
+
+    def closed(self, entry: Closed, **changed: Any) -> State:
+        """The same with the round over."""
+        return replace(
+            self, history=(*self.history, entry), participants=np.zeros(0, dtype=np.intp), is_open=False, **changed
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Arrays and scalars only; `from_plain` gives the same state back, bit for bit."""
+        return {
+            "version": VERSION,
+            "model": np.array(self.model),
+            "velocity": np.array(self.velocity),
+            "clip": self.clip,
+            "spent": np.array(self.spent, dtype=np.float64).reshape(-1, len(Spend._fields)),
+            "history": np.array(self.history, dtype=np.float64).reshape(-1, len(Closed._fields)),
+            "participants": np.array(self.participants, dtype=np.int64),
+            "is_open": self.is_open,
+            "simulation": self.simulation,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> State:
+        """The state that `plain` was made from; refused where it is not whole."""
+        lost = ({f.name for f in fields(cls)} | {"version"}) ^ set(plain)
+        if lost:
+            raise Refusal(f"a kept state has other parts than expected: {', '.join(sorted(lost))}")
+        if plain["version"] != VERSION:
+            raise Refusal(f"a kept state of version {plain['version']!r} cannot be read; this is version {VERSION}")
+        spent = tuple(Spend(float(m), float(z), int(n)) for m, z, n in np.asarray(plain["spent"]).tolist())
+        rows = np.asarray(plain["history"]).tolist()
+        history = tuple(
+            Closed(m, z, C, share, int(asked), int(came), int(bad), bool(left))
+            for m, z, C, share, asked, came, bad, left in rows
+        )
+        state = cls(
+            model=plain["model"],
+            velocity=plain["velocity"],
+            clip=float(plain["clip"]),
+            spent=spent,
+            history=history,
+            participants=np.asarray(plain["participants"], dtype=np.intp),
+            is_open=bool(plain["is_open"]),
+            simulation=bool(plain["simulation"]),
+        )
+        state._refuse_unsound()
+        return state
+
+    def same_as(self, other: State) -> bool:
+        """Equal in every part, bit for bit."""
+        return all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name))
+            if isinstance(getattr(self, f.name), np.ndarray)
+            else getattr(self, f.name) == getattr(other, f.name)
+            for f in fields(self)
+        )
+
+    def _refuse_unsound(self) -> None:
+        paid = sum(s.rounds for s in self.spent)
+        if paid != self.round + self.is_open:
+            raise Refusal(f"a kept state has {self.round + self.is_open} rounds and {paid} paid for: it was altered")
+        if self.model.shape != self.velocity.shape or not np.isfinite(self.model).all() or not self.clip > 0:
+            raise Refusal("a kept state has a model that is not finite, or a velocity of another size: it was altered")

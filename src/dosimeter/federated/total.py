@@ -1,0 +1,34 @@
+"""Totals: sums of clipped updates without any rounding, so that their order tells nothing and C is C.
+
+A float64 sum moves by more than its largest term when one term is taken out, through the rounding of all the others.
+Each contribution is therefore cut, towards zero, to a whole number of steps; the sum of whole numbers below 2^53 is
+exact in whatever order and by whatever chunks it is taken. Cutting towards zero never raises a norm.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dosimeter.core.notion import FloatArray
+
+
+def step_of(bound: float, clients: int) -> float:
+    """The step: a power of two such that contributions of all `clients`, each at most `bound`, sum below 2^53 steps.
+
+    Public: it depends on C and K alone. For K = 10,000 it is 2^-36 C or smaller.
+
+    >>> step_of(1.0, 1), step_of(1.0, 1000) == 2.0**-41
+    (4.440892098500626e-16, True)
+    """
+    # bound < 2^e and K <= 2^b, so K · bound / 2^(e + b - 52) < 2^52.
+    exponent = math.frexp(bound)[1]
+    bits = max(int(clients) - 1, 0).bit_length()
+    return math.ldexp(1.0, exponent + bits - 52)
+
+
+def in_whole_steps(rows: FloatArray, step: float) -> FloatArray:
+    """rows/step cut towards zero; same shape, whole numbers."""
+    with np.errstate(under="ignore"):
+        return np.asarray(np.trunc(rows / step))
