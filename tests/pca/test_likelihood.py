@@ -185,3 +185,14 @@ def test_too_few_rows_and_wrong_populations_are_refused():
         pca.likelihood_ratio(found, Y, Y, 50, pca.Population(np.zeros(4), np.diag([1.0, 1, 1, 0])))
     with pytest.raises(CannotMeasure, match="eigenvalues"):
         pca.leverage(Y, pca.intercepted(found.vectors), 50)
+
+
+def test_where_nobody_is_a_member_the_ratio_is_a_coin(played):
+    rng, figures = np.random.default_rng(13), []
+    for _ in range(60):
+        others, first, second, reference = rng.standard_normal((4, 400, 14))
+        people = pca.Population.of(reference)
+        figures.append(pca.likelihood_ratio(pca.components_of(others), first, second, 400, people).figure)
+    reach = 4.9 * np.std(figures, ddof=1) / np.sqrt(60)
+    assert abs(np.mean(figures) - 0.5) < reach
+    assert abs(played["ratio"].mean() - 0.5) > 5 * reach
