@@ -13,7 +13,7 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.refusal import Refusal
-from dosimeter.glm import compiled, secular
+from dosimeter.glm import compiled, programs, secular
 
 from .problems import adversarial, ordinary
 
@@ -103,9 +103,17 @@ def test_a_row_that_is_refused_is_named_in_whatever_block_it_lies(everywhere, mo
         secular.largest_eigenvalues(np.ones(5), Z, np.zeros(5), 0 * one, one, one)
 
 
+@pytest.fixture(scope="module", params=[True, False], ids=["32 wide registers", "16 narrow ones"])
+def registers(request):
+    """The programs as they are written for either kind of processor; this one runs both."""
+    machine = compiled.build(lambda _: programs.source(request.param))
+    return compiled.Programs.of(machine)
+
+
 @pytest.mark.parametrize("d", [9, 16, 20, 23, 40])
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
-def test_the_moments_are_the_exact_sums(n, d):
+def test_the_moments_are_the_exact_sums(registers, n, d, monkeypatch):
+    monkeypatch.setattr(compiled, "_programs", lambda: registers)
     rng = np.random.default_rng([n, d])
     X, weight, first = rng.standard_normal((n, d)), 10 ** rng.uniform(-4, 4, n), rng.standard_normal(n)
     second = [[math.fsum(weight * X[:, i] * X[:, j]) for j in range(d)] for i in range(d)]

@@ -43,7 +43,7 @@ def run(formula, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     program.store(formula(program.load("%x", "0"), program.load("%y", "0")), "%out", "0")
     arguments = {"ptr": ("x", "y", "out")}
     text = program.intrinsics() + program.text("@f(ptr %x, ptr %y, ptr %out)")
-    machine, out = compiled.build(text), np.empty(WIDTH)
+    machine, out = compiled.build(lambda _: text), np.empty(WIDTH)
     machine.function("f", arguments)(x.ctypes.data, y.ctypes.data, out.ctypes.data)
     return out
 
@@ -66,7 +66,7 @@ def test_a_loop_carries_its_values_and_counts():
 
     total, product = program.repeat([program.zero(), x], body)
     program.store(total * product, "%out", "0")
-    machine = compiled.build(program.text("@f(ptr %x, ptr %out)"))
+    machine = compiled.build(lambda _: program.text("@f(ptr %x, ptr %out)"))
     given, out = np.arange(4.0), np.empty(4)
     machine.function("f", {"ptr": ("x", "out")})(given.ctypes.data, out.ctypes.data)
     np.testing.assert_array_equal(out, 5 * given * 32 * given)
@@ -77,7 +77,8 @@ def test_a_fused_program_rounds_a_product_and_a_sum_at_most_once():
     program = Program(WIDTH, fused=True)
     x, y = program.load("%x", "0"), program.load("%y", "0")
     program.store(x * x + y, "%out", "0")
-    machine, given, out = compiled.build(program.text("@f(ptr %x, ptr %y, ptr %out)")), np.full(4, 1 / 3), np.empty(4)
+    machine = compiled.build(lambda _: program.text("@f(ptr %x, ptr %y, ptr %out)"))
+    given, out = np.full(4, 1 / 3), np.empty(4)
     less = -given * given
     machine.function("f", {"ptr": ("x", "y", "out")})(given.ctypes.data, less.ctypes.data, out.ctypes.data)
     assert (abs(out) <= np.spacing(1 / 9)).all()

@@ -121,15 +121,17 @@ class Machine:
         return ctypes.CFUNCTYPE(None, *kinds)(self.engine.get_function_address(name))
 
 
-def build(text: str) -> Machine:
-    """The machine code of a module in LLVM's language, for this processor."""
+def build(text: Callable[[bool], str]) -> Machine:
+    """The machine code of text(whether AVX-512 is there), a module in LLVM's language, for this processor."""
     import llvmlite.binding as llvm  # late: it is an extra
 
+    if llvm.llvm_version_info[0] < 17:  # it would complain on stderr before it fails
+        raise RuntimeError(f"LLVM {llvm.llvm_version_info} does not know pointers without a type")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    target = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=3)
-    module = llvm.parse_assembly(text)
+    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
+    target = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features.flatten(), opt=3)
+    module = llvm.parse_assembly(text(bool(features.get("avx512f"))))
     module.verify()
     engine = llvm.create_mcjit_compiler(module, target)
     engine.finalize_object()
@@ -137,13 +139,18 @@ def build(text: str) -> Machine:
 
 
 @dataclass(frozen=True)
-class _Programs:
+class Programs:
+    """The compiled functions of programs.py."""
+
     machine: Machine
     solve: Callable[..., None]
     moments: Callable[..., None]
 
+    @classmethod
+    def of(cls, machine: Machine) -> Programs:
+        return cls(machine, machine.function("solve", SOLVE), machine.function("moments", MOMENTS))
+
 
 @cache
-def _programs() -> _Programs:
-    machine = build(source())
-    return _Programs(machine, machine.function("solve", SOLVE), machine.function("moments", MOMENTS))
+def _programs() -> Programs:
+    return Programs.of(build(source))

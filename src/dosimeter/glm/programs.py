@@ -6,6 +6,7 @@ The steps are written by calling the formulas themselves with Lanes, so that bot
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,13 @@ def _signature(name: str, arguments: dict[str, tuple[str, ...]]) -> str:
     return f"@{name}({', '.join(f'{kind} %{x}' for kind, names in arguments.items() for x in names)})"
 
 
-def source() -> str:
-    """Both programs in LLVM's language."""
-    return Program(WIDTH).intrinsics() + _solve_source() + _moments_source()
+def source(wide: bool) -> str:
+    """Both programs in LLVM's language; wide: whether the processor has 32 registers of eight doubles."""
+    # Half a square is what sixteen registers of four doubles hold; a whole one would go through memory all the time.
+    return Program(WIDTH).intrinsics() + _solve_source() + _moments_source(TILE if wide else TILE // 2)
 
 
-def _moments_source() -> str:
+def _moments_source(lines: int) -> str:
     """Σ weight xᵢ xⱼ in squares of TILE columns, with those on the diagonal Σ first xⱼ; panel after panel of rows."""
     program = Program(TILE, fused=True)
 
@@ -55,33 +57,40 @@ def _moments_source() -> str:
         start = program.line(f"mul i64 {index}, {PANEL}")
         end = program.least(program.line(f"add i64 {start}, {PANEL}"), "%rows")
         rows = start, program.line(f"sub i64 {end}, {start}")
-        program.repeat([], lambda index: _square(program, index, rows, diagonal=True))
-        program.repeat([], lambda index: _square(program, index, rows, diagonal=False))
+        program.repeat([], lambda index: _square(program, index, rows, lines, diagonal=True))
+        program.repeat([], lambda index: _square(program, index, rows, lines, diagonal=False))
         return [], program.line(f"icmp ult i64 {end}, %rows")
 
     program.repeat([], panel)
     return program.text(_signature("moments", MOMENTS))
 
 
-def _square(program: Program, index: str, rows: tuple[str, str], diagonal: bool) -> tuple[list[Any], str]:
-    """One square over one panel, added to its sums."""
+def _square(program: Program, square: str, rows: tuple[str, str], lines: int, diagonal: bool) -> tuple[list[Any], str]:
+    """One square over one panel, added to its sums; `lines` of it in one go."""
     which = "diagonal" if diagonal else "other"
-    i, j = program.load_pair(f"%{which}", index)
+    i, j = program.load_pair(f"%{which}", square)
 
-    def row(index: str, *sums: Any) -> tuple[list[Any], str]:
+    def row(top: int, index: str, *sums: Any) -> tuple[list[Any], str]:
         place = program.line(f"add i64 {rows[0]}, {index}")
         base = program.line(f"mul i64 {place}, %columns")
         x = program.load("%X", program.line(f"add i64 {base}, {j}"))
         heavy, start = x * program.load_splat("%weight", place), program.line(f"add i64 {base}, {i}")
-        left = [program.load_splat("%X", program.line(f"add i64 {start}, {k}")) for k in range(TILE)]
-        terms = [y * heavy for y in left] + [program.load_splat("%first", place) * x] * diagonal
+        terms = [
+            program.load_splat("%X", program.line(f"add i64 {start}, {k}")) * heavy
+            if k < TILE
+            else program.load_splat("%first", place) * x
+            for k in range(top, top + len(sums))
+        ]
         return [s + t for s, t in zip(sums, terms, strict=True)], program.once_more(index, rows[1])
 
-    lines = TILE + diagonal
-    for k, total in enumerate(program.repeat([program.zero()] * lines, row)):
-        at = program.line(f"add i64 {program.line(f'mul i64 {index}, {lines * TILE}')}, {k * TILE}")
-        program.store(program.load(f"%{which}_sums", at) + total, f"%{which}_sums", at)
-    return [], program.once_more(index, f"%{which}_count")
+    height = TILE + diagonal
+    base = program.line(f"mul i64 {square}, {height * TILE}")
+    for top in range(0, TILE, lines):
+        count = lines + (diagonal and top + lines == TILE)
+        for k, total in enumerate(program.repeat([program.zero()] * count, partial(row, top)), top):
+            at = program.line(f"add i64 {base}, {k * TILE}")
+            program.store(program.load(f"%{which}_sums", at) + total, f"%{which}_sums", at)
+    return [], program.once_more(square, f"%{which}_count")
 
 
 def _solve_source() -> str:
