@@ -1,6 +1,6 @@
-"""Bounds on the leakage of a noisy vote: those of [Saeidian21] for every histogram and for one, and a closer one of ours.
+"""Bounds on the leakage of a noisy vote: those of [Saeidian21] for all histograms and for one, and a closer one.
 
-All are upper bounds in nats. Those that take `others` are computed from private votes: internal, like the leakage itself.
+All are upper bounds in nats. Those that take `others` come from private votes: internal, like the leakage itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Bound:
     standing: Standing = Standing.UPPER_BOUND
 
     def __repr__(self) -> str:
-        return f"<Bound of {len(self.values)} noisy votes: highest {self.values.max():.4g} nats, {self.standing.value}>"
+        highest = f": highest {self.values.max():.4g} nats" if len(self.values) else ""
+        return f"<Bound of {len(self.values)} noisy votes{highest}, {self.standing.value}>"
 
 
 def uniform_bound(gamma: float, queries: int = 1, shift: int = 1) -> float:
@@ -57,9 +58,9 @@ def data_independent_bound(m: int, noise: Density | float, shift: int = 1) -> fl
     >>> round(data_independent_bound(4, 0.1), 6)     # Example 14
     0.086079
     """
-    law = as_law(noise) if isinstance(noise, Density) or not isinstance(noise, Real) else Laplace(1 / as_gamma(noise))
-    if not law.log_concave:
-        raise CannotMeasure(f"{law}: Theorem 10 of [Saeidian21] needs a log-concave density")
+    if isinstance(noise, Density) and not noise.log_concave:
+        raise CannotMeasure(f"{noise}: equal counts leak most only if the density is log-concave (Theorem 10)")
+    law = Laplace(1 / as_gamma(noise)) if isinstance(noise, int | float) else as_law(noise)
     if isinstance(m, bool) or not isinstance(m, int | np.integer) or m < 2:
         raise Refusal(f"m is the number of classes, a whole number >= 2, not {m!r}")
     return float(np.log1p(excess_of_equal_counts(int(m), law, as_shift(shift))))
@@ -74,17 +75,17 @@ def data_dependent_bound(others: Any, gamma: float, shift: int = 1) -> FloatArra
     d, c = _in_scales(others, gamma, shift)
     first = d[:, 0]
     lead = np.where(first >= c, _lead(first, c), _above_half(first + c) - _above_half(first - c))
-    return np.log1p(lead + _below(c - d[:, 1:]).sum(axis=1))
+    return np.asarray(np.log1p(lead + _below(c - d[:, 1:]).sum(axis=1)))
 
 
 def overtaking_bound(others: Any, gamma: float, shift: int = 1) -> FloatArray:
-    """(q,) log B3, Laplace noise: 1 + (1 - e^(-2cγ)) Σ_{j>=2} P(class j with the votes overtakes the first) (docs/pate.md).
+    """(q,) log B3 of docs/pate.md, Laplace noise: 1 + (1 - e^(-2cγ)) Σ_{j>=2} P(class j + c votes overtakes the first).
 
     >>> overtaking_bound([[90, 5, 5, 0]], 0.1).round(8).tolist()
     [0.00027929]
     """
     d, c = _in_scales(others, gamma, shift)
-    return np.log1p(-np.expm1(-2 * c) * _below(c - d).sum(axis=1))
+    return np.asarray(np.log1p(-np.expm1(-2 * c) * _below(c - d).sum(axis=1)))
 
 
 def bound(others: Any, gamma: float, shift: int = 1) -> Bound:
@@ -116,14 +117,14 @@ def _in_scales(others: Any, gamma: float, shift: int) -> tuple[FloatArray, float
     """(q, m - 1) distances to the first class and the shift, both times γ."""
     ordered = -np.sort(-as_histograms(others, "others"), axis=1)
     g = as_gamma(gamma)
-    return (ordered[:, :1] - ordered[:, 1:]) * g, as_shift(shift) * g
+    return np.asarray((ordered[:, :1] - ordered[:, 1:]) * g), as_shift(shift) * g
 
 
 def _below(y: FloatArray) -> FloatArray:
     """P(N1 - N2 < y) at scale one, eq. 84: the lower tail keeps its digits."""
     z = np.abs(y)
     tail = 0.25 * np.exp(-z) * (2 + z)
-    return np.where(y < 0, tail, 1 - tail)
+    return np.asarray(np.where(y < 0, tail, 1 - tail))
 
 
 def _above_half(y: FloatArray) -> FloatArray:

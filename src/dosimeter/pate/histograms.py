@@ -20,7 +20,7 @@ LAWS = (Laplace, Gumbel, Exponential, LogisticNoise, Gaussian)
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """The distinct shapes among histograms: neither the order of the classes nor a vote more for all of them matters."""
+    """The distinct shapes among histograms: neither the order of classes nor a vote more for all of them matters."""
 
     gaps: Counts
     """(u, m - 1) votes by which each other class is behind the first, ascending."""
@@ -58,9 +58,10 @@ def as_law(noise: Any) -> Density:
             "without noise the label is a function of the votes: a person who can tip it to k labels is leaked log k "
             "nats, up to log m, and no budget of queries makes it less: add noise, e.g. Laplace(1 / 0.05)"
         )
-    if not isinstance(noise, LAWS):
+    if type(noise) not in LAWS:  # a law derived from one of them may have another density
         raise CannotMeasure(f"{noise!r} is not a law whose noisy vote can be measured here; those are {_NAMES}")
-    return noise
+    law: Density = noise
+    return law
 
 
 _NAMES = ", ".join(law.__name__ for law in LAWS)

@@ -104,7 +104,7 @@ class _Piece:
             share = past[:, l, None] * N
             zone = np.flatnonzero(zones[:, l])
             if len(zone):
-                share[zone] = self._in_zone(x[zone], gamma * self.gaps[zone, l, None])
+                share[zone] = self._in_zone(x[zone], np.asarray(gamma * self.gaps[zone, l, None]))
             G = 1.0 - reach[:, l, None] * N
             if self.weights is not None:
                 share, G = _repeated(share, G, self.weights[:, l, None])

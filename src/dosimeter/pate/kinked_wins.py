@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss
 
 from dosimeter.core.density import Density
 from dosimeter.core.noise import Laplace
 from dosimeter.core.notion import FloatArray
 from dosimeter.pate.histograms import Counts
 from dosimeter.pate.kinked import CELLS, TINY
-from dosimeter.pate.rule import rule
+from dosimeter.pate.rule import legendre, rule
 
 
 def wins(gaps: Counts, weights: Counts | None, law: Density) -> FloatArray:
@@ -34,7 +33,7 @@ def _right_of_all(classes: int, *, halves: bool) -> tuple[FloatArray, FloatArray
     """Nodes and weights in u = e^(-x) from 0 to 1: by pieces in x while u·m counts, then plainly in u."""
     settled = math.log(classes) + 4
     t, w = rule(settled, classes, halves=halves)
-    x, v = leggauss(10)
+    x, v = legendre(10)
     last = math.exp(-settled) / 2
     return np.concatenate([np.exp(-t), last * (1 + x)]), np.concatenate([w * np.exp(-t), last * v])
 

@@ -82,10 +82,14 @@ def _runs(gaps: Counts) -> Iterator[tuple[Index, Counts, Counts | None]]:
 def _excess(gaps: Counts, times: Counts | None, law: Density, c: int) -> FloatArray:
     if isinstance(law, Gumbel):
         return gumbel.excess(gaps, times, law, c)
-    return (kinked if isinstance(law, Laplace | Exponential) else smooth).excess(gaps, times, law, c)
+    if isinstance(law, Laplace | Exponential):
+        return kinked.excess(gaps, times, law, c)
+    return smooth.excess(gaps, times, law, c)
 
 
 def _wins(gaps: Counts, times: Counts | None, law: Density) -> FloatArray:
     if isinstance(law, Gumbel):
         return gumbel.wins(gaps, times, law)
-    return (kinked_wins if isinstance(law, Laplace | Exponential) else smooth).wins(gaps, times, law)
+    if isinstance(law, Laplace | Exponential):
+        return kinked_wins.wins(gaps, times, law)
+    return smooth.wins(gaps, times, law)

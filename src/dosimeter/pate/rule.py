@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,6 +15,12 @@ FEW = 16
 NODES_FOR_FEW = ((0.05, 4), (0.1, 5), (0.2, 6), (0.4, 7), (0.8, 10), (1.5, 12), (3.0, 17), (6.0, 23), (12.0, 32))
 NODES_FOR_ANY = ((0.05, 5), (0.1, 6), (0.2, 7), (0.4, 9), (0.8, 11), (1.5, 15), (3.0, 22))
 """(width in scales, nodes) for an error below 1e-15 by Bernstein's ellipse; the second holds for 1 - e^(-t) too."""
+
+
+@cache
+def legendre(n: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes (n,) and weights (n,) on [-1, 1]; numpy solves for them at each call."""
+    return np.polynomial.legendre.leggauss(n)
 
 
 @lru_cache(maxsize=4096)
@@ -28,7 +35,7 @@ def rule(width: float, factors: int, *, halves: bool) -> tuple[FloatArray, Float
     """
     table = NODES_FOR_FEW if halves and factors <= FEW else NODES_FOR_ANY
     cuts = _cuts(width, table[-1][0], math.log(factors + 1) + 4)
-    parts = [_gauss(a, b, table) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    parts = [_gauss(a, b, table) for a, b in pairwise(cuts)]
     t, w = (np.concatenate(column) for column in zip(*parts, strict=True))
     t.setflags(write=False)
     w.setflags(write=False)
@@ -52,5 +59,5 @@ def _cuts(width: float, unit: float, settled: float) -> list[float]:
 
 def _gauss(a: float, b: float, table: tuple[tuple[float, int], ...]) -> tuple[FloatArray, FloatArray]:
     n = next((n for most, n in table if b - a <= most * (1 + 1e-9)), table[-1][1])
-    x, w = np.polynomial.legendre.leggauss(n)
+    x, w = legendre(n)
     return a + (b - a) / 2 * (x + 1), (b - a) / 2 * w

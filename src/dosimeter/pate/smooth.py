@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss
 
 from dosimeter.core.density import Density
 from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import FloatArray, Index
 from dosimeter.pate.histograms import Counts
+from dosimeter.pate.rule import legendre
 
 CELLS = 1 << 16
 """Numbers in a temporary array that is passed over many times: half a megabyte stays in a cache."""
@@ -31,6 +31,7 @@ Function = Callable[[FloatArray], FloatArray]
 def excess(gaps: Counts, weights: Counts | None, law: Density, c: int) -> FloatArray:
     """(u,) Σⱼ P(Y = j | v⁻ + cδⱼ) - 1; gaps (u, k) to the first class, ascending, each `weights` times."""
     m = 1 + (gaps.shape[1] if weights is None else int(weights.sum(axis=1).max(initial=0)))
+    gaps = _hopeless_at_most(gaps, law, c)
     lattice = _Lattice.of(law, m, int(gaps.max(initial=0)), *_reach_of_excess(gaps / law.scale, law, m, c / law.scale))
     cdf, step = lattice.values(law.cdf), lattice.values(lambda x: _step(law, x, c))
     hazard, rise = lattice.values(lambda x: _hazard(law, x)), lattice.values(lambda x: _rise(law, x, c))
@@ -59,6 +60,7 @@ def excess(gaps: Counts, weights: Counts | None, law: Density, c: int) -> FloatA
 def wins(gaps: Counts, weights: Counts | None, law: Density) -> FloatArray:
     """(u, k) P(Y = j) of one class of each count; gaps (u, k) to the first class, which is among them."""
     m = gaps.shape[1] if weights is None else int(weights.sum(axis=1).max(initial=0))
+    gaps = _hopeless_at_most(gaps, law, 0)
     lattice = _Lattice.of(law, m, int(gaps.max(initial=0)), *_reach_of_wins(gaps / law.scale, law, m))
     logcdf, hazard = lattice.values(law.logcdf), lattice.values(lambda x: _hazard(law, x))
     out = np.zeros(gaps.shape)
@@ -71,6 +73,11 @@ def wins(gaps: Counts, weights: Counts | None, law: Density) -> FloatArray:
         for l in range(gaps.shape[1]):
             out[rows, l] = lattice.spacing * np.sum(product * hazard(lattice.at(node, gaps[rows, l])), axis=1)
     return out
+
+
+def _hopeless_at_most(gaps: Counts, law: Density, c: int) -> Counts:
+    """A class twice beyond all hope is always passed; further away it would only lengthen the table."""
+    return np.minimum(gaps, c + math.ceil(2 * _END[isinstance(law, Gaussian)] * law.scale))
 
 
 def _hazard(law: Density, x: FloatArray) -> FloatArray:
@@ -94,20 +101,20 @@ def _step(law: Density, x: FloatArray, c: int) -> FloatArray:
 
 def _over_shift(f: Function, x: FloatArray, c: int) -> FloatArray:
     """∫ f over [x - c, x], c at most one scale."""
-    t, w = leggauss(16)
+    t, w = legendre(16)
     return np.asarray(sum(c / 2 * wi * f(x - c / 2 * (1 + ti)) for ti, wi in zip(t, w, strict=True)))
 
 
 def _reach_of_excess(d: FloatArray, law: Density, m: int, c: float) -> tuple[FloatArray, FloatArray]:
     """(u,) between which s - v₁ the integrand counts, in scales; only classes near enough to the second do."""
     lost, ahead = LOST + math.log(m), np.maximum(c - d[:, 0], 0.0)
-    behind = np.maximum(np.minimum(d, _END[isinstance(law, Gaussian)]) - c, 0.0)
+    behind = np.clip(d - c, 0.0, _END[isinstance(law, Gaussian)])
     first = behind[:, :1]
     if isinstance(law, Gaussian):
-        far = np.where(behind**2 - first**2 < 4 * lost, behind, first).max(axis=1) + c
+        far = np.where(behind**2 - first**2 < 4 * lost, behind, first).max(axis=1)
         high = np.sqrt(first[:, 0] ** 2 / 2 + 2 * lost) - first[:, 0] + ahead
         return -far / 2 - math.sqrt(2 * lost), high
-    far = np.where(behind - first < lost, behind, first).max(axis=1) + c
+    far = np.where(behind - first < lost, behind, first).max(axis=1)
     return -far - lost, lost + ahead
 
 
