@@ -1,4 +1,4 @@
-"""scikit-learn estimators whose weights leave with noise: a stated dose, a recipe, a plain model to hand on."""
+"""scikit-learn estimators whose weights or components leave with noise: a dose, a recipe, a plain model to hand on."""
 
 from dosimeter.estimators.linear import (
     PrivateLinearRegression,
@@ -6,11 +6,13 @@ from dosimeter.estimators.linear import (
     PrivatePoissonRegressor,
     PrivateRidge,
 )
+from dosimeter.estimators.pca import PrivatePCA
 from dosimeter.estimators.scorers import highest_dose_scorer
 
 __all__ = [
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
+    "PrivatePCA",
     "PrivatePoissonRegressor",
     "PrivateRidge",
     "highest_dose_scorer",

@@ -196,11 +196,15 @@ class AnalyticGauss(Mechanism):
         from dp_accounting.gaussian_mechanism import get_sigma_gaussian  # late: a second of import
 
         _refuse_no_delta(self.delta)
-        # The root is found to a few ulp on either side; noise must not be below it.
-        unit = float(get_sigma_gaussian(self.epsilon, self.delta)) * (1 + 1e-12)
+        if self.epsilon > _MOST_EPSILON:
+            raise Refusal(f"epsilon = {self.epsilon:g} is no protection at all: {_MOST_EPSILON:g} is the most")
+        # The root is off by up to 3e-10 on either side (ε = 1e9, against 60 digits); noise must not be below it.
+        with np.errstate(divide="ignore"):
+            unit = float(get_sigma_gaussian(self.epsilon, self.delta)) * (1 + 1e-9)
         return np.full((box.d, box.d), unit * true_sensitivity(self, box, N).l2 / N)
 
 
+_MOST_EPSILON = 1e9
 PUBLISHED = (LaplaceScalar, LaplaceVector, LaplaceAdvanced, AnalyzeGauss)
 SOUND = (AnalyticGauss, LaplaceJoint, LaplaceSplit, LaplacePriced)
 

@@ -54,7 +54,8 @@ def event(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int) 
     if max(ratios) == math.inf:
         return dp_event.NonPrivateDpEvent()
     joint = _joint(scales, moved, N)
-    if joint <= math.fsum(r * k for r, k in ratios.items()) and np.ptp(scales) == 0:
+    # Equal sums: the entries one by one are the same guarantee at δ = 0 and a better one above it.
+    if joint < 0.999 * math.fsum(r * k for r, k in ratios.items()):
         return dp_event.LaplaceDpEvent(rows / joint)
     groups = [dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(rows / r), k) for r, k in ratios.items()]
     return groups[0] if len(groups) == 1 else dp_event.ComposedDpEvent(groups)
@@ -63,7 +64,10 @@ def event(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int) 
 def _gaussian(multiplier: float, delta: float) -> float:
     from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
 
-    return math.inf if delta == 0 else float(get_epsilon_gaussian(multiplier, delta))
+    if delta == 0:
+        return math.inf
+    with np.errstate(divide="ignore"):
+        return float(get_epsilon_gaussian(multiplier, delta))
 
 
 def _joint(scales: FloatArray, moved: Sensitivity, N: int) -> float:

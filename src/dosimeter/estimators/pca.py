@@ -1,0 +1,159 @@
+"""Principal components with the face of scikit-learn, made from a noisy second moment.
+
+`fit` clips the rows to declared bounds, draws the noise safely and keeps only what was released: `components_`,
+`explained_variance_`, the public `mean_` and `release_`. The exact second moment is forgotten. `released_` is a plain
+scikit-learn PCA with the same components, which works without this package.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.decomposition import PCA
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
+from dosimeter.estimators.linear import _generator
+from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.mechanisms import AnalyticGauss, LaplaceJoint, LaplacePriced, LaplaceSplit, Mechanism
+from dosimeter.pca.private import release
+from dosimeter.pca.utility import energy_rank
+
+MECHANISMS = ("gaussian", "laplace", "laplace-split", "laplace-joint")
+
+
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """(ε, δ)-differentially private principal components of rows within declared bounds.
+
+    epsilon, delta: the budget; "laplace-joint" spends no delta.
+    n_components: a number, a share of the energy of the *noisy* eigenvalues (post-processing: it costs nothing and
+    follows the noise), or None for all columns.
+    lower, upper: bounds per column, or one for all; row_norm: the longest a centred row may be. All public.
+    centre: public, the middle of the bounds by default. The data's own mean would be a second release: not offered.
+    neighbours: "replace-one", or "add-or-remove-one", which needs the public n_samples.
+    mechanism: "gaussian" (analytic), "laplace" (a query per entry, priced by its privacy loss), "laplace-split" (the
+    same by a composition theorem), or "laplace-joint" (pure ε).
+    private: False allows bounds from the table; the release then says "not private".
+    random_state: None draws from the operating system; anything else is a simulation, stamped "not for release".
+
+    >>> X = np.array([[0.0, 0.1], [1.0, 0.9], [0.5, 0.4], [0.2, 0.1]])
+    >>> model = PrivatePCA(1, epsilon=2.0, lower=0.0, upper=1.0).fit(X)
+    >>> model.transform(X).shape, model.mean_.tolist(), model.release_.recipe.simulation
+    ((4, 1), [0.5, 0.5], False)
+    """
+
+    def __init__(
+        self,
+        n_components: int | float | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        lower: Any = None,
+        upper: Any = None,
+        row_norm: float | None = None,
+        centre: Any = None,
+        n_samples: int | None = None,
+        neighbours: str = "replace-one",
+        mechanism: str = "gaussian",
+        private: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.lower = lower
+        self.upper = upper
+        self.row_norm = row_norm
+        self.centre = centre
+        self.n_samples = n_samples
+        self.neighbours = neighbours
+        self.mechanism = mechanism
+        self.private = private
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Clip X (n, d), draw the noise, keep the release; y is not looked at."""
+        X = validate_data(self, X, dtype=np.float64)
+        self._refuse_count(X.shape[1])
+        made = release(
+            X,
+            self._mechanism(),
+            bounds=self._bounds(),
+            n_samples=self.n_samples,
+            private=self.private,
+            rng=_generator(self.random_state),
+        )
+        found = made.components
+        k = self._count(found.values)
+        self.release_, self.dose_, self.remarks_ = made.release, made.dose, made.remarks
+        self.epsilon_ = made.epsilon(self.delta)
+        """ε at delta that the release really costs, an upper bound; at most `epsilon`."""
+        self.n_components_ = k
+        self.components_ = np.ascontiguousarray(found.vectors[:, :k].T)
+        self.explained_variance_ = found.values[:k].copy()
+        total = float(found.values.sum())
+        self.explained_variance_ratio_ = self.explained_variance_ / total if total > 0 else np.zeros(k)
+        self.mean_ = found.mean.copy()
+        return self
+
+    def transform(self, X: Any) -> FloatArray:
+        """(n, k) scores (X - mean_) V."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return np.asarray((X - self.mean_) @ self.components_.T)
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """(n, d) rows in the span of the components, from scores (n, k)."""
+        check_is_fitted(self)
+        return np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
+
+    @property
+    def released_(self) -> PCA:
+        """The same components as a plain scikit-learn PCA."""
+        check_is_fitted(self)
+        plain = PCA(n_components=self.n_components_)
+        plain.components_, plain.mean_ = self.components_.copy(), self.mean_.copy()
+        plain.explained_variance_ = self.explained_variance_.copy()
+        plain.explained_variance_ratio_ = self.explained_variance_ratio_.copy()
+        N = self.release_.recipe.settings["n_samples"]
+        plain.singular_values_ = np.sqrt(plain.explained_variance_ * N)
+        plain.n_components_, plain.n_samples_, plain.noise_variance_ = self.n_components_, N, 0.0
+        plain.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            plain.feature_names_in_ = self.feature_names_in_
+        return plain
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def _mechanism(self) -> Mechanism:
+        if self.mechanism == "laplace-joint":
+            return LaplaceJoint(self.epsilon, self.neighbours)
+        kinds = {"gaussian": AnalyticGauss, "laplace": LaplacePriced, "laplace-split": LaplaceSplit}
+        if self.mechanism not in kinds:
+            raise Refusal(f"mechanism {self.mechanism!r} is not one of {', '.join(MECHANISMS)}")
+        return kinds[self.mechanism](self.epsilon, self.delta, self.neighbours)
+
+    def _bounds(self) -> Bounds | None:
+        if self.lower is None and self.upper is None and self.row_norm is None:
+            return None  # refused by the release unless private=False
+        return Bounds(self.lower, self.upper, self.row_norm, self.centre)
+
+    def _refuse_count(self, d: int) -> None:
+        n: Any = self.n_components
+        if n is None or (isinstance(n, float) and 0 < n < 1):
+            return
+        if isinstance(n, bool) or not isinstance(n, Integral) or not 1 <= int(n) <= d:
+            raise Refusal(f"n_components must be 1 to {d}, a share between 0 and 1, or None, not {n!r}")
+
+    def _count(self, values: FloatArray) -> int:
+        if self.n_components is None:
+            return len(values)
+        if isinstance(self.n_components, float):
+            return energy_rank(values, self.n_components) if values.sum() > 0 else 1
+        return int(self.n_components)

@@ -1,0 +1,268 @@
+"""Fisher information loss of a noisy second moment: what it tells about each row's numbers (docs/pca.md).
+
+An entry a_ij = Σ z_i z_j / N with noise of information w_ij moves by z_j/N with z_i: about one row z the information is
+
+    F = diag(V z²) + V ∘ zzᵀ + 2 diag(V_kk z_k²),     V = w / N²,
+
+(‖z‖² I + zzᵀ + 2 diag(z²))/(N s)² for noise of one scale s. A clamped cell moves nothing; a shortened row moves beside
+itself only. Components are made from the noisy matrix, so for them every figure is an upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+
+from dosimeter.core.dose import Dose
+from dosimeter.core.noise import Gaussian
+from dosimeter.core.notion import FISHER, MEMBERSHIP, FloatArray, Index, Mask, Notion, Standing
+from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.pca.clipping import Clipped
+from dosimeter.pca.mechanisms import true_sensitivity
+from dosimeter.pca.private import PrivateComponents
+from dosimeter.pca.secular import beside_itself, diagonal_plus_rank_one
+
+_NUMBERS = 1 << 20
+"""Numbers in one temporary array: 8 MB."""
+_ALIKE = 1e-12
+MATRIX, COMPONENTS = "second moment", "components"
+
+
+@dataclass(frozen=True, eq=False)
+class MomentLeakage:
+    """η and μ of the rows of a private second moment. Internal: a figure per person is itself private.
+
+    >>> from dosimeter.pca.clipping import Bounds
+    >>> from dosimeter.pca.mechanisms import AnalyticGauss
+    >>> from dosimeter.pca.private import release
+    >>> X = np.array([[3.0, 4.0], [0.0, 1.0]])
+    >>> made = release(X, AnalyticGauss(1.0, 1e-5), bounds=Bounds(row_norm=6.0))
+    >>> leak = measure(made, X)
+    >>> (leak.cells[1] * 2 * made.scales[0, 0]).round(6).tolist()      # N s η = √(‖x‖² + 3 x_k²): of 0 and of 1
+    [1.0, 2.0]
+    """
+
+    made: PrivateComponents
+    held: Clipped
+    V: FloatArray
+    """(d, d) information of each entry over N²."""
+
+    @property
+    def examples(self) -> FloatArray:
+        """(n,) η of each row, √‖F‖₂, in the columns' own units."""
+        return np.sqrt(self._by_blocks(self._largest))
+
+    @property
+    def cells(self) -> FloatArray:
+        """(n, d) η of each cell when the rest of the row is known."""
+        return np.sqrt(self._by_blocks(self._diagonal))
+
+    @property
+    def membership(self) -> FloatArray:
+        """(n,) μ of each row's presence: ‖lower(zzᵀ)‖ / (N s), all others known, N fixed. Gaussian noise only."""
+        self._refuse_no_mu()
+        Q = self.held.rows**2
+        return np.asarray(np.sqrt(self._halved(np.einsum("nd,nd->n", Q @ self.V, Q), Q**2 @ np.diag(self.V))))
+
+    @property
+    def auc(self) -> FloatArray:
+        """(n,) Φ(μ/√2) of the strongest adversary against the matrix."""
+        return np.asarray(ndtr(self.membership / np.sqrt(2.0)))
+
+    def group(self, labels: Sequence[Hashable]) -> dict[Hashable, float]:
+        """η of each group of rows, all their numbers unknown together: a person with several rows."""
+        single = self.examples
+        return {
+            who: float(single[rows[0]]) if len(rows) == 1 else self._stacked(rows)
+            for who, rows in self._rows_of(labels).items()
+        }
+
+    def group_membership(self, labels: Sequence[Hashable]) -> dict[Hashable, float]:
+        """μ of the presence of all rows of each group."""
+        self._refuse_no_mu()
+        out: dict[Hashable, float] = {}
+        for who, rows in self._rows_of(labels).items():
+            moved = self.held.rows[rows].T @ self.held.rows[rows]
+            out[who] = float(np.sqrt(self._halved((self.V * moved**2).sum(), (np.diag(self.V * moved**2)).sum())))
+        return out
+
+    def dose(
+        self, person: Sequence[Hashable] | None = None, *, of: str = MATRIX, notion: Notion = FISHER, **how: Any
+    ) -> Dose:
+        """One row per person (several rows may be one person), or per row; `notion` FISHER or MEMBERSHIP.
+
+        of: "second moment" where the noisy matrix leaves (exact), "components" where only they do (an upper bound).
+        """
+        if of not in (MATRIX, COMPONENTS):
+            raise Refusal(f"of={of!r} is not one of {MATRIX!r}, {COMPONENTS!r}")
+        if notion not in (FISHER, MEMBERSHIP):
+            raise Refusal(f"a private second moment has no {notion}: use FISHER or MEMBERSHIP")
+        uncovered = self.made.release.recipe.uncovered
+        standing = Standing.EXACT if of == MATRIX else Standing.UPPER_BOUND
+        how = {"standing": Standing.UNACCOUNTED if uncovered else standing, "uncovered": uncovered, **how}
+        if person is None:
+            figures = self.examples if notion is FISHER else self.membership
+            return Dose.of_reading(notion, "example", range(len(figures)), figures, **how)
+        by_person = self.group(person) if notion is FISHER else self.group_membership(person)
+        return Dose.of_reading(notion, "person", list(by_person), list(by_person.values()), **how)
+
+    def matrix(self, rows: Sequence[int]) -> FloatArray:
+        """(m d, m d) Fisher information about the numbers of these m rows, row after row.
+
+        Between rows a and b it is Jₐᵀ (diag(V zₐz_b) + V ∘ z_b zₐᵀ + 2 diag(V_kk zₐz_b)) J_b, J the clipping's.
+        """
+        index, V = np.asarray(rows, dtype=np.intp), self.V
+        Z, J = self.held.rows[index], self._jacobians(index)
+        m, d = Z.shape
+        cross = Z[:, None, :] * Z[None, :, :]
+        straight = cross @ V + 2 * np.diag(V) * cross
+        F = V[None, :, None, :] * Z.T[None, :, :, None] * Z[:, None, None, :]  # (row a, cell k, row b, cell l)
+        F[:, np.arange(d), :, np.arange(d)] += np.moveaxis(straight, 2, 0)
+        left = np.swapaxes(J, 1, 2) @ F.reshape(m, d, m * d)
+        both = np.swapaxes(J, 1, 2) @ left.reshape(m * d, m, d).transpose(1, 2, 0)
+        return np.asarray(both.reshape(m * d, m * d).T)
+
+    def _jacobians(self, index: Index) -> FloatArray:
+        """(m, d, d) dz/dx of the clipping of each row; 0 for clamped cells."""
+        Z, factor = self.held.rows[index], self.held.factor[index]
+        P = np.tile(np.eye(Z.shape[1]), (len(Z), 1, 1))
+        short = factor < 1
+        u = Z[short] / np.linalg.norm(Z[short], axis=1, keepdims=True)
+        P[short] = factor[short, None, None] * (P[short] - u[:, :, None] * u[:, None, :])
+        return np.asarray(P * ~self.held.clamped[index][:, None, :])
+
+    def _stacked(self, rows: Index) -> float:
+        """η of several rows together: of their own matrix if that is small, else by products with the entries."""
+        m, d = len(rows), self.held.rows.shape[1]
+        if m * d <= 1024:
+            return float(np.sqrt(max(np.linalg.eigvalsh(self.matrix(list(rows)))[-1], 0.0)))
+        from scipy.sparse.linalg import LinearOperator, eigsh
+
+        operator = LinearOperator((m * d, m * d), matvec=lambda v: self._product(rows, np.reshape(v, (m, d))).ravel())
+        start = self.held.rows[rows].ravel() + 1e-3 * np.abs(self.held.rows[rows]).max() + 1e-300
+        top = eigsh(operator, k=1, v0=start, tol=1e-10, return_eigenvectors=False)
+        return float(np.sqrt(max(float(top[0]), 0.0)))
+
+    def _product(self, rows: Index, v: FloatArray) -> FloatArray:
+        """F v for the rows stacked, v (m, d): how far the entries move, weighed, and back."""
+        Z = self.held.rows[rows]
+        moved = Z.T @ self._through(rows, v)
+        moved = self.V * (moved + moved.T)
+        moved[np.diag_indices_from(moved)] *= 2
+        return self._through(rows, Z @ moved, back=True)
+
+    def _through(self, rows: Index, v: FloatArray, *, back: bool = False) -> FloatArray:
+        """J v of every row, or Jᵀ v, (m, d)."""
+        free, Z, factor = ~self.held.clamped[rows], self.held.rows[rows], self.held.factor[rows]
+        v = v if back else v * free
+        short = factor < 1
+        u = Z[short] / np.linalg.norm(Z[short], axis=1, keepdims=True)
+        v = v.copy()
+        v[short] = factor[short, None] * (v[short] - u * np.einsum("nd,nd->n", u, v[short])[:, None])
+        return np.asarray(v * free if back else v)
+
+    def _by_blocks(self, f: Any) -> FloatArray:
+        step = max(1, _NUMBERS // self.held.rows.shape[1])
+        n = len(self.held.rows)
+        parts = [f(slice(start, min(start + step, n))) for start in range(0, n, step)]
+        return np.asarray(np.maximum(np.concatenate(parts), 0.0))
+
+    def _diagonal(self, s: slice) -> FloatArray:
+        """(m, d) diagonal of the information about each row of the block."""
+        Z, V, own = self.held.rows[s], self.V, np.diag(self.V)
+        Q = Z * Z
+        straight = Q @ V + 2 * own * Q  # the diagonal part of F
+        out = straight + own * Q
+        short = self.held.factor[s] < 1
+        if short.any():
+            z, a = Z[short], straight[short]
+            u = z / np.linalg.norm(z, axis=1, keepdims=True)
+            Fu = a * u + z * ((z * u) @ V)
+            beside = out[short] - 2 * u * Fu + u**2 * np.einsum("nd,nd->n", u, Fu)[:, None]
+            out[short] = self.held.factor[s][short, None] ** 2 * beside
+        return np.where(self.held.clamped[s], 0.0, out)
+
+    def _largest(self, s: slice) -> FloatArray:
+        """(m,) largest eigenvalue of the information about each row of the block."""
+        Z, clamped, factor = self.held.rows[s], self.held.clamped[s], self.held.factor[s]
+        omega, even = _product_form(self.V), bool(np.ptp(self.V) == 0)
+        short, cut = factor < 1, clamped.any(axis=1)
+        out = np.empty(len(Z))
+        plain = ~short if omega is not None else np.zeros(len(Z), bool)
+        if plain.any() and omega is not None:
+            out[plain] = self._secular(Z[plain], clamped[plain], omega)
+        round_ = short & ~cut if even else np.zeros(len(Z), bool)
+        if round_.any():
+            sizes = np.einsum("nd,nd->n", Z[round_], Z[round_])
+            t = beside_itself(Z[round_] ** 2 / sizes[:, None])
+            spare = 1.0 if Z.shape[1] > 1 else 0.0
+            out[round_] = factor[round_] ** 2 * self.V[0, 0] * sizes * (spare + 2 * t)
+        for i in np.flatnonzero(~plain & ~round_):
+            row = (s.start or 0) + int(i)
+            out[i] = np.linalg.eigvalsh(self.matrix([row]))[-1]
+        return out
+
+    def _secular(self, Z: FloatArray, clamped: Mask, omega: FloatArray) -> FloatArray:
+        """λ₁ of diag(D) + yyᵀ, y = ω z, over the cells that were not clamped."""
+        Q, own = Z * Z, np.diag(self.V)
+        D = Q @ self.V + (3 * own - omega**2) * Q
+        return diagonal_plus_rank_one(np.where(clamped, 0.0, D), np.where(clamped, 0.0, omega * Z))
+
+    def _rows_of(self, labels: Sequence[Hashable]) -> dict[Hashable, Index]:
+        if len(labels) != len(self.held.rows):
+            raise Refusal(f"{len(self.held.rows)} rows need as many labels, not {len(labels)}")
+        found: dict[Hashable, list[int]] = {}
+        for i, who in enumerate(labels):
+            found.setdefault(who, []).append(i)
+        return {who: np.array(rows, dtype=np.intp) for who, rows in found.items()}
+
+    def _refuse_no_mu(self) -> None:
+        if self.made.mechanism.law is not Gaussian:
+            raise CannotMeasure(
+                f"{self.made.mechanism.law.__name__} noise has no μ: use AnalyticGauss, or read epsilon()"
+            )
+
+    @staticmethod
+    def _halved(both: Any, diagonal: Any) -> Any:
+        """Σ over i >= j from the sum over all (i, j) and that over i = j."""
+        return (both + diagonal) / 2
+
+
+def measure(made: PrivateComponents, X: ArrayLike) -> MomentLeakage:
+    """What the noisy second moment tells about each row of the table X (n, d) it was made from."""
+    held = made.box.clip(X)
+    moved = true_sensitivity(made.mechanism, made.box, made.n_samples).entries
+    if ((made.scales == 0) & (moved > 0)).any():
+        i, j = (int(k) for k in np.argwhere((made.scales == 0) & (moved > 0))[0])
+        raise CannotMeasure(f"unbounded: entry [{i}, {j}] varies with the rows and has no noise")
+    unit = made.mechanism.law(1.0).fisher_information  # type: ignore[call-arg]
+    V = np.zeros_like(made.scales)
+    np.divide(unit, (made.n_samples * made.scales) ** 2, out=V, where=made.scales > 0)
+    return MomentLeakage(made, held, V)
+
+
+def _product_form(V: FloatArray) -> FloatArray | None:
+    """ω with V_ij = ω_i ω_j beside the diagonal, (d,), or None where there is none."""
+    d = len(V)
+    omega = np.zeros(d)
+    beside = V - np.diag(np.diag(V))
+    live = np.flatnonzero(beside.any(axis=1))
+    m = len(live)
+    if m == 0:
+        return omega
+    part = beside[np.ix_(live, live)] + np.eye(m)
+    if (part <= 0).any():
+        return None
+    if m == 2:
+        omega[live] = np.sqrt(part[0, 1])
+        return omega
+    logs = np.log(part).sum(axis=1)
+    omega[live] = np.exp((logs - logs.sum() / (2 * (m - 1))) / (m - 2))
+    exact = np.outer(omega, omega)
+    np.fill_diagonal(exact, 0.0)
+    return omega if np.allclose(exact, beside, rtol=_ALIKE, atol=0.0) else None

@@ -1,0 +1,88 @@
+"""Captured energy and its controls: against random subspaces drawn at random, and against subspaces known by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import ortho_group
+
+import dosimeter as dm
+from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.components import components, second_moment
+from dosimeter.pca.mechanisms import AnalyticGauss, LaplaceScalar
+from dosimeter.pca.private import release
+from dosimeter.pca.utility import captured_energy, energy_rank, noise_alone, random_subspace, utility
+
+A = np.diag([5.0, 3.0, 1.0, 0.5, 0.0])
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 5])
+def test_a_random_subspace_captures_on_average_what_is_said(k):
+    rotations = ortho_group.rvs(5, size=20_000, random_state=np.random.default_rng(0))
+    q = np.array([captured_energy(A, R, k) for R in rotations[:4000]])
+    error = q.std() / np.sqrt(len(q)) + 1e-12
+    assert abs(q.mean() - random_subspace(A, k)) < 5 * error
+
+
+def test_the_exact_components_capture_everything_and_the_worst_the_least():
+    V = components(A).vectors
+    assert captured_energy(A, V, 3) == pytest.approx(1.0, rel=1e-14)
+    assert captured_energy(A, V[:, ::-1], 2) == pytest.approx(0.5 / 8.0)
+    assert captured_energy(A, V[:, ::-1], 5) == pytest.approx(1.0)
+
+
+def test_the_noise_alone_is_a_random_subspace_where_all_columns_are_alike():
+    made = release(np.zeros((10, 5)), AnalyticGauss(1.0, 1e-3), bounds=Bounds(-1.0, 1.0))
+    mean, error = noise_alone(A, made, 2, np.random.default_rng(0), draws=3000)
+    # Off the diagonal and on it the noise has one scale, so it is not rotation invariant, but columns are exchangeable:
+    # each direction's mean square is 1/d in every column, and A is diagonal.
+    assert abs(mean - random_subspace(A, 2)) < 5 * error
+
+
+def test_the_noise_alone_follows_the_columns_that_get_most_of_it():
+    wide = Bounds([-10.0, -1.0, -1.0, -1.0, -1.0], [10.0, 1.0, 1.0, 1.0, 1.0])
+    made = release(np.zeros((10, 5)), LaplaceScalar(1.0), bounds=wide)
+    mean, error = noise_alone(A, made, 1, np.random.default_rng(0), draws=300)
+    assert mean > random_subspace(A, 1) + 10 * error  # the loudest column happens to be the one with the energy
+
+
+def test_q_at_ninety_percent_is_told_with_its_controls():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2000, 14)) * np.geomspace(1.0, 0.7, 14)
+    box = Bounds(-5.0, 5.0)
+    exact = second_moment(box.over(14).clip(rows).rows)
+    loud = utility(exact, release(rows, AnalyticGauss(0.01, 1e-5), bounds=box, rng=rng), rng)
+    quiet = utility(exact, release(rows, AnalyticGauss(1e6, 1e-5), bounds=box, rng=rng), rng)
+    assert loud.k == quiet.k >= 11
+    assert quiet.captured == pytest.approx(1.0, abs=1e-3)
+    assert quiet.gain > 0.9
+    # Here q alone looks fine, and so does a random subspace: the gain says that nothing was found.
+    assert loud.captured > 0.75
+    assert loud.random > 0.75
+    assert abs(loud.noise - loud.random) < 5 * loud.noise_error
+    assert abs(loud.gain) < 0.6
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99, 1.0])
+def test_the_least_number_that_holds_the_share(share):
+    values = np.array([5.0, 3.0, 1.0, 0.5, 0.25, 0.25])
+    k = energy_rank(values, share)
+    assert values[:k].sum() >= share * 10 * (1 - 1e-12)
+    assert values[: k - 1].sum() < share * 10
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: energy_rank([0.0, 0.0]),
+        lambda: energy_rank([1.0], 0.0),
+        lambda: energy_rank([1.0], 1.1),
+        lambda: captured_energy(A, np.eye(5), 0),
+        lambda: captured_energy(A, np.eye(5), 6),
+        lambda: captured_energy(0 * A, np.eye(5), 1),
+        lambda: random_subspace(0 * A, 1),
+    ],
+)
+def test_questions_without_an_answer_are_refused(call):
+    with pytest.raises(dm.Refusal):
+        call()
