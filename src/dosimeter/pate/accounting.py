@@ -100,7 +100,7 @@ def event_dose(n_queries: int, noise: Density, *, threshold: Threshold | None = 
     is written with the multiplier √2σ/c, a threshold that moves by c with 2σ₀/c, and a pure ε as the randomised
     response that dominates it. For Laplace noise this is looser than `epsilon`.
     """
-    from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
+    from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 
     as_law(noise)
     k, c = as_queries(n_queries), as_shift(shift)
@@ -108,7 +108,9 @@ def event_dose(n_queries: int, noise: Density, *, threshold: Threshold | None = 
     if threshold is not None:
         law = threshold.noise
         events.append(_event(law, c, None if isinstance(law, Gaussian) else _pure_threshold(threshold, c)))
-    return EventDose(ComposedDpEvent([SelfComposedDpEvent(e, k) for e in events]), "teacher", ADJACENCY)
+    # The accountant (0.6.0) counts a randomised response in a SelfComposedDpEvent once: it is listed k times.
+    listed = [SelfComposedDpEvent(e, k) if isinstance(e, GaussianDpEvent) else ComposedDpEvent([e] * k) for e in events]
+    return EventDose(ComposedDpEvent(listed), "teacher", ADJACENCY)
 
 
 def _event(noise: Density, moved: float, pure: float | None) -> Any:

@@ -20,8 +20,8 @@ from dosimeter.pate.histograms import as_shift
 from dosimeter.pate.votes import as_classes
 
 _NATS = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*(\S*)\s*")
-# Scales from 1/500 votes, where log m is leaked to the last digit, to 1e8, where a query costs 1e-8 nats.
-_LEAST, _MOST = 2e-3, 1e8
+# Scales from 1/500 votes, where log m is leaked to the last digit, to 1e9, where a query costs 1e-9 nats.
+_LEAST, _MOST = 2e-3, 1e9
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,81 @@
+"""The noisy vote by brute force: the defining integrals in multiple precision, and every way of voting tried."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+
+import mpmath
+
+from dosimeter.core.density import Density
+from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
+
+mp = mpmath.MPContext()
+mp.dps = 30
+
+
+def pdf(law: Density, x: mpmath.mpf) -> mpmath.mpf:
+    s = mp.mpf(law.scale)
+    z = x / s
+    if isinstance(law, Laplace):
+        return mp.exp(-abs(z)) / (2 * s)
+    if isinstance(law, Gaussian):
+        return mp.npdf(z) / s
+    if isinstance(law, Gumbel):
+        return mp.exp(-z - mp.exp(-z)) / s
+    if isinstance(law, Exponential):
+        return mp.exp(-z) / s if z >= 0 else mp.mpf(0)
+    assert isinstance(law, LogisticNoise)
+    return mp.sech(z / 2) ** 2 / (4 * s)
+
+
+def cdf(law: Density, x: mpmath.mpf) -> mpmath.mpf:
+    z = mp.mpf(x) / mp.mpf(law.scale)
+    if isinstance(law, Laplace):
+        return mp.exp(z) / 2 if z < 0 else 1 - mp.exp(-z) / 2
+    if isinstance(law, Gaussian):
+        return mp.erfc(-z / mp.sqrt(2)) / 2
+    if isinstance(law, Gumbel):
+        return mp.exp(-mp.exp(-z))
+    if isinstance(law, Exponential):
+        return -mp.expm1(-z) if z >= 0 else mp.mpf(0)
+    return 1 / (1 + mp.exp(-z))
+
+
+@functools.cache
+def _wins(v: tuple[int, ...], law: Density, digits: int) -> tuple[mpmath.mpf, ...]:
+    centre, reach = sorted(set(v)), 80 * law.scale
+    points = sorted({mp.mpf(c) + k * law.scale for c in centre for k in (-30, -10, -4, -2, -1, 0, 1, 2, 4, 10, 30)})
+    points = [mp.mpf(centre[0]) - reach, *points, mp.mpf(centre[-1]) + reach]
+    out = []
+    for j, mine in enumerate(v):
+
+        def density(s: mpmath.mpf, j: int = j, mine: int = mine) -> mpmath.mpf:
+            product = pdf(law, s - mine)
+            for l, theirs in enumerate(v):
+                if l != j:
+                    product *= cdf(law, s - theirs)
+            return product
+
+        out.append(mp.quad(density, points, method="gauss-legendre"))
+    return tuple(out)
+
+
+def wins(v: Sequence[int], law: Density) -> list[mpmath.mpf]:
+    """P(Y = j | v) for each j: the integral of g(s - vⱼ) Π G(s - v_l), cut at the kinks and where the law is narrow."""
+    return list(_wins(tuple(int(x) for x in v), law, mp.dps))
+
+
+def placements(c: int, m: int) -> Iterator[tuple[int, ...]]:
+    """Every way of casting c votes for m classes."""
+    for chosen in itertools.combinations_with_replacement(range(m), c):
+        yield tuple(chosen.count(j) for j in range(m))
+
+
+def two_class_wins(v: Sequence[int], law: Laplace) -> list[mpmath.mpf]:
+    """The same for two classes and Laplace noise in closed form: N₁ - N₂ is known."""
+    y = (mp.mpf(v[0]) - v[1]) / mp.mpf(law.b)
+    tail = mp.exp(-abs(y)) * (2 + abs(y)) / 4
+    first = tail if y < 0 else 1 - tail
+    return [first, 1 - first]

@@ -1,0 +1,138 @@
+"""Totals per teacher and person, and the figure for print."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dosimeter.core.channel import maximal_leakage
+from dosimeter.core.density import Density
+from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
+from dosimeter.core.notion import LEAKAGE, Standing
+from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.pate.adversary import joint_channel
+from dosimeter.pate.doses import dose, leakage_matrix, published, totals, worst_by_query
+from dosimeter.pate.leakage import leakage
+from dosimeter.pate.threshold import Threshold, threshold_bound, threshold_leakage
+from dosimeter.pate.votes import Votes
+
+NOISE = Laplace(2.0)
+
+
+@pytest.fixture
+def votes() -> Votes:
+    return Votes(np.random.default_rng(1).integers(0, 3, (6, 8)), 3)
+
+
+def test_the_totals_of_the_known_answers(golden: Path) -> None:
+    known = json.loads((golden / "pate" / "votes_matrix.json").read_text())
+    given, noise = Votes(known["votes"], known["num_classes"]), Laplace(1 / float(known["gamma"]))
+    assert given.counts.tolist() == known["histograms"]
+    each = [float(x) for x in known["per_teacher_total_leakage"]]
+    assert totals(given, noise) == pytest.approx(each, rel=1e-12)
+    assert leakage_matrix(given, noise).sum(axis=1) == pytest.approx(each, rel=1e-12)
+    assert worst_by_query(given, noise).sum() == pytest.approx(float(known["sum_of_per_query_worst"]), rel=1e-12)
+    print_figure = published(given.n_queries, given.n_classes, noise)
+    assert print_figure.nats == pytest.approx(float(known["data_independent_log_B1_times_Q"]), rel=1e-12)
+    assert print_figure.nats < float(known["k_gamma"])
+
+
+@pytest.mark.parametrize("threshold", [None, Threshold(3, Laplace(1.5))])
+def test_totals_are_the_sums_over_the_queries_teacher_by_teacher(votes: Votes, threshold: Threshold | None) -> None:
+    matrix, sums = leakage_matrix(votes, NOISE, threshold=threshold), totals(votes, NOISE, threshold=threshold)
+    for t in range(votes.n_teachers):
+        others = votes.others(t)
+        alone = leakage(others, NOISE) if threshold is None else threshold_leakage(others, NOISE, threshold)
+        assert matrix[t] == pytest.approx(alone, rel=1e-13)
+        assert sums[t] == pytest.approx(alone.sum(), rel=1e-13)
+    assert worst_by_query(votes, NOISE, threshold=threshold) == pytest.approx(matrix.max(axis=0), rel=1e-13)
+    assert sums.max() <= matrix.max(axis=0).sum()
+
+
+def test_a_sum_is_what_is_leaked_where_every_combination_of_votes_is_possible_and_more_elsewhere() -> None:
+    """Lemma 5 on the joint channel of three queries: equality for free votes, a strict bound for three partitions."""
+    others = np.array([[3, 1, 1], [2, 2, 1], [0, 4, 1]])
+    total = float(leakage(others, NOISE).sum())
+    free = np.array(list(itertools.product(range(3), repeat=3)))
+    few = np.array([[0, 0, 0], [1, 1, 1], [2, 1, 0]])
+    joint, part = joint_channel(others, free, NOISE), joint_channel(others, few, NOISE)
+    assert maximal_leakage(joint / joint.sum(axis=1, keepdims=True)) == pytest.approx(total, rel=1e-12)
+    assert maximal_leakage(part / part.sum(axis=1, keepdims=True)) < 0.9 * total
+
+
+def test_queries_that_adapt_can_leak_more_than_the_sum_of_data_dependent_figures() -> None:
+    """A student whose second question depends on the first label: the path's own sum is exceeded, k log B₁ is not.
+
+    First label 0 leads to a question with consensus, label 1 to one without. The sum along the first path is small.
+    """
+    first, calm, split = [4, 2], [40, 0], [3, 3]
+    P, Q0, Q1 = (joint_channel([v], [[0], [1]], NOISE) for v in (first, calm, split))
+    rows = [
+        [P[h, y1] * (Q0 if y1 == 0 else Q1)[h2, y2] for y1 in (0, 1) for y2 in (0, 1)] for h in (0, 1) for h2 in (0, 1)
+    ]
+    joint = maximal_leakage(np.array(rows) / np.array(rows).sum(axis=1, keepdims=True))
+    along_the_calm_path = float(leakage([first, calm], NOISE).sum())
+    assert along_the_calm_path < joint <= published(2, 2, NOISE).nats
+
+
+def test_persons_inherit_their_teachers_dose(votes: Votes) -> None:
+    sums = totals(votes, NOISE)
+    by_person = dose(votes, NOISE, person={"ann": 2, "bob": 2, "eve": 0})
+    assert by_person.values.tolist() == [sums[2], sums[2], sums[0]]
+    assert (by_person.notion, by_person.unit, by_person.standing) == (LEAKAGE, "person", Standing.UPPER_BOUND)
+    assert dose(votes, NOISE, ids=list("abcdef")).ids == tuple("abcdef")
+
+
+def test_one_query_is_exact_and_a_sum_is_an_upper_bound(votes: Votes) -> None:
+    one = Votes(votes.values[:, :1], 3)
+    assert dose(one, NOISE).standing is Standing.EXACT
+    assert dose(votes, NOISE).standing is Standing.UPPER_BOUND
+    assert dose(one, NOISE, person={"ann": 0}).standing is Standing.UPPER_BOUND
+    assert (dose(one, NOISE) + dose(one, NOISE)).standing is Standing.UPPER_BOUND
+
+
+def test_queries_that_adapt_get_the_data_independent_bound_alone(votes: Votes) -> None:
+    found = dose(votes, NOISE, adaptive=True)
+    assert set(found.values.tolist()) == {published(8, 3, NOISE).nats}
+    assert (found.values >= dose(votes, NOISE).values).all()
+    assert found.standing is Standing.UPPER_BOUND
+
+
+@pytest.mark.parametrize(
+    "noise", [Laplace(3.0), Gaussian(3.0), Gumbel(3.0), Exponential(3.0), LogisticNoise(3.0)], ids=repr
+)
+@pytest.mark.parametrize("threshold", [None, Threshold(4, Gaussian(2.0))])
+def test_the_figure_for_print_covers_every_teacher_of_any_votes(noise: Density, threshold: Threshold | None) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        some = Votes(rng.integers(0, 4, (rng.integers(2, 12), 10)), 4)
+        assert totals(some, noise, threshold=threshold).max() <= published(10, 4, noise, threshold=threshold).nats
+    if threshold is not None:
+        assert published(10, 4, noise, threshold=threshold).per_query == threshold_bound(4, noise, threshold)
+
+
+def test_the_figure_for_print_is_at_most_gamma_a_query_and_says_what_it_is() -> None:
+    found = published(1000, 10, Laplace(100.0), shift=3)
+    assert found.per_query <= 0.03
+    assert found.nats == pytest.approx(1000 * found.per_query)
+    assert found.factor == pytest.approx(math.exp(found.nats))
+    assert "upper bound" in repr(found)
+    assert published(10**6, 10, Laplace(1.0)).factor == math.inf
+
+
+def test_bad_questions_are_refused(votes: Votes) -> None:
+    with pytest.raises(CannotMeasure):
+        totals(votes, no_noise)  # type: ignore[arg-type]
+    with pytest.raises(Refusal, match="numbered from 0 to 5"):
+        dose(votes, NOISE, person={"ann": 6})
+    with pytest.raises(Refusal, match="not both"):
+        dose(votes, NOISE, ids=list("abcdef"), person={"ann": 0})
+    with pytest.raises(Refusal, match="n_queries"):
+        published(0, 3, NOISE)
+    with pytest.raises(Refusal, match="classes"):
+        published(1, 1, NOISE)
