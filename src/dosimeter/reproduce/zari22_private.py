@@ -1,0 +1,164 @@
+"""[Zari22] 5.3: releases by the four mechanisms of Table 1 over ε, the attack on each, and the energy each captures.
+
+All are simulations with a seed, made by `pca.release`. δ = 1/N. The paper's bounds and norms are taken from the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dosimeter import pca
+from dosimeter.core.notion import FloatArray
+from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.mechanisms import (
+    AnalyticGauss,
+    AnalyzeGauss,
+    LaplaceAdvanced,
+    LaplaceScalar,
+    LaplaceVector,
+    Mechanism,
+)
+from dosimeter.pca.private import release
+from dosimeter.pca.utility import captured_energy, energy_rank, random_subspace
+from dosimeter.reproduce.zari22_attack import half_interval
+from dosimeter.reproduce.zari22_data import Study
+
+NAIVE, VECTOR, ADVANCED, AG, OURS = "naive", "vector", "advanced", "Analyze Gauss", "analytic Gauss (ours)"
+LAPLACE = (NAIVE, VECTOR, ADVANCED)
+WIDE = tuple(10.0**e for e in range(-1, 8))
+"""5.3: ε of the Laplace mechanisms, 1e-1 to 1e7."""
+NARROW = (0.01, 0.1, 1.0)
+"""5.3: ε of Analyze Gauss, 0.01 to 1."""
+FURTHER = (*NARROW, 10.0, 100.0)
+"""Ours, with a scale that is proved at every ε and for a row replaced."""
+ENERGY = 0.9
+"""5.3: k is the least whose exact components capture 90 % of the energy."""
+
+_MADE: dict[str, Callable[[Study, float], tuple[Mechanism, Bounds]]] = {
+    NAIVE: lambda s, e: (LaplaceScalar(e), s.box),
+    VECTOR: lambda s, e: (LaplaceVector(e), s.box),
+    ADVANCED: lambda s, e: (LaplaceAdvanced(e, s.delta), s.box),
+    AG: lambda s, e: (AnalyzeGauss(e, s.delta), s.ball),
+    OURS: lambda s, e: (AnalyticGauss(e, s.delta), s.ball),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One mechanism at one ε in several trials."""
+
+    auc: FloatArray
+    """(trials, d) at k = 1, ..., d."""
+    energy: FloatArray
+    """(trials,) q."""
+
+    @property
+    def maxima(self) -> FloatArray:
+        """(trials,) largest AUC over k."""
+        return np.asarray(self.auc.max(axis=1))
+
+    @property
+    def mean(self) -> float:
+        """Of the largest AUC."""
+        return float(self.maxima.mean())
+
+    @property
+    def half(self) -> float:
+        """Half of its 95 % interval."""
+        return half_interval(self.maxima)
+
+    @property
+    def q(self) -> float:
+        """Mean captured energy."""
+        return float(self.energy.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Private:
+    """One table: every mechanism at every ε, the exact components, and two controls."""
+
+    study: Study
+    outcomes: dict[tuple[str, float], Outcome]
+    exact: FloatArray
+    """(trials,) largest AUC over k against the exact components: ε = ∞."""
+    k: FloatArray
+    """(trials,) components at 90 % energy."""
+    control: FloatArray
+    """(trials,) expected q of as many directions drawn at random."""
+    chance: FloatArray
+    """(deals,) mean over the trials of the largest AUC over k, against components of pure noise, names dealt."""
+
+    def at(self, name: str, epsilon: float) -> Outcome:
+        """One of them."""
+        return self.outcomes[name, epsilon]
+
+    def grid(self, name: str) -> tuple[float, ...]:
+        """The ε of a mechanism, rising."""
+        return tuple(sorted(e for n, e in self.outcomes if n == name))
+
+    def gain(self, q: float) -> float:
+        """How far q is on the way from directions at random (0) to the exact components (1)."""
+        control = float(self.control.mean())
+        return (q - control) / (1 - control)
+
+    @property
+    def chance_95(self) -> float:
+        """What chance stays below in 95 % of the deals."""
+        return float(np.quantile(self.chance, 0.95, method="higher"))
+
+
+def grids(quick: bool) -> dict[str, Sequence[float]]:
+    """ε of each mechanism; quick: five powers of ten, among them those that sentences of 5.3 name."""
+    wide = (1.0, 1e2, 1e4, 1e6, 1e7) if quick else WIDE
+    return {NAIVE: wide, VECTOR: wide, ADVANCED: wide, AG: NARROW, OURS: (1.0, 10.0) if quick else FURTHER}
+
+
+def private(study: Study, quick: bool = False) -> Private:
+    """All releases of one table."""
+    cells = [(name, e) for name, some in grids(quick).items() for e in some]
+    found = [_trial(study, trial, cells) for trial in range(study.trials)]
+    outcomes = {
+        cell: Outcome(np.array([f.auc[cell] for f in found]), np.array([f.energy[cell] for f in found]))
+        for cell in cells
+    }
+    exact, k, control = (np.array([getattr(f, name) for f in found]) for name in ("exact", "k", "control"))
+    return Private(study, outcomes, exact, k, control, np.mean([f.chance for f in found], axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    auc: dict[tuple[str, float], FloatArray]
+    energy: dict[tuple[str, float], float]
+    exact: float
+    k: int
+    control: float
+    chance: FloatArray
+
+
+def _trial(study: Study, trial: int, cells: Sequence[tuple[str, float]]) -> _Trial:
+    members, strangers, rng = study.parted(study.N, trial)
+    A = pca.second_moment(members)
+    plain = pca.components(A)
+    k = energy_rank(plain.values, ENERGY)
+    auc, energy = {}, {}
+    for cell in cells:
+        mechanism, bounds = _MADE[cell[0]](study, cell[1])
+        noisy = release(members, mechanism, bounds=bounds, rng=rng).components
+        auc[cell] = _padded(pca.auc_by_components(noisy, members, strangers), study.d)
+        energy[cell] = captured_energy(A, noisy.vectors, k)
+    blind = pca.components(_symmetric(rng.standard_normal((study.d, study.d))))
+    band = pca.null_band(blind, members, strangers, rng)
+    exact = float(pca.auc_by_components(plain, members, strangers).max())
+    return _Trial(auc, energy, exact, k, random_subspace(A, k), band.maxima)
+
+
+def _padded(auc: FloatArray, d: int) -> FloatArray:
+    """(d,): beyond the rank no further component is of the data, and nobody has a residual left: 1/2."""
+    return np.concatenate([auc, np.full(d - len(auc), 0.5)])
+
+
+def _symmetric(G: FloatArray) -> FloatArray:
+    return np.asarray(np.tril(G) + np.tril(G, -1).T)
