@@ -81,7 +81,7 @@ def epsilon(
 
 
 def epsilon_by_rdp(n_queries: int, noise: Gaussian, delta: float, shift: int = 1) -> EpsilonDelta:
-    """ε at δ of GNMax by Rényi orders, λc²/σ² a query: the accounting of [Papernot18]; looser than `epsilon`."""
+    """ε at δ of GNMax by Rényi orders, λc²/σ² a query: as Papernot et al. 2018 account; looser than `epsilon`."""
     from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     from dp_accounting.rdp import RdpAccountant
 

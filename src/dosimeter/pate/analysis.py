@@ -1,7 +1,7 @@
 """What-if figures for whoever holds the votes: all of them internal, two of them about schemes that must not be used.
 
 `gnmax_rdp` and its kin are the data-dependent Rényi costs of N. Papernot et al., *Scalable private learning with PATE*
-(ICLR 2018), [Papernot18]: Theorem 6 with the orders of Proposition 10, q from Proposition 7.
+(ICLR 2018): Theorem 6 with the orders of Proposition 10, q from Proposition 7.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dosimeter.pate.votes import check_histograms
 def gnmax_rdp(counts: ArrayLike, sigma: float, orders: ArrayLike) -> FloatArray:
     """(q, o) data-dependent Rényi cost of GNMax at each order > 1. Internal: it depends on the votes.
 
-    Theorem 6 of [Papernot18]: with q >= P(the label is not the leading class) and two higher orders μ₁ >= λ, μ₂,
+    Theorem 6: with q >= P(the label is not the leading class) and two higher orders μ₁ >= λ, μ₂,
 
         (λ - 1) ε(λ) <= log((1 - q) A^(λ-1) + q B^(λ-1)),
         A = (1 - q)/(1 - (q e^ε₂)^(1 - 1/μ₂)),  B = e^ε₁/q^(1/(μ₁ - 1)),
@@ -49,7 +49,7 @@ def threshold_rdp(counts: ArrayLike, T: float, sigma: float, orders: ArrayLike) 
 def laplace_rdp(counts: ArrayLike, gamma: float, orders: ArrayLike) -> FloatArray:
     """(q, o) data-dependent Rényi cost of the Laplace vote, whose pure ε is 2γ. Internal.
 
-    N. Papernot et al. 2017 ([Papernot17], Theorem 3): with q and ε = 2γ, where q < (e^ε - 1)/(e^2ε - 1),
+    Papernot et al., ICLR 2017, Theorem 3: with q and ε = 2γ, where q < (e^ε - 1)/(e^2ε - 1),
     (λ - 1) ε(λ) <= log((1 - q) ((1 - q)/(1 - e^ε q))^(λ-1) + q e^(ε(λ-1))). Never more than λε²/2 and ε.
     """
     lam = _orders(orders)
