@@ -39,8 +39,10 @@ def rows(data: Path) -> Report:
     return Report(NAME, tuple(chain.from_iterable(plain_rows(s) for pair in studies(data).values() for s in pair)))
 
 
-def reproduction(data: Path) -> Reproduction:
-    """Everything."""
+def reproduction(data: Path, quick: bool = False) -> Reproduction:
+    """Everything; quick: `rows` alone."""
+    if quick:
+        return Reproduction(rows(data), ())
     told = studies(data)
     four = tuple(chain.from_iterable(told.values()))
     curves = warfarin.curves(data)
