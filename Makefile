@@ -64,6 +64,7 @@ picture: $(VENV)/.test  ## draw docs/demo.svg anew
 
 reproduce: $(VENV)/.test  ## each printed number of the papers beside ours
 	$(BIN)/dosimeter reproduce hannun21 --data $(DATA)
+	$(BIN)/dosimeter reproduce saeidian21 --data $(DATA)
 
 wheel: $(VENV)/.test  ## build the wheel, install it alone in a fresh environment, run the demo there
 	rm -rf dist build/fresh
