@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dosimeter import __version__
-from dosimeter.cli import attack, demo, fix, measure, pate, reproduce
+from dosimeter.cli import attack, demo, fix, measure, pate, pca, reproduce
 from dosimeter.cli.commands import Command, Group
 from dosimeter.cli.settings import settings_file
 
@@ -35,6 +35,7 @@ app.command("demo", cls=Command)(demo.demo)
 app.command("measure", cls=Command)(measure.measure)
 app.command("fix", cls=Command)(fix.fix)
 app.add_typer(attack.app, name="attack", cls=Group)
+app.command("pca", cls=Command)(pca.pca)
 app.command("pate", cls=Command)(pate.pate)
 app.command("reproduce", cls=Command)(reproduce.reproduce)
 

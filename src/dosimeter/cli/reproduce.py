@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dosimeter.reproduce.row import Report
 
-PAPERS = ("hannun21", "saeidian21")
+PAPERS = ("hannun21", "saeidian21", "zari22")
 WITHOUT_DATA = ("saeidian21",)
 """Those whose printed numbers need no data; with it they tell more."""
 
@@ -26,7 +26,7 @@ def reproduce(
         typer.Option("--data", envvar="DOSIMETER_DATA", help="The folder with the papers' data (or DOSIMETER_DATA)."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Only what takes seconds: leaves out the long experiments.")
+        bool, typer.Option("--quick", help="Only what takes seconds, or a minute: leaves out the long experiments.")
     ] = False,
     json: Annotated[str | None, typer.Option("--json", help="Write the rows as JSON here; - for stdout.")] = None,
     html: Annotated[

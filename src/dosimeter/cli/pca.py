@@ -1,0 +1,268 @@
+"""`dosimeter pca TABLE`: principal components that may leave, within a budget of differential privacy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dosimeter.cli.output import console, write_json
+
+if TYPE_CHECKING:
+    from dosimeter.cli.bounds import Declared
+    from dosimeter.cli.components import Rows
+    from dosimeter.pca.mechanisms import Mechanism
+
+Words = typer.Option
+DELTA, FEW = 1e-6, 5
+DEMO_EPSILON = 1.0
+"""Fixed beforehand. The digits' bounds, 0 to 16, are those of the format."""
+NAMES = {
+    "analyze-gauss": "AnalyticGauss",
+    "laplace": "LaplacePriced",
+    "laplace-split": "LaplaceSplit",
+    "laplace-joint": "LaplaceJoint",
+    "published-analyze-gauss": "AnalyzeGauss",
+    "published-laplace-scalar": "LaplaceScalar",
+    "published-laplace-vector": "LaplaceVector",
+    "published-laplace-advanced": "LaplaceAdvanced",
+}
+"""analyze-gauss has the analytic scale and the declared relation; the published ones are Table 1 of [Zari22]."""
+
+
+def pca(
+    table: Annotated[
+        Path | None,
+        typer.Argument(help="The table: .csv or .parquet. Without it: a demonstration.", show_default=False),
+    ] = None,
+    epsilon: Annotated[
+        float | None, Words("--epsilon", help="ε of the budget: how far one row may shift any chance.")
+    ] = None,
+    delta: Annotated[float, Words("--delta", help="δ of the budget; keep it well below 1 over the rows.")] = DELTA,
+    bounds: Annotated[
+        Path | None, Words("--bounds", help="A .toml file with the public bounds of each column.", show_default=False)
+    ] = None,
+    not_private: Annotated[
+        bool, Words("--not-private", help="Take the bounds from the table; the result says 'not private'.")
+    ] = False,
+    template: Annotated[bool, Words("--template", help="Print a bounds file to fill in, and stop.")] = False,
+    components: Annotated[
+        str | None,
+        Words("--components", help="How many (5), or a share of the noisy energy (0.9).", show_default=False),
+    ] = None,
+    mechanism: Annotated[
+        str,
+        Words("--mechanism", help="analyze-gauss, laplace, laplace-split, laplace-joint (δ = 0), or published-..."),
+    ] = "analyze-gauss",
+    neighbours: Annotated[
+        str | None,
+        Words("--neighbours", help="replace-one (the default) or add-or-remove, which needs n in the bounds file."),
+    ] = None,
+    attack: Annotated[
+        bool, Words("--attack", help="Rehearse on halves of the table: who was there, told before and after the noise.")
+    ] = False,
+    out: Annotated[
+        Path | None, Words("--out", help="Where the components go: a .skops file.", show_default=False)
+    ] = None,
+    person: Annotated[str | None, Words("--person", help="The column that says whose row it is.")] = None,
+    nominal: Annotated[list[str] | None, Words("--nominal", help="A column of codes. May be repeated.")] = None,
+    drop: Annotated[list[str] | None, Words("--drop", help="A column to leave out. May be repeated.")] = None,
+    missing: Annotated[str, Words("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
+    delimiter: Annotated[str, Words("--delimiter", help="What separates cells in a .csv.")] = ",",
+    json: Annotated[str | None, Words("--json", help="Write the facts as JSON here; - for stdout.")] = None,
+    quiet: Annotated[bool, Words("--quiet", "-q", help="No words.")] = False,
+    color: Annotated[bool, Words("--color/--no-color", help="Colours in the terminal.")] = True,
+) -> int:
+    """Release principal components of a table with noise on their second moment, and say what they give away.
+
+    Without a table it shows what it does on digits that ship with scikit-learn.
+    """
+    from dosimeter.cli.given import check_outputs
+
+    _check_options(table, out, template, epsilon, bounds, not_private)
+    inputs = [path for path in (table, bounds) if path is not None]
+    check_outputs([out, None if json in (None, "-") else Path(str(json))], inputs)
+    if table is not None and template:
+        return _print_template(table, delimiter, missing, person, drop or [])
+    told = None if bounds is None else _read_bounds(bounds, nominal or [])
+    rows = _demo() if table is None else _rows(table, told, person, nominal or [], drop or [], (delimiter, missing))
+    budget = (DEMO_EPSILON if epsilon is None else epsilon, delta)
+    recipe = _mechanism(mechanism, *budget, _relation(neighbours, rows.declared))
+    facts, model = _made(rows, recipe, mechanism, components, attack or table is None)
+    within = facts["private"] is False or facts["guarantee"]["holds"]
+    if out is not None and within:
+        _write(model, out, inputs)
+        facts["written"] = str(out)
+    if json is not None:
+        write_json(facts, json, inputs=inputs)
+    from dosimeter.cli.projected import tell
+
+    tell(facts, console(quiet, color, json), demo=table is None, wanted=out is not None)
+    return 0 if within else 1
+
+
+def _check_options(
+    table: Path | None, out: Path | None, template: bool, epsilon: float | None, bounds: Path | None, open_: bool
+) -> None:
+    from dosimeter.cli.bounds import HOW
+    from dosimeter.cli.checks import positive
+    from dosimeter.core.refusal import Refusal
+
+    if out is not None and out.suffix != ".skops":
+        raise Refusal(f"--out {out.name}: the components are a .skops file")
+    if epsilon is not None:
+        positive("--epsilon", epsilon)
+    if bounds is not None and open_:
+        raise Refusal("--bounds and --not-private: with bounds it is private; leave one of the two out")
+    if table is None:
+        given = [
+            name for name, asked in (("--bounds", bounds), ("--not-private", open_), ("--template", template)) if asked
+        ]
+        if given:
+            raise Refusal(f"{given[0]} without a table: name the table first")
+        return
+    if template:
+        return
+    if epsilon is None:
+        raise Refusal("state a budget: --epsilon 1, say (and --delta, 1e-06 without it)")
+    if bounds is None and not open_:
+        raise Refusal(f"no --bounds: {HOW}")
+    if out is None:
+        raise Refusal("--out is missing: name the .skops file where the components go")
+
+
+def _print_template(table: Path, delimiter: str, missing: str, person: str | None, drop: list[str]) -> int:
+    """To stdout: it is what was asked for."""
+    from dosimeter.cli.bounds import template
+    from dosimeter.cli.given import read
+
+    people = read(table, delimiter, missing, person, [], drop)
+    print(template([name for name in people.names if name != person]), end="")
+    return 0
+
+
+def _read_bounds(path: Path, nominal: list[str]) -> Declared:
+    from dosimeter.cli.bounds import Number, read_bounds
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
+
+    told = read_bounds(path)
+    for name in nominal:
+        if isinstance(told.columns.get(name), Number):
+            shown = harmless(name)
+            raise Refusal(f"--nominal {shown}: the bounds file declares it a number; give [{shown}] levels = [...]")
+    return told
+
+
+def _rows(
+    path: Path, told: Declared | None, person: str | None, nominal: list[str], drop: list[str], how: tuple[str, str]
+) -> Rows:
+    from dosimeter.cli.components import from_table, prepare
+    from dosimeter.cli.given import read
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
+
+    if told is not None and person is not None and person in told.columns:
+        raise Refusal(f"--person {harmless(person)}: the bounds file declares it a column; leave it out there")
+    declared = [name for name in (told.categories if told is not None else []) if name not in drop]
+    people = read(path, *how, person, list(dict.fromkeys([*nominal, *declared])), drop)
+    known = from_table(people.drop([person] if person else [])) if told is None else told
+    return prepare(people, known, person, drop)
+
+
+def _demo() -> Rows:
+    """All 1,797 digits: a pixel runs from 0 to 16 by the format, which is public."""
+    from sklearn.datasets import load_digits
+
+    from dosimeter.cli.bounds import Declared, Number
+    from dosimeter.cli.components import prepare
+    from dosimeter.frames.table import Table
+
+    data = load_digits()
+    pixels = Table.of({name: data.data[:, j] for j, name in enumerate(data.feature_names)})
+    return prepare(pixels, Declared({name: Number(name, 0.0, 16.0, 8.0) for name in pixels.names}), None)
+
+
+def _relation(asked: str | None, declared: Declared) -> str:
+    from dosimeter.cli.bounds import NEIGHBOURS
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
+
+    if asked is not None and asked not in NEIGHBOURS:
+        raise Refusal(f"--neighbours {harmless(asked)}: use replace-one or add-or-remove")
+    relation = NEIGHBOURS[asked] if asked is not None else declared.neighbours or NEIGHBOURS["replace-one"]
+    if relation != NEIGHBOURS["replace-one"] and declared.n is None and declared.public:
+        raise Refusal("--neighbours add-or-remove hides the number of rows: put a public n = ... into the bounds file")
+    return relation
+
+
+def _mechanism(name: str, epsilon: float, delta: float, relation: str) -> Mechanism:
+    from dosimeter.cli.bounds import nearest
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
+    from dosimeter.pca import mechanisms
+    from dosimeter.pca.sensitivity import REPLACE
+
+    if name not in NAMES:
+        raise Refusal(f"--mechanism {harmless(name)} is not known: {nearest(name, tuple(NAMES))}")
+    if not 0 <= delta < 1:
+        raise Refusal(f"--delta {delta:g}: give a number from 0 to below 1")
+    kind = getattr(mechanisms, NAMES[name])
+    takes = kind.__dataclass_fields__
+    if delta == 0 and name not in ("laplace-joint", "laplace-split") and "delta" in takes:
+        raise Refusal(f"--delta 0: {name} needs δ > 0; laplace-joint and laplace-split work with 0")
+    given: dict[str, Any] = {"epsilon": epsilon}
+    if "delta" in takes:
+        given["delta"] = delta
+    if "neighbours" in takes:
+        given["neighbours"] = relation
+    elif relation != REPLACE:
+        raise Refusal(f"--mechanism {name} is published for replace-one: leave --neighbours out")
+    made: Mechanism = kind(**given)
+    return made
+
+
+def _count(asked: str | None, d: int) -> int | float:
+    """A number of components, or a share of the energy."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
+
+    if asked is None:
+        return min(FEW, d)
+    try:
+        share = float(asked)
+    except ValueError:
+        share = float("nan")
+    if asked.strip().isdigit() and 1 <= int(asked) <= d:
+        return int(asked)
+    if 0 < share < 1:
+        return share
+    raise Refusal(f"--components {harmless(asked)}: give a whole number from 1 to {d}, or a share such as 0.9")
+
+
+def _made(rows: Rows, recipe: Mechanism, name: str, components: str | None, attack: bool) -> tuple[dict[str, Any], Any]:
+    """The release, what is to be said of it, and the object that is written."""
+    from dosimeter.cli.components import pipeline
+    from dosimeter.cli.projected import facts_of, rehearsed
+    from dosimeter.pca.private import release
+    from dosimeter.pca.utility import energy_rank
+
+    count = _count(components, rows.X.shape[1])
+    public = rows.declared.public
+    n = rows.declared.n if recipe.relation != "replace-one" else None
+    made = release(rows.X, recipe, bounds=rows.bounds if public else None, n_samples=n, private=public)
+    values = made.components.values
+    k = count if isinstance(count, int) else energy_rank(values, count) if values.sum() > 0 else 1
+    facts = facts_of(rows, made, name, k, None if isinstance(count, int) else count)
+    if attack:
+        facts["attack"] = rehearsed(rows, recipe, k)
+    return facts, pipeline(rows, made, k)
+
+
+def _write(model: Any, out: Path, inputs: list[Path]) -> None:
+    import skops.io as sio
+
+    from dosimeter.io import write_bytes
+
+    write_bytes(out, sio.dumps(model), inputs=inputs)

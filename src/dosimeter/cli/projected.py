@@ -1,0 +1,252 @@
+"""What `dosimeter pca` has to say: the guarantee, what it costs in use, the dose of each person, a rehearsed attack."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dosimeter.cli.page import Page, small
+from dosimeter.cli.show import number
+from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.io.text import harmless
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dosimeter.cli.components import Rows
+    from dosimeter.pca.mechanisms import Mechanism
+    from dosimeter.pca.private import PrivateComponents
+
+MEASURED_IN = {False: "half ranges", True: "own units"}
+TAKEN = "that the bounds were known without the table is taken on your word"
+
+
+def facts_of(rows: Rows, made: PrivateComponents, name: str, k: int, share: float | None) -> dict[str, Any]:
+    """All of it as a plain dict; what stands under "internal" was computed from the table without protection."""
+    from dosimeter import __version__
+
+    recipe = made.release.recipe
+    public = rows.declared.public
+    return {
+        "schema": "dosimeter.components/1",
+        "version": __version__,
+        "private": public,
+        "mechanism": name,
+        "guarantee": _guarantee(made),
+        "noise": {
+            "on": "each distinct entry of the second moment",
+            "law": made.mechanism.law.__name__.lower(),
+            "scale_low": float(made.scales.min()),
+            "scale_high": float(made.scales.max()),
+            "second_moment_reach": float(made.box.reach.max() ** 2),
+        },
+        "components": {"released": k, "columns": made.box.d, "share_of_noisy_energy": share},
+        "rows_public": made.n_samples,
+        "bounds": "declared" if public else "from the table: not private",
+        "units": MEASURED_IN[rows.declared.own_units],
+        "not_covered": [*recipe.uncovered, *([TAKEN] if public else [])],
+        "remarks": [*made.remarks, *_delta_remark(made)],
+        "internal": _internal(rows, made, k),
+        "booked": False,
+        "written": "",
+    }
+
+
+def _guarantee(made: PrivateComponents) -> dict[str, Any]:
+    mechanism = made.mechanism
+    return {
+        "epsilon": float(mechanism.epsilon),
+        "delta": mechanism.budget_delta,
+        "neighbours": mechanism.relation,
+        "unit": "row",
+        "costs": made.epsilon(),
+        "holds": bool(made.holds),
+        "standing": made.standing.value,
+    }
+
+
+def _delta_remark(made: PrivateComponents) -> list[str]:
+    delta = made.mechanism.budget_delta
+    if delta * made.n_samples < 1:
+        return []
+    return [f"δ = {delta:g} is not below 1 over {made.n_samples} rows: it would allow a row to be printed"]
+
+
+def _internal(rows: Rows, made: PrivateComponents, k: int) -> dict[str, Any]:
+    from dosimeter.pca.components import second_moment
+    from dosimeter.pca.utility import captured_energy, random_subspace
+
+    exact = second_moment(made.box.clip(rows.X).rows)
+    told: dict[str, Any] = {
+        "clipped_share": made.clipped_share,
+        "labels_outside_the_list": rows.unknown,
+        "captured": {"k": k, "q": 0.0, "at_random": 0.0},
+        **_doses(rows, made),
+        **_persons(rows, made),
+    }
+    if np.any(exact):
+        told["captured"] |= {
+            "q": captured_energy(exact, made.components.vectors, k),
+            "at_random": random_subspace(exact, k),
+        }
+    return told
+
+
+def _persons(rows: Rows, made: PrivateComponents) -> dict[str, Any]:
+    """ε for all rows of the person with the most: m rows move the second moment at most m times as far."""
+    if rows.ids is None:
+        return {}
+    from dosimeter.pca.mechanisms import true_sensitivity
+    from dosimeter.pca.price import cost
+
+    moved = true_sensitivity(made.mechanism, made.box, made.n_samples)
+    delta, m = made.mechanism.budget_delta, rows.most_rows
+    epsilon = cost(made.mechanism, made.scales / m, moved, made.n_samples, delta)
+    return {"people": len(set(rows.ids)), "most_rows_of_a_person": m, "epsilon_of_that_person": epsilon}
+
+
+def _doses(rows: Rows, made: PrivateComponents) -> dict[str, Any]:
+    from dosimeter.core.notion import FISHER, MEMBERSHIP
+    from dosimeter.pca.fisher import measure
+
+    told: dict[str, Any] = {}
+    try:
+        leak = measure(made, rows.X)
+        for key, notion in (("dose", FISHER), ("membership", MEMBERSHIP)):
+            dose = leak.dose(rows.ids, of="components", notion=notion)
+            reading = dose.reading
+            told[key] = {
+                "symbol": notion.symbol,
+                "unit": "row" if rows.ids is None else "person",
+                "highest": float(reading.max()),
+                "typical": float(np.median(reading)),
+                "standing": dose.standing.value,
+            }
+    except CannotMeasure as reason:
+        told["membership" if "dose" in told else "dose"] = {"not_measured": str(reason)}
+    return told
+
+
+def rehearsed(rows: Rows, recipe: Mechanism, k: int) -> dict[str, Any]:
+    """Half of the people as members, the others as strangers: the attack before and after the noise. A simulation."""
+    from dosimeter import pca
+    from dosimeter.pca.private import release
+
+    rng = np.random.Generator(np.random.PCG64(0))
+    inside = _half(rows, rng)
+    public = rows.declared.public
+    box = rows.bounds.over(rows.X.shape[1])
+    members, strangers = (box.clip(rows.X[who]).rows + box.centre for who in (inside, ~inside))
+    n = None if recipe.relation == "replace-one" or rows.declared.n is None else max(1, rows.declared.n // 2)
+    noisy = release(members, recipe, bounds=rows.bounds if public else None, n_samples=n, private=public, rng=rng)
+    exact = pca.components(pca.second_moment(members, noisy.components.mean), noisy.components.mean)
+    told: dict[str, Any] = {"members": int(inside.sum()), "strangers": int((~inside).sum()), "simulation": True}
+    for key, found in (("before", exact), ("after", noisy.components)):
+        seen = found.seen(min(k, found.rank))
+        result = pca.attack(seen, members, strangers, rng, k=seen.rank)
+        told[key] = {
+            **result.facts(),
+            "null_at_k": [float(np.quantile(result.null.auc[:, seen.rank], q)) for q in (0.025, 0.975)],
+        }
+    return told
+
+
+def _half(rows: Rows, rng: np.random.Generator) -> Any:
+    """(n,) who is a member: half of the people, with all their rows."""
+    ids: tuple[Hashable, ...] = rows.ids if rows.ids is not None else tuple(range(len(rows.X)))
+    people = list(dict.fromkeys(ids))
+    if len(people) < 8:
+        raise Refusal(f"--attack: {len(people)} people are too few to part into members and strangers; 8 are needed")
+    chosen = {people[i] for i in rng.permutation(len(people))[: len(people) // 2]}
+    return np.array([i in chosen for i in ids])
+
+
+def tell(facts: dict[str, Any], words: Console, *, demo: bool, wanted: bool) -> None:
+    """The facts as a person reads them."""
+    page = Page()
+    if demo:
+        words.print(
+            f"dosimeter {facts['version']} · pca: 1797 handwritten digits of 64 pixels (shipped with scikit-learn)"
+        )
+        words.print("the bounds of a pixel, 0 to 16, are public: they are the format's\n")
+    _promise(page, facts)
+    _worth(page, facts["internal"], facts)
+    if "attack" in facts:
+        _attacked(page, facts["attack"], facts["components"]["released"])
+    for heading in ("not_covered", "remarks"):
+        for i, note in enumerate(facts[heading]):
+            page.add(heading.replace("_", " ") if i == 0 else "", harmless(note, 600), "dim")
+    _end(page, facts, demo, wanted)
+    page.show(words)
+    if demo:
+        words.print("\nyour own table:  dosimeter pca people.csv --template > bounds.toml   (fill it in)")
+        words.print("                 dosimeter pca people.csv --epsilon 1 --bounds bounds.toml --out components.skops")
+
+
+def _promise(page: Page, facts: dict[str, Any]) -> None:
+    told, found, noise = facts["guarantee"], facts["components"], facts["noise"]
+    how = "" if found["share_of_noisy_energy"] is None else f" ({found['share_of_noisy_energy']:g} of the noisy energy)"
+    page.add("components", f"{found['released']} of {found['columns']}{how}, by {facts['mechanism']}")
+    scale = number(noise["scale_low"])
+    if noise["scale_high"] > noise["scale_low"]:
+        scale = f"{scale} to {number(noise['scale_high'])}"
+    page.add(
+        "noise",
+        f"{noise['law']}, scale {scale}, on {noise['on']} (entries up to {number(noise['second_moment_reach'])})",
+    )
+    pair = f"ε = {told['epsilon']:g}, δ = {told['delta']:g}; neighbours: {told['neighbours']}; unit: a row"
+    if not facts["private"]:
+        page.add("guarantee", f"not private: the bounds come from the table, so {pair} is not claimed", "red")
+    elif told["holds"]:
+        page.add("guarantee", f"{pair} ({told['standing']})")
+    else:
+        page.add("guarantee", f"not proved: {pair}; this noise costs ε = {number(told['costs'])}", "red")
+
+
+def _worth(page: Page, inside: dict[str, Any], facts: dict[str, Any]) -> None:
+    q = inside["captured"]
+    page.add("internal", "the lines from here on are computed from the table without protection: do not publish", "dim")
+    page.add(
+        "captured energy", f"{q['q']:.3f} of what the best {q['k']} directions hold; at random {q['at_random']:.3f}"
+    )
+    page.add("clipped", f"{100 * inside['clipped_share']:.1f} % of the rows lay outside the bounds")
+    if inside["labels_outside_the_list"]:
+        page.add("", f"{inside['labels_outside_the_list']} labels are not in the public list and count as none")
+    if "most_rows_of_a_person" in inside and inside["most_rows_of_a_person"] > 1:
+        m, epsilon = inside["most_rows_of_a_person"], inside["epsilon_of_that_person"]
+        page.add("per person", f"somebody has {m} rows: for all of them together ε = {number(epsilon)}")
+    rows = []
+    for key, name in (("dose", "η"), ("membership", "μ")):
+        one = inside.get(key, {})
+        if "not_measured" in one:
+            page.add(f"{name}", harmless(one["not_measured"], 300), "dim")
+        elif one:
+            meaning = f"1/η: least error of an unbiased guess, in {facts['units']}" if key == "dose" else (
+                "AUC of the strongest adversary: Φ(μ/√2)")  # fmt: skip
+            rows.append((name, number(one["typical"]), number(one["highest"]), one["standing"], meaning))
+    if rows:
+        unit = inside["dose"]["unit"]
+        page.add(f"dose per {unit}", small(("", "typical", "highest", "standing", ""), rows))
+
+
+def _attacked(page: Page, told: dict[str, Any], k: int) -> None:
+    rows = []
+    for key in ("before", "after"):
+        one = told[key]
+        low, high = one["null_at_k"]
+        rows.append((f"{key} the noise", f"{one['figure']:.3f}", f"{one['low']:.3f} to {one['high']:.3f}",
+                     f"{low:.3f} to {high:.3f}"))  # fmt: skip
+    page.add("attack (AUC)", small(("", f"all {k} seen", "95 % interval", "by chance"), rows))
+    parts = f"{told['members']} rows as members, {told['strangers']} as strangers"
+    page.add("", f"a rehearsal, not the release: {parts}, fewer rows, so more noise beside them; a lower bound", "dim")
+
+
+def _end(page: Page, facts: dict[str, Any], demo: bool, wanted: bool) -> None:
+    if facts["written"]:
+        page.add("written", f"{harmless(facts['written'])} (not booked: no ledger is configured)")
+    elif wanted:
+        page.add("refused", "the stated budget is not proved for this noise; nothing was written", "red")
+    elif demo:
+        page.add("written", "nothing: this was a demonstration (--out FILE writes the components)")
