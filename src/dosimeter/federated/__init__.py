@@ -2,20 +2,25 @@
 
 from dosimeter.federated.accountant import Spend
 from dosimeter.federated.arrivals import Block, Sent
+from dosimeter.federated.audit import CanaryAudit, audit
 from dosimeter.federated.budget import Budget, BudgetSpent, Figure, noise_needed, rounds_allowed
 from dosimeter.federated.clip import clip, clip_rows
 from dosimeter.federated.cohort import FixedSize, Poisson
 from dosimeter.federated.curator import Curator
 from dosimeter.federated.diagnostics import Spread
 from dosimeter.federated.dose import ClientDose
+from dosimeter.federated.individual import Norms, charge
+from dosimeter.federated.published import AsPublished
 from dosimeter.federated.quantile import FixedClip, QuantileClip
 from dosimeter.federated.schedule import Constant, Given, Ramp
 from dosimeter.federated.state import State
 
 __all__ = [
+    "AsPublished",
     "Block",
     "Budget",
     "BudgetSpent",
+    "CanaryAudit",
     "ClientDose",
     "Constant",
     "Curator",
@@ -23,6 +28,7 @@ __all__ = [
     "FixedClip",
     "FixedSize",
     "Given",
+    "Norms",
     "Poisson",
     "QuantileClip",
     "Ramp",
@@ -30,6 +36,8 @@ __all__ = [
     "Spend",
     "Spread",
     "State",
+    "audit",
+    "charge",
     "clip",
     "clip_rows",
     "noise_needed",

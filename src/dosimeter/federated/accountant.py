@@ -24,7 +24,7 @@ WORKING_GRID = 1e-3
 """Privacy losses are rounded up to this for the question asked before each round."""
 CERTIFYING_GRID = 1e-4
 """... and to this for a figure that is printed."""
-ORDERS = (*np.arange(2.0, 11.0, 0.25), *np.arange(11.0, 65.0), 96.0, 128.0, 192.0, 256.0, 512.0)
+ORDERS = (*(np.arange(20, 110) / 10).tolist(), *np.arange(11.0, 65.0).tolist(), 96.0, 128.0, 192.0, 256.0, 512.0)
 """Rényi orders. Below 2 the series of dp-accounting for Poisson sampling often fails to converge."""
 
 
@@ -78,7 +78,7 @@ def epsilon_by_renyi(spent: Sequence[Spend], cohort: Cohort, delta: float) -> fl
     """ε at δ by Rényi orders: looser, and a further round is one addition."""
     if not spent:
         return 0.0
-    from dp_accounting.rdp import compute_epsilon
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 
     with _quiet():
         return float(compute_epsilon(np.array(ORDERS), _orders_of(spent, cohort), as_delta(delta))[0])
@@ -88,7 +88,7 @@ def delta_by_renyi(spent: Sequence[Spend], cohort: Cohort, epsilon: float) -> fl
     """δ at ε by Rényi orders."""
     if not spent:
         return 0.0
-    from dp_accounting.rdp import compute_delta
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 
     with _quiet():
         return float(compute_delta(np.array(ORDERS), _orders_of(spent, cohort), as_epsilon(epsilon))[0])

@@ -36,6 +36,19 @@ class Block(NamedTuple):
     """(c, d) float32 or float64."""
 
 
+class Seen(NamedTuple):
+    """A block of accepted updates as they were sent. Internal."""
+
+    round: int
+    clip: float
+    clients: Index
+    """(c,)."""
+    updates: Any
+    """(c, d) as sent."""
+    norms: FloatArray
+    """(c,) upper bounds of their norms, before clipping."""
+
+
 @dataclass
 class Tally:
     """What happened to the messages of one round. Internal."""
@@ -67,10 +80,14 @@ def read(
 
 def _admit(client: Any, waiting: set[int]) -> bool:
     """Whether this client was sampled and has not been heard yet."""
-    if isinstance(client, bool) or not isinstance(client, int | np.integer) or int(client) not in waiting:
+    if not _is_whole(client) or int(client) not in waiting:
         return False
     waiting.remove(int(client))
     return True
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 _NOTHING: tuple[list[Any], FloatArray] = ([], np.zeros((0, 0)))
@@ -84,7 +101,7 @@ def _as_block(message: Any, size: int, this_round: int) -> tuple[list[Any], Any]
     if not isinstance(message, tuple) or not 2 <= len(message) <= 4:
         return _NOTHING
     sent = Sent(*message)
-    if isinstance(sent.round, bool) or not isinstance(sent.round, int) or sent.round not in (ANY_ROUND, this_round):
+    if not _is_whole(sent.round) or int(sent.round) not in (ANY_ROUND, this_round):
         return _NOTHING
     # Anything but an array is not even converted: the conversion would run the sender's code.
     return ([sent.client], sent.update[None]) if _fits(sent.update, (size,)) else _NOTHING

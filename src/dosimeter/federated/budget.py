@@ -129,34 +129,43 @@ def noise_needed(cohort: Cohort, per_round: float, rounds: int, budget: Budget, 
     >>> noise_needed(Poisson(100), 50, 11, Budget(8.0, 1e-3), digits=3)
     0.984
     """
-    whole("rounds", rounds, 1, _MOST_ROUNDS)
-    places = 10.0 ** whole("digits", digits, 1, 8)
+    times, places = whole("rounds", rounds, 1, _MOST_ROUNDS), 10.0 ** whole("digits", digits, 1, 8)
 
-    def holds(steps: int) -> bool:
-        return within((Spend(per_round, steps / places, rounds),), cohort, budget)[0]
+    def holds(steps: int, grid: float = WORKING_GRID) -> bool:
+        spent = (Spend(per_round, steps / places, times),)
+        return accountant.delta(spent, cohort, budget.epsilon, grid=grid) <= budget.delta
 
-    least, most = round(_LEAST_NOISE * places), round(_MOST_NOISE * places)
     high = round(places)
     while not holds(high):
         high *= 2
-        if high > most:
+        if high > _MOST_NOISE * places:
             raise CannotMeasure(f"no noise multiplier below {_MOST_NOISE:g} keeps {rounds} rounds within {budget}")
-    return _first(holds, least, high) / places
+    low = high
+    while low > _LEAST_NOISE * places and holds(low):
+        low //= 2
+    found = _first(holds, low, high)
+    while found > 1 and holds(found - 1, CERTIFYING_GRID):  # the coarse grid errs on the safe side by a step or two
+        found -= 1
+    return found / places
 
 
 @lru_cache(maxsize=64)
 def _most(spent: Spent, per_round: float, noise: float, cohort: Cohort, budget: Budget) -> int:
-    """The largest count that stays within, 0 where not even one does."""
+    """The largest number of rounds that stays within, 0 where not even one does."""
 
-    def passes(count: int) -> bool:
-        return not within((*spent, Spend(per_round, noise, count)), cohort, budget)[0]
+    def passes(rounds: int, grid: float = WORKING_GRID) -> bool:
+        book = (*spent, Spend(per_round, noise, rounds))
+        return accountant.delta(book, cohort, budget.epsilon, grid=grid) > budget.delta
 
     high = 1
     while not passes(high):
         high *= 2
         if high > _MOST_ROUNDS:
             return _MOST_ROUNDS
-    return _first(passes, 1, high) - 1
+    found = _first(passes, 1, high) - 1
+    while not passes(found + 1, CERTIFYING_GRID):
+        found += 1
+    return found
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:

@@ -6,7 +6,7 @@ the operating system; with a generator it is a simulation, and the state says so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,7 +16,6 @@ from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 from dosimeter.core.release import Recipe, Release
-from dosimeter.federated import arrivals
 from dosimeter.federated import budget as budgets
 from dosimeter.federated.accountant import booked, rounds_of
 from dosimeter.federated.arrivals import Tally
@@ -27,14 +26,12 @@ from dosimeter.federated.given import number
 from dosimeter.federated.quantile import ClipRule, QuantileClip, noisy_share
 from dosimeter.federated.schedule import Schedule, Terms
 from dosimeter.federated.state import Closed, State
-from dosimeter.federated.total import in_whole_steps, step_of
+from dosimeter.federated.total import Observer, gathered
 from dosimeter.sampling import noisy, simulate
 from dosimeter.sampling.bits import fresh
 from dosimeter.sampling.simulation import seeded
 
 Generator = np.random.Generator
-Observer = Callable[[Any], None]
-"""Sees each block of accepted updates as sent, (c, d): for `diagnostics`. What it learns is internal."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +94,11 @@ class Curator:
         """
         m, z = self._open_terms(state)
         C, tally = state.clip, Tally()
-        total, bits = self._gathered(state, messages, tally, observe)
-        update = _drawn(total, self.clip.noise_on_sum(z, m) * C, rng) / m
+        total, bits = gathered(state, self.cohort.clients, messages, tally, observe)
+        update = drawn(total, self.clip.noise_on_sum(z, m) * C, rng) / m
         share = 0.5
         if (sigma := self.clip.noise_on_bits(m)) > 0:
-            share = noisy_share(_drawn(np.array([bits]), sigma, rng)[0], m)
+            share = noisy_share(drawn(np.array([bits]), sigma, rng)[0], m)
         velocity = self.momentum * state.velocity + update
         entry = Closed(m, z, C, share, len(state.participants), tally.accepted, tally.refused, False)
         return state.closed(
@@ -153,23 +150,7 @@ class Curator:
             raise Refusal(f"round {state.round} is not open: open_round first")
         return self._checked_terms(state.round)
 
-    def _gathered(
-        self, state: State, messages: Iterable[Any], tally: Tally, observe: Observer | None
-    ) -> tuple[FloatArray, float]:
-        """(d,) exact sum of the clipped updates, and the sum of the centred bits."""
-        step = step_of(state.clip, self.cohort.clients)
-        total, bits = np.zeros(state.model.size), 0.0
-        for _, clipped, sent in arrivals.read(
-            messages, state.participants, state.model.size, state.clip, state.round, tally
-        ):
-            total += in_whole_steps(clipped.rows, step).sum(axis=0)
-            within = clipped.norms[clipped.accepted] <= state.clip
-            bits += float(within.sum()) - 0.5 * len(within)
-            if observe is not None:
-                observe(sent[clipped.accepted])
-        return total * step, bits
 
-
-def _drawn(values: FloatArray, sigma: float, rng: Generator | None) -> FloatArray:
-    """values + N(0, σ²) through the sampling room."""
+def drawn(values: FloatArray, sigma: float, rng: Generator | None) -> FloatArray:
+    """values + N(0, σ²) through the sampling room: bits of the operating system, or of a generator in simulation."""
     return noisy(values, Gaussian(sigma)) if rng is None else simulate(values, Gaussian(sigma), rng)

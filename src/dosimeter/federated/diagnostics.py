@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from dosimeter.core.refusal import CannotMeasure
+from dosimeter.federated.arrivals import Seen
 
 _MOST = 1e150
 """Rows with a larger entry are left out: their squares have no float64."""
 
 
 class Spread:
-    """Running sums over the clients of one round, block by block; pass `add` as `observe` of `close_round`.
+    """Running sums over the clients of one round, block by block; pass `observe` to `close_round`.
 
     >>> spread = Spread()
     >>> spread.add(np.array([[1.0, 0.0], [3.0, 0.0]]))
@@ -26,6 +27,10 @@ class Spread:
         self.left_out = 0
         self._mean: Any = 0.0
         self._squares: Any = 0.0
+
+    def observe(self, seen: Seen) -> None:
+        """What `close_round` accepted."""
+        self.add(seen.updates)
 
     def add(self, block: Any) -> None:
         """A block of finite updates as sent, (c, d)."""

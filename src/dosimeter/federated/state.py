@@ -120,11 +120,7 @@ class State:
         if plain["version"] != VERSION:
             raise Refusal(f"a kept state of version {plain['version']!r} cannot be read; this is version {VERSION}")
         spent = tuple(Spend(float(m), float(z), int(n)) for m, z, n in np.asarray(plain["spent"]).tolist())
-        rows = np.asarray(plain["history"]).tolist()
-        history = tuple(
-            Closed(m, z, C, share, int(asked), int(came), int(bad), bool(left))
-            for m, z, C, share, asked, came, bad, left in rows
-        )
+        history = tuple(_closed(row) for row in np.asarray(plain["history"]).tolist())
         state = cls(
             model=plain["model"],
             velocity=plain["velocity"],
@@ -153,3 +149,9 @@ class State:
             raise Refusal(f"a kept state has {self.round + self.is_open} rounds and {paid} paid for: it was altered")
         if self.model.shape != self.velocity.shape or not np.isfinite(self.model).all() or not self.clip > 0:
             raise Refusal("a kept state has a model that is not finite, or a velocity of another size: it was altered")
+
+
+def _closed(row: list[float]) -> Closed:
+    """An entry of the history from its row of numbers."""
+    m, z, C, share, sampled, accepted, refused, abandoned = row
+    return Closed(m, z, C, share, int(sampled), int(accepted), int(refused), bool(abandoned))

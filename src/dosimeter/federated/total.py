@@ -8,10 +8,18 @@ exact in whatever order and by whatever chunks it is taken. Cutting towards zero
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 from dosimeter.core.notion import FloatArray
+from dosimeter.federated import arrivals
+from dosimeter.federated.arrivals import Seen, Tally
+from dosimeter.federated.state import State
+
+Observer = Callable[[Seen], None]
+"""Sees what was accepted, as it was sent: for `diagnostics` and `individual`. What it learns is internal."""
 
 
 def step_of(bound: float, clients: int) -> float:
@@ -32,3 +40,23 @@ def in_whole_steps(rows: FloatArray, step: float) -> FloatArray:
     """rows/step cut towards zero; same shape, whole numbers."""
     with np.errstate(under="ignore"):
         return np.asarray(np.trunc(rows / step))
+
+
+def gathered(
+    state: State, clients: int, messages: Iterable[Any], tally: Tally, observe: Observer | None = None
+) -> tuple[FloatArray, float]:
+    """(d,) exact sum of the clipped updates of the open round, and the sum of the centred bits. Not noised: internal.
+
+    One client more or fewer among the messages moves the first by at most C in the 2-norm, the second by ½.
+    """
+    d, C = state.model.size, state.clip
+    step = step_of(C, clients)
+    total, bits = np.zeros(d), 0.0
+    for who, clipped, sent in arrivals.read(messages, state.participants, d, C, state.round, tally):
+        good = clipped.accepted
+        total += in_whole_steps(clipped.rows, step).sum(axis=0)
+        within = clipped.norms[good] <= C
+        bits += float(within.sum()) - 0.5 * len(within)
+        if observe is not None:
+            observe(Seen(state.round, C, who[good], sent[good], clipped.norms[good]))
+    return total * step, bits
