@@ -168,15 +168,20 @@ class LaplaceSplit(Mechanism):
 
 @dataclass(frozen=True)
 class LaplacePriced(Mechanism):
-    """A Laplace query per entry at the least noise whose privacy loss distribution costs (ε, δ) [dp-accounting]."""
+    """Laplace noise as little as its privacy loss distribution allows for (ε, δ) [dp-accounting].
+
+    A query per entry, or one for all of them where that is less noise in all, as within a row norm.
+    """
 
     delta: float
     neighbours: str = REPLACE
 
     def scales(self, box: Box, N: int) -> FloatArray:
         _refuse_no_delta(self.delta)
-        share = laplace_share(self.epsilon, self.delta, entries_of(box.d))
-        return true_sensitivity(self, box, N).entries / (N * share)
+        moved, lower = true_sensitivity(self, box, N), np.tril_indices(box.d)
+        each = moved.entries / (N * laplace_share(self.epsilon, self.delta, entries_of(box.d)))
+        joint = np.full_like(each, moved.l1 / (N * laplace_share(self.epsilon, self.delta, 1)))
+        return joint if np.linalg.norm(joint[lower]) < np.linalg.norm(each[lower]) else each
 
 
 @dataclass(frozen=True)

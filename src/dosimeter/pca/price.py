@@ -53,9 +53,9 @@ def event(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int) 
         return dp_event.NoOpDpEvent()
     if max(ratios) == math.inf:
         return dp_event.NonPrivateDpEvent()
-    joint = _joint(scales, moved, N)
-    # Equal sums: the entries one by one are the same guarantee at δ = 0 and a better one above it.
-    if joint < 0.999 * math.fsum(r * k for r, k in ratios.items()):
+    joint, delta = _joint(scales, moved, N), mechanism.budget_delta
+    # Where they are equal the entries one by one: the same guarantee at δ = 0 and a better one above it.
+    if laplace_epsilon({joint: 1}, delta) < 0.999 * laplace_epsilon(ratios, delta):
         return dp_event.LaplaceDpEvent(rows / joint)
     groups = [dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(rows / r), k) for r, k in ratios.items()]
     return groups[0] if len(groups) == 1 else dp_event.ComposedDpEvent(groups)
