@@ -1,6 +1,6 @@
 """What every η costs, in units of one matrix product: ratios in one process, minima of several runs, same threads.
 
-    python benchmarks/fisher.py [--threads 1] [--runs 5] [--quick]
+    python benchmarks/fisher.py [--threads 1] [--runs 5] [--quick | --small]
 
 Given the fit, `glm.measure(...).examples` (the checks of the table included) against X @ H⁻¹ of the same size with its
 output allocated beforehand; `cells` likewise; `dataset` against one Gram product; all η against dense batched SVD; peak
@@ -76,11 +76,11 @@ HEADING = ("n", "d", "path", "product", "examples", "limit", "cells", "gram", "d
 """Memory is the peak beside the table: of the examples, and of the dataset."""
 
 
-def sizes(runs: int, quick: bool) -> None:
-    """The four sizes against their limits."""
+def sizes(runs: int, most: float) -> None:
+    """The sizes of at most so many numbers against their limits."""
     print(" ".join(f"{word:>9}" for word in HEADING))
     for (n, d), limit in LIMITS.items():
-        if not (quick and n * d > 3_000_000):
+        if n * d <= most:
             one_size(n, d, limit, runs)
 
 
@@ -189,13 +189,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="leave out the large tables")
+    parser.add_argument("--small", action="store_true", help="the smallest table alone, for several fresh processes")
     asked = parser.parse_args()
     with threadpool_limits(asked.threads):
         print(
             f"threads {asked.threads}, least of {asked.runs} runs; "
             "ratios to one product (examples, cells) or one Gram (dataset)"
         )
-        sizes(asked.runs, asked.quick)
+        sizes(asked.runs, 300_000 if asked.small else 3_000_000 if asked.quick else np.inf)
+        if asked.small:
+            return
         first_call()
         against_svd()
         growth(max(2, asked.runs // 2))

@@ -248,13 +248,14 @@ def _second_and_first(Z: FloatArray, weight: FloatArray, first: FloatArray) -> t
     if p > TILE and compiled.wanted(n):
         return compiled.moments(Z, weight, first)
     step = SMALL // p**2 if p <= FEW else rows_per_block(p, CACHE)
-    G, work = np.zeros((p, p)), np.empty((min(n, step), p))
+    G, q, work = np.zeros((p, p)), np.zeros(p), np.empty((min(n, step), p))
     scale = (weight if p <= FEW else np.sqrt(weight))[:, None]
     for i in range(0, n, step):
         rows = Z[i : i + step]
         scaled = np.multiply(rows, scale[i : i + step], out=work[: len(rows)])
         G += scaled.T @ (rows if p <= FEW else scaled)
-    return G, first @ Z
+        q += first[i : i + step] @ rows
+    return G, q
 
 
 def _with_one(X: FloatArray, p: int) -> FloatArray:
