@@ -253,13 +253,19 @@ def test_defaults_stand_in_the_settings_file(tables, tmp_path, monkeypatch, caps
 # --------------------------------------------------------------------------------------------------- resuming
 
 
-def test_a_second_run_takes_the_votes_from_the_state_and_another_table_is_refused(tables, tmp_path, refused):  # noqa: F811
+def test_a_second_run_takes_the_votes_from_the_state_and_another_table_is_refused(
+    tables,
+    tmp_path,
+    capsys,
+    refused,  # noqa: F811
+):
     state = tmp_path / "state.npz"
     assert run(arguments(tables, tmp_path / "a.csv", "--resume", state, "-q")) == 0
     kept = read_progress(state)
     assert kept.done.all()
     written = state.stat().st_mtime_ns
-    assert run(arguments(tables, tmp_path / "b.csv", "--resume", state, "-q", "--noise", "gumbel")) == 0
+    assert run(arguments(tables, tmp_path / "b.csv", "--resume", state, "--noise", "gumbel")) == 0
+    assert "are paid for again" in " ".join(capsys.readouterr().out.split())
     np.testing.assert_array_equal(read_progress(state).votes, kept.votes)
     assert state.stat().st_mtime_ns >= written
     tables[0].write_text(csv(PRIVATE | {"age": PRIVATE["age"] + 1}))

@@ -81,14 +81,15 @@ class Tables:
         if jobs == 0 or jobs < -1:
             raise Refusal(f"--jobs {jobs}: give a number of processes, or -1 for all cores")
         work = self.ballot.training(self.estimator, self.teachers)
-        state = read_progress(resume) if resume is not None and resume.exists() else work.start()
-        work.checked(state)
+        state = work.start() if resume is None or not resume.exists() else work.checked(read_progress(resume))
+        again = (f"all votes were in {resume}: labels released from them before are paid for again",)
+        remarks = (*(again if state.done.all() else ()), *self.ballot.columns.remarks)
         for state in _watched(work.run(state, n_jobs=jobs), self.teachers, words):  # noqa: B020
             if resume is not None:
                 write_progress(resume, state, inputs=tuple(inputs))
         return Cast(
-            work.votes(state), self.ballot.classes, self.keys, self.source, self.ballot.uncovered,
-            self.ballot.columns.remarks, self.ballot, work.partition.teacher_of, state.constant, state.lacking,
+            work.votes(state), self.ballot.classes, self.keys, self.source, self.ballot.uncovered, remarks,
+            self.ballot, work.partition.teacher_of, state.constant, state.lacking,
         )  # fmt: skip
 
 

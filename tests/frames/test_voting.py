@@ -1,0 +1,77 @@
+"""What the teachers are asked, and the student that comes back, from tables with names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dosimeter as dm
+from dosimeter.core.refusal import Refusal
+from dosimeter.frames.table import Table
+from dosimeter.frames.voting import ESTIMATORS, ballot, estimator_of
+from dosimeter.pate.label import label
+
+rng = np.random.default_rng(6)
+
+
+def table(n, ids=True):
+    ill = rng.integers(0, 2, n)
+    columns = {"age": 50.0 + 20 * ill + rng.normal(0, 5, n), "ill": np.where(ill, "yes", "no").tolist()}
+    return Table.of({"id": [f"p{i // 2}" for i in range(n)], **columns} if ids else columns)
+
+
+PRIVATE, PUBLIC = table(120), table(30, ids=False)
+
+
+def test_the_first_public_rows_are_the_questions_and_their_target_is_for_scoring_only():
+    asked = ballot(PRIVATE, PUBLIC, "ill", person="id", queries=10)
+    np.testing.assert_array_equal(asked.queries[:, 0], PUBLIC["age"][:10])
+    assert asked.queries.shape == (10, 1)
+    assert asked.truth is not None
+    assert ballot(PRIVATE, PUBLIC.drop(["ill"]), "ill", person="id").truth is None
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_votes_well_and_teaches_a_student(estimator):
+    asked = ballot(PRIVATE, PUBLIC, "ill", person="id", queries=20)
+    work = asked.training(estimator, 10)
+    *_, state = work.run()
+    labels = label(work.votes(state), dm.Laplace(0.5))
+    told = asked.score(labels, asked.student(labels))
+    # Two standard deviations on each side of the middle: a few per cent of rows lie beyond; half would be chance.
+    assert told["labels"] >= 0.75
+    assert told["student"] >= 0.7
+    # The same by hand: names of classes against the public table's own.
+    names = np.array(asked.classes)[labels.values]
+    assert told["labels"] == pytest.approx(np.mean(names == PUBLIC["ill"][:20]))
+
+
+def test_what_is_not_covered_is_said():
+    alone, named = ballot(PRIVATE.drop(["id"]), PUBLIC, "ill"), ballot(PRIVATE, PUBLIC, "ill", person="id")
+    assert any("each row is taken for another person" in note for note in alone.uncovered)
+    assert any("the list of persons" in note for note in named.uncovered)
+    listed = ballot(PRIVATE, PUBLIC, "ill", person="id", classes=["yes", "no"])
+    assert listed.classes == ("yes", "no")
+    assert not any("list of classes" in note for note in listed.uncovered)
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({"queries": 0}, "ask from 1 to 30"),
+        ({"queries": 31}, "ask from 1 to 30"),
+        ({"classes": ["yes"]}, "1 classes"),
+        ({"classes": ["yes", "no", "no"]}, "each once"),
+        ({"classes": ["yes", ""]}, "each once"),
+        ({"classes": ["yes", "maybe"]}, "not in the list of classes"),
+        ({"person": "ill"}, "name two columns"),
+    ],
+)
+def test_bad_questions_are_refused(how, told):
+    with pytest.raises(Refusal, match=told):
+        ballot(PRIVATE, PUBLIC, "ill", **({"person": "id"} | how))
+
+
+def test_an_unknown_estimator_is_refused():
+    with pytest.raises(Refusal, match="use logistic, tree, forest, bayes"):
+        estimator_of("oracle")

@@ -1,0 +1,55 @@
+"""The facts of a labelling: public constants on one side, everything from the votes on the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dosimeter as dm
+from dosimeter.pate.label import label
+from dosimeter.pate.threshold import Threshold
+from dosimeter.pate.votes import Votes
+from dosimeter.report.voted import voted
+
+rng = np.random.default_rng(3)
+NOISE = dm.Laplace(5.0)
+
+
+def votes(agreement):
+    return Votes(np.where(rng.random((40, 8)) < agreement, 1, rng.integers(0, 3, (40, 8))), 3)
+
+
+def facts(of, **how):
+    return voted(of, label(of, NOISE, threshold=how.get("threshold")), NOISE, **how)
+
+
+def test_what_is_to_be_published_does_not_depend_on_the_votes():
+    one, other = facts(votes(0.95)), facts(votes(0.1))
+    assert one["publishable"] == other["publishable"]
+    assert one["internal"]["highest_nats"] < other["internal"]["highest_nats"] <= one["publishable"]["nats"]
+
+
+def test_a_person_has_the_nats_of_their_teacher():
+    of = votes(0.7)
+    alone = facts(of)["internal"]
+    told = facts(of, teacher_of={f"p{i}": i % 40 for i in range(80)})["internal"]
+    assert (alone["unit"], told["unit"], told["people"]) == ("teacher", "person", 80)
+    assert told["highest_nats"] == pytest.approx(alone["highest_nats"], rel=1e-14)
+    assert told["typical_nats"] == pytest.approx(alone["typical_nats"], rel=1e-14)
+
+
+def test_refusals_are_counted_and_agreement_is_among_the_answered():
+    of = Votes(np.repeat([[0, 1, 2, 0]], 40, axis=0), 3)
+    at = Threshold(1e6, dm.Laplace(1.0))  # nobody passes
+    told = facts(of, threshold=at)
+    assert told["publishable"]["refused"] == 4
+    assert told["internal"]["agreement_with_plain_vote"] == 0.0
+    # 40 votes of 40 against noise of scale 5: one label in a thousand goes wrong.
+    assert facts(of)["internal"]["agreement_with_plain_vote"] >= 0.75
+
+
+def test_wide_noise_is_remarked_upon():
+    of = votes(0.9)
+    wide = dm.Laplace(11.0)
+    assert any("near chance" in note for note in voted(of, label(of, wide), wide)["remarks"])
+    assert facts(of)["remarks"] == []
