@@ -427,6 +427,9 @@ def test_votes_made_elsewhere_are_labelled(tmp_path, capsys):
         "--classes 3 --budget 1_nat --student s.skops",
         "--classes 3 --budget 1_nat --person id",
         "--classes 3 --budget 1_nat --doses d.csv",
+        "--classes 3 --budget 1_nat --teachers 12",
+        "--classes 3 --budget 1_nat --estimator tree",
+        "--classes 3 --budget 1_nat --delimiter ;",
         "--classes 3 --budget 1_nat --queries 7",
         "--classes 3 --budget 1_nat --queries 0",
     ],
@@ -440,5 +443,5 @@ def test_options_that_do_not_go_with_votes_are_refused(options, tmp_path, monkey
 
 
 def test_options_of_a_table_without_a_table_are_refused(refused):  # noqa: F811
-    for option in ("--target", "--public", "--person", "--key"):
+    for option in ("--target", "--public", "--person", "--key", "--drop", "--nominal", "--missing", "--delimiter"):
         assert "name the private table" in refused(["pate", option, "something"])

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 DEMO_BUDGET, DEMO_QUERIES = "10 nats", 50
 """Without a table. Chosen on the digits themselves, so that most labels come out right."""
 
+OF_TABLES = ("target", "public", "person", "key", "nominal", "drop", "missing", "delimiter")
+OF_TEACHERS = ("teachers", "estimator", "student", "doses", "resume", "jobs")
+
 Words = typer.Option
 TableFile = Annotated[
     Path | None,
@@ -25,6 +28,7 @@ TableFile = Annotated[
 
 
 def pate(
+    context: typer.Context,
     table: TableFile = None,
     target: Annotated[str | None, Words("--target", help="The column of classes.", show_default=False)] = None,
     public: Annotated[
@@ -95,8 +99,7 @@ def pate(
     from dosimeter.cli.given import check_outputs
     from dosimeter.pate.label import label
 
-    of_tables = {"--target": target, "--public": public, "--person": person, "--key": key, "--doses": doses}
-    demo = _check_kind(table, votes, of_tables | {"--student": student, "--resume": resume})
+    demo = _check_kind(context, table, votes)
     _check_files(out, student, resume, demo)
     inputs = [path for path in (table, public, votes) if path is not None]
     check_outputs([out, student, doses, resume, None if json in (None, "-") else Path(str(json))], inputs)
@@ -129,26 +132,32 @@ def pate(
     return 0
 
 
-def _check_kind(table: Path | None, votes: Path | None, of_tables: dict[str, Any]) -> bool:
-    """True for the demonstration; options that do not go together are refused."""
+def _check_kind(context: typer.Context, table: Path | None, votes: Path | None) -> bool:
+    """True for the demonstration; options that do not go together are refused, and none is passed over in silence."""
     from dosimeter.core.refusal import Refusal
 
-    given = [option for option, value in of_tables.items() if value is not None]
+    given = [name for name in context.params if _asked(context, name)]
     if votes is not None:
-        if table is not None or given:
-            what = given[0] if given else "the table"
-            raise Refusal(f"--votes are votes already and {what} is for teachers trained here: leave one of them out")
+        if table is not None:
+            raise Refusal("--votes are votes already and the table is for teachers trained here: leave one out")
+        for name in (*OF_TABLES, *OF_TEACHERS):
+            if name in given:
+                raise Refusal(f"--votes are votes already and --{name} is for teachers trained here: leave one out")
         return False
     if table is None:
-        asked = [option for option in given if option in ("--target", "--public", "--person", "--key")]
-        if asked:
-            raise Refusal(f"{asked[0]} without a table: name the private table first")
+        for name in OF_TABLES:
+            if name in given:
+                raise Refusal(f"--{name} without a table: name the private table first")
         return True
-    for option in ("--target", "--public"):
-        if of_tables[option] is None:
-            what = "the column of classes" if option == "--target" else "the public table whose rows get labels"
-            raise Refusal(f"{option} is missing: name {what}")
+    for name, what in (("target", "the column of classes"), ("public", "the public table whose rows get labels")):
+        if context.params[name] is None:
+            raise Refusal(f"--{name} is missing: name {what}")
     return False
+
+
+def _asked(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _check_files(out: Path | None, student: Path | None, resume: Path | None, demo: bool) -> None:

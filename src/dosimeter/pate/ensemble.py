@@ -218,7 +218,10 @@ def coded(y: ArrayLike, classes: Sequence[Hashable] | None = None) -> tuple[Inde
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise Refusal(f"row {int(np.argmin(np.isfinite(labels)))} (from 0) has no label: leave such rows out")
     found = labels.tolist()
-    listed = sorted(set(found)) if classes is None else list(classes)
+    try:
+        listed = sorted(set(found)) if classes is None else list(classes)
+    except TypeError:  # None or nan among text, numbers among text
+        raise Refusal("labels of unlike kinds, or missing: give numbers or text throughout, or the classes") from None
     place = {label: k for k, label in enumerate(listed)}
     if len(place) < len(listed):
         raise Refusal("a class stands twice in the list of classes: name each once")
@@ -247,7 +250,10 @@ def _teach(estimator: Any, X: Any, y: Index, queries: Any, m: int, teacher: int)
 
 
 def _rows(values: Any, name: str) -> NDArray[Any]:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise Refusal(f"{name} has rows of unlike lengths: give rows of the same columns") from None
     if array.ndim < 2 or not len(array):
         raise Refusal(f"{name} of shape {array.shape}: give rows of columns, at least one")
     return array
