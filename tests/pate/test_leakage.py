@@ -248,6 +248,25 @@ def test_nor_is_it_at_the_scales_in_use() -> None:
     assert wide > 1.15 * even
 
 
+@few
+@given(histograms(), scales, st.sampled_from(LAWS))
+def test_voters_of_a_winner_who_leads_are_the_most_exposed(votes: list[int], scale: float, law: type[Density]) -> None:
+    votes = sorted(votes, reverse=True)
+    votes[0] += votes[0] == votes[1]
+    without = [np.array(votes) - one for one, v in zip(np.eye(len(votes), dtype=int), votes, strict=True) if v]
+    leak = pate.leakage(without, law(scale))
+    assert leak.max() <= leak[0] * (1 + ROUNDING)
+
+
+def test_of_two_winners_neither_has_the_most_exposed_voters() -> None:
+    """v = (20, 20, 5), γ = 1, from the side of a voter of the first class and of one of the third."""
+    with_one, with_two = [19, 20, 5], [20, 20, 4]
+    leak = pate.leakage([with_one, with_two], Laplace(1.0))
+    expected = [oracle.leakage(v, Laplace(1.0)) for v in (with_one, with_two)]
+    assert leak == pytest.approx(expected, rel=1e-13)
+    assert leak[1] > leak[0] + 0.05
+
+
 @every_law
 def test_equal_counts_leak_most_and_unanimity_least_among_all_histograms_of_as_many_votes(law: type[Density]) -> None:
     """Eqs. 14 and 15, over every way of nine votes on three classes."""

@@ -84,13 +84,13 @@ def _distinct(rows: Counts) -> tuple[Index, Index]:
 
     np.unique(axis=0) compares rows as strings of bytes and takes several times as long.
     """
-    base = int(rows.max(initial=0)) + 1
+    base, columns = int(rows.max(initial=0)) + 1, np.ascontiguousarray(rows.T)
     kind, kinds, column = np.zeros(len(rows), dtype=np.int64), 1, 0
     first = np.zeros(min(len(rows), 1), dtype=np.intp)
-    while column < rows.shape[1]:
+    while column < len(columns):
         room = kinds
-        while column < rows.shape[1] and room * base < 1 << 63:
-            kind, room, column = kind * base + rows[:, column], room * base, column + 1
+        while column < len(columns) and room * base < 1 << 63:
+            kind, room, column = kind * base + columns[column], room * base, column + 1
         _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
         kinds = len(first)
     return first, kind

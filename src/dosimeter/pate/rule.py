@@ -12,7 +12,7 @@ from dosimeter.core.notion import FloatArray
 
 FEW = 16
 """Up to so many factors 1 - e^(-t)/2 a wide piece needs fewer nodes than for any number of them."""
-NODES_FOR_FEW = ((0.05, 4), (0.1, 5), (0.2, 6), (0.4, 7), (0.8, 10), (1.5, 12), (3.0, 17), (6.0, 23), (12.0, 32))
+NODES_FOR_FEW = ((0.05, 4), (0.1, 5), (0.2, 6), (0.4, 7), (0.8, 10), (1.5, 12), (3.0, 17), (6.0, 24), (12.0, 33))
 NODES_FOR_ANY = ((0.05, 5), (0.1, 6), (0.2, 7), (0.4, 9), (0.8, 11), (1.5, 15), (3.0, 22))
 """(width in scales, nodes) for an error below 1e-15 by Bernstein's ellipse; the second holds for 1 - e^(-t) too."""
 
