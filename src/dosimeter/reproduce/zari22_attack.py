@@ -63,6 +63,11 @@ class Curve:
         return self.mean > self.chance_95
 
     @property
+    def p_value(self) -> float:
+        """Chance of such a mean where nothing is told: (1 + deals as high)/(1 + deals)."""
+        return float((1 + np.sum(self.chance >= self.mean)) / (1 + len(self.chance)))
+
+    @property
     def by_k(self) -> FloatArray:
         """(r, trials) AUC at k = 1, ..., r, r the least rank of the trials."""
         r = min(len(run.auc) for run in self.runs)
@@ -78,7 +83,7 @@ class Curve:
         """The mean with its interval, and chance beside it."""
         return (
             f"N = {self.N}: {self.mean:.3f} ± {self.half:.3f} (by chance {self.chance.mean():.3f}, 95 % below "
-            f"{self.chance_95:.3f})"
+            f"{self.chance_95:.3f}, p = {self.p_value:.2g})"
         )
 
 
@@ -127,7 +132,10 @@ def _at_main(found: tuple[Curve, ...]) -> Curve:
 
 def _picture_rows(name: str, found: tuple[Curve, ...]) -> list[Row]:
     main = _at_main(found)
-    above = "ours is higher; N, the picture taken of a person and the centring of targets are not printed"
+    above = (
+        "'reaches' may mean passes. Centring on the members' mean changes nothing (0.983 and 0.972 in four trials); "
+        "columns left unstandardised give 0.984 on LFW and 0.909 on MNIST"
+    )
     low = min(float(c.by_k.mean(axis=1).min()) for c in found)
     least = min(float(np.maximum.accumulate(c.by_k, axis=0).mean(axis=1).min()) for c in found)
     always = f"4.3 {name}: the AUC is always greater than 0.5"

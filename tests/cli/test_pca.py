@@ -1,0 +1,375 @@
+"""`pca`: what is written and said, and that every slip is one line, exit 2, and nothing written."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from dosimeter.cli.main import run
+
+from .test_bad_input import csv
+
+rng = np.random.default_rng(5)
+N = 300
+AGE = np.clip(rng.normal(50, 12, N), 20, 90).round(1)
+WEIGHT = (60 + 0.4 * (AGE - 50) + rng.normal(0, 6, N)).round(2)
+PEOPLE = {
+    "id": [f"p{i // 2}" for i in range(N)],
+    "age": AGE,
+    "weight": WEIGHT,
+    "height": (165 + 0.5 * (WEIGHT - 60) + rng.normal(0, 4, N)).round(2),
+    "city": rng.choice(["Graz", "Ulm", "Bonn"], N),
+}
+BOUNDS = """
+[age]
+lower = 18
+upper = 100
+[weight]
+lower = 30
+upper = 150
+centre = 60
+[height]
+lower = 120
+upper = 210
+[city]
+levels = ["Bonn", "Graz", "Ulm"]
+"""
+GOOD = "--epsilon 1 --person id --components 2"
+
+
+@pytest.fixture
+def people(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text(csv(PEOPLE))
+    return path
+
+
+@pytest.fixture
+def bounds(tmp_path):
+    path = tmp_path / "bounds.toml"
+    path.write_text(BOUNDS)
+    return path
+
+
+@pytest.fixture
+def refused(tmp_path, capsys):
+    """Runs a command that must be refused: the exit code, one printable line on stderr, no output, no new file."""
+
+    def check(arguments, code=2):
+        before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
+        assert run([str(a) for a in arguments]) == code
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        (line,) = shown.err.splitlines()
+        assert line.startswith("dosimeter: error: ")
+        assert line.isprintable()
+        assert "fault of dosimeter" not in line
+        assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+        return line
+
+    return check
+
+
+def released(people, bounds, tmp_path, capsys, extra=""):
+    out = tmp_path / "components.skops"
+    line = f"{GOOD} --json - -q {extra}".split()
+    assert run(["pca", str(people), *line, "--bounds", str(bounds), "--out", str(out)]) == 0
+    return json.loads(capsys.readouterr().out), out
+
+
+def test_the_written_object_is_scikit_learns_and_works_without_us(people, bounds, tmp_path, capsys):
+    import pandas as pd
+    import skops.io as sio
+
+    facts, out = released(people, bounds, tmp_path, capsys)
+    assert sio.get_untrusted_types(file=out) == []
+    model = sio.load(out)
+    frame = pd.read_csv(people)
+    scores = model.transform(frame)
+    assert scores.shape == (N, 2)
+    np.testing.assert_array_equal(model.transform(frame[frame.columns[::-1]]), scores)  # by name
+    pca = model.named_steps["components"]
+    assert type(pca).__module__.startswith("sklearn.")
+    np.testing.assert_allclose(pca.components_ @ pca.components_.T, np.eye(2), atol=1e-12)
+    assert (pca.explained_variance_ >= 0).all()
+    assert pca.components_.shape[1] == pca.n_features_in_ == 6
+    # By hand: the columns between -1 and 1, then an indicator for each level.
+    low, high = np.array([18, 30, 120]), np.array([100, 150, 210])
+    by_hand = [2 * (frame[["age", "weight", "height"]].to_numpy() - low) / (high - low) - 1]
+    by_hand += [(frame[["city"]].to_numpy() == [["Bonn", "Graz", "Ulm"]]).astype(float)]
+    np.testing.assert_allclose(scores, (np.hstack(by_hand) - pca.mean_) @ pca.components_.T, atol=1e-12)
+    np.testing.assert_allclose(pca.mean_, [0, -0.5, 0, 0, 0, 0])  # the centre 60 of [30, 150] is -0.5 of [-1, 1]
+    assert facts["written"] == str(out)
+    assert model.recipe_["private"] is True
+    assert model.recipe_["epsilon"] == 1.0
+
+
+def test_nothing_of_a_person_is_in_the_file(people, bounds, tmp_path, capsys):
+    _, out = released(people, bounds, tmp_path, capsys)
+    with zipfile.ZipFile(out) as archive:
+        held = b"".join(archive.read(name) for name in archive.namelist())
+    assert b"p149" not in held
+    import skops.io as sio
+
+    model = sio.load(out)
+    kept = [np.ravel(v) for step in (model[-1], model[0].named_transformers_["numbers"]) for v in vars(step).values()
+            if isinstance(v, float | np.ndarray)]  # fmt: skip
+    numbers = np.concatenate([v.astype(float) for v in kept if v.dtype.kind == "f"])
+    for column in ("age", "weight", "height"):
+        for statistic in (PEOPLE[column].mean(), PEOPLE[column].std(), PEOPLE[column].max(), PEOPLE[column].min()):
+            assert not np.isclose(np.abs(numbers), statistic, rtol=1e-9).any()
+
+
+def test_two_runs_give_different_noise(people, bounds, tmp_path, capsys):
+    import skops.io as sio
+
+    first = sio.load(released(people, bounds, tmp_path, capsys)[1])[-1].components_
+    second = sio.load(released(people, bounds, tmp_path, capsys)[1])[-1].components_
+    assert (first != second).all()
+
+
+def test_what_is_told_is_the_guarantee_and_what_is_internal(people, bounds, tmp_path, capsys):
+    facts, _ = released(people, bounds, tmp_path, capsys)
+    told = facts["guarantee"]
+    assert (told["epsilon"], told["delta"], told["neighbours"], told["unit"]) == (1.0, 1e-6, "replace-one", "row")
+    assert told["holds"]
+    assert told["costs"] <= 1 + 1e-9
+    assert told["standing"] == "upper bound"
+    inside = facts["internal"]
+    assert inside["most_rows_of_a_person"] == 2
+    assert 1.5 < inside["epsilon_of_that_person"] < 4
+    assert inside["people"] == N // 2
+    assert 0 <= inside["captured"]["at_random"] <= inside["captured"]["q"] + 1
+    assert inside["dose"]["highest"] >= inside["dose"]["typical"] > 0
+    assert inside["dose"]["standing"] == inside["membership"]["standing"] == "upper bound"
+    assert facts["booked"] is False
+
+
+def test_the_noise_is_that_of_the_declared_bounds_and_not_of_the_rows(people, tmp_path, capsys):
+    """The scale by hand: three columns in [-1, 1] about 0, analytic Gaussian, one row replaced."""
+    from dp_accounting.gaussian_mechanism import get_sigma_gaussian
+
+    narrow = tmp_path / "narrow.toml"
+    narrow.write_text(BOUNDS.replace("centre = 60", "").split("[city]")[0] + "\n")
+    facts, _ = released(people, narrow, tmp_path, capsys, "--drop city")
+    # ‖lower(zzᵀ - z'z'ᵀ)‖ of corners: z and z' differ in one sign, two of three products change by 2.
+    by_hand = np.sqrt(2 * 2.0**2)
+    worst = max(
+        np.linalg.norm((np.outer(z, z) - np.outer(w, w))[np.tril_indices(3)])
+        for z in np.stack(np.meshgrid(*[[-1, 0, 1]] * 3), -1).reshape(-1, 3)
+        for w in np.stack(np.meshgrid(*[[-1, 0, 1]] * 3), -1).reshape(-1, 3)
+    )
+    scale = facts["noise"]["scale_low"] * N / get_sigma_gaussian(1.0, 1e-6)
+    assert facts["noise"]["scale_low"] == facts["noise"]["scale_high"]
+    assert worst >= by_hand
+    assert worst * (1 - 1e-9) <= scale <= 3.0 * (1 + 1e-6)  # ΣM² = 3 bounds it
+
+
+def test_rows_outside_the_bounds_are_clipped_and_counted(people, tmp_path, capsys):
+    tight = tmp_path / "tight.toml"
+    tight.write_text(BOUNDS.replace("upper = 100", "upper = 40").replace('"Ulm"', '"Rome"'))
+    facts, _ = released(people, tight, tmp_path, capsys)
+    assert facts["internal"]["clipped_share"] == pytest.approx(np.mean(AGE > 40), abs=1e-12)
+    assert facts["internal"]["labels_outside_the_list"] == int(np.sum(PEOPLE["city"] == "Ulm"))
+
+
+@pytest.mark.parametrize(
+    ("extra", "law", "membership"),
+    [
+        ("--mechanism laplace", "laplace", False),
+        ("--mechanism laplace-joint --delta 0", "laplace", False),
+        ("--mechanism laplace-split", "laplace", False),
+        ("--mechanism published-analyze-gauss --delta 1e-3", "gaussian", True),
+        ("--components 0.9", "gaussian", True),
+    ],
+)
+def test_other_mechanisms_and_a_share_of_energy(extra, law, membership, people, bounds, tmp_path, capsys):
+    facts, out = released(people, bounds, tmp_path, capsys, extra)
+    assert facts["noise"]["law"] == law
+    assert ("highest" in facts["internal"]["membership"]) is membership
+    assert out.exists()
+
+
+def test_adding_or_removing_hides_the_number_of_rows(people, tmp_path, capsys):
+    hidden = tmp_path / "hidden.toml"
+    hidden.write_text('neighbours = "add-or-remove"\nn = 250\n' + BOUNDS)
+    facts, _ = released(people, hidden, tmp_path, capsys)
+    assert facts["rows_public"] == 250
+    assert facts["guarantee"]["neighbours"] == "add-or-remove-one"
+
+
+def test_a_published_scale_that_does_not_hold_ends_with_exit_1_and_writes_nothing(people, bounds, tmp_path, capsys):
+    out = tmp_path / "c.skops"
+    options = "--epsilon 30 --delta 1e-3 --person id --mechanism published-analyze-gauss --components 2".split()
+    assert run(["pca", str(people), *options, "--bounds", str(bounds), "--out", str(out)]) == 1
+    assert "nothing was written" in " ".join(capsys.readouterr().out.split())
+    assert not out.exists()
+
+
+def test_bounds_from_the_table_are_not_private_and_the_file_says_so(people, tmp_path, capsys):
+    import skops.io as sio
+
+    out = tmp_path / "c.skops"
+    command = ["pca", str(people), *GOOD.split(), "--not-private", "--out", str(out)]
+    assert run(command) == 0
+    assert "not private" in capsys.readouterr().out
+    model = sio.load(out)
+    assert model.recipe_["private"] is False
+    assert any("not private" in note for note in model.recipe_["not_covered"])
+    assert run([*command, "-q", "--json", "-"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["guarantee"]["standing"] == "unaccounted"
+    assert facts["private"] is False
+
+
+def test_the_rehearsed_attack_stands_beside_chance(people, bounds, tmp_path, capsys):
+    facts, _ = released(people, bounds, tmp_path, capsys, "--attack")
+    told = facts["attack"]
+    assert told["members"] == told["strangers"] == N // 2
+    assert told["simulation"] is True
+    for key in ("before", "after"):
+        one = told[key]
+        assert one["low"] <= one["figure"] <= one["high"]
+        assert one["null_at_k"][0] < 0.5 < one["null_at_k"][1]
+        assert one["null_95"] > 0.5
+
+
+def test_an_attack_on_few_rows_and_many_columns_is_seen_before_the_noise_and_not_after(tmp_path, capsys):
+    wide = {f"x{j}": rng.uniform(0, 1, 60).round(4) for j in range(25)}
+    table, limits = tmp_path / "wide.csv", tmp_path / "wide.toml"
+    table.write_text(csv(wide))
+    limits.write_text("".join(f"[{name}]\nlower = 0\nupper = 1\n" for name in wide))
+    options = "--epsilon 0.5 --components 20 --attack --json - -q".split()
+    assert run(["pca", str(table), *options, "--bounds", str(limits), "--out", str(tmp_path / "c.skops")]) == 0
+    told = json.loads(capsys.readouterr().out)["attack"]
+    assert told["before"]["figure"] > 0.9
+    assert told["before"]["p_value"] < 0.02
+    assert told["after"]["figure"] < 0.75
+
+
+def test_the_demonstration_says_what_a_newcomer_needs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(["pca"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for words in ("1797 handwritten digits", "ε = 1", "replace-one", "at random", "before noise", "do not publish"):
+        assert words in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_template_names_every_column_and_is_refused_until_it_is_filled(people, tmp_path, capsys, refused):
+    assert run(["pca", str(people), "--template", "--person", "id"]) == 0
+    text = capsys.readouterr().out
+    assert [line for line in text.splitlines() if line.startswith("[")] == ["[age]", "[weight]", "[height]", "[city]"]
+    blank = tmp_path / "blank.toml"
+    blank.write_text(text)
+    line = refused(["pca", people, *GOOD.split(), "--bounds", blank, "--out", tmp_path / "c.skops"])
+    assert "fill in" in line
+
+
+WRONG_BOUNDS = {
+    "not toml": "age = [",
+    "empty": "",
+    "unknown column": BOUNDS + "[wait]\nlower = 0\nupper = 1\n",
+    "unknown category": BOUNDS.replace("[city]", "[town]"),
+    "missing column": BOUNDS.replace("[age]\nlower = 18\nupper = 100\n", ""),
+    "lower above upper": BOUNDS.replace("upper = 100", "upper = 10"),
+    "lower equal to upper": BOUNDS.replace("upper = 100", "upper = 18"),
+    "text for a number": BOUNDS.replace("lower = 18", 'lower = "18"'),
+    "true for a number": BOUNDS.replace("lower = 18", "lower = true"),
+    "a date for a number": BOUNDS.replace("lower = 18", "lower = 2020-01-01"),
+    "nan": BOUNDS.replace("lower = 18", "lower = nan"),
+    "infinity": BOUNDS.replace("upper = 100", "upper = inf"),
+    "an integer beyond float64": BOUNDS.replace("upper = 100", "upper = 1" + "0" * 400),
+    "no upper": BOUNDS.replace("upper = 100", ""),
+    "misspelt key": BOUNDS.replace("upper = 100", "uper = 100"),
+    "misspelt setting": "row-nrom = 2\n" + BOUNDS,
+    "zero row norm": "row-norm = 0\n" + BOUNDS,
+    "fractional n": "n = 2.5\n" + BOUNDS,
+    "unknown relation": 'neighbours = "swap"\n' + BOUNDS,
+    "add or remove without n": 'neighbours = "add-or-remove"\n' + BOUNDS,
+    "own units as text": 'own-units = "yes"\n' + BOUNDS,
+    "levels and bounds": BOUNDS.replace("levels", "lower = 0\nlevels"),
+    "levels as text": BOUNDS.replace('["Bonn", "Graz", "Ulm"]', '"Bonn"'),
+    "a level twice": BOUNDS.replace('"Graz"', '"Bonn"'),
+    "numbers for a text column": BOUNDS.split("[city]")[0] + "[city]\nlower = 0\nupper = 1\n",
+    "the person": BOUNDS + '[id]\nlevels = ["a"]\n',
+    "far fewer rows declared": 'neighbours = "add-or-remove"\nn = 20\n' + BOUNDS,
+}
+
+
+@pytest.mark.parametrize("case", list(WRONG_BOUNDS))
+def test_a_wrong_bounds_file_is_one_line_and_nothing_is_written(case, people, tmp_path, refused):
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(WRONG_BOUNDS[case])
+    refused(["pca", people, *GOOD.split(), "--bounds", wrong, "--out", tmp_path / "c.skops"])
+
+
+OPTIONS = {
+    "no epsilon": "--bounds B --out O",
+    "zero epsilon": "--epsilon 0 --bounds B --out O",
+    "nan epsilon": "--epsilon nan --bounds B --out O",
+    "text epsilon": "--epsilon much --bounds B --out O",
+    "delta of one": "--epsilon 1 --delta 1 --bounds B --out O",
+    "negative delta": "--epsilon 1 --delta -1 --bounds B --out O",
+    "gauss without delta": "--epsilon 1 --delta 0 --bounds B --out O",
+    "no bounds": "--epsilon 1 --out O",
+    "bounds and not private": "--epsilon 1 --bounds B --not-private --out O",
+    "no such bounds": "--epsilon 1 --bounds nowhere.toml --out O",
+    "no out": "--epsilon 1 --bounds B",
+    "another kind of out": "--epsilon 1 --bounds B --out c.pkl",
+    "out in no folder": "--epsilon 1 --bounds B --out nowhere/c.skops",
+    "zero components": "--epsilon 1 --bounds B --out O --components 0",
+    "too many components": "--epsilon 1 --bounds B --out O --components 7",
+    "a share above one": "--epsilon 1 --bounds B --out O --components 1.5",
+    "components in words": "--epsilon 1 --bounds B --out O --components few",
+    "unknown mechanism": "--epsilon 1 --bounds B --out O --mechanism analyse-gauss",
+    "unknown relation": "--epsilon 1 --bounds B --out O --neighbours swap",
+    "published for another relation": "--epsilon 1 --bounds B --out O --mechanism published-laplace-scalar "
+    "--neighbours add-or-remove",
+    "unknown drop": "--epsilon 1 --bounds B --out O --drop nothing",
+    "unknown missing": "--epsilon 1 --bounds B --out O --missing guess",
+    "wrong delimiter": "--epsilon 1 --bounds B --out O --delimiter ;",
+    "a number as nominal": "--epsilon 1 --bounds B --out O --nominal age",
+    "misspelt option": "--epsilonn 1 --bounds B --out O",
+    "json over out": "--epsilon 1 --bounds B --out O --json O",
+    "out over bounds": "--epsilon 1 --bounds B.skops --out B.skops",
+}
+
+
+@pytest.mark.parametrize("case", list(OPTIONS))
+def test_a_wrong_option_is_one_line_and_nothing_is_written(case, people, bounds, tmp_path, refused):
+    places = {"B": bounds, "O": tmp_path / "c.skops", "B.skops": tmp_path / "b.skops"}
+    places["B.skops"].write_text(BOUNDS)
+    refused(["pca", people, "--person", "id", *(places.get(word, word) for word in OPTIONS[case].split())])
+
+
+def test_without_a_table_its_options_are_refused(bounds, refused):
+    for options in (
+        ["--bounds", bounds],
+        ["--not-private"],
+        ["--template"],
+        ["--epsilon", "-1"],
+        ["--components", "65"],
+    ):
+        refused(["pca", *options])
+
+
+def test_the_refusal_without_bounds_says_how_to_write_them(people, tmp_path, refused):
+    line = refused(["pca", people, "--epsilon", "1", "--person", "id", "--out", tmp_path / "c.skops"])
+    for words in ("lower = 18", "--template", "--bounds FILE", "--not-private"):
+        assert words in line
+
+
+def test_columns_that_cannot_vary_and_fewer_rows_than_columns_are_handled(tmp_path, capsys):
+    table, limits = tmp_path / "few.csv", tmp_path / "few.toml"
+    table.write_text(csv({**{f"x{j}": [0.1, 0.9, 0.5] for j in range(5)}, "flat": [1, 1, 1]}))
+    names = [*(f"x{j}" for j in range(5)), "flat"]
+    limits.write_text("".join(f"[{name}]\nlower = 0\nupper = 1\n" for name in names))
+    out = tmp_path / "c.skops"
+    assert run(["pca", str(table), "--epsilon", "1", "--bounds", str(limits), "--out", str(out), "-q"]) == 0
+    assert out.exists()
+    assert run(["pca", str(table), "--epsilon", "1", "--bounds", str(limits), "--out", str(out), "-q", "--attack"]) == 2
+    assert "too few" in capsys.readouterr().err
