@@ -80,11 +80,11 @@ def fit(X: np.ndarray, runs: int) -> None:
         print(f"  eigh {name:6} {least * 1e3:7.0f} ms, off orthonormal {off:.0e}, residual {left:.0e}")
 
 
-def attack(X: np.ndarray, runs: int) -> None:
+def attack(X: np.ndarray, runs: int, threads: int) -> None:
     """Every k, half of the rows members."""
     members, strangers = X[:35_000], X[35_000:]
     found = pca.components_of(members)
-    whole = lambda: pca.auc_by_components(found, members, strangers)  # noqa: E731
+    whole = lambda: pca.auc_by_components(found, members, strangers, workers=threads)  # noqa: E731
     spent = seconds({"product": lambda: X @ found.vectors, "attack": whole}, runs)
     line(f"attack for k = 1..{found.rank} / one product X @ V", spent["attack"], spent["product"], 4)
     print(f"  memory {peak(whole, X):.2f} x data, limit 2")
@@ -108,7 +108,7 @@ def main() -> None:
     print(f"MNIST {X.shape[0]} x {X.shape[1]}, {asked.threads} thread(s), least of {asked.runs} runs")
     with threadpool_limits(asked.threads):
         fit(X, asked.runs)
-        attack(X, asked.runs)
+        attack(X, asked.runs, asked.threads)
 
 
 if __name__ == "__main__":

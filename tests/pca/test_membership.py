@@ -103,6 +103,15 @@ def test_blocks_of_rows_and_components_change_nothing(monkeypatch):
     np.testing.assert_array_equal(pca.auc_by_components(found, members, strangers), whole)
 
 
+def test_threads_change_nothing():
+    members, strangers = rows(36, 500, 30), rows(37, 400, 30)
+    found = pca.components_of(members)
+    alone, shared = (pca.auc_by_components(found, members, strangers, workers=w) for w in (1, 3))
+    np.testing.assert_array_equal(alone, shared)
+    with pytest.raises(Refusal, match="worker"):
+        pca.auc_by_components(found, members, strangers, workers=0)
+
+
 def test_turning_the_data_turns_nothing_else():
     members, strangers = rows(11, 90, 7), rows(12, 90, 7)
     Q = np.linalg.qr(np.random.default_rng(13).standard_normal((7, 7)))[0]

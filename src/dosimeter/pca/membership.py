@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,21 +84,30 @@ class MembershipByComponents:
 
 
 def auc_by_components(
-    components: Components | ArrayLike, members: ArrayLike, strangers: ArrayLike, *, whiten: bool = False
+    components: Components | ArrayLike,
+    members: ArrayLike,
+    strangers: ArrayLike,
+    *,
+    whiten: bool = False,
+    workers: int = 1,
 ) -> FloatArray:
     """(r,) AUC of the reconstruction error when the top k = 1, ..., r components are seen, r the numerical rank.
 
     members (m, d) and strangers (s, d) are rows before the components' mean is subtracted. Ties give ½. `whiten` counts
     each squared projection in units of its eigenvalue: it needs the eigenvalues, and tells a row at once that leaves
-    the span of the data.
+    the span of the data. `workers` threads share the sorting of columns; the answer is the same.
 
     >>> auc_by_components(np.eye(2), [[3.0, 0.1], [2.0, 0.2]], [[1.0, 1.0], [5.0, 0.15]]).tolist()
     [0.75, 0.5]
     """
     tails = _tails(components, members, strangers, whiten)
+    if workers < 1:
+        raise Refusal(f"at least one worker is needed, not {workers}")
     auc = np.empty(tails.rank + 1)
-    for k, S in tails.by_block():
-        auc[k : k + len(S)] = [small_beats(row, len(tails.groups[0])) for row in S]
+    beats = partial(small_beats, members=len(tails.groups[0]))
+    with ThreadPoolExecutor(workers) as pool:
+        for k, S in tails.by_block():
+            auc[k : k + len(S)] = list(pool.map(beats, S))
     return auc[1:]
 
 
