@@ -91,6 +91,21 @@ def test_the_priced_share_is_never_below_either_theorem_and_keeps_the_budget(alp
     assert laplace_epsilon({share: alpha}, 1e-5) <= epsilon * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("split", [(0.5, 0.5), (0.9, 0.1), (0.25,) * 4, (0.7, 0.2, 0.1)], ids=str)
+@pytest.mark.parametrize("r", [0.1, 1.0, 5.0])
+def test_one_query_for_all_is_never_cheaper_than_its_parts_told_apart(split, r):
+    """What the price of a joint query takes for granted: however the change is spread, it costs no more."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    step = r / 2000
+    whole = pld.from_laplace_mechanism(1 / r, value_discretization_interval=step)
+    parts = pld.identity(step)
+    for share in split:
+        parts = parts.compose(pld.from_laplace_mechanism(1 / (share * r), value_discretization_interval=step))
+    for delta in (1e-6, 1e-3, 0.05, 0.3):
+        assert parts.get_epsilon_for_delta(delta) <= whole.get_epsilon_for_delta(delta) + 1e-9
+
+
 def test_without_delta_the_price_is_the_sum():
     assert laplace_epsilon({0.25: 3, 1.0: 1}, 0.0) == 1.75
     assert laplace_share(2.0, 0.0, 8) == 0.25

@@ -83,11 +83,11 @@ def _ratios(scales: FloatArray, moved: Sensitivity, N: int) -> dict[float, int]:
     varies = change > 0
     if (width[varies] == 0).any():
         return {math.inf: 1}
-    r = change[varies] / width[varies]
-    if not len(r):
+    if not varies.any():
         return {}
+    # Ratios that differ by rounding alone are one, the larger: up to twelve digits of log r.
+    r = np.exp(np.ceil(np.log(change[varies] / width[varies]) * 1e12) / 1e12)
     values = np.unique(r)
-    # Ratios that differ by rounding alone are one; the rungs of the ladder are equally far apart in log r.
     rungs = values if len(values) <= _LEVELS else np.geomspace(values[0], values[-1], _LEVELS)
     rungs[-1] = values[-1]
     place = np.searchsorted(rungs, r)
