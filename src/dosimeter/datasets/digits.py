@@ -25,8 +25,10 @@ def digits() -> tuple[Table, Table]:
 
     data = load_digits()
     columns = {name: data.data[:, j] for j, name in enumerate(data.feature_names)}
-    whole = Table.of({**columns, TARGET: [str(k) for k in data.target.tolist()]})
-    return whole.take(np.arange(PRIVATE)), whole.take(np.arange(PRIVATE, whole.n))
+    columns[TARGET] = np.array([str(k) for k in data.target.tolist()], dtype=object)
+    parts = slice(PRIVATE), slice(PRIVATE, None)
+    first, rest = (Table.of({name: column[part] for name, column in columns.items()}) for part in parts)
+    return first, rest
 
 
 def mnist(data: Path) -> tuple[FloatArray, Index, FloatArray, Index]:
