@@ -220,32 +220,25 @@ def _worth(page: Page, inside: dict[str, Any], facts: dict[str, Any]) -> None:
     for key, name in (("dose", "η"), ("membership", "μ")):
         one = inside.get(key, {})
         if "not_measured" in one:
-            page.add(f"{name}", harmless(one["not_measured"], 300), "dim")
+            page.add(name, harmless(one["not_measured"], 300), "dim")
         elif one:
-            meaning = f"1/η: least error of an unbiased guess, in {facts['units']}" if key == "dose" else (
-                "AUC of the strongest adversary: Φ(μ/√2)")  # fmt: skip
-            rows.append((name, number(one["typical"]), number(one["highest"]), one["standing"], meaning))
+            rows.append((name, number(one["typical"]), number(one["highest"]), one["standing"]))
     if rows:
-        unit = inside["dose"]["unit"]
-        page.add(f"dose per {unit}", small(("", "typical", "highest", "standing", ""), rows))
+        page.add(f"dose per {inside['dose']['unit']}", small(("", "typical", "highest", "standing"), rows))
+        meant = f"1/η: least error of an unbiased guess, in {facts['units']}; μ: nobody tells a presence better than "
+        page.add("", meant + "AUC Φ(μ/√2)", "dim")
 
 
 def _attacked(page: Page, told: dict[str, Any], k: int) -> None:
-    rows = []
-    for key in ("before", "after"):
-        one = told[key]
-        low, high = one["null_at_k"]
-        rows.append(
-            (
-                "before noise" if key == "before" else "after",
-                f"{one['figure']:.3f} ({one['low']:.3f} to {one['high']:.3f})",
-                f"{low:.3f} to {high:.3f}",
-                f"{one['maximum']:.3f} at {one['best_k']}",
-                f"below {one['null_95']:.3f}",
-            )
-        )
-    headings = ("", f"{k} seen (95 %)", "by chance", "all seen, best k", "by chance")
-    page.add("attack (AUC)", small(headings, rows))
+    before, after = told["before"], told["after"]
+    low, high = before["null_at_k"]
+    fixed = tuple(f"{one['figure']:.3f} ± {(one['high'] - one['low']) / 2:.3f}" for one in (before, after))
+    best = tuple(f"{one['maximum']:.3f} at {one['best_k']}" for one in (before, after))
+    rows = [
+        (f"{k} seen", *fixed, f"{low:.3f} to {high:.3f}"),
+        ("all, best k", *best, f"below {max(before['null_95'], after['null_95']):.3f}"),
+    ]
+    page.add("attack (AUC)", small(("", "before noise", "after", "by chance"), rows))
     parts = f"{told['members']} rows as members, {told['strangers']} as strangers"
     page.add(
         "", f"a rehearsal on halves of the table, not the release: {parts}, noise for so many; a lower bound", "dim"

@@ -1,0 +1,257 @@
+"""[Zari22]: the pieces of the reproduction on made-up tables, its figures against independent ones, and all of it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from dosimeter.cli.main import run
+from dosimeter.reproduce import zari22
+from dosimeter.reproduce import zari22_attack as attack
+from dosimeter.reproduce import zari22_claims as claims
+from dosimeter.reproduce import zari22_private as private
+from dosimeter.reproduce import zari22_scales as scales
+from dosimeter.reproduce.page import page
+from dosimeter.reproduce.zari22_data import Study, standardised, studies
+
+SIZES = {"Adult": 14, "Census": 13, "LFW": 18, "MNIST": 20}
+
+
+@pytest.fixture(scope="module")
+def four():
+    """Small tables under the four names: independent columns of unlike widths."""
+    made = []
+    for name, d in SIZES.items():
+        rng = np.random.default_rng(d)
+        X = standardised(rng.standard_normal((400, d)) ** (3 if name == "MNIST" else 1) * rng.uniform(0.1, 5, d))
+        made.append(Study(name, X, (30, 60), 60, trials=3))
+    return tuple(made)
+
+
+@pytest.fixture(scope="module")
+def told(four):
+    return {study.name: private.private(study, quick=True) for study in four}
+
+
+def test_members_and_strangers_are_never_the_same_rows_and_the_same_every_time(four):
+    for study in four:
+        for trial in range(3):
+            members, strangers, _ = study.parted(60, trial)
+            both = {tuple(row) for row in members} & {tuple(row) for row in strangers}
+            assert not both
+            assert members.shape == strangers.shape == (60, study.d)
+            np.testing.assert_array_equal(members, study.parted(60, trial)[0])
+        assert not np.array_equal(study.parted(60, 0)[0], study.parted(60, 1)[0])
+
+
+def test_the_interval_is_students_with_the_tabulated_quantile():
+    values = np.random.default_rng(0).normal(0.5, 0.1, 10)
+    spread = np.sqrt(np.sum((values - values.mean()) ** 2) / 9)
+    assert attack.half_interval(values) == pytest.approx(2.262 * spread / np.sqrt(10), rel=3e-4)  # t of 9 degrees
+
+
+def test_the_interval_holds_the_true_mean_in_about_95_of_100_cases():
+    rng = np.random.default_rng(3)
+    draws = rng.normal(0.6, 0.05, (4000, 10))
+    inside = np.mean([abs(row.mean() - 0.6) <= attack.half_interval(row) for row in draws])
+    assert abs(inside - 0.95) < 0.0138  # four standard errors
+    short = np.mean([abs(row.mean() - 0.6) <= 0.85 * attack.half_interval(row) for row in draws])
+    assert abs(short - 0.95) > 0.0138
+
+
+def test_a_curve_is_that_of_explicit_projectors(four):
+    from sklearn.metrics import roc_auc_score
+
+    study = four[0]
+    found = attack.curve(study, 60)
+    members, strangers, _ = study.parted(60, 0)
+    values, V = np.linalg.eigh(members.T @ members / 60)
+    V = V[:, np.argsort(values)[::-1]]
+    rows, labels = np.vstack([members, strangers]), np.repeat([1, 0], 60)
+    for k in (1, 7, 13):
+        left = rows - rows @ V[:, :k] @ V[:, :k].T
+        assert found.by_k[k - 1, 0] == pytest.approx(roc_auc_score(labels, -(left**2).sum(axis=1)), abs=1e-12)
+    assert found.by_k[-1, 0] == 0.5
+
+
+def test_chance_is_what_two_groups_of_strangers_give(four):
+    """Both groups drawn beside the members: the band must hold their mean of largest AUCs."""
+    from dosimeter import pca
+
+    study = four[3]
+    band = attack.curve(study, 60).chance
+    rng = np.random.default_rng(8)
+    means = []
+    for _ in range(60):
+        largest = []
+        for _ in range(3):
+            rows = study.X[rng.permutation(len(study.X))[:180]]
+            largest.append(pca.auc_by_components(pca.components_of(rows[:60], centred=False), rows[60:120], rows[120:]))
+        means.append(np.mean([one.max() for one in largest]))
+    error = np.sqrt(np.var(band) / len(band) + np.var(means) / len(means))
+    assert abs(np.mean(means) - band.mean()) < 4 * error
+    assert attack.curve(study, 30).mean > np.quantile(band, 0.95)  # thirty rows of twenty columns are told apart
+
+
+def test_noise_without_data_captures_what_random_directions_do(told):
+    """At ε = 1 the vector query drowns these tables: q must be that of the control, which is exactly known."""
+    off = np.concatenate([found.at(private.VECTOR, 1.0).energy - found.control for found in told.values()])
+    assert abs(off.mean()) < 4 * off.std(ddof=1) / np.sqrt(len(off))
+    near = np.concatenate([found.at(private.VECTOR, 1e4).energy - found.control for found in told.values()])
+    assert near.mean() > 4 * near.std(ddof=1) / np.sqrt(len(near))
+    for found in told.values():
+        assert found.at(private.VECTOR, 1e7).q == pytest.approx(1, abs=1e-3)
+        assert found.gain(1.0) == pytest.approx(1)
+        assert found.gain(float(found.control.mean())) == 0
+
+
+def test_the_crossings_are_the_known_ones(golden):
+    known = json.loads((golden / "pca" / "pca.json").read_text())["crossover"]
+    by_d = {one["d"]: float(one["eps_star"]) for one in known if float(one["delta"]) == scales.DELTA}
+    for name, d, delta in (("Adult", 14, 1e-3), ("LFW", 450, 1e-3), ("MNIST", 784, 1e-3), ("Census", 13, 1 / 500)):
+        study = Study(name, np.zeros((2, d)), (1,), round(1 / delta))
+        _, row = scales._study_rows(study)
+        assert row.ok
+        wanted = by_d[d] if name != "Census" else 44.5
+        assert 10**row.ours == pytest.approx(wanted, rel=1e-9 if name != "Census" else 1e-3)
+
+
+def test_the_rows_by_formula_hold_or_say_why(four):
+    found = [*scales._composition_rows(), *scales._gauss_rows(), *scales._laplace_rows(four), *scales._uncovered_rows()]
+    assert not [row.figure for row in found if not row.ok and not row.why]
+    by_name = {row.figure: row for row in found}
+    assert not by_name["5.3 advanced composition introduces less noise when ε' < ε/α"].ok
+    assert by_name["figure 4: naive composition introduces less noise in a region above a curve"].ok
+    assert by_name["5.2 Δ(q_ii) in units of Λ_i²/N, a column in [5, 6] that was not centred"].ours == pytest.approx(11)
+    assert not by_name["Table 1, Analyze Gauss at ε = 10 is (ε, δ)-differentially private as stated"].ok
+
+
+def test_eq_2_is_loose_as_a_monte_carlo_of_the_privacy_loss_shows():
+    """ε at δ of α Laplace entries by simulation of E(1 - e^(ε - L))⁺, an oracle that never composes anything."""
+    from dosimeter.pca.scales import eps_prime, laplace_epsilon
+
+    alpha, delta = 105, scales.DELTA
+    r = eps_prime(1.0, delta, alpha)
+    x = np.random.default_rng(0).laplace(0, 1 / r, (200_000, alpha))
+    loss = r * (np.abs(x - 1) - np.abs(x)).sum(axis=1)
+    told = laplace_epsilon({r: alpha}, delta)
+
+    def spent(epsilon):
+        excess = np.maximum(0, -np.expm1(epsilon - loss))
+        return excess.mean(), 4 * excess.std() / np.sqrt(len(loss))
+
+    mean, error = spent(told)
+    assert abs(mean - delta) < error
+    mean, error = spent(0.93 * told)
+    assert mean - error > delta  # a figure 7 % lower would be caught
+
+
+def outcome(auc, q):
+    auc, q = np.asarray(auc, dtype=float), np.asarray(q, dtype=float)
+    return private.Outcome(np.repeat(auc[:, None], 3, axis=1), q)
+
+
+def made_up(study, naive, vector, advanced, gauss, control=0.4):
+    """A table whose mechanisms have the same outcome at every ε."""
+    wide, narrow = (1.0, 1e2, 1e4, 1e6, 1e7), (0.01, 1.0)
+    cells = {
+        (name, e): one for name, one in (("naive", naive), ("vector", vector), ("advanced", advanced)) for e in wide
+    }
+    cells |= {("Analyze Gauss", e): gauss for e in narrow}
+    return private.Private(study, cells, np.full(3, 0.9), np.full(3, 5.0), np.full(3, control), np.full(19, 0.51))
+
+
+def test_claims_follow_the_outcomes_and_not_the_names(four):
+    adult = four[0]
+    quiet, loud = outcome([0.51, 0.52, 0.53], [0.5, 0.51, 0.52]), outcome([0.71, 0.72, 0.73], [0.8, 0.81, 0.82])
+    same = made_up(adult, quiet, quiet, quiet, quiet)
+    apart = made_up(adult, loud, quiet, quiet, loud)
+    assert claims._vector_row(same).ok
+    assert not claims._vector_row(apart).ok
+    assert claims._vector_row(apart).why
+    assert claims._marginal_row(same).ok
+    assert not claims._marginal_row(apart).ok
+    assert claims._marginal_row(apart).why is None  # nothing explains that: it must be seen
+    assert not claims._low_privacy_row(same).ok
+    assert claims._low_privacy_row(apart).ok
+    assert claims._same_utility_row(same).ok
+    assert not claims._same_utility_row(apart).ok
+    assert claims._gauss_utility_row(apart).ok  # 0.81 is two thirds of the way from 0.4 to 1
+    assert not claims._gauss_utility_row(same).ok
+    assert claims._laplace_utility_row(made_up(adult, quiet, quiet, quiet, loud)).ok
+    assert not claims._laplace_utility_row(same).ok
+
+
+def test_the_whole_runs_on_small_tables_and_every_figure_is_drawn(four, told, monkeypatch):
+    monkeypatch.setattr(zari22, "studies", lambda data, quick: four)
+    monkeypatch.setattr(zari22, "private", lambda study, quick: told[study.name])
+    made = zari22.reproduction(None, quick=True)
+    assert [figure.name for figure in made.figures] == [f"Figure {k}" for k in range(1, 7)]
+    text = page(made)
+    specs = [json.loads(spec) for spec in re.findall(r'<script type="application/json">(.*?)</script>', text, re.S)]
+    assert len(specs) == 8 + 8 + 4 + 1 + 4 + 4
+    assert all(layer["data"]["values"] for spec in specs for layer in spec["layer"])
+    figures = [row.figure for row in made.report.rows]
+    assert len(set(figures)) == len(figures)
+    for words in (
+        "4.2",
+        "4.3",
+        "figure 1",
+        "5.2",
+        "Table 1",
+        "figure 2a",
+        "figure 2b",
+        "figure 3",
+        "figure 4",
+        "figure 5",
+    ):
+        assert any(figure.startswith(words) for figure in figures)
+    assert all(
+        row.measured
+        for row in made.report.rows
+        if row.paper == 1.0 and row.tolerance == 0 and "Δ(q_ii)" not in row.figure
+    )
+
+
+def test_the_standardised_census_gives_the_known_attack(papers_data, golden):
+    from dosimeter import pca
+    from dosimeter.datasets.papers import census
+
+    known = {one["name"]: one for one in json.loads((golden / "pca" / "pca.json").read_text())["attack"]}
+    X = standardised(census(papers_data)[1])
+    members, strangers = X[::2], X[1::2]
+    auc = pca.auc_by_components(pca.components_of(members), members, strangers)
+    np.testing.assert_allclose(auc, known["census_std_540"]["auc_for_k_0_to_rank"][1:], atol=1e-6)
+
+
+def test_no_data_is_refused_in_one_line(tmp_path, capsys):
+    assert run(["reproduce", "zari22", "--data", str(tmp_path)]) == 2
+    assert run(["reproduce", "zari22", "--quick", "--data", str(tmp_path)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.paper
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_row_holds_or_says_why(quick, papers_data, tmp_path, capsys):
+    where = tmp_path / "page.html"
+    options = ["--data", str(papers_data), "--json", "-", "-q", "--html", str(where), *(["--quick"] if quick else [])]
+    assert run(["reproduce", "zari22", *options]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["name"] == "zari22"
+    rows = {row["figure"]: row for row in report["rows"]}
+    assert all(row["ok"] or row["why"] for row in rows.values())
+    for name in ("LFW", "MNIST"):
+        assert rows[f"4.3 {name}: the AUC reaches 0.9 when N = 1,000"]["ok"]
+        assert not rows[f"4.3 {name}: the AUC increases with k"]["ok"]
+    assert not rows["figure 3 MNIST: vector query and naive composition protect the same, having the same budget"]["ok"]
+    assert where.read_text().count('class="chart"') == 29
+
+
+@pytest.mark.slow
+@pytest.mark.paper
+def test_the_tables_have_the_printed_sizes(papers_data):
+    assert all(row.ok or row.why for row in zari22.size_rows(studies(papers_data)))
