@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dosimeter import glm as glm
     from dosimeter import pate as pate
+    from dosimeter import pca as pca
     from dosimeter.core.channel import maximal_leakage as maximal_leakage
     from dosimeter.core.covariance import CorrelatedGaussian as CorrelatedGaussian
     from dosimeter.core.dose import Dose as Dose
@@ -42,7 +43,7 @@ _HOME = {
     "measure": "frames.measure",
     "no_noise": "core.noise",
 }
-_SLICES = ("glm", "pate")
+_SLICES = ("glm", "pate", "pca")
 
 __all__ = ["__version__", *_HOME, *_SLICES]
 
