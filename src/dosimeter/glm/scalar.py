@@ -84,7 +84,8 @@ class ScalarJacobian:
         return self.F @ self.factor.columns(self.P)
 
     def _slices(self) -> Iterator[slice]:
-        step = rows_per_block(len(self.P), CACHE)
+        # A fifth of a small table: malloc gives larger blocks back to the system, and the next call faults them in.
+        step = rows_per_block(len(self.P), min(CACHE, self.X.nbytes // 5))
         return (slice(i, min(i + step, self.n)) for i in range(0, self.n, step))
 
     # --- one row at a time ------------------------------------------------------------------------------------
