@@ -66,6 +66,20 @@ def test_refusals_are_covered_too(noise: Density, own: Density) -> None:
         assert eps > epsilon(k, noise, delta).epsilon
 
 
+@pytest.mark.parametrize("own", [Laplace(1.5), Gaussian(2.5)], ids=repr)
+def test_the_refusal_alone_attains_what_it_is_charged(own: Density) -> None:
+    """A vote that tells nothing (scale 1e5), a threshold half-way between the neighbours: the best test there is.
+
+    At ε = 0 the refusal's δ is that of the law moved by one vote; a law moved by less would promise less.
+    """
+    P = channels([[6, 0, 0]], Laplace(1e5), Threshold(6.5, own))[0]
+    seen = delta_at(P[0], P[1], 0.0)
+    assert seen == pytest.approx(2 * float(own.cdf(0.5)) - 1, rel=1e-4)
+    at = Threshold(6.5, own)
+    assert epsilon(1, Laplace(1e5), seen * 0.99, threshold=at).epsilon > 1e-3
+    assert epsilon(1, Laplace(1e5), seen * 1.001, threshold=at).epsilon < 1e-3
+
+
 def test_the_gaussian_figure_is_that_of_a_move_by_root_two_and_of_no_less() -> None:
     """Two classes, equal counts: the label is the best test between the neighbours, so δ at ε = 0 is attained.
 
