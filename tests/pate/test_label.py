@@ -128,7 +128,7 @@ def test_words_at_the_ends_of_the_tail_are_refined_and_not_taken_for_infinite(la
 
 @pytest.mark.parametrize("upper", [True, False])
 def test_a_word_in_the_tail_is_not_believed_to_more_digits_than_it_has(upper: bool) -> None:
-    """T in [3, 4]/2^63 is a draw of 42.28 to 42.57 on either side, against 42.4 votes in scales: the next word decides."""
+    """T in [3, 4]/2^63 is a draw of 42.28 to 42.57 on either side, against a lead of 42.4: the next word decides."""
     sure = 2**63 - 1  # T next to one: a draw of 0 but for 2^-62
     counts = np.array([[0.0, 424.0]]) if upper else np.array([[424.0, 0.0]])
     for more, far in ((0, True), (2**64 - 1, False)):
