@@ -94,12 +94,14 @@ def difference(law: type[Density]) -> Callable[[mp.mpf], mp.mpf]:
 
 
 @every_law
-def test_two_classes_agree_with_the_closed_form_from_a_million_votes_of_noise_to_a_thousandth(
+def test_two_classes_agree_with_the_closed_form_from_little_noise_to_much(
     law: type[Density],
 ) -> None:
     """The leakage runs from 1e-290 to log 2."""
     F, seen = difference(law), []
-    for scale, gap, shift in itertools.product((1e6, 1e3, 40.0, 3.7, 1.0, 0.05, 1e-3), (0, 1, 2, 5, 17, 250), (1, 3)):
+    for scale, gap, shift in itertools.product(
+        (1e8, 1e6, 1e3, 40.0, 3.7, 1.0, 0.05, 1e-3), (0, 1, 2, 5, 17, 250), (1, 3)
+    ):
         with mp.workdps(400):
             d, c = mp.mpf(gap) / mp.mpf(scale), mp.mpf(shift) / mp.mpf(scale)
             expected = mp.log1p(F(c - d) - F(-c - d))
@@ -322,6 +324,31 @@ def test_a_table_of_histograms_gives_what_each_row_gives_alone(law: type[Density
     alone = np.concatenate([pate.leakage(row[None], law(3.0)) for row in many])
     np.testing.assert_allclose(pate.leakage(many, law(3.0)), alone, rtol=1e-13)
     assert pate.leakage(np.empty((0, 4), dtype=int), law(3.0)).shape == (0,)
+
+
+@every_law
+@pytest.mark.parametrize("scale", [1e-150, 1e-9, 1e-4])
+def test_next_to_no_noise_leaks_as_ties_and_certain_wins_do(law: type[Density], scale: float) -> None:
+    """One vote makes a tie of (3, 2), decides (3, 3) and changes nothing at (5, 0); three decide (3, 2)."""
+    noise = law(scale)
+    np.testing.assert_allclose(np.exp(pate.leakage([[3, 2], [3, 3], [5, 0]], noise)), [1.5, 2, 1], rtol=1e-13)
+    np.testing.assert_allclose(np.exp(pate.leakage([[3, 2], [5, 0]], noise, 3)), [2, 1], rtol=1e-13)
+
+
+@every_law
+@pytest.mark.parametrize("scale", [1e9, 1e80, 1e150])
+def test_a_drop_in_an_ocean_of_noise_leaks_in_proportion(law: type[Density], scale: float) -> None:
+    """The figure at a scale of 1e8 was checked above; from there on it is linear in 1/scale."""
+    near = pate.leakage([[3, 2], [3, 3]], law(1e8)) * (1e8 / scale)
+    np.testing.assert_allclose(pate.leakage([[3, 2], [3, 3]], law(scale)), near, rtol=1e-7)
+
+
+def test_very_many_votes_of_one_person_with_little_gaussian_noise() -> None:
+    """A million votes win for certain. Where they lift one class and are far too few for another: refused."""
+    assert pate.leakage([[9, 5, 0]], Gaussian(1.0), 10**6)[0] == pytest.approx(math.log(3), rel=1e-12)
+    assert pate.leakage([[10**8, 0]], Gaussian(1.0), 10**8)[0] == pytest.approx(math.log(1.5), rel=1e-12)
+    with pytest.raises(CannotMeasure, match="too little noise"):
+        pate.leakage([[10**8, 10**8, 0]], Gaussian(1.0), 10**8 // 2)
 
 
 def test_counts_as_whole_floats_are_counts() -> None:

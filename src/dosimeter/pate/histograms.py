@@ -15,6 +15,8 @@ from dosimeter.core.refusal import CannotMeasure, Refusal
 
 Counts = NDArray[np.int64]
 MOST_VOTES = 1 << 31
+FINEST = {False: 1e-3, True: 1e-2}
+"""At this scale (Gaussian: the second) one vote outweighs the noise but for 1e-400, and at any finer one too."""
 LAWS = (Laplace, Gumbel, Exponential, LogisticNoise, Gaussian)
 
 
@@ -52,7 +54,7 @@ def as_shift(shift: Any) -> int:
 
 
 def as_law(noise: Any) -> Density:
-    """A noise whose noisy vote can be measured."""
+    """A noise whose noisy vote can be measured; below the finest scale it is taken at that scale."""
     if noise is no_noise:
         raise CannotMeasure(
             "without noise the label is a function of the votes: a person who can tip it to k labels is leaked log k "
@@ -61,7 +63,7 @@ def as_law(noise: Any) -> Density:
     if type(noise) not in LAWS:  # a law derived from one of them may have another density
         raise CannotMeasure(f"{noise!r} is not a law whose noisy vote can be measured here; those are {_NAMES}")
     law: Density = noise
-    return law
+    return law.with_scale(max(law.scale, FINEST[type(law) is Gaussian]))
 
 
 _NAMES = ", ".join(law.__name__ for law in LAWS)

@@ -16,6 +16,7 @@ import numpy as np
 from dosimeter.core.density import Density
 from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import FloatArray, Index
+from dosimeter.core.refusal import CannotMeasure
 from dosimeter.pate.histograms import Counts
 from dosimeter.pate.rule import legendre
 
@@ -23,6 +24,7 @@ CELLS = 1 << 16
 """Numbers in a temporary array that is passed over many times: half a megabyte stays in a cache."""
 TABLE = 1 << 22
 """Entries of a table, at most; where it would be longer, the functions are evaluated node by node."""
+MOST_NODES = 1 << 22
 LOST = 42.0
 """What is left out at either end is below e^-42 of the whole."""
 Function = Callable[[FloatArray], FloatArray]
@@ -31,7 +33,8 @@ Function = Callable[[FloatArray], FloatArray]
 def excess(gaps: Counts, weights: Counts | None, law: Density, c: int) -> FloatArray:
     """(u,) Σⱼ P(Y = j | v⁻ + cδⱼ) - 1; gaps (u, k) to the first class, ascending, each `weights` times."""
     m = 1 + (gaps.shape[1] if weights is None else int(weights.sum(axis=1).max(initial=0)))
-    gaps = _hopeless_at_most(gaps, law, c)
+    c = min(c, int(gaps.max(initial=0)) + _hopeless(law))  # from there on the votes win for certain
+    gaps = np.minimum(gaps, c + _hopeless(law))
     lattice = _Lattice.of(law, m, int(gaps.max(initial=0)), *_reach_of_excess(gaps / law.scale, law, m, c / law.scale))
     cdf, step = lattice.values(law.cdf), lattice.values(lambda x: _step(law, x, c))
     hazard, rise = lattice.values(lambda x: _hazard(law, x)), lattice.values(lambda x: _rise(law, x, c))
@@ -60,7 +63,7 @@ def excess(gaps: Counts, weights: Counts | None, law: Density, c: int) -> FloatA
 def wins(gaps: Counts, weights: Counts | None, law: Density) -> FloatArray:
     """(u, k) P(Y = j) of one class of each count; gaps (u, k) to the first class, which is among them."""
     m = gaps.shape[1] if weights is None else int(weights.sum(axis=1).max(initial=0))
-    gaps = _hopeless_at_most(gaps, law, 0)
+    gaps = np.minimum(gaps, _hopeless(law))
     lattice = _Lattice.of(law, m, int(gaps.max(initial=0)), *_reach_of_wins(gaps / law.scale, law, m))
     logcdf, hazard = lattice.values(law.logcdf), lattice.values(lambda x: _hazard(law, x))
     out = np.zeros(gaps.shape)
@@ -75,9 +78,9 @@ def wins(gaps: Counts, weights: Counts | None, law: Density) -> FloatArray:
     return out
 
 
-def _hopeless_at_most(gaps: Counts, law: Density, c: int) -> Counts:
-    """A class twice beyond all hope is always passed; further away it would only lengthen the table."""
-    return np.minimum(gaps, c + math.ceil(2 * _END[isinstance(law, Gaussian)] * law.scale))
+def _hopeless(law: Density) -> int:
+    """Votes behind, or ahead, that no noise makes up; classes further away would only lengthen the table."""
+    return math.ceil(min(2 * _END[isinstance(law, Gaussian)] * law.scale, 2.0**40))
 
 
 def _hazard(law: Density, x: FloatArray) -> FloatArray:
@@ -153,6 +156,8 @@ class _Lattice:
         stride, parts = max(1, math.floor(step)), max(1, math.ceil(1 / step))
         start = np.floor(low * law.scale * parts / stride).astype(np.intp)
         end = np.ceil(high * law.scale * parts / stride).astype(np.intp)
+        if (nodes := int((end - start).max(initial=0))) > MOST_NODES:
+            raise CannotMeasure(f"{law} is too little noise for so many votes of one person: {nodes} nodes are needed")
         return cls(stride, parts, min(stride, most + 1), start, end - start + 1, most)
 
     @property
@@ -184,4 +189,4 @@ class _Lattice:
         return lambda at: table.take(at - least, mode="clip")
 
     def _votes(self, at: Index) -> FloatArray:
-        return np.asarray((at // self.window * self.stride + at % self.window) / self.parts)
+        return np.asarray((at // self.window * float(self.stride) + at % self.window) / self.parts)
