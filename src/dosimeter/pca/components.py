@@ -15,6 +15,8 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 
 _LOCAL = Local()
+_BLOCK = 16 << 20
+"""Bytes of a block as float64: each is one product, and several threads of BLAS meet at the end of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,17 +154,19 @@ def refuse_not_finite(values: NDArray[Any], what: str, first_row: int = 0) -> No
 
 def _blocks(table: NDArray[Any]) -> Iterator[Block]:
     """Views of the rows with their numbers, so that a refusal can name the place."""
-    rows = rows_per_block(table.shape[1])
+    rows = rows_per_block(table.shape[1], _BLOCK)
     return split((table, np.arange(len(table))), rows)
 
 
 def _products(block: Block, centre: FloatArray | None) -> tuple[FloatArray, int]:
     """Σ (x - c)(x - c)ᵀ of one block; one factor given twice, so that BLAS takes half the work and keeps symmetry."""
-    B = _float(block)
-    if centre is not None:
-        if centre.shape != B.shape[1:]:
-            raise Refusal(f"the centre must have one number for each of {B.shape[1]} columns, not shape {centre.shape}")
-        B = B - centre
+    if centre is None:
+        B = _float(block)
+    elif centre.shape == block[0].shape[1:]:
+        B = np.subtract(block[0], centre, dtype=np.float64)
+    else:
+        columns = block[0].shape[1]
+        raise Refusal(f"the centre must have one number for each of {columns} columns, not shape {centre.shape}")
     with np.errstate(invalid="ignore", over="ignore"):
         S = B.T @ B
     if not np.isfinite(np.diagonal(S)).all():
