@@ -13,11 +13,11 @@ from scipy import stats
 from dosimeter.core.density import Density
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
 from dosimeter.core.refusal import CannotMeasure, Refusal
-from dosimeter.pate.argmax import noisy_argmax, noisy_at_least
 from dosimeter.pate.label import REFUSED, label
 from dosimeter.pate.threshold import Threshold
 from dosimeter.pate.votes import Votes
 from dosimeter.sampling import simulate
+from dosimeter.sampling.argmax import noisy_argmax, noisy_at_least
 from dosimeter.sampling.simulation import seeded
 from tests.pate.brute import wins
 from tests.sampling.forged import LAWS, ideal, mp, then_zeros

@@ -11,7 +11,7 @@ import numpy as np
 from dosimeter.core.notion import FloatArray, Notion, Standing
 from dosimeter.core.refusal import Refusal
 
-UNITS = ("example", "person", "attribute", "cell", "label", "group", "client", "dataset")
+UNITS = ("example", "person", "attribute", "cell", "label", "group", "teacher", "client", "dataset")
 
 
 @dataclass(frozen=True, eq=False)

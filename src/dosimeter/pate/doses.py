@@ -22,8 +22,8 @@ from dosimeter.pate.leakage import leakage
 from dosimeter.pate.threshold import Threshold, threshold_bound, threshold_leakage
 from dosimeter.pate.votes import ByHistogram, Votes, as_classes
 
-TEACHER = "group"
-"""The unit of a teacher's dose: the group of people in its partition."""
+TEACHER = "teacher"
+"""The unit of a teacher's dose: whatever its partition of people told it."""
 
 
 @dataclass(frozen=True)

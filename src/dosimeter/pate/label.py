@@ -15,10 +15,10 @@ from dosimeter.core.density import Density
 from dosimeter.core.notion import Mask
 from dosimeter.core.refusal import Refusal
 from dosimeter.core.release import Recipe, Release
-from dosimeter.pate.argmax import noisy_argmax, noisy_at_least
 from dosimeter.pate.histograms import as_law
 from dosimeter.pate.threshold import Threshold
 from dosimeter.pate.votes import Votes
+from dosimeter.sampling.argmax import noisy_argmax, noisy_at_least
 from dosimeter.sampling.bits import fresh
 from dosimeter.sampling.simulation import seeded
 
@@ -60,7 +60,7 @@ def label(
 ) -> Labels:
     """The noisy argmax of every query, each with noise of its own; with a threshold, only where maxⱼ vⱼ + N₀ >= T.
 
-    The law is that of the ideal mechanism: nothing is rounded and nothing ties (`pate.argmax`). Without an rng the bits
+    The law is that of the ideal mechanism: nothing is rounded and nothing ties (`sampling.argmax`). Without an rng the bits
     come from the operating system; with one it is a simulation and the recipe says so.
 
     >>> from dosimeter.core.noise import Laplace
