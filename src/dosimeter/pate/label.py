@@ -60,8 +60,8 @@ def label(
 ) -> Labels:
     """The noisy argmax of every query, each with noise of its own; with a threshold, only where maxⱼ vⱼ + N₀ >= T.
 
-    The law is that of the ideal mechanism: nothing is rounded and nothing ties (`sampling.argmax`). Without an rng the bits
-    come from the operating system; with one it is a simulation and the recipe says so.
+    The law is that of the ideal mechanism: nothing is rounded and nothing ties (`sampling.argmax`). Without an rng the
+    bits come from the operating system; with one it is a simulation and the recipe says so.
 
     >>> from dosimeter.core.noise import Laplace
     >>> unanimous = Votes(np.zeros((1000, 3), int), n_classes=10)
