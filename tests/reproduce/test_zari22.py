@@ -192,7 +192,7 @@ def test_the_whole_runs_on_small_tables_and_every_figure_is_drawn(four, told, mo
     assert [figure.name for figure in made.figures] == [f"Figure {k}" for k in range(1, 7)]
     text = page(made)
     specs = [json.loads(spec) for spec in re.findall(r'<script type="application/json">(.*?)</script>', text, re.S)]
-    assert len(specs) == 8 + 8 + 4 + 1 + 4 + 4
+    assert len(specs) == 8 + 8 + 4 + 1 + 8 + 4
     assert all(layer["data"]["values"] for spec in specs for layer in spec["layer"])
     figures = [row.figure for row in made.report.rows]
     assert len(set(figures)) == len(figures)
@@ -248,7 +248,7 @@ def test_every_row_holds_or_says_why(quick, papers_data, tmp_path, capsys):
         assert rows[f"4.3 {name}: the AUC reaches 0.9 when N = 1,000"]["ok"]
         assert not rows[f"4.3 {name}: the AUC increases with k"]["ok"]
     assert not rows["figure 3 MNIST: vector query and naive composition protect the same, having the same budget"]["ok"]
-    assert where.read_text().count('class="chart"') == 29
+    assert where.read_text().count('class="chart"') == 33
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def pca(
     inputs = [path for path in (table, bounds) if path is not None]
     check_outputs([out, None if json in (None, "-") else Path(str(json))], inputs)
     if table is not None and template:
-        return _print_template(table, delimiter, missing, person, drop or [])
+        return _print_template(table, delimiter, person, drop or [])
     told = None if bounds is None else _read_bounds(bounds, nominal or [])
     rows = _demo() if table is None else _rows(table, told, person, nominal or [], drop or [], (delimiter, missing))
     budget = (DEMO_EPSILON if epsilon is None else epsilon, delta)
@@ -132,12 +132,12 @@ def _check_options(
         raise Refusal("--out is missing: name the .skops file where the components go")
 
 
-def _print_template(table: Path, delimiter: str, missing: str, person: str | None, drop: list[str]) -> int:
-    """To stdout: it is what was asked for."""
+def _print_template(table: Path, delimiter: str, person: str | None, drop: list[str]) -> int:
+    """To stdout: it is what was asked for. Only names are wanted, so a missing value does not matter."""
     from dosimeter.cli.bounds import template
     from dosimeter.cli.given import read
 
-    people = read(table, delimiter, missing, person, [], drop)
+    people = read(table, delimiter, "drop", person, [], drop)
     print(template([name for name in people.names if name != person]), end="")
     return 0
 

@@ -31,7 +31,7 @@ def reproduction(data: Path, quick: bool = False) -> Reproduction:
     ]
     drawn = (
         figures.attack(told),
-        figures.protected(protected),
+        figures.protected(protected, told),
         figures.laplace(protected),
         figures.region(),
         figures.utility(protected),
