@@ -1,0 +1,214 @@
+"""Networks trained for several clients at once: parameters flat, one (clients, in, out) stack per layer, numpy alone.
+
+A client's network is too small to keep a core busy: calls cost more than their arithmetic. Several clients make each
+step together, so that a step is a handful of array operations for all of them, and few enough do so that they stay in
+the cache. The type of the data is the type of the arithmetic: float32 to train, float64 to check gradients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dosimeter.core.density import as_generator
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
+from dosimeter.federated.given import whole
+from dosimeter.federated.local import Local, Stack
+
+_CACHE = 1 << 20
+"""Bytes of parameters of the clients that are trained together: a core's second cache."""
+_MOST_TOGETHER = 10
+_FUSED = 1 << 17
+"""Networks from so many parameters add a gradient inside the product that makes it (BLAS's beta = 1): each pass over
+their parameters leaves the cache. Below, one call a client costs more than the pass it saves."""
+_ROWS = 2048
+"""Rows scored at once."""
+
+
+class Score(NamedTuple):
+    """Of one model on labelled rows."""
+
+    accuracy: float
+    loss: float
+    """Mean of -log p(label), nats."""
+
+
+class Learner(Protocol):
+    """What clients train: `Network`, or one's own module through `TorchLearner`."""
+
+    @property
+    def size(self) -> int:
+        """d, the number of parameters."""
+
+    @property
+    def together(self) -> int:
+        """How many clients to train at once."""
+
+    def start(self, rng: np.random.Generator) -> FloatArray:
+        """(d,) a random beginning."""
+
+    def updates(self, model: Any, stack: Stack, local: Local, rate: float) -> Any:
+        """(c, d) what each client's training from `model`, (d,), adds to it, in the type of the data."""
+
+    def score(self, model: Any, X: Any, y: Any) -> Score:
+        """Of `model`, (d,), on X (n, p) with labels y (n,)."""
+
+
+class Layer(NamedTuple):
+    """Views of one layer in a stack of flat parameters; the bias is empty where there is none."""
+
+    W: Any
+    """(c, in, out)."""
+    b: Any
+    """(c, 1, out) or (c, 0, out)."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """Layers of these widths, ReLU between them, softmax at the end; two widths are softmax regression.
+
+    >>> Network((784, 10)).size, Network((784, 600, 100, 10), bias=False).size     # the second is that of [Geyer19]
+    (7850, 531400)
+    """
+
+    widths: tuple[int, ...]
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        widths = tuple(whole("a width", w, 1, 1 << 24) for w in self.widths)
+        if len(widths) < 2 or widths[-1] < 2:
+            raise Refusal(f"widths={self.widths!r}: give the inputs, any hidden layers and at least two classes")
+        object.__setattr__(self, "widths", widths)
+
+    @property
+    def size(self) -> int:
+        """d, the number of parameters."""
+        return sum((i + self.bias) * o for i, o in pairwise(self.widths))
+
+    @property
+    def together(self) -> int:
+        """As many clients as fit into the cache: 10 of 784-32-10, one of 784-600-100-10."""
+        return max(1, min(_MOST_TOGETHER, _CACHE // (4 * self.size)))
+
+    def layers(self, parameters: Any) -> list[Layer]:
+        """Views of a (c, d) stack."""
+        found, at = [], 0
+        for i, o in pairwise(self.widths):
+            W = parameters[:, at : (at := at + i * o)].reshape(-1, i, o)
+            b = parameters[:, at : (at := at + self.bias * o)].reshape(len(parameters), -1, o)
+            found.append(Layer(W, b))
+        return found
+
+    def start(self, rng: np.random.Generator) -> FloatArray:
+        """(d,) weights N(0, 2/in), biases 0; all zero for softmax regression, which is convex."""
+        model = np.zeros((1, self.size))
+        if len(self.widths) > 2:
+            source = as_generator(rng)
+            for W, _ in self.layers(model):
+                W[:] = source.normal(scale=np.sqrt(2 / W.shape[1]), size=W.shape)
+        return model[0]
+
+    def updates(self, model: Any, stack: Stack, local: Local, rate: float) -> Any:
+        """(c, d) what `local.epochs` passes of gradient descent from `model`, (d,), add to it."""
+        refuse_other_width(stack.X.shape[-1], self.widths[0])
+        start = np.asarray(model, dtype=stack.X.dtype)
+        P = np.tile(start, (len(stack.X), 1))
+        steps = _Steps(self, P, stack, rate)
+        for _ in range(local.epochs):
+            for j in range(stack.X.shape[1]):
+                steps.take(j)
+        P -= start
+        return P
+
+    def score(self, model: Any, X: Any, y: Any) -> Score:
+        """Accuracy and mean loss, block by block."""
+        refuse_other_width(X.shape[-1], self.widths[0])
+        layers = self.layers(np.asarray(model, dtype=X.dtype)[None])
+        right, loss = 0, 0.0
+        for at in range(0, len(X), _ROWS):
+            Z, labels = X[at : at + _ROWS], y[at : at + _ROWS]
+            for k, (W, b) in enumerate(layers):
+                Z = (np.maximum(Z, 0) if k else Z) @ W[0] + b[0].sum(axis=0)
+            Z = Z.astype(np.float64)
+            Z -= Z.max(axis=1, keepdims=True)
+            right += int((Z.argmax(axis=1) == labels).sum())
+            loss += float((np.log(np.exp(Z).sum(axis=1)) - Z[np.arange(len(Z)), labels]).sum())
+        return Score(right / len(X), loss / len(X))
+
+
+class _Steps:
+    """Gradient steps of a stack of clients, on buffers that are made once.
+
+    The weight of a row in the loss is taken times -rate, so that everything behind the softmax is the step itself and
+    the learning rate costs nothing.
+    """
+
+    def __init__(self, network: Network, P: Any, stack: Stack, rate: float):
+        c, steps, b, _ = stack.X.shape
+        kind = stack.X.dtype
+        self.P, self.layers = P, network.layers(P)
+        self.fused = network.size >= _FUSED and kind == np.float32
+        self.G = P[:0] if self.fused else np.empty_like(P)
+        self.grads = self.layers if self.fused else network.layers(self.G)
+        self.X = [stack.X[:, j] for j in range(steps)]
+        self.weight = np.ascontiguousarray(stack.weight.transpose(1, 0, 2)[..., None], dtype=kind) * kind.type(-rate)
+        truth = stack.y.transpose(1, 0, 2)[..., None] == np.arange(network.widths[-1])
+        self.truth = np.multiply(truth, self.weight, dtype=kind)
+        self.A = [np.empty((c, b, w), dtype=kind) for w in network.widths[1:-1]]
+        self.D = [np.empty((c, b, w), dtype=kind) for w in network.widths[1:]]
+        self.one = np.empty((c, b, 1), dtype=kind)
+
+    def take(self, j: int) -> None:
+        """One step on batch j of every client."""
+        inputs = [self.X[j], *self.A]
+        for k, (W, b) in enumerate(self.layers):
+            np.matmul(inputs[k], W, out=self.D[k])
+            if b.shape[1]:
+                self.D[k] += b
+            if k < len(self.A):
+                np.maximum(self.D[k], 0, out=self.A[k])
+        self._softmax_residual(self.D[-1], j)
+        for k in range(len(self.layers) - 1, -1, -1):
+            # Before this layer moves: the layer below needs the weights of the forward pass.
+            if k:
+                np.matmul(self.D[k], self.layers[k].W.transpose(0, 2, 1), out=self.D[k - 1])
+                self.D[k - 1] *= self.A[k - 1] > 0
+            self._descend(k, inputs[k], self.D[k])
+        if not self.fused:
+            self.P += self.G
+
+    def _softmax_residual(self, Z: Any, j: int) -> None:
+        """-rate · weight · (p - truth), in place of the logits Z (c, b, classes)."""
+        np.max(Z, axis=2, keepdims=True, out=self.one)
+        Z -= self.one
+        np.exp(Z, out=Z)
+        np.sum(Z, axis=2, keepdims=True, out=self.one)
+        np.divide(self.weight[j], self.one, out=self.one)
+        Z *= self.one
+        Z -= self.truth[j]
+
+    def _descend(self, k: int, A: Any, D: Any) -> None:
+        """The step of layer k from its inputs A (c, b, in) and residuals D (c, b, out)."""
+        W, b = self.grads[k]
+        if not self.fused:
+            np.matmul(A.transpose(0, 2, 1), D, out=W)
+            if b.shape[1]:
+                np.sum(D, axis=1, keepdims=True, out=b)
+            return
+        from scipy.linalg.blas import sgemm
+
+        for W_k, A_k, D_k in zip(W, A, D, strict=True):
+            # In Fortran's order of everything: Wᵀ + DᵀA, written over Wᵀ.
+            sgemm(1.0, D_k.T, A_k.T, 1.0, W_k.T, trans_b=1, overwrite_c=1)
+        if b.shape[1]:
+            b += D.sum(axis=1, keepdims=True)
+
+
+def refuse_other_width(found: int, wanted: int) -> None:
+    """Refuse rows of another width than the network's."""
+    if found != wanted:
+        raise Refusal(f"rows have {found} columns, the network takes {wanted}: give widths that begin with {found}")
