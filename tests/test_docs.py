@@ -24,7 +24,7 @@ KEY = re.compile(r"\[([A-Z][A-Za-z]+\d\d(?:-v\d)?)[\],]")
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(?:\.?[\w-]+/)+(?:[\w.-]+\.\w+|\{[^}]*\})?|[\w-]+/\w+\.(?:py|md)")
 FILE = re.compile(r"""["'][\w./-]+\.(?:csv|parquet|skops|json)["']""")
-MODULES = {"dm": "dosimeter", "glm": "dosimeter.glm"}
+MODULES = {"dm": "dosimeter", "glm": "dosimeter.glm", "pate": "dosimeter.pate", "pca": "dosimeter.pca"}
 ROOMS = ("src", "tests", "docs", "benchmarks")
 PLACES = (ROOT, ROOT / "docs", ROOT / "src" / "dosimeter")
 """Where a path in backticks may start: `src/...` at the root, `glm/x.py` in the package."""
@@ -86,8 +86,8 @@ def test_every_path_in_backticks_exists(page: Path) -> None:
 
 
 def missing_names(code: str) -> list[str]:
-    """`dm.x` and `glm.x` that the package does not have."""
-    named = re.findall(r"\b(dm|glm)\.([A-Za-z_]\w*)", code)
+    """`dm.x`, `glm.x` and the like that the package does not have."""
+    named = re.findall(rf"\b({'|'.join(MODULES)})\.(?!py\b)([A-Za-z_]\w*)", code)
     return [f"{short}.{name}" for short, name in named if not hasattr(import_module(MODULES[short]), name)]
 
 
