@@ -294,6 +294,12 @@ def test_a_column_that_cannot_vary_is_named_and_stays_zero_under_a_query_an_entr
     assert made.components.rank == 2
 
 
+def test_fewer_rows_than_columns_are_told():
+    few = release(X[:5], AnalyticGauss(1.0, 1e-3), bounds=BOX)
+    assert any("5 rows have at most as many directions" in told for told in few.remarks)
+    assert not any("directions" in told for told in released(AnalyticGauss(1.0, 1e-3)).remarks)
+
+
 def test_bounds_smaller_than_the_data_clip_and_the_share_is_known_inside():
     made = release(10 * X, AnalyticGauss(1e6, 1e-3), bounds=BOX)
     assert made.clipped_share == 1.0

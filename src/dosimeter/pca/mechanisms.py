@@ -17,7 +17,7 @@ from dosimeter.core.noise import Gaussian, Laplace
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 from dosimeter.pca.clipping import Box
-from dosimeter.pca.scales import check_budget, eps_prime, laplace_share
+from dosimeter.pca.scales import check_budget, eps_prime, gaussian_deviation, laplace_share
 from dosimeter.pca.sensitivity import NEIGHBOURS, REPLACE, Sensitivity, sensitivity
 
 
@@ -198,18 +198,11 @@ class AnalyticGauss(Mechanism):
     law: ClassVar[type[Density]] = Gaussian
 
     def scales(self, box: Box, N: int) -> FloatArray:
-        from dp_accounting.gaussian_mechanism import get_sigma_gaussian  # late: a second of import
-
         _refuse_no_delta(self.delta)
-        if self.epsilon > _MOST_EPSILON:
-            raise Refusal(f"epsilon = {self.epsilon:g} is no protection at all: {_MOST_EPSILON:g} is the most")
-        # The root is off by up to 3e-10 on either side (ε = 1e9, against 60 digits); noise must not be below it.
-        with np.errstate(divide="ignore"):
-            unit = float(get_sigma_gaussian(self.epsilon, self.delta)) * (1 + 1e-9)
+        unit = gaussian_deviation(self.epsilon, self.delta)
         return np.full((box.d, box.d), unit * true_sensitivity(self, box, N).l2 / N)
 
 
-_MOST_EPSILON = 1e9
 PUBLISHED = (LaplaceScalar, LaplaceVector, LaplaceAdvanced, AnalyzeGauss)
 SOUND = (AnalyticGauss, LaplaceJoint, LaplaceSplit, LaplacePriced)
 

@@ -238,6 +238,8 @@ def _remarks(made: PrivateComponents) -> tuple[str, ...]:
     still = np.flatnonzero(made.box.spread == 0)
     if len(still):
         told.append(f"columns {_listed(still)} cannot vary within their bounds and carry no component")
+    if made.n_samples < made.box.d:
+        told.append(f"{made.n_samples} rows have at most as many directions; the other components are noise alone")
     told.append("the unit is a row: somebody with several rows is protected less than the figure says")
     return tuple(told)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from scipy.optimize import brentq
 
 from dosimeter.core.refusal import Refusal
@@ -19,6 +20,7 @@ from dosimeter.core.refusal import Refusal
 _FINE, _COARSE, _MANY = 32, 4, 20_000
 _WIDEST, _WIDEST_OF_MANY, _MOST_STEPS = 0.01, 0.03, 20_000
 _CLOSE = 1e-5
+_MOST_EPSILON = 1e9
 
 
 def eps_prime(epsilon: float, delta: float, alpha: int) -> float:
@@ -124,6 +126,25 @@ def laplace_share(epsilon: float, delta: float, alpha: int) -> float:
     while _laplace_epsilon(((r, alpha),), delta) > epsilon:
         r *= 1 - _CLOSE
     return r
+
+
+@lru_cache(maxsize=256)
+def gaussian_deviation(epsilon: float, delta: float) -> float:
+    """The least deviation of Gaussian noise that is (ε, δ) private at sensitivity 1 [dp-accounting, analytic].
+
+    >>> round(gaussian_deviation(1.0, 1e-5), 6)
+    3.730632
+    """
+    check_budget(epsilon, delta)
+    if delta == 0:
+        raise Refusal("Gaussian noise needs δ > 0")
+    if epsilon > _MOST_EPSILON:
+        raise Refusal(f"epsilon = {epsilon:g} is no protection at all: {_MOST_EPSILON:g} is the most")
+    from dp_accounting.gaussian_mechanism import get_sigma_gaussian  # late: a second of import
+
+    # The root is off by up to 3e-10 on either side (ε = 1e9, against 60 digits); noise must not be below it.
+    with np.errstate(divide="ignore"):
+        return float(get_sigma_gaussian(epsilon, delta)) * (1 + 1e-9)
 
 
 def check_budget(epsilon: float, delta: float) -> None:
