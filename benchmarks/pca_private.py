@@ -1,13 +1,14 @@
 """PrivatePCA beside the private PCA of OpenDP and of diffprivlib: time and captured energy at the same ε.
 
-    python benchmarks/pca_private.py --data FOLDER [--diffprivlib-python PATH] [--repeats 5] [--wide]
+    python benchmarks/pca_private.py --data FOLDER [--diffprivlib-python PATH] [--repeats 5] [--limit 120] [--wide]
 
 The same rows, clipped to the same public norm about the same public centre, for everybody. What is not the same, and
-cannot be made so: both peers are pure ε and replace one row; ours is (ε, δ) with δ = 1e-6 unless it says "pure". OpenDP
-spends a part of ε on the mean, which ours and diffprivlib (centered=True) take as public. q is the energy captured at
-the k that holds 90 %, mean over the repeats; "random" is what k random directions capture. diffprivlib does not import
-with scikit-learn 1.9 and needs an interpreter of its own; above ε = 1 it takes minutes and is left out. A peer that is
-not there, fails, or has not ended its repeats in two minutes is told and does not stop the others.
+cannot be made so: both peers are pure ε; ours is (ε, δ) with δ = 1e-6 unless it says "pure", one row replaced. OpenDP
+counts changed rows as well; diffprivlib does not say which neighbours it means. OpenDP spends a part of ε on the mean,
+which ours and diffprivlib (centered=True) take as public. q is the energy captured at the k that holds 90 %, mean over
+the repeats and its standard error; "random" is what k random directions capture. diffprivlib does not import with
+scikit-learn 1.9 and needs an interpreter of its own; above ε = 1 it takes minutes and is left out. A peer that is not
+there, fails, or has not ended its repeats within the limit is told and does not stop the others.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from dosimeter.pca.private import release
 from dosimeter.pca.utility import captured_energy, energy_rank, random_subspace
 
 DELTA = 1e-6
-LIMIT = 120.0
 Fit = Callable[[np.ndarray, float, float, int], np.ndarray]
 """(rows, row norm, ε, k) -> (d, k) components."""
 
@@ -84,14 +84,16 @@ def timed(fit: Fit, X: np.ndarray, C: float, epsilon: float, k: int, repeats: in
     return found, seconds
 
 
-def theirs(peer: str, python: str, X: np.ndarray, C: float, epsilon: float, k: int, repeats: int) -> tuple[list, list]:
+def theirs(
+    peer: str, python: str, X: np.ndarray, C: float, epsilon: float, k: int, options: argparse.Namespace
+) -> tuple[list, list]:
     """A peer in an interpreter of its own, so that it can be stopped and may need other versions."""
     with tempfile.TemporaryDirectory() as folder:
         table, out = Path(folder, "rows.npy"), Path(folder, "out.npz")
         np.save(table, X)
         script = THEIRS.format(fit=PEERS[peer])
-        call = [python, "-c", script, str(table), repr(C), repr(epsilon), str(k), str(repeats), str(out)]
-        subprocess.run(call, check=True, timeout=LIMIT, capture_output=True)
+        call = [python, "-c", script, str(table), repr(C), repr(epsilon), str(k), str(options.repeats), str(out)]
+        subprocess.run(call, check=True, timeout=options.limit, capture_output=True)
         kept = np.load(out)
         return list(kept["vectors"]), list(kept["seconds"])
 
@@ -102,7 +104,7 @@ def one_table(name: str, X: np.ndarray, C: float, budgets: list[float], options:
     A = second_moment(rows)
     k = energy_rank(components(A).values)
     print(f"\n{name}: {X.shape[0]} x {X.shape[1]}, row norm {C:g}, k = {k}, random q = {random_subspace(A, k):.3f}")
-    print(f"{'':34}" + "".join(f"{f'ε = {e:g}':>26}" for e in budgets))
+    print(f"{'':34}" + "".join(f"{f'ε = {e:g}':>30}" for e in budgets))
     contestants: dict[str, Callable[[float], tuple[list, list]]] = {}
     for label, fit in {
         "ours, analytic Gaussian": ours(lambda e: AnalyticGauss(e, DELTA)),
@@ -113,10 +115,10 @@ def one_table(name: str, X: np.ndarray, C: float, budgets: list[float], options:
     for peer, python in (("opendp", sys.executable), ("diffprivlib", options.diffprivlib_python)):
         if python:
             contestants[f"{peer} (pure)"] = lambda e, peer=peer, python=python: theirs(
-                peer, python, rows, C, e, k, options.repeats
+                peer, python, rows, C, e, k, options
             )
     for label, run in contestants.items():
-        print(f"{label:34}" + "".join(f"{cell(label, run, e, A, k):>26}" for e in budgets), flush=True)
+        print(f"{label:34}" + "".join(f"{cell(label, run, e, A, k):>30}" for e in budgets), flush=True)
 
 
 def cell(label: str, run: Callable[[float], tuple[list, list]], epsilon: float, A: np.ndarray, k: int) -> str:
@@ -125,12 +127,13 @@ def cell(label: str, run: Callable[[float], tuple[list, list]], epsilon: float, 
         return "left out (ε > 1)"
     try:
         found, seconds = run(epsilon)
-    except subprocess.TimeoutExpired:
-        return f"no end in {LIMIT:g} s"
+    except subprocess.TimeoutExpired as late:
+        return f"no end in {late.timeout:g} s"
     except subprocess.CalledProcessError as error:
         return f"failed: {error.stderr.decode().strip().splitlines()[-1]}"[:24]
     q = [captured_energy(A, V, k) for V in found]
-    return f"q {np.mean(q):.3f}  {min(seconds):8.4f} s"
+    error = np.std(q, ddof=1) / np.sqrt(len(q)) if len(q) > 1 else float("nan")
+    return f"q {np.mean(q):.3f} ± {error:.3f} {min(seconds):7.4f} s"
 
 
 def main() -> None:
@@ -138,6 +141,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--diffprivlib-python", default="")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for all repeats of a peer")
     parser.add_argument("--wide", action="store_true", help="also ε = 10, where OpenDP may take minutes")
     options = parser.parse_args()
     if not options.diffprivlib_python:
