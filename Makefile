@@ -58,6 +58,9 @@ bench: $(VENV)/.test  ## ratios against the limits and against the plain way, in
 	$(PY) benchmarks/attacks.py --data $(DATA)
 	$(PY) benchmarks/irfil.py --data $(DATA)
 	$(PY) benchmarks/shape.py --data $(DATA)
+	$(PY) benchmarks/pate.py
+	$(PY) benchmarks/pca.py --data $(DATA)
+	$(PY) benchmarks/pca_private.py --data $(DATA)
 
 picture: $(VENV)/.test  ## draw docs/demo.svg anew
 	$(PY) docs/picture.py
@@ -65,6 +68,7 @@ picture: $(VENV)/.test  ## draw docs/demo.svg anew
 reproduce: $(VENV)/.test  ## each printed number of the papers beside ours
 	$(BIN)/dosimeter reproduce hannun21 --data $(DATA)
 	$(BIN)/dosimeter reproduce saeidian21 --data $(DATA)
+	$(BIN)/dosimeter reproduce zari22 --data $(DATA)
 
 wheel: $(VENV)/.test  ## build the wheel, install it alone in a fresh environment, run the demo there
 	rm -rf dist build/fresh
