@@ -8,6 +8,7 @@ composed last is remembered: with terms that change each round a further round c
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -114,18 +115,45 @@ def event_of(spent: Sequence[Spend], cohort: Cohort) -> Any:
 
 
 def composed(spent: Spent, cohort: Cohort, grid: float) -> Any:
-    """The privacy loss distribution of all rounds."""
-    for end in range(1, len(spent) - 1):
-        _prefix(spent[:end], cohort, grid)  # shortest first: each finds the one before it
-    return _prefix(spent, cohort, grid)
+    """The privacy loss distribution of all rounds, from the longest beginning of the book that is remembered."""
+    grid = _fitting(spent, cohort, grid)
+    known = next((end for end in range(len(spent), 0, -1) if (spent[:end], cohort, grid) in _remembered), 0)
+    found = _remembered[spent[:known], cohort, grid] if known else None
+    for end in range(known, len(spent)):
+        last = spent[end]
+        step = _once(cohort, last.per_round, last.noise, grid)
+        step = step if last.rounds == 1 else step.self_compose(last.rounds)
+        found = step if found is None else found.compose(step)
+        # While rounds are added all but the last entry stay: the two longest beginnings are what is asked again.
+        if end >= len(spent) - 2:
+            _remembered[spent[: end + 1], cohort, grid] = found
+    while len(_remembered) > _MOST_REMEMBERED:
+        _remembered.pop(next(iter(_remembered)))
+    return found
 
 
-@lru_cache(maxsize=16)
-def _prefix(spent: Spent, cohort: Cohort, grid: float) -> Any:
-    last = spent[-1]
-    step = _once(cohort, last.per_round, last.noise, grid)
-    step = step if last.rounds == 1 else step.self_compose(last.rounds)
-    return step if len(spent) == 1 else _prefix(spent[:-1], cohort, grid).compose(step)
+_remembered: dict[tuple[Spent, Cohort, float], Any] = {}
+_MOST_REMEMBERED = 16
+
+
+def _fitting(spent: Spent, cohort: Cohort, grid: float) -> float:
+    """The grid, doubled until the losses have 2^22 steps at most: with hardly any noise ε is in the thousands.
+
+    How far the losses reach is only guessed here (twelve deviations, of one round and of all); on any grid they are
+    rounded up.
+    """
+    moves = 2.0 if isinstance(cohort, FixedSize) else 1.0
+    one = all_ = 0.0
+    for s in spent:
+        mu, q = moves / s.noise, cohort.rate(s.per_round)
+        one = max(one, mu * mu / 2 + 12 * mu)
+        all_ += s.rounds * min(mu * mu, 4 * q * q * math.expm1(min(mu * mu, 50.0)))
+    while one + all_ / 2 + 12 * math.sqrt(all_) > grid * _MOST_STEPS:
+        grid *= 2
+    return grid
+
+
+_MOST_STEPS = 1 << 22
 
 
 @lru_cache(maxsize=64)

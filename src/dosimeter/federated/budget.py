@@ -103,11 +103,16 @@ def within(spent: Spent, cohort: Cohort, budget: Budget) -> tuple[bool, float]:
 
 
 def affordable(spent: Spent, cohort: Cohort, budget: Budget) -> bool:
-    """`within`, remembered for runs of equal rounds: each of them is one comparison with the most that may be had."""
+    """`within`, and for a run of n equal rounds one question for every doubling of n.
+
+    Cost never falls with rounds: where the next power of two stays within, so does n.
+    """
     if not spent or spent[-1].rounds == 1:
         return within(spent, cohort, budget)[0]
-    last = spent[-1]
-    return last.rounds <= _most(spent[:-1], last.per_round, last.noise, cohort, budget)
+    *others, (m, z, rounds) = spent
+    if _doubled(tuple(others), m, z, 1 << (rounds - 1).bit_length(), cohort, budget):
+        return True
+    return rounds <= _most(tuple(others), m, z, cohort, budget)
 
 
 def rounds_allowed(cohort: Cohort, per_round: float, noise: float, budget: Budget, *, after: Spent = ()) -> int:
@@ -147,6 +152,12 @@ def noise_needed(cohort: Cohort, per_round: float, rounds: int, budget: Budget, 
     while found > 1 and holds(found - 1, CERTIFYING_GRID):  # the coarse grid errs on the safe side by a step or two
         found -= 1
     return found / places
+
+
+@lru_cache(maxsize=64)
+def _doubled(spent: Spent, per_round: float, noise: float, rounds: int, cohort: Cohort, budget: Budget) -> bool:
+    book = (*spent, Spend(per_round, noise, rounds))
+    return accountant.delta(book, cohort, budget.epsilon, grid=WORKING_GRID) <= budget.delta
 
 
 @lru_cache(maxsize=64)

@@ -97,7 +97,7 @@ class Curator:
         total, bits = gathered(state, self.cohort.clients, messages, tally, observe)
         update = drawn(total, self.clip.noise_on_sum(z, m) * C, rng) / m
         share = 0.5
-        if (sigma := self.clip.noise_on_bits(m)) > 0:
+        if (sigma := self.clip.noise_on_bits(z, m)) > 0:
             share = noisy_share(drawn(np.array([bits]), sigma, rng)[0], m)
         velocity = self.momentum * state.velocity + update
         entry = Closed(m, z, C, share, len(state.participants), tally.accepted, tally.refused, False)

@@ -102,6 +102,6 @@ def _own_noise(curator: Curator, per_round: float, noise: float, share: float) -
     if r >= 1:
         return noise
     on_sum = curator.clip.noise_on_sum(noise, per_round)
-    on_bits = curator.clip.noise_on_bits(per_round)
+    on_bits = curator.clip.noise_on_bits(noise, per_round)
     inverse = (r / on_sum) ** 2 + (1 / (2 * on_bits) ** 2 if on_bits > 0 else 0.0)
     return 1e6 if inverse <= 1e-12 else inverse**-0.5

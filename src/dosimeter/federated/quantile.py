@@ -32,7 +32,7 @@ class FixedClip:
         """z_d = z: nothing but the sum is noised."""
         return noise
 
-    def noise_on_bits(self, per_round: float) -> float:
+    def noise_on_bits(self, noise: float, per_round: float) -> float:
         """0: no bit is asked for."""
         return 0.0
 
@@ -65,13 +65,13 @@ class QuantileClip:
         number("rate", self.rate, 0, 5)
         number("share_noised", self.share_noised, 0, 1e6)
 
-    def noise_on_bits(self, per_round: float) -> float:
-        """σ_b, on the sum of the centred bits."""
-        return self.share_noised * per_round
+    def noise_on_bits(self, noise: float, per_round: float) -> float:
+        """σ_b, on the sum of the centred bits; never below z, or few clients would pay most of a round for bits."""
+        return max(self.share_noised * per_round, noise)
 
     def noise_on_sum(self, noise: float, per_round: float) -> float:
         """z_d = (1/z² - 1/(2σ_b)²)^-½, so that sum and bits together cost what z alone would."""
-        return split(noise, self.noise_on_bits(per_round))
+        return split(noise, self.noise_on_bits(noise, per_round))
 
     def moved(self, bound: float, share: float) -> float:
         """C_{t+1}."""
@@ -91,7 +91,7 @@ def split(noise: float, sigma_bits: float) -> float:
     if not left > 0:
         raise Refusal(
             f"z={noise:g} leaves nothing for the updates beside bits with noise {sigma_bits:g}: "
-            "raise share_noised above z/(2m), or use FixedClip"
+            "give the bits noise above z/2"
         )
     return 1.0 / math.sqrt(left)
 

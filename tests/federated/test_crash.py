@@ -1,0 +1,217 @@
+"""Killed anywhere: no round lost, none noised twice, no budget forgotten. Two wrong orders are caught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.federated import (
+    Budget,
+    BudgetSpent,
+    Constant,
+    Curator,
+    FixedClip,
+    Poisson,
+    QuantileClip,
+    Sent,
+    Spend,
+    State,
+)
+from dosimeter.federated.accountant import rounds_of
+
+D = 5
+CURATOR = Curator(Poisson(40), Constant(20, 2.0), Budget(40.0, 1e-3), QuantileClip(0.5), momentum=0.3)
+ROUNDS = 80
+
+
+class Killed(Exception):
+    """The process ended here."""
+
+
+class World:
+    """What survives a crash: the disk, and what the clients were sent. Steps are counted down to the crash."""
+
+    def __init__(self, state: State) -> None:
+        self.disk = state.plain()
+        self.published: dict[int, set[bytes]] = {}
+        self.crashes = 0
+        self.left = 0
+
+    def step(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.crashes += 1
+            raise Killed
+
+    def keep(self, state: State) -> None:
+        """Atomic, and only the successor of what is there."""
+        assert state.serial == State.from_plain(self.disk).serial + 1
+        self.step()
+        self.disk = state.plain()
+        self.step()
+
+    def publish(self, state: State) -> None:
+        self.step()
+        self.published.setdefault(state.round, set()).add(state.model.tobytes())
+        self.step()
+
+
+def one_life(world: World, rng: np.random.Generator, rounds: int, wrong: str = "") -> None:
+    """A process from its start: resume, then train; may be killed at each step."""
+    state = State.from_plain(world.disk)
+    if not state.is_open and state.round:
+        world.publish(state)  # it may have been kept and not sent
+    while state.round < rounds:
+        if state.is_open and rng.random() < 0.3:
+            state = CURATOR.abandon_round(state)
+            world.keep(state)
+            continue
+        if not state.is_open:
+            state = CURATOR.open_round(state)
+            if wrong != "booked late":
+                world.keep(state)
+        updates = []
+        for k in state.participants:
+            world.step()
+            updates.append(Sent(int(k), np.full(D, 0.1), state.round))
+        closed = CURATOR.close_round(state, updates)
+        world.step()
+        if wrong == "sent first":
+            world.publish(closed)
+        if wrong == "booked late":
+            world.disk = state.plain()
+        world.keep(closed)
+        if wrong != "sent first":
+            world.publish(closed)
+        state = closed
+
+
+def lived(seed: int, kills: int, rounds: int = ROUNDS, wrong: str = "") -> World:
+    rng = np.random.default_rng(seed)
+    world = World(CURATOR.start(np.zeros(D)))
+    for _ in range(kills):
+        world.left = int(rng.integers(1, 40))
+        try:
+            one_life(world, rng, rounds, wrong)
+        except Killed:
+            continue
+        break
+    world.left = 0
+    one_life(world, rng, rounds, wrong)
+    return world
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_at_random_it_ends_with_every_round_paid_once_and_noised_once(seed: int) -> None:
+    world = lived(seed, kills=50)
+    state = State.from_plain(world.disk)
+    assert world.crashes == 50
+    assert state.round == rounds_of(state.spent) == ROUNDS
+    assert not state.is_open
+    assert all(len(models) == 1 for models in world.published.values())
+    # Every round that was finished was sent, and the last model sent is the one that is kept.
+    assert set(world.published) >= {t + 1 for t, e in enumerate(state.history) if not e.abandoned}
+    assert world.published[ROUNDS] == {state.model.tobytes()}
+
+
+def test_fifty_kills_at_each_step_of_one_round() -> None:
+    """Every boundary in turn, the same run: kept, asked, noised, kept, sent."""
+    for at in range(1, 51):
+        world = World(CURATOR.start(np.zeros(D)))
+        world.left = at
+        rng = np.random.default_rng(at)
+        try:
+            one_life(world, rng, 2)
+        except Killed:
+            before = State.from_plain(world.disk)
+            world.left = 0
+            one_life(world, rng, 2)
+            after = State.from_plain(world.disk)
+            assert rounds_of(after.spent) >= rounds_of(before.spent)
+        assert rounds_of(State.from_plain(world.disk).spent) == State.from_plain(world.disk).round == 2
+        assert all(len(models) == 1 for models in world.published.values())
+
+
+def test_sending_before_keeping_would_noise_a_round_twice() -> None:
+    worlds = [lived(seed, kills=50, wrong="sent first") for seed in range(6)]
+    assert any(len(models) > 1 for world in worlds for models in world.published.values())
+
+
+def test_booking_at_the_end_would_forget_rounds_that_were_asked() -> None:
+    """With the spend written after the noise, a crash leaves a state that knows nothing of a cohort already asked."""
+    rng = np.random.default_rng(0)
+    world = World(CURATOR.start(np.zeros(D)))
+    world.left = 8  # while clients answer
+    with pytest.raises(Killed):
+        one_life(world, rng, 3, "booked late")
+    assert rounds_of(State.from_plain(world.disk).spent) == 0
+    world = World(CURATOR.start(np.zeros(D)))
+    world.left = 8
+    with pytest.raises(Killed):
+        one_life(world, rng, 3)
+    assert rounds_of(State.from_plain(world.disk).spent) == 1
+
+
+def test_crashing_in_every_round_still_stops_at_the_budget() -> None:
+    """Open, die, abandon, again and again: the budget ends it, as it should."""
+    curator = replace(CURATOR, budget=Budget(4.0, 1e-3))
+    state, opened = curator.start(np.zeros(D)), 0
+    while curator.would_cost(state)[0]:
+        state = State.from_plain(curator.open_round(state).plain())
+        opened += 1
+        state = curator.abandon_round(state)
+    with pytest.raises(BudgetSpent):
+        curator.open_round(state)
+    assert rounds_of(state.spent) == opened > 0
+    assert (state.model == 0).all()
+    assert curator.dose(state).delta(4.0) <= 1e-3
+
+
+def test_a_kept_state_goes_on_bit_for_bit() -> None:
+    one, two = (np.random.default_rng(5) for _ in range(2))
+    a = b = CURATOR.start(np.arange(D) / 7)
+    for _ in range(6):
+        a = CURATOR.open_round(a, one)
+        a = CURATOR.close_round(a, [Sent(int(k), np.full(D, 0.3)) for k in a.participants], one)
+        b = State.from_plain(CURATOR.open_round(State.from_plain(b.plain()), two).plain())
+        b = CURATOR.close_round(b, [Sent(int(k), np.full(D, 0.3)) for k in b.participants], two)
+    assert a.same_as(State.from_plain(b.plain()))
+    assert not a.same_as(CURATOR.start(np.arange(D) / 7))
+
+
+def test_the_plain_form_holds_arrays_and_scalars_only() -> None:
+    state = CURATOR.open_round(CURATOR.start(np.zeros(D)))
+    for value in state.plain().values():
+        assert isinstance(value, bool | int | float) or (isinstance(value, np.ndarray) and value.dtype.kind in "fi")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spent": np.zeros((0, 3))},
+        {"spent": np.array([[20, 2.0, 1.0]])},
+        {"is_open": False},
+        {"version": 2},
+        {"velocity": np.zeros(D + 1)},
+        {"model": np.full(D, np.nan)},
+        {"clip": -1.0},
+        {"extra": 1},
+    ],
+    ids=str,
+)
+def test_a_state_that_was_altered_is_refused(change: dict[str, Any]) -> None:
+    state = CURATOR.close_round(CURATOR.open_round(CURATOR.start(np.zeros(D))), [])
+    kept = CURATOR.open_round(state).plain()
+    assert State.from_plain(kept).spent == (Spend(20.0, 2.0, 2),)
+    with pytest.raises(Refusal, match="kept state"):
+        State.from_plain({**kept, **change})
+
+
+def test_states_cannot_be_written_into() -> None:
+    state = Curator(Poisson(10), Constant(5, 1.0), Budget(8, 1e-3), FixedClip(1.0)).start(np.zeros(D))
+    with pytest.raises(ValueError, match="read-only"):
+        state.model[0] = 1.0

@@ -1,0 +1,152 @@
+"""Clients who send anything at all: the round ends, the model is finite, nobody moves the sum by more than C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dosimeter.federated import Block, Budget, Constant, Curator, Poisson, QuantileClip, Sent
+from dosimeter.federated.arrivals import Tally
+from dosimeter.federated.state import State
+from dosimeter.federated.total import gathered
+
+K, M, D = 60, 30, 8
+
+
+class Trap:
+    """An object whose conversion to an array would run the sender's code."""
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise AssertionError("the sender's code was run")
+
+
+def spoiled(value: float, at: int = 0) -> np.ndarray:
+    v = np.ones(D)
+    v[at] = value
+    return v
+
+
+def trapped() -> np.ndarray:
+    v = np.empty(D, dtype=object)
+    v.fill(Trap())
+    return v
+
+
+HOSTILE: dict[str, Any] = {
+    "nan": lambda k, t: Sent(k, spoiled(np.nan)),
+    "inf": lambda k, t: Sent(k, spoiled(-np.inf, 3)),
+    "huge": lambda k, t: Sent(k, np.full(D, 1e300)),
+    "largest": lambda k, t: Sent(k, np.full(D, -np.finfo(float).max)),
+    "zero": lambda k, t: Sent(k, np.zeros(D)),
+    "subnormal": lambda k, t: Sent(k, np.full(D, 5e-324)),
+    "too short": lambda k, t: Sent(k, np.ones(D - 1)),
+    "too long": lambda k, t: Sent(k, np.ones(D + 1)),
+    "matrix": lambda k, t: Sent(k, np.ones((1, D))),
+    "scalar": lambda k, t: Sent(k, np.float64(1.0)),
+    "integers": lambda k, t: Sent(k, np.ones(D, dtype=np.int64)),
+    "complex": lambda k, t: Sent(k, np.ones(D, dtype=complex)),
+    "half": lambda k, t: Sent(k, np.ones(D, dtype=np.float16)),
+    "text": lambda k, t: Sent(k, np.array(["1e9"] * D)),
+    "objects": lambda k, t: Sent(k, trapped()),
+    "trap": lambda k, t: Sent(k, Trap()),
+    "list": lambda k, t: Sent(k, [1e9] * D),
+    "none": lambda k, t: Sent(k, None),
+    "weight": lambda k, t: Sent(k, np.ones(D), t, 1e9),
+    "stale": lambda k, t: Sent(k, np.ones(D), t - 1 if t else 99),
+    "round in words": lambda k, t: Sent(k, np.ones(D), "now"),  # type: ignore[arg-type]
+    "no client": lambda k, t: Sent(None, np.ones(D)),
+    "not asked": lambda k, t: Sent(K + 5, np.ones(D)),
+    "client in words": lambda k, t: Sent(str(k), np.ones(D)),
+    "not a message": lambda k, t: b"garbage",
+    "too many parts": lambda k, t: (k, np.ones(D), t, 1, 2),
+    "block of another size": lambda k, t: Block([k], np.ones((2, D))),
+}
+REFUSED = set(HOSTILE) - {"huge", "largest", "zero", "subnormal", "weight"}
+
+
+def opened(clip: float = 0.7) -> State:
+    return State.of(np.zeros(D), clip).opened(np.arange(K), M, 1.0, simulation=True)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_message_moves_the_sum_by_more_than_the_clip(kind: str) -> None:
+    honest = [Sent(k, np.random.default_rng(k).normal(size=D)) for k in range(10)]
+    tally, plain = Tally(), Tally()
+    without, bits = gathered(opened(), K, honest, plain)
+    with_it, more = gathered(opened(), K, [*honest[:5], HOSTILE[kind](40, 0), *honest[5:]], tally)
+    moved = [Fraction(a) - Fraction(b) for a, b in zip(with_it.tolist(), without.tolist(), strict=True)]
+    assert sum(m * m for m in moved) <= Fraction(0.7) ** 2
+    assert abs(more - bits) <= 0.5
+    assert (tally.accepted, tally.refused) == ((10, 1) if kind in REFUSED else (11, 0))
+    if kind in REFUSED:
+        assert with_it.tobytes() == without.tobytes()
+
+
+def test_a_claimed_weight_changes_nothing() -> None:
+    plain, _ = gathered(opened(), K, [Sent(1, np.ones(D))], Tally())
+    heavy, _ = gathered(opened(), K, [Sent(1, np.ones(D), 0, 1e9)], Tally())
+    assert plain.tobytes() == heavy.tobytes()
+
+
+def test_of_two_messages_under_one_name_the_first_counts() -> None:
+    tally = Tally()
+    total, _ = gathered(opened(), K, [Sent(3, np.ones(D)), Sent(3, -np.ones(D)), Block([4, 4], np.ones((2, D)))], tally)
+    assert (tally.accepted, tally.refused) == (2, 2)
+    assert np.linalg.norm(total) == pytest.approx(1.4, rel=1e-6)
+
+
+def messages(state: State, hostile: set[int], rng: np.random.Generator) -> Iterator[Any]:
+    """Honest clients pull the model towards 1; hostile ones send something from the list, and then once more."""
+    kinds = list(HOSTILE)
+    for k in state.participants:
+        if int(k) in hostile:
+            make = HOSTILE[kinds[rng.integers(len(kinds))]]
+            yield make(int(k), state.round)
+            yield make(int(k), state.round)
+        else:
+            yield Sent(int(k), 0.3 * (1.0 - state.model) + 0.05 * rng.normal(size=D))
+
+
+def trained(hostile: set[int], absent: set[int], seed: int, rounds: int = 100) -> State:
+    rng = np.random.default_rng(seed)
+    curator = Curator(Poisson(K), Constant(M, 1.0), Budget(1e3, 1e-2), QuantileClip(0.5))
+    state = curator.start(np.zeros(D))
+    for _ in range(rounds):
+        state = curator.open_round(state, rng)
+        before = state.model
+        said = (m for m in messages(state, hostile, rng) if not (isinstance(m, Sent) and m.client in absent))
+        state = curator.close_round(state, said, rng)
+        assert np.isfinite(state.model).all()
+        # 60 contributions of C/m and noise of 1.04·C/m: twelve deviations of an 8-vector.
+        assert np.linalg.norm(state.model - before) <= (K + 1.04 * 40) * state.history[-1].clip / M
+    return state
+
+
+def test_a_hundred_rounds_with_thirty_per_cent_hostile_clients_end_well() -> None:
+    hostile = set(range(18))
+    state = trained(hostile, set(), seed=1)
+    assert state.round == 100
+    assert sum(e.refused for e in state.history) > 500
+    # The honest clients' goal is reached as far as the noise lets it: hostile values within the clip pull to one side.
+    assert np.linalg.norm(state.model - 1.0) < np.linalg.norm(np.ones(D))
+
+
+def test_refused_clients_are_no_worse_than_absent_ones() -> None:
+    """Only refusable messages: the run equals, bit for bit, the run in which these clients never answer."""
+    rng = [np.random.default_rng(9) for _ in range(2)]
+    curator = Curator(Poisson(K), Constant(M, 1.0), Budget(1e3, 1e-2), QuantileClip(0.5))
+    states = [curator.start(np.zeros(D)) for _ in rng]
+    for t in range(20):
+        for i, source in enumerate(rng):
+            opened = curator.open_round(states[i], source)
+            honest = [Sent(int(k), np.full(D, 0.1 * k)) for k in opened.participants if k >= 18]
+            bad = [
+                HOSTILE[sorted(REFUSED)[(t + int(k)) % len(REFUSED)]](int(k), t) for k in opened.participants if k < 18
+            ]
+            states[i] = curator.close_round(opened, honest if i else [*bad, *honest], source)
+    assert states[0].model.tobytes() == states[1].model.tobytes()
+    assert states[0].clip == states[1].clip
