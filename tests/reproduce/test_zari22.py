@@ -108,6 +108,25 @@ def test_noise_without_data_captures_what_random_directions_do(told):
         assert found.gain(float(found.control.mean())) == 0
 
 
+def test_noise_and_bounds_are_those_of_the_release(four):
+    """The same scales as `pca.release`, and draws that follow the law: a scale 5 % off would be seen."""
+    from dosimeter.pca.private import release
+
+    study = four[3]
+    members = study.parted(60, 0)[0]
+    for name in ("naive", "vector", "advanced", "Analyze Gauss"):
+        mechanism, bounds = private._MADE[name](study, 1.0)
+        made = release(members, mechanism, bounds=bounds, rng=np.random.default_rng(0))
+        np.testing.assert_array_equal(made.scales, mechanism.scales(bounds.over(study.d), study.N))
+        rng = np.random.default_rng(1)
+        draws = np.array([private.mirrored_noise(mechanism, made.scales, rng) for _ in range(400)])
+        np.testing.assert_array_equal(draws, draws.transpose(0, 2, 1))
+        unit = (draws / made.scales)[:, *np.tril_indices(study.d)]
+        size, error = np.abs(unit).mean(), 4 * np.abs(unit).std() / np.sqrt(unit.size)
+        wanted = 1.0 if name != "Analyze Gauss" else np.sqrt(2 / np.pi)  # E|x| of Laplace(1) and of N(0, 1)
+        assert abs(size - wanted) < error < 0.05 * wanted
+
+
 def test_the_crossings_are_the_known_ones(golden):
     known = json.loads((golden / "pca" / "pca.json").read_text())["crossover"]
     by_d = {one["d"]: float(one["eps_star"]) for one in known if float(one["delta"]) == scales.DELTA}
