@@ -314,6 +314,7 @@ def test_a_wrong_bounds_file_is_one_line_and_nothing_is_written(case, people, tm
 OPTIONS = {
     "no epsilon": "--bounds B --out O",
     "zero epsilon": "--epsilon 0 --bounds B --out O",
+    "an epsilon that protects nobody": "--epsilon 1e9 --mechanism laplace --bounds B --out O",
     "nan epsilon": "--epsilon nan --bounds B --out O",
     "text epsilon": "--epsilon much --bounds B --out O",
     "delta of one": "--epsilon 1 --delta 1 --bounds B --out O",

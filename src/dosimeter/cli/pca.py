@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Words = typer.Option
 DELTA, FEW = 1e-6, 5
+MOST = 1e6
+"""Of ε: beyond it the budget promises nothing, and its price is no number."""
 DEMO_EPSILON = 1.0
 """Fixed beforehand. The digits' bounds, 0 to 16, are those of the format."""
 NAMES = {
@@ -111,8 +113,8 @@ def _check_options(
 
     if out is not None and out.suffix != ".skops":
         raise Refusal(f"--out {out.name}: the components are a .skops file")
-    if epsilon is not None:
-        positive("--epsilon", epsilon)
+    if epsilon is not None and positive("--epsilon", epsilon) > MOST:
+        raise Refusal(f"--epsilon {epsilon:g}: above {MOST:g} nobody is protected; give a smaller one")
     if bounds is not None and open_:
         raise Refusal("--bounds and --not-private: with bounds it is private; leave one of the two out")
     if table is None:
