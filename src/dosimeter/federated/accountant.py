@@ -25,6 +25,9 @@ WORKING_GRID = 1e-3
 """Privacy losses are rounded up to this for the question asked before each round."""
 CERTIFYING_GRID = 1e-4
 """... and to this for a figure that is printed."""
+FEW = 8
+"""With more distinct terms the coarse grid serves for both: on the fine one dp-accounting needs 2 s for each of them,
+and ε differs in the fifth digit."""
 ORDERS = (*(np.arange(20, 110) / 10).tolist(), *np.arange(11.0, 65.0).tolist(), 96.0, 128.0, 192.0, 256.0, 512.0)
 """Rényi orders. Below 2 the series of dp-accounting for Poisson sampling often fails to converge."""
 
@@ -56,7 +59,7 @@ def rounds_of(spent: Spent) -> int:
     return sum(s.rounds for s in spent)
 
 
-def epsilon(spent: Sequence[Spend], cohort: Cohort, delta: float, *, grid: float = CERTIFYING_GRID) -> float:
+def epsilon(spent: Sequence[Spend], cohort: Cohort, delta: float, *, grid: float | None = None) -> float:
     """ε at δ by privacy loss distributions, an upper bound whatever the grid.
 
     >>> from math import isclose
@@ -65,14 +68,21 @@ def epsilon(spent: Sequence[Spend], cohort: Cohort, delta: float, *, grid: float
     """
     if not spent:
         return 0.0
-    return float(composed(tuple(spent), cohort, grid).get_epsilon_for_delta(as_delta(delta)))
+    return float(composed(tuple(spent), cohort, grid or certifying_grid(spent)).get_epsilon_for_delta(as_delta(delta)))
 
 
-def delta(spent: Sequence[Spend], cohort: Cohort, epsilon: float, *, grid: float = CERTIFYING_GRID) -> float:
+def delta(spent: Sequence[Spend], cohort: Cohort, epsilon: float, *, grid: float | None = None) -> float:
     """δ at ε by privacy loss distributions, an upper bound whatever the grid."""
     if not spent:
         return 0.0
-    return float(composed(tuple(spent), cohort, grid).get_delta_for_epsilon(as_epsilon(epsilon)))
+    return float(
+        composed(tuple(spent), cohort, grid or certifying_grid(spent)).get_delta_for_epsilon(as_epsilon(epsilon))
+    )
+
+
+def certifying_grid(spent: Sequence[Spend]) -> float:
+    """The grid on which a figure of these rounds is printed."""
+    return CERTIFYING_GRID if len(spent) <= FEW else WORKING_GRID
 
 
 def epsilon_by_renyi(spent: Sequence[Spend], cohort: Cohort, delta: float) -> float:

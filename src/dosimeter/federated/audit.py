@@ -56,6 +56,8 @@ class CanaryAudit(AttackResult):
     accounted: float
     """ε at `delta` by the accountant."""
     delta: float
+    noise_ratio: float = 1.0
+    """Deviation of the noise that was heard over the one the accountant was told."""
     findings: tuple[str, ...] = ()
     """What the rounds do not keep of their promise, in words; empty where all is well."""
     level: float = 0.95
@@ -118,7 +120,7 @@ def audit(
     curator: Curator,
     rounds: int,
     *,
-    canaries: int = 400,
+    canaries: int = 1000,
     drop_out: float = 0.0,
     delta: float | None = None,
     rng: Generator | None = None,
@@ -146,8 +148,13 @@ def audit(
     at = curator.budget.delta if delta is None else as_delta(delta)
     dose = curator.dose(states[-1])
     allowed = np.array([_EPSILONS, [dose.delta(e) for e in _EPSILONS]])
-    found = _findings(curator, states, heard[:, k : 2 * k], heard[:, :k])
-    return CanaryAudit(scores[:k], scores[k : 2 * k], allowed, dose.epsilon(at), at, found, level)
+    ratio = _noise_ratio(curator, states, quiet := heard[:, k : 2 * k])
+    found = (
+        *_noise_finding(ratio, quiet.size),
+        *_clip_finding(curator, states, heard[:, :k]),
+        *_rule_finding(curator, states),
+    )
+    return CanaryAudit(scores[:k], scores[k : 2 * k], allowed, dose.epsilon(at), at, ratio, found, level)
 
 
 def _messages(state: State, k: int, drop_out: float, rng: Generator) -> Iterator[Block]:
@@ -190,21 +197,16 @@ def _scores(curator: Curator, states: list[State], heard: FloatArray) -> FloatAr
     return total
 
 
-def _findings(curator: Curator, states: list[State], quiet: FloatArray, owned: FloatArray) -> tuple[str, ...]:
-    """What the rounds say about themselves, each test wrong in one of a million sound trainings."""
-    return (
-        *_noise_finding(curator, states, quiet),
-        *_clip_finding(curator, states, owned),
-        *_rule_finding(curator, states),
-    )
-
-
-def _noise_finding(curator: Curator, states: list[State], quiet: FloatArray) -> Iterator[str]:
-    """Coordinates without an owner hold nothing but noise: its variance is tested from both sides."""
+def _noise_ratio(curator: Curator, states: list[State], quiet: FloatArray) -> float:
+    """Coordinates without an owner hold nothing but noise."""
     z = [curator.clip.noise_on_sum(e.noise, e.per_round) for e in states[-1].history]
-    squares, n = float(np.square(quiet / np.array(z)[:, None]).sum()), quiet.size
-    if not chdtri(n, 1 - _ERROR / 2) <= squares <= chdtri(n, _ERROR / 2):
-        yield f"the noise is {math.sqrt(squares / n):.3g} times what the accountant was told"
+    return math.sqrt(float(np.square(quiet / np.array(z)[:, None]).mean()))
+
+
+def _noise_finding(ratio: float, n: int) -> Iterator[str]:
+    """Chi-square of n entries, two-sided."""
+    if not chdtri(n, 1 - _ERROR / 2) <= ratio * ratio * n <= chdtri(n, _ERROR / 2):
+        yield f"the noise is {ratio:.3g} times what the accountant was told"
 
 
 def _clip_finding(curator: Curator, states: list[State], owned: FloatArray) -> Iterator[str]:
