@@ -78,7 +78,7 @@ class Slots(NamedTuple):
     """(c, steps, b) float32."""
 
 
-def slots(own: Sequence[Index], local: Local, seed: int, t: int, clients: Sequence[int]) -> Slots:
+def slots(own: Sequence[Index], local: Local, seed: int, t: int, clients: Any) -> Slots:
     """The batches of these clients in round t; `own` are the rows of each, shuffled by (seed, t, client) alone.
 
     >>> rows, weight = slots([np.array([7, 8, 9])], Local(1, 0.1, batch=2), 1, 0, [5])

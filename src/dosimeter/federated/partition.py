@@ -19,9 +19,7 @@ Clients = tuple[Index, ...]
 _TRIES = 1000
 
 
-def two_shards(
-    labels: Any, clients: int, rng: np.random.Generator, *, points: int = 600, shards: int = 2
-) -> Clients:
+def two_shards(labels: Any, clients: int, rng: np.random.Generator, *, points: int = 600, shards: int = 2) -> Clients:
     """The paper's: rows sorted by label, cut into shards of points/shards rows, `shards` of them for each client.
 
     The shards of the sorted table are dealt at random, and dealt anew as often as K · points passes n: then rows are

@@ -1,0 +1,220 @@
+"""Who trains the clients of a simulated round: this process, or several that share one copy of the data.
+
+Processes are spawned, which works on every system; the tables lie in shared memory, and a call carries numbers of
+clients alone. Each process has one BLAS thread: two of them train twice as many clients, where two threads on one small
+product mostly wait for each other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from multiprocessing import get_context
+from multiprocessing.shared_memory import SharedMemory
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dosimeter.core.notion import Index
+from dosimeter.federated.arrivals import Block
+from dosimeter.federated.local import Local
+from dosimeter.federated.networks import Learner, Score
+from dosimeter.federated.tasks import Task
+
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+class Crew(Protocol):
+    """Trains the sampled clients and scores the model."""
+
+    def updates(self, model: Any, asked: Index, t: int) -> Iterator[Block]:
+        """The updates of round t, chunk by chunk; a block is valid until the next is asked for."""
+
+    def score(self, model: Any) -> Score:
+        """Of the model on the test rows."""
+
+
+@contextmanager
+def crew(task: Task, seed: int, processes: int, together: int | None = None) -> Iterator[Crew]:
+    """This process alone, or so many others beside it."""
+    c = together or task.learner.together
+    if processes == 1:
+        yield Alone(task, seed, c)
+        return
+    several = Several(task, seed, c, processes)
+    try:
+        several.sit_down()
+        yield several
+    finally:
+        several.close()
+
+
+@dataclass(frozen=True)
+class Alone:
+    """This process."""
+
+    task: Task
+    seed: int
+    together: int
+
+    def updates(self, model: Any, asked: Index, t: int) -> Iterator[Block]:
+        """The updates of round t, chunk by chunk."""
+        for clients in chunks(self.task, asked, self.together):
+            yield Block(clients, self.task.updates(model, clients, seed=self.seed, t=t))
+
+    def score(self, model: Any) -> Score:
+        """Of the model on the test rows."""
+        return self.task.score(model)
+
+
+def chunks(task: Task, asked: Index, together: int) -> list[Index]:
+    """The clients asked, in chunks; those with equally many rows stand together, so that little is padded."""
+    rows = np.array([len(task.clients[k]) for k in asked], dtype=np.intp)
+    order = asked[np.argsort(rows, kind="stable")]
+    return [order[at : at + together] for at in range(0, len(order), together)]
+
+
+class Plot(NamedTuple):
+    """An array in shared memory."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass
+class Ground:
+    """Shared memory of one crew, and the arrays on it."""
+
+    blocks: list[SharedMemory] = field(default_factory=list)
+
+    def share(self, array: Any) -> tuple[Plot, Any]:
+        """A copy of the array that other processes can read."""
+        block = SharedMemory(create=True, size=max(1, array.nbytes))
+        self.blocks.append(block)
+        plot = Plot(block.name, array.shape, array.dtype.str)
+        view: Any = np.ndarray(plot.shape, plot.dtype, block.buf)
+        view[...] = array
+        return plot, view
+
+    def see(self, plot: Plot) -> Any:
+        """The array that another process shares."""
+        block = SharedMemory(plot.name)
+        self.blocks.append(block)
+        return np.ndarray(plot.shape, plot.dtype, block.buf)
+
+    def leave(self) -> None:
+        """Give the memory back."""
+        for block in self.blocks:
+            block.unlink()
+            block.close()
+
+
+class Several:
+    """Processes of one thread each. Chunks come back in the order in which they were given."""
+
+    def __init__(self, task: Task, seed: int, together: int, processes: int):
+        self.task, self.together, self.processes = task, together, processes
+        self._ground = Ground()
+        d, places = task.learner.size, 2 * processes
+        ends = np.cumsum([len(rows) for rows in task.clients])
+        tables = [task.X, task.y, task.X_test, task.y_test, np.concatenate(task.clients), ends]
+        plots = [self._ground.share(table)[0] for table in tables]
+        model, self._model = self._ground.share(np.zeros(d))
+        desk, self._desk = self._ground.share(np.zeros((places, together, d), dtype=np.float32))
+        start = (task.learner, task.local, seed, (*plots, model, desk))
+        self._pool = ProcessPoolExecutor(processes, get_context("spawn"), _sit_down, start)
+
+    def sit_down(self) -> None:
+        """Start the processes: the first calls do, while the variables that hold them to one thread are set."""
+        with _one_thread():
+            for future in [self._pool.submit(_ready) for _ in range(self.processes)]:
+                future.result()
+
+    def updates(self, model: Any, asked: Index, t: int) -> Iterator[Block]:
+        """The updates of round t; a place on the desk is written again only after its block was read."""
+        self._model[...] = model
+        waiting = deque(chunks(self.task, asked, self.together))
+        running: deque[tuple[int, Index, Future[None]]] = deque()
+        free = deque(range(len(self._desk)))
+        try:
+            while waiting or running:
+                while waiting and free:
+                    place, clients = free.popleft(), waiting.popleft()
+                    running.append((place, clients, self._pool.submit(_train, place, clients, t)))
+                place, clients, future = running.popleft()
+                future.result()
+                yield Block(clients, self._desk[place, : len(clients)])
+                free.append(place)
+        finally:
+            wait([future for _, _, future in running])
+
+    def score(self, model: Any) -> Score:
+        """The test rows in as many parts as there are processes."""
+        self._model[...] = model
+        ends = np.linspace(0, len(self.task.X_test), self.processes + 1).astype(int)
+        parts = [(int(a), int(b)) for a, b in pairwise(ends) if a < b]
+        scores = [future.result() for future in [self._pool.submit(_score, *part) for part in parts]]
+        share = np.array([b - a for a, b in parts]) / len(self.task.X_test)
+        return Score(float(share @ [s.accuracy for s in scores]), float(share @ [s.loss for s in scores]))
+
+    def close(self) -> None:
+        """End the processes and give the memory back."""
+        self._pool.shutdown()
+        del self._model, self._desk
+        self._ground.leave()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Processes started within have one BLAS thread each."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+class _Seat(NamedTuple):
+    """What a process of the crew has before it."""
+
+    task: Task
+    seed: int
+    model: Any
+    desk: Any
+    ground: Ground
+
+
+_seats: list[_Seat] = []
+"""In a process of the crew, its one seat."""
+
+
+def _sit_down(learner: Learner, local: Local, seed: int, plots: tuple[Plot, ...]) -> None:
+    ground = Ground()
+    X, y, X_test, y_test, rows, ends, model, desk = (ground.see(plot) for plot in plots)
+    clients = tuple(np.split(rows, ends[:-1]))
+    _seats.append(_Seat(Task(learner, local, X, y, clients, X_test, y_test), seed, model, desk, ground))
+
+
+def _ready() -> None:
+    """Nothing: whoever answers has started."""
+
+
+def _train(place: int, clients: Index, t: int) -> None:
+    seat = _seats[0]
+    seat.desk[place, : len(clients)] = seat.task.updates(seat.model, clients, seed=seat.seed, t=t)
+
+
+def _score(begin: int, end: int) -> Score:
+    task = _seats[0].task
+    return task.learner.score(_seats[0].model, task.X_test[begin:end], task.y_test[begin:end])

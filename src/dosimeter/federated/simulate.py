@@ -1,0 +1,151 @@
+"""The simulator: a curator's rounds with clients that are trained here, in stacks, by one process or several.
+
+Clients, noise and shuffles of round t come from (seed, t) alone, so that a training that is resumed from a kept state
+goes on as if it had never stopped. A seed is for experiments: with `for_release` clients and noise are drawn from the
+operating system's bits instead, and only the shuffles keep the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import numpy as np
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.federated import accountant
+from dosimeter.federated.accountant import WORKING_GRID
+from dosimeter.federated.budget import BudgetSpent, Figure
+from dosimeter.federated.crew import Crew, crew
+from dosimeter.federated.curator import Curator, Generator
+from dosimeter.federated.diagnostics import Spread
+from dosimeter.federated.given import whole
+from dosimeter.federated.history import History, Round
+from dosimeter.federated.schedule import ScheduleEnded
+from dosimeter.federated.state import State
+from dosimeter.federated.tasks import Task
+from dosimeter.federated.total import Observer
+
+_SAMPLES, _NOISES = 0, 1
+"""What the draws of a round are for, as part of their seed."""
+
+
+class Rounds(Protocol):
+    """What takes the rounds: `Curator`, `AsPublished`, `NotPrivate`."""
+
+    def start(self, model: Any) -> State: ...
+
+    def open_round(self, state: State, rng: Generator | None = None) -> State: ...
+
+    def close_round(
+        self, state: State, messages: Iterable[Any], rng: Generator | None = None, observe: Observer | None = None
+    ) -> State: ...
+
+    def figure(self, state: State, *, quick: bool = False) -> Figure: ...
+
+
+def simulate(
+    task: Task,
+    curator: Rounds,
+    *,
+    seed: int,
+    rounds: int | None = None,
+    state: State | None = None,
+    processes: int = 1,
+    together: int | None = None,
+    spread: bool = True,
+    for_release: bool = False,
+    keep: Callable[[State], None] | None = None,
+    progress: Callable[[Round], None] | None = None,
+) -> History:
+    """Rounds until the budget or the schedule ends, or until `rounds` are over, counted from the first.
+
+    state: where an earlier training stopped, possibly within a round; that round is closed first.
+    processes: trained in so many processes beside this one, if more than 1. A script that asks for them must have its
+    own code under `if __name__ == "__main__":`, as each process reads the script again.
+    together: clients in a stack; chosen by the size of the network where not given. It changes rounding only.
+    spread: V_c and U_s of every round, which cost a few passes over all updates; 0 throughout without.
+    keep: called with every new state, before anything else happens; whoever keeps it can resume.
+    progress: called with every round that is over.
+
+    >>> from dosimeter import federated
+    >>> from dosimeter.federated.local import Local
+    >>> from dosimeter.federated.networks import Network
+    >>> X, y = np.repeat(np.eye(2), 20, axis=0), np.repeat([0, 1], 20)
+    >>> task = Task(Network((2, 2)), Local(1, 1.0, batch=2), X, y, tuple(np.arange(40).reshape(20, 2)), X, y)
+    >>> curator = federated.Curator(federated.Poisson(20), federated.Constant(15, 2.0), federated.Budget(4.0, 1e-2))
+    >>> history = simulate(task, curator, seed=1, rounds=2)
+    >>> len(history.rounds), history.state.round, history.simulation, history.stopped
+    (2, 2, True, '2 rounds were asked for')
+    """
+    whole("seed", seed, 0, 1 << 62)
+    _refuse_other_clients(task, curator)
+    if rounds is None and not hasattr(curator, "budget"):
+        raise Refusal("there is no budget that would end this training: say how many rounds=")
+    most = 1 << 30 if rounds is None else whole("rounds", rounds, 0, 1 << 30)
+    now = curator.start(task.start(seed)) if state is None else state
+    if now.model.size != task.learner.size:
+        raise Refusal(f"the state has {now.model.size} parameters, the task {task.learner.size}")
+    done: list[Round] = []
+    stopped = f"{most} rounds were asked for"
+    with crew(task, seed, whole("processes", processes, 1, 1024), together) as who:
+        while now.is_open or now.round < most:
+            try:
+                now, entry = _one_round(curator, now, who, seed, spread=spread, for_release=for_release, keep=keep)
+            except (BudgetSpent, ScheduleEnded) as why:
+                stopped = str(why)
+                break
+            done.append(entry)
+            if progress is not None:
+                progress(entry)
+    return History(tuple(done), now, curator.figure(now), stopped)
+
+
+def _one_round(
+    curator: Rounds,
+    state: State,
+    who: Crew,
+    seed: int,
+    *,
+    spread: bool,
+    for_release: bool,
+    keep: Callable[[State], None] | None,
+) -> tuple[State, Round]:
+    """The state after one round, and what happened in it."""
+    t = state.round
+
+    def draws(purpose: int) -> Generator | None:
+        return None if for_release else np.random.default_rng([seed, purpose, t])
+
+    if not state.is_open:
+        state = curator.open_round(state, draws(_SAMPLES))
+        if keep is not None:
+            keep(state)
+    seen = Spread()
+    updates = who.updates(state.model, state.participants, t)
+    state = curator.close_round(state, updates, draws(_NOISES), seen.observe if spread else None)
+    if keep is not None:
+        keep(state)
+    score, (epsilon, delta) = who.score(state.model), _spent(curator, state)
+    last = state.history[-1]
+    found = (seen.variance, seen.scale) if seen.clients else (0.0, 0.0)
+    entry = Round(
+        t, score.accuracy, score.loss, epsilon, delta, last.per_round, last.noise, last.clip,
+        last.sampled, last.accepted, last.refused, *found,
+    )  # fmt: skip
+    return state, entry
+
+
+def _spent(curator: Rounds, state: State) -> tuple[float, float]:
+    """(ε, δ) so far: on the coarse grid, an upper bound too, as the fine one takes ten times as long a round."""
+    if isinstance(curator, Curator):
+        at = curator.budget.delta
+        return accountant.epsilon(state.spent, curator.cohort, at, grid=WORKING_GRID), at
+    figure = curator.figure(state, quick=True)
+    return figure.epsilon, figure.delta
+
+
+def _refuse_other_clients(task: Task, curator: Any) -> None:
+    cohort = getattr(curator, "cohort", curator)
+    if cohort.clients != len(task.clients):
+        raise Refusal(f"the curator knows {cohort.clients} clients, the task has {len(task.clients)}")
