@@ -16,7 +16,7 @@ from dosimeter.federated.accountant import booked, delta, delta_by_renyi, epsilo
 
 
 def gaussian_delta(mu: float, eps: float) -> float:
-    """δ(ε) of N(μ, 1) against N(0, 1) [Balle18], in multiple precision."""
+    """δ(ε) of N(μ, 1) against N(0, 1) [BalleWang18], in multiple precision."""
     with mpmath.workdps(40):
         phi = lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2  # noqa: E731
         m = mpmath.mpf(mu)

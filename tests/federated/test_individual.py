@@ -40,7 +40,7 @@ LENGTHS = np.array([0.25, 0.5, 1.0, 30.0])
 
 
 def test_without_sampling_a_client_is_charged_as_a_gaussian_of_its_own_norm() -> None:
-    """q = 1: μ² adds up as Σ (r/z)², and δ(ε) is the closed form [Balle18] at that μ."""
+    """q = 1: μ² adds up as Σ (r/z)², and δ(ε) is the closed form [BalleWang18] at that μ."""
     state, norms = trained(ALL, LENGTHS)
     for client, r in enumerate((0.25, 0.5, 1.0, 1.0)):
         eps = charge(ALL, state, norms, client, quick=False).epsilon
