@@ -67,7 +67,7 @@ def clip_rows(block: Any, bound: float) -> Clipped:
     if not accepted.all():
         rows[~accepted] = 0.0
     for i in np.flatnonzero(over):
-        rows[i] = _scaled(rows[i], norms[i], C * (1 - slack))
+        _scale(rows[i], float(norms[i]), C * (1 - slack))
     return Clipped(rows, norms, accepted)
 
 
@@ -103,13 +103,11 @@ def _rescaled_norm(row: FloatArray, peak: float) -> float:
         return float(np.ldexp(unit, power))
 
 
-def _scaled(row: FloatArray, norm: float, target: float) -> FloatArray:
-    """row · target/norm without an overflow on the way."""
-    if norm < _HUGE:
-        return row * (target / norm)
-    power = int(np.frexp(norm)[1])
-    shrunk = np.ldexp(row, -power)
-    # The norm again: of the shrunk row, as the bound may have been capped.
-    with np.errstate(under="ignore"):
-        again = float(np.linalg.norm(shrunk))
-    return shrunk * (target / (again * (1 + (len(row) + 8) * _UNIT)))
+def _scale(row: FloatArray, norm: float, target: float) -> None:
+    """row · target/norm, in place, without an overflow on the way."""
+    if norm >= _HUGE:
+        np.ldexp(row, -int(np.frexp(norm)[1]), out=row)
+        # The norm again, of the shrunk row: the bound may have been capped.
+        with np.errstate(under="ignore"):
+            norm = float(np.linalg.norm(row)) * (1 + (len(row) + 8) * _UNIT)
+    row *= target / norm

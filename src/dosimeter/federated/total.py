@@ -36,10 +36,11 @@ def step_of(bound: float, clients: int) -> float:
     return math.ldexp(1.0, exponent + bits - 52)
 
 
-def in_whole_steps(rows: FloatArray, step: float) -> FloatArray:
-    """rows/step cut towards zero; same shape, whole numbers."""
+def cut(rows: FloatArray, step: float) -> FloatArray:
+    """rows/step cut towards zero, in place: whole numbers. 1/step is a power of two, so the product is exact."""
     with np.errstate(under="ignore"):
-        return np.asarray(np.trunc(rows / step))
+        rows *= 1.0 / step
+    return np.trunc(rows, out=rows)
 
 
 def gathered(
@@ -54,7 +55,7 @@ def gathered(
     total, bits = np.zeros(d), 0.0
     for who, clipped, sent in arrivals.read(messages, state.participants, d, C, state.round, tally):
         good = clipped.accepted
-        total += in_whole_steps(clipped.rows, step).sum(axis=0)
+        total += cut(clipped.rows, step).sum(axis=0)
         within = clipped.norms[good] <= C
         bits += float(within.sum()) - 0.5 * len(within)
         if observe is not None:
