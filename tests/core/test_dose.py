@@ -122,3 +122,16 @@ def test_an_exact_release_is_infinite_and_stays_so():
     total = dose(FISHER, [np.inf]) + dose(FISHER, [0.1])
     assert total.reading[0] == np.inf
     assert total.highest == ("p0", np.inf)
+
+
+def test_laplace_noise_on_a_replaced_value_costs_its_move_over_its_scale() -> None:
+    """A multiplier of 4 is a move of 2/4 scales; k independent queries of pure ε₀ cost k ε₀ where δ is next to nothing."""
+    from dp_accounting.dp_event import ComposedDpEvent, GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent
+
+    once = EventDose(LaplaceDpEvent(4.0), "example", "replace-one")
+    thrice = EventDose(SelfComposedDpEvent(LaplaceDpEvent(4.0), 3), "example", "replace-one")
+    assert once.epsilon(1e-9) == pytest.approx(0.5, rel=1e-3)
+    assert thrice.epsilon(1e-9) == pytest.approx(1.5, rel=1e-3)
+    both = EventDose(ComposedDpEvent([GaussianDpEvent(4.0), LaplaceDpEvent(1e6)]), "example", "replace-one")
+    alone = EventDose(GaussianDpEvent(4.0), "example", "replace-one")
+    assert both.epsilon(1e-5) == pytest.approx(alone.epsilon(1e-5), rel=1e-3)

@@ -139,8 +139,30 @@ class EventDose:
         from dp_accounting import NeighboringRelation
         from dp_accounting.pld import PLDAccountant
 
-        relation = {
-            "add-or-remove-one": NeighboringRelation.ADD_OR_REMOVE_ONE,
-            "replace-one": NeighboringRelation.REPLACE_ONE,
-        }[self.adjacency]
-        return float(PLDAccountant(relation).compose(self.event).get_epsilon(delta))
+        relation, event = (
+            {
+                "add-or-remove-one": NeighboringRelation.ADD_OR_REMOVE_ONE,
+                "replace-one": NeighboringRelation.REPLACE_ONE,
+            }[self.adjacency],
+            self.event,
+        )
+        if self.adjacency == "replace-one" and not PLDAccountant(relation).supports(event):
+            relation, event = NeighboringRelation.REPLACE_SPECIAL, _moved_once(event)
+        return float(PLDAccountant(relation).compose(event).get_epsilon(delta))
+
+
+def _moved_once(event: Any) -> Any:
+    """The same event with half the multiplier: a value replaced, said as one move and not as one less and one more.
+
+    dp-accounting prices Laplace noise only under the relation in which a multiplier of m is a move of 1/m scales; under
+    REPLACE_ONE it is a move of 2/m.
+    """
+    from dp_accounting import dp_event
+
+    if isinstance(event, dp_event.ComposedDpEvent):
+        return dp_event.ComposedDpEvent([_moved_once(e) for e in event.events])
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        return dp_event.SelfComposedDpEvent(_moved_once(event.event), event.count)
+    if isinstance(event, dp_event.GaussianDpEvent | dp_event.LaplaceDpEvent):
+        return type(event)(event.noise_multiplier / 2)
+    return event
