@@ -11,6 +11,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dosimeter.core.notion import Index
+from dosimeter.core.refusal import Refusal
 from dosimeter.federated.arrivals import Block
 from dosimeter.federated.local import Local
 from dosimeter.federated.networks import Learner, Score
@@ -133,8 +135,14 @@ class Several:
     def sit_down(self) -> None:
         """Start the processes: the first calls do, while the variables that hold them to one thread are set."""
         with _one_thread():
-            for future in [self._pool.submit(_ready) for _ in range(self.processes)]:
-                future.result()
+            try:
+                for future in [self._pool.submit(_ready) for _ in range(self.processes)]:
+                    future.result()
+            except BrokenProcessPool as why:
+                raise Refusal(
+                    "a process did not start (its own words are above): a script with processes= must keep its code "
+                    "under if __name__ == '__main__', and what it trains must be importable"
+                ) from why
 
     def updates(self, model: Any, asked: Index, t: int) -> Iterator[Block]:
         """The updates of round t; a place on the desk is written again only after its block was read."""
