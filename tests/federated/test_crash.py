@@ -186,7 +186,9 @@ def test_a_kept_state_goes_on_bit_for_bit() -> None:
 def test_the_plain_form_holds_arrays_and_scalars_only() -> None:
     state = CURATOR.open_round(CURATOR.start(np.zeros(D)))
     for value in state.plain().values():
-        assert isinstance(value, bool | int | float) or (isinstance(value, np.ndarray) and value.dtype.kind in "fi")
+        assert isinstance(value, bool | int | float | str) or (
+            isinstance(value, np.ndarray) and value.dtype.kind in "fi"
+        )
 
 
 @pytest.mark.parametrize(
@@ -215,3 +217,21 @@ def test_states_cannot_be_written_into() -> None:
     state = Curator(Poisson(10), Constant(5, 1.0), Budget(8, 1e-3), FixedClip(1.0)).start(np.zeros(D))
     with pytest.raises(ValueError, match="read-only"):
         state.model[0] = 1.0
+
+
+def test_a_book_is_not_read_with_more_clients_than_it_was_written_for() -> None:
+    """The same rounds of 20 among 4,000 clients would cost next to nothing."""
+    state = CURATOR.open_round(CURATOR.start(np.zeros(D)))
+    other = replace(CURATOR, cohort=Poisson(4000))
+    for use in (other.figure, other.dose, other.would_cost, other.open_round, lambda s: other.close_round(s, [])):
+        with pytest.raises(Refusal, match="resume it with its own recipe"):
+            use(State.from_plain(state.plain()))
+
+
+def test_an_open_round_is_noised_as_it_was_booked_whatever_the_schedule_says_by_now() -> None:
+    state = CURATOR.open_round(CURATOR.start(np.zeros(20_000)))
+    later = replace(CURATOR, schedule=Constant(20, 0.2))
+    noise = later.close_round(state, []).model * 20 / 0.5
+    # z_d = (1/4 - 1/16)^-½ = 2.31; 20,000 entries know it to a half per cent.
+    assert noise.std() == pytest.approx(2.309, rel=0.03)
+    assert later.close_round(state, []).history[0].noise == 2.0

@@ -64,11 +64,12 @@ class Curator:
 
     def start(self, model: Any) -> State:
         """The state before the first round; `model` is public, (d,)."""
-        return State.of(model, self.clip.start)
+        return State.of(model, self.clip.start, self.cohort)
 
     def would_cost(self, state: State) -> tuple[bool, float]:
         """Whether the next round stays within the budget, and δ at the budget's ε with it."""
-        m, z = self.schedule.terms(state.round)
+        state.refuse_other_cohort(self.cohort)
+        m, z = self._checked_terms(state.round)
         return budgets.within(booked(state.spent, m, z), self.cohort, self.budget)
 
     def open_round(self, state: State, rng: Generator | None = None) -> State:
@@ -76,6 +77,7 @@ class Curator:
 
         Keep the returned state before anybody is asked: from then on no crash can forget the cost.
         """
+        state.refuse_other_cohort(self.cohort)
         if state.is_open:
             raise Refusal(f"round {state.round} is open: close it or abandon it first")
         m, z = self._checked_terms(state.round)
@@ -92,7 +94,8 @@ class Curator:
         messages: `Sent` or `Block`, in any order; whatever is missing or refused counts as zeros. Noise and divisor
         follow the declared m and never the arrivals. Keep the returned state before its model leaves.
         """
-        m, z = self._open_terms(state)
+        state.refuse_other_cohort(self.cohort)
+        m, z = state.open_terms
         C, tally = state.clip, Tally()
         total, bits = gathered(state, self.cohort.clients, messages, tally, observe)
         update = drawn(total, self.clip.noise_on_sum(z, m) * C, rng) / m
@@ -111,15 +114,17 @@ class Curator:
 
     def abandon_round(self, state: State) -> State:
         """The state with the open round given up: it stays paid for, and nothing else changes."""
-        m, z = self._open_terms(state)
+        m, z = state.open_terms
         return state.closed(Closed(m, z, state.clip, 0.5, len(state.participants), 0, 0, True))
 
     def figure(self, state: State, *, quick: bool = False) -> Figure:
         """ε at the budget's δ of all rounds opened so far."""
+        state.refuse_other_cohort(self.cohort)
         return budgets.figure(state.spent, self.cohort, self.budget.delta, quick=quick)
 
     def dose(self, state: State) -> ClientDose:
         """The composed event of all rounds opened so far."""
+        state.refuse_other_cohort(self.cohort)
         return ClientDose.of(state.spent, self.cohort)
 
     def release(self, state: State) -> Release:
@@ -144,11 +149,6 @@ class Curator:
         self.cohort.rate(terms.per_round)
         self.clip.noise_on_sum(terms.noise, terms.per_round)
         return terms
-
-    def _open_terms(self, state: State) -> Terms:
-        if not state.is_open:
-            raise Refusal(f"round {state.round} is not open: open_round first")
-        return self._checked_terms(state.round)
 
 
 def drawn(values: FloatArray, sigma: float, rng: Generator | None) -> FloatArray:

@@ -85,15 +85,15 @@ def rounds_of_client(curator: Curator, state: State, norms: Norms, client: int) 
     if not 0 <= client < curator.cohort.clients:
         raise Refusal(f"client {client!r}: clients are numbered from 0 to {curator.cohort.clients - 1}")
     own: Spent = ()
-    for t, terms in enumerate(_terms(curator, state)):
+    for t, terms in enumerate(_terms(state)):
         own = booked(own, terms[0], _own_noise(curator, *terms, norms.share(client, t)))
     return own
 
 
-def _terms(curator: Curator, state: State) -> Iterator[tuple[float, float]]:
+def _terms(state: State) -> Iterator[tuple[float, float]]:
     yield from ((entry.per_round, entry.noise) for entry in state.history)
     if state.is_open:  # paid for, and nothing is known of it yet
-        yield curator.schedule.terms(state.round)
+        yield state.open_terms
 
 
 def _own_noise(curator: Curator, per_round: float, noise: float, share: float) -> float:

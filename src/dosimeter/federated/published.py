@@ -62,10 +62,11 @@ class AsPublished:
 
     def start(self, model: Any) -> State:
         """The state before the first round; `model` is public, (d,)."""
-        return State.of(model, 1.0)
+        return State.of(model, 1.0, self.cohort)
 
     def would_cost(self, state: State) -> tuple[bool, float]:
         """Lines 4 and 5: whether the next round stays within Q, and the accountant's δ with it."""
+        state.refuse_other_cohort(self.cohort)
         m, z = self.schedule.terms(state.round)
         found = moments.delta(booked(state.spent, m, z), self.cohort, self.budget.epsilon)
         return found <= self.budget.delta, found
@@ -85,9 +86,8 @@ class AsPublished:
         self, state: State, messages: Iterable[Any], rng: Generator | None = None, observe: Observer | None = None
     ) -> State:
         """Lines 9 and 10: S the median norm, w <- w + (Σ Δ_k/max(1, ‖Δ_k‖/S) + N(0, S²σ²))/m_t."""
-        if not state.is_open:
-            raise Refusal(f"round {state.round} is not open: open_round first")
-        m, z = self.schedule.terms(state.round)
+        state.refuse_other_cohort(self.cohort)
+        m, z = state.open_terms
         tally, seen = Tally(), []
         for clients, clipped, sent in arrivals.read(
             messages, state.participants, state.model.size, _MOST, state.round, tally
@@ -104,7 +104,7 @@ class AsPublished:
 
     def abandon_round(self, state: State) -> State:
         """The state with the open round given up, and paid for."""
-        m, z = self.schedule.terms(state.round)
+        m, z = state.open_terms
         return state.closed(Closed(m, z, state.clip, 0.5, len(state.participants), 0, 0, True))
 
     def figure(self, state: State, *, quick: bool = False) -> Figure:

@@ -56,14 +56,16 @@ class State:
     is_open: bool = False
     simulation: bool = False
     """True once anything was drawn from a seed: not for release."""
+    cohort: str = ""
+    """Whom the book is about, in words: the same rounds cost less if there were more clients."""
 
     @classmethod
-    def of(cls, model: Any, clip: float) -> State:
+    def of(cls, model: Any, clip: float, cohort: object = "") -> State:
         """The state before the first round; `model` is public, (d,)."""
         start = np.array(model, dtype=np.float64)
         if start.ndim != 1 or not start.size or not np.isfinite(start).all():
             raise Refusal(f"a model is a flat vector of finite numbers, not of shape {start.shape}")
-        return cls(start, np.zeros_like(start), float(clip))
+        return cls(start, np.zeros_like(start), float(clip), cohort=str(cohort))
 
     def __post_init__(self) -> None:
         for name, kind in (("model", np.float64), ("velocity", np.float64), ("participants", np.intp)):
@@ -80,6 +82,20 @@ class State:
     def serial(self) -> int:
         """Rises by one at each step. Whoever keeps states accepts only the successor of the one it has."""
         return 2 * self.round + self.is_open
+
+    @property
+    def open_terms(self) -> tuple[float, float]:
+        """m and z of the open round as they were booked: what it must be noised with, whatever a recipe says by now."""
+        if not self.is_open:
+            raise Refusal(f"round {self.round} is not open: open_round first")
+        return self.spent[-1].per_round, self.spent[-1].noise
+
+    def refuse_other_cohort(self, cohort: object) -> None:
+        """A book is read with the cohort it was written for, or not at all."""
+        if self.cohort != str(cohort):
+            raise Refusal(
+                f"this state is of {self.cohort or 'no cohort'}, not of {cohort}: resume it with its own recipe"
+            )
 
     def opened(self, participants: Index, per_round: float, noise: float, *, simulation: bool) -> State:
         """The same with a round open, and paid for."""
@@ -109,6 +125,7 @@ class State:
             "participants": np.array(self.participants, dtype=np.int64),
             "is_open": self.is_open,
             "simulation": self.simulation,
+            "cohort": self.cohort,
         }
 
     @classmethod
@@ -130,6 +147,7 @@ class State:
             participants=np.asarray(plain["participants"], dtype=np.intp),
             is_open=bool(plain["is_open"]),
             simulation=bool(plain["simulation"]),
+            cohort=str(plain["cohort"]),
         )
         state._refuse_unsound()
         return state
