@@ -75,3 +75,28 @@ def test_bad_questions_are_refused(how, told):
 def test_an_unknown_estimator_is_refused():
     with pytest.raises(Refusal, match="use logistic, tree, forest, bayes"):
         estimator_of("oracle")
+
+
+@pytest.mark.parametrize("person", [None, "id"])
+def test_a_row_left_out_for_a_missing_value_leaves_everybody_else_with_their_teacher(person):
+    """Replacing one person's values by nothing may move one teacher's vote and no other."""
+    columns = {name: PRIVATE[name].tolist() for name in (["age", "ill"] if person is None else PRIVATE.names)}
+
+    def parts(ages):
+        private = Table.of(columns | {"age": ages}, missing="drop")
+        made = ballot(private, PUBLIC, "ill", person=person, even=False).partition(10)
+        return dict(zip(private.rows.tolist(), made.parts.tolist(), strict=True)), made
+
+    whole, _ = parts(columns["age"])
+    lacking = [None if row in (6, 7) else age for row, age in enumerate(columns["age"])]  # both rows of one person
+    left, made = parts(lacking)
+    assert sorted(set(whole) - set(left)) == [6, 7]
+    assert left == {row: part for row, part in whole.items() if row not in (6, 7)}
+    if person is None:
+        assert list(made.teacher_of) == sorted(left)  # named by their place in the source
+
+
+def test_more_teachers_than_rows_without_a_gap_are_refused():
+    private = Table.of({"age": [31.0, None, 47.0, 62.0], "ill": ["no", "yes", "no", "yes"]}, missing="drop")
+    with pytest.raises(Refusal, match="take fewer teachers"):
+        ballot(private, PUBLIC, "ill", classes=["no", "yes"]).training("tree", 4)

@@ -156,7 +156,7 @@ def from_tables(
     listed = None if classes is None else [name.strip() for name in classes.split(",")]
     asked = ballot(
         private, open_rows.drop([] if key is None else [key]), target,
-        person=person, nominal=nominal, classes=listed, queries=queries,
+        person=person, nominal=nominal, classes=listed, queries=queries, even=read["missing"] != "drop",
     )  # fmt: skip
     names = asked.rows + 1 if key is None else open_rows[key]
     return Tables(asked, tuple(names[: asked.n_queries].tolist()), source, estimator, teachers)

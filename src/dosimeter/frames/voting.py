@@ -16,6 +16,7 @@ from dosimeter.frames.table import Table
 from dosimeter.io.text import harmless
 from dosimeter.pate.ensemble import Teachers, Training
 from dosimeter.pate.label import Labels
+from dosimeter.pate.partition import Partition
 from dosimeter.pate.student import Student
 
 ESTIMATORS = ("logistic", "tree", "forest", "bayes")
@@ -32,6 +33,10 @@ class Ballot:
     """(n,) private."""
     persons: tuple[Any, ...] | None
     """(n,) private; None where every row is taken for another person."""
+    places: Index
+    """(n,) positions of the private rows in their source, from 0."""
+    source_rows: int
+    """Rows of the private source, those left out for a missing value among them."""
     public: FloatArray
     """(p, d) all rows of the public table."""
     rows: Index
@@ -42,6 +47,8 @@ class Ballot:
     """The first so many public rows are asked."""
     classes: tuple[str, ...]
     uncovered: tuple[str, ...]
+    even: bool = True
+    """See `Partition.of`; not so where rows are left out, for then what a row holds decides who is in the table."""
 
     @property
     def queries(self) -> FloatArray:
@@ -50,9 +57,17 @@ class Ballot:
 
     def training(self, estimator: str, n_teachers: int) -> Training:
         """The work of teaching, none of it done."""
-        groups = None if self.persons is None else list(self.persons)
-        teachers = Teachers(estimator_of(estimator), n_teachers, groups=groups)
+        teachers = Teachers(estimator_of(estimator), n_teachers, groups=self.partition(n_teachers))
         return teachers.training(self.X, self.y, self.queries, classes=self.classes)
+
+    def partition(self, n_teachers: int) -> Partition:
+        """By who is in the source, never by what a row holds: a row left out leaves the others with their teachers."""
+        if self.persons is not None:
+            return Partition.of(self.persons, n_teachers, even=self.even)
+        parts = Partition.of(range(self.source_rows), n_teachers).parts[self.places]
+        if len(np.unique(parts)) < n_teachers:
+            raise Refusal(f"a part of {n_teachers} has no rows without missing values: take fewer teachers")
+        return Partition.given(parts, persons=self.places)
 
     def student(self, labels: Labels) -> Any:
         """A logistic model of the labelled public rows, as a Pipeline over their columns by name."""
@@ -81,8 +96,11 @@ def ballot(
     nominal: Sequence[str] = (),
     classes: Sequence[str] | None = None,
     queries: int | None = None,
+    even: bool = True,
 ) -> Ballot:
     """Columns by the public table, classes as listed or as found, the first `queries` public rows as questions.
+
+    even: as in `Partition.of`, of persons; False where rows with a missing value are left out.
 
     >>> private = Table.of({"age": [31, 54, 47, 62], "ill": ["no", "yes", "no", "yes"]})
     >>> asked = ballot(private, Table.of({"age": [40, 50, 60]}), "ill", queries=2)
@@ -102,12 +120,15 @@ def ballot(
         X=columns.design(private),
         y=y,
         persons=None if person is None else tuple(private[person].tolist()),
+        places=private.rows,
+        source_rows=max(private.n + private.dropped, int(private.rows.max()) + 1),
         public=columns.design(public),
         rows=public.rows,
         truth=class_names(public, target) if target in public.names else None,
         n_queries=k,
         classes=_listed(classes, y, target),
-        uncovered=_uncovered(target, person, classes is None),
+        uncovered=_uncovered(target, person, classes is None, even),
+        even=even,
     )
 
 
@@ -142,13 +163,13 @@ def _listed(classes: Sequence[str] | None, y: NDArray[np.str_], target: str) -> 
     return listed
 
 
-def _uncovered(target: str, person: str | None, found: bool) -> tuple[str, ...]:
+def _uncovered(target: str, person: str | None, found: bool, even: bool) -> tuple[str, ...]:
     notes = ["the choice of columns, teachers and estimator, if made by looking at the private table"]
     if found:
         notes.insert(0, f"the list of classes: read off {harmless(target)} (--classes lists them beforehand)")
     if person is None:
         notes.append("whose rows are whose: each row is taken for another person (--person names the column)")
-    else:
+    elif even:
         notes.append("the list of persons: it decides which teacher a person has")
     notes.append("earlier and later labels of the same people: each run adds its own nats")
     return tuple(notes)
