@@ -9,6 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import dosimeter as dm
 from dosimeter.core.refusal import Refusal
+from dosimeter.pate.doses import published
 from dosimeter.pate.label import label
 from dosimeter.pate.student import Student
 from dosimeter.pate.threshold import Threshold
@@ -79,3 +80,16 @@ def test_what_cannot_be_learned_is_refused_in_one_line(make, told):
     with pytest.raises(Refusal, match=told) as refused:
         make(Student(LogisticRegression()))
     assert "\n" not in str(refused.value)
+
+
+def test_a_curve_without_the_threshold_of_its_labels_is_refused():
+    """The refusals are paid for as well: at little noise they cost several times the labels."""
+    at = Threshold(120, dm.Laplace(0.5))
+    labels = label(VOTES, NOISE, threshold=at)
+    for other in (None, Threshold(120, dm.Laplace(5.0)), Threshold(121, dm.Laplace(0.5))):
+        with pytest.raises(Refusal, match="not made with the threshold"):
+            Student(LogisticRegression()).learning_curve(X, labels, TEST, TEST_Y, [K], NOISE, threshold=other)
+    with pytest.raises(Refusal, match="not made with the threshold"):
+        Student(LogisticRegression()).learning_curve(X, LABELS, TEST, TEST_Y, [K], NOISE, threshold=at)
+    curve = Student(LogisticRegression()).learning_curve(X, labels, TEST, TEST_Y, [K], NOISE, threshold=at)
+    assert curve.nats[0] > 3 * published(K, M, NOISE).nats

@@ -68,8 +68,12 @@ class Student:
         noise, threshold: those that the labels were made with. y_test: numbers of classes.
         """
         X, values = _matched(X, labels)
-        if repr(noise) != labels.release.recipe.noise:
-            raise Refusal(f"the labels were made with {labels.release.recipe.noise}, not {noise!r}: give their noise")
+        made = labels.release.recipe
+        if repr(noise) != made.noise:
+            raise Refusal(f"the labels were made with {made.noise}, not {noise!r}: give their noise")
+        if _threshold(threshold) != (made.settings["threshold"], made.settings["threshold noise"]):
+            # A threshold with little noise costs more than the vote, and left out it would be charged nothing.
+            raise Refusal(f"the labels were not made with the threshold {threshold!r}: give the one that they had")
         truth, test = np.asarray(y_test), np.asarray(X_test)
         if truth.shape != (len(test),) or not truth.size:
             raise Refusal(f"{len(test)} test rows and labels of shape {truth.shape}: give each row its label")
@@ -118,6 +122,11 @@ def _named(values: NDArray[np.int64], m: int, classes: Sequence[Hashable] | None
     if len(classes) != m:
         raise Refusal(f"{len(classes)} names for {m} classes: name each")
     return np.asarray(classes)[values]
+
+
+def _threshold(threshold: Threshold | None) -> tuple[float | None, str | None]:
+    """As the recipe of labels has it."""
+    return (None, None) if threshold is None else (threshold.T, repr(threshold.noise))
 
 
 def _size(k: Any, most: int) -> int:
