@@ -171,3 +171,23 @@ def test_what_has_no_epsilon_is_refused() -> None:
         pure_epsilon(Gaussian(1.0))
     with pytest.raises(CannotMeasure, match="Gaussian"):
         epsilon_by_rdp(3, Laplace(1.0), 1e-5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-18, 1e-30])
+@pytest.mark.parametrize("noise", [Laplace(0.001), Laplace(10.0), Gumbel(10.0)])
+def test_epsilon_is_never_above_the_pure_one(noise: Density, delta: float) -> None:
+    """Next to no noise, and a δ below what a grid of losses leaves out, once gave an infinite ε."""
+    assert epsilon(8, noise, delta).epsilon <= 8 * 2 / noise.scale
+    at = Threshold(5.0, Laplace(0.002))
+    assert epsilon(8, noise, delta, threshold=at).epsilon <= 8 * (2 / noise.scale + 1 / 0.002) * (1 + 1e-12)
+
+
+def test_losses_beyond_float64_are_unbounded_and_no_error() -> None:
+    assert epsilon(50, Laplace(10.0), 1e-5, threshold=Threshold(5.0, Gaussian(1e-6))).epsilon == math.inf
+    assert event_dose(1, Laplace(0.001)).event.events[0].events[0].noise_parameter == 0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, 2.0, -0.1, math.nan, True])
+def test_renyi_orders_take_a_delta_between_0_and_1(delta: float) -> None:
+    with pytest.raises(Refusal, match="delta"):
+        epsilon_by_rdp(5, Gaussian(1.0), delta)

@@ -76,8 +76,11 @@ def epsilon(
     if delta == 0:
         spent = k * (pure_epsilon(noise, c) + (0.0 if threshold is None else _pure_threshold(threshold, c)))
         return EpsilonDelta(spent, 0.0, "pure, by adding")
-    found = _composed(_parts(noise, threshold, k, c)).get_epsilon_for_delta(delta)
-    return EpsilonDelta(float(found), float(delta), "privacy loss distributions")
+    found, pure = _by_losses(_parts(noise, threshold, k, c), delta), _pure(noise, threshold, k, c)
+    # With next to no noise, or a δ below what the distributions leave out, adding is the smaller.
+    if pure < found:
+        return EpsilonDelta(pure, float(delta), "pure, by adding")
+    return EpsilonDelta(found, float(delta), "privacy loss distributions")
 
 
 def epsilon_by_rdp(n_queries: int, noise: Gaussian, delta: float, shift: int = 1) -> EpsilonDelta:
@@ -85,6 +88,8 @@ def epsilon_by_rdp(n_queries: int, noise: Gaussian, delta: float, shift: int = 1
     from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     from dp_accounting.rdp import RdpAccountant
 
+    if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
+        raise Refusal(f"delta={delta!r}: must lie above 0 and below 1")
     if not isinstance(noise, Gaussian):
         raise CannotMeasure(f"{noise}: Rényi accounting is offered for Gaussian noise; use epsilon")
     # The multiplier is over √2·c, the 2-norm by which the histogram moves; the accountant takes it for a norm of one.
@@ -119,13 +124,22 @@ def _event(noise: Density, moved: float, pure: float | None) -> Any:
 
     if pure is None:
         return GaussianDpEvent(2 * noise.scale / moved)
-    return RandomizedResponseDpEvent(noise_parameter=2 / (1 + math.exp(pure)), num_buckets=2)
+    # e^-ε below, so that next to no noise ends at 0 and not in an overflow.
+    return RandomizedResponseDpEvent(noise_parameter=2 * math.exp(-pure) / (1 + math.exp(-pure)), num_buckets=2)
 
 
 def _pure_threshold(threshold: Threshold, c: int) -> float:
     if not isinstance(threshold.noise, Laplace):
         raise CannotMeasure(f"{threshold.noise} on the threshold gives no pure ε: use a δ > 0")
     return c / threshold.noise.b
+
+
+def _pure(noise: Density, threshold: Threshold | None, k: int, c: int) -> float:
+    """k times the pure ε, infinite where a law has none."""
+    laws = [noise] if threshold is None else [noise, threshold.noise]
+    if any(isinstance(law, Gaussian) for law in laws):
+        return math.inf
+    return k * (pure_epsilon(noise, c) + (0.0 if threshold is None else _pure_threshold(threshold, c)))
 
 
 @dataclass(frozen=True)
@@ -154,6 +168,14 @@ def _parts(noise: Density, threshold: Threshold | None, k: int, c: int) -> list[
             else _Part(Laplace, moved, k)
         )
     return parts
+
+
+def _by_losses(parts: list[_Part], delta: float) -> float:
+    """ε at δ; infinite where losses leave the range of float64, or δ is below what the distributions leave out."""
+    try:
+        return float(_composed(parts).get_epsilon_for_delta(delta))
+    except OverflowError:
+        return math.inf
 
 
 def _composed(parts: list[_Part]) -> Any:
