@@ -23,6 +23,7 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.io import read_progress, write_progress
 from dosimeter.pate.ensemble import Teachers, coded
 from dosimeter.pate.partition import Partition
+from dosimeter.pate.pupil import described
 
 rng = np.random.default_rng(5)
 N = 240
@@ -221,6 +222,22 @@ def test_a_factory_is_told_by_its_body_and_its_settings():
         )
     }
     assert len(digests) == 5
+
+
+def closed(neighbours):
+    return lambda a, b: KNeighborsClassifier(neighbours).fit(a, b)
+
+
+def test_a_factory_is_told_by_what_it_closes_over_and_by_its_fields():
+    """A state of one is stale for the other: the bodies are the same and the votes are not."""
+    pairs = [(closed(1), closed(9)), (Stubborn([0] * 20), Stubborn([1] * 20))]
+    for one, other in pairs:
+        works = [Teachers(model, 5, groups=PERSON).training(X, Y, PUBLIC) for model in (one, other)]
+        *_, state = works[0].run()
+        with pytest.raises(Refusal, match="another estimator"):
+            next(works[1].run(state))
+    assert described(closed(1)) == described(closed(1))
+    assert described(Stubborn([0])) == described(Stubborn([0]))
 
 
 class Stubborn:

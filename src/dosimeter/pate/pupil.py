@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
 import warnings
 from typing import Any
@@ -52,12 +53,32 @@ def described(estimator: Any) -> str:
 
 
 def _mark(function: Any) -> str:
-    """Changes when the body of a Python function does; "" for other callables."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return ""
-    body = code.co_code + repr((code.co_names, [c for c in code.co_consts if not hasattr(c, "co_code")])).encode()
-    return hashlib.blake2b(body, digest_size=8).hexdigest()
+    """Changes with the body of a Python function, its defaults, its closure and the plain constants it looks up.
+
+    For an object that is called, or a method: with its fields too. What a module does that the function
+    calls is not seen.
+    """
+    plain = hasattr(function, "__code__")
+    owner = getattr(function, "__self__", None) if plain else function
+    fields = repr(sorted(getattr(owner, "__dict__", {}).items())) if owner is not None else ""
+    inner = function if plain else type(function).__call__
+    code = getattr(inner, "__code__", None)
+    told = fields if code is None else fields + _body(code) + _bound(inner)
+    return hashlib.blake2b(_ADDRESS.sub("", told).encode(), digest_size=8).hexdigest() if told else ""
+
+
+def _body(code: Any) -> str:
+    """Of a function's code and of the functions inside it."""
+    constants = [_body(c) if hasattr(c, "co_code") else repr(c) for c in code.co_consts]
+    return repr((code.co_code, code.co_names, constants))
+
+
+def _bound(function: Any) -> str:
+    """What a function brings along: defaults, closure, and globals that are numbers or text."""
+    cells = inspect.getclosurevars(function).nonlocals
+    known = function.__globals__
+    plain = {n: known[n] for n in function.__code__.co_names if isinstance(known.get(n), str | int | float)}
+    return repr((function.__defaults__, function.__kwdefaults__, cells, plain))
 
 
 def _is_factory(estimator: Any) -> bool:
