@@ -119,3 +119,10 @@ def test_provenance_holds_plain_constants_only() -> None:
 def test_a_teacher_that_is_not_there_is_refused(teacher: object) -> None:
     with pytest.raises(Refusal, match="numbered from 0 to 1"):
         Votes(GOOD, 3).others(teacher)  # type: ignore[arg-type]
+
+
+def test_classes_that_would_fill_the_memory_are_refused() -> None:
+    with pytest.raises(Refusal, match="too many to count"):
+        Votes([[0, 1], [1, 1]], n_classes=10**9)
+    with pytest.raises(Refusal, match="at most"):
+        Votes([[0, 1], [1, 1]], n_classes=10**20)

@@ -26,6 +26,8 @@ ByHistogram = Callable[[Counts], FloatArray]
 # Numbers in one temporary array: 8 MB.
 _CELLS = 1 << 20
 _MOST_CLASSES = 1 << 31
+# Counts of all queries: 2 GB.
+_MOST_COUNTS = 1 << 28
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,8 @@ class Votes:
         values = _whole(self.values, "votes")
         if values.ndim != 2 or not values.size:
             raise Refusal(f"votes must be (teachers, queries) and not empty, got shape {values.shape}")
+        if values.shape[1] * m > _MOST_COUNTS:
+            raise Refusal(f"{m} classes for each of {values.shape[1]} queries are too many to count: give fewer")
         if len(values) < 2:
             raise Refusal("votes of one teacher are that teacher's own answers: at least two teachers are needed")
         for bad, why in ((values < 0, "negative"), (values >= m, f"not one of the classes 0..{m - 1}")):
@@ -158,8 +162,10 @@ def as_classes(n_classes: Any) -> int:
     """m, a whole number >= 2, or a refusal."""
     if isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer):
         raise Refusal(f"n_classes={n_classes!r}: must be a whole number, the public number of classes")
-    if not 2 <= n_classes < _MOST_CLASSES:
+    if n_classes < 2:
         raise Refusal(f"n_classes={n_classes}: with fewer than two classes there is nothing to vote on")
+    if n_classes >= _MOST_CLASSES:
+        raise Refusal(f"n_classes={n_classes}: at most 2**31 - 1 classes are taken")
     return int(n_classes)
 
 
