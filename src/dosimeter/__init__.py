@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dosimeter import federated as federated
     from dosimeter import glm as glm
     from dosimeter import pate as pate
     from dosimeter import pca as pca
@@ -43,7 +44,7 @@ _HOME = {
     "measure": "frames.measure",
     "no_noise": "core.noise",
 }
-_SLICES = ("glm", "pate", "pca")
+_SLICES = ("federated", "glm", "pate", "pca")
 
 __all__ = ["__version__", *_HOME, *_SLICES]
 

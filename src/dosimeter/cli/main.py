@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dosimeter import __version__
-from dosimeter.cli import attack, demo, fix, measure, pate, pca, reproduce
+from dosimeter.cli import attack, demo, federate, fix, measure, pate, pca, reproduce
 from dosimeter.cli.commands import Command, Group
 from dosimeter.cli.settings import settings_file
 
@@ -37,6 +37,7 @@ app.command("fix", cls=Command)(fix.fix)
 app.add_typer(attack.app, name="attack", cls=Group)
 app.command("pca", cls=Command)(pca.pca)
 app.command("pate", cls=Command)(pate.pate)
+app.command("federate", cls=Command)(federate.federate)
 app.command("reproduce", cls=Command)(reproduce.reproduce)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dosimeter.core.notion import FloatArray, Index
+from dosimeter.core.refusal import Refusal
 from dosimeter.datasets.papers import _file, _idx
 from dosimeter.frames.table import Table
 
@@ -40,3 +42,15 @@ def mnist(data: Path) -> tuple[FloatArray, Index, FloatArray, Index]:
             _idx(_file(data, "mnist", f"{part}-labels-idx1-ubyte.gz")).astype(np.intp),
         )
     return (*read["train"], *read["t10k"])
+
+
+def pooled(images: Any, side: int) -> FloatArray:
+    """(n, (28/side)²) means of squares of pixels, one row an image: a public map, the same for everybody.
+
+    >>> pooled(np.arange(16.0).reshape(1, 4, 4), 2).tolist()
+    [[2.5, 4.5, 10.5, 12.5]]
+    """
+    n, h, w = images.shape
+    if h % side or w % side:
+        raise Refusal(f"images of {h} x {w} pixels do not divide into squares of {side}")
+    return np.asarray(images.reshape(n, h // side, side, w // side, side).mean(axis=(2, 4)).reshape(n, -1))

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dosimeter.io.atomic import write_bytes as write_bytes
     from dosimeter.io.atomic import write_text as write_text
+    from dosimeter.io.checkpoint import read_state as read_state
+    from dosimeter.io.checkpoint import write_state as write_state
     from dosimeter.io.models import read_model as read_model
+    from dosimeter.io.networks import read_network as read_network
+    from dosimeter.io.networks import write_network as write_network
     from dosimeter.io.sheet import write_sheet as write_sheet
     from dosimeter.io.tables import read_table as read_table
     from dosimeter.io.text import harmless as harmless
@@ -22,12 +26,16 @@ if TYPE_CHECKING:
 _HOME = {
     "harmless": "text",
     "read_model": "models",
+    "read_network": "networks",
     "read_progress": "votes",
+    "read_state": "checkpoint",
     "read_table": "tables",
     "read_votes": "votes",
     "write_bytes": "atomic",
+    "write_network": "networks",
     "write_progress": "votes",
     "write_sheet": "sheet",
+    "write_state": "checkpoint",
     "write_text": "atomic",
 }
 

@@ -1,0 +1,305 @@
+"""`dosimeter federate`: a model trained by many clients that does not show whether any one of them took part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dosimeter.cli.output import console, write_json
+
+if TYPE_CHECKING:
+    from dosimeter.cli.population import Population
+    from dosimeter.cli.terms import Terms
+    from dosimeter.cli.training import Job
+
+Words = typer.Option
+OF_TABLES = ("target", "client", "test", "bounds", "classes", "drop", "missing", "delimiter")
+OF_IMAGES = ("clients", "pool", "data")
+
+
+def federate(
+    context: typer.Context,
+    plan: Annotated[
+        str | None,
+        typer.Argument(help="'plan': how many rounds, or how much noise, without any training.", show_default=False),
+    ] = None,
+    dataset: Annotated[
+        str | None, Words("--dataset", help="Made-up clients on public images: digits or mnist.", show_default=False)
+    ] = None,
+    table: Annotated[
+        Path | None, Words("--table", help="The clients' rows: .csv or .parquet.", show_default=False)
+    ] = None,
+    target: Annotated[str | None, Words("--target", help="The column of classes.", show_default=False)] = None,
+    client: Annotated[
+        str | None, Words("--client", help="The column that says whose row it is: a hospital.", show_default=False)
+    ] = None,
+    test: Annotated[
+        Path | None, Words("--test", help="Public rows to measure accuracy on; without, none is.", show_default=False)
+    ] = None,
+    bounds: Annotated[
+        Path | None,
+        Words("--bounds", help="Public bounds (.toml); without, each client standardises by itself."),
+    ] = None,
+    classes: Annotated[
+        str | None, Words("--classes", help="The public list of classes, by commas.", show_default=False)
+    ] = None,
+    clients: Annotated[
+        int | None, Words("--clients", help="K: how many clients there are (public).", show_default=False)
+    ] = None,
+    epsilon: Annotated[float | None, Words("--epsilon", help="ε for the whole training.", show_default=False)] = None,
+    delta: Annotated[
+        float | None, Words("--delta", help="δ for the whole training: below 1/K; 1e-5 without it.", show_default=False)
+    ] = None,
+    per_round: Annotated[
+        float | None, Words("--per-round", help="m: clients asked in a round, on average; K/4 without it.")
+    ] = None,
+    rounds: Annotated[
+        int | None, Words("--rounds", help="How many; the noise follows. K/20 from 10 to 50 without it.")
+    ] = None,
+    noise: Annotated[
+        float | None, Words("--noise", help="z: noise on the sum over the clip; the rounds follow.")
+    ] = None,
+    sampling: Annotated[
+        str, Words("--sampling", help="poisson, or fixed: exactly m, at more than twice the price.")
+    ] = "poisson",
+    model: Annotated[
+        str | None, Words("--model", help="softmax or mlp; mlp from 1,000 clients on without it.", show_default=False)
+    ] = None,
+    hidden: Annotated[
+        str | None, Words("--hidden", help="Widths of an mlp's hidden layers, by commas; 64 without it.")
+    ] = None,
+    pool: Annotated[int, Words("--pool", help="MNIST: average squares of so many pixels a side (1, 2, 4, 7).")] = 2,
+    epochs: Annotated[int, Words("--epochs", help="E: times a client goes over its rows in a round.")] = 4,
+    batches: Annotated[
+        int | None, Words("--batches", help="B: batches of a client; 10 without it.", show_default=False)
+    ] = None,
+    batch_size: Annotated[
+        int | None, Words("--batch-size", help="Rows of a batch, instead of --batches.", show_default=False)
+    ] = None,
+    learning_rate: Annotated[float, Words("--learning-rate", help="Of the clients.")] = 0.3,
+    momentum: Annotated[float, Words("--momentum", help="Of the curator, from 0 to below 1.")] = 0.5,
+    quantile: Annotated[
+        float, Words("--quantile", help="The share of clients that the clip should leave whole.")
+    ] = 0.7,
+    clip: Annotated[float, Words("--clip", help="The clip of the first round; it adapts.")] = 1.0,
+    processes: Annotated[int, Words("--processes", help="Processes that train clients.")] = 1,
+    checkpoint: Annotated[
+        Path | None, Words("--checkpoint", help="A .npz that keeps the state of each round (internal).")
+    ] = None,
+    resume: Annotated[bool, Words("--resume", help="Go on from --checkpoint, if it is there.")] = False,
+    simulate: Annotated[
+        int | None,
+        Words("--simulate", help="Draw clients and noise from this seed: NOT FOR RELEASE.", show_default=False),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        Words("--data", envvar="DOSIMETER_DATA", help="The folder with MNIST (or DOSIMETER_DATA)."),
+    ] = None,
+    drop: Annotated[list[str] | None, Words("--drop", help="A column to leave out. May be repeated.")] = None,
+    missing: Annotated[str, Words("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
+    delimiter: Annotated[str, Words("--delimiter", help="What separates cells in a .csv.")] = ",",
+    out: Annotated[
+        Path | None, Words("--out", help="Where the model goes: a .safetensors file.", show_default=False)
+    ] = None,
+    history: Annotated[
+        Path | None, Words("--history", help="Each round as CSV, V_c and U_s too (internal).", show_default=False)
+    ] = None,
+    json: Annotated[str | None, Words("--json", help="Write the facts as JSON here; - for stdout.")] = None,
+    quiet: Annotated[bool, Words("--quiet", "-q", help="No words, only files and the exit code.")] = False,
+    color: Annotated[bool, Words("--color/--no-color", help="Colours in the terminal.")] = True,
+) -> int:
+    """Train one model on many clients' rows so that nobody can tell from it whether any one client took part.
+
+    Without arguments it shows what it does on digits that ship with scikit-learn, dealt to 500 made-up clients.
+    """
+    from dosimeter.cli import population, trained
+    from dosimeter.cli.given import check_outputs
+    from dosimeter.cli.training import Choices
+
+    demo = _check_kind(context, plan, dataset, table)
+    only_plan = plan is not None
+    _check_files(out, history, checkpoint, resume, demo or only_plan)
+    inputs = [path for path in (table, test, bounds) if path is not None]
+    check_outputs([out, history, checkpoint, None if json in (None, "-") else Path(str(json))], inputs)
+    choices = Choices.checked(
+        model, hidden, epochs, batches, batch_size, learning_rate, momentum, quantile, clip, processes, simulate, pool
+    )
+    words = console(quiet, color, json)
+    people: Population | None = None
+    K = population.DEMO_CLIENTS if demo and clients is None else clients
+    if table is not None and not (only_plan and K is not None):
+        people = population.of_table(
+            table, str(target), str(client), test=test, bounds=bounds, classes=classes, drop=drop or [],
+            read={"missing": _missing(missing), "delimiter": delimiter},
+        )  # fmt: skip
+        K = len(people.clients)
+    agreed = _terms(K, demo, epsilon, delta, per_round, rounds, noise, sampling)
+    facts = trained.planned(agreed, only_plan, demo)
+    if only_plan or agreed.over:
+        if json is not None:
+            write_json(facts, json, inputs=inputs)
+        trained.tell_plan(facts, words)
+        return 1 if agreed.over else 0
+    if people is None:
+        people = population.of_images(dataset or "digits", agreed.cohort.clients, choices.seed, data, pool)
+    job = choices.job(people, agreed)
+    done = _train(job, checkpoint, resume, inputs, words, spread=history is not None)
+    facts = trained.facts_of(job, done, demo)
+    _write(job, done, facts, (out, history), inputs)
+    if json is not None:
+        write_json(facts, json, inputs=inputs)
+    trained.tell(facts, words)
+    return 0
+
+
+def _check_kind(context: typer.Context, plan: str | None, dataset: str | None, table: Path | None) -> bool:
+    """True for the demonstration; options that do not go together are refused, and none is passed over in silence."""
+    from dosimeter.cli.population import DATASETS
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
+
+    given = {name for name in context.params if _asked(context, name)}
+    if plan is not None and plan != "plan":
+        raise Refusal(f"{harmless(plan)}: the only word here is plan; a table is named by --table")
+    if dataset is not None and table is not None:
+        raise Refusal("--dataset and --table: whose rows are they? Leave one of the two out")
+    if dataset is not None and dataset not in DATASETS:
+        raise Refusal(f"--dataset {harmless(dataset)}: use digits or mnist")
+    if table is None:
+        for name in OF_TABLES:
+            if name in given:
+                raise Refusal(f"--{name} is for a table: name it with --table")
+    else:
+        for name, what in (("target", "the column of classes"), ("client", "the column that says whose row it is")):
+            if context.params[name] is None:
+                raise Refusal(f"--{name} is missing: name {what}")
+        for name in OF_IMAGES:
+            if name in given and not (plan and name == "clients"):
+                raise Refusal(f"--{name} is for made-up clients, and --table has its own: leave one of the two out")
+    if dataset != "mnist" and {"pool", "data"} & given:
+        raise Refusal("--pool and --data are for --dataset mnist")
+    return plan is None and dataset is None and table is None
+
+
+def _asked(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _missing(policy: str) -> str:
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
+
+    if policy not in ("refuse", "drop"):
+        raise Refusal(f"--missing {harmless(policy)}: use refuse or drop")
+    return policy
+
+
+def _check_files(
+    out: Path | None, history: Path | None, checkpoint: Path | None, resume: bool, nothing_leaves: bool
+) -> None:
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
+
+    if out is None and not nothing_leaves:
+        raise Refusal("--out is missing: name the .safetensors file where the model goes")
+    kinds = (("--out", out, ".safetensors"), ("--history", history, ".csv"), ("--checkpoint", checkpoint, ".npz"))
+    for option, path, ending in kinds:
+        if path is not None and path.suffix != ending:
+            raise Refusal(f"{option} {harmless(path.name)}: name a {ending} file")
+    if resume and checkpoint is None:
+        raise Refusal("--resume from what? Name the file with --checkpoint")
+
+
+def _terms(
+    K: int | None,
+    demo: bool,
+    epsilon: float | None,
+    delta: float | None,
+    per_round: float | None,
+    rounds: int | None,
+    noise: float | None,
+    sampling: str,
+) -> Terms:
+    from dosimeter.cli.checks import positive
+    from dosimeter.cli.terms import DELTA, DEMO_DELTA, DEMO_EPSILON, terms
+    from dosimeter.core.refusal import Refusal
+
+    if epsilon is None and not demo:
+        raise Refusal("state a budget: --epsilon 8, say (and --delta, 1e-05 without it)")
+    if K is None:
+        raise Refusal("--clients is missing: say how many clients there are")
+    if rounds is not None and not 1 <= rounds <= 1 << 20:
+        raise Refusal(f"--rounds {rounds}: give a whole number from 1 to {1 << 20}")
+    if noise is not None and not 0.05 <= positive("--noise", noise) <= 1e4:
+        raise Refusal(f"--noise {noise:g}: give a multiplier from 0.05 to 10000")
+    least = DEMO_DELTA if demo and epsilon is None else DELTA
+    found = least if delta is None else delta
+    if not 0 < found < 1:
+        raise Refusal(f"--delta {found:g}: give a number above 0 and below 1")
+    wanted = DEMO_EPSILON if epsilon is None else positive("--epsilon", epsilon)
+    if wanted > 1000:
+        raise Refusal(f"--epsilon {wanted:g}: above 1000 nobody is protected; give a smaller one")
+    return terms(
+        K, epsilon=wanted, delta=found, per_round=per_round, rounds=rounds, noise=noise, sampling=sampling
+    )  # fmt: skip
+
+
+def _train(job: Job, checkpoint: Path | None, resume: bool, inputs: list[Path], words: Any, *, spread: bool) -> Any:
+    """The history; kept after every step where there is a file for it, and gone on from there."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.checkpoint import Keeper, alone_with, read_state
+
+    with nullcontext() if checkpoint is None else alone_with(checkpoint):
+        state, keeper = None, None
+        if checkpoint is not None:
+            name = job.digest()
+            keeper = Keeper(checkpoint, name, inputs=inputs)
+            if checkpoint.exists():
+                if not resume:
+                    raise Refusal(f"--checkpoint {checkpoint}: it exists; go on from it with --resume, or name another")
+                state = read_state(checkpoint, name)
+                keeper.serial = state.serial
+        with _bar(job, words) as progress:
+            return job.run(state, None if keeper is None else keeper.keep, progress, spread=spread)
+
+
+@contextmanager
+def _bar(job: Job, words: Any) -> Iterator[Any]:
+    """On a terminal a bar with round, accuracy on public rows, ε spent and left."""
+    if not words.is_terminal or words.quiet:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    shown = TextColumn("round {task.completed}/{task.total}"), BarColumn(), TextColumn("{task.description}")
+    with Progress(*shown, TimeRemainingColumn(), console=words, transient=True) as bar:
+        task = bar.add_task("", total=job.terms.rounds)
+
+        def step(entry: Any) -> None:
+            right = f"accuracy {entry.accuracy:.3f} (public rows), " if job.people.tested else ""
+            left = max(0.0, job.terms.budget.epsilon - entry.epsilon)
+            bar.update(
+                task, completed=entry.round + 1, description=f"{right}ε spent {entry.epsilon:.2f}, left {left:.2f}"
+            )
+
+        yield step
+
+
+def _write(
+    job: Job, done: Any, facts: dict[str, Any], files: tuple[Path | None, Path | None], inputs: list[Path]
+) -> None:
+    from dosimeter.cli.trained import story
+    from dosimeter.io import write_sheet
+    from dosimeter.io.networks import write_network
+
+    out, history = files
+    if out is not None:
+        write_network(out, job.network, done.state.model, story(facts), inputs=inputs)
+    if history is not None:
+        write_sheet(history, {name: list(values) for name, values in done.columns.items()}, inputs=inputs)
+    facts["written"] = [str(path) for path in files if path is not None]

@@ -1,0 +1,155 @@
+"""Whose rows `federate` trains on: a public set of images dealt to made-up clients, or a table cut by a column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.io.text import harmless
+
+DATASETS = ("digits", "mnist")
+DEMO_CLIENTS, DIGIT_POINTS, MNIST_POINTS = 500, 20, 600
+_DEALS = 5
+"""What the draw of the shards is for, as part of its seed."""
+MADE_UP = "the clients are made up: rows of a public set of images, dealt in shards of one or two digits"
+ONE_FILE = "the table holds all clients' rows, so whoever runs this sees them: it stands for clients and curator in one"
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Clients, their rows as numbers, and public rows to score with. Private but for the last."""
+
+    source: str
+    X: Any
+    """(n, p)."""
+    y: Any
+    clients: tuple[Any, ...]
+    X_test: Any
+    y_test: Any
+    classes: tuple[str, ...]
+    tested: str
+    """In words, what the accuracy is measured on; "" where there is nothing public to measure on."""
+    form: Mapping[str, Any]
+    """How a row becomes numbers, for the file's metadata."""
+    assumed: tuple[str, ...]
+    """What is taken as public or given."""
+    remarks: tuple[str, ...] = ()
+
+
+def of_images(name: str, clients: int, seed: int, data: Path | None, pool: int) -> Population:
+    """The digits that ship with scikit-learn, or MNIST from a folder, in shards as in [Geyer19]."""
+    from dosimeter.federated.partition import two_shards
+
+    X, y, X_test, y_test, tested, form = _mnist(data, pool) if name == "mnist" else _digits()
+    points = MNIST_POINTS if name == "mnist" else DIGIT_POINTS
+    dealt = two_shards(y, clients, np.random.default_rng([seed, _DEALS]), points=points)
+    classes = tuple(str(k) for k in range(10))
+    repeated = clients * points > len(y)
+    remarks = (f"{clients} clients of {points} rows share {len(y)}: rows are repeated, as in the paper",)
+    source = {"digits": "digits that ship with scikit-learn", "mnist": "MNIST"}[name]
+    return Population(
+        source, X, y, dealt, X_test, y_test, classes, tested, form, (MADE_UP,), remarks if repeated else ()
+    )
+
+
+def _digits() -> tuple[Any, ...]:
+    from sklearn.datasets import load_digits
+
+    from dosimeter.datasets.digits import PRIVATE
+
+    data = load_digits()
+    X, y = data.data / 16.0, data.target.astype(np.intp)
+    tested = f"the {len(y) - PRIVATE} digits that no client holds, which are public"
+    form = {"columns": "64 pixels, row by row", "scaling": "divided by 16"}
+    return X[:PRIVATE], y[:PRIVATE], X[PRIVATE:], y[PRIVATE:], tested, form
+
+
+def _mnist(data: Path | None, pool: int) -> tuple[Any, ...]:
+    from dosimeter.datasets.digits import mnist, pooled
+
+    if data is None:
+        raise Refusal("--dataset mnist is not part of the package: pass --data or set DOSIMETER_DATA")
+    X, y, X_test, y_test = mnist(data)
+    form = {
+        "columns": f"{28 // pool} x {28 // pool} pixels, row by row",
+        "scaling": f"means of {pool} x {pool} of [0, 1]",
+    }
+    return pooled(X, pool), y, pooled(X_test, pool), y_test, "the 10,000 images of the public test set", form
+
+
+def of_table(
+    table: Path,
+    target: str,
+    client: str,
+    *,
+    test: Path | None,
+    bounds: Path | None,
+    classes: str | None,
+    drop: Sequence[str],
+    read: Mapping[str, str],
+) -> Population:
+    """A client for each value of the column `client`."""
+    from dosimeter.frames.clients import form_of, parted
+
+    declared = None if bounds is None else _declared(bounds)
+    texts = [name for name, told in (declared or {}).items() if isinstance(told[0], str)]
+    rows = _read(table, [target, client, *texts], drop, read)
+    listed = None if classes is None else tuple(name.strip() for name in classes.split(","))
+    form, from_rows = form_of(rows, target, client, declared=declared, classes=listed)
+    own = parted(rows, form, client)
+    if len(own.clients) < 2:
+        raise Refusal(f"--client {harmless(client)}: the column names one client only, and one cannot be hidden")
+    X_test, y_test, tested = np.zeros((1, form.width)), np.zeros(1, dtype=np.intp), ""
+    if test is not None:
+        X_test, y_test = _tested(test, form, client, [target, *texts], drop, read)
+        tested = f"the {len(y_test)} rows of {harmless(test.name)}, taken as public"
+    public = f"the number of clients ({len(own.clients)}), the names of columns and the classes are taken as public"
+    left = (f"{rows.dropped} rows were left out for a missing value",) if rows.dropped else ()
+    return Population(
+        table.name, own.X, own.y, own.clients, X_test, y_test, form.classes, tested, form.plain(),
+        (ONE_FILE, public, *from_rows), left,
+    )  # fmt: skip
+
+
+def _read(path: Path, text: Sequence[str], drop: Sequence[str], how: Mapping[str, str]) -> Any:
+    from dosimeter.io import read_table
+
+    for name in text:
+        if name in drop:
+            raise Refusal(f"column {harmless(name)} is needed and was dropped by --drop: leave one of the two out")
+    missing: Any = how["missing"]
+    return read_table(
+        path, delimiter=how["delimiter"], text=tuple(dict.fromkeys(text)), drop=tuple(drop), missing=missing
+    )
+
+
+def _tested(
+    path: Path, form: Any, client: str, text: Sequence[str], drop: Sequence[str], how: Mapping[str, str]
+) -> tuple[Any, Any]:
+    """Public rows in the clients' form; where they name their clients, each is standardised by itself."""
+    from dosimeter.frames.clients import parted
+    from dosimeter.io import read_table
+
+    names = read_table(path, delimiter=how["delimiter"], missing="drop").names
+    there = client if client in names else None
+    rows = _read(path, [*text, *([] if there is None else [there])], [name for name in drop if name in names], how)
+    for name in (*form.amounts, *form.categories, form.target):
+        if name not in rows.names:
+            raise Refusal(f"{harmless(path.name)}: there is no column {harmless(name)}, which the clients have")
+    found = parted(rows, form, there)
+    return found.X, found.y
+
+
+def _declared(path: Path) -> dict[str, Any]:
+    """Bounds and levels from a file such as `pca` takes."""
+    from dosimeter.cli.bounds import Number, read_bounds
+
+    return {
+        name: (column.lower, column.upper) if isinstance(column, Number) else column.levels
+        for name, column in read_bounds(path).columns.items()
+    }

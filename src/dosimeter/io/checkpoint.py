@@ -1,0 +1,183 @@
+"""A federated training kept on disk after every step: one .npz of plain arrays and a JSON text, sealed. No pickle.
+
+The file holds who was asked in an open round, so it is internal and readable by its owner only. A step is written whole
+or not at all, and only over the step before it: of two runs that go on from one file, one is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.federated.state import State
+from dosimeter.frames.source import Source
+from dosimeter.io.atomic import AnyPath, write_bytes
+from dosimeter.io.gate import GIBIBYTE, regular_file
+from dosimeter.io.text import harmless
+from dosimeter.io.votes import _array, _bytes
+
+_ARRAYS = ("history", "model", "participants", "spent", "velocity")
+_SCALARS = ("clip", "is_open", "simulation", "version")
+_SCHEMA = "dosimeter.federated-state/1"
+_TODO = "give the file that this training wrote, or start anew under another name"
+
+
+def digest_of(recipe: Mapping[str, Any], arrays: Sequence[Any]) -> str:
+    """What names a training: its recipe and the data of its clients. A state is taken back only under the same name.
+
+    >>> digest_of({"seed": 1}, [np.zeros(2)]) == digest_of({"seed": 1}, [np.zeros(2)])
+    True
+    >>> digest_of({"seed": 1}, [np.zeros(2)]) == digest_of({"seed": 2}, [np.zeros(2)])
+    False
+    """
+    made = hashlib.sha256(json.dumps(recipe, sort_keys=True, default=repr).encode())
+    for array in arrays:
+        values = np.ascontiguousarray(array)
+        made.update(f"{values.dtype.str}{values.shape}".encode())
+        made.update(values.data)
+    return made.hexdigest()
+
+
+def write_state(path: AnyPath, state: State, digest: str, *, inputs: Sequence[AnyPath] = ()) -> None:
+    """The state as one .npz file, whole or not at all."""
+    if Path(path).suffix.lower() != ".npz":
+        raise Refusal(f"{harmless(os.fspath(path), 120)}: the state of a training is a .npz file: name it so")
+    plain = state.plain()
+    facts = {"schema": _SCHEMA, "digest": digest, "serial": state.serial, **{name: plain[name] for name in _SCALARS}}
+    arrays = {name: plain[name] for name in _ARRAYS}
+    facts["seal"] = _seal(facts, arrays)
+    made = io.BytesIO()
+    np.savez(made, facts=np.frombuffer(json.dumps(facts).encode("ascii"), dtype=np.uint8), **arrays)
+    write_bytes(path, made.getvalue(), inputs=inputs)
+
+
+def read_state(path: AnyPath, digest: str, *, limit: int = GIBIBYTE) -> State:
+    """The state in a file that `write_state` wrote for the same training; anything else is refused."""
+    file, source = regular_file(path, limit)
+    facts, arrays = _parts(_bytes(file, source), source, limit)
+    if facts["seal"] != _seal({k: v for k, v in facts.items() if k != "seal"}, arrays):
+        raise source.refusal("its seal does not fit what it holds: it was altered or damaged", _TODO)
+    if facts["digest"] != digest:
+        raise source.refusal("it belongs to another training (other data, recipe or seed)", _TODO)
+    try:
+        return State.from_plain({**arrays, **{name: facts[name] for name in _SCALARS}})
+    except Refusal as error:
+        raise source.refusal(str(error), _TODO) from None
+
+
+@dataclass
+class Keeper:
+    """Writes each new state over the one before it; pass `keep` to `federated.simulate`."""
+
+    path: Path
+    digest: str
+    serial: int = 0
+    """Of the state that stands in the file; 0 where there is none yet."""
+    inputs: Sequence[AnyPath] = ()
+
+    def keep(self, state: State) -> None:
+        """Refused where the file is not the step before: somebody else goes on from it, or took it away."""
+        found = serial_in(self.path)
+        if found != self.serial or state.serial != found + 1:
+            what = f"it stands at step {found}, this training at {state.serial}: another run writes it, or it was moved"
+            raise Source(os.fspath(self.path)).refusal(what, "let one run alone go on")
+        write_state(self.path, state, self.digest, inputs=self.inputs)
+        self.serial = state.serial
+
+
+def serial_in(path: Path) -> int:
+    """The step that stands in the file, 0 without one."""
+    if not path.exists():
+        return 0
+    file, source = regular_file(path, GIBIBYTE)
+    return int(_parts(_bytes(file, source), source, GIBIBYTE)[0]["serial"])
+
+
+@contextmanager
+def alone_with(path: Path) -> Iterator[None]:
+    """Nobody else goes on from this file meanwhile; a second run is refused. The lock dies with its process."""
+    source = Source(os.fspath(path))
+    try:
+        handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise source.refusal(f"cannot be locked ({error.strerror})", "choose another folder") from None
+    try:
+        if not _locked(handle):
+            raise source.refusal("another run goes on from it", "let that one end first")
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        with suppress(OSError):
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+            return True
+        return False
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _seal(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
+    return digest_of(facts, [arrays[name] for name in _ARRAYS])
+
+
+def _parts(data: bytes, source: Source, limit: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The JSON text and the arrays, each of the kind it should be."""
+    wanted = sorted(f"{name}.npy" for name in ("facts", *_ARRAYS))
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            if sorted(member.filename for member in members) != wanted:
+                raise source.refusal("not a state of federated training", _TODO)
+            if sum(member.file_size for member in members) > limit:
+                raise source.refusal(f"it declares more than the limit of {limit} bytes", _TODO)
+            read = {name: _array(archive.read(f"{name}.npy"), source, _TODO) for name in ("facts", *_ARRAYS)}
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise source.refusal(f"not a state of federated training ({type(error).__name__})", _TODO) from None
+    return _facts(read.pop("facts"), source), _checked(read, source)
+
+
+def _facts(text: Any, source: Source) -> dict[str, Any]:
+    try:
+        found = json.loads(text.tobytes().decode("ascii")) if text.dtype == np.uint8 else None
+    except (ValueError, RecursionError):
+        found = None
+    wanted = {"schema", "digest", "serial", "seal", *_SCALARS}
+    if not isinstance(found, dict) or set(found) != wanted or found["schema"] != _SCHEMA:
+        raise source.refusal("not a state of federated training, or of another version", _TODO)
+    if type(found["serial"]) is not int or type(found["clip"]) is not float:
+        raise source.refusal("its step or its clip is no number", _TODO)
+    return found
+
+
+def _checked(arrays: dict[str, Any], source: Source) -> dict[str, Any]:
+    kinds = {
+        "history": ("f8", 2),
+        "model": ("f8", 1),
+        "participants": ("i8", 1),
+        "spent": ("f8", 2),
+        "velocity": ("f8", 1),
+    }
+    for name, (kind, ndim) in kinds.items():
+        if arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != ndim:
+            raise source.refusal(f"its {name} is not of the form that a state has", _TODO)
+    return arrays

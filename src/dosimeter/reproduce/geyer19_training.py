@@ -1,0 +1,129 @@
+"""[Geyer19] section 4: MNIST among clients of two shards, trained under each of the curators that are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from dosimeter.core.notion import FloatArray, Index
+from dosimeter.datasets.digits import mnist, pooled
+from dosimeter.federated import moments
+from dosimeter.federated.baseline import NotPrivate
+from dosimeter.federated.budget import Budget, noise_needed
+from dosimeter.federated.cohort import FixedSize, Poisson
+from dosimeter.federated.curator import Curator
+from dosimeter.federated.history import History
+from dosimeter.federated.local import Local
+from dosimeter.federated.networks import Network
+from dosimeter.federated.partition import two_shards
+from dosimeter.federated.published import AsPublished
+from dosimeter.federated.quantile import QuantileClip
+from dosimeter.federated.schedule import Constant, Schedule
+from dosimeter.federated.simulate import simulate
+from dosimeter.federated.tasks import Task
+
+POINTS, HELD, EPSILON, _DEALS = 600, 10_000, 8.0, 5
+"""Rows of a client, rows of the validation split, ε of Table 1; and what the draw of the shards is for, in its seed."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One training of Table 1: its clients and budget as printed, everything else ours."""
+
+    clients: int
+    delta: float
+    per_round: float
+    rounds: int
+    hidden: tuple[int, ...] = ()
+    pool: int = 2
+    """Side of the squares of pixels that are averaged: 784 become 196 at 2, 49 at 4."""
+    epochs: int = 4
+    batches: int = 10
+    rate: float = 0.1
+    momentum: float = 0.0
+    quantile: float = 0.5
+    clip: float = 1.0
+    """C of the first round."""
+
+    @property
+    def budget(self) -> Budget:
+        """ε = 8 and the printed δ."""
+        return Budget(EPSILON, self.delta)
+
+    @property
+    def noise(self) -> float:
+        """z: the least with which so many rounds keep within the budget, by privacy loss distributions."""
+        return least_noise(self.clients, self.per_round, self.rounds, self.delta)
+
+    @property
+    def network(self) -> Network:
+        """Inputs, hidden layers, ten digits."""
+        return Network(((28 // self.pool) ** 2, *self.hidden, 10))
+
+
+@lru_cache(maxsize=64)
+def least_noise(clients: int, per_round: float, rounds: int, delta: float) -> float:
+    """`noise_needed` at ε = 8, kept."""
+    return noise_needed(Poisson(clients), per_round, rounds, Budget(EPSILON, delta))
+
+
+@dataclass(frozen=True, eq=False)
+class Digits:
+    """Images to train on and to score with."""
+
+    X: FloatArray
+    """(n, 28, 28) in [0, 1]."""
+    y: Index
+    X_test: FloatArray
+    y_test: Index
+
+    @classmethod
+    def read(cls, data: Path) -> Digits:
+        """60,000 to train and the 10,000 of the test set."""
+        return cls(*mnist(data))
+
+    def validation(self) -> Digits:
+        """The training images alone: all but the last 10,000 to train, those to choose settings with."""
+        cut = len(self.y) - HELD
+        return Digits(self.X[:cut], self.y[:cut], self.X[cut:], self.y[cut:])
+
+    def task(self, setting: Setting, seed: int, learner: Network | None = None) -> Task:
+        """Clients of two shards; 600 rows each, or as many as make whole shards where there are fewer rows."""
+        points = POINTS if len(self.y) >= 100 * POINTS else len(self.y) // 100
+        clients = two_shards(self.y, setting.clients, np.random.default_rng([seed, _DEALS]), points=points)
+        local = Local(setting.epochs, setting.rate, batches=setting.batches)
+        X, X_test = (pooled(images, setting.pool) for images in (self.X, self.X_test))
+        return Task(learner or setting.network, local, X, self.y, clients, X_test, self.y_test)
+
+
+def sound(
+    digits: Digits, setting: Setting, seed: int, *, schedule: Schedule | None = None, processes: int = 1
+) -> History:
+    """Poisson samples, private quantile clip, privacy loss distributions; until the budget ends it."""
+    terms = schedule or Constant(setting.per_round, setting.noise)
+    clip = QuantileClip(setting.clip, setting.quantile)
+    curator = Curator(Poisson(setting.clients), terms, setting.budget, clip, setting.momentum)
+    # A schedule that is asked for takes what the budget allows; the constant one has just the rounds it was made for.
+    rounds = None if schedule else setting.rounds
+    return simulate(digits.task(setting, seed), curator, seed=seed, rounds=rounds, processes=processes, spread=False)
+
+
+def as_published(digits: Digits, setting: Setting, seed: int, *, processes: int = 1) -> History:
+    """Algorithm 1 with the least σ that the moments accountant allows for so many rounds; unaccounted."""
+    cohort, m = FixedSize(setting.clients), int(setting.per_round)
+    sigma = moments.noise_needed(Poisson(setting.clients), m, setting.rounds, EPSILON, setting.delta)
+    curator = AsPublished(cohort, Constant(m, sigma), setting.budget)
+    task = digits.task(setting, seed)
+    return simulate(task, curator, seed=seed, rounds=setting.rounds, processes=processes, spread=False)
+
+
+def not_private(
+    digits: Digits, setting: Setting, seed: int, rounds: int, *, processes: int = 1, learner: Network | None = None
+) -> History:
+    """Plain averaging over everybody, with V_c and U_s."""
+    curator = NotPrivate(setting.clients, setting.clients)
+    task = digits.task(setting, seed, learner)
+    return simulate(task, curator, seed=seed, rounds=rounds, processes=processes)
