@@ -204,6 +204,23 @@ def test_claims_follow_the_outcomes_and_not_the_names(four):
     assert not claims._laplace_utility_row(same).ok
 
 
+def test_a_crossing_is_seen_only_where_both_sides_are_near(four):
+    """LFW: 5.3 has the curves cross at 1e5. Advanced above naive up to an ε, naive above advanced from the next."""
+    low, high = outcome([0.51, 0.52, 0.53], [0.5] * 3), outcome([0.61, 0.62, 0.63], [0.5] * 3)
+
+    def crossing(last, first):
+        found = made_up(four[2], low, low, low, low)
+        for e in found.grid("naive"):
+            found.outcomes["advanced", e] = high if e <= last else low
+            found.outcomes["naive", e] = high if e >= first else low
+        return claims._meeting_row(found)
+
+    assert crossing(1e4, 1e6).ok
+    assert not crossing(1e2, 1e7).ok  # five powers of ten apart: luck at either end
+    assert not crossing(1.0, 1e2).ok  # sharp, and elsewhere
+    assert not crossing(0.0, 1e6).ok  # advanced is never above
+
+
 def test_the_whole_runs_on_small_tables_and_every_figure_is_drawn(four, told, monkeypatch):
     monkeypatch.setattr(zari22, "studies", lambda data, quick: four)
     monkeypatch.setattr(zari22, "private", lambda study, quick: told[study.name])
