@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from dosimeter.reproduce.row import Report
 
-PAPERS = ("hannun21", "saeidian21", "zari22")
-WITHOUT_DATA = ("saeidian21",)
+PAPERS = ("geyer19", "hannun21", "saeidian21", "zari22")
+WITHOUT_DATA = ("geyer19", "saeidian21")
 """Those whose printed numbers need no data; with it they tell more."""
 
 

@@ -1,0 +1,25 @@
+"""[Geyer19]: Table 1 as arithmetic and trained again with sound accounting, figures 2 and 3, and the second claim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dosimeter.reproduce import geyer19_arithmetic as arithmetic
+from dosimeter.reproduce import geyer19_figures as figures
+from dosimeter.reproduce.geyer19_rows import rows
+from dosimeter.reproduce.geyer19_study import study
+from dosimeter.reproduce.page import Figure, Reproduction
+from dosimeter.reproduce.row import Report
+
+NAME = "geyer19"
+
+
+def reproduction(data: Path | None = None, quick: bool = False) -> Reproduction:
+    """Without data the arithmetic; quick: K = 100 as well, and 60 rounds without privacy; else everything."""
+    told, drawn = arithmetic.rows(), list[Figure]()
+    if data is not None:
+        trained = study(data, quick)
+        told += rows(trained)
+        drawn = [figures.accuracy(trained), figures.spread(trained)]
+        drawn += [] if quick else [figures.rising(trained)]
+    return Reproduction(Report(NAME, tuple(told)), tuple(drawn))

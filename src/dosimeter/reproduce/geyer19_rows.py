@@ -1,0 +1,165 @@
+"""[Geyer19] Table 1, the sentences of sections 5 and 6, and the second claim, each beside what was trained here."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dosimeter.federated.history import History
+from dosimeter.reproduce.geyer19_arithmetic import NOT_PRIVATE, TABLE, Printed
+from dosimeter.reproduce.geyer19_settings import CHOSEN, RAMP_FROM, SEEDS, VALIDATED
+from dosimeter.reproduce.geyer19_study import ALONE_EPOCHS, Study, communication, mean
+from dosimeter.reproduce.row import Row, claim
+
+EARLY, LATE = 5, 20
+"""Rounds at the beginning and at the end between which V_c and U_s are compared; set after a look at the curves."""
+
+
+def rows(told: Study) -> list[Row]:
+    """All that was trained."""
+    found = [row for line in TABLE if line.clients in told.sizes for row in _line(told, line)]
+    found += [_beside(told, line) for line in TABLE if line.clients in told.published]
+    found += [*_plain(told), _alone(told), *_spread(told)]
+    return found if told.quick else [*found, *_rising(told)]
+
+
+def _line(told: Study, line: Printed) -> list[Row]:
+    runs, setting = told.sound[line.clients], CHOSEN[line.clients]
+    name, got = f"Table 1, K = {line.clients}", mean(runs)
+    shown = ", ".join(f"{h.accuracy:.4f}" for h in runs)
+    spent = max(h.figure.epsilon for h in runs)
+    network = "-".join(map(str, setting.network.widths))
+    noise = (
+        f"{network}, B = {setting.batches}, E = {setting.epochs}, m = {setting.per_round:g}, σ = {setting.noise:.4g}"
+    )
+    chosen = f"validation {VALIDATED[line.clients]:.4f}" if line.clients in VALIDATED else "not searched"
+    sampled = communication(runs)
+    deviation = (line.rounds * line.m * (1 - line.m / line.clients) / len(runs)) ** 0.5
+    return [
+        claim(
+            f"{name}: at least the printed accuracy, soundly accounted",
+            got >= line.accuracy,
+            f"seeds {', '.join(map(str, SEEDS[line.clients]))}: {shown}; ε = {spent:.4g} at δ = {line.delta:g}, upper "
+            f"bound, add or remove a client; {noise}; {chosen}",
+        ),
+        Row(
+            f"{name}: ACC",
+            line.accuracy,
+            got,
+            0.005,
+            "a smaller network, server momentum, and less noise, as privacy loss distributions allow it"
+            if got > line.accuracy + 0.005
+            else None,
+        ),
+        Row(f"{name}: CR", line.rounds, float(np.mean([len(h.rounds) for h in runs])), 0.0),
+        Row(
+            f"{name}: CC",
+            line.communication,
+            sampled,
+            4 * deviation,
+            measured=f"independent sampling sends {line.communication} on average; four standard errors allowed",
+        ),
+    ]
+
+
+def _beside(told: Study, line: Printed) -> Row:
+    """Algorithm 1, whose figure covers neither its median nor its sampling."""
+    runs = told.published[line.clients]
+    sigma = runs[0].rounds[0].noise
+    ours = mean(told.sound[line.clients][: len(runs)])
+    shown = ", ".join(f"{h.accuracy:.4f}" for h in runs)
+    return Row(
+        f"Table 1, K = {line.clients}: ACC of Algorithm 1 as published (unaccounted)",
+        line.accuracy,
+        mean(runs),
+        0.005,
+        "the paper's network, schedule and σ are not known",
+        f"{shown}, σ = {sigma:.4g} by the moments accountant; the sound curator on the same seeds {ours:.4f}",
+    )
+
+
+def _plain(told: Study) -> list[Row]:
+    got, (accuracy, rounds, _) = told.plain.accuracy, NOT_PRIVATE
+    measured = f"after {len(told.plain.rounds)} rounds of all 100 clients, 196-64-10"
+    if told.quick:
+        return [Row("Table 1, not private: ACC", accuracy, got, 0.01, f"{rounds} rounds in the paper", measured)]
+    sent = float(told.plain.columns["sampled"].sum())
+    return [
+        Row("Table 1, not private: ACC", accuracy, got, 0.01, measured=measured),
+        Row("Table 1, not private: CC", NOT_PRIVATE[2], sent, 0.0),
+    ]
+
+
+def _alone(told: Study) -> Row:
+    own = told.alone
+    least = min(mean(runs) for runs in told.sound.values())
+    return claim(
+        "6: 78 % and 92 % are substantially better than anything that clients reach on their own data",
+        bool(own.max() < least - 0.2),
+        f"100 clients alone, {ALONE_EPOCHS} epochs of 196-64-10: mean {own.mean():.3f}, best {own.max():.3f}; together "
+        f"{least:.3f} at least (asked: 0.2 more than the best)",
+    )
+
+
+def _spread(told: Study) -> list[Row]:
+    V, U = told.plain.columns["variance"], told.plain.columns["scale"]
+    v0, v1, u0, u1 = V[:EARLY].mean(), V[-LATE:].mean(), U[:EARLY].mean(), U[-LATE:].mean()
+    return [
+        claim(
+            "6, figure 3: the between clients variance V_c rises",
+            bool(v1 > v0),
+            f"mean of the first {EARLY} rounds {v0:.3g}, of the last {LATE} {v1:.3g}",
+            None
+            if v1 > v0
+            else f"in this network it is highest at {int(V.argmax()) + 1} rounds ({V.max():.3g}) and falls from there",
+        ),
+        claim(
+            "6, figure 3: the update scale U_s falls drastically",
+            bool(u1 < u0 / 10),
+            f"mean of the first {EARLY} rounds {u0:.3g}, of the last {LATE} {u1:.3g} (asked: a tenth)",
+        ),
+        claim(
+            "6: as updates grow less alike, V_c over U_s rises",
+            bool(v1 / u1 > v0 / u0),
+            f"{v0 / u0:.3g} at the beginning, {v1 / u1:.3g} at the end",
+        ),
+    ]
+
+
+def _rising(told: Study) -> list[Row]:
+    constant, rising = told.sound[1000], told.rising
+    setting = CHOSEN[1000]
+    better = np.array([b.accuracy - a.accuracy for a, b in zip(constant, rising, strict=True)])
+    first, last = rising[0].rounds[0], rising[0].rounds[-1]
+    words = (
+        f"K = 1000, (ε, δ) = (8, 1e-5), m_t from {RAMP_FROM} to {setting.per_round:g} with σ²/m constant (σ from "
+        f"{first.noise:.3g} to {last.noise:.3g}): {_told(rising)}; constant m: {_told(constant)}"
+    )
+    standard = float(better.std(ddof=1) / len(better) ** 0.5)
+    return [
+        claim(
+            "6: raising m_t improves model performance",
+            bool(better.mean() > 2 * standard and better.mean() > 0),
+            f"{words}; difference {better.mean():+.4f}, standard error {standard:.4f} over {len(better)} seeds",
+            None if better.mean() > 2 * standard else "no gain beyond the spread of the seeds",
+        ),
+        claim(
+            "6: with rising m_t more communication rounds can be performed",
+            len(rising[0].rounds) > len(constant[0].rounds),
+            f"{len(rising[0].rounds)} and {len(constant[0].rounds)} rounds; CC {communication(rising):.0f} and "
+            f"{communication(constant):.0f}",
+        ),
+        claim(
+            "6: early rounds with lower m_t and σ_t have the same distortion",
+            abs(first.noise / first.per_round - last.noise / last.per_round) < 1e-9,
+            f"the averaged noise is {first.noise / first.per_round:.4f} clips in the first round and "
+            f"{last.noise / last.per_round:.4f} in the last",
+            "σ²/m is held fixed, and the averaged noise is σS/m: it is larger early by √(m_last/m_first)",
+        ),
+    ]
+
+
+def _told(runs: tuple[History, ...]) -> str:
+    return (
+        f"{mean(runs):.4f} ({', '.join(f'{h.accuracy:.4f}' for h in runs)}) in {len(runs[0].rounds)} rounds, "
+        f"CC {communication(runs):.0f}"
+    )

@@ -1,0 +1,88 @@
+"""The trainings behind Table 1 and figures 2 and 3 of [Geyer19], each run once and kept."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from dosimeter.core.notion import FloatArray
+from dosimeter.federated.baseline import alone
+from dosimeter.federated.history import History
+from dosimeter.federated.schedule import Ramp
+from dosimeter.reproduce.geyer19_arithmetic import NOT_PRIVATE
+from dosimeter.reproduce.geyer19_settings import CHOSEN, RAMP_FROM, SEEDS
+from dosimeter.reproduce.geyer19_training import Digits, as_published, not_private, sound
+
+QUICK_ROUNDS, ALONE_EPOCHS = 60, 20
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Every training that a row or a figure asks for. Simulations, all of them."""
+
+    digits: Digits
+    quick: bool = False
+    processes: int = 1
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """K of the lines that are trained."""
+        return (100,) if self.quick else tuple(CHOSEN)
+
+    @cached_property
+    def sound(self) -> dict[int, tuple[History, ...]]:
+        """By K, a history for each seed."""
+        return {K: tuple(self._sound(K, seed) for seed in SEEDS[K]) for K in self.sizes}
+
+    def _sound(self, K: int, seed: int) -> History:
+        hands = self.processes if K > 100 else 1
+        return sound(self.digits, CHOSEN[K], seed, processes=hands)
+
+    @cached_property
+    def published(self) -> dict[int, tuple[History, ...]]:
+        """Algorithm 1 at the same settings but for momentum, which it has not: K = 100, and one seed of 1000."""
+        seeds = {100: SEEDS[100]} if self.quick else {100: SEEDS[100], 1000: SEEDS[1000][:1]}
+        hands = {100: 1, 1000: self.processes}
+        return {
+            K: tuple(as_published(self.digits, CHOSEN[K], seed, processes=hands[K]) for seed in some)
+            for K, some in seeds.items()
+        }
+
+    @cached_property
+    def plain(self) -> History:
+        """Averaging without privacy, K = 100, everybody in every round; the larger network."""
+        rounds = QUICK_ROUNDS if self.quick else NOT_PRIVATE[1]
+        setting = replace(CHOSEN[100], hidden=(64,))
+        return not_private(self.digits, setting, SEEDS[100][0], rounds, processes=self.processes)
+
+    @cached_property
+    def alone(self) -> FloatArray:
+        """(100,) accuracy of each of 100 clients who trains the larger network on its own rows alone."""
+        task = self.digits.task(replace(CHOSEN[100], hidden=(64,)), SEEDS[100][0])
+        return alone(task, seed=SEEDS[100][0], epochs=ALONE_EPOCHS)
+
+    @cached_property
+    def rising(self) -> tuple[History, ...]:
+        """K = 1000 with m_t rising at constant σ²/m, at the same (ε, δ), for as many rounds as that allows."""
+        setting = CHOSEN[1000]
+        ramp = Ramp(RAMP_FROM, setting.per_round, setting.noise, setting.rounds)
+        return tuple(sound(self.digits, setting, seed, schedule=ramp, processes=self.processes) for seed in SEEDS[1000])
+
+
+def study(data: Path, quick: bool = False) -> Study:
+    """MNIST as it is; two processes at most, where there are two cores."""
+    return Study(Digits.read(data), quick, min(2, os.cpu_count() or 1))
+
+
+def mean(histories: tuple[History, ...]) -> float:
+    """Accuracy after the last round, over the seeds."""
+    return float(np.mean([h.accuracy for h in histories]))
+
+
+def communication(histories: tuple[History, ...]) -> float:
+    """CC: updates sent, over the seeds."""
+    return float(np.mean([h.columns["sampled"].sum() for h in histories]))
