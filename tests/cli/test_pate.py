@@ -426,9 +426,9 @@ def test_votes_made_elsewhere_are_labelled(tmp_path, capsys):
     np.save(path, np.full((1000, 6), 2, dtype=np.uint8))
     assert run(["pate", "--votes", str(path), "--classes", "3", "--budget", "1 nat", "--out", str(out)]) == 0
     assert [row["label"] for row in rows_of(out)] == ["2"] * 6
-    assert "about one person only where no person's rows taught two teachers" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    said = " ".join(capsys.readouterr().out.split())
+    assert "about one person only where no person's rows taught two teachers" in said
+    assert "about any one teacher's data grows by" in said  # nothing here says that a person has one teacher
     assert (
         run(["pate", "--votes", str(path), "--classes", "3", "--queries", "2", "--budget", "1 nat", "--out", str(out)])
         == 0

@@ -219,3 +219,10 @@ def test_bad_shifts_and_histograms_are_refused() -> None:
             threshold_leakage([[3, 1]], Laplace(1.0), at, shift=bad)  # type: ignore[arg-type]
     with pytest.raises(Refusal, match="whole"):
         threshold_leakage([[3.5, 1]], Laplace(1.0), at)
+
+
+def test_the_bound_for_all_votes_is_nearly_attained() -> None:
+    """Many leaders and one class far behind, where a vote for the last alone leaves the leading count as it is."""
+    at = Threshold(50.25, Laplace(10.0))
+    (found,) = threshold_leakage([[50] * 9 + [0]], Laplace(20.0), at)
+    assert 0.99 * threshold_bound(10, Laplace(20.0), at) < found <= threshold_bound(10, Laplace(20.0), at)

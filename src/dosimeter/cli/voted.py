@@ -54,7 +54,7 @@ def tell(facts: dict[str, Any], words: Console) -> None:
     )
     page.add("noise", f"{_short(told['noise'])} on each count of votes" + _threshold(told))
     _accuracy(page, facts)
-    page.add("to publish", _published(told), "bold")
+    page.add("to publish", _published(told, people=kept["unit"] == "person"), "bold")
     page.add("", "upper bound, the same for every table, also where queries depend on earlier answers", "dim")
     page.add(
         "",
@@ -85,11 +85,12 @@ def _short(law: str) -> str:
     return re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda found: f"{float(found[0]):.4g}", law)
 
 
-def _published(told: dict[str, Any]) -> str:
-    nats = number(told["nats"])
+def _published(told: dict[str, Any], people: bool) -> str:
+    """Of persons only where the parts are known here to be disjoint by person."""
+    nats, hence = number(told["nats"]), ", hence about any one person's," if people else ""
     return (
-        f"at most {nats} nats: nobody's chance of a right guess about any one teacher's data, hence about any one "
-        f"person's, grows by more than a factor e^{nats} = {number(told['factor'])}"
+        f"at most {nats} nats: nobody's chance of a right guess about any one teacher's data{hence} grows by more than "
+        f"a factor e^{nats} = {number(told['factor'])}"
     )
 
 

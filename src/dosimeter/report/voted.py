@@ -47,7 +47,7 @@ def voted(
             "factor": spent.factor,
             "standing": spent.standing.value,
             "notion": "pointwise conditional maximal leakage",
-            "unit": "teacher's part, and so any person in it",
+            "unit": "teacher's part" if teacher_of is None else "teacher's part, and so any person in it",
             "neighbours": beside.neighbours,
             "teachers": votes.n_teachers,
             "queries": votes.n_queries,
