@@ -110,7 +110,7 @@ def test_a_cohort_of_fixed_size_is_a_uniform_subset() -> None:
 @pytest.mark.parametrize("cohort", [Poisson(100), FixedSize(100)], ids=repr)
 def test_the_budget_is_asked_before_the_round_and_never_passed(cohort: Poisson | FixedSize, clip: FixedClip) -> None:
     budget = Budget(8.0, 1e-3)
-    curator = Curator(cohort, Constant(30, 2.0), budget, clip)
+    curator = Curator(cohort, Constant(30, 1.0), budget, clip)
     state = curator.start(np.zeros(2))
     while curator.would_cost(state)[0]:
         state = curator.close_round(curator.open_round(state), [])

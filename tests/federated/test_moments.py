@@ -15,13 +15,13 @@ TABLE_1 = [(100, 50, 11, 1e-3), (1000, 220, 54, 1e-5), (10_000, 508.5, 412, 1e-6
 
 
 @pytest.mark.parametrize(("q", "z"), [(0.5, 1.2), (0.22, 1.4), (0.03, 0.9)])
-@pytest.mark.parametrize("order", [1, 2, 5, 12])
+@pytest.mark.parametrize("order", [1, 4, 12])
 def test_the_sum_is_the_larger_of_the_two_integrals(q: float, z: float, order: int) -> None:
-    """E under ν of (ν/ν₀)^λ and E under ν₀ of (ν₀/ν)^λ, both by quadrature in 40 digits."""
-    with mpmath.workdps(40):
+    """E under ν of (ν/ν₀)^λ and E under ν₀ of (ν₀/ν)^λ, both by quadrature in 25 digits."""
+    with mpmath.workdps(25):
         normal = lambda x, a: mpmath.exp(-((x - a) ** 2) / (2 * mpmath.mpf(z) ** 2)) / (z * mpmath.sqrt(2 * mpmath.pi))  # noqa: E731
         mixed = lambda x: (1 - q) * normal(x, 0) + q * normal(x, 1)  # noqa: E731
-        span = list(range(-30, order + 32, 2))
+        span = list(range(-16, order + 18, 4))
         one = mpmath.quad(lambda x: mixed(x) * (mixed(x) / normal(x, 0)) ** order, span)
         other = mpmath.quad(lambda x: normal(x, 0) * (normal(x, 0) / mixed(x)) ** order, span)
         truth = float(mpmath.log(max(one, other)))
