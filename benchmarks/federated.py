@@ -1,0 +1,178 @@
+"""Client updates per second, end to end: train, clip, add noise, evaluate. Ours beside peers, on the same job.
+
+    python benchmarks/federated.py [--data DIR] [--runs 3] [--cores 1 2] [--quick]
+                                   [--torch-python PY] [--flower-python PY] [--pfl-python PY]
+
+MNIST in two shards, 100 clients of 600 rows, ten batches of 60, four epochs, rate 0.1, test on 10,000 rows after every
+round; 784-32-10 with biases, and 784-600-100-10 without (that of [Geyer19]). The first round of everybody is left out:
+it imports, compiles, starts processes, and prices the budget. Sides are measured in turn, run by run, and compared
+within a run: seconds of the clock, and for one process on one core its own seconds as well, which do not count what
+else the machine is doing.
+
+A peer is a script beside this one, run by the python of its own environment:
+
+    PY benchmarks/federated_NAME.py JOB.npz --widths 784,32,10 --bias 1 --cores 2 [--per-round 50 --rounds 3]
+
+It reads X, y, X_test, y_test and rows (clients, 600) from JOB.npz and prints one line of JSON:
+{"updates": clients trained after the first round, "seconds": clock, "own": seconds of its process or null,
+"accuracy": after the last round, "how": words}. `federated_torch.py` is the sequential loop; a peer whose script or
+python is not given is not run, and the table says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from dosimeter import federated
+from dosimeter.datasets.digits import mnist
+from dosimeter.federated.local import Local
+from dosimeter.federated.networks import Network
+from dosimeter.federated.partition import two_shards
+from dosimeter.federated.simulate import simulate
+from dosimeter.federated.tasks import Task
+
+HERE = Path(__file__).resolve().parent
+CLIENTS = 100
+NETWORKS = ((Network((784, 32, 10)), 50, 3), (Network((784, 600, 100, 10), bias=False), 20, 2))
+"""Network, clients a round, rounds that count."""
+LEAST = {((784, 32, 10), "torch"): 3.0, ((784, 32, 10), "flower"): 5.0, ((784, 32, 10), "pfl"): 3.0}
+"""How many times as fast we are to be; at least as fast where nothing stands here."""
+PEERS = ("torch", "torch-processes", "flower", "pfl")
+
+
+def written_job(data: Path, path: Path) -> dict[str, Any]:
+    """The job as arrays, and in a file for the peers."""
+    X, y, X_test, y_test = mnist(data)
+    rows = np.array(two_shards(y, CLIENTS, np.random.default_rng(0)))
+    job = {
+        "X": X.reshape(len(X), -1).astype(np.float32),
+        "y": y.astype(np.int64),
+        "X_test": X_test.reshape(len(X_test), -1).astype(np.float32),
+        "y_test": y_test.astype(np.int64),
+        "rows": rows,
+    }
+    np.savez(path, **job)
+    return job
+
+
+def ours(job: dict[str, Any], network: Network, cores: int, per_round: int, rounds: int) -> dict[str, Any]:
+    """The simulator with the sound curator: Poisson cohorts, exact sums, noise, accounting, evaluation."""
+    local = Local(4, 0.1, batches=10)
+    task = Task(network, local, job["X"], job["y"], tuple(job["rows"]), job["X_test"], job["y_test"])
+    curator = federated.Curator(
+        federated.Poisson(CLIENTS),
+        federated.Constant(per_round, 1.0),
+        federated.Budget(50.0, 1e-3),
+        federated.FixedClip(1.0),
+    )
+    marks: list[tuple[float, float, int]] = []
+    history = simulate(
+        task,
+        curator,
+        seed=1,
+        rounds=rounds + 1,
+        processes=cores,
+        spread=False,
+        progress=lambda r: marks.append((time.perf_counter(), time.process_time(), r.accepted)),
+    )
+    (clock, own, _), (end, own_end, _) = marks[0], marks[-1]
+    return {
+        "updates": sum(m[2] for m in marks[1:]),
+        "seconds": end - clock,
+        "own": own_end - own if cores == 1 else None,
+        "accuracy": history.accuracy,
+        "how": "stacked numpy" if cores == 1 else f"stacked numpy, {cores} processes",
+    }
+
+
+def peer(python: str, name: str, job: Path, network: Network, cores: int, per_round: int, rounds: int) -> Any:
+    """What the peer's script prints; None where there is no such script."""
+    script = HERE / f"federated_{name.partition('-')[0]}.py"
+    if not script.is_file():
+        return None
+    command = [python, str(script), str(job), "--widths", ",".join(map(str, network.widths))]
+    command += ["--bias", str(int(network.bias)), "--cores", str(cores)]
+    command += ["--per-round", str(per_round), "--rounds", str(rounds)]
+    command += ["--processes"] if name.endswith("-processes") else []
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        raise SystemExit(f"{name}: exit {ran.returncode}\n{ran.stderr[-2000:]}")
+    return json.loads(ran.stdout.strip().splitlines()[-1])
+
+
+def rate(found: dict[str, Any], of: str) -> float:
+    """Updates per second of the clock, or of the process's own time."""
+    return float(found["updates"] / found[of])
+
+
+def compared(job: dict[str, Any], path: Path, pythons: dict[str, str], runs: int, cores: int, quick: bool) -> bool:
+    """One table for each network; True where every least ratio is met by the median run."""
+    met = True
+    for network, per_round, rounds in NETWORKS:
+        sizes = "-".join(map(str, network.widths))
+        per_round, rounds = (per_round // 2, 1) if quick else (per_round, rounds)
+        sides: dict[str, list[Any]] = {}
+        for _ in range(runs):
+            sides.setdefault("ours", []).append(ours(job, network, cores, per_round, rounds))
+            for name, python in pythons.items():
+                if name == "torch-processes" and cores == 1:
+                    continue
+                found = peer(python, name, path, network, cores, per_round, rounds)
+                sides.setdefault(name, []).append(found)
+        print(f"\n{sizes}, {network.size} parameters, {cores} core(s): client updates per second, run by run")
+        of = "own" if cores == 1 and all(f and f["own"] for side in sides.values() for f in side) else "seconds"
+        base = [rate(f, of) for f in sides["ours"]]
+        for name, side in sides.items():
+            if side[0] is None:
+                print(f"  {name:16s} not run: federated_{name}.py is not here")
+                continue
+            rates = [rate(f, of) for f in side]
+            clock = [rate(f, "seconds") for f in side]
+            ratios = [b / r for b, r in zip(base, rates, strict=True)]
+            least = LEAST.get((network.widths, name), 1.0)
+            fine = name == "ours" or float(np.median(ratios)) >= least
+            met &= fine
+            print(
+                f"  {name:16s} {' '.join(f'{r:7.1f}' for r in rates)}   by the clock "
+                f"{' '.join(f'{r:6.1f}' for r in clock)}   accuracy {side[-1]['accuracy']:.3f}   {side[-1]['how']}"
+            )
+            if name != "ours":
+                found = " ".join(f"{r:.2f}" for r in ratios)
+                print(f"  {'':16s} ours is {found} times as fast; at least {least:g}: {'met' if fine else 'NOT MET'}")
+    return met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("DOSIMETER_DATA", "../shared/data")))
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--torch-python", default=sys.executable)
+    parser.add_argument("--flower-python")
+    parser.add_argument("--pfl-python")
+    given = parser.parse_args()
+    pythons = {n: getattr(given, f"{n.partition('-')[0]}_python") for n in PEERS}
+    for name in [n for n, python in pythons.items() if not python]:
+        print(f"{name}: not run, give --{name}-python")
+    with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
+        path = Path(folder) / "job.npz"
+        job = written_job(given.data, path)
+        chosen = {n: p for n, p in pythons.items() if p}
+        met = [compared(job, path, chosen, given.runs, cores, given.quick) for cores in given.cores]
+    return 0 if all(met) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
