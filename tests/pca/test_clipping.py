@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dosimeter as dm
 from dosimeter.pca.clipping import Bounds, bounds_of
+from dosimeter.pca.mechanisms import AnalyticGauss
+from dosimeter.pca.private import release
 
 
 def norm_squared(row) -> Fraction:
@@ -89,7 +92,7 @@ def test_a_value_that_is_not_finite_is_refused_with_its_place(bad):
 )
 def test_bounds_that_cannot_be_are_refused(bounds):
     with pytest.raises(dm.Refusal):
-        Bounds(**bounds).over(2)
+        release(np.zeros((3, 2)), AnalyticGauss(1.0, 1e-6), bounds=Bounds(**bounds))
 
 
 def test_a_table_of_another_width_is_refused():
@@ -100,3 +103,20 @@ def test_a_table_of_another_width_is_refused():
 def test_bounds_off_the_table_clip_nothing():
     X = np.random.default_rng(0).standard_normal((40, 3))
     assert bounds_of(X).over(3).clip(X).share == 0.0
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"lower": -1e308, "upper": 1e308},
+        {"lower": -1e150, "upper": 1e150},
+        {"lower": 0.0, "upper": 1e-161},
+        {"lower": 0.0, "upper": [1e-160, 1.0]},
+        {"lower": 0.0, "upper": 1.0, "centre": 1e300},
+        {"row_norm": 1e-160},
+        {"row_norm": 1e200},
+    ],
+)
+def test_bounds_whose_products_float64_cannot_hold_are_refused_in_words(bounds: dict[str, Any]) -> None:
+    with pytest.raises(dm.Refusal, match="unit"):
+        release(np.zeros((3, 2)), AnalyticGauss(1.0, 1e-6), bounds=Bounds(**bounds))

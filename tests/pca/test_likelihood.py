@@ -196,3 +196,17 @@ def test_where_nobody_is_a_member_the_ratio_is_a_coin(played):
     reach = 4.9 * np.std(figures, ddof=1) / np.sqrt(60)
     assert abs(np.mean(figures) - 0.5) < reach
     assert abs(played["ratio"].mean() - 0.5) > 5 * reach
+
+
+def test_a_member_that_holds_a_direction_about_a_public_centre_is_not_denied() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(5.0, 0.01, size=(6, 3))
+    X[0, 0] = 50.0
+    centre = np.full(3, 5.0)
+    found = pca.components(pca.second_moment(X, centre), centre)
+    assert pca.leverage(X, found, 6).max() > 1.1, "as if the centre were the rows' own mean"
+    h = pca.leverage(X, found, 6, fixed_centre=True)
+    shifted = pca.leverage(X - centre, pca.components(pca.second_moment(X - centre)), 6)
+    assert h.max() <= 1 + 1e-9
+    np.testing.assert_allclose(h, shifted, rtol=1e-9)
+    np.testing.assert_allclose(h.sum(), 3.0, rtol=1e-9)  # the leverages of all members add up to the rank

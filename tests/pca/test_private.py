@@ -359,3 +359,17 @@ def test_the_sum_is_taken_where_the_engine_takes_it():
     here = released(AnalyticGauss(1.0, 1e-3), rng=np.random.default_rng(0))
     np.testing.assert_array_equal(there.second_moment, here.second_moment)
     assert seen == ["Elsewhere"]
+
+
+def test_a_table_that_cannot_vary_within_its_bounds_costs_nothing_under_gaussian_noise() -> None:
+    made = release(np.ones((4, 2)), AnalyticGauss(1.0, 1e-6), bounds=Bounds(1.0, 1.0))
+    assert made.epsilon() == 0.0
+    assert made.holds
+    assert made.dose.epsilon(1e-6) == 0.0
+    assert not made.second_moment.any()
+
+
+def test_a_constant_column_off_the_centre_is_priced_and_does_not_overflow() -> None:
+    X = np.random.default_rng(0).uniform(size=(50, 3))
+    made = release(X, LaplaceSplit(1.0, 1e-6), bounds=Bounds([0.0, 1.0, 0.0], 1.0, centre=0.0))
+    assert made.holds

@@ -17,6 +17,7 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.pca.components import as_rows, refuse_not_finite
 
 ROUNDING = 2.0**-53
+_LEAST, _MOST = 1e-60, 1e60
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,10 @@ class Bounds:
         if (lower > upper).any():
             j = int(np.argmax(lower > upper))
             raise Refusal(f"the bounds of column {j} are {lower[j]:g} to {upper[j]:g}: lower must not be above upper")
-        middle = lower + (upper - lower) / 2
+        with np.errstate(over="ignore"):
+            middle = lower + (upper - lower) / 2
+        if not np.isfinite(middle).all():
+            raise Refusal("the bounds are further apart than a float64 holds: state the columns in a larger unit")
         centre = middle if self.centre is None else _spread(self.centre, d, "centre")
         return Box(lower, upper, centre, _norm(self.row_norm))
 
@@ -112,6 +116,16 @@ class Box:
     def length(self) -> float:
         """The longest that a centred row can be: C, or what the box allows."""
         return min(self.norm, float(np.linalg.norm(self.reach)))
+
+    def refuse_extreme(self) -> None:
+        """Refuse a box whose fourth powers leave float64's range, or its relative precision."""
+        ends = np.abs(np.concatenate([self.lower - self.centre, self.upper - self.centre]))
+        sizes = np.append(ends[np.isfinite(ends)], self.norm if np.isfinite(self.norm) else 0.0)
+        if (sizes > _MOST).any() or ((sizes > 0) & (sizes < _LEAST)).any():
+            raise Refusal(
+                f"bounds about the centre, and a row norm, must lie between {_LEAST:g} and {_MOST:g}: "
+                "state the columns in another unit"
+            )
 
     def clip(self, X: ArrayLike, first_row: int = 0) -> Clipped:
         """Rows X (n, d) clamped, centred and shortened; refused where one is not finite."""

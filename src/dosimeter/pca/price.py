@@ -28,6 +28,8 @@ def cost(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int, d
     """
     check_budget(1.0, delta)
     if mechanism.law is Gaussian:
+        if moved.l2 == 0:
+            return 0.0  # no column can vary: all tables within the bounds are one
         return _gaussian(float(scales.min()) * N / moved.l2, delta)
     ratios = _ratios(scales, moved, N)
     if not ratios:
@@ -47,6 +49,8 @@ def event(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int) 
 
     rows = 2.0 if moved.neighbours == REPLACE else 1.0
     if mechanism.law is Gaussian:
+        if moved.l2 == 0:
+            return dp_event.NoOpDpEvent()
         return dp_event.GaussianDpEvent(rows * float(scales.min()) * N / moved.l2)
     ratios = _ratios(scales, moved, N)
     if not ratios:

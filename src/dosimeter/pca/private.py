@@ -106,6 +106,7 @@ def release(
     """
     rows = as_rows(X)
     box, N, uncovered = _public(rows, mechanism, bounds, n_samples, private)
+    box.refuse_extreme()
     scales = mechanism.scales(box, N)
     changed: list[int] = []
     A = second_moment_of_blocks(_clipped(rows, box, changed), None, engine, N)

@@ -21,6 +21,8 @@ _FINE, _COARSE, _MANY = 32, 4, 20_000
 _WIDEST, _WIDEST_OF_MANY, _MOST_STEPS = 0.01, 0.03, 20_000
 _CLOSE = 1e-5
 _MOST_EPSILON = 1e9
+_MOST_RATIO = 1e6
+"""Above it a step of the loss distribution is e⁵⁰ and more: Σ r says as much, and does not overflow."""
 
 
 def eps_prime(epsilon: float, delta: float, alpha: int) -> float:
@@ -83,7 +85,7 @@ def laplace_epsilon(entries: Mapping[float, int], delta: float) -> float:
 @lru_cache(maxsize=256)
 def _laplace_epsilon(entries: tuple[tuple[float, int], ...], delta: float) -> float:
     plain = math.fsum(r * k for r, k in entries)
-    if delta == 0 or not entries or not math.isfinite(plain):
+    if delta == 0 or not entries or not entries[-1][0] <= _MOST_RATIO:
         return plain
     from dp_accounting.pld import privacy_loss_distribution as pld  # late: a second of import
 

@@ -45,6 +45,7 @@ def sensitivity(box: Box, neighbours: str, rows: int = 0) -> Sensitivity:
     """
     if neighbours not in NEIGHBOURS:
         raise Refusal(f"neighbours {neighbours!r} is not one of {', '.join(NEIGHBOURS)}")
+    box.refuse_extreme()
     most = _largest(box)
     entries = most if neighbours == ADD_OR_REMOVE else _ranges(box, most)
     together = _l1(box, most), _l2(box)
