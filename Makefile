@@ -61,6 +61,7 @@ bench: $(VENV)/.test  ## ratios against the limits and against the plain way, in
 	$(PY) benchmarks/pate.py
 	$(PY) benchmarks/pca.py --data $(DATA)
 	$(PY) benchmarks/pca_private.py --data $(DATA)
+	$(PY) benchmarks/federated.py --data $(DATA)
 
 picture: $(VENV)/.test  ## draw docs/demo.svg anew
 	$(PY) docs/picture.py
