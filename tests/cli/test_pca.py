@@ -201,6 +201,119 @@ def test_adding_or_removing_hides_the_number_of_rows(people, tmp_path, capsys):
     assert facts["guarantee"]["neighbours"] == "add-or-remove-one"
 
 
+def with_a_gap(path, line):
+    """The same table, the age of one row missing."""
+    lines = path.read_text().splitlines()
+    cells = lines[line].split(",")
+    cells[1] = ""
+    lines[line] = ",".join(cells)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_a_gap_in_one_row_changes_nothing_that_is_public(people, bounds, tmp_path, capsys):
+    """Neighbours by replacing a row: a full one, and one with an empty cell."""
+
+    def public():
+        facts, out = released(people, bounds, tmp_path, capsys, "--missing drop")
+        import skops.io as sio
+
+        model = sio.load(out)
+        left_out = facts.pop("internal")["rows_left_out"]
+        facts.pop("written")
+        return facts, model.recipe_, model[-1].n_samples_, left_out
+
+    *full, none = public()
+    with_a_gap(people, 7)
+    *gap, one = public()
+    assert full == gap
+    assert full[2] == N
+    assert (none, one) == (0, 1)
+
+
+def test_rows_with_gaps_are_counted_in_words_and_with_their_person(people, bounds, tmp_path, capsys):
+    with_a_gap(people, 7)
+    with_a_gap(people, 8)  # both rows of p3
+    people.write_text(people.read_text() + "p3,50,60,170,Ulm\n")
+    out = tmp_path / "c.skops"
+    options = [*GOOD.split(), "--missing", "drop", "--bounds", str(bounds), "--out", str(out)]
+    assert run(["pca", str(people), *options]) == 0
+    assert f"2 rows with a missing value count among the {N + 1} as the public centre" in said(capsys)
+    facts, _ = released(people, bounds, tmp_path, capsys, "--missing drop")
+    assert facts["internal"]["most_rows_of_a_person"] == 3  # whatever the gaps are replaced by
+
+
+def said(capsys):
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_where_n_is_declared_a_row_with_a_gap_adds_nothing(people, tmp_path, capsys):
+    hidden = tmp_path / "hidden.toml"
+    hidden.write_text('neighbours = "add-or-remove"\nn = 250\n' + BOUNDS)
+    with_a_gap(people, 7)
+    facts, _ = released(people, hidden, tmp_path, capsys, "--missing drop")
+    assert (facts["rows_public"], facts["internal"]["rows_left_out"]) == (250, 1)
+
+
+@pytest.mark.parametrize("centre", [[0.5, 1.0], [-3.0, 9.0]], ids=["inside the bounds", "outside"])
+@pytest.mark.parametrize("norm", [None, 1.2])
+def test_a_full_row_beside_an_incomplete_one_moves_no_more_than_the_stated_sensitivity(centre, norm):
+    """Corners and random rows against what stands for a gap. A row of zeros would not do: 0 may lie outside."""
+    from dosimeter.cli.bounds import Declared
+    from dosimeter.cli.components import Rows
+    from dosimeter.pca.clipping import Bounds
+    from dosimeter.pca.sensitivity import sensitivity
+
+    held = Bounds([0.0, 0.0], [1.0, 2.0], norm, centre)
+    box = held.over(2)
+    full = np.vstack([[[0, 0], [0, 2], [1, 0], [1, 2]], np.random.default_rng(0).uniform(-1, 3, (500, 2))])
+    filled = Rows(full, (), held, Declared({}), None, 0, incomplete=1).filled()
+    assert len(filled) == len(full) + 1
+    Z = box.clip(filled).rows
+    lower = np.tril_indices(2)
+    moved = np.array([(np.outer(z, z) - np.outer(Z[-1], Z[-1]))[lower] for z in Z])
+    most = sensitivity(box, "replace-one")
+    assert (np.abs(moved) <= most.entries[lower] * (1 + 1e-12)).all()
+    assert np.abs(moved).sum(axis=1).max() <= most.l1 * (1 + 1e-12)
+    assert np.linalg.norm(moved, axis=1).max() <= most.l2 * (1 + 1e-12)
+    zeros = np.array([np.outer(z, z)[lower] for z in Z])
+    if centre[0] < 0 and norm is None:
+        assert (np.abs(zeros) > most.entries[lower] * (1 + 1e-9)).any()
+
+
+def test_mu_is_said_to_compare_a_row_with_its_absence(people, bounds, tmp_path, capsys):
+    facts, out = released(people, bounds, tmp_path, capsys)
+    assert facts["internal"]["membership"]["compares"] == "presence against absence, N fixed"
+    assert run(["pca", str(people), *GOOD.split(), "--bounds", str(bounds), "--out", str(out)]) == 0
+    shown = said(capsys)
+    assert "μ: presence against absence, N fixed" in shown
+    assert "one person against another is not in it" in shown
+
+
+def test_people_with_many_alike_rows_are_dealt_as_people_in_the_rehearsal():
+    """40 people of 25 rows and noise that drowns them: the alarm is as rare as it says.
+
+    Dealt by rows it came in half of the tables (tests/pca/test_null_band.py shows both).
+    """
+    from scipy.stats import binom
+
+    from dosimeter.cli.bounds import Declared
+    from dosimeter.cli.components import Rows
+    from dosimeter.cli.projected import rehearsed
+    from dosimeter.pca.clipping import Bounds
+    from dosimeter.pca.mechanisms import AnalyticGauss
+
+    alarms, tables = 0, 100
+    recipe = AnalyticGauss(1e-4, 1e-9)
+    for seed in range(tables):
+        draw = np.random.default_rng(seed)
+        X = np.repeat(draw.uniform(-0.8, 0.8, (40, 4)), 25, axis=0) + draw.normal(0, 0.05, (1000, 4))
+        ids = tuple(np.repeat(np.arange(40), 25).tolist())
+        rows = Rows(X, (), Bounds(-1.0, 1.0), Declared({}), ids, 0)
+        alarms += rehearsed(rows, recipe, 2)["after"]["beats_chance"]
+    low, high = binom.ppf([5e-7, 1 - 5e-7], tables, 0.05)
+    assert low <= alarms <= high
+
+
 def test_a_published_scale_that_does_not_hold_ends_with_exit_1_and_writes_nothing(people, bounds, tmp_path, capsys):
     out = tmp_path / "c.skops"
     options = "--epsilon 30 --delta 1e-3 --person id --mechanism published-analyze-gauss --components 2".split()

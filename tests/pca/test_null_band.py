@@ -10,7 +10,7 @@ from scipy.stats import binom, chisquare, rankdata
 
 from dosimeter import pca
 from dosimeter.core.refusal import Refusal
-from dosimeter.pca.null_band import deal, dealt_auc, midranks, small_beats
+from dosimeter.pca.null_band import People, deal, dealt_auc, midranks, small_beats
 
 NEVER = 1e-6
 """Error rate of each statistical test here."""
@@ -27,7 +27,7 @@ def test_midranks_are_those_of_scipy(values):
 def test_the_auc_of_a_deal_counts_pairs():
     rng = np.random.default_rng(0)
     S = rng.integers(0, 9, (3, 12)).astype(float)
-    deals = deal(12, 5, rng, 20)
+    deals = deal(People.of(None, 5, 7), rng, 20)
     found = dealt_auc(np.array([midranks(row) for row in S]), deals)
     for t in range(20):
         for k in range(3):
@@ -105,6 +105,66 @@ def test_the_band_of_one_table_is_what_fresh_strangers_show(nothing_leaks):
     error = maxima.std(ddof=1) / np.sqrt(len(maxima))
     assert abs(maxima.mean() - bands.mean()) < 4.9 * error
     assert bands.mean() > 0.5 + 4.9 * error  # and ½, the plain guess, is not it
+
+
+def test_every_deal_to_people_of_unlike_many_rows_is_equally_likely():
+    pool = np.array([[1.0, 0.2], [2.0, 0.1], [1.1, 0.3], [0.5, 0.4], [1.5, 0.7], [0.6, 0.2], [0.1, 0.9]])
+    whose = np.array(["ann", "ann", "bob", "cem", "cem", "cem", "dia"])
+    found = []
+    for pair in combinations(("ann", "bob", "cem", "dia"), 2):
+        chosen = np.isin(whose, pair)
+        found.append(pca.auc_by_components(np.eye(2), pool[chosen], pool[~chosen]).max())
+    trials = 3000
+    band = pca.null_band(np.eye(2), pool[:3], pool[3:], np.random.default_rng(1), trials, groups=whose.tolist())
+    values, hits = np.unique(band.maxima.round(12), return_counts=True)
+    expected = np.array([np.isclose(found, v).sum() / 6 * trials for v in values])
+    assert expected.sum() == pytest.approx(trials)
+    assert chisquare(hits, expected).pvalue > NEVER
+    by_rows = pca.null_band(np.eye(2), pool[:3], pool[3:], np.random.default_rng(1), trials).maxima.round(12)
+    assert not np.isin(by_rows, values).all()
+
+
+def test_people_with_alike_rows_are_no_alarm_when_people_are_dealt():
+    """20 members and 20 strangers, 25 rows each, components of somebody else: 5 %, and by rows about half."""
+    by_person, by_row, tables = 0, 0, 200
+    whose = np.repeat(np.arange(40), 25).tolist()
+    for seed in range(tables):
+        rng = np.random.default_rng(seed)
+        found = pca.components_of(rng.standard_normal((30, 4)))
+        rows = np.repeat(rng.standard_normal((40, 4)), 25, axis=0) + rng.normal(0, 0.1, (1000, 4))
+        first, second = rows[:500], rows[500:]
+        by_person += pca.attack(found, first, second, rng, trials=99, k=1, groups=whose).beats_chance
+        by_row += pca.attack(found, first, second, rng, trials=99, k=1).beats_chance
+    low, high = binom.ppf([NEVER / 2, 1 - NEVER / 2], tables, 0.05)
+    assert low <= by_person <= high
+    assert by_row > 2 * high
+
+
+def test_k_is_chosen_on_other_people_than_it_is_read_on():
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((12, 3))
+    whose = ["a", "a", "b", "b", "b", "c", "x", "y", "y", "y", "z", "z"]
+    result = pca.attack(np.eye(3), rows[:6], rows[6:], rng, trials=9, groups=whose)
+    read = [i for i, who in enumerate(whose) if who in ("b", "y")]  # the second of three on either side
+    again = pca.scores(np.eye(3), rows[read[:3]], rows[read[3:]], result.k)
+    assert result.scores.figure == again.figure
+    assert len(result.scores.members) == len(result.scores.strangers) == 3
+
+
+def test_people_on_both_sides_or_too_few_are_refused():
+    rng, rows = np.random.default_rng(0), np.random.default_rng(1).standard_normal((6, 2))
+    with pytest.raises(Refusal, match="part them by person"):
+        pca.null_band(np.eye(2), rows[:3], rows[3:], rng, 9, groups=["a", "b", "c", "c", "d", "e"])
+    with pytest.raises(Refusal, match="whose each of 6 rows"):
+        pca.null_band(np.eye(2), rows[:3], rows[3:], rng, 9, groups=["a"])
+    with pytest.raises(Refusal, match=r"0 members and 1 strangers are left .*: give k beforehand"):
+        pca.attack(np.eye(2), rows[:3], rows[3:], rng, trials=9, groups=["a", "a", "a", "x", "y", "z"])
+    with pytest.raises(Refusal, match="give k beforehand"):
+        pca.attack(np.eye(2), rows[:3], rows[3:], rng, trials=9)
+    for k in (None, 1):
+        with pytest.raises(Refusal, match="1 members and 3 strangers are too few"):
+            pca.attack(np.eye(2), rows[:1], rows[3:], rng, trials=9, k=k)
+    assert len(pca.attack(np.eye(2), rows[:2], rows[3:], rng, trials=9, k=1).scores.members) == 2
 
 
 def test_members_stand_out_of_the_band_of_fresh_strangers():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,10 @@ class Rows:
     ids: tuple[Hashable, ...] | None
     unknown: int
     """Labels outside the public list: all their indicators are 0. Internal."""
+    incomplete: int = 0
+    """Rows of the table that X has not: a value is missing. Internal."""
+    most_rows: int = 1
+    """Rows of the person with the most, incomplete ones among them. Internal."""
 
     @property
     def numbers(self) -> list[Number]:
@@ -45,15 +50,19 @@ class Rows:
         """The others."""
         return [c for c in self.columns if isinstance(c, Category)]
 
-    @property
-    def most_rows(self) -> int:
-        """Rows of the person with the most. Internal."""
-        return 1 if self.ids is None else int(max(np.unique(_numbered(self.ids), return_counts=True)[1]))
+    def filled(self) -> FloatArray:
+        """(n + incomplete, d) with the public centre, held to its bounds, for each incomplete row: every row counts.
+
+        Leaving such rows out instead would make N itself depend on one person's gap, where a row is replaced.
+        """
+        if not self.incomplete:
+            return self.X
+        box = self.bounds.over(self.X.shape[1])
+        return np.vstack([self.X, np.tile(np.clip(box.centre, box.lower, box.upper), (self.incomplete, 1))])
 
 
-def _numbered(ids: Sequence[Hashable]) -> Any:
-    place: dict[Hashable, int] = {}
-    return np.array([place.setdefault(i, len(place)) for i in ids])
+def _most(ids: Sequence[Hashable]) -> int:
+    return max(Counter(ids).values())
 
 
 def from_table(table: Table) -> Declared:
@@ -70,8 +79,17 @@ def from_table(table: Table) -> Declared:
     return Declared(columns, public=False)
 
 
-def prepare(table: Table, declared: Declared, person: str | None, dropped: Sequence[str] = ()) -> Rows:
-    """Numbers and bounds of a table; refused where a column is not what was declared."""
+def prepare(
+    table: Table,
+    declared: Declared,
+    person: str | None,
+    dropped: Sequence[str] = (),
+    everybody: Sequence[Hashable] = (),
+) -> Rows:
+    """Numbers and bounds of a table; refused where a column is not what was declared.
+
+    everybody: whose row it is of all rows, the incomplete ones among them; without it the complete ones are all.
+    """
     names = [name for name in table.names if name != person]
     if not names:
         raise Refusal("the table has no column besides the person: components need some")
@@ -93,7 +111,9 @@ def prepare(table: Table, declared: Declared, person: str | None, dropped: Seque
             lower, upper, centre = lower + [0.0] * size, upper + [1.0] * size, centre + [0.0] * size
     norm = _norm(columns, np.array(lower), np.array(upper), np.array(centre), declared)
     ids = None if person is None else tuple(table[person].tolist())
-    return Rows(np.hstack(parts), columns, Bounds(lower, upper, norm, centre), declared, ids, unknown)
+    most = 1 if ids is None else _most(everybody or ids)
+    held = Bounds(lower, upper, norm, centre)
+    return Rows(np.hstack(parts), columns, held, declared, ids, unknown, table.dropped, most)
 
 
 def _scaled(table: Table, column: Number, own_units: bool) -> FloatArray:

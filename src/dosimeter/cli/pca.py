@@ -70,7 +70,9 @@ def pca(
     person: Annotated[str | None, Words("--person", help="The column that says whose row it is.")] = None,
     nominal: Annotated[list[str] | None, Words("--nominal", help="A column of codes. May be repeated.")] = None,
     drop: Annotated[list[str] | None, Words("--drop", help="A column to leave out. May be repeated.")] = None,
-    missing: Annotated[str, Words("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
+    missing: Annotated[
+        str, Words("--missing", help="refuse, or drop what a row with a missing value would add.")
+    ] = "refuse",
     delimiter: Annotated[str, Words("--delimiter", help="What separates cells in a .csv.")] = ",",
     json: Annotated[str | None, Words("--json", help="Write the facts as JSON here; - for stdout.")] = None,
     quiet: Annotated[bool, Words("--quiet", "-q", help="No words.")] = False,
@@ -170,7 +172,17 @@ def _rows(
     declared = [name for name in (told.categories if told is not None else []) if name not in drop]
     people = read(path, *how, person, list(dict.fromkeys([*nominal, *declared])), drop)
     known = from_table(people.drop([person] if person else [])) if told is None else told
-    return prepare(people, known, person, drop)
+    everybody = _everybody(path, how[0], person, [*people.names, *drop]) if person and people.dropped else []
+    return prepare(people, known, person, drop, everybody)
+
+
+def _everybody(path: Path, delimiter: str, person: str, names: list[str]) -> list[str]:
+    """Whose the rows are, incomplete ones among them: the column of persons alone, read once more."""
+    from dosimeter.io import read_table
+
+    others = [name for name in dict.fromkeys(names) if name != person]
+    ids: list[str] = read_table(path, delimiter=delimiter, text=[person], drop=others, missing="drop")[person].tolist()
+    return ids
 
 
 def _demo() -> Rows:
@@ -252,8 +264,11 @@ def _made(rows: Rows, recipe: Mechanism, name: str, components: str | None, atta
 
     count = _count(components, rows.X.shape[1])
     public = rows.declared.public
-    n = rows.declared.n if recipe.relation != "replace-one" else None
-    made = release(rows.X, recipe, bounds=rows.bounds if public else None, n_samples=n, private=public)
+    replaced = recipe.relation == "replace-one"
+    n = None if replaced else rows.declared.n
+    # Where N is declared a row that is left out adds nothing; where N is counted it has to be counted too.
+    X = rows.filled() if replaced and public else rows.X
+    made = release(X, recipe, bounds=rows.bounds if public else None, n_samples=n, private=public)
     values = made.components.values
     k = count if isinstance(count, int) else energy_rank(values, count) if values.sum() > 0 else 1
     facts = facts_of(rows, made, name, k, None if isinstance(count, int) else count)

@@ -11,6 +11,7 @@ from dosimeter.cli.page import Page, small
 from dosimeter.cli.show import number
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.io.text import harmless
+from dosimeter.pca.sensitivity import REPLACE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 MEASURED_IN = {False: "half ranges", True: "own units"}
 ABOUT = "moments are about the public centre: where the mean lies far from it, the first component points to the mean"
+COMPARES = {
+    "dose": "values of the row, near its own",
+    "membership": "presence against absence, N fixed",
+}
+"""Under replace-one too: μ is not about one row against another, where both rows' shifts add up."""
 TAKEN = "that the bounds were known without the table is taken on your word"
 
 
@@ -83,6 +89,7 @@ def _internal(rows: Rows, made: PrivateComponents, k: int) -> dict[str, Any]:
     told: dict[str, Any] = {
         "clipped_share": made.clipped_share,
         "labels_outside_the_list": rows.unknown,
+        "rows_left_out": rows.incomplete,
         "captured": {"k": k, "q": 0.0, "at_random": 0.0},
         **_doses(rows, made),
         **_persons(rows, made),
@@ -120,6 +127,7 @@ def _doses(rows: Rows, made: PrivateComponents) -> dict[str, Any]:
             reading = dose.reading
             told[key] = {
                 "symbol": notion.symbol,
+                "compares": COMPARES[key],
                 "unit": "row" if rows.ids is None else "person",
                 "highest": float(reading.max()),
                 "typical": float(np.median(reading)),
@@ -144,9 +152,11 @@ def rehearsed(rows: Rows, recipe: Mechanism, k: int) -> dict[str, Any]:
     noisy = release(members, recipe, bounds=rows.bounds if public else None, n_samples=n, private=public, rng=rng)
     exact = pca.components(pca.second_moment(members, noisy.components.mean), noisy.components.mean)
     told: dict[str, Any] = {"members": int(inside.sum()), "strangers": int((~inside).sum()), "simulation": True}
+    told |= {"dealt_by": "row" if rows.ids is None else "person", "interval_over": "rows, as if independent"}
+    ids = None if rows.ids is None else [rows.ids[i] for i in (*np.flatnonzero(inside), *np.flatnonzero(~inside))]
     for key, found in (("before", exact), ("after", noisy.components)):
         seen = min(k, found.rank)
-        result = pca.attack(found, members, strangers, rng, k=seen)
+        result = pca.attack(found, members, strangers, rng, k=seen, groups=ids)
         band = [float(np.quantile(result.null.auc[:, seen], q)) for q in (0.025, 0.975)]
         told[key] = {**result.facts(), "null_at_k": band}
     return told
@@ -213,6 +223,10 @@ def _worth(page: Page, inside: dict[str, Any], facts: dict[str, Any]) -> None:
     page.add("clipped", f"{100 * inside['clipped_share']:.1f} % of the rows lay outside the bounds")
     if inside["labels_outside_the_list"]:
         page.add("", f"{inside['labels_outside_the_list']} labels are not in the public list and count as none")
+    if inside["rows_left_out"]:
+        kept = facts["private"] and facts["guarantee"]["neighbours"] == REPLACE
+        how = f"count among the {facts['rows_public']} as the public centre" if kept else "add nothing"
+        page.add("left out", f"{inside['rows_left_out']} rows with a missing value {how}")
     if "most_rows_of_a_person" in inside and inside["most_rows_of_a_person"] > 1:
         m, epsilon = inside["most_rows_of_a_person"], inside["epsilon_of_that_person"]
         page.add("per person", f"somebody has {m} rows: for all of them together ε = {number(epsilon)}")
@@ -225,8 +239,10 @@ def _worth(page: Page, inside: dict[str, Any], facts: dict[str, Any]) -> None:
             rows.append((name, number(one["typical"]), number(one["highest"]), one["standing"]))
     if rows:
         page.add(f"dose per {inside['dose']['unit']}", small(("", "typical", "highest", "standing"), rows))
-        meant = f"1/η: least error of an unbiased guess, in {facts['units']}; μ: nobody tells a presence better than "
-        page.add("", meant + "AUC Φ(μ/√2)", "dim")
+        page.add("", f"1/η: least error of an unbiased guess, in {facts['units']}", "dim")
+    if "compares" in inside.get("membership", {}):
+        meant = f"{COMPARES['membership']}: nobody tells the two apart better than AUC Φ(μ/√2)"
+        page.add("", f"μ: {meant}; one {inside['membership']['unit']} against another is not in it", "dim")
 
 
 def _attacked(page: Page, told: dict[str, Any], k: int) -> None:
@@ -240,6 +256,8 @@ def _attacked(page: Page, told: dict[str, Any], k: int) -> None:
     ]
     page.add("attack (AUC)", small(("", "before noise", "after", "by chance"), rows))
     parts = f"{told['members']} rows as members, {told['strangers']} as strangers"
+    if told["dealt_by"] == "person":
+        parts += ", parted by person (± takes rows for independent: too narrow where somebody has several)"
     page.add(
         "", f"a rehearsal on halves of the table, not the release: {parts}, noise for so many; a lower bound", "dim"
     )

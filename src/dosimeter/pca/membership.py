@@ -15,7 +15,7 @@ from dosimeter.attacks.result import Scores
 from dosimeter.core.notion import FloatArray, Index, Mask, Standing
 from dosimeter.core.refusal import Refusal
 from dosimeter.pca.components import Components
-from dosimeter.pca.null_band import Generator, NullBand, deal, dealt_auc, midranks, small_beats
+from dosimeter.pca.null_band import Generator, NullBand, People, deal, dealt_auc, midranks, small_beats
 from dosimeter.pca.residuals import Tails, intercepted
 
 
@@ -120,25 +120,32 @@ def attack(
     k: int | None = None,
     trials: int = 199,
     level: float = 0.95,
+    groups: Sequence[Hashable] | None = None,
 ) -> MembershipByComponents:
     """The attack for every k at once, what chance gives, and one k in detail.
 
     Give the k in detail beforehand; without one it is the best k of every other row, read on the rows between them, so
     that its interval is not spoiled by the choice. The generator deals the null band's groups (simulation).
+
+    groups: (m + s) whose each row is, members before strangers, where somebody has several. Chance, and the choice of
+    k, then go by person; the interval at one k still takes rows for independent, and is too narrow.
     """
     tails = _tails(components, members, strangers, False)
     m, s = (len(g) for g in tails.groups)
-    deals = deal(tails.rows, m, rng, trials)
-    even = np.concatenate([np.arange(0, m, 2), np.arange(m, m + s, 2)])
+    people = People.of(groups, m, s)
+    deals, even = deal(people, rng, trials), people.every_other
+    chosen_on = int(even[:m].sum())
+    _refuse_few(m, s, None if k is not None else (m - chosen_on, int((~even[m:]).sum())))
     auc, halves, null = np.empty(tails.rank + 1), np.empty(tails.rank + 1), np.empty((trials, tails.rank + 1))
     for first, S in tails.by_block():
         ranks, part = np.array([midranks(row) for row in S]), slice(first, first + len(S))
         null[:, part] = dealt_auc(ranks, deals)
         auc[part] = 1 - (ranks[:, :m].sum(axis=1) - m * (m + 1) / 2) / (m * s)
         if k is None:
-            halves[part] = [small_beats(row, (m + 1) // 2) for row in S[:, even]]
+            halves[part] = [small_beats(row, chosen_on) for row in S[:, even]]
     where, how = (k, "k fixed beforehand") if k is not None else (int(halves[1:].argmax()) + 1, _CHOSEN)
-    members_left, strangers_left = (g if k is not None else g[1::2] for g in tails.groups)
+    sides = zip(tails.groups, (even[:m], even[m:]), strict=True)
+    members_left, strangers_left = (g if k is not None else g[~used] for g, used in sides)
     detail = scores(components, members_left, strangers_left, where, level=level, how=how)
     return MembershipByComponents(auc, detail, where, NullBand(null))
 
@@ -207,6 +214,16 @@ def suspects(
         raise Refusal(f"one id for each of {len(errors)} rows is needed, not {len(ids)}")
     order = np.argsort(errors, kind="stable")
     return Suspects(tuple(ids[i] for i in order), errors[order], order)
+
+
+def _refuse_few(m: int, s: int, between: tuple[int, int] | None) -> None:
+    """Two on either side make an interval; `between`: rows that are left when k is chosen on the others."""
+    if min(m, s) < 2:
+        todo = "give two of each at least; auc_by_components takes one"
+        raise Refusal(f"{m} members and {s} strangers are too few for an interval: {todo}")
+    if between is not None and min(between) < 2:
+        read = f"{between[0]} members and {between[1]} strangers are left to read it on"
+        raise Refusal(f"too few to choose k on every other person ({read}): give k beforehand")
 
 
 _CHOSEN = "k chosen on every other row, read on the rows between"

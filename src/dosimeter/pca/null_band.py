@@ -2,19 +2,20 @@
 
 The largest AUC over many k lies above ½ by chance alone. Here the names "member" and "stranger" are dealt anew among
 the same rows, many times: the exact distribution, given the components and the residuals of these rows, under the
-hypothesis that the two groups are exchangeable. With two groups of strangers the hypothesis is true.
+hypothesis that the two groups are exchangeable. With two groups of strangers the hypothesis is true. Where people have
+several rows it is people who are exchangeable, and the names are dealt to them: `groups` says whose each row is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dosimeter.core.density import as_generator
-from dosimeter.core.notion import FloatArray, Mask
+from dosimeter.core.notion import FloatArray, Index, Mask
 from dosimeter.core.refusal import Refusal
 from dosimeter.pca.components import Components
 from dosimeter.pca.residuals import Tails
@@ -68,35 +69,81 @@ class NullBand:
 
 
 def null_band(
-    seen: Components | ArrayLike, first: ArrayLike, second: ArrayLike, rng: Generator, trials: int = 199
+    seen: Components | ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    rng: Generator,
+    trials: int = 199,
+    *,
+    groups: Sequence[Hashable] | None = None,
 ) -> NullBand:
     """The band for groups of the sizes of `first` (m, d) and `second` (s, d), dealt among all m + s rows.
+
+    groups: (m + s) whose each row is, those of `first` before those of `second`; without it each row is somebody else.
 
     Two groups of strangers give it as it is for people who are not there; members and strangers give the permutation
     test. Simulation: the generator deals the groups, nothing is released.
     """
     tails = Tails.of(seen, (first, second))
-    deals = deal(tails.rows, len(tails.groups[0]), rng, trials)
+    deals = deal(People.of(groups, *(len(g) for g in tails.groups)), rng, trials)
     auc = np.empty((trials, tails.rank + 1))
     for k, S in tails.by_block():
         auc[:, k : k + len(S)] = dealt_auc(np.array([midranks(row) for row in S]), deals)
     return NullBand(auc)
 
 
-def deal(rows: int, members: int, rng: Generator, trials: int) -> Mask:
-    """(rows, trials) who is called a member in each trial."""
+@dataclass(frozen=True, eq=False)
+class People:
+    """Whose the rows are.
+
+    >>> People.of(["ann", "ann", "bob", "cem"], 3, 1).place.tolist()
+    [0, 0, 1, 2]
+    """
+
+    place: Index
+    """(rows,) the person of each row, numbered as they come: members first."""
+    members: int
+    """How many of the persons are members."""
+
+    @classmethod
+    def of(cls, groups: Sequence[Hashable] | None, members: int, strangers: int) -> People:
+        """Of so many rows on either side; refused where somebody is on both."""
+        if groups is None:
+            return cls(np.arange(members + strangers), members)
+        if len(groups) != members + strangers:
+            raise Refusal(f"groups must say whose each of {members + strangers} rows is, not of {len(groups)}")
+        number: dict[Hashable, int] = {}
+        place = np.array([number.setdefault(who, len(number)) for who in groups], dtype=np.intp)
+        first = int(place[:members].max()) + 1
+        if (place[members:] < first).any():
+            raise Refusal("somebody has rows among the members and among the strangers: part them by person")
+        return cls(place, first)
+
+    @property
+    def number(self) -> int:
+        """Of persons."""
+        return int(self.place.max()) + 1
+
+    @property
+    def every_other(self) -> Mask:
+        """(rows,) of the first, third, ... person on either side."""
+        inside = self.place < self.members
+        return np.asarray(np.where(inside, self.place, self.place - self.members) % 2 == 0)
+
+
+def deal(people: People, rng: Generator, trials: int) -> Mask:
+    """(rows, trials) whose rows are called a member's in each trial; as many persons as there are members."""
     if trials < 1:
         raise Refusal(f"at least one trial is needed, not {trials}")
     shuffle: Callable[[int], FloatArray] = as_generator(rng).permutation
-    return np.stack([shuffle(rows) < members for _ in range(trials)], axis=1)
+    return np.stack([(shuffle(people.number) < people.members)[people.place] for _ in range(trials)], axis=1)
 
 
 def dealt_auc(ranks: FloatArray, deals: Mask) -> FloatArray:
     """(trials, b) AUC of small residuals from midranks (b, rows): one product for all trials and all k of a block."""
-    members = int(deals[:, 0].sum())
-    others = len(deals) - members
+    members = deals.sum(axis=0).astype(np.float64)
     sums = ranks @ deals.astype(np.float64)
-    return np.asarray(1 - (sums.T - members * (members + 1) / 2) / (members * others))
+    return np.asarray((1 - (sums - members * (members + 1) / 2) / (members * (len(deals) - members))).T)
 
 
 def midranks(row: FloatArray) -> FloatArray:
