@@ -28,7 +28,7 @@ from dosimeter.io.text import harmless
 from dosimeter.io.votes import _array, _bytes
 
 _ARRAYS = ("history", "model", "participants", "spent", "velocity")
-_SCALARS = ("clip", "is_open", "simulation", "version")
+_SCALARS = ("clip", "cohort", "is_open", "simulation", "version")
 _SCHEMA = "dosimeter.federated-state/1"
 _TODO = "give the file that this training wrote, or start anew under another name"
 

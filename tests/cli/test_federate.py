@@ -1,0 +1,305 @@
+"""`federate`: what is written and said, plans without training, and that every slip is one line and nothing written."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from dosimeter.cli.main import run
+from dosimeter.io import read_network
+
+from .test_bad_input import csv
+
+rng = np.random.default_rng(8)
+CLIENTS, EACH = 40, 12
+N = CLIENTS * EACH
+SITE = np.repeat(np.arange(CLIENTS), EACH)
+AGE = (50 + 8 * rng.normal(size=CLIENTS)[SITE] + 10 * rng.normal(size=N)).round(3)
+PRESSURE = (120 + 12 * rng.normal(size=N)).round(3)
+ROWS = {
+    "hospital_id": [f"h{s:02d}" for s in SITE],
+    "age": AGE,
+    "pressure": PRESSURE,
+    "ward": rng.choice(["east", "west"], N),
+    "ill": np.where(PRESSURE + 4 * rng.normal(size=N) > 120, "yes", "no"),
+}
+TABLE = "--target ill --client hospital_id --epsilon 8 --delta 1e-3 --rounds 5 --per-round 20"
+
+
+@pytest.fixture
+def hospitals(tmp_path):
+    path = tmp_path / "hospitals.csv"
+    path.write_text(csv(ROWS))
+    return path
+
+
+@pytest.fixture
+def refused(tmp_path, capsys):
+    """Runs a command that must be refused: the exit code, one printable line on stderr, no output, no new file."""
+
+    def check(arguments, code=2):
+        before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
+        assert run([str(a) for a in arguments]) == code
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        (line,) = shown.err.splitlines()
+        assert line.startswith("dosimeter: error: ")
+        assert line.isprintable()
+        assert "fault of dosimeter" not in line
+        assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+        return line
+
+    return check
+
+
+def trained(capsys, *arguments, code=0):
+    assert run(["federate", *map(str, arguments), "--json", "-", "-q"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def on_hospitals(hospitals, tmp_path, capsys, extra=""):
+    out = tmp_path / "model.safetensors"
+    return trained(capsys, "--table", hospitals, *TABLE.split(), "--out", out, *extra.split()), out
+
+
+def test_a_model_of_hospitals_is_written_with_its_guarantee_and_its_form(hospitals, tmp_path, capsys):
+    facts, out = on_hospitals(hospitals, tmp_path, capsys)
+    told = facts["guarantee"]
+    assert (told["unit"], told["adjacency"], told["standing"]) == ("client", "add-or-remove-one", "upper bound")
+    assert 7.5 < told["epsilon"] <= 8
+    assert told["trusted"].startswith("the curator")
+    assert facts["clients"] == CLIENTS
+    assert facts["rounds"] == 5
+    assert facts["accuracy"] == {}
+    network, model, story = read_network(out)
+    assert network.widths == (4, 2)  # two amounts, two wards
+    assert np.isfinite(model).all()
+    assert story["guarantee"] == told
+    assert story["simulation"] is False
+    assert story["rows_become"]["classes"] == ["no", "yes"]
+    assert "internal" not in story
+    assert any("the list of 2 classes was read" in note for note in story["not_covered"])
+    assert any(note.startswith("tuning") for note in facts["not_covered"])
+    assert facts["booked"] is False
+
+
+def test_the_name_of_no_client_is_in_the_file(hospitals, tmp_path, capsys):
+    _, out = on_hospitals(hospitals, tmp_path, capsys)
+    held = out.read_bytes()
+    assert not any(name.encode() in held for name in ROWS["hospital_id"])
+
+
+def test_a_model_is_scored_on_public_rows_only(hospitals, tmp_path, capsys):
+    test = tmp_path / "public.csv"
+    test.write_text(csv({name: values[:200] for name, values in ROWS.items()}))
+    facts, _ = on_hospitals(hospitals, tmp_path, capsys, f"--test {test} --classes no,yes")
+    assert facts["accuracy"]["share"] > 0.75  # the rule itself is right for about 0.9
+    assert "public.csv" in facts["accuracy"]["of"]
+    assert not any("classes was read" in note for note in facts["not_covered"])
+
+
+def test_what_one_client_becomes_does_not_depend_on_another():
+    from dosimeter.frames.clients import form_of, parted
+    from dosimeter.frames.table import Table
+
+    table = Table.of(ROWS)
+    form, _ = form_of(table, "ill", "hospital_id")
+    own = parted(table, form, "hospital_id")
+    moved = {**ROWS, "age": np.where(SITE == 3, 1e6 * AGE, AGE)}
+    other = parted(Table.of(moved), form, "hospital_id")
+    stay = SITE != 3
+    np.testing.assert_array_equal(own.X[stay], other.X[stay])
+    for rows in own.clients:  # standardised inside each
+        np.testing.assert_allclose(own.X[rows][:, 0].mean(), 0, atol=1e-12)
+        np.testing.assert_allclose(own.X[rows][:, 0].std(), 1)
+
+
+def test_declared_bounds_scale_everybody_alike(hospitals, tmp_path, capsys):
+    bounds = tmp_path / "bounds.toml"
+    bounds.write_text(
+        "[age]\nlower = 0\nupper = 100\n[pressure]\nlower = 60\nupper = 200\n"
+        '[ward]\nlevels = ["east", "west", "north"]\n'
+    )
+    facts, out = on_hospitals(hospitals, tmp_path, capsys, f"--bounds {bounds}")
+    assert facts["rows_become"]["columns"] == {
+        "age": [0.0, 100.0],
+        "pressure": [60.0, 200.0],
+        "ward": ["east", "west", "north"],
+    }
+    assert read_network(out)[0].widths == (5, 2)
+
+
+def test_a_seed_makes_a_simulation_and_everything_says_so(hospitals, tmp_path, capsys):
+    facts, out = on_hospitals(hospitals, tmp_path, capsys, "--simulate 5")
+    assert facts["simulation"] is True
+    assert "NOT FOR RELEASE" in facts["stamp"]
+    _, first, story = read_network(out)
+    assert "NOT FOR RELEASE" in story["stamp"]
+    on_hospitals(hospitals, tmp_path, capsys, "--simulate 5")
+    np.testing.assert_array_equal(read_network(out)[1], first)
+    on_hospitals(hospitals, tmp_path, capsys)
+    assert (read_network(out)[1] != first).all()
+
+
+def test_a_history_has_a_line_a_round(hospitals, tmp_path, capsys):
+    on_hospitals(hospitals, tmp_path, capsys, f"--history {tmp_path / 'h.csv'}")
+    head, *lines = (tmp_path / "h.csv").read_text().splitlines()
+    assert len(lines) == 5
+    place = head.split(",").index("epsilon")
+    spent = [float(line.split(",")[place]) for line in lines]
+    assert spent == sorted(spent)
+    assert spent[-1] <= 8
+
+
+def test_a_training_goes_on_from_its_checkpoint_only_where_it_is_its_own(hospitals, tmp_path, capsys, refused):
+    ck, out = tmp_path / "ck.npz", tmp_path / "m.safetensors"
+    base = ["federate", "--table", hospitals, *TABLE.split(), "--out", out, "--checkpoint", ck]
+    assert run([str(a) for a in [*base, "-q"]]) == 0
+    first = read_network(out)[1]
+    assert "--resume" in refused([*base, "-q"])
+    assert "another training" in refused([*base, "-q", "--resume", "--momentum", "0.1"])
+    # All rounds are over: the same model again, and nothing is noised twice.
+    assert run([str(a) for a in [*base, "-q", "--resume"]]) == 0
+    np.testing.assert_array_equal(read_network(out)[1], first)
+
+
+def test_a_plan_answers_both_questions_without_training(capsys):
+    # Printed in the notes on Table 1 of [Geyer19], K = 1000, and for the authors' own m with σ = 1, K = 100.
+    plan = "plan --epsilon 8"
+    noise = trained(capsys, *f"{plan} --clients 1000 --delta 1e-5 --per-round 220 --rounds 54".split())
+    assert noise["noise"] == pytest.approx(1.251, abs=5e-4)
+    assert noise["guarantee"]["epsilon"] <= 8
+    rounds = trained(capsys, *f"{plan} --clients 100 --delta 1e-3 --per-round 30 --noise 1".split())
+    assert rounds["rounds"] == 28
+    assert rounds["updates_expected"] == 840
+    assert rounds["remarks"] == []
+
+
+def test_a_fixed_number_of_clients_costs_more_noise(capsys):
+    asked = "plan --epsilon 8 --clients 100 --delta 1e-3 --per-round 50 --rounds 11".split()
+    poisson, fixed = trained(capsys, *asked), trained(capsys, *asked, "--sampling", "fixed")
+    assert fixed["guarantee"]["adjacency"] == "replace-one"
+    assert fixed["noise"] > 2 * poisson["noise"]
+
+
+def test_a_delta_that_allows_one_client_to_be_published_is_told(capsys):
+    facts = trained(capsys, *"plan --epsilon 8 --clients 20 --delta 0.05 --rounds 3".split())
+    assert "not below 1/K" in facts["remarks"][0]
+
+
+def test_a_budget_that_allows_no_round_ends_with_exit_1_and_nothing_written(hospitals, tmp_path, capsys):
+    out = tmp_path / "m.safetensors"
+    before = sorted(tmp_path.iterdir())
+    line = "--target ill --client hospital_id --epsilon 0.1 --delta 1e-6 --noise 0.5".split()
+    assert run(["federate", "--table", str(hospitals), *line, "--out", str(out)]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "allows 0 rounds" in shown
+    assert "nothing was written" in shown
+    assert sorted(tmp_path.iterdir()) == before
+    facts = trained(capsys, *"plan --clients 100 --epsilon 8 --delta 1e-3 --noise 1 --rounds 500".split(), code=1)
+    assert "500 were asked for" in facts["over"]
+
+
+def test_the_words_name_neighbours_trust_and_what_is_not_booked(hospitals, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    out = tmp_path / "m.safetensors"
+    assert run(["federate", "--table", str(hospitals), *TABLE.split(), "--out", str(out)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "add or remove one client with all its rows",
+        "trusted: the curator",
+        "tuning:",
+        "metrics:",
+        "not booked: no ledger is configured",
+        "name public rows with --test",
+        "5 rounds",
+    ):
+        assert words in shown
+
+
+@pytest.mark.slow
+def test_the_demonstration_needs_no_argument(capsys):
+    facts = trained(capsys)
+    assert facts["demo"]
+    assert facts["clients"] == 500
+    assert facts["guarantee"]["epsilon"] <= 8
+    assert facts["accuracy"]["share"] > 0.8
+
+
+GIVEN = f"{TABLE} --out {{out}}"
+BAD = {
+    "an unknown word": ("federate plant --clients 10 --epsilon 1", "the only word"),
+    "no budget": ("federate --dataset digits --clients 100 --out {out}", "--epsilon"),
+    "no file": ("federate --dataset digits --clients 100 --epsilon 1", "--out is missing"),
+    "no clients": ("federate --dataset digits --epsilon 1 --out {out}", "--clients is missing"),
+    "no data": ("federate --dataset mnist --clients 100 --epsilon 8 --delta 1e-3 --rounds 2 --out {out}", "--data"),
+    "an unknown dataset": ("federate --dataset cifar --clients 10 --epsilon 1 --out {out}", "digits or mnist"),
+    "table and dataset": (f"federate --dataset digits --table {{table}} {GIVEN}", "Leave one"),
+    "no target": ("federate --table {table} --client hospital_id --epsilon 1 --out {out}", "--target is missing"),
+    "no client": ("federate --table {table} --target ill --epsilon 1 --out {out}", "--client is missing"),
+    "a target without a table": ("federate --target ill", "--table"),
+    "an unknown column": ("federate --table {table} --target il --client hospital_id --epsilon 1 --out {out}", "il"),
+    "one column for two things": ("federate --table {table} --target ill --client ill --epsilon 1 --out {out}", "both"),
+    "a target of amounts": (
+        "federate --table {table} --target age --client hospital_id --epsilon 1 --out {out}",
+        "class",
+    ),
+    "clients of a table": (f"federate --table {{table}} {GIVEN} --clients 7", "made-up"),
+    "the wrong ending": (f"federate --table {{table}} {TABLE} --out {{out}}.bin", ".safetensors"),
+    "a checkpoint that is a csv": (f"federate --table {{table}} {GIVEN} --checkpoint c.csv", ".npz"),
+    "a resumption of nothing": (f"federate --table {{table}} {GIVEN} --resume", "--checkpoint"),
+    "epsilon of zero": ("federate plan --clients 100 --epsilon 0", "--epsilon"),
+    "epsilon that is no number": ("federate plan --clients 100 --epsilon nan", "--epsilon"),
+    "epsilon beyond all sense": ("federate plan --clients 100 --epsilon 1e9", "nobody"),
+    "delta of one": ("federate plan --clients 100 --epsilon 1 --delta 1", "--delta"),
+    "rounds of zero": ("federate plan --clients 100 --epsilon 1 --rounds 0", "--rounds"),
+    "noise of zero": ("federate plan --clients 100 --epsilon 1 --noise 0", "--noise"),
+    "more clients a round than there are": ("federate plan --clients 100 --epsilon 1 --per-round 101", "--per-round"),
+    "half a client": ("federate plan --clients 100 --epsilon 1 --per-round 5.5 --sampling fixed", "whole"),
+    "an unknown sampling": ("federate plan --clients 100 --epsilon 1 --sampling all", "poisson or fixed"),
+    "one client": ("federate plan --clients 1 --epsilon 1", "hidden"),
+    "an unknown model": (f"federate --table {{table}} {GIVEN} --model forest", "softmax or mlp"),
+    "hidden layers of softmax": (f"federate --table {{table}} {GIVEN} --model softmax --hidden 8", "--hidden"),
+    "hidden layers of words": (f"federate --table {{table}} {GIVEN} --hidden many", "--hidden"),
+    "two ways to batch": (f"federate --table {{table}} {GIVEN} --batches 2 --batch-size 3", "one of the two"),
+    "momentum of one": (f"federate --table {{table}} {GIVEN} --momentum 1", "--momentum"),
+    "quantile of one": (f"federate --table {{table}} {GIVEN} --quantile 1", "--quantile"),
+    "a rate that is no number": (f"federate --table {{table}} {GIVEN} --learning-rate inf", "--learning-rate"),
+    "a negative seed": (f"federate --table {{table}} {GIVEN} --simulate -1", "--simulate"),
+    "no processes": (f"federate --table {{table}} {GIVEN} --processes 0", "--processes"),
+    "one class": (f"federate --table {{table}} {GIVEN} --classes yes", "two different"),
+    "a class that is not listed": (f"federate --table {{table}} {GIVEN} --classes yes,maybe", "add it"),
+    "a table that is not there": (f"federate --table nowhere.csv {GIVEN}", "no such file"),
+    "the output is the input": (f"federate --table {{table}} {TABLE} --out {{out}} --json {{table}}", "the input"),
+    "a needed column dropped": (f"federate --table {{table}} {GIVEN} --drop ill", "--drop"),
+    "a policy unheard of": (f"federate --table {{table}} {GIVEN} --missing guess", "--missing"),
+    "a folder that is not there": (f"federate --table {{table}} {TABLE} --out nowhere/m.safetensors", "no folder"),
+    "pooling of a table": (f"federate --table {{table}} {GIVEN} --pool 2", "--pool"),
+}
+
+
+@pytest.mark.parametrize("case", list(BAD))
+def test_a_slip_is_one_line_and_nothing_is_written(case, hospitals, tmp_path, refused, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DOSIMETER_DATA", raising=False)
+    line, word = BAD[case]
+    filled = [part.format(table=hospitals, out=tmp_path / "m.safetensors") for part in line.split()]
+    assert word in refused(filled)
+
+
+def test_clients_who_are_one_are_refused(tmp_path, refused):
+    path = tmp_path / "one.csv"
+    path.write_text(csv({**ROWS, "hospital_id": ["h"] * N}))
+    assert "cannot be hidden" in refused(
+        ["federate", "--table", path, *TABLE.split(), "--out", tmp_path / "m.safetensors"]
+    )
+
+
+def test_a_model_that_cannot_move_beyond_its_clip_stays_finite_on_wild_amounts(tmp_path, capsys):
+    path = tmp_path / "wild.csv"
+    path.write_text(csv({**ROWS, "age": AGE * 1e250}))
+    facts, out = on_hospitals(path, tmp_path, capsys)
+    assert np.isfinite(read_network(out)[1]).all()
+    assert facts["internal"]["updates_refused"] == 0
