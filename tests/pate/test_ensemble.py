@@ -13,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from dosimeter.core.refusal import Refusal
@@ -238,6 +240,107 @@ def test_a_factory_is_told_by_what_it_closes_over_and_by_its_fields():
             next(works[1].run(state))
     assert described(closed(1)) == described(closed(1))
     assert described(Stubborn([0])) == described(Stubborn([0]))
+
+
+def bent(power):
+    return lambda a: a**power
+
+
+def only(first):
+    return lambda a: [first]
+
+
+SETTINGS = {
+    "a lambda's code": (FunctionTransformer(lambda a: a + 1), FunctionTransformer(lambda a: a + 2)),
+    "a lambda's closure": (FunctionTransformer(bent(1)), FunctionTransformer(bent(2))),
+    "a lambda's default": (FunctionTransformer(lambda a, p=1: a * p), FunctionTransformer(lambda a, p=2: a * p)),
+    "a function in a partial": (FunctionTransformer(partial(np.clip, a_min=0)), FunctionTransformer(partial(np.clip))),
+    "a library's function": (FunctionTransformer(np.abs), FunctionTransformer(np.tanh)),
+    "a function among arguments": (
+        FunctionTransformer(np.array, kw_args={"like": [bent(1)]}),
+        FunctionTransformer(np.array, kw_args={"like": [bent(2)]}),
+    ),
+    "the middle of a long array": (
+        FunctionTransformer(np.clip, kw_args={"a_min": np.zeros(5000)}),
+        FunctionTransformer(np.clip, kw_args={"a_min": np.eye(1, 5000, 2500)[0]}),
+    ),
+    "a choice of columns": (
+        ColumnTransformer([("one", StandardScaler(), only(0))]),
+        ColumnTransformer([("one", StandardScaler(), only(1))]),
+    ),
+    "a random state": tuple(SGDClassifier(random_state=np.random.RandomState(seed)) for seed in (1, 2)),
+}
+
+
+@pytest.mark.parametrize("what", list(SETTINGS))
+def test_a_setting_that_has_an_address_for_a_name_is_told_by_what_it_does(what):
+    """A repr has the address or three dots here: with it both would share a state, and the votes differ."""
+    one, other = SETTINGS[what]
+    for wrap in (lambda e: e, lambda e: make_pipeline(e, LogisticRegression())):
+        assert described(wrap(one)) != described(wrap(other))
+        assert described(wrap(clone(one))) == described(wrap(one))
+        assert " at 0x" not in described(wrap(one))
+
+
+def test_a_state_of_another_lambda_is_refused():
+    works = [
+        Teachers(make_pipeline(FunctionTransformer(bent), LogisticRegression()), 5, groups=PERSON).training(
+            X, Y, PUBLIC
+        )
+        for bent in (lambda a: a, lambda a: -a)
+    ]
+    state = next(works[0].run(every=2))
+    with pytest.raises(Refusal, match="another estimator"):
+        works[1].checked(state)
+
+
+SAID = """
+from functools import partial
+import numpy as np
+from sklearn.preprocessing import FunctionTransformer
+from dosimeter.pate.pupil import described
+
+def again(a, n=3):
+    return a if n == 0 or "c" in {"a", "b", "c"} else again(a, n - 1)
+
+def closed():
+    def turn(a, n):
+        return a if n == 0 else turn(a, n - 1)
+    return lambda a: turn(np.abs(a), 3)
+
+print(described(FunctionTransformer(partial(again, n=2), kw_args={"s": {"x", "y", "z"}, "f": closed()})))
+"""
+
+
+def test_words_are_the_same_in_every_process():
+    """A set of words has another order in each, and a function that calls itself has no end."""
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", SAID],
+            env={**os.environ, "PYTHONPATH": source, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(said) == 1
+
+
+def test_what_cannot_be_taken_apart_is_taught_and_never_taken_for_another_processes():
+    import threading
+
+    from dosimeter.pate import description
+
+    lock = threading.Lock()
+
+    def guarded(a, b):
+        with lock:
+            return nearest(a, b)
+
+    assert Teachers(guarded, 4, groups=PERSON).vote(X, Y, PUBLIC, n_jobs=1).n_teachers == 4
+    assert description.in_words(lock) == description.in_words(lock) != description.in_words(threading.Lock())
+    assert description._HERE in description.in_words(lock)
 
 
 class Stubborn:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import re
 import warnings
 from typing import Any
 
 from dosimeter.core.refusal import Refusal
-
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+from dosimeter.pate.description import in_words
 
 
 def taught(estimator: Any, X: Any, y: Any, number: int = 0) -> Any:
@@ -42,43 +38,7 @@ def described(estimator: Any) -> str:
     >>> described(DummyClassifier()).startswith("sklearn.dummy.DummyClassifier(constant=None, random_state=None")
     True
     """
-    if _is_factory(estimator):
-        inner = getattr(estimator, "func", estimator)  # functools.partial
-        name = f"{getattr(inner, '__module__', '?')}.{getattr(inner, '__qualname__', type(inner).__qualname__)}"
-        given = (getattr(estimator, "args", ()), getattr(estimator, "keywords", {})) if inner is not estimator else ""
-        return _ADDRESS.sub("", f"factory {name} {_mark(inner)} {given}").strip()
-    kind, settings = type(estimator), estimator.get_params(deep=True)
-    told = ", ".join(f"{name}={settings[name]!r}" for name in sorted(settings))
-    return _ADDRESS.sub("", f"{kind.__module__}.{kind.__qualname__}({' '.join(told.split())})")
-
-
-def _mark(function: Any) -> str:
-    """Changes with the body of a Python function, its defaults, its closure and the plain constants it looks up.
-
-    For an object that is called, or a method: with its fields too. What a module does that the function
-    calls is not seen.
-    """
-    plain = hasattr(function, "__code__")
-    owner = getattr(function, "__self__", None) if plain else function
-    fields = repr(sorted(getattr(owner, "__dict__", {}).items())) if owner is not None else ""
-    inner = function if plain else type(function).__call__
-    code = getattr(inner, "__code__", None)
-    told = fields if code is None else fields + _body(code) + _bound(inner)
-    return hashlib.blake2b(_ADDRESS.sub("", told).encode(), digest_size=8).hexdigest() if told else ""
-
-
-def _body(code: Any) -> str:
-    """Of a function's code and of the functions inside it."""
-    constants = [_body(c) if hasattr(c, "co_code") else repr(c) for c in code.co_consts]
-    return repr((code.co_code, code.co_names, constants))
-
-
-def _bound(function: Any) -> str:
-    """What a function brings along: defaults, closure, and globals that are numbers or text."""
-    cells = inspect.getclosurevars(function).nonlocals
-    known = function.__globals__
-    plain = {n: known[n] for n in function.__code__.co_names if isinstance(known.get(n), str | int | float)}
-    return repr((function.__defaults__, function.__kwdefaults__, cells, plain))
+    return f"factory {in_words(estimator)}" if _is_factory(estimator) else in_words(estimator)
 
 
 def _is_factory(estimator: Any) -> bool:
