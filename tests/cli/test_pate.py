@@ -214,6 +214,42 @@ def test_a_row_that_loses_a_value_moves_one_teachers_votes_at_most(named, tables
         assert [int(row["row"]) for row in rows_of(doses)] == [i for i in range(1, N + 1) if i not in (11, 12)]
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_rows_left_out_are_counted_among_what_is_internal(named, tables, tmp_path, capsys):
+    """Persons 3 and 4 lose both rows, person 5 one; row 300 has no name and is nobody's."""
+    gaps = {6, 7, 8, 9, 10}
+    columns = PRIVATE | {"age": ["" if i in gaps else a for i, a in enumerate(PRIVATE["age"])]}
+    if named:
+        columns |= {"id": [*columns["id"][:-1], ""]}
+    else:
+        del columns["id"]
+    tables[0].write_text(csv(columns))
+    given = ["pate", str(tables[0]), "--public", str(tables[1]), "--target", "ill", "--teachers", "20", "--scale", "3"]
+    whose = ["--person", "id"] if named else []
+    facts = tmp_path / "facts.json"
+    more = ["--missing", "drop", "--drop", "city", "--out", str(tmp_path / "l.csv"), "--json", str(facts)]
+    assert run([*given, *whose, *more]) == 0
+    before, after = " ".join(capsys.readouterr().out.split()).split(" internal ", 1)
+    told = json.loads(facts.read_text())
+    kept = told["internal"]
+    assert (kept["rows_left_out"], kept["persons_left_out"]) == ((6, 2) if named else (5, 5))
+    assert "left_out" not in json.dumps(told["publishable"])
+    counted = "private rows left out for a missing value: 6; persons without a row left: 2"
+    assert (counted if named else counted.replace("6", "5").replace("2", "5")) in after
+    assert "left out" not in before
+
+
+def test_nothing_left_out_is_counted_as_none_and_votes_made_elsewhere_as_unknown(tables, tmp_path, capsys):
+    assert run(arguments(tables, tmp_path / "l.csv", "--json", "-", "-q")) == 0
+    kept = json.loads(capsys.readouterr().out)["internal"]
+    assert (kept["rows_left_out"], kept["persons_left_out"]) == (0, 0)
+    np.save(tmp_path / "votes.npy", np.zeros((30, 4), int))
+    given = ["pate", "--votes", str(tmp_path / "votes.npy"), "--classes", "2", "--scale", "3"]
+    assert run([*given, "--out", str(tmp_path / "v.csv"), "--json", "-", "-q"]) == 0
+    kept = json.loads(capsys.readouterr().out)["internal"]
+    assert (kept["rows_left_out"], kept["persons_left_out"]) == ("unknown", "unknown")
+
+
 def test_the_student_works_without_us_and_by_name(tables, tmp_path, capsys):
     import pandas as pd
     import skops.io as sio
@@ -233,6 +269,46 @@ def test_the_student_works_without_us_and_by_name(tables, tmp_path, capsys):
     assert np.mean(np.array(labels) == frame["ill"][:30]) == pytest.approx(facts["accuracy"]["labels"])
     strange = frame.assign(city="Atlantis")  # a level that nobody has seen
     assert set(model.predict(strange)) <= {"yes", "no"}
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_labels_of_one_class_are_kept_and_their_price_is_told_though_no_student_learns_from_them(
+    quiet, tables, tmp_path, capsys
+):
+    """All but one are ill, 19 teachers know nothing else: a lead of 18 against noise of scale 0.1, e^-170."""
+    tables[0].write_text(csv(PRIVATE | {"ill": ["no", "no", *["yes"] * (N - 2)]}))
+    out, student, doses = tmp_path / "labels.csv", tmp_path / "student.skops", tmp_path / "doses.csv"
+    more = ["--scale", "0.1", "--student", student, "--doses", doses, *(["-q"] * quiet)]
+    line = arguments(tables, out, *more, "--json", tmp_path / "facts.json", budget="30 nats")
+    assert run(line) == 3
+    said = capsys.readouterr()
+    assert [row["label"] for row in rows_of(out)] == ["yes"] * K
+    assert len(rows_of(doses)) == N // 2
+    assert not student.exists()
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    assert facts["written"] == [str(out), str(doses)]
+    assert any(note.startswith("no student: all 40 labels are class 1") for note in facts["remarks"])
+    assert len(said.err.splitlines()) == 1
+    assert "student.skops was not written: all 40 labels are class 1" in said.err
+    # Two classes at equal counts, γ = 10: 40 log(2 - 6 e^-10).
+    assert "the 40 labels were drawn, at most 27.72 nats are spent, and they are in labels.csv" in said.err
+    assert ("to publish" in said.out) is not quiet
+
+
+def test_refusals_alone_teach_no_student_and_are_kept_too(tables, tmp_path, capsys):
+    """Answers have nothing to do with x and 100 votes of 100 are asked for: 30 fewer pass once in e^20.
+
+    The threshold's noise has the scale 1/log 2 there, since the vote has next to none.
+    """
+    coins = np.random.default_rng(6).random((2, N))
+    tables[0].write_text(csv({"id": PRIVATE["id"], "x": coins[0], "ill": np.where(coins[1] < 0.5, "yes", "no")}))
+    tables[1].write_text(csv({"x": [0.2, 0.8]}))
+    out, state = tmp_path / "labels.csv", tmp_path / "state.npz"
+    more = ["--teachers", "100", "--threshold", "100", "--scale", "0.1", "--student", tmp_path / "s.skops", "-q"]
+    code = run(arguments(tables, out, *more, "--resume", state, budget="5 nats"))
+    assert max(np.bincount(column).max() for column in read_progress(state).votes.T) <= 70
+    assert (code, [row["label"] for row in rows_of(out)]) == (3, ["", ""])
+    assert "every query was refused" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------------------------------- limits
@@ -426,6 +502,8 @@ def test_votes_made_elsewhere_are_labelled(tmp_path, capsys):
     np.save(path, np.full((1000, 6), 2, dtype=np.uint8))
     assert run(["pate", "--votes", str(path), "--classes", "3", "--budget", "1 nat", "--out", str(out)]) == 0
     assert [row["label"] for row in rows_of(out)] == ["2"] * 6
+    assert [row["query"] for row in rows_of(out)] == list("012345")  # as the columns of the votes are counted
+    assert list(rows_of(out)[0]) == ["query", "label"]
     said = " ".join(capsys.readouterr().out.split())
     assert "about one person only where no person's rows taught two teachers" in said
     assert "about any one teacher's data grows by" in said  # nothing here says that a person has one teacher

@@ -55,6 +55,32 @@ def test_the_queries_of_a_plan_are_those_the_budget_pays_for(law: type[Density])
     assert queries_within(1e-9, 10, law(1.0)) == 0
 
 
+def test_queries_are_counted_by_the_published_figure_where_the_quotient_is_rounded() -> None:
+    """Budgets a hair below, at and above k queries: the quotient is too large by one for some and too small for others.
+
+    The answer is the largest k whose figure for print keeps the budget, by trying its neighbours.
+    """
+    noise = Laplace(100.0)
+    each = published(1, 10, noise).nats
+    up = down = 0
+    for k in range(1, 400):
+        top = published(k, 10, noise).nats
+        for budget in (math.nextafter(top, 0), top, math.nextafter(top, math.inf)):
+            found = queries_within(budget, 10, noise)
+            assert found == 0 or published(found, 10, noise).nats <= budget
+            assert published(found + 1, 10, noise).nats > budget
+            up, down = up + (int(budget / each) > found), down + (int(budget / each) < found)
+    assert up > 0
+    assert down > 0
+
+
+@pytest.mark.parametrize("budget", [1e300, 1e308, 3e13])
+def test_a_budget_for_more_queries_than_can_be_counted_is_refused(budget: float) -> None:
+    """From 2^52 on k and k + 1 read nearly alike, and beyond float64 the quotient was infinite: a fault, not a line."""
+    with pytest.raises(Refusal, match="no limit"):
+        queries_within(budget, 10, Laplace(1e3))
+
+
 def test_a_budget_that_limits_nothing_and_one_out_of_reach_are_refused() -> None:
     with pytest.raises(Refusal, match="no limit"):
         plan(100 * math.log(10) + 1e-9, 100, 10)

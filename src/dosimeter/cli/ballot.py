@@ -13,10 +13,20 @@ from dosimeter.io.text import harmless
 
 if TYPE_CHECKING:
     from dosimeter.core.density import Density
+    from dosimeter.frames.table import Table
     from dosimeter.frames.voting import Ballot
     from dosimeter.pate.ensemble import Progress
     from dosimeter.pate.threshold import Threshold
     from dosimeter.pate.votes import Votes
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Of the private table, for a missing value. Internal: a gap is one person's."""
+
+    rows: int = 0
+    persons: int = 0
+    """Those who have no row left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +36,9 @@ class Cast:
     votes: Votes
     classes: tuple[str, ...]
     keys: tuple[Any, ...]
-    """(k,) the number, or the name, of each public row."""
+    """(k,) the number, or the name, of each public row or query."""
+    named: str
+    """What a key is: "row" counts from 1, "query" from 0 as the columns of the votes do, "key" is a name."""
     source: str
     uncovered: tuple[str, ...]
     remarks: tuple[str, ...] = ()
@@ -34,6 +46,8 @@ class Cast:
     teacher_of: Mapping[Hashable, int] | None = None
     constant: int = 0
     lacking: int = 0
+    left_out: LeftOut | None = None
+    """None where the table was not read here."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +70,7 @@ class Ready:
             "earlier and later labels of the same people: each run adds its own nats",
         )
         classes = tuple(str(k) for k in range(self.votes.n_classes))
-        return Cast(self.votes, classes, tuple(range(self.votes.n_queries)), self.source, notes)
+        return Cast(self.votes, classes, tuple(range(self.votes.n_queries)), "query", self.source, notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +82,8 @@ class Tables:
     source: str
     estimator: str
     teachers: int
+    named: str = "row"
+    left_out: LeftOut = LeftOut()
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -88,8 +104,8 @@ class Tables:
             if resume is not None:
                 write_progress(resume, state, inputs=tuple(inputs))
         return Cast(
-            work.votes(state), self.ballot.classes, self.keys, self.source, self.ballot.uncovered, remarks,
-            self.ballot, work.partition.teacher_of, state.constant, state.lacking,
+            work.votes(state), self.ballot.classes, self.keys, self.named, self.source, self.ballot.uncovered, remarks,
+            self.ballot, work.partition.teacher_of, state.constant, state.lacking, self.left_out,
         )  # fmt: skip
 
 
@@ -146,12 +162,14 @@ def from_tables(
     from dosimeter.frames.voting import ballot, estimator_of
 
     estimator_of(estimator)  # a name that is not known is refused before anything is read
+    gone = LeftOut()
     if table is None or public is None or target is None:
         private, open_rows = digits.digits()
         target, source = digits.TARGET, "digits that ship with scikit-learn"
     else:
         private = read_people(table, read["delimiter"], read["missing"], person, nominal, drop, target=target)
         open_rows = _public(public, private.names, key, nominal, drop, read)
+        gone = _left_out(table, private, person, drop, read["delimiter"])
         source = table.name
     listed = None if classes is None else [name.strip() for name in classes.split(",")]
     asked = ballot(
@@ -159,7 +177,19 @@ def from_tables(
         person=person, nominal=nominal, classes=listed, queries=queries, even=read["missing"] != "drop",
     )  # fmt: skip
     names = asked.rows + 1 if key is None else open_rows[key]
-    return Tables(asked, tuple(names[: asked.n_queries].tolist()), source, estimator, teachers)
+    keys, named = tuple(names[: asked.n_queries].tolist()), "row" if key is None else "key"
+    return Tables(asked, keys, source, estimator, teachers, named, gone)
+
+
+def _left_out(path: Path, private: Table, person: str | None, drop: Sequence[str], delimiter: str) -> LeftOut:
+    """Who is gone is not in the table that was read: the column of persons is read once more, alone."""
+    from dosimeter.io import read_table
+
+    if person is None or not private.dropped:
+        return LeftOut(private.dropped, private.dropped)
+    others = [name for name in dict.fromkeys([*private.names, *drop]) if name != person]
+    everybody = read_table(path, delimiter=delimiter, text=[person], drop=others, missing="drop")[person]
+    return LeftOut(private.dropped, len(set(everybody.tolist()) - set(private[person].tolist())))
 
 
 def _public(path: Path, used: Sequence[str], key: str | None, nominal: list[str], drop: list[str], read: Any) -> Any:

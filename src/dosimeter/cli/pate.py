@@ -121,15 +121,38 @@ def pate(
         return 1
     cast = asked.cast(resume=resume, inputs=inputs, jobs=jobs, words=words)
     labels = label(cast.votes, how.noise, threshold=how.threshold)
-    taught = demo or student is not None
-    model = cast.ballot.student(labels) if cast.ballot is not None and taught else None
+    model, why = _student(cast, labels) if demo or student is not None else (None, "")
     facts = voted.facts_of(cast, labels, how, delta, model, demo)
-    _write(cast, labels, how, model, (out, student, doses), inputs)
-    facts["written"] = [str(path) for path in (out, student, doses) if path is not None]
+    facts["remarks"] += [f"no student: {why}"] if why else []
+    files = (out, None if why else student, doses)
+    _write(cast, labels, how, model, files, inputs)
+    facts["written"] = [str(path) for path in files if path is not None]
     if json is not None:
         write_json(facts, json, inputs=inputs)
     voted.tell(facts, words)
+    if why and student is not None:
+        raise _without_student(why, student, out, facts["publishable"])
     return 0
+
+
+def _student(cast: Cast, labels: Labels) -> tuple[Any, str]:
+    """A model of the labels, or why there is none. The labels are drawn by then and paid for: they are kept."""
+    from dosimeter.core.refusal import Refusal
+
+    try:
+        return (None if cast.ballot is None else cast.ballot.student(labels)), ""
+    except Refusal as error:
+        return None, str(error)
+
+
+def _without_student(why: str, student: Path, out: Path | None, told: dict[str, Any]) -> Exception:
+    from dosimeter.core.refusal import CannotMeasure
+
+    kept = "no --out was named for them" if out is None else f"they are in {out.name}"
+    return CannotMeasure(
+        f"{student.name} was not written: {why} (the {told['queries']} labels were drawn, at most {told['nats']:.4g} "
+        f"nats are spent, and {kept})"
+    )
 
 
 def _check_kind(context: typer.Context, table: Path | None, votes: Path | None) -> bool:
@@ -211,7 +234,7 @@ def _write(
     made = None if student is None else _skops(model)
     if out is not None:
         names = ["" if value < 0 else cast.classes[value] for value in labels.values.tolist()]
-        write_sheet(out, {"row" if isinstance(cast.keys[0], int) else "key": cast.keys, "label": names}, inputs=inputs)
+        write_sheet(out, {cast.named: cast.keys, "label": names}, inputs=inputs)
     if student is not None and made is not None:
         write_bytes(student, made, inputs=inputs)
     if doses is not None and cast.teacher_of is not None:

@@ -24,7 +24,13 @@ def facts_of(cast: Cast, labels: Labels, how: How, delta: float, student: Any, d
     facts = voted(
         cast.votes, labels, how.noise, threshold=how.threshold, delta=delta, teacher_of=cast.teacher_of
     )  # fmt: skip
-    facts["internal"] |= {"teachers_with_one_class": cast.constant, "teachers_lacking_a_class": cast.lacking}
+    gone = cast.left_out
+    facts["internal"] |= {
+        "teachers_with_one_class": cast.constant,
+        "teachers_lacking_a_class": cast.lacking,
+        "rows_left_out": "unknown" if gone is None else gone.rows,
+        "persons_left_out": "unknown" if gone is None else gone.persons,
+    }
     return {
         "schema": "dosimeter.pate/1",
         "version": __version__,
@@ -114,4 +120,10 @@ def _internal(page: Page, kept: dict[str, Any], told: dict[str, Any]) -> None:
             f"{kept['teachers_lacking_a_class']} of {told['teachers']} teachers lack a class, "
             f"{kept['teachers_with_one_class']} of them have one only and vote for it always",
         )
-    page.add("", "computed from the private votes without protection: do not publish", "dim")
+    if kept["rows_left_out"] not in (0, "unknown"):
+        page.add(
+            "",
+            f"private rows left out for a missing value: {kept['rows_left_out']}; "
+            f"persons without a row left: {kept['persons_left_out']}",
+        )
+    page.add("", "computed from private data without protection: do not publish", "dim")

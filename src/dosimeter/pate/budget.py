@@ -22,6 +22,8 @@ from dosimeter.pate.votes import as_classes
 _NATS = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*(\S*)\s*")
 # Scales from 1/500 votes, where log m is leaked to the last digit, to 1e9, where a query costs 1e-9 nats.
 _LEAST, _MOST = 2e-3, 1e9
+# Below it the rounded quotient is off by one query at most.
+_MOST_QUERIES = 2.0**52
 
 
 @dataclass(frozen=True)
@@ -95,10 +97,13 @@ def queries_within(budget: float | str, n_classes: int, noise: Density, shift: i
     """
     limit = nats(budget) if isinstance(budget, str) else _positive(budget)
     each = published(1, n_classes, noise, shift=shift).nats
+    if limit / each >= _MOST_QUERIES:
+        raise Refusal(f"a budget of {limit:g} nats at {each:.4g} a query is no limit: ask for less")
     k = int(limit / each)
-    while k * each > limit:
-        k -= 1
-    return k
+    # The quotient is rounded and so is k·log B₁: where they disagree by one, what `published` says decides.
+    if k * each > limit:
+        return k - 1
+    return k + 1 if (k + 1) * each <= limit else k
 
 
 def _bound(m: int, law: type[Density], scale: float, c: int) -> float:
