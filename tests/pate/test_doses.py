@@ -103,6 +103,18 @@ def test_queries_that_adapt_get_the_data_independent_bound_alone(votes: Votes) -
     assert found.standing is Standing.UPPER_BOUND
 
 
+def test_queries_that_adapt_pay_for_the_threshold_as_well() -> None:
+    """Votes at the threshold's edge: their exact leakage is above the bound of the labels alone, which is no bound."""
+    at = Threshold(2.5, Laplace(0.5))
+    edge = Votes([[0] * 4, [0] * 4, [1] * 4, [1] * 4, [2] * 4], 3)
+    exact, adaptive = dose(edge, NOISE, threshold=at), dose(edge, NOISE, threshold=at, adaptive=True)
+    assert exact.values.max() > published(4, 3, NOISE).nats
+    assert (adaptive.values >= exact.values.max()).all()
+    assert set(adaptive.values.tolist()) == {published(4, 3, NOISE, threshold=at).nats}
+    persons = dose(edge, NOISE, threshold=at, adaptive=True, person={"ann": 4, "bob": 0})
+    assert set(persons.values.tolist()) == set(adaptive.values.tolist())
+
+
 @pytest.mark.parametrize(
     "noise", [Laplace(3.0), Gaussian(3.0), Gumbel(3.0), Exponential(3.0), LogisticNoise(3.0)], ids=repr
 )

@@ -190,6 +190,32 @@ def test_answers_and_refusals_follow_one_another_as_the_channel_says() -> None:
     assert 0 < labels.refused.mean() < 1
 
 
+@pytest.mark.parametrize(
+    ("noise", "own"),
+    [
+        (Laplace(2.0), Laplace(6.0)),
+        (Laplace(6.0), Laplace(2.0)),
+        (Gumbel(2.0), Gaussian(5.0)),
+        (Gaussian(5.0), Laplace(2.0)),
+    ],
+    ids=repr,
+)
+def test_a_refusal_follows_from_the_thresholds_noise_and_not_from_the_votes(noise: Density, own: Density) -> None:
+    """Binomial at a margin of -2, cut at 1e-6: with the vote's law the share is off by 34 deviations or more.
+
+    Labels and refusals together, by chi-square with the same cut, are those of two draws that know nothing of
+    each other.
+    """
+    votes = Votes(np.repeat(np.repeat([0, 1, 2, 3], COUNTS)[:, None], N, axis=1), 4)
+    labels = label(votes, noise, threshold=Threshold(8, own), rng=np.random.default_rng(10))
+    answered, found = float(own.sf(8 - 6)), int((~labels.refused).sum())
+    assert stats.binomtest(found, N, answered).pvalue > CUT
+    assert stats.binomtest(found, N, float(noise.sf(8 - 6))).pvalue < CUT
+    p = np.append(np.array([float(x) for x in wins(COUNTS, noise)]) * answered, 1 - answered)
+    seen = np.where(labels.refused, 4, labels.values)
+    assert stats.chisquare(np.bincount(seen, minlength=5), p / p.sum() * N).pvalue > CUT
+
+
 # ---------------------------------------------------------------- what leaves
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import dosimeter as dm
+from dosimeter import pate
+from dosimeter.pate.doses import totals
 from dosimeter.pate.label import label
 from dosimeter.pate.threshold import Threshold
 from dosimeter.pate.votes import Votes
@@ -46,6 +48,25 @@ def test_refusals_are_counted_and_agreement_is_among_the_answered():
     assert told["internal"]["agreement_with_plain_vote"] == 0.0
     # 40 votes of 40 against noise of scale 5: one label in a thousand goes wrong.
     assert facts(of)["internal"]["agreement_with_plain_vote"] >= 0.75
+
+
+def test_a_threshold_with_little_noise_is_paid_for_in_every_figure():
+    """Refusals at Laplace(0.5) cost several times the labels at Laplace(5): left out, any of these would be too low."""
+    of, at = votes(0.7), Threshold(30, dm.Laplace(0.5))
+    told, without = facts(of, threshold=at), facts(of)
+    spent, beside = pate.published(8, 3, NOISE, threshold=at), pate.epsilon(8, NOISE, 1e-5, threshold=at)
+    printed = told["publishable"]
+    assert (printed["nats"], printed["nats_per_query"], printed["factor"]) == (
+        spent.nats,
+        spent.per_query,
+        spent.factor,
+    )
+    assert (printed["epsilon"], printed["delta"]) == (beside.epsilon, 1e-5)
+    assert printed["nats"] > 3 * without["publishable"]["nats"]
+    assert printed["epsilon"] > 3 * without["publishable"]["epsilon"]
+    exact = totals(of, NOISE, threshold=at)
+    assert told["internal"]["highest_nats"] == pytest.approx(exact.max(), rel=1e-14)
+    assert told["internal"]["highest_nats"] <= printed["nats"]
 
 
 def test_wide_noise_is_remarked_upon():
