@@ -125,7 +125,7 @@ def test_an_exact_release_is_infinite_and_stays_so():
 
 
 def test_laplace_noise_on_a_replaced_value_costs_its_move_over_its_scale() -> None:
-    """A multiplier of 4 is a move of 2/4 scales; k independent queries of pure ε₀ cost k ε₀ where δ is next to nothing."""
+    """A multiplier of 4 is a move of 2/4 scales; k queries of pure ε₀ cost k ε₀ where δ is next to nothing."""
     from dp_accounting.dp_event import ComposedDpEvent, GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 
     once = EventDose(LaplaceDpEvent(4.0), "example", "replace-one")
