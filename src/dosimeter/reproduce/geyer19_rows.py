@@ -110,7 +110,8 @@ def _spread(told: Study) -> list[Row]:
             f"mean of the first {EARLY} rounds {v0:.3g}, of the last {LATE} {v1:.3g}",
             None
             if v1 > v0
-            else f"in this network it is highest at {int(V.argmax()) + 1} rounds ({V.max():.3g}) and falls from there",
+            else f"it is highest in round {int(V.argmax()) + 1} ({V.max():.3g}) and falls, more slowly than U_s; with 60 "
+            "batches as well. The paper's learning rate and network are not known",
         ),
         claim(
             "6, figure 3: the update scale U_s falls drastically",

@@ -54,9 +54,9 @@ class Study:
 
     @cached_property
     def plain(self) -> History:
-        """Averaging without privacy, K = 100, everybody in every round; the larger network."""
+        """Averaging without privacy, K = 100, everybody in every round; network and local training of K = 1000."""
         rounds = QUICK_ROUNDS if self.quick else NOT_PRIVATE[1]
-        setting = replace(CHOSEN[100], hidden=(64,))
+        setting = replace(CHOSEN[1000], clients=100)
         return not_private(self.digits, setting, SEEDS[100][0], rounds, processes=self.processes)
 
     @cached_property

@@ -1,0 +1,76 @@
+"""The search behind `reproduce.geyer19_settings`: on a validation split of MNIST's training images, never on its test set.
+
+python benchmarks/geyer19_grid.py --data DIR --clients 100        about three minutes on one core
+python benchmarks/geyer19_grid.py --data DIR --clients 1000       about ten
+
+Prints one JSON line a setting: the mean over the seeds of the accuracy on the 10,000 images held out. The search is not
+accounted for, as in the paper.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from dosimeter.reproduce.geyer19_training import Digits, Setting, sound
+
+SEEDS = {100: (100, 101, 102), 1000: (100,)}
+"""None of those of the reproduction."""
+
+
+def first(clients: int) -> Iterator[Setting]:
+    """Rounds and clients a round at no more than the printed communication, E, B, and the rate or the pooling."""
+    if clients == 100:
+        base = Setting(100, 1e-3, 50, 11)
+        for pool, (m, rounds), epochs, rate in product(
+            (2, 4), ((100, 5), (69, 8), (50, 11), (37, 15)), (1, 4), (0.1, 0.3)
+        ):
+            yield replace(base, pool=pool, per_round=m, rounds=rounds, epochs=epochs, rate=rate)
+        return
+    base = Setting(1000, 1e-5, 220, 54, hidden=(64,), rate=0.3, momentum=0.5, quantile=0.7)
+    for (m, rounds), epochs in product(((297, 40), (220, 54), (165, 72)), (4, 2)):
+        yield replace(base, per_round=m, rounds=rounds, epochs=epochs)
+
+
+def second(best: Setting) -> Iterator[Setting]:
+    """The curator's own choices for K = 100; for K = 1000 one change at a time, at the printed rounds."""
+    if best.clients == 100:
+        for quantile, clip, momentum in product((0.5, 0.7, 0.9), (0.3, 1.0, 3.0), (0.0, 0.5)):
+            yield replace(best, quantile=quantile, clip=clip, momentum=momentum)
+        return
+    at = replace(best, per_round=220, rounds=54)
+    yield from (replace(at, rate=0.1), replace(at, momentum=0.0), replace(at, quantile=0.5), replace(at, hidden=(32,)))
+    yield from (replace(at, batches=5), replace(at, batches=20))
+
+
+def score(digits: Digits, setting: Setting, seeds: Sequence[int]) -> float:
+    """Mean accuracy on the validation images, printed."""
+    began = time.perf_counter()
+    found = [sound(digits, setting, seed).accuracy for seed in seeds]
+    told = {**asdict(setting), "noise": setting.noise, "accuracy": found, "mean": float(np.mean(found))}
+    print(json.dumps({**told, "seconds": round(time.perf_counter() - began, 1)}), flush=True)
+    return float(np.mean(found))
+
+
+def main() -> None:
+    """Both stages; ties go to fewer rounds."""
+    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    given.add_argument("--data", type=Path, required=True)
+    given.add_argument("--clients", type=int, choices=sorted(SEEDS), default=100)
+    asked = given.parse_args()
+    digits, seeds = Digits.read(asked.data).validation(), SEEDS[asked.clients]
+    scored = [(score(digits, s, seeds), -s.rounds, s) for s in first(asked.clients)]
+    best = max(scored, key=lambda one: one[:2])[2]
+    for setting in second(best):
+        score(digits, setting, seeds)
+
+
+if __name__ == "__main__":
+    main()
