@@ -417,6 +417,14 @@ WRONG_BOUNDS = {
 }
 
 
+@pytest.mark.parametrize("far", ["1e200", "1e307"])
+def test_own_units_beyond_all_squares_are_refused_without_a_warning(far, people, tmp_path, refused):
+    wide = tmp_path / "wide.toml"
+    wide.write_text("own-units = true\n" + BOUNDS.replace("lower = 18", f"lower = -{far}").replace("100", far))
+    line = refused(["pca", people, *GOOD.split(), "--bounds", wide, "--out", tmp_path / "c.skops"])
+    assert "state the columns in another unit" in line
+
+
 @pytest.mark.parametrize("case", list(WRONG_BOUNDS))
 def test_a_wrong_bounds_file_is_one_line_and_nothing_is_written(case, people, tmp_path, refused):
     wrong = tmp_path / "wrong.toml"
@@ -428,6 +436,9 @@ OPTIONS = {
     "no epsilon": "--bounds B --out O",
     "zero epsilon": "--epsilon 0 --bounds B --out O",
     "an epsilon that protects nobody": "--epsilon 1e9 --mechanism laplace --bounds B --out O",
+    "an epsilon that finds nothing": "--epsilon 1e-10 --delta 1e-30 --bounds B --out O",
+    "a delta beyond all digits": "--epsilon 1 --delta 1e-300 --bounds B --out O",
+    "a delta that allows nearly all": "--epsilon 1 --delta 0.999 --bounds B --out O",
     "nan epsilon": "--epsilon nan --bounds B --out O",
     "text epsilon": "--epsilon much --bounds B --out O",
     "delta of one": "--epsilon 1 --delta 1 --bounds B --out O",

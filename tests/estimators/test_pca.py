@@ -40,13 +40,15 @@ def test_bounds_from_the_table_brand_the_release():
 
 
 def test_hardly_any_noise_gives_scikit_learns_components_about_the_mean():
-    X = DIGITS[:300, 20:30]
+    X = DIGITS[:, 20:30]
     theirs = PCA(svd_solver="covariance_eigh").fit(X)
     # The public centre happens to be the mean here: only then do the two agree, and only for so large an ε.
-    ours = PrivatePCA(4, epsilon=1e9, row_norm=4.0, centre=X.mean(axis=0)).fit(X)
+    ours = PrivatePCA(4, epsilon=1e6, row_norm=4.0, centre=X.mean(axis=0)).fit(X)
     for mine, their in zip(ours.components_, theirs.components_[:4], strict=True):
         assert abs(mine @ their) == pytest.approx(1.0, abs=1e-5)
-    np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_[:4] * 299 / 300, rtol=1e-3)
+    np.testing.assert_allclose(
+        ours.explained_variance_, theirs.explained_variance_[:4] * (len(X) - 1) / len(X), rtol=1e-3
+    )
 
 
 def test_the_released_model_is_plain_and_transforms_alike():

@@ -180,3 +180,18 @@ def test_components_are_values_that_nobody_changes():
     found = pca.components(np.eye(2))
     with pytest.raises(ValueError, match="read-only"):
         found.vectors[0, 0] = 2.0
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e10 + 0.1, -7.7e-9])
+def test_equal_rows_have_no_direction(value):
+    found = pca.components_of(np.full((7, 3), value))
+    assert found.rank == 0
+    np.testing.assert_array_equal(found.mean, np.full(3, value))
+    X = np.random.default_rng(0).standard_normal((50, 3))
+    X[:, 1] = value
+    assert pca.components_of(X).rank == 2
+
+
+def test_a_sum_that_overflows_is_refused():
+    with pytest.raises(Refusal, match="sum of the rows overflows"):
+        pca.mean(np.full((4, 2), 1e308))

@@ -183,6 +183,10 @@ def test_too_few_rows_and_wrong_populations_are_refused():
         pca.likelihood_ratio(found, Y, Y, 50, pca.Population(np.zeros(3), np.eye(3)))
     with pytest.raises(CannotMeasure, match="does not vary"):
         pca.likelihood_ratio(found, Y, Y, 50, pca.Population(np.zeros(4), np.diag([1.0, 1, 1, 0])))
+    for seed in range(20):  # whichever way the rounding falls
+        turned = pca.components_of(np.random.default_rng(seed).standard_normal((50, 4)))
+        with pytest.raises(CannotMeasure, match="does not vary"):
+            pca.likelihood_ratio(turned, Y, Y, 50, pca.Population(np.zeros(4), np.diag([1.0, 1, 1, 0])))
     with pytest.raises(CannotMeasure, match="eigenvalues"):
         pca.leverage(Y, pca.intercepted(found.vectors), 50)
 

@@ -252,3 +252,16 @@ def test_whitening_finds_what_a_loud_column_hides():
     np.testing.assert_allclose(tails.at(0), slow, rtol=1e-8)
     assert roc_auc_score(labels, -slow) > 0.9
     assert white[4] > plain[4] + 0.2  # with the loud direction among those left
+
+
+def test_rows_whose_squares_overflow_are_refused_and_not_called_members():
+    far = np.array([[1e200, 1.0], [2.0, 1e200], [3.0, 4.0], [5.0, 6.0]])
+    near, rng = np.ones((4, 2)), np.random.default_rng(0)
+    for call in (
+        lambda: pca.attack(np.eye(2), near, far, rng, k=1),
+        lambda: pca.auc_by_components(np.eye(2), far, near),
+        lambda: pca.reconstruction_error(far, np.eye(2)[:, :1]),
+        lambda: pca.decide(far, np.eye(2)[:, :1], 1.0),
+    ):
+        with pytest.raises(Refusal, match=r"squares of the rows overflow .*: rescale"):
+            call()

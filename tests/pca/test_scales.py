@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 import dosimeter as dm
-from dosimeter.pca.scales import crossover, eps_prime, laplace_epsilon, laplace_share
+from dosimeter.pca.scales import (
+    DELTAS,
+    EPSILONS,
+    crossover,
+    eps_prime,
+    gaussian_deviation,
+    laplace_epsilon,
+    laplace_share,
+)
 
 
 @pytest.mark.parametrize("alpha", [1, 6, 105, 307_720])
@@ -35,6 +43,58 @@ def test_at_the_crossover_both_compositions_give_the_same_share(alpha, delta):
 def test_with_few_entries_naive_composition_is_always_better():
     assert crossover(6, 1e-3) == 0.0
     assert all(eps_prime(e, 1e-3, 6) < e / 6 for e in (1e-9, 1e-3, 1.0, 1e3))
+
+
+def gaussian_delta(epsilon, sigma):
+    """δ of Gaussian noise at sensitivity 1, in 60 digits: Φ(1/2σ - εσ) - e^ε Φ(-1/2σ - εσ) [Balle and Wang 2018]."""
+    epsilon, sigma = mpmath.mpf(epsilon), mpmath.mpf(sigma)
+
+    def below(x):
+        return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
+
+    a, b = 1 / (2 * sigma), epsilon * sigma
+    return below(a - b) - mpmath.exp(epsilon) * below(-a - b)
+
+
+def budgets():
+    """The ends of the range, powers of ten between them, and 200 at random."""
+    rng = np.random.default_rng(0)
+    ends = [
+        (e, d) for e in (EPSILONS[0], 1e-3, 1.0, 1e3, EPSILONS[1]) for d in (DELTAS[0], 1e-20, 1e-6, 0.1, DELTAS[1])
+    ]
+    logs = [np.log10(EPSILONS), np.log10(DELTAS)]
+    return ends + [tuple(float(10 ** rng.uniform(*some)) for some in logs) for _ in range(200)]
+
+
+def test_gaussian_noise_is_enough_in_sixty_digits_wherever_it_is_not_refused():
+    with mpmath.workdps(60):
+        for epsilon, delta in budgets():
+            sigma = gaussian_deviation(epsilon, delta)
+            assert gaussian_delta(epsilon, sigma) <= delta
+            assert gaussian_delta(epsilon, sigma * (1 - 1e-7)) > delta  # and not more than it needs
+
+
+def test_the_price_of_gaussian_noise_is_never_below_the_truth_and_keeps_its_own_budget():
+    from dosimeter.pca.clipping import Bounds
+    from dosimeter.pca.mechanisms import AnalyticGauss, true_sensitivity
+    from dosimeter.pca.price import cost
+
+    box = Bounds(row_norm=1.0).over(2)
+    for epsilon, delta in budgets():
+        told = AnalyticGauss(epsilon, delta)
+        moved, scales = true_sensitivity(told, box, 50), told.scales(box, 50)
+        price = cost(told, scales, moved, 50, delta)
+        assert price <= epsilon * (1 + 1e-9)
+        with mpmath.workdps(60):
+            assert gaussian_delta(price, float(scales[0, 0]) * 50 / moved.l2) <= delta
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e9, 1e-16), (1e-10, 1e-300), (1e-10, 1e-12), (1.0, 1e-41), (1.0, 0.99)]
+)
+def test_gaussian_budgets_that_were_not_checked_are_refused(epsilon, delta):
+    with pytest.raises(dm.Refusal, match="proved from"):
+        gaussian_deviation(epsilon, delta)
 
 
 @pytest.mark.parametrize(("r", "delta"), [(0.5, 1e-3), (2.0, 1e-2), (0.05, 1e-4)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -139,7 +140,8 @@ def _norm(
         return told.row_norm
     d = sum(isinstance(c, Number) for c in columns)
     reach = np.maximum(np.abs(lower - centre), np.abs(upper - centre))[:d]
-    most = float(np.sqrt((reach**2).sum() + sum(isinstance(c, Category) for c in columns)))
+    # Not the root of a sum of squares: bounds of 1e200 are refused later, in one line, and must not overflow here.
+    most = math.hypot(*reach, math.sqrt(len(columns) - d))
     return most if told.row_norm is None else min(most, told.row_norm)
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 Words = typer.Option
 DELTA, FEW = 1e-6, 5
-MOST = 1e6
-"""Of ε: beyond it the budget promises nothing, and its price is no number."""
 DEMO_EPSILON = 1.0
 """Fixed beforehand. The digits' bounds, 0 to 16, are those of the format."""
 NAMES = {
@@ -112,11 +110,14 @@ def _check_options(
     from dosimeter.cli.bounds import HOW
     from dosimeter.cli.checks import positive
     from dosimeter.core.refusal import Refusal
+    from dosimeter.pca.scales import EPSILONS
 
     if out is not None and out.suffix != ".skops":
         raise Refusal(f"--out {out.name}: the components are a .skops file")
-    if epsilon is not None and positive("--epsilon", epsilon) > MOST:
-        raise Refusal(f"--epsilon {epsilon:g}: above {MOST:g} nobody is protected; give a smaller one")
+    least, most = EPSILONS
+    if epsilon is not None and not least <= positive("--epsilon", epsilon) <= most:
+        why = "above it nobody is protected, below it nothing is found"
+        raise Refusal(f"--epsilon {epsilon:g}: give a number from {least:g} to {most:g}; {why}")
     if bounds is not None and open_:
         raise Refusal("--bounds and --not-private: with bounds it is private; leave one of the two out")
     if table is None:
@@ -216,12 +217,13 @@ def _mechanism(name: str, epsilon: float, delta: float, relation: str) -> Mechan
     from dosimeter.core.refusal import Refusal
     from dosimeter.io import harmless
     from dosimeter.pca import mechanisms
+    from dosimeter.pca.scales import DELTAS
     from dosimeter.pca.sensitivity import REPLACE
 
     if name not in NAMES:
         raise Refusal(f"--mechanism {harmless(name)} is not known: {nearest(name, tuple(NAMES))}")
-    if not 0 <= delta < 1:
-        raise Refusal(f"--delta {delta:g}: give a number from 0 to below 1")
+    if delta != 0 and not DELTAS[0] <= delta <= DELTAS[1]:
+        raise Refusal(f"--delta {delta:g}: give 0 or a number from {DELTAS[0]:g} to {DELTAS[1]:g}")
     kind = getattr(mechanisms, NAMES[name])
     takes = kind.__dataclass_fields__
     if delta == 0 and name not in ("laplace-joint", "laplace-split") and "delta" in takes:

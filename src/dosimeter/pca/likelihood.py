@@ -18,6 +18,7 @@ from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.pca.components import Components, as_rows, mean, refuse_not_finite, second_moment
 from dosimeter.pca.residuals import ROWS, Tails
 
+_STILL = "the population does not vary in a direction that the members have"
 EDGE = 1e-9
 """A leverage this close to 1: the row alone holds a direction, up to rounding."""
 
@@ -142,10 +143,14 @@ def _centred(components: Components, fixed_centre: bool) -> int:
 def _distance(rows: FloatArray, components: Components, population: Population) -> FloatArray:
     """(m,) yᵀ(VᵀΣV)⁻¹y with y = Vᵀ(z - m): how unusual the row is in the population, in the directions seen."""
     V = components.vectors[:, : components.rank]
+    S = V.T @ population.covariance @ V
     try:
-        L = cholesky(V.T @ population.covariance @ V, lower=True)
+        L = cholesky(S, lower=True)
     except LinAlgError as error:
-        raise CannotMeasure("the population does not vary in a direction that the members have") from error
+        raise CannotMeasure(_STILL) from error
+    # Rounding decides whether a singular S has a factor; what is left of a direction after the others does not.
+    if (np.diagonal(L) ** 2 <= len(S) * np.finfo(np.float64).eps * np.diagonal(S)).any():
+        raise CannotMeasure(_STILL)
     q = np.empty(len(rows))
     for start in range(0, len(rows), ROWS):
         U = np.asarray(rows[start : start + ROWS], dtype=np.float64) - population.mean

@@ -10,7 +10,7 @@ import numpy as np
 from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import FloatArray
 from dosimeter.pca.mechanisms import Mechanism
-from dosimeter.pca.scales import check_budget, laplace_epsilon
+from dosimeter.pca.scales import DELTAS, EPSILONS, PRICE_SPARE, check_budget, check_gaussian, laplace_epsilon
 from dosimeter.pca.sensitivity import REPLACE, Sensitivity
 
 _LEVELS = 32
@@ -66,12 +66,15 @@ def event(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int) 
 
 
 def _gaussian(multiplier: float, delta: float) -> float:
+    """ε at δ, rounded up by what the search may lose; never below the least ε for which that was checked."""
     from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
 
     if delta == 0:
         return math.inf
+    at = min(delta, DELTAS[1])  # a smaller δ costs no less
+    check_gaussian(1.0, at)
     with np.errstate(divide="ignore"):
-        return float(get_epsilon_gaussian(multiplier, delta))
+        return max(float(get_epsilon_gaussian(multiplier, at)) * (1 + PRICE_SPARE), EPSILONS[0])
 
 
 def _joint(scales: FloatArray, moved: Sensitivity, N: int) -> float:

@@ -114,7 +114,12 @@ class Tails:
         """‖u‖² and the squared length outside the span of V, each (rows,)."""
         norms, outside = np.empty(self.rows), np.zeros(self.rows)
         for part, U in self._chunks(check=True):
-            norms[part] = np.einsum("nd,nd->n", U, U)
+            with np.errstate(over="ignore"):
+                norms[part] = np.einsum("nd,nd->n", U, U)
+            if not np.isfinite(norms[part]).all():
+                raise Refusal(
+                    f"the squares of the rows overflow (largest entry {np.abs(U).max():g}): rescale the columns"
+                )
             if self.null.shape[1]:
                 left = U @ self.null
             elif self.rank < len(self.V):

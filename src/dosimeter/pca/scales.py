@@ -20,7 +20,11 @@ from dosimeter.core.refusal import Refusal
 _FINE, _COARSE, _MANY = 32, 4, 20_000
 _WIDEST, _WIDEST_OF_MANY, _MOST_STEPS = 0.01, 0.03, 20_000
 _CLOSE = 1e-5
-_MOST_EPSILON = 1e9
+EPSILONS, DELTAS = (1e-5, 1e6), (1e-40, 0.98)
+"""Budgets in which Gaussian noise was checked against 60 digits. Beyond them dp-accounting's root loses its digits:
+at ε = 1e-10, δ = 1e-300 the noise costs 1e39 times that δ."""
+_SPARE, PRICE_SPARE = 4e-8, 2.5e-8
+"""In that range its deviation is too small by 1.7e-9 at most (ε = 1e-5, δ = 1e-40), its ε by 1.4e-8 (δ = 1e-30)."""
 _MOST_RATIO = 1e6
 """Above it a step of the loss distribution is e⁵⁰ and more: Σ r says as much, and does not overflow."""
 
@@ -134,19 +138,26 @@ def laplace_share(epsilon: float, delta: float, alpha: int) -> float:
 def gaussian_deviation(epsilon: float, delta: float) -> float:
     """The least deviation of Gaussian noise that is (ε, δ) private at sensitivity 1 [dp-accounting, analytic].
 
-    >>> round(gaussian_deviation(1.0, 1e-5), 6)
-    3.730632
+    >>> round(gaussian_deviation(1.0, 1e-5), 5)
+    3.73063
     """
+    check_gaussian(epsilon, delta)
+    from dp_accounting.gaussian_mechanism import get_sigma_gaussian  # late: a second of import
+
+    # Noise must not be below the root, on whichever side of it the search ends.
+    with np.errstate(divide="ignore"):
+        return float(get_sigma_gaussian(epsilon, delta)) * (1 + _SPARE)
+
+
+def check_gaussian(epsilon: float, delta: float) -> None:
+    """Refuse a budget for which the deviation of Gaussian noise is not known to be enough."""
     check_budget(epsilon, delta)
     if delta == 0:
         raise Refusal("Gaussian noise needs δ > 0")
-    if epsilon > _MOST_EPSILON:
-        raise Refusal(f"epsilon = {epsilon:g} is no protection at all: {_MOST_EPSILON:g} is the most")
-    from dp_accounting.gaussian_mechanism import get_sigma_gaussian  # late: a second of import
-
-    # The root is off by up to 3e-10 on either side (ε = 1e9, against 60 digits); noise must not be below it.
-    with np.errstate(divide="ignore"):
-        return float(get_sigma_gaussian(epsilon, delta)) * (1 + 1e-9)
+    if not EPSILONS[0] <= epsilon <= EPSILONS[1]:
+        raise Refusal(f"epsilon = {epsilon:g}: Gaussian noise is proved from {EPSILONS[0]:g} to {EPSILONS[1]:g}")
+    if not DELTAS[0] <= delta <= DELTAS[1]:
+        raise Refusal(f"delta = {delta:g}: Gaussian noise is proved from {DELTAS[0]:g} to {DELTAS[1]:g}")
 
 
 def check_budget(epsilon: float, delta: float) -> None:
