@@ -1,4 +1,4 @@
-"""The search behind `reproduce.geyer19_settings`: on a validation split of MNIST's training images, never on its test set.
+"""The search behind `reproduce.geyer19_settings`: on a part of MNIST's training images, never on its test set.
 
 python benchmarks/geyer19_grid.py --data DIR --clients 100        about three minutes on one core
 python benchmarks/geyer19_grid.py --data DIR --clients 1000       about ten

@@ -15,8 +15,8 @@ from dosimeter.reproduce.geyer19_settings import CHOSEN, SEEDS
 from dosimeter.reproduce.geyer19_study import Study, mean, study
 from dosimeter.reproduce.geyer19_training import Digits, sound
 
-# Found with other programs (the moments accountant's own code, dp-accounting) before any of this was written; the last digit is theirs,
-# and moves by one or two with how finely they searched.
+# Found with other programs (the moments accountant's own code, dp-accounting) before any of this was written; the last
+# digit is theirs, and moves by one or two with how finely they searched.
 SIGMA_BY_MOMENTS = {100: 1.194, 1000: 1.437, 10_000: 1.093}
 SIGMA_BY_RENYI = {100: 1.081, 1000: 1.335, 10_000: 1.037}
 SIGMA_BY_LOSS = {100: 0.984, 1000: 1.251, 10_000: 0.991}
