@@ -10,6 +10,8 @@ from dosimeter import pca
 from dosimeter.core.noise import Gaussian
 from dosimeter.core.refusal import Refusal
 from dosimeter.pca.distributed import simulated, unprotected
+from dosimeter.pca.mechanisms import AnalyticGauss, LaplaceJoint
+from dosimeter.pca.private import release
 
 
 def people(seed, n, d=20):
@@ -91,3 +93,70 @@ def test_no_parties_or_other_columns_are_refused():
         pca.intercept_each([], people(0, 4), np.random.default_rng(0))
     with pytest.raises(Refusal, match="same columns"):
         pca.aggregate([people(0, 4, 3), people(0, 4, 2)], unprotected)
+
+
+HELD = pca.Bounds(-1.0, 1.0)
+
+
+@pytest.mark.parametrize("mechanism", [AnalyticGauss(1.0, 1e-6), LaplaceJoint(1.0)], ids=["gaussian", "laplace"])
+def test_the_variance_of_the_sum_is_the_sum_of_the_parties(mechanism):
+    """Real draws of parties of 10, 30 and 60 empty rows: N²·variance is Σ N_p² variance_p, within 5 standard errors."""
+    sizes, draws = (10, 30, 60), 300
+    joined = [
+        pca.join([pca.noisy_moment(np.zeros((n, 12)), mechanism, bounds=HELD) for n in sizes]) for _ in range(draws)
+    ]
+    assert not joined[0].simulation
+    messages = joined[0].messages
+    entries = np.tril_indices(12)
+    squares = np.array([j.second_moment[entries] ** 2 for j in joined])
+    by_hand = sum(n**2 * m.variances[entries] for n, m in zip(sizes, messages, strict=True)) / 100**2
+    np.testing.assert_allclose(joined[0].variances[entries], by_hand, rtol=1e-12)
+    unit = squares / by_hand
+    error = unit.std() / np.sqrt(unit.size)
+    assert abs(unit.mean() - 1) < 5 * error
+    equal = sum(m.variances[entries] for m in messages) / 9  # parties weighed alike
+    assert abs((squares / equal).mean() - 1) > 5 * (squares / equal).std() / np.sqrt(unit.size)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-or-remove-one"])
+def test_each_party_has_the_guarantee_of_its_mechanism_and_clips_its_rows(neighbours):
+    mechanism = AnalyticGauss(0.7, 1e-6, neighbours)
+    n = None if neighbours == "replace-one" else 25
+    far = people(9, 25, 5) * 100
+    alone = release(far, mechanism, bounds=HELD, n_samples=n)
+    sent = pca.noisy_moment(far, mechanism, bounds=HELD, n_samples=n)
+    assert sent.epsilon == alone.epsilon() <= 0.7
+    assert (sent.dose.adjacency, sent.dose.event) == (neighbours, alone.dose.event)
+    np.testing.assert_array_equal(sent.scales, alone.scales)
+    clipped = np.clip(far, -1, 1)
+    off = sent.release.values["second_moment"] - clipped.T @ clipped / 25
+    assert np.abs(off / sent.scales).max() < 6  # 15 normal numbers: once in 3e7 runs
+    assert not [name for name in vars(sent) if "clipped" in name]
+    other = pca.noisy_moment(people(10, 40, 5), AnalyticGauss(0.2, 1e-6, neighbours), bounds=HELD, n_samples=n and 40)
+    assert pca.join([sent, other]).epsilon == sent.epsilon
+
+
+def test_with_little_noise_the_sum_has_the_components_of_all_rows():
+    X = people(11, 20_000, 4) / 5
+    parts = [X[:4000], X[4000:]]
+    joined = pca.join([pca.noisy_moment(part, AnalyticGauss(1e5, 1e-6), bounds=HELD) for part in parts])
+    together = pca.components(pca.second_moment(np.clip(X, -1, 1)))
+    np.testing.assert_allclose(np.abs(np.sum(joined.components.vectors * together.vectors, axis=0)), 1, atol=1e-6)
+
+
+def test_messages_that_do_not_fit_are_refused_and_a_seed_is_told():
+    def send(X, bounds=HELD, mechanism=None, **how):
+        return pca.noisy_moment(X, mechanism or AnalyticGauss(1.0, 1e-6), bounds=bounds, **how)
+
+    first = send(people(0, 9, 3))
+    with pytest.raises(Refusal, match="no parties"):
+        pca.join([])
+    for other in (send(people(0, 9, 2)), send(people(0, 9, 3), pca.Bounds(0.0, 1.0))):
+        with pytest.raises(Refusal, match="same public centre"):
+            pca.join([first, other])
+    hidden = send(people(0, 9, 3), mechanism=AnalyticGauss(1.0, 1e-6, "add-or-remove-one"), n_samples=9)
+    with pytest.raises(Refusal, match="same neighbours"):
+        pca.join([first, hidden])
+    played = pca.join([first, send(people(0, 9, 3), rng=np.random.default_rng(0))])
+    assert played.simulation
+    assert "not for release" in repr(played)

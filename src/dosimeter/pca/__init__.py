@@ -2,7 +2,17 @@
 
 from dosimeter.pca.clipping import Bounds
 from dosimeter.pca.components import Components, components, components_of, mean, second_moment, second_moment_of_blocks
-from dosimeter.pca.distributed import Interceptions, aggregate, by_parties, intercept_each, share_out
+from dosimeter.pca.distributed import (
+    Interceptions,
+    Joined,
+    NoisyMoment,
+    aggregate,
+    by_parties,
+    intercept_each,
+    join,
+    noisy_moment,
+    share_out,
+)
 from dosimeter.pca.fisher import MomentLeakage, measure
 from dosimeter.pca.likelihood import Population, leverage, leverage_scores, likelihood_ratio
 from dosimeter.pca.mechanisms import (
@@ -37,6 +47,7 @@ __all__ = [
     "Bounds",
     "Components",
     "Interceptions",
+    "Joined",
     "LaplaceAdvanced",
     "LaplaceJoint",
     "LaplacePriced",
@@ -45,6 +56,7 @@ __all__ = [
     "LaplaceVector",
     "MembershipByComponents",
     "MomentLeakage",
+    "NoisyMoment",
     "NullBand",
     "Population",
     "PrivateComponents",
@@ -62,11 +74,13 @@ __all__ = [
     "eps_prime",
     "intercept_each",
     "intercepted",
+    "join",
     "leverage",
     "leverage_scores",
     "likelihood_ratio",
     "mean",
     "measure",
+    "noisy_moment",
     "null_band",
     "random_subspace",
     "reconstruction_error",

@@ -1,7 +1,8 @@
 """Several parties, section 4.1 of [Zari22]: each sends its own components, or all of them only a part of one sum.
 
 A party has fewer rows than all together, and components of few rows tell more. The other protocol sends each party's
-second moment with noise on it; only the components of the sum come out.
+second moment with noise on it; only the components of the sum come out. `noisy_moment` is a party's part of it,
+`join` the aggregator's; `aggregate` plays both with any protection, to compare.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from numpy.typing import ArrayLike
 
 from dosimeter import sampling
 from dosimeter.core.density import as_generator
+from dosimeter.core.dose import EventDose
 from dosimeter.core.noise import Noise
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
+from dosimeter.core.release import Release
+from dosimeter.pca.clipping import Bounds
 from dosimeter.pca.components import Components, as_rows, components, components_of, second_moment
+from dosimeter.pca.mechanisms import Mechanism
 from dosimeter.pca.membership import MembershipByComponents, attack
 from dosimeter.pca.null_band import Generator
+from dosimeter.pca.private import release
 
 Protect = Callable[[FloatArray, int], FloatArray]
 """What a party does to its second moment (d, d) of n rows before it is sent; symmetric in, symmetric out."""
@@ -100,6 +106,98 @@ def aggregate(parts: Sequence[ArrayLike], protect: Protect, centre: ArrayLike | 
         raise Refusal(f"the parties must have the same columns, not {sorted({S.shape[0] for S in sent})}")
     total: FloatArray = sum(n * S for S, n in zip(sent[1:], sizes[1:], strict=True)) + sizes[0] * sent[0]
     return components(total / sum(sizes), centre)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMoment:
+    """What one party sends: its noisy second moment and public constants. Nothing else of its rows is in it."""
+
+    release: Release
+    """`second_moment` (d, d), the public `centre` (d,) and bounds, and how they were made."""
+    n_samples: int
+    """N_p, public."""
+    scales: FloatArray
+    """(d, d) of the noise on each entry, public."""
+    mechanism: Mechanism
+    dose: EventDose
+    """What it costs the party's rows, also against the aggregator."""
+    epsilon: float
+    """ε at the mechanism's own δ, an upper bound."""
+
+    @property
+    def variances(self) -> FloatArray:
+        """(d, d) of the noise on each entry."""
+        return np.asarray(self.mechanism.law(1.0).variance * self.scales**2)  # type: ignore[call-arg]
+
+    def __repr__(self) -> str:
+        return f"<NoisyMoment of {self.n_samples} rows (public), {self.mechanism}, {self.dose.adjacency}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """The parties' noisy second moments summed, Σ N_p Ã_p / Σ N_p: post-processing, at no further cost."""
+
+    components: Components
+    second_moment: FloatArray
+    """(d, d)."""
+    variances: FloatArray
+    """(d, d) of its noise, Σ (N_p/N)² of the parties': public."""
+    messages: tuple[NoisyMoment, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """The largest of the parties': a row is with one party. Somebody with rows at several pays their sum."""
+        return max(message.epsilon for message in self.messages)
+
+    @property
+    def simulation(self) -> bool:
+        """Whether some party drew from a seed: not for release."""
+        return any(message.release.recipe.simulation for message in self.messages)
+
+    def __repr__(self) -> str:
+        words = ", simulation, not for release" if self.simulation else ""
+        n = sum(message.n_samples for message in self.messages)
+        return f"<Joined: {len(self.messages)} parties, {n} rows (public), each with noise of its own{words}>"
+
+
+def noisy_moment(
+    X: ArrayLike,
+    mechanism: Mechanism,
+    *,
+    bounds: Bounds,
+    n_samples: int | None = None,
+    rng: Generator | None = None,
+) -> NoisyMoment:
+    """A party's part: rows X (n_p, d) held to the common public bounds, noise on their second moment, both sent.
+
+    n_samples: N_p, public, needed where neighbours add or remove a row. rng: a simulation, not for release; without it
+    the bits come from the operating system. The guarantee is that of the mechanism, whatever the other parties do.
+
+    >>> from dosimeter.pca.mechanisms import AnalyticGauss
+    >>> sent = [noisy_moment(np.eye(3), AnalyticGauss(1.0, 1e-6), bounds=Bounds(-1.0, 1.0)) for _ in range(2)]
+    >>> join(sent)
+    <Joined: 2 parties, 6 rows (public), each with noise of its own>
+    """
+    made = release(X, mechanism, bounds=bounds, n_samples=n_samples, rng=rng)
+    # Not `made` itself: it knows the share of clipped rows, which is the party's own.
+    return NoisyMoment(made.release, made.n_samples, made.scales, mechanism, made.dose, made.epsilon())
+
+
+def join(messages: Sequence[NoisyMoment]) -> Joined:
+    """The aggregator's part: components of Σ N_p Ã_p / Σ N_p."""
+    if not len(messages):
+        raise Refusal("there are no parties")
+    centre = messages[0].release.values["centre"]
+    for message in messages:
+        if not np.array_equal(message.release.values["centre"], centre):
+            raise Refusal("the parties must have the same columns about the same public centre: agree on the bounds")
+        if message.dose.adjacency != messages[0].dose.adjacency:
+            raise Refusal("the parties must declare the same neighbours: unlike guarantees do not mix")
+    shares = np.array([message.n_samples for message in messages]) / sum(message.n_samples for message in messages)
+    moments = np.array([message.release.values["second_moment"] for message in messages])
+    total = np.einsum("p,pij->ij", shares, moments)
+    variances = np.einsum("p,pij->ij", shares**2, np.array([message.variances for message in messages]))
+    return Joined(components(total, centre), total, variances, tuple(messages))
 
 
 def simulated(noise: Noise, rng: Generator) -> Protect:
