@@ -111,8 +111,8 @@ def _spread(told: Study) -> list[Row]:
             None
             if v1 > v0
             else f"it is highest in round {int(V.argmax()) + 1} ({V.max():.3g}) and falls, more slowly than U_s; with "
-            "60 batches as well, and from 3.5e-6 to 1.6e-6 in the first 8 rounds of the authors' 784-600-100-10 at rate 0.1. "
-            "The paper's rate, and what its curve is scaled by, are not known",
+            "60 batches as well, and from 3.5e-6 to 1.6e-6 in the first 8 rounds of the authors' 784-600-100-10, rate "
+            "0.1. The paper's rate, and what its curve is scaled by, are not known",
         ),
         claim(
             "6, figure 3: the update scale U_s falls drastically",
