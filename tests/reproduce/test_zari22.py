@@ -14,6 +14,7 @@ from dosimeter.reproduce import zari22_attack as attack
 from dosimeter.reproduce import zari22_claims as claims
 from dosimeter.reproduce import zari22_private as private
 from dosimeter.reproduce import zari22_scales as scales
+from dosimeter.reproduce import zari22_trade as trade
 from dosimeter.reproduce.page import page
 from dosimeter.reproduce.zari22_data import Study, standardised, studies
 
@@ -221,6 +222,102 @@ def test_a_crossing_is_seen_only_where_both_sides_are_near(four):
     assert not crossing(0.0, 1e6).ok  # advanced is never above
 
 
+def curve_of(study, auc):
+    """A curve with these AUCs (r, trials) at k = 1, ..., r and nothing else of interest."""
+    from dosimeter.pca.membership import MembershipByComponents
+    from dosimeter.pca.null_band import NullBand
+
+    null = NullBand(np.full((9, len(auc) + 1), 0.5))
+    runs = tuple(MembershipByComponents(np.append(0.5, column), None, 1, null) for column in np.asarray(auc).T)
+    return attack.Curve(study, study.N, runs)
+
+
+def test_that_the_auc_increases_with_k_has_to_be_seen(four):
+    rng = np.random.default_rng(0)
+    up = np.linspace(0.5, 0.9, 12)[:, None] + rng.normal(0, 0.01, (12, 3))
+    row = attack._rises_row("Adult", (curve_of(four[0], up),))
+    assert row.ok
+    assert "± " in row.measured
+    back = up.copy()
+    back[9:] = [[0.8] * 3, [0.65] * 3, [0.5] * 3]  # each step within its interval would not do: the last is 1/2
+    assert not attack._rises_row("Adult", (curve_of(four[0], back),)).ok
+    # As Adult with three trials: no step falls beyond its interval, and the curve ends where it began.
+    small = np.array([0.5, 0.505, 0.515, 0.524, 0.51, 0.5])[:, None] + rng.normal(0, 0.02, (6, 3))
+    small[-1] = 0.5
+    row = attack._rises_row("Adult", (curve_of(four[0], small),))
+    steps = np.diff(small, axis=0)
+    assert not any(step.mean() + attack.half_interval(step) < 0 for step in steps)
+    assert not row.ok
+    assert row.why
+
+
+def test_the_peak_of_pure_luck_is_not_above_the_rest():
+    """40 numbers around 1/2, five trials: read at the others' k the peak is above in 2.5 %, its own far more often."""
+    from scipy.stats import binom
+
+    rng, tables = np.random.default_rng(1), 400
+    fair = own = 0
+    for _ in range(tables):
+        auc = 0.5 + rng.normal(0, 0.01, (40, 5))
+        fair += attack.above(attack._peaks(auc), np.full(5, 0.5))
+        own += attack.above(auc[auc.mean(axis=1).argmax()], np.full(5, 0.5))
+    assert fair <= binom.ppf(1 - 1e-6, tables, 0.05)
+    assert own > binom.ppf(1 - 1e-6, tables, 0.05)
+
+
+def test_the_skewed_claim_is_judged_over_all_epsilon(four):
+    """Vector far better at the last ε with little spread, worse at the one before with much: not held."""
+    same = outcome([0.5] * 3, [0.5, 0.51, 0.52])
+    found = {study.name: made_up(study, same, same, same, same) for study in four}
+    most = max(found, key=lambda n: (lambda s: s.std() / s.mean())(found[n].study.box.over(found[n].study.d).spread))
+    cells = found[most].outcomes
+    cells["vector", 1e7] = outcome([0.5] * 3, [0.70, 0.71, 0.72])
+    assert claims._skew_row(found).ok
+    cells["naive", 1e6] = outcome([0.5] * 3, [0.52, 0.72, 0.57])  # above in each trial, and not beyond the interval
+    row = claims._skew_row(found)
+    assert not claims.above(cells["naive", 1e6].energy, cells["vector", 1e6].energy)
+    assert not row.ok
+    assert row.why
+    assert "naive better at ε = 1e+06" in row.measured
+    cells["vector", 1e7] = cells["naive", 1e6] = same
+    assert not claims._skew_row(found).ok  # no better anywhere
+
+
+def test_figure_6_is_in_numbers_and_says_what_equal_attacks_leave(four):
+    low, high = outcome([0.505, 0.506, 0.507], [0.5, 0.51, 0.52]), outcome([0.71, 0.72, 0.73], [0.8, 0.81, 0.82])
+    found = made_up(four[0], low, low, low, low)
+    found.outcomes["vector", 1e7] = high
+    found.outcomes["vector", 1e6] = outcome([0.508] * 3, [0.6, 0.61, 0.62])
+    found.outcomes["advanced", 1e7] = outcome([0.505, 0.506, 0.507], [0.8, 0.81, 0.82])
+    found.outcomes["naive", 1e7] = outcome([0.71, 0.72, 0.73], [0.5, 0.51, 0.52])
+    rows = {row.figure.split(":")[0]: row for row in trade.rows({"Adult": found})}
+    assert len(rows) == 4
+    assert rows["figure 6 Adult, vector"].ok
+    assert (
+        "at most 0.510, as by chance: q = 0.610 (ε = 1e+06); at random 0.400" in rows["figure 6 Adult, vector"].measured
+    )
+    assert "0.720 ± 0.025 and 0.810 ± 0.025 at ε = 1e+07" in rows["figure 6 Adult, vector"].measured
+    reasons = [rows[f"figure 6 Adult, {name}"].why for name in ("advanced", "naive", "Analyze Gauss")]
+    assert not any(rows[f"figure 6 Adult, {name}"].ok for name in ("advanced", "naive", "Analyze Gauss"))
+    assert len(set(reasons)) == 3
+    assert all(reasons)
+    assert trade.quiet(found, "vector", 0.4) == {}
+    assert list(trade.quiet(found, "vector", 0.51)) == [1.0, 1e2, 1e4, 1e6]
+
+
+def test_figure_1_is_in_numbers(four):
+    found = attack.curve(four[0], 60)
+    row = attack._drawn_row("Adult", found)
+    auc = found.by_k
+    assert f"k = {len(auc)}: {auc.max(axis=0).mean():.3f} ± " in row.measured
+    assert "by itself 0.500 ± 0.000" in row.measured  # all fourteen components
+    assert row.measured.count("k = ") == 5
+    assert row.ok
+    flat = attack._drawn_row("Adult", curve_of(four[0], np.full((5, 3), 0.5)))
+    assert not flat.ok
+    assert flat.why
+
+
 def test_the_whole_runs_on_small_tables_and_every_figure_is_drawn(four, told, monkeypatch):
     monkeypatch.setattr(zari22, "studies", lambda data, quick: four)
     monkeypatch.setattr(zari22, "private", lambda study, quick: told[study.name])
@@ -243,6 +340,7 @@ def test_the_whole_runs_on_small_tables_and_every_figure_is_drawn(four, told, mo
         "figure 3",
         "figure 4",
         "figure 5",
+        "figure 6",
     ):
         assert any(figure.startswith(words) for figure in figures)
     assert all(

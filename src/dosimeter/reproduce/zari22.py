@@ -8,6 +8,7 @@ from dosimeter.reproduce import zari22_attack as attack
 from dosimeter.reproduce import zari22_claims as claims
 from dosimeter.reproduce import zari22_figures as figures
 from dosimeter.reproduce import zari22_scales as scales
+from dosimeter.reproduce import zari22_trade as trade
 from dosimeter.reproduce.page import Reproduction
 from dosimeter.reproduce.row import Report, Row, claim
 from dosimeter.reproduce.zari22_data import Study, studies
@@ -28,6 +29,7 @@ def reproduction(data: Path, quick: bool = False) -> Reproduction:
         *attack.rows(told, few),
         *scales.rows(four),
         *claims.rows(protected),
+        *trade.rows(protected),
     ]
     drawn = (
         figures.attack(told),
