@@ -67,14 +67,14 @@ def _options(command: Any) -> Any:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and leave with its exit code."""
+    # A closed pipe (| head) ends the program quietly instead of with an error on the next print.
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: list[str]) -> int:
     """The exit code of one command."""
-    # A closed pipe (| head) ends the program quietly instead of with an error on the next print.
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         result: Any = app(arguments, prog_name="dosimeter", standalone_mode=False)
         return result if isinstance(result, int) else 0
