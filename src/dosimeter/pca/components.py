@@ -93,17 +93,14 @@ def second_moment_of_blocks(
 def mean(X: ArrayLike, engine: Engine = _LOCAL) -> FloatArray:
     """Mean of the rows, (d,), in float64. It is released information about the rows like any other.
 
-    Taken twice, the second time of what the first left: a column of equal numbers then has exactly that number for its
-    mean, and no rounding of the sum passes for a direction of the data.
+    A column of equal numbers has exactly that number for its mean: no rounding of its sum may pass for a direction.
 
     >>> mean([[1, 2], [3, 4]]).tolist()
     [2.0, 3.0]
     """
     table = as_rows(X)
-    total, rows = engine.sum_over(_blocks(table), partial(_sums, about=np.zeros(table.shape[1])))
-    first = total / rows
-    left, rows = engine.sum_over(_blocks(table), partial(_sums, about=first))
-    return np.asarray(first + left / rows)
+    (total, equal), rows = engine.sum_over(_blocks(table), partial(_sums, first=table[0]))
+    return np.where(equal == rows, np.asarray(table[0], dtype=np.float64), total / rows)
 
 
 def components(A: ArrayLike, mean: ArrayLike | None = None) -> Components:
@@ -181,14 +178,19 @@ def _products(block: Block, centre: FloatArray | None) -> tuple[FloatArray, int]
     return S, len(B)
 
 
-def _sums(block: Block, about: FloatArray) -> tuple[FloatArray, int]:
+def _sums(block: Block, first: NDArray[Any]) -> tuple[FloatArray, int]:
+    """(2, d): the sum of each column, and how many of its numbers are the first one's equal."""
+    B = _float(block)
     with np.errstate(invalid="ignore", over="ignore"):
-        B = np.subtract(block[0], about, dtype=np.float64)
         total = B.sum(axis=0)
     if not np.isfinite(total).all():
-        refuse_not_finite(_float(block), "X", int(block[1][0]))
-        raise Refusal(f"the sum of the rows overflows (largest entry {np.abs(block[0]).max():g}): rescale the columns")
-    return total, len(B)
+        refuse_not_finite(B, "X", int(block[1][0]))
+        raise Refusal(f"the sum of the rows overflows (largest entry {np.abs(B).max():g}): rescale the columns")
+    equal = np.zeros(len(total))
+    # All of a column is looked at only where its ends are equal.
+    still = np.flatnonzero((block[0][0] == first) & (block[0][-1] == first))
+    equal[still] = (block[0][:, still] == first[still]).sum(axis=0)
+    return np.array([total, equal]), len(B)
 
 
 def _float(block: Block) -> FloatArray:
