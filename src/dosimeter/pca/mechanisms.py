@@ -186,7 +186,7 @@ class LaplacePriced(Mechanism):
 
 @dataclass(frozen=True)
 class AnalyticGauss(Mechanism):
-    """Gaussian noise at the least deviation that is (ε, δ)-differentially private, for every ε [dp-accounting].
+    """Gaussian noise at the least deviation that is (ε, δ)-differentially private, ε from 1e-5 to 1e6 [dp-accounting].
 
     The sensitivity is that of the declared relation: with a row norm C it is C²/N for a row more or less, √2 C²/N for a
     row replaced; with bounds alone less, see docs/pca.md.

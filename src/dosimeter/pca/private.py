@@ -96,6 +96,7 @@ def release(
 
     bounds: public. Without them the release is refused; with `private=False` they are read off the table and the
     release says "not private". n_samples: N, public; needed where neighbours add or remove a row, else it is len(X).
+    More than 2N rows are refused, which tells 2N rows from 2N + 1: declare an N that leaves room.
     rng: a simulation, not for release; without it the bits come from the operating system.
 
     >>> from dosimeter.pca.mechanisms import AnalyticGauss
