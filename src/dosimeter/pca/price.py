@@ -10,7 +10,7 @@ import numpy as np
 from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import FloatArray
 from dosimeter.pca.mechanisms import Mechanism
-from dosimeter.pca.scales import DELTAS, EPSILONS, PRICE_SPARE, check_budget, check_gaussian, laplace_epsilon
+from dosimeter.pca.scales import check_budget, gaussian_epsilon, laplace_epsilon
 from dosimeter.pca.sensitivity import REPLACE, Sensitivity
 
 _LEVELS = 32
@@ -30,7 +30,7 @@ def cost(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int, d
     if mechanism.law is Gaussian:
         if moved.l2 == 0:
             return 0.0  # no column can vary: all tables within the bounds are one
-        return _gaussian(float(scales.min()) * N / moved.l2, delta)
+        return math.inf if delta == 0 else gaussian_epsilon(float(scales.min()) * N / moved.l2, delta)
     ratios = _ratios(scales, moved, N)
     if not ratios:
         return 0.0
@@ -63,18 +63,6 @@ def event(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int) 
         return dp_event.LaplaceDpEvent(rows / joint)
     groups = [dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(rows / r), k) for r, k in ratios.items()]
     return groups[0] if len(groups) == 1 else dp_event.ComposedDpEvent(groups)
-
-
-def _gaussian(multiplier: float, delta: float) -> float:
-    """ε at δ, rounded up by what the search may lose; never below the least ε for which that was checked."""
-    from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
-
-    if delta == 0:
-        return math.inf
-    at = min(delta, DELTAS[1])  # a smaller δ costs no less
-    check_gaussian(1.0, at)
-    with np.errstate(divide="ignore"):
-        return max(float(get_epsilon_gaussian(multiplier, at)) * (1 + PRICE_SPARE), EPSILONS[0])
 
 
 def _joint(scales: FloatArray, moved: Sensitivity, N: int) -> float:
