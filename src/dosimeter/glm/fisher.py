@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.noise import Gaussian, Noise, no_noise
+from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
 from dosimeter.core.notion import FloatArray, Mask
 from dosimeter.core.refusal import Refusal
 from dosimeter.glm.dense import Jacobian, SoftmaxJacobian, StackedJacobian
@@ -34,7 +34,8 @@ def measure(
     through: (d, m) frozen map from the unknown quantities to the columns of X (a scaler, a change of unit); identity
     if None. label_unit: how much of y one unit of the unknown label is.
     """
-    if not isinstance(noise, Noise):
+    # A law of ours first: the question about the protocol costs as much as a pass over a small table.
+    if not isinstance(noise, Density | Noise):
         raise Refusal(f"noise is a noise such as Gaussian(0.1), or no_noise, not {noise!r}")
     X, y = as_floats(X, "X"), as_floats(y, "y")
     refuse_other_table(fit, X, y)
@@ -46,7 +47,8 @@ def measure(
         raise Refusal(f"label_unit is a number from {TINY:g} to {HUGE:g}, not {label_unit!r}")
     P = np.vstack([P, np.zeros((1, P.shape[1]))]) if fit.intercept else P
     bounded = noise is not no_noise
-    left = np.kron(np.eye(len(fit.inner) // len(fit.factor.basis)), fit.factor.matrix) @ fit.inner
+    classes, one = len(fit.inner) // len(fit.factor.basis), fit.factor.matrix
+    left = (one if classes == 1 else np.kron(np.eye(classes), one)) @ fit.inner
     F = (noise if bounded else Gaussian(1.0)).whiten(left)
     jacobian: Jacobian
     if isinstance(fit.loss, Softmax):
@@ -134,10 +136,11 @@ def refuse_other_table(fit: Fit, X: FloatArray, y: FloatArray) -> None:
     w = fit.w.reshape(len(fit.w), -1)
     mark = np.append(fit.mark, [0.0] * fit.intercept)[:, None]
     seen = times(X, np.hstack([w, mark]))
-    off = ~(np.abs(seen[:, :-1] - fit.margin.reshape(fit.n, -1)) <= 1e-6 * fit.reach).all(axis=1)
-    off |= ~(np.abs(seen[:, -1] - fit.marks) <= 1e-9 * len(mark))
-    if off.any() or not np.array_equal(y, fit.y):
+    near = np.abs(seen[:, :-1] - fit.margin.reshape(fit.n, -1)) <= 1e-6 * fit.reach
+    alike = np.abs(seen[:, -1] - fit.marks) <= 1e-9 * len(mark)
+    if not (near.all() and alike.all() and np.array_equal(y, fit.y)):
         check_table(X, y)
+        off = ~(near.all(axis=1) & alike)
         raise Refusal(_not_the_row(off if off.any() else y != fit.y))
 
 
