@@ -99,8 +99,15 @@ def mean(X: ArrayLike, engine: Engine = _LOCAL) -> FloatArray:
     [2.0, 3.0]
     """
     table = as_rows(X)
-    (total, equal), rows = engine.sum_over(_blocks(table), partial(_sums, first=table[0]))
-    return np.where(equal == rows, np.asarray(table[0], dtype=np.float64), total / rows)
+    total, rows = engine.sum_over(_blocks(table), _sums)
+    centre: FloatArray = total / rows
+    first = np.asarray(table[0], dtype=np.float64)
+    # Only a mean that rounding may have moved off the first number is looked at again.
+    near = np.flatnonzero((centre != first) & (np.abs(centre - first) <= 1e-6 * np.abs(first)))
+    if len(near):
+        other = sum(engine.map_over(_blocks(table[:, near]), partial(_others, first=table[0, near])))
+        centre[near] = np.where(other == 0, first[near], centre[near])
+    return centre
 
 
 def components(A: ArrayLike, mean: ArrayLike | None = None) -> Components:
@@ -178,19 +185,20 @@ def _products(block: Block, centre: FloatArray | None) -> tuple[FloatArray, int]
     return S, len(B)
 
 
-def _sums(block: Block, first: NDArray[Any]) -> tuple[FloatArray, int]:
-    """(2, d): the sum of each column, and how many of its numbers are the first one's equal."""
+def _sums(block: Block) -> tuple[FloatArray, int]:
+    """The sum of each column, (d,)."""
     B = _float(block)
     with np.errstate(invalid="ignore", over="ignore"):
         total = B.sum(axis=0)
     if not np.isfinite(total).all():
         refuse_not_finite(B, "X", int(block[1][0]))
         raise Refusal(f"the sum of the rows overflows (largest entry {np.abs(B).max():g}): rescale the columns")
-    equal = np.zeros(len(total))
-    # All of a column is looked at only where its ends are equal.
-    still = np.flatnonzero((block[0][0] == first) & (block[0][-1] == first))
-    equal[still] = (block[0][:, still] == first[still]).sum(axis=0)
-    return np.array([total, equal]), len(B)
+    return total, len(B)
+
+
+def _others(block: Block, first: NDArray[Any]) -> NDArray[np.intp]:
+    """How many numbers of each column are not the first one's equal, (d,)."""
+    return np.asarray((block[0] != first).sum(axis=0))
 
 
 def _float(block: Block) -> FloatArray:
