@@ -38,26 +38,6 @@ def people(tmp_path):
     return path
 
 
-@pytest.fixture
-def refused(tmp_path, capsys):
-    """Runs a command that must be refused: the exit code, one printable line on stderr, no output, no new file."""
-
-    def check(arguments, code=2):
-        before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
-        assert run([str(a) for a in arguments]) == code
-        shown = capsys.readouterr()
-        assert shown.out == ""
-        (line,) = shown.err.splitlines()
-        assert line.startswith("dosimeter: error: ")
-        assert line.isprintable()
-        assert "Traceback" not in line
-        assert "fault of dosimeter" not in line
-        assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
-        return line
-
-    return check
-
-
 @pytest.mark.parametrize("case", list(TABLES))
 def test_a_bad_table_ends_with_exit_2_and_one_line(case, tmp_path, refused):
     name, content, _ = TABLES[case]

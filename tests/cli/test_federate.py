@@ -35,25 +35,6 @@ def hospitals(tmp_path):
     return path
 
 
-@pytest.fixture
-def refused(tmp_path, capsys):
-    """Runs a command that must be refused: the exit code, one printable line on stderr, no output, no new file."""
-
-    def check(arguments, code=2):
-        before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
-        assert run([str(a) for a in arguments]) == code
-        shown = capsys.readouterr()
-        assert shown.out == ""
-        (line,) = shown.err.splitlines()
-        assert line.startswith("dosimeter: error: ")
-        assert line.isprintable()
-        assert "fault of dosimeter" not in line
-        assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
-        return line
-
-    return check
-
-
 def trained(capsys, *arguments, code=0):
     assert run(["federate", *map(str, arguments), "--json", "-", "-q"]) == code
     return json.loads(capsys.readouterr().out)

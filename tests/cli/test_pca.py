@@ -54,25 +54,6 @@ def bounds(tmp_path):
     return path
 
 
-@pytest.fixture
-def refused(tmp_path, capsys):
-    """Runs a command that must be refused: the exit code, one printable line on stderr, no output, no new file."""
-
-    def check(arguments, code=2):
-        before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
-        assert run([str(a) for a in arguments]) == code
-        shown = capsys.readouterr()
-        assert shown.out == ""
-        (line,) = shown.err.splitlines()
-        assert line.startswith("dosimeter: error: ")
-        assert line.isprintable()
-        assert "fault of dosimeter" not in line
-        assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
-        return line
-
-    return check
-
-
 def released(people, bounds, tmp_path, capsys, extra=""):
     out = tmp_path / "components.skops"
     line = f"{GOOD} --json - -q {extra}".split()
