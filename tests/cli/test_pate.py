@@ -20,7 +20,7 @@ import pytest
 from dosimeter.cli.main import run
 from dosimeter.io import read_progress
 
-from .test_bad_input import csv, refused  # noqa: F401 (a fixture)
+from .test_bad_input import csv
 
 rng = np.random.default_rng(8)
 N, K = 300, 40
@@ -352,7 +352,7 @@ def test_a_second_run_takes_the_votes_from_the_state_and_another_table_is_refuse
     tables,
     tmp_path,
     capsys,
-    refused,  # noqa: F811
+    refused,
 ):
     state = tmp_path / "state.npz"
     assert run(arguments(tables, tmp_path / "a.csv", "--resume", state, "-q")) == 0
@@ -451,7 +451,7 @@ TYPOS = {
 
 
 @pytest.mark.parametrize("case", list(TYPOS))
-def test_a_typo_ends_with_exit_2_one_line_and_no_file(case, tables, monkeypatch, refused):  # noqa: F811
+def test_a_typo_ends_with_exit_2_one_line_and_no_file(case, tables, monkeypatch, refused):
     monkeypatch.chdir(tables[0].parent)
     options = {"--target": "ill", "--public": "public.csv", "--person": "id", "--teachers": "20"}
     options |= {"--budget": "20 nats", "--out": "labels.csv"} | TYPOS[case]
@@ -462,7 +462,7 @@ def test_a_typo_ends_with_exit_2_one_line_and_no_file(case, tables, monkeypatch,
     refused(line)
 
 
-def test_a_public_table_that_does_not_match_is_refused(tables, refused, tmp_path):  # noqa: F811
+def test_a_public_table_that_does_not_match_is_refused(tables, refused, tmp_path):
     tables[1].write_text(csv({"age": PUBLIC["age"]}))
     assert "no column city" in refused(arguments(tables, tmp_path / "l.csv"))
     assert run(arguments(tables, tmp_path / "l.csv", "--drop", "city", "-q")) == 0
@@ -490,7 +490,7 @@ BAD_VOTES = {
 
 
 @pytest.mark.parametrize("case", list(BAD_VOTES))
-def test_bad_votes_are_refused_in_one_line(case, tmp_path, refused):  # noqa: F811
+def test_bad_votes_are_refused_in_one_line(case, tmp_path, refused):
     path = tmp_path / "votes.npy"
     np.save(path, BAD_VOTES[case])
     options = ["--classes", "3", "--budget", "1 nat", "--out", tmp_path / "l.csv"]
@@ -531,7 +531,7 @@ def test_votes_made_elsewhere_are_labelled(tmp_path, capsys):
         "--classes 3 --budget 1_nat --queries 0",
     ],
 )
-def test_options_that_do_not_go_with_votes_are_refused(options, tmp_path, monkeypatch, refused):  # noqa: F811
+def test_options_that_do_not_go_with_votes_are_refused(options, tmp_path, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
     np.save("votes.npy", GOOD)
     refused(["pate", "--votes", "votes.npy", "--out", "l.csv", *(o.replace("_", " ") for o in options.split())])
@@ -539,6 +539,6 @@ def test_options_that_do_not_go_with_votes_are_refused(options, tmp_path, monkey
     refused(["pate", "table.csv", "--votes", "votes.npy", "--out", "l.csv", "--classes", "3", "--budget", "1 nat"])
 
 
-def test_options_of_a_table_without_a_table_are_refused(refused):  # noqa: F811
+def test_options_of_a_table_without_a_table_are_refused(refused):
     for option in ("--target", "--public", "--person", "--key", "--drop", "--nominal", "--missing", "--delimiter"):
         assert "name the private table" in refused(["pate", option, "something"])
