@@ -30,7 +30,7 @@ from dosimeter.io.votes import _array, _bytes
 _ARRAYS = ("history", "model", "participants", "spent", "velocity")
 _SCALARS = ("clip", "cohort", "is_open", "simulation", "version")
 _SCHEMA = "dosimeter.federated-state/1"
-_TODO = "give the file that this training wrote, or start anew under another name"
+_REMEDY = "give the file that this training wrote, or start anew under another name"
 
 
 def digest_of(recipe: Mapping[str, Any], arrays: Sequence[Any]) -> str:
@@ -67,13 +67,13 @@ def read_state(path: AnyPath, digest: str, *, limit: int = GIBIBYTE) -> State:
     file, source = regular_file(path, limit)
     facts, arrays = _parts(_bytes(file, source), source, limit)
     if facts["seal"] != _seal({k: v for k, v in facts.items() if k != "seal"}, arrays):
-        raise source.refusal("its seal does not fit what it holds: it was altered or damaged", _TODO)
+        raise source.refusal("its seal does not fit what it holds: it was altered or damaged", _REMEDY)
     if facts["digest"] != digest:
-        raise source.refusal("it belongs to another training (other data, recipe or seed)", _TODO)
+        raise source.refusal("it belongs to another training (other data, recipe or seed)", _REMEDY)
     try:
         return State.from_plain({**arrays, **{name: facts[name] for name in _SCALARS}})
     except Refusal as error:
-        raise source.refusal(str(error), _TODO) from None
+        raise source.refusal(str(error), _REMEDY) from None
 
 
 @dataclass
@@ -147,12 +147,12 @@ def _parts(data: bytes, source: Source, limit: int) -> tuple[dict[str, Any], dic
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
             if sorted(member.filename for member in members) != wanted:
-                raise source.refusal("not a state of federated training", _TODO)
+                raise source.refusal("not a state of federated training", _REMEDY)
             if sum(member.file_size for member in members) > limit:
-                raise source.refusal(f"it declares more than the limit of {limit} bytes", _TODO)
-            read = {name: _array(archive.read(f"{name}.npy"), source, _TODO) for name in ("facts", *_ARRAYS)}
+                raise source.refusal(f"it declares more than the limit of {limit} bytes", _REMEDY)
+            read = {name: _array(archive.read(f"{name}.npy"), source, _REMEDY) for name in ("facts", *_ARRAYS)}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise source.refusal(f"not a state of federated training ({type(error).__name__})", _TODO) from None
+        raise source.refusal(f"not a state of federated training ({type(error).__name__})", _REMEDY) from None
     return _facts(read.pop("facts"), source), _checked(read, source)
 
 
@@ -163,9 +163,9 @@ def _facts(text: Any, source: Source) -> dict[str, Any]:
         found = None
     wanted = {"schema", "digest", "serial", "seal", *_SCALARS}
     if not isinstance(found, dict) or set(found) != wanted or found["schema"] != _SCHEMA:
-        raise source.refusal("not a state of federated training, or of another version", _TODO)
+        raise source.refusal("not a state of federated training, or of another version", _REMEDY)
     if type(found["serial"]) is not int or type(found["clip"]) is not float:
-        raise source.refusal("its step or its clip is no number", _TODO)
+        raise source.refusal("its step or its clip is no number", _REMEDY)
     return found
 
 
@@ -179,5 +179,5 @@ def _checked(arrays: dict[str, Any], source: Source) -> dict[str, Any]:
     }
     for name, (kind, ndim) in kinds.items():
         if arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != ndim:
-            raise source.refusal(f"its {name} is not of the form that a state has", _TODO)
+            raise source.refusal(f"its {name} is not of the form that a state has", _REMEDY)
     return arrays
