@@ -7,6 +7,7 @@ public constants; the table is nowhere in them. A scale is that of the noise on 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,7 +32,7 @@ def entries_of(d: int) -> int:
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class Mechanism(ABC):
     """A budget; each mechanism adds how it becomes a scale for every entry."""
 
     epsilon: float
@@ -56,9 +57,9 @@ class Mechanism:
         """The neighbour relation of the claim; [Zari22] has Hamming distance 1, one row replaced."""
         return str(getattr(self, "neighbours", REPLACE))
 
+    @abstractmethod
     def scales(self, box: Box, N: int) -> FloatArray:
         """(d, d) scale of the noise on each entry of A, symmetric; 0 where an entry cannot vary."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
