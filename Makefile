@@ -9,6 +9,9 @@ endif
 PY := $(BIN)/python
 DATA ?= $(or $(DOSIMETER_DATA),../shared/data)
 PYTEST_ARGS ?=
+# Two workers with one BLAS thread each: more threads than cores make every test slower.
+WORKERS ?= 2
+RUN := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test slow check lint format types layers bench picture reproduce wheel clean
@@ -32,10 +35,10 @@ demo: $(VENV)/.core  ## what the weights of a model of diabetes patients give aw
 	@$(BIN)/dosimeter demo
 
 test: $(VENV)/.test  ## the tests (under ten minutes on two cores)
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(RUN) $(PYTEST_ARGS)
 
 slow: $(VENV)/.test  ## the tests that take longer
-	$(PY) -m pytest -m slow $(PYTEST_ARGS)
+	$(RUN) -m slow $(PYTEST_ARGS)
 
 check: lint types layers test  ## all that must hold before a commit: lint, types, layers, tests
 
@@ -70,6 +73,7 @@ reproduce: $(VENV)/.test  ## each printed number of the papers beside ours
 	$(BIN)/dosimeter reproduce hannun21 --data $(DATA)
 	$(BIN)/dosimeter reproduce saeidian21 --data $(DATA)
 	$(BIN)/dosimeter reproduce zari22 --data $(DATA)
+	$(BIN)/dosimeter reproduce geyer19 --data $(DATA)
 
 wheel: $(VENV)/.test  ## build the wheel, install it alone in a fresh environment, run the demo there
 	rm -rf dist build/fresh
