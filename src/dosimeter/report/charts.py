@@ -1,26 +1,33 @@
-"""Charts as Vega-Lite specifications, and the scripts that draw them inside a page that fetches nothing."""
+"""Charts as Vega-Lite specifications. Strangers' text is data in them, never an expression, a field name or a link."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
-from importlib.resources import files
 from typing import Any, Literal
 
 import numpy as np
+from markupsafe import Markup
 
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
+from dosimeter.report.markup import render, visible
+from dosimeter.report.layout import Drawing, Grid
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-COLOURS = ("#0b5fa5", "#d1495b", "#2e8b57", "#8a5a00", "#6a4c93")
+COLOURS = ("#0b5fa5", "#b83a4b", "#217346", "#8a5a00", "#6a4c93")
+"""At least 4.5 : 1 on white; style.css gives each its counterpart for a dark page."""
 SIZE = {"width": 360, "height": 220}
-Kind = Literal["line", "points", "bars"]
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline' 'unsafe-eval'"
-"""For the page's head: nothing is fetched. Vega compiles its expressions, hence 'unsafe-eval'; specs are made here."""
+CONFIG = {
+    "background": "transparent",
+    "font": "system-ui, sans-serif",
+    "axis": {"labelLimit": 220, "titleFontWeight": "normal"},
+    "legend": {"orient": "bottom", "labelLimit": 320, "columns": 2},
+    "view": {"stroke": "transparent"},
+}
+MOST_ROWS = 200
+"""Points up to which the table beside a chart lists every one; a cloud of thousands says nothing as a table."""
+Kind = Literal["line", "points", "bars", "band", "rule"]
 
 
 @dataclass(frozen=True)
@@ -39,15 +46,17 @@ class Series:
     x: FloatArray
     """(k,), or (k + 1,) edges for bars."""
     y: FloatArray
-    """(k,)."""
+    """(k,); the lower edge of a band; empty for a rule, a dashed vertical line at each x."""
     kind: Kind = "line"
     spread: FloatArray | None = None
     """(k,) half-length of the bar through each point, or None."""
     mark: float | None = None
     """x of a dashed vertical line: the mean of a histogram."""
+    top: FloatArray | None = None
+    """(k,) the upper edge of a band."""
 
 
-def spec(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> dict[str, Any]:
+def spec(title: str, x: Axis, y: Axis, series: Sequence[Series], size: dict[str, int] | None = None) -> dict[str, Any]:
     """The Vega-Lite specification of one chart.
 
     >>> made = spec("a", Axis("x"), Axis("y"), [Series("s", np.array([0.0, 1.0]), np.array([1.0, 2.0]))])
@@ -58,43 +67,71 @@ def spec(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> dict[str, An
     layers: list[dict[str, Any]] = []
     for one in series:
         layers += _layers(one, x, y, names)
-    return {"$schema": SCHEMA, "title": title, **SIZE, "layer": layers}
+    return framed(title, size) | {"layer": layers}
+
+
+def framed(title: str, size: dict[str, int] | None = None) -> dict[str, Any]:
+    """What every specification begins with."""
+    return {"$schema": SCHEMA, "title": title, "config": CONFIG, **(size or SIZE)}
 
 
 def _layers(s: Series, x: Axis, y: Axis, names: Sequence[str]) -> list[dict[str, Any]]:
     for axis, values in ((x, s.x), (y, s.y)):
         if not np.isfinite(values).all() or (axis.log and not (values > 0).all()):
             raise Refusal(f"the axis {axis.label!r} needs finite values, above 0 where it is logarithmic")
-    colour = {
-        "field": "series",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": list(names), "range": [COLOURS[k % len(COLOURS)] for k in range(len(names))]},
-    }
-    across, up = _field("x", x), _field("y", y)
-    encoding: dict[str, Any] = {"x": across, "y": up, "color": colour}
-    if s.kind == "bars":
-        rows = [{"x": a, "x2": b, "y": c} for a, b, c in zip(s.x[:-1], s.x[1:], s.y, strict=True)]
-        encoding |= {"x2": {"field": "x2"}, "y2": {"datum": 0}}
-        mark: dict[str, Any] = {"type": "rect", "opacity": 0.35}
-    else:
-        rows = [{"x": a, "y": b} for a, b in zip(s.x, s.y, strict=True)]
-        line = {"type": "line", "point": {"size": 18}}
-        mark = line if s.kind == "line" else {"type": "point", "filled": True, "size": 6, "opacity": 0.5}
-    made = [{"data": {"values": _plain(rows, s.name)}, "mark": mark, "encoding": encoding}]
+    across, up, colour = _field("x", x), _field("y", y), _colour(names)
+    made = [_main(s, {"x": across, "y": up, "color": colour})]
     if s.spread is not None:
         # On a logarithmic axis a bar that would pass zero is cut at a thousandth of its point.
         low = np.maximum(s.y - s.spread, 1e-3 * s.y) if y.log else s.y - s.spread
         bars = [{"x": a, "y": b, "y2": c} for a, b, c in zip(s.x, low, s.y + s.spread, strict=True)]
         ends = {"x": across, "y": up, "y2": {"field": "y2"}, "color": colour}
-        made.append(
-            {"data": {"values": _plain(bars, s.name)}, "mark": {"type": "rule", "opacity": 0.6}, "encoding": ends}
-        )
+        made.append(_layer(bars, s.name, {"type": "rule", "opacity": 0.6}, ends))
     if s.mark is not None:
-        at = {"x": across, "color": colour}
-        dashed = {"type": "rule", "strokeDash": [4, 3]}
-        made.append({"data": {"values": _plain([{"x": s.mark}], s.name)}, "mark": dashed, "encoding": at})
+        made.append(_layer([{"x": s.mark}], s.name, _DASHED, {"x": across, "color": colour}))
     return made
+
+
+_DASHED = {"type": "rule", "strokeDash": [4, 3], "strokeWidth": 2}
+
+
+def _main(s: Series, encoding: dict[str, Any]) -> dict[str, Any]:
+    """The layer with the points themselves."""
+    if s.kind == "bars":
+        rows = [{"x": a, "x2": b, "y": c} for a, b, c in zip(s.x[:-1], s.x[1:], s.y, strict=True)]
+        return _layer(
+            rows,
+            s.name,
+            {"type": "rect", "opacity": 0.6},
+            encoding | {"x2": {"field": "x2"}, "y2": {"datum": 0}},
+        )
+    if s.kind == "rule":
+        rows = [{"x": a} for a in s.x]
+        return _layer(rows, s.name, _DASHED, {k: v for k, v in encoding.items() if k != "y"})
+    if s.kind == "band":
+        if s.top is None:
+            raise Refusal(f"the band {s.name!r} has no upper edge: pass top")
+        rows = [{"x": a, "y": b, "y2": c} for a, b, c in zip(s.x, s.y, s.top, strict=True)]
+        return _layer(rows, s.name, {"type": "area", "opacity": 0.3}, encoding | {"y2": {"field": "y2"}})
+    rows = [{"x": a, "y": b} for a, b in zip(s.x, s.y, strict=True)]
+    line: dict[str, Any] = {"type": "line", "point": {"size": 18}}
+    return _layer(
+        rows,
+        s.name,
+        line if s.kind == "line" else {"type": "point", "filled": True, "size": 12, "opacity": 0.7},
+        encoding,
+    )
+
+
+def _layer(rows: list[dict[str, Any]], name: str, mark: dict[str, Any], encoding: dict[str, Any]) -> dict[str, Any]:
+    # Six digits draw the same picture as sixteen, and do not carry a private figure in full.
+    values = [{"series": name, **{k: float(f"{float(v):.6g}") for k, v in row.items()}} for row in rows]
+    return {"data": {"values": values}, "mark": mark, "encoding": encoding}
+
+
+def _colour(names: Sequence[str]) -> dict[str, Any]:
+    scale = {"domain": list(names), "range": [COLOURS[k % len(COLOURS)] for k in range(len(names))]}
+    return {"field": "series", "type": "nominal", "title": None, "scale": scale}
 
 
 def _field(name: str, axis: Axis) -> dict[str, Any]:
@@ -102,26 +139,48 @@ def _field(name: str, axis: Axis) -> dict[str, Any]:
     return {"field": name, "type": "quantitative", "title": axis.label, "scale": scale}
 
 
-def _plain(rows: list[dict[str, Any]], name: str) -> list[dict[str, float | str]]:
-    # Six digits draw the same picture as sixteen, and do not carry a private figure in full.
-    return [{"series": name, **{k: float(f"{float(v):.6g}") for k, v in row.items()}} for row in rows]
+def table(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> Grid:
+    """The figures of a chart as a table; a cloud of points by its size and its ends."""
+    rows: list[tuple[str | float, ...]] = []
+    for s in series:
+        known = [float(v) for v in s.x]
+        if s.kind == "rule":
+            rows += [(s.name, _six(at), "") for at in known]
+        elif len(known) > MOST_ROWS:
+            rows.append((s.name, f"{len(known)} points, {min(known):.3g} to {max(known):.3g}", ""))
+        else:
+            rows += _points(s, known)
+    return Grid(title, ("series", x.label, y.label), tuple(rows), folded=True)
 
 
-def chart(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> str:
-    """Markup of one chart: its specification as data, drawn by `scripts` at the end of the page."""
-    # A "</" inside the data would end the element; "<\\/" is the same text in JSON.
-    text = json.dumps(spec(title, x, y, series), ensure_ascii=True, allow_nan=False).replace("</", "<\\/")
-    label = f'role="img" aria-label="{escape(title)}"'
-    return f'<span class="chart" {label}><script type="application/json">{text}</script></span>'
+def _six(value: float) -> float:
+    """Six digits, as in the picture."""
+    return float(f"{value:.6g}")
 
 
-def scripts() -> str:
-    """Vega, Vega-Lite and Vega-Embed inline, and the line that draws every chart of the page."""
-    folder = files("dosimeter.report.vega")
-    names = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
-    libraries = "".join(f"<script>{folder.joinpath(name).read_text(encoding='utf-8')}</script>" for name in names)
-    draw = (
-        "for(const c of document.querySelectorAll('.chart')){const s=JSON.parse(c.firstElementChild.textContent);"
-        "const d=document.createElement('div');c.appendChild(d);vegaEmbed(d,s,{actions:false,renderer:'svg'});}"
-    )
-    return f"{libraries}<script>{draw}</script>"
+def _points(s: Series, x: list[float]) -> list[tuple[str | float, ...]]:
+    y = [_six(float(v)) for v in s.y]
+    if s.kind == "bars":
+        return [(s.name, f"{a:.3g} to {b:.3g}", c) for a, b, c in zip(x[:-1], x[1:], y, strict=True)]
+    if s.top is not None:
+        return [(s.name, a, f"{b:.3g} to {c:.3g}") for a, b, c in zip(x, y, s.top, strict=True)]
+    if s.spread is not None:
+        return [(s.name, a, f"{b:.3g} ± {c:.2g}") for a, b, c in zip(x, y, s.spread, strict=True)]
+    return [(s.name, _six(a), b) for a, b in zip(x, y, strict=True)]
+
+
+def drawing(
+    title: str, x: Axis, y: Axis, series: Sequence[Series], *, says: str = "", size: dict[str, int] | None = None
+) -> Drawing:
+    """A chart for a report: the picture, its table, a sentence."""
+    return Drawing(title, spec(title, x, y, series, size), table(title, x, y, series), says)
+
+
+def chart(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> Markup:
+    """Markup of one chart: its specification as data, drawn at the end of the page, and its table."""
+    return figure(drawing(title, x, y, series))
+
+
+def figure(made: Drawing) -> Markup:
+    """Markup of a chart."""
+    return render("chart.html.j2", drawing=made, spec=visible(dict(made.spec)))
