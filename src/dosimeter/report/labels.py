@@ -1,0 +1,92 @@
+"""Facts of labels by noisy vote (`pate`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from dosimeter.report.marks import (
+    FORM, GIVEN, LOCAL, NOISED, ONE, STATISTIC, WORDS, Amount, Facts, SchemaName, internal, public,
+)  # fmt: skip
+from dosimeter.report.parts import Asked, Booking, Distribution, Ranked
+
+PUBLISHED = public("read off the numbers of queries and classes and the noise; holds for every table")
+
+
+class ForPrint(Facts):
+    """The bound that is the same for every table."""
+
+    nats: Annotated[float, PUBLISHED]
+    nats_per_query: Annotated[float, PUBLISHED]
+    factor: Annotated[Amount, PUBLISHED]
+    standing: Annotated[str, PUBLISHED]
+    notion: Annotated[str, WORDS]
+    unit: Annotated[str, WORDS]
+    neighbours: Annotated[str, WORDS]
+    teachers: Annotated[int, GIVEN]
+    queries: Annotated[int, GIVEN]
+    refused: Annotated[int, NOISED]
+    classes: Annotated[int, FORM]
+    noise: Annotated[str, PUBLISHED]
+    threshold: Annotated[str | None, GIVEN]
+    epsilon: Annotated[Amount, PUBLISHED]
+    delta: Annotated[float, GIVEN]
+    epsilon_standing: Annotated[str, PUBLISHED]
+    adjacency: Annotated[str, WORDS]
+
+
+class ByQuery(Facts):
+    """Nats about the teacher whom a query exposes most, the queries in the order of the answers."""
+
+    nats: Annotated[list[float], STATISTIC]
+    shown: Annotated[int, STATISTIC]
+    """The first so many; the others are in no list."""
+    bound: Annotated[float, PUBLISHED]
+    """Per query, whatever the votes."""
+
+
+class InsideVotes(Facts):
+    """At these very votes."""
+
+    unit: Annotated[Literal["person", "teacher"], STATISTIC]
+    people: Annotated[int | str, STATISTIC]
+    typical_nats: Annotated[float, STATISTIC]
+    highest_nats: Annotated[float, ONE]
+    standing: Annotated[str, STATISTIC]
+    agreement_with_plain_vote: Annotated[float, STATISTIC]
+    provenance: Annotated[dict[str, str | int], internal("fingerprints of the tables")]
+    teachers_with_one_class: Annotated[int, STATISTIC]
+    teachers_lacking_a_class: Annotated[int, STATISTIC]
+    rows_left_out: Annotated[int | str, STATISTIC]
+    persons_left_out: Annotated[int | str, STATISTIC]
+    distribution: Annotated[Distribution | None, STATISTIC] = None
+    by_query: Annotated[ByQuery | None, STATISTIC] = None
+    by_teacher: Annotated[list[float], STATISTIC] = []
+    """Nats of the teachers about whom most is told, the highest first."""
+    ranked: Annotated[list[Ranked], ONE] = []
+
+
+class Accuracies(Facts):
+    """Shares of right answers, by the public table's own target."""
+
+    labels: Annotated[float | None, NOISED] = None
+    student: Annotated[float | None, NOISED] = None
+
+
+class Labelling(Facts):
+    """Public rows labelled by a noisy vote."""
+
+    schema_: SchemaName
+    version: Annotated[str, WORDS]
+    source: Annotated[str, LOCAL]
+    demo: Annotated[bool, WORDS]
+    classes: Annotated[list[str], internal("read off the private table unless --classes lists them")]
+    publishable: Annotated[ForPrint, PUBLISHED]
+    internal: Annotated[InsideVotes, STATISTIC]
+    accuracy: Annotated[Accuracies, NOISED]
+    public_rows: Annotated[int, public("of the public table")]
+    not_covered: Annotated[list[str], WORDS]
+    assumptions: Annotated[list[str], WORDS]
+    remarks: Annotated[list[str], internal("some of them name files or tell what was seen in a column")]
+    booked: Booking
+    written: Annotated[list[str], LOCAL] = []
+    reproduce: Annotated[Asked | None, GIVEN] = None

@@ -1,0 +1,283 @@
+"""Facts of a linear model: what its weights give away (`measure`, `demo`), and how it was repaired (`fix`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from dosimeter.report.marks import (
+    FORM,
+    GIVEN,
+    ONE,
+    STATISTIC,
+    WHOLE,
+    WORDS,
+    Amount,
+    Facts,
+    SchemaName,
+    internal,
+    public,
+)
+from dosimeter.report.parts import Asked, Attacked, Booking, Distribution, Ranked
+
+CHOSEN = "the scale was found in the data"
+
+
+def _kept(facts: Mapping[str, Any]) -> bool:
+    return bool(facts["verdict"]["within"])
+
+
+def _within(facts: Mapping[str, Any]) -> bool:
+    return bool(facts["within"]) and facts["limit"] is not None
+
+
+def _stated(facts: Mapping[str, Any]) -> bool:
+    return bool(facts["scale_from"] == "stated")
+
+
+SEEN = internal("some of them tell what was seen in a column")
+LIMIT = "stated beforehand; that it was kept is one bit of the data, and the edition says so"
+ABOVE = "somebody is above it: then no limit is claimed"
+SCALE = "stated by the user"
+
+
+class Notion(Facts):
+    """What is measured."""
+
+    name: Annotated[str, WORDS]
+    symbol: Annotated[str, WORDS]
+    measured_in: Annotated[str, GIVEN]
+
+
+class LinearModel(Facts):
+    """The model that was measured."""
+
+    loss: Annotated[str, FORM]
+    l2: Annotated[float, GIVEN]
+    parameters: Annotated[int, FORM]
+    intercept: Annotated[bool, FORM]
+    target: Annotated[str, FORM]
+    gradient_norm: Annotated[float, STATISTIC]
+    condition: Annotated[Amount, STATISTIC]
+    score_name: Annotated[str, internal("goes with the score")] = ""
+    score: Annotated[float | None, STATISTIC] = None
+
+
+class Doses(Facts):
+    """Quantiles over the people."""
+
+    typical: Annotated[Amount, STATISTIC]
+    worst_1_percent: Annotated[Amount, STATISTIC]
+    highest: Annotated[Amount, ONE]
+    highest_row: Annotated[int, ONE]
+    highest_over_typical: Annotated[Amount | None, ONE] = None
+
+
+class Meaning(Facts):
+    """The unknown of the most exposed person that is guessed best."""
+
+    row: Annotated[int, ONE]
+    cell_row: Annotated[int, ONE]
+    column: Annotated[str, ONE]
+    kind: Annotated[str, ONE]
+    eta: Annotated[Amount | None, ONE] = None
+    typical_eta: Annotated[Amount | None, STATISTIC] = None
+    deviation: Annotated[Amount | None, ONE] = None
+    typical_deviation: Annotated[Amount | None, STATISTIC] = None
+    spread: Annotated[float | None, STATISTIC] = None
+    step: Annotated[float | None, STATISTIC] = None
+
+
+class Group(Facts):
+    """People with one value of a column, or in the lowest or highest tenth of it."""
+
+    column: Annotated[str, STATISTIC]
+    group: Annotated[str, internal("a level, or a quantile of a column")]
+    end: Annotated[Literal["lowest tenth", "highest tenth", ""], STATISTIC]
+    """Which tenth of a number; empty for a level."""
+    people: Annotated[int, STATISTIC]
+    over_median: Annotated[float, STATISTIC]
+    median: Annotated[float, STATISTIC]
+    """Of an exact release, as all figures here, the multiple of the typical one."""
+    worst_1_percent: Annotated[float, STATISTIC]
+    asked: Annotated[bool, STATISTIC]
+    by_first_row: Annotated[bool, STATISTIC]
+
+
+class ColumnFigures(Facts):
+    """One source column."""
+
+    column: Annotated[str, STATISTIC]
+    kind: Annotated[str, STATISTIC]
+    over_all_rows: Annotated[Amount | None, STATISTIC] = None
+    typical: Annotated[Amount | None, STATISTIC] = None
+    highest: Annotated[Amount | None, ONE] = None
+    typical_deviation: Annotated[Amount | None, STATISTIC] = None
+    least_deviation: Annotated[Amount | None, ONE] = None
+    spread: Annotated[float | None, STATISTIC] = None
+    step: Annotated[float | None, STATISTIC] = None
+
+
+class TargetFigures(ColumnFigures):
+    """The target."""
+
+    counted: Annotated[bool, GIVEN]
+
+
+class NoiseNeeded(Facts):
+    """A scale that would give a highest dose."""
+
+    highest: Annotated[float, GIVEN]
+    scale: Annotated[float, STATISTIC]
+
+
+class Verdict(Facts):
+    """The limit, and how many are above it."""
+
+    limit: Annotated[float, public(LIMIT)]
+    within: Annotated[bool, public(LIMIT)]
+    above: Annotated[int, STATISTIC]
+
+
+class Strip(Facts):
+    """What leaks of the most exposed people, column by column."""
+
+    rows: Annotated[list[int], ONE]
+    """(people,) the number of each one's first row."""
+    ids: Annotated[list[str] | None, ONE] = None
+    columns: Annotated[list[str], STATISTIC]
+    """(columns,) the most exposed first."""
+    kinds: Annotated[list[str], STATISTIC]
+    eta: Annotated[list[list[Amount]], ONE]
+    """(people, columns) the spread of the column over the least deviation of a guess."""
+
+
+class Step(Facts):
+    """One noise scale of the frontier."""
+
+    scale: Annotated[float, STATISTIC]
+    score: Annotated[float, STATISTIC]
+    highest: Annotated[float, STATISTIC]
+    typical: Annotated[float, STATISTIC]
+
+
+class Frontier(Facts):
+    """Accuracy against dose as the noise grows."""
+
+    score_name: Annotated[str, STATISTIC]
+    score_is: Annotated[str, STATISTIC]
+    """In words: the expectation, exact; or a mean over so many simulated releases."""
+    without_noise: Annotated[float, STATISTIC]
+    isotropic: Annotated[list[Step], STATISTIC]
+    shaped: Annotated[list[Step], STATISTIC] = []
+    here: Annotated[float | None, STATISTIC] = None
+    """The scale of this release."""
+    here_on: Annotated[Literal["isotropic", "shaped", ""], STATISTIC] = ""
+
+
+class Inversion(Attacked):
+    """A column guessed from the released weights."""
+
+    column: Annotated[str, STATISTIC]
+    candidates: Annotated[int, STATISTIC]
+    top_1_percent: Annotated[float, STATISTIC]
+    others: Annotated[float, STATISTIC]
+    simulation: Annotated[bool, STATISTIC]
+
+
+class Measurement(Facts):
+    """What the weights of a linear model give away."""
+
+    schema_: SchemaName
+    version: Annotated[str, WORDS]
+    internal: Annotated[bool, WHOLE]
+    notion: Annotated[Notion, WORDS]
+    standing: Annotated[str, FORM]
+    attacker: Annotated[str, WORDS]
+    noise: Annotated[str, GIVEN]
+    noise_on: Annotated[str, WORDS]
+    bounded: Annotated[bool, GIVEN]
+    model: Annotated[LinearModel, FORM]
+    people: Annotated[int, STATISTIC]
+    rows: Annotated[int, STATISTIC]
+    unknowns: Annotated[str, GIVEN]
+    unit: Annotated[str, GIVEN]
+    rows_counted: Annotated[str, internal("about row numbers")]
+    dose: Annotated[Doses, STATISTIC]
+    meaning: Annotated[Meaning | None, ONE]
+    groups: Annotated[list[Group], STATISTIC]
+    columns: Annotated[list[ColumnFigures], STATISTIC]
+    target: Annotated[TargetFigures, STATISTIC]
+    distribution: Annotated[Distribution, STATISTIC]
+    ranked: Annotated[list[Ranked], ONE]
+    strip: Annotated[Strip | None, ONE]
+    not_covered: Annotated[list[str], FORM]
+    assumptions: Annotated[list[str], WORDS]
+    remarks: Annotated[list[str], SEEN]
+    noise_needed: Annotated[list[NoiseNeeded], STATISTIC] = []
+    verdict: Annotated[Verdict | None, public(LIMIT, _kept, ABOVE)] = None
+    frontier: Annotated[Frontier | None, STATISTIC] = None
+    attack: Annotated[Inversion | None, STATISTIC] = None
+    dropped_rows: Annotated[int, STATISTIC] = 0
+    reproduce: Annotated[Asked | None, GIVEN] = None
+
+
+class RepairedModel(Facts):
+    """The model that leaves, and the settings in its recipe."""
+
+    loss: Annotated[str, FORM]
+    target: Annotated[str, FORM]
+    l2: Annotated[float, GIVEN]
+    n: Annotated[int, STATISTIC]
+    scale: Annotated[float, public(SCALE, _stated, CHOSEN)]
+    shape: Annotated[str | None, GIVEN] = None
+    reweightings: Annotated[int | None, GIVEN] = None
+
+
+class RepairedDose(Facts):
+    """Before and after."""
+
+    before: Annotated[Amount, WORDS]
+    spread_before: Annotated[Amount, ONE]
+    highest: Annotated[float, ONE]
+    typical: Annotated[float, STATISTIC]
+    spread_after: Annotated[Amount, ONE]
+
+
+class Scores(Facts):
+    """On the training table."""
+
+    name: Annotated[str, STATISTIC]
+    before: Annotated[float, STATISTIC]
+    after: Annotated[float, STATISTIC]
+
+
+class Repair(Facts):
+    """A model that keeps every person below a dose."""
+
+    schema_: SchemaName
+    version: Annotated[str, WORDS]
+    internal: Annotated[bool, WHOLE]
+    notion: Annotated[Notion, WORDS]
+    standing: Annotated[str, FORM]
+    attacker: Annotated[str, WORDS]
+    measured_in: Annotated[str, GIVEN]
+    model: Annotated[RepairedModel, FORM]
+    law: Annotated[str, GIVEN]
+    noise: Annotated[str, public(SCALE, _stated, CHOSEN)]
+    noise_on: Annotated[str, WORDS]
+    scale_from: Annotated[Literal["stated", "the data"], GIVEN]
+    people: Annotated[int, STATISTIC]
+    unit: Annotated[str, GIVEN]
+    dose: Annotated[RepairedDose, STATISTIC]
+    score: Annotated[Scores, STATISTIC]
+    limit: Annotated[float | None, public(LIMIT, _within, ABOVE)]
+    within: Annotated[bool, public(LIMIT)]
+    distribution: Annotated[Distribution, STATISTIC]
+    ranked: Annotated[list[Ranked], ONE]
+    frontier: Annotated[Frontier | None, STATISTIC]
+    not_covered: Annotated[list[str], FORM]
+    assumptions: Annotated[list[str], WORDS]
+    remarks: Annotated[list[str], SEEN]
+    booked: Booking
+    reproduce: Annotated[Asked | None, GIVEN] = None

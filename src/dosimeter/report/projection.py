@@ -1,0 +1,158 @@
+"""Facts of noised principal components (`pca`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from dosimeter.report.marks import (
+    FORM, GIVEN, LOCAL, NOISED, ONE, STATISTIC, WORDS, Amount, Facts, SchemaName, public,
+)  # fmt: skip
+from dosimeter.report.parts import Asked, Attacked, Booking, Distribution, Ranked
+
+
+def _private(facts: Mapping[str, Any]) -> bool:
+    return bool(facts["private"])
+
+
+READ = "the bounds were read off the table"
+BOUNDS = public("follows from the declared bounds, the mechanism and N", _private, READ)
+ROWS = public("declared, or the same in all neighbours", _private, READ)
+
+
+class Guarantee(Facts):
+    """(ε, δ), for whom, and whether the noise proves it."""
+
+    epsilon: Annotated[float, GIVEN]
+    delta: Annotated[float, GIVEN]
+    neighbours: Annotated[str, GIVEN]
+    unit: Annotated[str, WORDS]
+    costs: Annotated[Amount, BOUNDS]
+    holds: Annotated[bool, BOUNDS]
+    standing: Annotated[str, GIVEN]
+
+
+class MomentNoise(Facts):
+    """The noise on the second moment."""
+
+    on: Annotated[str, WORDS]
+    law: Annotated[str, GIVEN]
+    scale_low: Annotated[float, BOUNDS]
+    scale_high: Annotated[float, BOUNDS]
+    second_moment_reach: Annotated[float, BOUNDS]
+
+
+class Released(Facts):
+    """How many components leave."""
+
+    released: Annotated[int, NOISED]
+    columns: Annotated[int, FORM]
+    share_of_noisy_energy: Annotated[float | None, GIVEN]
+
+
+class Captured(Facts):
+    """Energy of the table that the released directions hold, over the best there is."""
+
+    k: Annotated[int, STATISTIC]
+    q: Annotated[float, STATISTIC]
+    at_random: Annotated[float, STATISTIC]
+
+
+class Energy(Facts):
+    """The same for k = 1, 2, ...: exact and noised directions."""
+
+    k: Annotated[list[int], STATISTIC]
+    exact: Annotated[list[float], STATISTIC]
+    """Share of the whole energy in the best k directions."""
+    released: Annotated[list[float], STATISTIC]
+    """Share of the whole energy in the first k noised ones."""
+    at_random: Annotated[list[float], STATISTIC]
+
+
+class Reading(Facts):
+    """η or μ over the people, or why it was not measured."""
+
+    symbol: Annotated[str, STATISTIC] = ""
+    compares: Annotated[str, STATISTIC] = ""
+    unit: Annotated[str, STATISTIC] = ""
+    highest: Annotated[Amount | None, ONE] = None
+    typical: Annotated[Amount | None, STATISTIC] = None
+    standing: Annotated[str, STATISTIC] = ""
+    not_measured: Annotated[str, STATISTIC] = ""
+
+
+class Inside(Facts):
+    """Computed from the table without protection."""
+
+    clipped_share: Annotated[float, STATISTIC]
+    labels_outside_the_list: Annotated[int, STATISTIC]
+    rows_left_out: Annotated[int, STATISTIC]
+    captured: Annotated[Captured, STATISTIC]
+    energy: Annotated[Energy | None, STATISTIC] = None
+    dose: Annotated[Reading | None, STATISTIC] = None
+    membership: Annotated[Reading | None, STATISTIC] = None
+    distribution: Annotated[Distribution | None, STATISTIC] = None
+    ranked: Annotated[list[Ranked], ONE] = []
+    people: Annotated[int | None, STATISTIC] = None
+    most_rows_of_a_person: Annotated[int | None, ONE] = None
+    epsilon_of_that_person: Annotated[Amount | None, ONE] = None
+
+
+class ByComponents(Facts):
+    """AUC when the first k components are seen, beside what chance gives."""
+
+    k: Annotated[list[int], STATISTIC]
+    auc: Annotated[list[float], STATISTIC]
+    null_low: Annotated[list[float], STATISTIC]
+    """2.5 % of the deals lie below."""
+    null_high: Annotated[list[float], STATISTIC]
+
+
+class Membership(Attacked):
+    """The attack of [Zari22] at one k, and the best k after the fact."""
+
+    k: Annotated[int, STATISTIC]
+    rank: Annotated[int, STATISTIC]
+    maximum: Annotated[float, STATISTIC]
+    best_k: Annotated[int, STATISTIC]
+    null_mean: Annotated[float, STATISTIC]
+    null_95: Annotated[float, STATISTIC]
+    p_value: Annotated[float, STATISTIC]
+    beats_chance: Annotated[bool, STATISTIC]
+    null_at_k: Annotated[list[float], STATISTIC]
+    by_components: Annotated[ByComponents | None, STATISTIC] = None
+
+
+class Rehearsal(Facts):
+    """Half of the people as members, the others as strangers."""
+
+    members: Annotated[int, STATISTIC]
+    strangers: Annotated[int, STATISTIC]
+    simulation: Annotated[bool, STATISTIC]
+    dealt_by: Annotated[str, STATISTIC]
+    interval_over: Annotated[str, STATISTIC]
+    before: Annotated[Membership, STATISTIC]
+    after: Annotated[Membership, STATISTIC]
+
+
+class Projection(Facts):
+    """Components of a noised second moment."""
+
+    schema_: SchemaName
+    version: Annotated[str, WORDS]
+    private: Annotated[bool, GIVEN]
+    mechanism: Annotated[str, GIVEN]
+    guarantee: Annotated[Guarantee, GIVEN]
+    noise: Annotated[MomentNoise, GIVEN]
+    components: Annotated[Released, NOISED]
+    rows_public: Annotated[int, ROWS]
+    bounds: Annotated[str, GIVEN]
+    units: Annotated[str, GIVEN]
+    not_covered: Annotated[list[str], WORDS]
+    assumptions: Annotated[list[str], WORDS]
+    remarks: Annotated[list[str], BOUNDS]
+    internal: Annotated[Inside, STATISTIC]
+    attack: Annotated[Rehearsal | None, STATISTIC] = None
+    booked: Booking
+    written: Annotated[str, LOCAL]
+    reproduce: Annotated[Asked | None, GIVEN] = None
