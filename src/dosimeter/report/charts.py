@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
-from dosimeter.report.markup import render, visible
 from dosimeter.report.layout import Drawing, Grid
+from dosimeter.report.markup import render, visible
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 COLOURS = ("#0b5fa5", "#b83a4b", "#217346", "#8a5a00", "#6a4c93")

@@ -9,6 +9,9 @@ for (const place of document.querySelectorAll(".chart")) {
   place.appendChild(at);
   vegaEmbed(at, spec, drawn).then(
     () => place.setAttribute("data-drawn", "yes"),
-    (error) => console.error(String(error)),
+    (error) => {
+      place.setAttribute("data-drawn", "no");
+      console.error(String(error));
+    },
   );
 }
