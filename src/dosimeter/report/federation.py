@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from dosimeter.report.marks import (
-    FORM, GIVEN, LOCAL, NOISED, ONE, STATISTIC, WORDS, Amount, Facts, SchemaName, internal, public,
-)  # fmt: skip
+    FORM,
+    GIVEN,
+    LOCAL,
+    NOISED,
+    ONE,
+    STATISTIC,
+    WORDS,
+    Amount,
+    Facts,
+    SchemaName,
+    internal,
+    public,
+)
 from dosimeter.report.parts import Asked, Booking
 
 TERMS = public("follows from the settings and the number of clients, which is taken as public")
@@ -99,7 +112,7 @@ class Rounds(Facts):
     """One entry a round, of this run."""
 
     round: Annotated[list[int], TERMS]
-    accuracy: Annotated[list[float], NOISED] = []
+    accuracy: Annotated[list[float], NOISED] = Field(default_factory=list)
     epsilon: Annotated[list[float], TERMS]
     per_round: Annotated[list[float], GIVEN]
     noise: Annotated[list[float], TERMS]
@@ -112,9 +125,9 @@ class InsideTraining(Facts):
     updates_sent: Annotated[int, STATISTIC]
     updates_refused: Annotated[int, STATISTIC]
     clients_asked: Annotated[list[int], ONE]
-    variance: Annotated[list[float], STATISTIC] = []
+    variance: Annotated[list[float], STATISTIC] = Field(default_factory=list)
     """V_c of each round of this run, where --history asked for it."""
-    scale: Annotated[list[float], STATISTIC] = []
+    scale: Annotated[list[float], STATISTIC] = Field(default_factory=list)
     """U_s of each round of this run."""
 
 

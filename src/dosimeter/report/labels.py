@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from dosimeter.report.marks import (
-    FORM, GIVEN, LOCAL, NOISED, ONE, STATISTIC, WORDS, Amount, Facts, SchemaName, internal, public,
-)  # fmt: skip
+    FORM,
+    GIVEN,
+    LOCAL,
+    NOISED,
+    ONE,
+    STATISTIC,
+    WORDS,
+    Amount,
+    Facts,
+    SchemaName,
+    internal,
+    public,
+)
 from dosimeter.report.parts import Asked, Booking, Distribution, Ranked
 
 PUBLISHED = public("read off the numbers of queries and classes and the noise; holds for every table")
@@ -60,9 +73,9 @@ class InsideVotes(Facts):
     persons_left_out: Annotated[int | str, STATISTIC]
     distribution: Annotated[Distribution | None, STATISTIC] = None
     by_query: Annotated[ByQuery | None, STATISTIC] = None
-    by_teacher: Annotated[list[float], STATISTIC] = []
+    by_teacher: Annotated[list[float], STATISTIC] = Field(default_factory=list)
     """Nats of the teachers about whom most is told, the highest first."""
-    ranked: Annotated[list[Ranked], ONE] = []
+    ranked: Annotated[list[Ranked], ONE] = Field(default_factory=list)
 
 
 class Accuracies(Facts):
@@ -88,5 +101,5 @@ class Labelling(Facts):
     assumptions: Annotated[list[str], WORDS]
     remarks: Annotated[list[str], internal("some of them name files or tell what was seen in a column")]
     booked: Booking
-    written: Annotated[list[str], LOCAL] = []
+    written: Annotated[list[str], LOCAL] = Field(default_factory=list)
     reproduce: Annotated[Asked | None, GIVEN] = None

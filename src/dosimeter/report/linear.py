@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
 from dosimeter.report.marks import (
     FORM,
     GIVEN,
@@ -169,7 +171,7 @@ class Frontier(Facts):
     """In words: the expectation, exact; or a mean over so many simulated releases."""
     without_noise: Annotated[float, STATISTIC]
     isotropic: Annotated[list[Step], STATISTIC]
-    shaped: Annotated[list[Step], STATISTIC] = []
+    shaped: Annotated[list[Step], STATISTIC] = Field(default_factory=list)
     here: Annotated[float | None, STATISTIC] = None
     """The scale of this release."""
     here_on: Annotated[Literal["isotropic", "shaped", ""], STATISTIC] = ""
@@ -214,7 +216,7 @@ class Measurement(Facts):
     not_covered: Annotated[list[str], FORM]
     assumptions: Annotated[list[str], WORDS]
     remarks: Annotated[list[str], SEEN]
-    noise_needed: Annotated[list[NoiseNeeded], STATISTIC] = []
+    noise_needed: Annotated[list[NoiseNeeded], STATISTIC] = Field(default_factory=list)
     verdict: Annotated[Verdict | None, public(LIMIT, _kept, ABOVE)] = None
     frontier: Annotated[Frontier | None, STATISTIC] = None
     attack: Annotated[Inversion | None, STATISTIC] = None

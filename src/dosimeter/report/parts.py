@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from dosimeter.report.marks import FORM, GIVEN, LOCAL, ONE, STATISTIC, WORDS, Amount, Facts, internal, public
 
 Count = int
@@ -69,7 +71,7 @@ class Asked(Facts):
     command: Annotated[str, GIVEN]
     """Files stand as their kind (TABLE), and so does every text that could hold data."""
     python: Annotated[str, LOCAL] = ""
-    libraries: Annotated[dict[str, str], LOCAL] = {}
+    libraries: Annotated[dict[str, str], LOCAL] = Field(default_factory=dict)
     table: Annotated[str, internal("a fingerprint of the table is a function of the table")] = ""
     """SHA-256 of the table's file, hex."""
 

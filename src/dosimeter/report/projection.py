@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from dosimeter.report.marks import (
-    FORM, GIVEN, LOCAL, NOISED, ONE, STATISTIC, WORDS, Amount, Facts, SchemaName, public,
-)  # fmt: skip
+    FORM,
+    GIVEN,
+    LOCAL,
+    NOISED,
+    ONE,
+    STATISTIC,
+    WORDS,
+    Amount,
+    Facts,
+    SchemaName,
+    public,
+)
 from dosimeter.report.parts import Asked, Attacked, Booking, Distribution, Ranked
 
 
@@ -92,7 +104,7 @@ class Inside(Facts):
     dose: Annotated[Reading | None, STATISTIC] = None
     membership: Annotated[Reading | None, STATISTIC] = None
     distribution: Annotated[Distribution | None, STATISTIC] = None
-    ranked: Annotated[list[Ranked], ONE] = []
+    ranked: Annotated[list[Ranked], ONE] = Field(default_factory=list)
     people: Annotated[int | None, STATISTIC] = None
     most_rows_of_a_person: Annotated[int | None, ONE] = None
     epsilon_of_that_person: Annotated[Amount | None, ONE] = None

@@ -84,8 +84,8 @@ def _projected(facts: Mapping[str, Any]) -> str:
         return f"Not private: bounds were read off the table, so {pair} is not claimed."
     if not told["holds"]:
         return f"Not proved: {pair} is what was stated, and this noise costs ε = {_number(told['costs'])}."
-    of = "with one row replaced" if told["neighbours"] == "replace-one" else "with one row added or removed"
-    return f"The components are {pair}-differentially private: nobody can tell the table from one {of} ({told['standing']})."
+    of = "one row replaced" if told["neighbours"] == "replace-one" else "one row added or removed"
+    return f"The components are {pair}-differentially private; neighbours: {of} ({told['standing']})."
 
 
 def _voted(facts: Mapping[str, Any]) -> str:
