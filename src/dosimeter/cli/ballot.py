@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dosimeter.frames.table import Table
     from dosimeter.frames.voting import Ballot
     from dosimeter.pate.ensemble import Progress
+    from dosimeter.pate.label import Labels
     from dosimeter.pate.threshold import Threshold
     from dosimeter.pate.votes import Votes
 
@@ -238,3 +239,35 @@ def how(
         why = f"{k} queries with {noise!r} may give away {spent:.4g} nats, above the budget of {limit:g}"
         return How(noise, threshold, f"refused: {why}; nothing was written")
     return How(noise, threshold)
+
+
+def as_sheet(cast: Cast, labels: Labels) -> bytes:
+    """The labels as they leave: a public row's name and its label, nothing else; "" where none was given."""
+    from dosimeter.io.sheet import sheet
+
+    names = ["" if value < 0 else cast.classes[value] for value in labels.values.tolist()]
+    return sheet({cast.named: cast.keys, "label": names}).encode("utf-8")
+
+
+def from_sheet(cast: Cast, labels: Labels, data: bytes) -> Labels:
+    """The labels that a sheet of these public rows holds, under the recipe of `labels`."""
+    import numpy as np
+
+    from dosimeter.core.release import Release
+    from dosimeter.io.sheet import sheet
+
+    # A sheet guards names that begin like formulas: read back, a class is known by its guarded name.
+    listed = _cells(sheet({"label": cast.classes}))
+    place = {name: k for k, (name,) in enumerate(listed)}
+    told = [place.get(row[1], -1) for row in _cells(data.decode("utf-8"))]
+    if len(told) != len(cast.keys):
+        raise Refusal(f"the labels booked under this name are {len(told)} and not {len(cast.keys)}: take another name")
+    return replace(labels, release=Release({"labels": np.array(told, dtype=np.float64)}, labels.release.recipe))
+
+
+def _cells(text: str) -> list[list[str]]:
+    """The rows of a sheet below its header."""
+    import csv
+    import io
+
+    return list(csv.reader(io.StringIO(text, newline="")))[1:]

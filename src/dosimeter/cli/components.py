@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,8 +38,13 @@ class Rows:
     """Labels outside the public list: all their indicators are 0. Internal."""
     incomplete: int = 0
     """Rows of the table that X has not: a value is missing. Internal."""
-    most_rows: int = 1
-    """Rows of the person with the most, incomplete ones among them. Internal."""
+    counts: Mapping[Hashable, int] = field(default_factory=dict)
+    """Rows of each person, incomplete ones among them; empty where no person was named. Internal."""
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of the person with the most. Internal."""
+        return max(self.counts.values(), default=1)
 
     @property
     def numbers(self) -> list[Number]:
@@ -60,10 +65,6 @@ class Rows:
             return self.X
         box = self.bounds.over(self.X.shape[1])
         return np.vstack([self.X, np.tile(np.clip(box.centre, box.lower, box.upper), (self.incomplete, 1))])
-
-
-def _most(ids: Sequence[Hashable]) -> int:
-    return max(Counter(ids).values())
 
 
 def from_table(table: Table) -> Declared:
@@ -112,9 +113,9 @@ def prepare(
             lower, upper, centre = lower + [0.0] * size, upper + [1.0] * size, centre + [0.0] * size
     norm = _norm(columns, np.array(lower), np.array(upper), np.array(centre), declared)
     ids = None if person is None else tuple(table[person].tolist())
-    most = 1 if ids is None else _most(everybody or ids)
+    counts = {} if ids is None else dict(Counter(everybody or ids))
     held = Bounds(lower, upper, norm, centre)
-    return Rows(np.hstack(parts), columns, held, declared, ids, unknown, table.dropped, most)
+    return Rows(np.hstack(parts), columns, held, declared, ids, unknown, table.dropped, counts)
 
 
 def _scaled(table: Table, column: Number, own_units: bool) -> FloatArray:

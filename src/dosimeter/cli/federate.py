@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
+    from dosimeter.cli.booking import Desk, Receipt
     from dosimeter.cli.population import Population
     from dosimeter.cli.terms import Terms
     from dosimeter.cli.training import Job
@@ -108,6 +110,14 @@ def federate(
     history: Annotated[
         Path | None, Words("--history", help="Each round as CSV, V_c and U_s too (internal).", show_default=False)
     ] = None,
+    ledger: LedgerAt = None,
+    keys: Keys = None,
+    no_ledger: NoLedger = False,
+    name: Name = None,
+    to: To = None,
+    note: Note = None,
+    override: Override = None,
+    dose: DoseFile = None,
     json: Annotated[str | None, Words("--json", help="Write the facts as JSON here; - for stdout.")] = None,
     quiet: Annotated[bool, Words("--quiet", "-q", help="No words, only files and the exit code.")] = False,
     color: Annotated[bool, Words("--color/--no-color", help="Colours in the terminal.")] = True,
@@ -123,8 +133,9 @@ def federate(
     demo = _check_kind(context, plan, dataset, table)
     only_plan = plan is not None
     _check_files(out, history, checkpoint, resume, demo or only_plan)
-    inputs = [path for path in (table, test, bounds) if path is not None]
-    check_outputs([out, history, checkpoint, None if json in (None, "-") else Path(str(json))], inputs)
+    at = _desk(context, only_plan, table, simulate, sampling)
+    inputs = [path for path in (table, test, bounds, *at.files) if path is not None]
+    check_outputs([out, history, checkpoint, dose, None if json in (None, "-") else Path(str(json))], inputs)
     choices = Choices.checked(
         model, hidden, epochs, batches, batch_size, learning_rate, momentum, quantile, clip, processes, simulate, pool
     )
@@ -149,11 +160,23 @@ def federate(
     job = choices.job(people, agreed)
     done = _train(job, checkpoint, resume, inputs, words, spread=history is not None)
     facts = trained.facts_of(job, done, demo)
-    _write(job, done, facts, (out, history), inputs)
+    receipt = _leave(job, done, facts, at, (out, history), inputs)
     if json is not None:
         write_json(facts, json, inputs=inputs)
-    trained.tell(facts, words)
-    return 0
+    trained.tell(facts, words, receipt)
+    return 1 if receipt.refused else 0
+
+
+def _desk(context: typer.Context, plan: bool, table: Path | None, seed: int | None, sampling: str) -> Desk:
+    """Where the model is booked, client by client; what a plan, a seed or made-up clients give is not."""
+    from dosimeter.cli.booking import desk
+    from dosimeter.cli.doses import check_sampling
+
+    never = "a plan" if plan else "made-up clients" if table is None else "a simulation" if seed is not None else ""
+    at = desk(context, never)
+    if at.wanted:
+        check_sampling(sampling)
+    return at
 
 
 def _check_kind(context: typer.Context, plan: str | None, dataset: str | None, table: Path | None) -> bool:
@@ -290,16 +313,31 @@ def _bar(job: Job, words: Any) -> Iterator[Any]:
         yield step
 
 
-def _write(
-    job: Job, done: Any, facts: dict[str, Any], files: tuple[Path | None, Path | None], inputs: list[Path]
-) -> None:
+def _leave(
+    job: Job,
+    done: Any,
+    facts: dict[str, Any],
+    at: Desk,
+    files: tuple[Path | None, Path | None],
+    inputs: list[Path],
+) -> Receipt:
+    """The model booked and written, with the name it is booked under; then the history, which is internal."""
+    from dosimeter.cli.doses import of_training
     from dosimeter.cli.trained import story
     from dosimeter.io import write_sheet
-    from dosimeter.io.networks import write_network
+    from dosimeter.io.networks import as_safetensors
 
     out, history = files
+    receipt = at.nothing
     if out is not None:
-        write_network(out, job.network, done.state.model, story(facts), inputs=inputs)
+        # Number and head of the entry follow from these bytes and cannot stand in them.
+        told = {**story(facts), "booked": {"name": at.name} if at.ledger is not None else False}
+        data = as_safetensors(job.network, done.state.model, told)
+        receipt = at.leave(data, out, inputs, lambda: of_training(job, done))
+        facts |= receipt.facts
+    if receipt.refused:
+        return receipt
     if history is not None:
         write_sheet(history, {name: list(values) for name, values in done.columns.items()}, inputs=inputs)
     facts["written"] = [str(path) for path in files if path is not None]
+    return receipt

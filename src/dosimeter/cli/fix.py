@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
+    from dosimeter.cli.booking import Desk, Receipt
     from dosimeter.frames.repair import Repair
 
 
 def fix(
+    context: typer.Context,
     table: Annotated[Path, typer.Argument(help="The training table: .csv or .parquet.", show_default=False)],
     target: Annotated[str, typer.Option("--target", help="The column that the model predicts.", show_default=False)],
     out: Annotated[
@@ -43,11 +46,20 @@ def fix(
     ] = None,
     missing: Annotated[str, typer.Option("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
     delimiter: Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")] = ",",
+    ledger: LedgerAt = None,
+    keys: Keys = None,
+    no_ledger: NoLedger = False,
+    name: Name = None,
+    to: To = None,
+    note: Note = None,
+    override: Override = None,
+    dose: DoseFile = None,
     json: Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words.")] = False,
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
     """Fit a linear model, noise it so that no dose exceeds the limit, and write it. Exit 1: nothing was written."""
+    from dosimeter.cli.booking import desk
     from dosimeter.cli.checks import not_negative, positive
     from dosimeter.cli.given import check_loss, check_outputs, law_of, read
     from dosimeter.core.refusal import Refusal
@@ -56,7 +68,10 @@ def fix(
 
     if out.suffix != ".skops":
         raise Refusal(f"--out {out.name}: a released model is a .skops file")
-    check_outputs([out, None if json in (None, "-") else Path(str(json))], [table])
+    at = desk(context)
+    at.needs_people(person)
+    inputs = [table, *at.files]
+    check_outputs([out, dose, None if json in (None, "-") else Path(str(json))], inputs)
     if max_dose is None and scale is None:
         raise Refusal("state a limit: --max-dose, or a public --scale")
     limit = None if max_dose is None else positive("--max-dose", max_dose)
@@ -77,12 +92,13 @@ def fix(
     )
     within = limit is None or done.plan.highest <= limit
     facts = facts_of(done, limit, within)
-    if within:
-        _write(done, out, table)
+    words = console(quiet, color, json)
+    receipt = _leave(done, at, out, inputs) if within else at.nothing
+    facts |= receipt.facts
     if json is not None:
-        write_json(facts, json, inputs=[table])
-    _tell(facts, out, console(quiet, color, json))
-    return 0 if within else 1
+        write_json(facts, json, inputs=inputs)
+    _tell(facts, out, words, receipt)
+    return 0 if within and not receipt.refused else 1
 
 
 def _rounds(rounds: int) -> int:
@@ -125,15 +141,15 @@ def facts_of(done: Repair, limit: float | None, within: bool) -> dict[str, Any]:
     }
 
 
-def _write(done: Repair, out: Path, table: Path) -> None:
+def _leave(done: Repair, at: Desk, out: Path, inputs: list[Path]) -> Receipt:
     import skops.io as sio
 
-    from dosimeter.io import write_bytes
+    from dosimeter.cli.doses import of_repair
 
-    write_bytes(out, sio.dumps(done.model), inputs=[table])
+    return at.leave(sio.dumps(done.model), out, inputs, lambda: of_repair(done))
 
 
-def _tell(facts: dict[str, Any], out: Path, words: Any) -> None:
+def _tell(facts: dict[str, Any], out: Path, words: Any, receipt: Receipt) -> None:
     from dosimeter.cli.show import number
     from dosimeter.io import harmless
 
@@ -152,8 +168,11 @@ def _tell(facts: dict[str, Any], out: Path, words: Any) -> None:
         words.print(f"not covered: {harmless(note, 400)}")
     for note in facts["remarks"]:
         words.print(f"remark: {harmless(note, 400)}")
-    if facts["within"]:
-        words.print(f"written: {harmless(out)} (not booked: no ledger is configured)")
+    if receipt.refused:
+        for line in receipt.lines:
+            words.print(line, style="red")
+    elif facts["within"]:
+        words.print(f"written: {harmless(out)} ({receipt.words})")
     else:
         words.print(
             f"refused: the highest dose is above the limit {facts['limit']:g}; nothing was written", style="red"

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
     from dosimeter.cli.ballot import Cast, How
+    from dosimeter.cli.booking import Desk, Receipt
     from dosimeter.pate.label import Labels
 
 DEMO_BUDGET, DEMO_QUERIES = "10 nats", 50
@@ -87,6 +89,14 @@ def pate(
         Words("--resume", help="A .npz file with the votes so far (internal), to go on from.", show_default=False),
     ] = None,
     jobs: Annotated[int, Words("--jobs", help="Processes that train teachers; -1 for all cores.")] = 1,
+    ledger: LedgerAt = None,
+    keys: Keys = None,
+    no_ledger: NoLedger = False,
+    name: Name = None,
+    to: To = None,
+    note: Note = None,
+    override: Override = None,
+    dose: DoseFile = None,
     json: Annotated[str | None, Words("--json", help="Write the facts as JSON here; - for stdout.")] = None,
     quiet: Annotated[bool, Words("--quiet", "-q", help="No words, only files and the exit code.")] = False,
     color: Annotated[bool, Words("--color/--no-color", help="Colours in the terminal.")] = True,
@@ -101,8 +111,9 @@ def pate(
 
     demo = _check_kind(context, table, votes)
     _check_files(out, student, resume, demo)
-    inputs = [path for path in (table, public, votes) if path is not None]
-    check_outputs([out, student, doses, resume, None if json in (None, "-") else Path(str(json))], inputs)
+    at = _desk(context, demo, votes, person)
+    inputs = [path for path in (table, public, votes, *at.files) if path is not None]
+    check_outputs([out, student, doses, dose, resume, None if json in (None, "-") else Path(str(json))], inputs)
     limit, law = _limit(budget, scale, demo), _law(noise, delta)
     asked: Any
     if votes is not None:
@@ -120,19 +131,50 @@ def pate(
         words.print(how.over, style="red")
         return 1
     cast = asked.cast(resume=resume, inputs=inputs, jobs=jobs, words=words)
-    labels = label(cast.votes, how.noise, threshold=how.threshold)
-    model, why = _student(cast, labels) if demo or student is not None else (None, "")
-    facts = voted.facts_of(cast, labels, how, delta, model, demo)
+    labels, receipt = _leave(cast, label(cast.votes, how.noise, threshold=how.threshold), how, at, out, inputs)
+    fit = not receipt.refused and (demo or student is not None)
+    model, why = _student(cast, labels) if fit else (None, "")
+    facts = {**voted.facts_of(cast, labels, how, delta, model, demo), **receipt.facts}
     facts["remarks"] += [f"no student: {why}"] if why else []
-    files = (out, None if why else student, doses)
-    _write(cast, labels, how, model, files, inputs)
+    files = () if receipt.refused else (out, None if why else student, doses)
+    _write(cast, how, model, files[1:], inputs)
     facts["written"] = [str(path) for path in files if path is not None]
     if json is not None:
         write_json(facts, json, inputs=inputs)
-    voted.tell(facts, words)
+    voted.tell(facts, words, receipt)
     if why and student is not None:
         raise _without_student(why, student, out, facts["publishable"])
-    return 0
+    return 1 if receipt.refused else 0
+
+
+def _desk(context: typer.Context, demo: bool, votes: Path | None, person: str | None) -> Desk:
+    from dosimeter.cli.booking import desk
+    from dosimeter.core.refusal import Refusal
+
+    at = desk(context, "a demonstration" if demo else "")
+    if votes is not None and at.wanted:
+        raise Refusal(
+            "--votes do not say whose data taught whom, so nobody's dose is known: give the private table with "
+            "--person, or pass --no-ledger"
+        )
+    at.needs_people(person)
+    return at
+
+
+def _leave(
+    cast: Cast, labels: Labels, how: How, at: Desk, out: Path | None, inputs: list[Path]
+) -> tuple[Labels, Receipt]:
+    """The labels booked and written; where they were booked before, those of that time."""
+    from dosimeter.cli.ballot import as_sheet, from_sheet
+    from dosimeter.cli.doses import of_labels
+
+    if out is None:
+        return labels, at.nothing
+    data = as_sheet(cast, labels)
+    receipt = at.leave(data, out, inputs, lambda: of_labels(cast, labels, how))
+    if receipt.refused or receipt.artefact == data:
+        return labels, receipt
+    return from_sheet(cast, labels, receipt.artefact), receipt
 
 
 def _student(cast: Cast, labels: Labels) -> tuple[Any, str]:
@@ -224,19 +266,13 @@ def _law(noise: str, delta: float) -> Any:
     return NOISES[noise]
 
 
-def _write(
-    cast: Cast, labels: Labels, how: How, model: Any, files: tuple[Path | None, ...], inputs: Sequence[Path]
-) -> None:
-    """The labels: a public row's name and its label, nothing else. The student: public rows and those labels."""
+def _write(cast: Cast, how: How, model: Any, files: tuple[Path | None, ...], inputs: Sequence[Path]) -> None:
+    """The student, made of public rows and their labels alone, and the nats of each person."""
     from dosimeter.io import write_bytes, write_sheet
 
-    out, student, doses = files
-    made = None if student is None else _skops(model)
-    if out is not None:
-        names = ["" if value < 0 else cast.classes[value] for value in labels.values.tolist()]
-        write_sheet(out, {cast.named: cast.keys, "label": names}, inputs=inputs)
-    if student is not None and made is not None:
-        write_bytes(student, made, inputs=inputs)
+    student, doses = files or (None, None)
+    if student is not None:
+        write_bytes(student, _skops(model), inputs=inputs)
     if doses is not None and cast.teacher_of is not None:
         from dosimeter.pate.doses import dose
 

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dosimeter.cli.booking import Desk
     from dosimeter.cli.bounds import Declared
     from dosimeter.cli.components import Rows
+    from dosimeter.cli.doses import Given
     from dosimeter.pca.mechanisms import Mechanism
 
 Words = typer.Option
@@ -32,6 +37,7 @@ NAMES = {
 
 
 def pca(
+    context: typer.Context,
     table: Annotated[
         Path | None,
         typer.Argument(help="The table: .csv or .parquet. Without it: a demonstration.", show_default=False),
@@ -72,6 +78,14 @@ def pca(
         str, Words("--missing", help="refuse, or drop what a row with a missing value would add.")
     ] = "refuse",
     delimiter: Annotated[str, Words("--delimiter", help="What separates cells in a .csv.")] = ",",
+    ledger: LedgerAt = None,
+    keys: Keys = None,
+    no_ledger: NoLedger = False,
+    name: Name = None,
+    to: To = None,
+    note: Note = None,
+    override: Override = None,
+    dose: DoseFile = None,
     json: Annotated[str | None, Words("--json", help="Write the facts as JSON here; - for stdout.")] = None,
     quiet: Annotated[bool, Words("--quiet", "-q", help="No words.")] = False,
     color: Annotated[bool, Words("--color/--no-color", help="Colours in the terminal.")] = True,
@@ -81,27 +95,40 @@ def pca(
     Without a table it shows what it does on digits that ship with scikit-learn.
     """
     from dosimeter.cli.given import check_outputs
+    from dosimeter.cli.projected import tell
 
     _check_options(table, out, template, epsilon, bounds, not_private)
-    inputs = [path for path in (table, bounds) if path is not None]
-    check_outputs([out, None if json in (None, "-") else Path(str(json))], inputs)
+    at = _desk(context, table, template, not_private, person)
+    inputs = [path for path in (table, bounds, *at.files) if path is not None]
+    check_outputs([out, dose, None if json in (None, "-") else Path(str(json))], inputs)
     if table is not None and template:
         return _print_template(table, delimiter, person, drop or [])
     told = None if bounds is None else _read_bounds(bounds, nominal or [])
     rows = _demo() if table is None else _rows(table, told, person, nominal or [], drop or [], (delimiter, missing))
     budget = (DEMO_EPSILON if epsilon is None else epsilon, delta)
     recipe = _mechanism(mechanism, *budget, _relation(neighbours, rows.declared))
-    facts, model = _made(rows, recipe, mechanism, components, attack or table is None)
+    facts, model, given = _made(rows, recipe, mechanism, components, attack or table is None)
     within = facts["private"] is False or facts["guarantee"]["holds"]
+    receipt = at.nothing
     if out is not None and within:
-        _write(model, out, inputs)
-        facts["written"] = str(out)
+        receipt = at.leave(_bytes(model), out, inputs, given)
+        facts |= {**receipt.facts, "written": "" if receipt.refused else str(out)}
     if json is not None:
         write_json(facts, json, inputs=inputs)
-    from dosimeter.cli.projected import tell
+    tell(facts, console(quiet, color, json), receipt, demo=table is None, wanted=out is not None)
+    return 0 if within and not receipt.refused else 1
 
-    tell(facts, console(quiet, color, json), demo=table is None, wanted=out is not None)
-    return 0 if within else 1
+
+def _desk(context: typer.Context, table: Path | None, template: bool, open_: bool, person: str | None) -> Desk:
+    """Where the components are booked: those of a table with public bounds, person by person."""
+    from dosimeter.cli.booking import desk
+    from dosimeter.core.refusal import Refusal
+
+    at = desk(context, "a demonstration" if table is None else "a template" if template else "")
+    at.needs_people(person)
+    if at.wanted and open_:
+        raise Refusal("--not-private has no guarantee that could be booked: declare --bounds, or pass --no-ledger")
+    return at
 
 
 def _check_options(
@@ -257,9 +284,12 @@ def _count(asked: str | None, d: int) -> int | float:
     raise Refusal(f"--components {harmless(asked)}: give a whole number from 1 to {d}, or a share such as 0.9")
 
 
-def _made(rows: Rows, recipe: Mechanism, name: str, components: str | None, attack: bool) -> tuple[dict[str, Any], Any]:
-    """The release, what is to be said of it, and the object that is written."""
+def _made(
+    rows: Rows, recipe: Mechanism, name: str, components: str | None, attack: bool
+) -> tuple[dict[str, Any], Any, Callable[[], Given]]:
+    """What is to be said of the release, the object that is written, and what it gives each person."""
     from dosimeter.cli.components import pipeline
+    from dosimeter.cli.doses import of_components
     from dosimeter.cli.projected import facts_of, rehearsed
     from dosimeter.pca.private import release
     from dosimeter.pca.utility import energy_rank
@@ -276,12 +306,11 @@ def _made(rows: Rows, recipe: Mechanism, name: str, components: str | None, atta
     facts = facts_of(rows, made, name, k, None if isinstance(count, int) else count)
     if attack:
         facts["attack"] = rehearsed(rows, recipe, k)
-    return facts, pipeline(rows, made, k)
+    return facts, pipeline(rows, made, k), lambda: of_components(rows, made, k)
 
 
-def _write(model: Any, out: Path, inputs: list[Path]) -> None:
+def _bytes(model: Any) -> bytes:
     import skops.io as sio
 
-    from dosimeter.io import write_bytes
-
-    write_bytes(out, sio.dumps(model), inputs=inputs)
+    data: bytes = sio.dumps(model)
+    return data

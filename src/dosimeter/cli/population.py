@@ -39,6 +39,8 @@ class Population:
     assumed: tuple[str, ...]
     """What is taken as public or given."""
     remarks: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    """(K,) what each client is called in the table; () where they are made up. Internal."""
 
 
 def of_images(name: str, clients: int, seed: int, data: Path | None, pool: int) -> Population:
@@ -112,7 +114,7 @@ def of_table(
     left = (f"{rows.dropped} rows were left out for a missing value",) if rows.dropped else ()
     return Population(
         table.name, own.X, own.y, own.clients, X_test, y_test, form.classes, tested, form.plain(),
-        (ONE_FILE, public, *from_rows), left,
+        (ONE_FILE, public, *from_rows), left, own.names,
     )  # fmt: skip
 
 

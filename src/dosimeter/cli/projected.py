@@ -16,6 +16,7 @@ from dosimeter.pca.sensitivity import REPLACE
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dosimeter.cli.booking import Receipt
     from dosimeter.cli.components import Rows
     from dosimeter.pca.mechanisms import Mechanism
     from dosimeter.pca.private import PrivateComponents
@@ -172,7 +173,7 @@ def _half(rows: Rows, rng: np.random.Generator) -> Any:
     return np.array([i in chosen for i in ids])
 
 
-def tell(facts: dict[str, Any], words: Console, *, demo: bool, wanted: bool) -> None:
+def tell(facts: dict[str, Any], words: Console, receipt: Receipt, *, demo: bool, wanted: bool) -> None:
     """The facts as a person reads them."""
     page = Page()
     if demo:
@@ -187,7 +188,7 @@ def tell(facts: dict[str, Any], words: Console, *, demo: bool, wanted: bool) -> 
     for heading in ("not_covered", "remarks"):
         for i, note in enumerate(facts[heading]):
             page.add(heading.replace("_", " ") if i == 0 else "", harmless(note, 600), "dim")
-    _end(page, facts, demo, wanted)
+    _end(page, facts, receipt, demo, wanted)
     page.show(words)
     if demo:
         words.print("\nyour own table:  dosimeter pca people.csv --template > bounds.toml   (fill it in)")
@@ -263,9 +264,11 @@ def _attacked(page: Page, told: dict[str, Any], k: int) -> None:
     )
 
 
-def _end(page: Page, facts: dict[str, Any], demo: bool, wanted: bool) -> None:
-    if facts["written"]:
-        page.add("written", f"{harmless(facts['written'])} (not booked: no ledger is configured)")
+def _end(page: Page, facts: dict[str, Any], receipt: Receipt, demo: bool, wanted: bool) -> None:
+    if receipt.refused:
+        receipt.refuse(page)
+    elif facts["written"]:
+        page.add("written", f"{harmless(facts['written'])} ({receipt.words})")
     elif wanted:
         page.add("refused", "the stated budget is not proved for this noise; nothing was written", "red")
     elif demo:

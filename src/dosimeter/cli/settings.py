@@ -3,7 +3,11 @@
 [measure]
 max-dose = 0.1
 
-A table or key that no verb knows is refused: a misspelt limit would be no limit.
+[ledger]
+url = "releases.db"
+
+A table or key that no verb knows is refused: a misspelt limit would be no limit. `url` and `keys` under [ledger] hold
+for every verb that books.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.io.text import harmless, listed
 
 FILE = "dosimeter.toml"
+SHARED = {"url": "ledger", "keys": "keys"}
+"""Of the table [ledger]: key -> the option that it is the default of, whichever verb has that option."""
 
 
 def settings_file(known: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
@@ -34,7 +40,37 @@ def settings_file(known: Mapping[str, Any], folder: Path | None = None) -> dict[
             tables = tomllib.load(handle)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Refusal(f"{path}: not valid TOML ({error}): mend or remove it") from None
-    return _defaults(tables, known, path)
+    shared = _shared(tables, path)
+    return _everywhere(_defaults(tables, known, path), known, shared)
+
+
+def _shared(tables: dict[str, Any], path: Path) -> dict[str, str]:
+    """What [ledger] says to all verbs, taken out of it; its own verbs' tables stay."""
+    table = tables.get("ledger")
+    if not isinstance(table, dict):
+        return {}
+    found = {}
+    for key, option in SHARED.items():
+        if key not in table or isinstance(table[key], dict):  # [ledger.keys.backup] is a verb's own table
+            continue
+        value = table.pop(key)
+        if not isinstance(value, str) or not value:
+            raise Refusal(f'{path}: [ledger] {key} is not a text: write {key} = "releases.db", say')
+        found[option] = value
+    return found
+
+
+def _everywhere(made: dict[str, Any], known: Mapping[str, Any], shared: Mapping[str, str]) -> dict[str, Any]:
+    """The defaults with the shared ones for each verb that takes them and has none of its own."""
+    made = dict(made)
+    for verb, options in known.items():
+        name = verb.replace("-", "_")
+        if isinstance(options, Mapping):
+            made[name] = _everywhere(made.get(name, {}), options, shared)
+        elif "ledger" in options:
+            own = {option: value for option, value in shared.items() if option in options}
+            made[name] = {**own, **made.get(name, {})}
+    return made
 
 
 def _defaults(table: dict[str, Any], known: Any, path: Path, verb: str = "") -> dict[str, Any]:
@@ -42,6 +78,8 @@ def _defaults(table: dict[str, Any], known: Any, path: Path, verb: str = "") -> 
     for key, value in table.items():
         group = isinstance(known, Mapping)
         if group and not isinstance(value, dict):
+            if verb == "ledger":
+                raise Refusal(f"{path}: [ledger] has no key {harmless(key)}: {_advice(key, [*SHARED])}")
             raise Refusal(f"{path}: {harmless(key)} stands outside a verb's table: put it under [measure], say")
         name = key if group else key.replace("_", "-")
         if name not in known:

@@ -11,6 +11,7 @@ from dosimeter.io.text import harmless
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dosimeter.cli.booking import Receipt
     from dosimeter.cli.terms import Terms
     from dosimeter.cli.training import Job
     from dosimeter.federated.history import History
@@ -158,7 +159,7 @@ def _promise(page: Page, told: dict[str, Any]) -> None:
     page.add("", f"trusted: {told['trusted']}", "dim")
 
 
-def tell(facts: dict[str, Any], words: Console) -> None:
+def tell(facts: dict[str, Any], words: Console, receipt: Receipt) -> None:
     """A training, as a person reads it."""
     if facts["demo"]:
         words.print(
@@ -189,8 +190,10 @@ def tell(facts: dict[str, Any], words: Console) -> None:
     for heading in ("not_covered", "remarks"):
         for k, note in enumerate(facts[heading]):
             page.add(heading.replace("_", " ") if k == 0 else "", harmless(note, 600), "dim")
-    if facts["written"]:
-        page.add("written", f"{', '.join(map(harmless, facts['written']))} (not booked: no ledger is configured)")
+    if receipt.refused:
+        receipt.refuse(page)
+    elif facts["written"]:
+        page.add("written", f"{', '.join(map(harmless, facts['written']))} ({receipt.words})")
     else:
         page.add("written", "nothing: name a file with --out model.safetensors")
     page.show(words)

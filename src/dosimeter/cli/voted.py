@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dosimeter.cli.ballot import Cast, How
+    from dosimeter.cli.booking import Receipt
     from dosimeter.pate.label import Labels
 
 
@@ -46,7 +47,7 @@ def facts_of(cast: Cast, labels: Labels, how: How, delta: float, student: Any, d
     }
 
 
-def tell(facts: dict[str, Any], words: Console) -> None:
+def tell(facts: dict[str, Any], words: Console, receipt: Receipt) -> None:
     """The facts in a terminal."""
     if facts["demo"]:
         words.print(f"dosimeter {facts['version']} · pate on digits that ship with scikit-learn, for a look at it\n")
@@ -72,8 +73,10 @@ def tell(facts: dict[str, Any], words: Console) -> None:
     for heading, notes in (("not covered", facts["not_covered"]), ("remarks", facts["remarks"])):
         for k, note in enumerate(notes):
             page.add(heading if k == 0 else "", harmless(note, 600), "dim")
-    if facts["written"]:
-        page.add("written", f"{', '.join(map(harmless, facts['written']))} (not booked: no ledger is configured)")
+    if receipt.refused:
+        receipt.refuse(page)
+    elif facts["written"]:
+        page.add("written", f"{', '.join(map(harmless, facts['written']))} ({receipt.words})")
     else:
         page.add("written", "nothing: name a file with --out labels.csv")
     page.show(words)

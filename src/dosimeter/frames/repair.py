@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from dosimeter import glm
+from dosimeter.core.dose import Dose
 from dosimeter.core.noise import Density, Gaussian, no_noise
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.notion import FISHER, FloatArray, Standing
 from dosimeter.core.refusal import CannotMeasure
 from dosimeter.core.release import Release
 from dosimeter.frames.features import spread
@@ -42,6 +43,26 @@ class Repair:
     def uncovered(self) -> tuple[str, ...]:
         """What no figure covers: the choices of the columns, then those of the noise."""
         return self.ready.design.uncovered + self.plan.uncovered
+
+    @property
+    def dose(self) -> Dose:
+        """One row per person, or per row of the table where no person was named, in standard deviations. Internal."""
+        ids = self.ready.ids
+        return Dose.of_reading(
+            FISHER,
+            "example" if ids is None else "person",
+            tuple(range(len(self.doses))) if ids is None else tuple(dict.fromkeys(ids)),
+            self.doses,
+            standing=Standing.UNACCOUNTED if self.uncovered else Standing.EXACT,
+            measured_in="standard deviations",
+            uncovered=self.uncovered,
+        )
+
+    @property
+    def drawn(self) -> FloatArray:
+        """(weights,) the noise, released minus exact. Internal: with it the exact weights are known."""
+        values = self.release.values
+        return np.concatenate([values["coef"], values["intercept"]]) - self.plan.fit.w
 
 
 def repair(

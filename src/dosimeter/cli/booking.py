@@ -1,0 +1,227 @@
+"""What every verb that writes a noised artefact calls: it books, writes from the stored bytes, and says so.
+
+The spend and the bytes are committed together; the file outside is written afterwards from what was stored. A run that
+was killed in between is repeated under the same name: nothing is spent again and the same draw is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from dosimeter.cli.doses import Given
+    from dosimeter.cli.page import Page
+    from dosimeter.core.ledger import Booking
+    from dosimeter.store import Ledger
+
+LedgerAt = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        envvar="DOSIMETER_LEDGER",
+        help="The ledger: a path, or the URL of a database (or DOSIMETER_LEDGER, or [ledger] url in dosimeter.toml).",
+        show_default=False,
+    ),
+]
+Keys = Annotated[
+    Path | None,
+    typer.Option("--keys", envvar="DOSIMETER_LEDGER_KEYS", help="The ledger's key file.", show_default=False),
+]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Do not book, although a ledger is configured.")]
+Name = Annotated[
+    str | None, typer.Option("--name", help="What the release is called in the ledger.", show_default=False)
+]
+To = Annotated[str | None, typer.Option("--to", help="Who gets it, for the ledger.", show_default=False)]
+Note = Annotated[str | None, typer.Option("--note", help="Anything else for the ledger.", show_default=False)]
+Override = Annotated[
+    str | None,
+    typer.Option("--override", help="Why it may go out over a budget; recorded.", show_default=False),
+]
+DoseFile = Annotated[
+    Path | None,
+    typer.Option("--dose", help="Write the dose file here, to book it later (internal).", show_default=False),
+]
+
+NO_LEDGER = "not booked: no ledger is configured"
+DECLINED = "not booked (--no-ledger)"
+WHERE = "--ledger PATH, DOSIMETER_LEDGER, or [ledger] url in dosimeter.toml"
+NOT_PEOPLE = "rows are not people, and a ledger keeps a total per person: name the column that says whose row it is"
+_WORDS = ("name", "to", "note", "override")
+_TYPED = ("override", "no_ledger")
+"""Never taken from a variable or a file: what sets a limit aside is said each time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Receipt:
+    """What became of a release: its bytes as they left, and whether they are booked."""
+
+    words: str
+    artefact: bytes = b""
+    booked: dict[str, Any] | None = None
+    refused: tuple[dict[str, Any], ...] = ()
+    """Where somebody would pass a limit: each limit in plain values. Nothing was written then. Internal."""
+    lines: tuple[str, ...] = ()
+    """The refusal in words: what, then the ways out."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For the verb's JSON."""
+        return {"booked": self.booked or False, **({"refused": list(self.refused)} if self.refused else {})}
+
+    def refuse(self, page: Page) -> None:
+        """The refusal at the end of a page."""
+        for k, line in enumerate(self.lines):
+            page.add("" if k else "refused", line.removeprefix("refused: "), "red")
+
+
+@dataclass(frozen=True, eq=False)
+class Desk:
+    """Where a verb's release is booked, or why it is not; the ledger is open before the work begins."""
+
+    words: str
+    """Why it is not booked."""
+    ledger: Ledger | None = None
+    blank: Booking | None = None
+    """Name, receiver, note and override, checked; the rest is filled in when the release is there."""
+    dose: Path | None = None
+    files: tuple[Path, ...] = field(default=())
+    """The ledger's own files, which no output may overwrite."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether doses by person are needed at all."""
+        return self.ledger is not None or self.dose is not None
+
+    @property
+    def name(self) -> str:
+        """Under which it is booked, "" where it is not."""
+        return "" if self.blank is None else self.blank.name
+
+    @property
+    def nothing(self) -> Receipt:
+        """Where nothing leaves."""
+        return Receipt(self.words)
+
+    def needs_people(self, person: str | None) -> None:
+        """Refused before the work where doses are wanted and nobody is named."""
+        from dosimeter.core.refusal import Refusal
+
+        if self.wanted and person is None:
+            raise Refusal(f"{NOT_PEOPLE}, --person")
+
+    def leave(self, data: bytes, out: Path | None, inputs: Sequence[Path], given: Callable[[], Given]) -> Receipt:
+        """Book, then write what was stored to `out`, then the dose file; or neither book nor write."""
+        from dosimeter.io import write_bytes
+
+        what = given() if self.wanted else None
+        receipt = Receipt(self.words, data) if self.ledger is None or what is None else self.book(what, data)
+        if receipt.refused:
+            return receipt
+        if out is not None:
+            write_bytes(out, receipt.artefact, inputs=inputs)
+        if self.dose is not None and what is not None:
+            _write_dose(self.dose, what, receipt.artefact, inputs)
+        return receipt
+
+    def book(self, what: Given, data: bytes) -> Receipt:
+        """The one way into the ledger: bytes and spend in one transaction, or the refusal in words."""
+        from dosimeter.cli.refused import facts_of, lines_of
+        from dosimeter.store import OverBudget
+
+        if self.ledger is None or self.blank is None:
+            return Receipt(self.words, data)
+        booking = replace(self.blank, recipe=what.recipe, artefact=data, doses=what.doses, draw=what.draw)
+        try:
+            done = self.ledger.book(booking)
+        except OverBudget as stop:
+            lines = lines_of(stop.over, what)
+            return Receipt(lines[0], data, refused=tuple(map(facts_of, stop.over)), lines=lines)
+        booked = {"name": done.name, "seq": done.seq, "head": done.head}
+        return Receipt(_said(done), done.artefact, booked)
+
+
+def _said(done: Any) -> str:
+    entry = f"booked as {done.name}: entry {done.seq}, head {done.head}"
+    if not done.fresh:
+        return f"{entry}, earlier: nothing more was spent, and these are the bytes of that time"
+    return f"{entry}, over a budget by override" if done.over else entry
+
+
+def desk(context: typer.Context, never: str = "") -> Desk:
+    """The desk that a verb's options and the configuration name; `never` says in words why nothing is booked here."""
+    from dosimeter.core.refusal import Refusal
+
+    told = context.params
+    typed = {name for name in told if _typed(context, name)}
+    for name in _TYPED:
+        if told.get(name) and name not in typed:
+            option = name.replace("_", "-")
+            raise Refusal(f"--{option} is said each time: take it out of the environment and of dosimeter.toml")
+    asked = [name for name in _WORDS if told.get(name) is not None and name in typed]
+    dose: Path | None = told.get("dose")
+    if never:
+        for name in (*asked, *(["dose"] if dose is not None else [])):
+            raise Refusal(f"--{name} is for a release, and {never} is never booked: leave it out")
+        return Desk(NO_LEDGER if told["ledger"] is None else f"not booked: {never}")
+    if told.get("no_ledger"):
+        if asked or "ledger" in typed:
+            option = asked[0] if asked else "ledger"
+            raise Refusal(f"--no-ledger and --{option}: leave one of the two out")
+        return Desk(DECLINED, dose=dose)
+    if told["ledger"] is None:
+        if asked:
+            raise Refusal(f"--{asked[0]} is for a ledger and none is configured: {WHERE}")
+        return Desk(NO_LEDGER, dose=dose)
+    return _open(told, dose)
+
+
+def _typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _open(told: dict[str, Any], dose: Path | None) -> Desk:
+    from dosimeter.core.ledger import Booking
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.release import Recipe
+
+    if told["name"] is None:
+        raise Refusal("--name is missing: a ledger books a release under a name, such as --name readmission-2026-11")
+    for name in _WORDS:
+        if told[name] is not None and not told[name].strip():
+            raise Refusal(f"--{name} is empty: say something, or leave it out")
+    words = {name: (told[name] or "").strip() for name in _WORDS}
+    blank = Booking(recipe=Recipe("nothing yet", "none"), artefact=b"-", doses=(), **words)
+    return Desk("", open_ledger(told["ledger"], told["keys"]), blank, dose, files_of(told["ledger"], told["keys"]))
+
+
+def open_ledger(where: str | None, keys: Path | None) -> Ledger:
+    """The ledger that is configured, or a refusal that says how one is."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.store import Ledger
+
+    if where is None:
+        raise Refusal(f"no ledger is configured: {WHERE}; `dosimeter ledger init` makes one")
+    return Ledger.open(where, keys)
+
+
+def files_of(where: str | None, keys: Path | None) -> tuple[Path, ...]:
+    """The files of a ledger that is a file itself."""
+    if where is None or "://" in where:
+        return () if keys is None else (keys,)
+    return Path(where), keys if keys is not None else Path(f"{where}.keys")
+
+
+def _write_dose(path: Path, what: Given, artefact: bytes, inputs: Sequence[Path]) -> None:
+    from dosimeter.io.doses import DoseFile as Written
+    from dosimeter.io.doses import write_doses
+
+    digest = hashlib.sha256(artefact).hexdigest()
+    write_doses(path, Written(what.verb, what.recipe, digest, what.doses, secrets.token_hex(16)), inputs=inputs)

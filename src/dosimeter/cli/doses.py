@@ -1,0 +1,133 @@
+"""What each verb's release gives whom: a recipe, a dose for every person, and the draw. Internal, ready to be booked."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.core.release import Recipe
+
+if TYPE_CHECKING:
+    from dosimeter.cli.ballot import Cast, How
+    from dosimeter.cli.components import Rows
+    from dosimeter.cli.training import Job
+    from dosimeter.core.ledger import PersonDoses
+    from dosimeter.federated.history import History
+    from dosimeter.frames.repair import Repair
+    from dosimeter.pate.label import Labels
+    from dosimeter.pca.private import PrivateComponents
+
+BESIDE = "the (ε, δ) shown beside the nats: the same labels, so they are booked once, in nats"
+FIXED = (
+    "samples of fixed size compose only with rounds of the same training, and a ledger composes across releases: "
+    "use --sampling poisson, or --no-ledger"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What leaves, but for its bytes: how it was made, what it gives each person, and a mark of its noise."""
+
+    verb: str
+    recipe: Recipe
+    doses: tuple[PersonDoses, ...]
+    draw: bytes
+    """The bytes of the noise where they are at hand, else random ones made with the draw."""
+
+
+def of_repair(done: Repair) -> Given:
+    """A noised linear model: η² of each person."""
+    return Given("fix", done.release.recipe, (done.dose,), done.drawn.tobytes())
+
+
+def of_components(rows: Rows, made: PrivateComponents, k: int) -> Given:
+    """Components: an event for each person by their rows, and η² and μ² where they can be measured."""
+    recipe = made.release.recipe
+    told = replace(recipe, settings={**recipe.settings, "components": k})
+    return Given("pca", told, (*_events(rows, made), *_measured(rows, made)), _moment_noise(rows, made).tobytes())
+
+
+def _events(rows: Rows, made: PrivateComponents) -> tuple[PersonDoses, ...]:
+    """m rows move the second moment at most m times as far as one: an event with m times less noise."""
+    from dosimeter.core.dose import EventDose
+    from dosimeter.core.ledger import Events
+    from dosimeter.pca.mechanisms import true_sensitivity
+    from dosimeter.pca.price import event
+
+    mechanism, N = made.mechanism, made.n_samples
+    moved = true_sensitivity(mechanism, made.box, N)
+    by_rows: dict[int, list[Hashable]] = {}
+    for person, m in rows.counts.items():
+        by_rows.setdefault(m, []).append(person)
+    return tuple(
+        Events(
+            tuple(ids),
+            EventDose(event(mechanism, made.scales / m, moved, N), "person", mechanism.relation, made.standing),
+        )
+        for m, ids in sorted(by_rows.items())
+    )
+
+
+def _measured(rows: Rows, made: PrivateComponents) -> tuple[PersonDoses, ...]:
+    from dosimeter.cli.projected import MEASURED_IN
+    from dosimeter.core.notion import FISHER, MEMBERSHIP
+    from dosimeter.pca.fisher import measure
+
+    found: list[PersonDoses] = []
+    try:
+        leak = measure(made, rows.X)
+        for notion, unit in ((FISHER, MEASURED_IN[rows.declared.own_units]), (MEMBERSHIP, "own units")):
+            found.append(leak.dose(rows.ids, of="components", notion=notion, measured_in=unit))
+    except CannotMeasure:
+        pass  # Laplace noise has no μ, and an entry without noise no η: the event stands for both
+    return tuple(found)
+
+
+def _moment_noise(rows: Rows, made: PrivateComponents) -> Any:
+    """(d, d) noisy minus exact; a row left out stands at the centre and adds nothing."""
+    Z = made.box.clip(rows.X).rows
+    return made.second_moment - Z.T @ Z / made.n_samples
+
+
+def of_labels(cast: Cast, labels: Labels, how: How) -> Given:
+    """Labels: the nats of each person at these very votes; the bound for print stands in the recipe."""
+    from dosimeter.pate.doses import dose, published
+
+    if cast.teacher_of is None:
+        raise Refusal("votes without people: nobody's dose is known")
+    votes = cast.votes
+    bound = published(votes.n_queries, votes.n_classes, how.noise, threshold=how.threshold).nats
+    recipe = labels.release.recipe
+    told = replace(recipe, settings={**recipe.settings, "published nats": bound}, uncovered=(*cast.uncovered, BESIDE))
+    nats = dose(votes, how.noise, threshold=how.threshold, person=cast.teacher_of)
+    return Given("pate", told, (nats,), secrets.token_bytes(16))
+
+
+def of_training(job: Job, done: History) -> Given:
+    """A federated model: one event for every client, asked or not."""
+    from dosimeter.cli.trained import NOT_COVERED
+    from dosimeter.core.dose import EventDose
+    from dosimeter.core.ledger import Events
+    from dosimeter.federated.accountant import event_of
+
+    cohort = job.terms.cohort
+    event = EventDose(event_of(done.state.spent, cohort), "client", cohort.adjacency, done.figure.standing)
+    settings: Mapping[str, Any] = {**job.recipe(), "rounds trained": done.state.round}
+    plain = {k: v if isinstance(v, str | int | float | bool | None) else str(v) for k, v in settings.items()}
+    recipe = Recipe(
+        "federated model",
+        f"Gaussian on the sum of clipped updates, z = {job.terms.noise:g}",
+        plain,
+        (*NOT_COVERED, *job.people.assumed),
+        simulation=done.state.simulation,
+    )
+    return Given("federate", recipe, (Events(job.people.names, event),), secrets.token_bytes(16))
+
+
+def check_sampling(sampling: str) -> None:
+    """Refused before the training: dp-accounting composes no samples of fixed size with anything else."""
+    if sampling == "fixed":
+        raise Refusal(FIXED)
