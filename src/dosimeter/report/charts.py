@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,9 +54,13 @@ class Series:
     """x of a dashed vertical line: the mean of a histogram."""
     top: FloatArray | None = None
     """(k,) the upper edge of a band."""
+    large: bool = False
+    """Points to be seen from afar."""
 
 
-def spec(title: str, x: Axis, y: Axis, series: Sequence[Series], size: dict[str, int] | None = None) -> dict[str, Any]:
+def spec(
+    title: str, x: Axis, y: Axis, series: Sequence[Series], size: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The Vega-Lite specification of one chart.
 
     >>> made = spec("a", Axis("x"), Axis("y"), [Series("s", np.array([0.0, 1.0]), np.array([1.0, 2.0]))])
@@ -70,7 +74,7 @@ def spec(title: str, x: Axis, y: Axis, series: Sequence[Series], size: dict[str,
     return framed(title, size) | {"layer": layers}
 
 
-def framed(title: str, size: dict[str, int] | None = None) -> dict[str, Any]:
+def framed(title: str, size: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What every specification begins with."""
     return {"$schema": SCHEMA, "title": title, "config": CONFIG, **(size or SIZE)}
 
@@ -114,13 +118,10 @@ def _main(s: Series, encoding: dict[str, Any]) -> dict[str, Any]:
         rows = [{"x": a, "y": b, "y2": c} for a, b, c in zip(s.x, s.y, s.top, strict=True)]
         return _layer(rows, s.name, {"type": "area", "opacity": 0.3}, encoding | {"y2": {"field": "y2"}})
     rows = [{"x": a, "y": b} for a, b in zip(s.x, s.y, strict=True)]
-    line: dict[str, Any] = {"type": "line", "point": {"size": 18}}
-    return _layer(
-        rows,
-        s.name,
-        line if s.kind == "line" else {"type": "point", "filled": True, "size": 12, "opacity": 0.7},
-        encoding,
-    )
+    mark: dict[str, Any] = {"type": "line", "point": {"size": 18}}
+    if s.kind == "points":
+        mark = {"type": "point", "filled": True, "size": 120 if s.large else 12, "opacity": 1 if s.large else 0.7}
+    return _layer(rows, s.name, mark, encoding)
 
 
 def _layer(rows: list[dict[str, Any]], name: str, mark: dict[str, Any], encoding: dict[str, Any]) -> dict[str, Any]:
@@ -170,7 +171,7 @@ def _points(s: Series, x: list[float]) -> list[tuple[str | float, ...]]:
 
 
 def drawing(
-    title: str, x: Axis, y: Axis, series: Sequence[Series], *, says: str = "", size: dict[str, int] | None = None
+    title: str, x: Axis, y: Axis, series: Sequence[Series], *, says: str = "", size: Mapping[str, Any] | None = None
 ) -> Drawing:
     """A chart for a report: the picture, its table, a sentence."""
     return Drawing(title, spec(title, x, y, series, size), table(title, x, y, series), says)
@@ -184,3 +185,51 @@ def chart(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> Markup:
 def figure(made: Drawing) -> Markup:
     """Markup of a chart."""
     return render("chart.html.j2", drawing=made, spec=visible(dict(made.spec)))
+
+
+@dataclass(frozen=True)
+class Span:
+    """A figure with a name, and an interval where there is one."""
+
+    name: str
+    at: float
+    low: float | None = None
+    high: float | None = None
+
+
+def dots(title: str, x: Axis, spans: Sequence[Span]) -> dict[str, Any]:
+    """Named figures one under the other, each with its interval."""
+    ends = [(s, s.at if s.low is None else s.low, s.at if s.high is None else s.high) for s in spans]
+    for _, low, high in ends:
+        if not (np.isfinite(low) and np.isfinite(high)) or (x.log and low <= 0):
+            raise Refusal(f"the axis {x.label!r} needs finite values, above 0 where it is logarithmic")
+    rows = [{"name": s.name, "x": _six(s.at), "low": _six(low), "high": _six(high)} for s, low, high in ends]
+    down = {"field": "name", "type": "nominal", "title": None, "sort": None}
+    mark = {"type": "rule", "color": COLOURS[0], "strokeWidth": 2, "opacity": 0.6}
+    bar = {"y": down, "x": _field("low", x), "x2": {"field": "high"}}
+    point = {"type": "point", "filled": True, "size": 70, "color": COLOURS[0], "opacity": 1}
+    tall = {"width": 420, "height": {"step": 24}}
+    layers = [{"mark": mark, "encoding": bar}, {"mark": point, "encoding": {"y": down, "x": _field("x", x)}}]
+    return framed(title, tall) | {"data": {"values": rows}, "layer": layers}
+
+
+def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: FloatArray) -> dict[str, Any]:
+    """A strip of cells, (rows, columns), the darker the higher: one colour in many strengths, for light and dark."""
+    finite = values[np.isfinite(values) & (values > 0)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (1.0, 1.0)
+    shades = np.clip(np.nan_to_num(values, posinf=high), low, high)
+    cells = [
+        {"row": name, "column": column, "value": _six(float(shades[i, j]))}
+        for i, name in enumerate(rows)
+        for j, column in enumerate(columns)
+    ]
+    scale = {"type": "log", "domain": [low, high if high > low else 10 * low], "range": [0.04, 1]}
+    across = {"field": "column", "type": "nominal", "title": None, "sort": None, "axis": {"labelAngle": -45}}
+    encoding = {
+        "x": across,
+        "y": {"field": "row", "type": "nominal", "title": None, "sort": None},
+        "fillOpacity": {"field": "value", "type": "quantitative", "scale": scale, "title": "η"},
+    }
+    step = {"width": {"step": 26}, "height": {"step": 12}}
+    mark = {"type": "rect", "fill": COLOURS[0], "stroke": None}
+    return framed(title, step) | {"data": {"values": cells}, "mark": mark, "encoding": encoding}

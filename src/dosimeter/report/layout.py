@@ -42,7 +42,7 @@ class Notes:
     """A list of sentences."""
 
     kind: ClassVar[str] = "notes"
-    items: tuple[str, ...]
+    entries: tuple[str, ...]
 
 
 @dataclass(frozen=True)
