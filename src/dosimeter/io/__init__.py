@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from dosimeter.io.atomic import write_text as write_text
     from dosimeter.io.checkpoint import read_state as read_state
     from dosimeter.io.checkpoint import write_state as write_state
+    from dosimeter.io.doses import DoseFile as DoseFile
+    from dosimeter.io.doses import read_doses as read_doses
+    from dosimeter.io.doses import write_doses as write_doses
     from dosimeter.io.models import read_model as read_model
     from dosimeter.io.networks import read_network as read_network
     from dosimeter.io.networks import write_network as write_network
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
     from dosimeter.io.votes import write_progress as write_progress
 
 _HOME = {
+    "DoseFile": "doses",
     "harmless": "text",
+    "read_doses": "doses",
     "read_model": "models",
     "read_network": "networks",
     "read_progress": "votes",
@@ -32,6 +37,7 @@ _HOME = {
     "read_table": "tables",
     "read_votes": "votes",
     "write_bytes": "atomic",
+    "write_doses": "doses",
     "write_network": "networks",
     "write_progress": "votes",
     "write_sheet": "sheet",

@@ -1,0 +1,83 @@
+"""ε of a history of events, composed when it is read. One accounting per distinct history, remembered.
+
+A history is how often each event (canonical JSON) stands in it, under one adjacency. Samples of fixed size are read by
+the federated accountant, everything else by dp-accounting; where a history has both, δ is split between the two and
+their ε are added, which is an upper bound.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from dosimeter.core.dose import EventDose
+from dosimeter.core.events import event_of
+from dosimeter.core.refusal import Refusal
+
+History = tuple[tuple[str, int], ...]
+
+
+def history_of(events: Iterable[str]) -> History:
+    """The history in which these events stand, whatever their order."""
+    return tuple(sorted(Counter(events).items()))
+
+
+@lru_cache(maxsize=4096)
+def epsilon(history: History, unit: str, adjacency: str, delta: float) -> float:
+    """ε at δ, an upper bound; 0 for an empty history."""
+    plain: list[tuple[Any, int]] = []
+    fixed: list[tuple[Any, int]] = []
+    for text, count in history:
+        for event, times in _leaves(event_of(json.loads(text)), count):
+            (fixed if type(event).__name__ == "SampledWithoutReplacementDpEvent" else plain).append((event, times))
+    share = delta / 2 if plain and fixed else delta
+    found = 0.0
+    if plain:
+        found += _by_dp_accounting(plain, unit, adjacency, share)
+    if fixed:
+        found += _by_fixed_size(fixed, adjacency, share)
+    if not math.isfinite(found):
+        raise Refusal("an unbounded event cannot be booked: no ε holds at this δ; add noise first")
+    return found
+
+
+def _leaves(event: Any, times: int) -> list[tuple[Any, int]]:
+    name = type(event).__name__
+    if name == "ComposedDpEvent":
+        return [leaf for one in event.events for leaf in _leaves(one, times)]
+    if name == "SelfComposedDpEvent":
+        return _leaves(event.event, times * event.count)
+    return [(event, times)]
+
+
+def _by_dp_accounting(leaves: list[tuple[Any, int]], unit: str, adjacency: str, delta: float) -> float:
+    from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
+    from dp_accounting.privacy_accountant import UnsupportedEventError
+
+    whole = ComposedDpEvent([SelfComposedDpEvent(event, times) for event, times in leaves])
+    try:
+        return EventDose(whole, unit, adjacency).epsilon(delta)
+    except UnsupportedEventError:
+        kinds = ", ".join(sorted({type(event).__name__ for event, _ in leaves}))
+        raise Refusal(f"no accountant composes {kinds} under {adjacency}: keep a second ledger for them") from None
+
+
+def _by_fixed_size(leaves: list[tuple[Any, int]], adjacency: str, delta: float) -> float:
+    """Each population of clients by itself; δ in equal shares."""
+    from dosimeter.federated import accountant
+    from dosimeter.federated.cohort import FixedSize
+
+    if adjacency != "replace-one":
+        raise Refusal("samples of fixed size are priced under replace-one only")
+    books: dict[int, accountant.Spent] = {}
+    for event, times in leaves:
+        if type(event.event).__name__ != "GaussianDpEvent":
+            raise Refusal("samples of fixed size are priced with Gaussian noise only")
+        n = event.source_dataset_size
+        books[n] = accountant.booked(books.get(n, ()), event.sample_size, event.event.noise_multiplier, times)
+    share = delta / len(books)
+    return sum(accountant.epsilon(spent, FixedSize(n), share) for n, spent in books.items())

@@ -1,0 +1,95 @@
+"""The chain in the database: its newest entry, its budgets, and how an entry is added. All inside a transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+from sqlalchemy.engine import Row
+
+from dosimeter.core.ledger import Budget
+from dosimeter.store import schema
+from dosimeter.store.chain import BEFORE_THE_FIRST, canonical, link, sign
+from dosimeter.store.database import Database
+from dosimeter.store.entries import Entry
+from dosimeter.store.keys import Keys
+
+
+def entry_of(row: Row[Any]) -> Entry:
+    """An entry from its row."""
+    body = json.loads(row.body)
+    return Entry(row.seq, body["kind"], body["time"], row.digest, body)
+
+
+def newest(connection: Connection) -> Row[Any] | None:
+    """The last row of the chain, None before the first."""
+    return connection.execute(select(schema.entry).order_by(schema.entry.c.seq.desc()).limit(1)).first()
+
+
+def check_head(connection: Connection, database: Database, keys: Keys) -> Entry:
+    """The newest entry, after the last link and what the key file remembers were checked."""
+    last = newest(connection)
+    if last is None:
+        raise database.tampered("the chain is empty")
+    before = connection.execute(select(schema.entry.c.digest).where(schema.entry.c.seq == last.seq - 1)).scalar()
+    if link(before or BEFORE_THE_FIRST, last.body) != last.digest:
+        raise database.tampered(f"entry {last.seq} was altered")
+    seq, digest = keys.head
+    seen = digest if seq == 0 else connection.execute(_digest_at(seq)).scalar()
+    if seq > last.seq or seen != digest:
+        raise database.tampered(
+            f"the key file has seen entry {seq} ({digest[:16]}), which this database does not hold: it was put back to "
+            "an older copy or altered; put back the newest copy"
+        )
+    entry = entry_of(last)
+    if keys.made < entry.body["salts"]:
+        missing = entry.body["salts"] - keys.made
+        raise database.refusal(
+            f"the key file is an older copy: the salts of {missing} people are missing from it",
+            "put back the newest copy of the key file",
+        )
+    return entry
+
+
+def _digest_at(seq: int) -> Any:
+    return select(schema.entry.c.digest).where(schema.entry.c.seq == seq)
+
+
+def budgets(connection: Connection) -> tuple[Budget, ...]:
+    """The limits in force: of each notion the last one that was set."""
+    rows = connection.execute(
+        select(schema.entry.c.body)
+        .where(schema.entry.c.kind.in_(("opened", "budget")))
+        .order_by(schema.entry.c.seq.asc())
+    ).scalars()
+    found: dict[str, Budget] = {}
+    for body in rows:
+        for plain in json.loads(body)["budgets"]:
+            found[plain["key"]] = Budget(plain["key"], plain["limit"], plain["delta"])
+    return tuple(found[key] for key in sorted(found))
+
+
+def append(
+    connection: Connection, keys: Keys, kind: str, facts: Mapping[str, Any], **columns: str | None
+) -> tuple[int, str]:
+    """Add an entry; (seq, digest). Rows that belong to it are the caller's to add in the same transaction."""
+    last = newest(connection)
+    seq, previous = (1, BEFORE_THE_FIRST) if last is None else (last.seq + 1, last.digest)
+    body = canonical(
+        {
+            **facts,
+            "kind": kind,
+            "seq": seq,
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "salts": keys.made,
+            "erased": keys.erased,
+        }
+    )
+    digest, private = link(previous, body), keys.ring("private")
+    signature = sign(private, digest) if private else None
+    row = {"seq": seq, "kind": kind, "body": body, "digest": digest, "signature": signature, **columns}
+    connection.execute(insert(schema.entry), [row])
+    return seq, digest

@@ -1,0 +1,222 @@
+"""A booking: the decision and the spend, with the artefact's bytes, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+
+from dosimeter.core.ledger import Booking, Budget, Over, Part, over, over_by_epsilon, parts_of
+from dosimeter.core.refusal import Refusal
+from dosimeter.core.release import Recipe
+from dosimeter.io.text import harmless
+from dosimeter.store import schema
+from dosimeter.store.accounting import History, epsilon, history_of
+from dosimeter.store.book import append, budgets, check_head, entry_of
+from dosimeter.store.chain import canonical, digest_of_rows
+from dosimeter.store.database import Database
+from dosimeter.store.entries import Booked, OverBudget
+from dosimeter.store.keys import Keys
+
+_AT_ONCE = 1000
+
+
+def book(database: Database, keys: Keys, booking: Booking) -> Booked:
+    """Spend and store, once per name. Nothing is written where somebody would pass a limit and no reason is given."""
+    parts = parts_of(booking.doses)
+    if any(part.event is not None for part in parts):
+        # Accountants take seconds; what they found is remembered, so that nobody waits for them under the lock.
+        preview(database, keys, parts)
+    with database.writing() as connection:
+        check_head(connection, database, keys)
+        before = connection.execute(select(schema.entry).where(schema.entry.c.name == booking.name)).first()
+        if before is not None:
+            return _again(connection, keys, booking, parts, before)
+        mark = keys.draw_mark(booking.draw) if booking.draw else None
+        digest = sha256(booking.artefact).hexdigest()
+        _refuse_seen(connection, mark, digest)
+        passing = decide(connection, keys, parts)
+        if passing and not booking.override.strip():
+            raise OverBudget(passing)
+        booked = _spend(connection, keys, booking, parts, mark, digest, passing)
+    keys.set_head(booked.seq, booked.digest)
+    return booked
+
+
+def preview(database: Database, keys: Keys, parts: tuple[Part, ...]) -> tuple[Over, ...]:
+    """The same decision on a snapshot; nothing is written."""
+    with database.reading() as connection:
+        check_head(connection, database, keys)
+        return decide(connection, keys, parts)
+
+
+def decide(connection: Connection, keys: Keys, parts: tuple[Part, ...]) -> tuple[Over, ...]:
+    """Who would pass which limit, account by account."""
+    limits = {budget.key: budget for budget in budgets(connection)}
+    known = keys.pseudonyms(list(dict.fromkeys(person for part in parts for person, _ in part.rows)))
+    found: list[Over] = []
+    for account in dict.fromkeys(part.account for part in parts):
+        mine = [part for part in parts if part.account == account]
+        limit = limits.get(account.key)
+        if account.key == "eps":
+            passing = _over_by_events(connection, known, mine, limit)
+        else:
+            added = {person: amount for part in mine for person, amount in part.rows}
+            sums = spent(connection, account.text, [known[p] for p in added if p in known])
+            before = {p: sums.get(known[p], 0) for p in added if p in known}
+            passing = None if limit is None else over(account, limit, added, before)
+        if passing is not None:
+            found.append(passing)
+    return tuple(found)
+
+
+def _over_by_events(
+    connection: Connection, known: Mapping[str, bytes], parts: Sequence[Part], limit: Budget | None
+) -> Over | None:
+    account = parts[0].account
+    before = histories(connection, account.text, known.values())
+    delta = limit.delta if limit else 1e-6
+    after: dict[str, float] = {}
+    earlier: set[History] = {()}
+    for part in parts:
+        text = canonical(part.event)
+        for person, _ in part.rows:
+            events = before.get(known[person], ()) if person in known else ()
+            earlier.add(events)
+            # Also without a limit: an event that no accountant reads must not get into the book.
+            after[person] = epsilon(joined(events, text), account.unit, account.measured_in, delta)
+    if limit is None:
+        return None
+    readings = [epsilon(h, account.unit, account.measured_in, delta) for h in earlier]
+    return over_by_epsilon(account, limit, after, readings)
+
+
+def joined(history: History, event: str) -> History:
+    """A history with one more event."""
+    counts = dict(history)
+    counts[event] = counts.get(event, 0) + 1
+    return tuple(sorted(counts.items()))
+
+
+def spent(connection: Connection, account: str, pseudonyms: Sequence[bytes]) -> dict[bytes, int]:
+    """Totals of these people in one account, whole nano-units."""
+    d, p = schema.dose.c, schema.part.c
+    total: dict[bytes, int] = {}
+    for some in _batches(pseudonyms):
+        query = (
+            select(d.pseudonym, func.sum(d.amount))
+            .join_from(schema.dose, schema.part, d.part == p.id)
+            .where(d.pseudonym.in_(some), p.account == account)
+            .group_by(d.pseudonym)
+        )
+        total |= {bytes(pseudonym): int(amount) for pseudonym, amount in connection.execute(query)}
+    return total
+
+
+def histories(connection: Connection, account: str, pseudonyms: Iterable[bytes]) -> dict[bytes, History]:
+    """The history of each of these people in one account of events."""
+    d, p = schema.dose.c, schema.part.c
+    events = dict(connection.execute(select(p.id, p.event).where(p.account == account)).tuples().all())
+    rows: dict[bytes, list[int]] = {}
+    for some in _batches(list(pseudonyms) if events else []):
+        query = select(d.pseudonym, d.part).where(d.pseudonym.in_(some))
+        for pseudonym, part in connection.execute(query):
+            if part in events:
+                rows.setdefault(bytes(pseudonym), []).append(part)
+    by_parts = {tuple(parts): history_of(events[k] or "" for k in parts) for parts in map(sorted, rows.values())}
+    return {pseudonym: by_parts[tuple(sorted(parts))] for pseudonym, parts in rows.items()}
+
+
+def plain_recipe(recipe: Recipe) -> dict[str, Any]:
+    """A recipe as plain values."""
+    return {
+        "kind": recipe.kind,
+        "noise": recipe.noise,
+        "settings": dict(recipe.settings),
+        "uncovered": list(recipe.uncovered),
+    }
+
+
+def _batches(items: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
+    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))
+
+
+def _refuse_seen(connection: Connection, mark: str | None, digest: str) -> None:
+    c = schema.entry.c
+    first = connection.execute(select(c.name).where(c.artefact == digest)).scalar()
+    if first is not None:
+        raise Refusal(f"these bytes were released before, as {harmless(first)}: book under that name")
+    first = connection.execute(select(c.name).where(c.draw == mark)).scalar() if mark else None
+    if first is not None:
+        raise Refusal(f"this noise was drawn for {harmless(first)}: two releases with one draw cancel it; draw anew")
+
+
+def _described(parts: Sequence[Part], pseudonyms: Mapping[str, bytes]) -> list[tuple[dict[str, Any], list[Any]]]:
+    """For each part what the chain says of it, and its rows in the order of the pseudonyms."""
+    out = []
+    for part in parts:
+        rows = sorted((pseudonyms[person], amount) for person, amount in part.rows)
+        facts = {
+            "account": part.account.text,
+            "standing": part.standing.value,
+            "event": part.event,
+            "uncovered": list(part.uncovered),
+            "people": len(rows),
+            "rows": digest_of_rows(rows),
+        }
+        out.append((facts, rows))
+    return out
+
+
+def _again(connection: Connection, keys: Keys, booking: Booking, parts: tuple[Part, ...], row: Any) -> Booked:
+    """The name stands in the book: the same release gets its stored bytes, another one is refused."""
+    entry = entry_of(row)
+    ids = {person for part in parts for person, _ in part.rows}
+    known = keys.pseudonyms(sorted(ids))
+    same = len(known) == len(ids) and json.loads(canonical(plain_recipe(booking.recipe))) == entry.recipe
+    if not same or json.loads(canonical([f for f, _ in _described(parts, known)])) != entry.body["parts"]:
+        raise Refusal(
+            f"{harmless(booking.name)} was booked before with another recipe or other doses: choose a new name"
+        )
+    stored = connection.execute(select(schema.artefact.c.data).where(schema.artefact.c.seq == entry.seq)).scalar_one()
+    return Booked(entry.name, entry.seq, entry.digest, False, bytes(stored))
+
+
+def _spend(
+    connection: Connection,
+    keys: Keys,
+    booking: Booking,
+    parts: tuple[Part, ...],
+    mark: str | None,
+    digest: str,
+    passing: tuple[Over, ...],
+) -> Booked:
+    from dosimeter import __version__
+
+    pseudonyms = keys.admit(list(dict.fromkeys(person for part in parts for person, _ in part.rows)))
+    described = _described(parts, pseudonyms)
+    facts = {
+        "name": booking.name,
+        "version": __version__,
+        "recipe": plain_recipe(booking.recipe),
+        "artefact": digest,
+        "size": len(booking.artefact),
+        "draw": mark or "",
+        "note": booking.note,
+        "to": booking.to,
+        "override": booking.override.strip() if passing else "",
+        "over": [{"account": o.account.text, "budget": str(o.budget), "people": o.people} for o in passing],
+        "parts": [about for about, _ in described],
+    }
+    seq, link = append(connection, keys, "release", facts, name=booking.name, artefact=digest, draw=mark)
+    connection.execute(insert(schema.artefact), [{"seq": seq, "data": booking.artefact}])
+    last = connection.execute(select(func.max(schema.part.c.id))).scalar() or 0
+    for number, (about, rows) in enumerate(described, start=last + 1):
+        event = canonical(about["event"]) if about["event"] is not None else None
+        row = {"id": number, "seq": seq, "account": about["account"], "event": event}
+        connection.execute(insert(schema.part), [row])
+        connection.execute(insert(schema.dose), [{"part": number, "pseudonym": p, "amount": a} for p, a in rows])
+    return Booked(booking.name, seq, link, True, booking.artefact, passing)

@@ -1,0 +1,270 @@
+"""The key file: whose pseudonym is whose. A small SQLite file, 0600, beside the ledger and never in it.
+
+It holds a salt for each person (found by an HMAC of the id, so the file lists no ids either), the secret under which
+draws are kept, the last head seen, and the signing key. Deleting a salt makes that person's rows nobody's.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dosimeter.core.refusal import Refusal, Tampered
+from dosimeter.io.text import harmless
+
+_AT_ONCE = 500
+_PATIENCE = 120.0
+PSEUDONYM_BYTES = 16
+"""Of the 32 of HMAC-SHA256: two people share a pseudonym with a chance of n² 2^-129."""
+
+_TABLES = """
+CREATE TABLE ring (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE person (lookup BLOB PRIMARY KEY, master INTEGER NOT NULL, salt BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Keys:
+    """An open key file. Safe among threads, processes and forks; nothing of it is kept in memory between calls."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._owner = 0
+
+    @classmethod
+    def create(cls, path: Path, uuid: str, private: bytes = b"") -> Keys:
+        """A new key file for the ledger `uuid`; refused where the name is taken."""
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except FileExistsError:
+            raise _refusal(path, "there is already a file of this name", "move it away or choose --keys") from None
+        except OSError as error:
+            raise _refusal(path, f"the key file cannot be made ({error.strerror})", "choose another folder") from None
+        keys = cls(path)
+        try:
+            with keys._writing() as connection:
+                for statement in _TABLES.strip().splitlines():
+                    connection.execute(statement)
+                ring = {"uuid": uuid.encode(), "secret": secrets.token_bytes(32), "private": private}
+                ring |= {"master 1": secrets.token_bytes(32), "made": b"0", "erased": b"0", "head": b"0:"}
+                connection.executemany("INSERT INTO ring VALUES (?, ?)", ring.items())
+        except BaseException:
+            keys.close()
+            remove(path)
+            raise
+        return keys
+
+    @classmethod
+    def open(cls, path: Path) -> Keys:
+        """An existing key file of its owner alone."""
+        try:
+            found = path.stat()
+        except OSError as error:
+            raise _refusal(
+                path,
+                f"the key file cannot be read ({error.strerror}): without it nobody can be told from anybody else",
+                "put back its newest copy, or name it with --keys",
+            ) from None
+        if os.name != "nt" and stat.S_IMODE(found.st_mode) & 0o077:
+            raise _refusal(path, f"others can read the key file (mode {stat.S_IMODE(found.st_mode):04o})", "chmod 600")
+        keys = cls(path)
+        try:
+            keys.ring("uuid")
+        except BaseException:
+            keys.close()
+            raise
+        return keys
+
+    def ring(self, name: str) -> bytes:
+        """A value of the ring."""
+        with self._using() as connection:
+            return self._ring(connection, name)
+
+    def set_head(self, seq: int, digest: str) -> None:
+        """Remember the newest head. A crash may lose this line; then the file lags behind, which is allowed."""
+        with self._writing(durable=False) as connection:
+            if int(self._ring(connection, "head").split(b":")[0]) < seq:
+                self._put(connection, "head", f"{seq}:{digest}".encode())
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """(seq, digest) of the newest entry seen through this key file."""
+        seq, digest = self.ring("head").decode("ascii").split(":")
+        return int(seq), digest
+
+    @property
+    def made(self) -> int:
+        """How many salts were ever made; it never falls."""
+        return int(self.ring("made"))
+
+    @property
+    def erased(self) -> int:
+        """How many salts were ever erased."""
+        return int(self.ring("erased"))
+
+    def draw_mark(self, draw: bytes) -> str:
+        """HMAC of a draw under the ledger's secret, in hex: a plain hash could be searched for likely noise."""
+        return hmac.digest(self.ring("secret"), draw, "sha256").hex()
+
+    def pseudonyms(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Pseudonyms of those ids that are known; nothing is written."""
+        with self._using() as connection:
+            return {i: _pseudonym(salt, i) for i, (_, salt) in self._salts(connection, ids).items()}
+
+    def admit(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Pseudonyms of all of them, salts made and on the disk for the new ones. Call it under the ledger's lock."""
+        with self._writing() as connection:
+            masters = self._masters(connection)
+            newest = max(masters)
+            known = self._salts(connection, ids)
+            moved = [(_lookup(masters[newest], i), newest, salt, old) for i, (old, salt) in known.items()]
+            for lookup, master, salt, old in moved:
+                if lookup != old:
+                    connection.execute("DELETE FROM person WHERE lookup = ?", (old,))
+                    connection.execute("INSERT INTO person VALUES (?, ?, ?)", (lookup, master, salt))
+            fresh = {i: secrets.token_bytes(16) for i in ids if i not in known}
+            rows = [(_lookup(masters[newest], i), newest, salt) for i, salt in fresh.items()]
+            connection.executemany("INSERT INTO person VALUES (?, ?, ?)", rows)
+            if fresh:
+                self._put(connection, "made", str(int(self._ring(connection, "made")) + len(fresh)).encode())
+            salts = {i: salt for i, (_, salt) in known.items()} | fresh
+        return {i: _pseudonym(salts[i], i) for i in ids}
+
+    def forget(self, person: str) -> bool:
+        """Erase a person's salt, also from the pages and the log of the file; False where nobody is known."""
+        with self._writing() as connection:
+            found = self._salts(connection, [person])
+            for lookup, _ in found.values():
+                connection.execute("DELETE FROM person WHERE lookup = ?", (lookup,))
+                self._put(connection, "erased", str(int(self._ring(connection, "erased")) + 1).encode())
+        self._settle()
+        return bool(found)
+
+    def rotate(self) -> int:
+        """A new master for looking people up; they move to it as they are booked. Pseudonyms stay. Its number."""
+        with self._writing() as connection:
+            masters = self._masters(connection)
+            used = {row[0] for row in connection.execute("SELECT DISTINCT master FROM person")}
+            for old in set(masters) - used:
+                connection.execute("DELETE FROM ring WHERE name = ?", (f"master {old}",))
+            self._put(connection, f"master {max(masters) + 1}", secrets.token_bytes(32))
+        self._settle()
+        return max(masters) + 1
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """A whole copy under a new name, 0600. It also holds who is erased later: destroy old copies."""
+        target = Path(path)
+        try:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise _refusal(target, f"the copy cannot be made ({error.strerror})", "choose another name") from None
+        with self._using() as connection:
+            copy = sqlite3.connect(target)
+            try:
+                connection.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
+            finally:
+                copy.close()
+
+    def close(self) -> None:
+        """Give the file back."""
+        with self._lock:
+            if self._connection is not None and self._owner == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    def _settle(self) -> None:
+        with self._using() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @contextmanager
+    def _using(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._connected()
+            except sqlite3.Error as error:
+                raise _broken(self.path, error) from None
+
+    def _connected(self) -> sqlite3.Connection:
+        # A connection must not be used in the child of a fork; it is left alone there, for closing it would drop locks.
+        if self._connection is None or self._owner != os.getpid():
+            self._connection = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, timeout=_PATIENCE
+            )
+            self._owner = os.getpid()
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA secure_delete = ON")
+        return self._connection
+
+    @contextmanager
+    def _writing(self, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        with self._using() as connection:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _salts(self, connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+        """id -> (lookup, salt), the newest master first."""
+        found: dict[str, tuple[bytes, bytes]] = {}
+        masters = self._masters(connection)
+        for number in sorted(masters, reverse=True):
+            missing = {_lookup(masters[number], i): i for i in ids if i not in found}
+            wanted = list(missing)
+            for start in range(0, len(wanted), _AT_ONCE):
+                some = wanted[start : start + _AT_ONCE]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT lookup, salt FROM person WHERE lookup IN ({marks})"
+                found |= {missing[lookup]: (lookup, salt) for lookup, salt in connection.execute(query, some)}
+        return found
+
+    def _masters(self, connection: sqlite3.Connection) -> dict[int, bytes]:
+        rows = connection.execute("SELECT name, value FROM ring WHERE name LIKE 'master %'")
+        return {int(name.split()[1]): value for name, value in rows}
+
+    def _ring(self, connection: sqlite3.Connection, name: str) -> bytes:
+        row = connection.execute("SELECT value FROM ring WHERE name = ?", (name,)).fetchone()
+        if row is None or not isinstance(row[0], bytes):
+            raise Tampered(f"{harmless(self.path, 120)}: the key file lacks its {name}: put back its newest copy")
+        return row[0]
+
+    def _put(self, connection: sqlite3.Connection, name: str, value: bytes) -> None:
+        connection.execute("INSERT OR REPLACE INTO ring VALUES (?, ?)", (name, value))
+
+
+def remove(path: Path) -> None:
+    """Take away a file that was just made, with its logs."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        with suppress(OSError):
+            os.unlink(f"{path}{suffix}")
+
+
+def _lookup(master: bytes, person: str) -> bytes:
+    return hmac.digest(master, person.encode("utf-8", "surrogatepass"), "sha256")
+
+
+def _pseudonym(salt: bytes, person: str) -> bytes:
+    return hmac.digest(salt, person.encode("utf-8", "surrogatepass"), "sha256")[:PSEUDONYM_BYTES]
+
+
+def _refusal(path: Path, what: str, todo: str) -> Refusal:
+    return Refusal(f"{harmless(path, 120)}: {what}: {todo}")
+
+
+def _broken(path: Path, error: sqlite3.Error) -> Refusal:
+    if isinstance(error, sqlite3.OperationalError):
+        return _refusal(path, f"the key file cannot be used ({harmless(error)})", "check its folder, disk and owner")
+    return Tampered(f"{harmless(path, 120)}: not a key file, or damaged ({harmless(error)}): put back its newest copy")

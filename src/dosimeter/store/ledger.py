@@ -1,0 +1,288 @@
+"""The ledger: the append-only book of releases and of what each cost whom.
+
+It is an honest operator's log. Whoever holds the machine and the keys can write a new book; a head printed in a report
+is what an outsider has against that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import insert, inspect, select
+
+from dosimeter.core.ledger import Account, Booking, Budget, Over, parts_of, text_of
+from dosimeter.core.refusal import Refusal
+from dosimeter.io.text import harmless
+from dosimeter.store import booking as bookings
+from dosimeter.store import people, schema
+from dosimeter.store.book import append, budgets, check_head, entry_of, newest
+from dosimeter.store.chain import new_key
+from dosimeter.store.database import Database
+from dosimeter.store.entries import AccountTotals, Booked, Compared, Entry, PersonBook, Verified, short
+from dosimeter.store.keys import Keys, remove
+from dosimeter.store.migrations import migrate, version_of
+from dosimeter.store.verify import verify
+
+Target = str | os.PathLike[str]
+EXPORT = "dosimeter.ledger/1"
+
+
+class Ledger:
+    """An open ledger. Make one with `Ledger.create`, take one with `Ledger.open`; close it, or use it in a `with`."""
+
+    def __init__(self, database: Database, keys: Keys | None, keys_path: Path) -> None:
+        self._database = database
+        self._keys = keys
+        self.keys_path = keys_path
+
+    @classmethod
+    def create(
+        cls, target: Target, budgets: Sequence[Budget] = (), keys: Target | None = None, sign: bool = False
+    ) -> Ledger:
+        """A new ledger and its key file; refused where either exists.
+
+        sign: every entry is signed with a new Ed25519 key, whose private half lies in the key file.
+        """
+        database = Database(target)
+        path = _keys_path(database, keys)
+        if len({budget.key for budget in budgets}) != len(budgets):
+            raise Refusal("one budget for each notion: a key stands twice")
+        if database.is_file:
+            _new_file(database)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        made: Keys | None = None
+        try:
+            uuid = uuid4().hex
+            private, public = new_key() if sign else (b"", "")
+            made = Keys.create(path, uuid, private)
+            seq, digest = _open_book(database, made, uuid, public, budgets)
+            made.set_head(seq, digest)
+        except BaseException:
+            if made is not None:
+                made.close()
+                remove(path)
+            database.close()
+            if database.is_file:
+                remove(database.path)
+            raise
+        return cls(database, made, path)
+
+    @classmethod
+    def open(cls, target: Target, keys: Target | None = None, *, without_keys: bool = False) -> Ledger:
+        """An existing ledger, brought to this version's tables; its head is held against the key file's.
+
+        without_keys: a missing key file is no reason to refuse; then the book can be listed, verified and exported, and
+        nobody can be booked or looked up.
+        """
+        database = Database(target)
+        database.check_file()
+        path = _keys_path(database, keys)
+        found: Keys | None = None
+        try:
+            if not without_keys or path.exists():
+                found = Keys.open(path)
+            migrate(database)
+            with database.reading() as connection:
+                _belong(connection, database, found)
+        except BaseException:
+            if found is not None:
+                found.close()
+            database.close()
+            raise
+        return cls(database, found, path)
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back the files and connections."""
+        if self._keys is not None:
+            self._keys.close()
+        self._database.close()
+
+    @property
+    def keys(self) -> Keys:
+        """The key file; refused where the ledger was opened without it."""
+        if self._keys is None:
+            return Keys.open(self.keys_path)
+        return self._keys
+
+    @property
+    def label(self) -> str:
+        """The ledger's name on one harmless line, without a password."""
+        return self._database.label
+
+    def book(self, booking: Booking) -> Booked:
+        """Spend and store in one transaction, once per name; `OverBudget` where somebody would pass a limit."""
+        return bookings.book(self._database, self.keys, booking)
+
+    def preview(self, booking: Booking) -> tuple[Over, ...]:
+        """Who would pass which limit. Nothing is written."""
+        return bookings.preview(self._database, self.keys, parts_of(booking.doses))
+
+    @property
+    def budgets(self) -> tuple[Budget, ...]:
+        """The limits in force."""
+        with self._database.reading() as connection:
+            return budgets(connection)
+
+    def set_budget(self, budget: Budget, note: str = "") -> Entry:
+        """Set the limit of a notion, higher or lower; recorded. It may lie below what is spent: see `totals`."""
+        facts = {"budgets": [_plain(budget)], "note": note[:2000]}
+        return self._record("budget", facts)
+
+    @property
+    def head(self) -> str:
+        """The short code of the newest entry."""
+        with self._database.reading() as connection:
+            last = newest(connection)
+            return short(last.seq, last.digest) if last is not None else short(0, "")
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The whole chain, the oldest first."""
+        with self._database.reading() as connection:
+            return tuple(map(entry_of, connection.execute(select(schema.entry).order_by(schema.entry.c.seq))))
+
+    def releases(self) -> tuple[Entry, ...]:
+        """The releases, the oldest first."""
+        return tuple(entry for entry in self.entries() if entry.kind == "release")
+
+    def entry(self, name: str) -> Entry:
+        """The release of that name."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(schema.entry).where(schema.entry.c.name == name)).first()
+        if row is None:
+            raise self._database.refusal(f"there is no release {harmless(name)}", "see dosimeter ledger list")
+        return entry_of(row)
+
+    def artefact(self, name: str) -> bytes:
+        """The bytes that were released under that name."""
+        seq = self.entry(name).seq
+        with self._database.reading() as connection:
+            return bytes(
+                connection.execute(select(schema.artefact.c.data).where(schema.artefact.c.seq == seq)).scalar_one()
+            )
+
+    def person(self, person: Hashable) -> PersonBook:
+        """What was released about somebody: the right-of-access answer. Unknown people have an empty book."""
+        text = text_of(person)
+        known = self.keys.pseudonyms([text])
+        if text not in known:
+            return PersonBook("")
+        with self._database.reading() as connection:
+            return people.person(connection, known[text])
+
+    def totals(self, account: Account | None = None) -> tuple[AccountTotals, ...]:
+        """Everybody's totals by account, under short pseudonyms."""
+        with self._database.reading() as connection:
+            return people.totals(connection, account)
+
+    def compare(self, first: str, second: str) -> tuple[Compared, ...]:
+        """Two releases side by side, account by account."""
+        one, other = self.entry(first), self.entry(second)
+        with self._database.reading() as connection:
+            return people.compare(connection, one, other)
+
+    def verify(self, public_key: str | None = None) -> Verified:
+        """Check everything against the chain, and the chain against the key file's head; `Tampered` if it fails.
+
+        public_key: in hex; the ledger must be signed by it.
+        """
+        with self._database.reading() as connection:
+            done = verify(connection, self._database, public_key or "", self._keys is not None)
+            if self._keys is not None:
+                check_head(connection, self._database, self._keys)
+            return done
+
+    def export(self) -> dict[str, Any]:
+        """The whole book as plain values: entries, and doses under pseudonyms. No ids, no artefact bytes. Internal."""
+        with self._database.reading() as connection:
+            rows = connection.execute(select(schema.entry).order_by(schema.entry.c.seq)).all()
+            d, p = schema.dose.c, schema.part.c
+            query = (
+                select(p.seq, p.account, d.pseudonym, d.amount)
+                .join_from(schema.dose, schema.part, d.part == p.id)
+                .order_by(p.id, d.pseudonym)
+            )
+            doses = [
+                {"seq": row.seq, "account": row.account, "pseudonym": bytes(row.pseudonym).hex(), "nano": row.amount}
+                for row in connection.execute(query)
+            ]
+        entries = [{**entry_of(row).body, "digest": row.digest, "signature": row.signature or ""} for row in rows]
+        return {"schema": EXPORT, "head": short(rows[-1].seq, rows[-1].digest), "entries": entries, "doses": doses}
+
+    def erase(self, person: Hashable) -> bool:
+        """Forget who somebody is: their rows become nobody's, the chain stays whole. False where nobody is known.
+
+        Whoever comes again under the same id begins anew.
+        """
+        found = self.keys.forget(text_of(person))
+        with self._database.reading() as connection:
+            recorded = check_head(connection, self._database, self.keys).body["erased"]
+        if self.keys.erased > recorded:
+            self._record("erasure", {"count": self.keys.erased - recorded})
+        return found
+
+    def rotate(self) -> int:
+        """A new master key for looking people up; the number it has."""
+        return self.keys.rotate()
+
+    def _record(self, kind: str, facts: dict[str, Any]) -> Entry:
+        with self._database.writing() as connection:
+            check_head(connection, self._database, self.keys)
+            seq, digest = append(connection, self.keys, kind, facts)
+            row = connection.execute(select(schema.entry).where(schema.entry.c.seq == seq)).one()
+        self.keys.set_head(seq, digest)
+        return entry_of(row)
+
+
+def _keys_path(database: Database, keys: Target | None) -> Path:
+    given = keys or os.environ.get("DOSIMETER_LEDGER_KEYS")
+    return Path(given).absolute() if given else database.default_keys()
+
+
+def _plain(budget: Budget) -> dict[str, Any]:
+    return {"key": budget.key, "limit": budget.limit, "delta": budget.delta}
+
+
+def _new_file(database: Database) -> None:
+    try:
+        os.close(os.open(database.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        raise database.refusal("there is already a file of this name", "open it, or choose another name") from None
+    except OSError as error:
+        raise database.refusal(f"the ledger cannot be made ({error.strerror})", "choose another folder") from None
+
+
+def _open_book(database: Database, keys: Keys, uuid: str, key: str, budgets: Sequence[Budget]) -> tuple[int, str]:
+    if database.is_file:
+        database.keep_a_log()
+    with database.writing(new=True) as connection:
+        if inspect(connection).has_table(schema.ledger.name):
+            raise database.refusal("this database holds a ledger already", "open it, or choose another database")
+        schema.metadata.create_all(connection)
+        connection.execute(insert(schema.ledger), [{"id": 1, "version": schema.VERSION, "uuid": uuid}])
+        facts = {"uuid": uuid, "key": key, "budgets": [_plain(budget) for budget in budgets]}
+        return append(connection, keys, "opened", facts)
+
+
+def _belong(connection: Any, database: Database, keys: Keys | None) -> None:
+    """The key file is this ledger's, and has not seen more than the ledger holds."""
+    version_of(connection, database)
+    uuid = connection.execute(select(schema.ledger.c.uuid)).scalar_one()
+    if keys is None:
+        return
+    if keys.ring("uuid") != str(uuid).encode():
+        raise database.refusal("the key file belongs to another ledger", "name the right one with --keys")
+    check_head(connection, database, keys)

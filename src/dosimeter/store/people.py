@@ -1,0 +1,156 @@
+"""Reading the book by person, by account, and two releases side by side. Everything here is internal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, func, select
+
+from dosimeter.core.ledger import DELTA_WITHOUT_BUDGET, Account, Budget, standing_of_sum
+from dosimeter.core.notion import Standing
+from dosimeter.store import schema
+from dosimeter.store.accounting import epsilon, history_of
+from dosimeter.store.book import budgets, entry_of
+from dosimeter.store.chain import canonical
+from dosimeter.store.entries import AccountTotals, Compared, Entry, PersonBook, PersonEntry, Total
+
+SHORT = 12
+"""Hexadecimal digits of a pseudonym that are shown."""
+
+
+def person(connection: Connection, pseudonym: bytes) -> PersonBook:
+    """Every release that cost this person something, and the totals."""
+    d, p, e = schema.dose.c, schema.part.c, schema.entry
+    query = (
+        select(e, p.id.label("part"), d.amount)
+        .join_from(schema.dose, schema.part, d.part == p.id)
+        .join(e, e.c.seq == p.seq)
+        .where(d.pseudonym == pseudonym)
+        .order_by(p.id)
+    )
+    limits = {budget.key: budget for budget in budgets(connection)}
+    entries: list[PersonEntry] = []
+    totals: dict[Account, list[tuple[int, str, Standing]]] = {}
+    for row in connection.execute(query):
+        entry = entry_of(row)
+        about = entry.body["parts"][row.part - _first_part(connection, entry)]
+        account, standing = Account.of_text(about["account"]), Standing(about["standing"])
+        event = canonical(about["event"]) if about["event"] is not None else ""
+        delta = _delta(account, limits)
+        reading = _reading(account, row.amount, (event,) if event else (), delta)
+        entries.append(
+            PersonEntry(
+                entry.name, entry.seq, entry.time, entry.to, account, reading, standing, _uncovered(entry, about), delta
+            )
+        )
+        totals.setdefault(account, []).append((row.amount, event, standing))
+    return PersonBook(
+        pseudonym.hex()[:SHORT],
+        tuple(entries),
+        tuple(_total(account, rows, limits) for account, rows in sorted(totals.items())),
+    )
+
+
+def totals(connection: Connection, wanted: Account | None) -> tuple[AccountTotals, ...]:
+    """Everybody's total, account by account, the highest first."""
+    limits = {budget.key: budget for budget in budgets(connection)}
+    names = connection.execute(select(schema.part.c.account).distinct()).scalars().all()
+    accounts = sorted(Account.of_text(name) for name in names)
+    return tuple(_everybody(connection, a, limits) for a in accounts if wanted is None or a == wanted)
+
+
+def compare(connection: Connection, first: Entry, second: Entry) -> tuple[Compared, ...]:
+    """Two releases side by side in every account that either has."""
+    limits = {budget.key: budget for budget in budgets(connection)}
+    out = []
+    for account in sorted({*first.accounts, *second.accounts}):
+        delta = _delta(account, limits)
+        a, b = (_readings(connection, entry, account, delta) for entry in (first, second))
+        both = sorted(a.keys() & b.keys())
+        out.append(
+            Compared(
+                account,
+                tuple(p.hex()[:SHORT] for p in both),
+                np.array([a[p] for p in both]),
+                np.array([b[p] for p in both]),
+                len(a.keys() - b.keys()),
+                len(b.keys() - a.keys()),
+                delta,
+            )
+        )
+    return tuple(out)
+
+
+def _everybody(connection: Connection, account: Account, limits: Mapping[str, Budget]) -> AccountTotals:
+    d, p = schema.dose.c, schema.part.c
+    joined = schema.dose.join(schema.part, d.part == p.id)
+    delta = _delta(account, limits)
+    if account.key == "eps":
+        query = select(d.pseudonym, p.event).select_from(joined).where(p.account == account.text)
+        events: dict[bytes, list[str]] = {}
+        for pseudonym, event in connection.execute(query):
+            events.setdefault(bytes(pseudonym), []).append(event)
+        found = {who: _reading(account, 0, tuple(all_), delta) for who, all_ in events.items()}
+    else:
+        sums = (
+            select(d.pseudonym, func.sum(d.amount))
+            .select_from(joined)
+            .where(p.account == account.text)
+            .group_by(d.pseudonym)
+        )
+        found = {bytes(who): account.reading(int(amount)) for who, amount in connection.execute(sums)}
+    order = sorted(found, key=lambda who: (-found[who], who))
+    readings = np.array([found[who] for who in order])
+    return AccountTotals(account, tuple(w.hex()[:SHORT] for w in order), readings, limits.get(account.key), delta)
+
+
+def _readings(connection: Connection, entry: Entry, account: Account, delta: float) -> dict[bytes, float]:
+    d, p = schema.dose.c, schema.part.c
+    query = (
+        select(d.pseudonym, d.amount, p.event)
+        .join_from(schema.dose, schema.part, d.part == p.id)
+        .where(p.seq == entry.seq, p.account == account.text)
+    )
+    return {
+        bytes(who): _reading(account, amount, (event,) if event else (), delta)
+        for who, amount, event in connection.execute(query)
+    }
+
+
+def _first_part(connection: Connection, entry: Entry) -> int:
+    return int(
+        connection.execute(select(func.min(schema.part.c.id)).where(schema.part.c.seq == entry.seq)).scalar_one()
+    )
+
+
+def _uncovered(entry: Entry, about: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*about["uncovered"], *entry.recipe["uncovered"]]))
+
+
+def _delta(account: Account, limits: Mapping[str, Budget]) -> float:
+    if account.key != "eps":
+        return 0.0
+    return limits["eps"].delta if "eps" in limits else DELTA_WITHOUT_BUDGET
+
+
+def _reading(account: Account, amount: int, events: tuple[str, ...], delta: float) -> float:
+    if account.key == "eps":
+        return epsilon(history_of(events), account.unit, account.measured_in, delta)
+    return account.reading(amount)
+
+
+def _total(account: Account, rows: list[tuple[int, str, Standing]], limits: Mapping[str, Budget]) -> Total:
+    amount, events = sum(row[0] for row in rows), tuple(row[1] for row in rows)
+    delta = _delta(account, limits)
+    reading = _reading(account, amount, events, delta)
+    standing = standing_of_sum(account, (row[2] for row in rows))
+    budget = limits.get(account.key)
+    if budget is None:
+        return Total(account, reading, standing, math.inf, math.inf, delta)
+    if account.key == "eps":
+        return Total(account, reading, standing, budget.limit, max(0.0, budget.limit - reading), delta)
+    left = account.reading(max(0, budget.amount - amount))
+    return Total(account, reading, standing, budget.limit, left, delta)
