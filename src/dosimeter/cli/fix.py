@@ -59,12 +59,14 @@ def fix(
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
     """Fit a linear model, noise it so that no dose exceeds the limit, and write it. Exit 1: nothing was written."""
+    from dosimeter.cli.asked import asked
     from dosimeter.cli.booking import desk
     from dosimeter.cli.checks import not_negative, positive
     from dosimeter.cli.given import check_loss, check_outputs, law_of, read
     from dosimeter.core.refusal import Refusal
     from dosimeter.frames.own import LOSSES
     from dosimeter.frames.repair import repair
+    from dosimeter.report.repaired import repaired
 
     if out.suffix != ".skops":
         raise Refusal(f"--out {out.name}: a released model is a .skops file")
@@ -91,7 +93,7 @@ def fix(
         tied=tuple(tied or ()),
     )
     within = limit is None or done.plan.highest <= limit
-    facts = facts_of(done, limit, within)
+    facts = repaired(done, people.rows, limit, within) | {"reproduce": asked(context, table)}
     words = console(quiet, color, json)
     receipt = _leave(done, at, out, inputs) if within else at.nothing
     facts |= receipt.facts
@@ -107,38 +109,6 @@ def _rounds(rounds: int) -> int:
     if not 1 <= rounds <= 1000:
         raise Refusal(f"--rounds {rounds}: give a whole number from 1 to 1000")
     return rounds
-
-
-def facts_of(done: Repair, limit: float | None, within: bool) -> dict[str, Any]:
-    """What was done as a plain dict."""
-    import numpy as np
-
-    from dosimeter import __version__
-
-    before = done.before.relative
-    return {
-        "schema": "dosimeter.repair/1",
-        "version": __version__,
-        "internal": True,
-        "measured_in": "standard deviations",
-        "model": {"loss": done.ready.loss.name, "target": done.ready.target, **dict(done.plan.settings)},
-        "noise": done.plan.described,
-        "people": len(done.doses),
-        "unit": "row" if done.ready.ids is None else "person",
-        "dose": {
-            "before": "unbounded",
-            "spread_before": float(before.max() / np.median(before)),
-            "highest": float(done.doses.max()),
-            "typical": float(np.median(done.doses)),
-            "spread_after": float(done.doses.max() / np.median(done.doses)),
-        },
-        "score": {"name": done.score_name, "before": done.score_before, "after": done.score_after},
-        "limit": limit,
-        "within": within,
-        "not_covered": list(done.uncovered),
-        "remarks": list(done.ready.remarks),
-        "booked": False,
-    }
 
 
 def _leave(done: Repair, at: Desk, out: Path, inputs: list[Path]) -> Receipt:

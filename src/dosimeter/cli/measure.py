@@ -86,6 +86,7 @@ def measure(
 ) -> int:
     """Measure what the weights of a linear model give away about every person in its training table."""
     from dosimeter.cli import show
+    from dosimeter.cli.asked import asked
     from dosimeter.cli.checks import not_negative, positive
     from dosimeter.report.summarise import summarise
 
@@ -104,10 +105,11 @@ def measure(
         leak, extra = _own(people, target, how | {"loss": loss, "l2": l2, "nominal": tuple(nominal or ())})
     else:
         leak, extra = _given(people, target, model, how), {}
-    facts = summarise(leak, people, limit=limit, groups=tuple(group or ()))
+    facts = summarise(leak, people, limit=limit, groups=tuple(group or ()), own=model is None, show_ids=show_ids)
     facts["model"] |= extra
     facts["noise_on"] = f"each released weight {NOISED[model is None]}"
     facts["dropped_rows"] = people.dropped
+    facts["reproduce"] = asked(context, table)
     if out is not None:
         _write_doses(leak, people, out, table)
     if json is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+
+from dosimeter.report.plain import plain as plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,16 +51,3 @@ def write_json(facts: Any, where: str, inputs: Iterable[str | os.PathLike[str]] 
     from dosimeter.io import write_text
 
     write_text(where, text, inputs=inputs)
-
-
-def plain(value: Any) -> Any:
-    """JSON has no infinity: it becomes the word "unbounded"; numpy scalars become plain ones."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if hasattr(value, "item") and not isinstance(value, str | bytes):
-        value = value.item()
-    if isinstance(value, float) and math.isinf(value):
-        return "unbounded"
-    return value

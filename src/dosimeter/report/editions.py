@@ -73,9 +73,9 @@ def _withheld(model: BaseModel, facts: Mapping[str, Any], path: str = "") -> Ite
         mark, value = mark_of(field), getattr(model, name)
         if value is None or mark is None or mark.edition == "internal":
             continue
-        if not mark.lets_out(facts):
+        if mark.unless and not mark.lets_out(facts):
             yield f"{path}{name}: {mark.unless}"
-        elif isinstance(value, BaseModel):
+        elif isinstance(value, BaseModel) and mark.lets_out(facts):
             yield from _withheld(value, facts, f"{path}{name}.")
 
 
@@ -85,7 +85,7 @@ def table() -> str:
     for kind, model in KINDS.items():
         lines += [f"### {kind}", "", "| field | edition | why |", "|---|---|---|"]
         for path, mark in fields(model):
-            edition = "public" if mark.when is None else f"public, unless {mark.unless}"
+            edition = "public" if mark.when is None else f"public, unless {mark.unless or 'it was not kept'}"
             lines.append(f"| `{path}` | {edition if mark.edition == 'public' else 'internal'} | {mark.why} |")
         lines.append("")
     return "\n".join(lines)

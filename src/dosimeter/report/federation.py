@@ -20,7 +20,7 @@ from dosimeter.report.marks import (
     internal,
     public,
 )
-from dosimeter.report.parts import Asked, Booking
+from dosimeter.report.parts import Asked, Booking, Refused
 
 TERMS = public("follows from the settings and the number of clients, which is taken as public")
 
@@ -161,5 +161,6 @@ class Federation(Facts):
     remarks: Annotated[list[str], internal("some of them count rows that were left out")]
     internal: Annotated[InsideTraining, STATISTIC]
     booked: Booking
+    refused: Refused = Field(default_factory=list)
     written: Annotated[list[str], LOCAL]
     reproduce: Annotated[Asked | None, GIVEN] = None

@@ -16,22 +16,32 @@ from dosimeter.report.people import People
 SMALLEST = 10
 """Groups below this many people are not shown: their median is nearly one person's figure."""
 
+LOWEST, HIGHEST = "lowest tenth", "highest tenth"
+
 
 def groups(leak: TableLeakage, table: Table, people: People, asked: Sequence[str]) -> list[dict[str, Any]]:
-    """Largest first. asked: columns to compare besides those of the model, shown whatever their ratio."""
+    """Largest first. asked: columns to compare besides those of the model, shown whatever their ratio.
+
+    median, worst_1_percent: doses; of an exact release the multiples of everybody's median.
+    """
     median = float(np.median(people.eta))
     if median <= 0:
         return []
+    figure = people.eta if leak.leak.bounded else people.eta / median
     out = []
     for name in dict.fromkeys([*asked, *(c for c in leak.columns if c in table.names)]):
         by_first_row = leak.ids is not None and varies_within(table[name], leak.ids)
-        for label, member in _parts(table, name, people.first):
+        for label, end, member in _parts(table, name, people.first):
             size = int(member.sum())
             # A group that lacks fewer than SMALLEST is all but everybody: it says nothing unless it was asked for.
             if size >= SMALLEST and (name in asked or size <= len(member) - SMALLEST):
                 ratio = float(np.median(people.eta[member])) / median
-                facts = {"column": name, "group": label, "people": size, "over_median": ratio, "asked": name in asked}
-                out.append({**facts, "by_first_row": by_first_row})
+                facts = {"column": name, "group": label, "end": end, "people": size, "over_median": ratio}
+                facts |= {
+                    "median": float(np.median(figure[member])),
+                    "worst_1_percent": float(np.quantile(figure[member], 0.99)),
+                }
+                out.append({**facts, "asked": name in asked, "by_first_row": by_first_row})
     return sorted(out, key=lambda g: -g["over_median"])
 
 
@@ -47,12 +57,12 @@ def group_remarks(found: Sequence[dict[str, Any]], asked: Sequence[str]) -> tupl
     return tuple(said)
 
 
-def _parts(table: Table, name: str, first: Any) -> list[tuple[str, Any]]:
-    """(label, members): each level of a label; of a number the lowest and the highest tenth."""
+def _parts(table: Table, name: str, first: Any) -> list[tuple[str, str, Any]]:
+    """(label, end, members): each level of a label; of a number the lowest and the highest tenth."""
     values = table[name][first]
     levels = np.unique(values) if values.dtype.kind != "O" else np.array(sorted(set(values)), dtype=object)
     if values.dtype.kind == "O" or len(levels) <= 6:
         text = values.dtype.kind == "O"
-        return [(f"= {level}" if text else f"= {float(level):g}", values == level) for level in levels[:50]]
+        return [(f"= {level}" if text else f"= {float(level):g}", "", values == level) for level in levels[:50]]
     low, high = np.quantile(values.astype(float), [0.1, 0.9])
-    return [(f"<= {low:.4g}", values <= low), (f">= {high:.4g}", values >= high)]
+    return [(f"<= {low:.4g}", LOWEST, values <= low), (f">= {high:.4g}", HIGHEST, values >= high)]

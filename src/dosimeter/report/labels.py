@@ -20,7 +20,7 @@ from dosimeter.report.marks import (
     internal,
     public,
 )
-from dosimeter.report.parts import Asked, Booking, Distribution, Ranked
+from dosimeter.report.parts import Asked, Booking, Distribution, Ranked, Refused
 
 PUBLISHED = public("read off the numbers of queries and classes and the noise; holds for every table")
 
@@ -101,5 +101,6 @@ class Labelling(Facts):
     assumptions: Annotated[list[str], WORDS]
     remarks: Annotated[list[str], internal("some of them name files or tell what was seen in a column")]
     booked: Booking
+    refused: Refused = Field(default_factory=list)
     written: Annotated[list[str], LOCAL] = Field(default_factory=list)
     reproduce: Annotated[Asked | None, GIVEN] = None

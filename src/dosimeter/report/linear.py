@@ -20,7 +20,7 @@ from dosimeter.report.marks import (
     internal,
     public,
 )
-from dosimeter.report.parts import Asked, Attacked, Booking, Distribution, Ranked
+from dosimeter.report.parts import Asked, Attacked, Booking, Distribution, Ranked, Refused
 
 CHOSEN = "the scale was found in the data"
 
@@ -39,7 +39,7 @@ def _stated(facts: Mapping[str, Any]) -> bool:
 
 SEEN = internal("some of them tell what was seen in a column")
 LIMIT = "stated beforehand; that it was kept is one bit of the data, and the edition says so"
-ABOVE = "somebody is above it: then no limit is claimed"
+"""Where it was not kept nothing is said of a limit, not even that something is withheld: that would be the same bit."""
 SCALE = "stated by the user"
 
 
@@ -217,7 +217,7 @@ class Measurement(Facts):
     assumptions: Annotated[list[str], WORDS]
     remarks: Annotated[list[str], SEEN]
     noise_needed: Annotated[list[NoiseNeeded], STATISTIC] = Field(default_factory=list)
-    verdict: Annotated[Verdict | None, public(LIMIT, _kept, ABOVE)] = None
+    verdict: Annotated[Verdict | None, public(LIMIT, _kept)] = None
     frontier: Annotated[Frontier | None, STATISTIC] = None
     attack: Annotated[Inversion | None, STATISTIC] = None
     dropped_rows: Annotated[int, STATISTIC] = 0
@@ -273,7 +273,7 @@ class Repair(Facts):
     unit: Annotated[str, GIVEN]
     dose: Annotated[RepairedDose, STATISTIC]
     score: Annotated[Scores, STATISTIC]
-    limit: Annotated[float | None, public(LIMIT, _within, ABOVE)]
+    limit: Annotated[float | None, public(LIMIT, _within)]
     within: Annotated[bool, public(LIMIT)]
     distribution: Annotated[Distribution, STATISTIC]
     ranked: Annotated[list[Ranked], ONE]
@@ -282,4 +282,5 @@ class Repair(Facts):
     assumptions: Annotated[list[str], WORDS]
     remarks: Annotated[list[str], SEEN]
     booked: Booking
+    refused: Refused = Field(default_factory=list)
     reproduce: Annotated[Asked | None, GIVEN] = None

@@ -30,7 +30,7 @@ class Mark:
     when: Condition | None = None
     """Public only where the whole of the facts says so: a scale that somebody stated, and not one found in the data."""
     unless: str = ""
-    """In words, what makes a conditional field internal."""
+    """In words, what makes a conditional field internal, where that may be said."""
 
     def lets_out(self, facts: Mapping[str, Any]) -> bool:
         """Whether the field may stand in the external edition of these facts."""
@@ -66,6 +66,7 @@ WORDS = public("words that are the same for every table")
 NOISED = public("follows from the noised release and public rows alone")
 STATISTIC = internal("a statistic of the data, without protection")
 ONE = internal("about one person")
+TOTALS = internal("people's totals in the ledger")
 LOCAL = internal("the operator's own affair: names of files and the like")
 WHOLE = internal("says of the whole that it is internal")
 SchemaName = Annotated[str, WORDS, Field(alias="schema")]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from dosimeter.report.marks import FORM, GIVEN, LOCAL, ONE, STATISTIC, WORDS, Amount, Facts, internal, public
-
-Count = int
-Row = int
+from dosimeter.report.marks import GIVEN, LOCAL, ONE, STATISTIC, TOTALS, WORDS, Amount, Facts, internal, public
 
 HEAD = public("names the entry in the ledger; people stand in it as salted codes")
 
@@ -76,5 +73,6 @@ class Asked(Facts):
     """SHA-256 of the table's file, hex."""
 
 
+Refused = Annotated[list[dict[str, Any]], TOTALS]
+"""Limits of the ledger that the release would have passed."""
 Booking = Annotated[Booked | Literal[False], HEAD]
-__all__ = ("FORM", "Asked", "Attacked", "Booked", "Booking", "Distribution", "Ranked")

@@ -11,6 +11,9 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.table import Table
 
+TOP = 50
+"""So many of the most exposed are listed one by one."""
+
 
 @dataclass(frozen=True, eq=False)
 class People:
@@ -26,19 +29,29 @@ class People:
     @classmethod
     def of(cls, leak: TableLeakage) -> People:
         """Persons in the order in which they first appear."""
-        if leak.ids is None:
-            rows = np.arange(leak.leak.n)
-            return cls(leak.relative, rows, rows)
+        return cls.named(leak.relative, leak.ids)
+
+    @classmethod
+    def named(cls, eta: FloatArray, ids: tuple[Any, ...] | None) -> People:
+        """From figures (people,) in the order in which ids (n,) first appear, or (n,) without ids."""
+        if ids is None:
+            rows = np.arange(len(eta))
+            return cls(eta, rows, rows)
         first: dict[Any, int] = {}
-        for row, who in enumerate(leak.ids):
+        for row, who in enumerate(ids):
             first.setdefault(who, row)
         order = {who: k for k, who in enumerate(first)}
-        return cls(leak.relative, np.array(list(first.values())), np.array([order[who] for who in leak.ids]))
+        return cls(eta, np.array(list(first.values())), np.array([order[who] for who in ids]))
 
     @property
     def top(self) -> int:
         """The most exposed person."""
         return int(np.argmax(self.eta))
+
+    @property
+    def highest_first(self) -> Any:
+        """(at most TOP,) the most exposed, the first of equals first."""
+        return np.argsort(-self.eta, kind="stable")[:TOP]
 
     def least(self, per_row: FloatArray) -> FloatArray:
         """(people,) the smallest of each person's rows: that of their best pinned one."""
@@ -50,6 +63,22 @@ class People:
         """Position of the row at which a person's smallest stands."""
         rows = np.flatnonzero(self.number == person)
         return int(rows[np.argmin(per_row[rows])])
+
+
+def ranked(people: People, rows: Any, *, relative: bool = False, ids: tuple[Any, ...] | None = None) -> list[Any]:
+    """The most exposed, by the number of their first row; by id only where `ids` (n,) is given.
+
+    rows: (n,) positions in the source. relative: an exact release, whose doses are multiples of the typical one.
+    """
+    typical = float(np.median(people.eta))
+    found = []
+    for k, who in enumerate(people.highest_first.tolist()):
+        eta = float(people.eta[who])
+        over = eta / typical if typical > 0 else 1.0 if eta == 0 else float("inf")
+        position = int(people.first[who])
+        entry = {"rank": k + 1, "row": int(rows[position]) + 1, "dose": over if relative else eta, "over_typical": over}
+        found.append(entry if ids is None else {**entry, "id": str(ids[position])})
+    return found
 
 
 def number_of(table: Table, position: int) -> int:

@@ -20,7 +20,7 @@ from dosimeter.report.marks import (
     SchemaName,
     public,
 )
-from dosimeter.report.parts import Asked, Attacked, Booking, Distribution, Ranked
+from dosimeter.report.parts import Asked, Attacked, Booking, Distribution, Ranked, Refused
 
 
 def _private(facts: Mapping[str, Any]) -> bool:
@@ -166,5 +166,6 @@ class Projection(Facts):
     internal: Annotated[Inside, STATISTIC]
     attack: Annotated[Rehearsal | None, STATISTIC] = None
     booked: Booking
+    refused: Refused = Field(default_factory=list)
     written: Annotated[str, LOCAL]
     reproduce: Annotated[Asked | None, GIVEN] = None

@@ -10,13 +10,24 @@ import numpy as np
 from dosimeter import __version__
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.table import Table
+from dosimeter.report.distribution import distribution
+from dosimeter.report.frontier import frontier
 from dosimeter.report.groups import group_remarks
 from dosimeter.report.groups import groups as group_figures
-from dosimeter.report.people import People
+from dosimeter.report.people import People, ranked
 from dosimeter.report.people import number_of as number_of
+from dosimeter.report.strip import strip
 from dosimeter.report.unknowns import columns, meaning, target, unknowns
 
-SCHEMA = "dosimeter.measurement/1"
+SCHEMA = "dosimeter.measurement/2"
+NOTION = {"name": "Fisher information loss", "symbol": "η"}
+ATTACKER = "knows everything else in the table and guesses without bias"
+ASSUMED = (
+    "a guess without bias: somebody who accepts bias, or knows more of a person than the table holds, may do better",
+    "the noise is fresh, is drawn by the operating system and stays secret",
+    "names and kinds of columns, and the levels of categories, are taken as public: they stand in the model",
+    "other releases about the same people add to the dose: their η² add up",
+)
 TARGETS = (0.1, 1.0, 10.0)
 """Highest doses for which an exact release is told the noise it would need."""
 UNKNOWNS = {
@@ -26,11 +37,18 @@ UNKNOWNS = {
 
 
 def summarise(
-    leak: TableLeakage, table: Table, *, limit: float | None = None, groups: Sequence[str] = ()
+    leak: TableLeakage,
+    table: Table,
+    *,
+    limit: float | None = None,
+    groups: Sequence[str] = (),
+    own: bool = True,
+    show_ids: bool = False,
 ) -> dict[str, Any]:
     """Doses, what they mean in a column's unit, groups, columns, verdict; `table` holds the measured rows.
 
-    groups: columns whose groups are compared besides those of the model.
+    groups: columns whose groups are compared besides those of the model. own: the model was fitted here, so that more
+    noise and less can be tried on it. show_ids: the most exposed go by their ids.
     """
     people = People.of(leak)
     bounded = leak.leak.bounded
@@ -41,9 +59,9 @@ def summarise(
         "schema": SCHEMA,
         "version": __version__,
         "internal": True,
-        "notion": {"name": "Fisher information loss", "symbol": "η", "measured_in": leak.measured_in},
+        "notion": {**NOTION, "measured_in": leak.measured_in},
         "standing": leak.standing.value,
-        "attacker": "knows everything else in the table and guesses without bias",
+        "attacker": ATTACKER,
         "noise": str(leak.noise),
         "bounded": bounded,
         "model": _model(leak),
@@ -57,15 +75,35 @@ def summarise(
         "groups": compared,
         "columns": columns(found, leak, people) if bounded else [],
         "target": target(found, leak, people),
+        "distribution": doses_of(people, "row" if leak.ids is None else "person", limit, relative=not bounded),
+        "ranked": ranked(people, table.rows, relative=not bounded, ids=leak.ids if show_ids else None),
+        "strip": strip(found, people, table, ids=leak.ids if show_ids else None),
         "not_covered": list(leak.uncovered),
+        "assumptions": list(ASSUMED),
         "remarks": [*leak.remarks, *group_remarks(compared, groups)],
     }
     if not bounded:
         facts["noise_needed"] = [{"highest": t, "scale": leak.scale_for(t)} for t in TARGETS]
+    if own:
+        facts["frontier"] = _frontier(leak)
     if limit is not None:
         above = len(people.eta) if not bounded else int((people.eta > limit).sum())
         facts["verdict"] = {"limit": limit, "above": above, "within": above == 0}
     return facts
+
+
+def doses_of(people: People, unit: str, limit: float | None, *, relative: bool = False) -> dict[str, Any]:
+    """The spread of the doses; of an exact release, which has none, of their multiples of the typical one."""
+    if not relative:
+        return distribution(people.eta, of="η", unit=unit, limit=limit)
+    typical = float(np.median(people.eta)) or 1.0
+    return distribution(people.eta / typical, of="η over the typical", unit=unit)
+
+
+def _frontier(leak: TableLeakage) -> dict[str, Any] | None:
+    if not leak.leak.bounded:
+        return frontier(leak)
+    return frontier(leak, type(leak.noise), here=leak.noise.scale)
 
 
 def _quantiles(people: People, table: Table) -> dict[str, Any]:

@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 BIT = "that the limit was kept is itself read off the data (one bit): not covered"
+REFUSED = "Nothing was released: a budget of the ledger would have been passed."
 CHOSEN = "the scale was chosen from the data: not covered"
 
 
 def for_everybody(facts: Mapping[str, Any]) -> str:
     """No measured figure: the noise, the guarantee, the limit."""
+    if facts.get("refused"):
+        return REFUSED
     return _EVERYBODY[facts["schema"].split("/")[0]](facts)
 
 
 def for_the_house(facts: Mapping[str, Any]) -> str:
     """With measured figures."""
+    if facts.get("refused"):
+        return REFUSED
     return _HOUSE[facts["schema"].split("/")[0]](facts)
 
 
@@ -29,7 +34,7 @@ def _measured(facts: Mapping[str, Any]) -> str:
     verdict = facts.get("verdict")
     noise = f"{facts['noise']} is put on {facts['noise_on']}"
     if verdict and verdict["within"]:
-        return f"{noise}, and no {facts['unit']}'s dose is above the stated limit η = {verdict['limit']:g} ({BIT})."
+        return f"{noise}, and no {facts['unit']}'s dose is above the stated limit η = {verdict['limit']:g}; {BIT}."
     return f"{noise}; no limit on anybody's dose is claimed."
 
 
@@ -56,12 +61,12 @@ def _repaired(facts: Mapping[str, Any]) -> str:
     if facts["scale_from"] == "the data":
         return (
             f"{facts['law']} noise was put on {facts['noise_on']}, scaled so that no {facts['unit']}'s dose is above "
-            f"the stated limit η = {facts['limit']:g} ({CHOSEN})."
+            f"the stated limit η = {facts['limit']:g}; {CHOSEN}."
         )
     noise = f"{facts['noise']} was put on {facts['noise_on']}"
     if facts["limit"] is None:
         return f"{noise}; no limit on anybody's dose is claimed."
-    return f"{noise}, and no {facts['unit']}'s dose is above the stated limit η = {facts['limit']:g} ({BIT})."
+    return f"{noise}, and no {facts['unit']}'s dose is above the stated limit η = {facts['limit']:g}; {BIT}."
 
 
 def _repaired_inside(facts: Mapping[str, Any]) -> str:

@@ -1,0 +1,77 @@
+"""The facts of one repair as a plain dict: what leaves, what it gives away, what it cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dosimeter import __version__
+from dosimeter.core.calibrate import CHOSEN
+from dosimeter.core.covariance import CorrelatedGaussian
+from dosimeter.core.noise import Gaussian
+from dosimeter.core.notion import Standing
+from dosimeter.frames.repair import Repair
+from dosimeter.report.frontier import frontier
+from dosimeter.report.people import People, ranked
+from dosimeter.report.summarise import ASSUMED, ATTACKER, NOTION, doses_of
+
+SCHEMA = "dosimeter.repair/2"
+
+
+def repaired(done: Repair, rows: Any, limit: float | None, within: bool) -> dict[str, Any]:
+    """rows: (n,) positions of the table's rows in their source."""
+    before, doses, plan = done.before.relative, done.doses, done.plan
+    people = People.named(doses, done.ready.ids)
+    unit = "row" if done.ready.ids is None else "person"
+    settings = dict(plan.settings)
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "internal": True,
+        "notion": {**NOTION, "measured_in": "standard deviations"},
+        "standing": (Standing.UNACCOUNTED if done.uncovered else Standing.EXACT).value,
+        "attacker": ATTACKER,
+        "measured_in": "standard deviations",
+        "model": {"loss": done.ready.loss.name, "target": done.ready.target, **settings},
+        "law": _law(done).__name__,
+        "noise": plan.described,
+        "noise_on": "each released weight of the standardised columns",
+        "scale_from": "the data" if CHOSEN in plan.uncovered else "stated",
+        "people": len(doses),
+        "unit": unit,
+        "dose": {
+            "before": "unbounded",
+            "spread_before": _over_typical(before),
+            "highest": float(doses.max()),
+            "typical": float(np.median(doses)),
+            "spread_after": _over_typical(doses),
+        },
+        "score": {"name": done.score_name, "before": done.score_before, "after": done.score_after},
+        "limit": limit,
+        "within": within,
+        "distribution": doses_of(people, unit, limit),
+        "ranked": ranked(people, rows),
+        "frontier": frontier(done.before, _law(done), here=float(settings["scale"] or 0.0), here_on=_curve(done)),
+        "not_covered": list(done.uncovered),
+        "assumptions": list(ASSUMED),
+        "remarks": list(done.ready.remarks),
+        "booked": False,
+    }
+
+
+def _law(done: Repair) -> Any:
+    noise = done.plan.noise
+    return Gaussian if isinstance(noise, CorrelatedGaussian) else type(noise)
+
+
+def _curve(done: Repair) -> str:
+    """Which curve of the frontier this release lies on; a reweighted fit is another model and lies on none."""
+    if done.plan.reweighting is not None:
+        return ""
+    return "shaped" if isinstance(done.plan.noise, CorrelatedGaussian) else "isotropic"
+
+
+def _over_typical(doses: Any) -> float:
+    typical = float(np.median(doses))
+    return float(doses.max()) / typical if typical > 0 else float("inf")
