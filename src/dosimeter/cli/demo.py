@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 SCALE, L2, LIMIT, TRIALS = 1.0, 0.01, 10.0, 200
 """Fixed beforehand, not tuned on the patients. η = 10 lets somebody pin a value to a tenth of its spread."""
+PAGES = {"internal": "dosimeter-demo.html", "external": "dosimeter-demo.external.html"}
+"""Edition -> the page's file."""
 
 
 def demo(
@@ -21,18 +24,37 @@ def demo(
         float, typer.Option("--max-dose", help="The limit that the verdict is about (the exit code stays 0).")
     ] = LIMIT,
     scale: Annotated[float, typer.Option("--scale", help="Standard deviation of the noise on each weight.")] = SCALE,
+    out: Annotated[Path, typer.Option("--out", help="The folder for the two pages of the report.")] = Path("."),
     json: Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words, only JSON.")] = False,
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
-    """Measure a model of 442 diabetes patients: what its weights give away about each of them."""
+    """Measure a model of 442 diabetes patients: what its weights give away about each of them, as two pages."""
     from dosimeter.cli.checks import positive
+    from dosimeter.cli.given import check_outputs
 
-    facts = figures(positive("--scale", scale), positive("--max-dose", max_dose))
+    positive("--scale", scale)
+    positive("--max-dose", max_dose)
+    pages = {edition: out / name for edition, name in PAGES.items()}
+    check_outputs([*pages.values(), None if json in (None, "-") else Path(str(json))], [])
+    facts = figures(scale, max_dose)
+    write_pages(facts, pages)
     if json is not None:
         write_json(facts, json)
-    tell(facts, console(quiet, color, json))
+    words = console(quiet, color, json)
+    tell(facts, words)
+    told = ", ".join(f"{path} ({edition})" for edition, path in pages.items())
+    words.print(f"the report:      {told}; open it in a browser")
     return 0
+
+
+def write_pages(facts: dict[str, Any], pages: dict[Any, Path]) -> None:
+    """Both editions of the report, each for its owner's eyes only."""
+    from dosimeter.io import write_text
+    from dosimeter.report.html import page
+
+    for edition, path in pages.items():
+        write_text(path, page(facts, edition))
 
 
 def figures(scale: float = SCALE, limit: float = LIMIT) -> dict[str, Any]:

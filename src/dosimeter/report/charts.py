@@ -224,7 +224,7 @@ def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: FloatA
         for j, column in enumerate(columns)
     ]
     scale = {"type": "log", "domain": [low, high if high > low else 10 * low], "range": [0.04, 1]}
-    across = {"field": "column", "type": "nominal", "title": None, "sort": None, "axis": {"labelAngle": -45}}
+    across = {"field": "column", "type": "nominal", "title": None, "sort": None, "axis": {"labelAngle": -45, "orient": "top"}}
     encoding = {
         "x": across,
         "y": {"field": "row", "type": "nominal", "title": None, "sort": None},

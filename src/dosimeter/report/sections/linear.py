@@ -15,6 +15,7 @@ from dosimeter.report.sections.doses import MANY, WIDE, amount, cell, distributi
 TITLE = "What the weights of this model give away"
 MOST_GROUPS = 20
 """Groups that are drawn, the largest first; the table has all."""
+STANDING = {"unaccounted": "exact for the weights as fitted; the choices named under “not covered” are unaccounted"}
 LEAST_SCORE = -1.0
 """A score below it is a model that nobody would release; drawn, it would flatten the rest of the frontier."""
 
@@ -77,9 +78,9 @@ def _release(told: Mapping[str, Any]) -> Part:
             ("unit", told["unit"]),
             ("the attacker", told.get("attacker")),
             ("unknown", told.get("unknowns")),
-            ("standing", told.get("standing")),
+            ("standing", STANDING.get(str(told.get("standing")), told.get("standing"))),
             ("rows", told.get("rows")),
-            ("people", told.get("people")),
+            ("people", told.get("people") if told["unit"] == "person" else None),
         ]
     )
 
@@ -141,10 +142,8 @@ def _groups(found: Sequence[Mapping[str, Any]], unit: str) -> list[Part]:
     ][:MOST_GROUPS]
     if not spans:
         return [grid]
-    says = (
-        f"Point: the median of a group; line: up to its worst 1 %. Groups of ten or more {many}; "
-        f"the {len(spans)} that carry most are drawn."
-    )
+    left = f" The {len(spans)} that carry most are drawn." if len(spans) < len(found) else ""
+    says = f"Point: the median of a group; line: up to its worst 1 %. Groups of ten or more {many}.{left}"
     return [Drawing("Dose by group", dots("Dose by group", Axis("η", log=True), spans), grid, says)]
 
 

@@ -1,0 +1,120 @@
+"""`dosimeter report RESULT.json --out page.html`: a result as one page that a colleague without Python can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dosimeter.cli.output import console, write_json
+
+if TYPE_CHECKING:
+    from dosimeter.report.html import Edition
+
+EDITIONS = ("external", "internal")
+
+
+def report(
+    result: Annotated[
+        Path | None, typer.Argument(help="What --json of another verb wrote.", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the page here (.html).")] = None,
+    edition: Annotated[
+        str,
+        typer.Option("--edition", help="external: only what does not depend on the data; internal: everything."),
+    ] = "external",
+    statistics: Annotated[
+        bool,
+        typer.Option("--statistics", help="Add statistics of doses to the external edition: rounded, not protected."),
+    ] = False,
+    card: Annotated[
+        Path | None, typer.Option("--card", help="Write a model card section here (Markdown, external content).")
+    ] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of all results and stop.")] = False,
+    json: Annotated[
+        str | None, typer.Option("--json", help="Write the edition's facts as JSON here; - for stdout.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words, only files and the exit code.")] = False,
+    color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
+) -> int:
+    """Make one self-contained page of a result. It fetches nothing; written for its owner only (0600)."""
+    from dosimeter.cli.given import check_outputs
+    from dosimeter.core.refusal import Refusal
+
+    if schema:
+        from dosimeter.report.schema import json_schema
+
+        write_json(json_schema(), "-" if json is None else json)
+        return 0
+    if result is None:
+        raise Refusal("name the result to report on: dosimeter report RESULT.json --out page.html")
+    if out is None and card is None and json is None:
+        raise Refusal("say where the page goes: --out page.html (or --card CARD.md, --json -)")
+    check_outputs([out, card, None if json in (None, "-") else Path(str(json))], [result])
+    made = _made(result, _edition(edition, statistics), statistics)
+    if out is not None:
+        _write(out, made, result)
+    if card is not None:
+        _card(card, result)
+    if json is not None:
+        write_json(made.facts, json, inputs=[result])
+    _tell(made, [path for path in (out, card) if path is not None], console(quiet, color, json))
+    return 0
+
+
+def _edition(edition: str, statistics: bool) -> Edition:
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.text import harmless
+
+    if edition not in EDITIONS:
+        raise Refusal(f"--edition {harmless(edition)}: use external or internal")
+    if edition == "internal" and statistics:
+        raise Refusal("--statistics is for the external edition: the internal one has every figure already")
+    return "internal" if edition == "internal" else "external"
+
+
+def _made(result: Path, edition: Edition, statistics: bool) -> Any:
+    """The report before it is laid out. Facts that fit their schema may still contradict themselves: unlike lengths."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.text import harmless
+    from dosimeter.report.html import document
+    from dosimeter.report.result import read_result
+
+    facts = read_result(result)
+    try:
+        return document(facts, edition, statistics=statistics)
+    except Refusal:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        name = harmless(result, 120)
+        raise Refusal(
+            f"{name}: its figures contradict each other, so no page can be made: run the verb again"
+        ) from None
+
+
+def _write(out: Path, made: Any, result: Path) -> None:
+    from dosimeter.io import write_text
+    from dosimeter.report.html import lay_out
+
+    write_text(out, lay_out(made), inputs=[result])
+
+
+def _card(where: Path, result: Path) -> None:
+    from dosimeter.io import write_text
+    from dosimeter.report.card import card as written
+    from dosimeter.report.result import read_result
+
+    write_text(where, written(read_result(result)), inputs=[result])
+
+
+def _tell(made: Any, written: list[Path], words: Any) -> None:
+    from dosimeter.cli.page import Page
+    from dosimeter.io.text import harmless
+
+    page = Page()
+    page.add("verdict", harmless(made.verdict.text, 600), {"good": "green", "bad": "red"}.get(made.verdict.tone, ""))
+    page.add("edition", harmless(made.facts["says"], 300), "red" if made.edition == "internal" else "dim")
+    for k, path in enumerate(written):
+        page.add("written" if k == 0 else "", f"{harmless(path, 120)} (readable by you only)")
+    page.show(words)

@@ -1,0 +1,48 @@
+"""A result file: what a verb's --json wrote, read back strictly."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.io.gate import cannot, refuse_pickle, regular_file
+from dosimeter.report.schema import read
+
+LIMIT = 32 * 2**20
+"""Bytes. A verb's result is below a hundredth of it."""
+_TODO = "pass the file that --json of measure, fix, pca, pate, federate or demo wrote"
+
+
+def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The facts in a file, checked against their schema; anything else is refused in one line."""
+    file, source = regular_file(path, LIMIT)
+    refuse_pickle(file, source, model=False)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise source.refusal("not a result (not UTF-8)", _TODO) from None
+    except OSError as error:
+        raise cannot(error, source, "read") from None
+    try:
+        found = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        read(found)
+    except RecursionError:
+        raise source.refusal("not a result (nested too deep)", _TODO) from None
+    except Refusal as error:
+        raise source.refusal(str(error), _TODO) from None
+    except ValueError:
+        raise source.refusal("not a result (not JSON)", _TODO) from None
+    return dict(found)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Refusal("a field stands in it twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise Refusal(f"{name} is not a number of JSON")
