@@ -94,6 +94,7 @@ def pca(
 
     Without a table it shows what it does on digits that ship with scikit-learn.
     """
+    from dosimeter.cli.asked import how_asked
     from dosimeter.cli.given import check_outputs
     from dosimeter.cli.projected import tell
 
@@ -113,6 +114,7 @@ def pca(
     if out is not None and within:
         receipt = at.leave(_bytes(model), out, inputs, given)
         facts |= {**receipt.facts, "written": "" if receipt.refused else str(out)}
+    facts["reproduce"] = how_asked(context)
     if json is not None:
         write_json(facts, json, inputs=inputs)
     tell(facts, console(quiet, color, json), receipt, demo=table is None, wanted=out is not None)
