@@ -106,6 +106,7 @@ def pate(
     Without a table and votes it shows what it does on digits that ship with scikit-learn.
     """
     from dosimeter.cli import ballot, voted
+    from dosimeter.cli.asked import how_asked
     from dosimeter.cli.given import check_outputs
     from dosimeter.pate.label import label
 
@@ -139,6 +140,7 @@ def pate(
     files = () if receipt.refused else (out, None if why else student, doses)
     _write(cast, how, model, files[1:], inputs)
     facts["written"] = [str(path) for path in files if path is not None]
+    facts["reproduce"] = how_asked(context)
     if json is not None:
         write_json(facts, json, inputs=inputs)
     voted.tell(facts, words, receipt)
