@@ -127,6 +127,7 @@ def federate(
     Without arguments it shows what it does on digits that ship with scikit-learn, dealt to 500 made-up clients.
     """
     from dosimeter.cli import population, trained
+    from dosimeter.cli.asked import how_asked
     from dosimeter.cli.given import check_outputs
     from dosimeter.cli.training import Choices
 
@@ -149,7 +150,7 @@ def federate(
         )  # fmt: skip
         K = len(people.clients)
     agreed = _terms(K, demo, epsilon, delta, per_round, rounds, noise, sampling)
-    facts = trained.planned(agreed, only_plan, demo)
+    facts = trained.planned(agreed, only_plan, demo) | {"reproduce": how_asked(context)}
     if only_plan or agreed.over:
         if json is not None:
             write_json(facts, json, inputs=inputs)
@@ -159,7 +160,7 @@ def federate(
         people = population.of_images(dataset or "digits", agreed.cohort.clients, choices.seed, data, pool)
     job = choices.job(people, agreed)
     done = _train(job, checkpoint, resume, inputs, words, spread=history is not None)
-    facts = trained.facts_of(job, done, demo)
+    facts = trained.facts_of(job, done, demo) | {"reproduce": how_asked(context)}
     receipt = _leave(job, done, facts, at, (out, history), inputs)
     if json is not None:
         write_json(facts, json, inputs=inputs)
