@@ -27,6 +27,10 @@ NOT_COVERED = (
     "a person whose rows lie with several clients: what is hidden is one client",
     "earlier and later trainings with the same clients: each adds its own (ε, δ)",
 )
+ASSUMED = (
+    "clients and noise are drawn afresh by the operating system, and the noise stays secret",
+    "the curator follows the recipe",
+)
 STAMP = "SIMULATION, NOT FOR RELEASE: clients and noise were drawn from a seed"
 
 
@@ -36,7 +40,7 @@ def planned(terms: Terms, asked: bool, demo: bool) -> dict[str, Any]:
 
     found = terms.figure
     return {
-        "schema": "dosimeter.federate-plan/1",
+        "schema": "dosimeter.federate-plan/2",
         "version": __version__,
         "plan": asked,
         "demo": demo,
@@ -77,7 +81,7 @@ def facts_of(job: Job, done: History, demo: bool) -> dict[str, Any]:
     told = {key: plan[key] for key in ("version", "demo", "clients", "per_round", "sampling", "noise", "budget")}
     score = {"of": people.tested, "share": job.task.score(state.model).accuracy} if people.tested else {}
     return {
-        "schema": "dosimeter.federate/1",
+        "schema": "dosimeter.federate/2",
         **told,
         "source": people.source,
         "simulation": state.simulation,
@@ -92,11 +96,14 @@ def facts_of(job: Job, done: History, demo: bool) -> dict[str, Any]:
         "accuracy": score,
         "rounds_of_this_run": _rounds(done, bool(people.tested)),
         "not_covered": [*NOT_COVERED, *people.assumed],
+        "assumptions": [*ASSUMED, *done.figure.remarks],
         "remarks": [*done.figure.remarks, *people.remarks, *_remarks(job, done)],
         "internal": {
             "updates_sent": sum(entry.accepted for entry in state.history),
             "updates_refused": sum(entry.refused for entry in state.history),
             "clients_asked": [entry.sampled for entry in state.history],
+            "variance": [r.variance for r in done.rounds],
+            "scale": [r.scale for r in done.rounds],
         },
         "booked": False,
         "written": [],
