@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import platform
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import typer
+
+    from dosimeter.frames.table import Table
 
 WORDS = frozenset(
     "target loss noise unit shape missing mechanism neighbours sampling model estimator components budget hidden "
@@ -24,7 +25,7 @@ GATES = frozenset({"measure", "demo"})
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "dp-accounting")
 
 
-def asked(context: typer.Context, table: Path | None = None) -> dict[str, Any]:
+def how_asked(context: typer.Context, table: Table | None = None) -> dict[str, Any]:
     """The facts under "reproduce". The fingerprint of the table is internal: it is a function of the table."""
     from importlib.metadata import version
 
@@ -72,6 +73,11 @@ def _shown(param: Any, value: Any) -> str:
     return str(param.name).upper()
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _digest(table: Table) -> str:
+    """SHA-256 of names, kinds and cells, hex: the same whether the table came as .csv or as .parquet."""
+    found = hashlib.sha256()
+    for name in table.names:
+        column, kind = table[name], table.kind(name)
+        cells = repr(column.tolist()).encode() if kind == "text" else column.tobytes()
+        found.update(repr((name, kind, len(cells))).encode() + cells)
+    return found.hexdigest()

@@ -59,7 +59,7 @@ def fix(
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
     """Fit a linear model, noise it so that no dose exceeds the limit, and write it. Exit 1: nothing was written."""
-    from dosimeter.cli.asked import asked
+    from dosimeter.cli.asked import how_asked
     from dosimeter.cli.booking import desk
     from dosimeter.cli.checks import not_negative, positive
     from dosimeter.cli.given import check_loss, check_outputs, law_of, read
@@ -93,10 +93,11 @@ def fix(
         tied=tuple(tied or ()),
     )
     within = limit is None or done.plan.highest <= limit
-    facts = repaired(done, people.rows, limit, within) | {"reproduce": asked(context, table)}
+    facts = repaired(done, people.rows, limit, within) | {"reproduce": how_asked(context, people)}
     words = console(quiet, color, json)
     receipt = _leave(done, at, out, inputs) if within else at.nothing
     facts |= receipt.facts
+    facts["remarks"] += receipt.remarks
     if json is not None:
         write_json(facts, json, inputs=inputs)
     _tell(facts, out, words, receipt)

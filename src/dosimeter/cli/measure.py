@@ -86,7 +86,7 @@ def measure(
 ) -> int:
     """Measure what the weights of a linear model give away about every person in its training table."""
     from dosimeter.cli import show
-    from dosimeter.cli.asked import asked
+    from dosimeter.cli.asked import how_asked
     from dosimeter.cli.checks import not_negative, positive
     from dosimeter.report.summarise import summarise
 
@@ -109,7 +109,7 @@ def measure(
     facts["model"] |= extra
     facts["noise_on"] = f"each released weight {NOISED[model is None]}"
     facts["dropped_rows"] = people.dropped
-    facts["reproduce"] = asked(context, table)
+    facts["reproduce"] = how_asked(context, people)
     if out is not None:
         _write_doses(leak, people, out, table)
     if json is not None:

@@ -28,6 +28,11 @@ COMPARES = {
     "membership": "presence against absence, N fixed",
 }
 """Under replace-one too: μ is not about one row against another, where both rows' shifts add up."""
+ASSUMED = (
+    "the noise is fresh, is drawn by the operating system and stays secret",
+    "names of columns, their bounds and the lists of levels are public",
+    "other releases about the same people add their own (ε, δ)",
+)
 TAKEN = "that the bounds were known without the table is taken on your word"
 
 
@@ -38,7 +43,7 @@ def facts_of(rows: Rows, made: PrivateComponents, name: str, k: int, share: floa
     recipe = made.release.recipe
     public = rows.declared.public
     return {
-        "schema": "dosimeter.components/1",
+        "schema": "dosimeter.components/2",
         "version": __version__,
         "private": public,
         "mechanism": name,
@@ -55,6 +60,7 @@ def facts_of(rows: Rows, made: PrivateComponents, name: str, k: int, share: floa
         "bounds": "declared" if public else "from the table: not private",
         "units": MEASURED_IN[rows.declared.own_units],
         "not_covered": [*recipe.uncovered, *([TAKEN] if public else [])],
+        "assumptions": [*ASSUMED, *([*made.remarks, ABOUT, *_delta_remark(made)] if public else [])],
         "remarks": [*made.remarks, ABOUT, *_delta_remark(made)],
         "internal": _internal(rows, made, k),
         "booked": False,
@@ -85,6 +91,7 @@ def _delta_remark(made: PrivateComponents) -> list[str]:
 def _internal(rows: Rows, made: PrivateComponents, k: int) -> dict[str, Any]:
     from dosimeter.pca.components import second_moment
     from dosimeter.pca.utility import captured_energy, random_subspace
+    from dosimeter.report.projected import energy
 
     exact = second_moment(made.box.clip(rows.X).rows)
     told: dict[str, Any] = {
@@ -100,6 +107,7 @@ def _internal(rows: Rows, made: PrivateComponents, k: int) -> dict[str, Any]:
             "q": captured_energy(exact, made.components.vectors, k),
             "at_random": random_subspace(exact, k),
         }
+        told["energy"] = energy(exact, made.components.vectors)
     return told
 
 
@@ -119,6 +127,7 @@ def _persons(rows: Rows, made: PrivateComponents) -> dict[str, Any]:
 def _doses(rows: Rows, made: PrivateComponents) -> dict[str, Any]:
     from dosimeter.core.notion import FISHER, MEMBERSHIP
     from dosimeter.pca.fisher import measure
+    from dosimeter.report.projected import doses
 
     told: dict[str, Any] = {}
     try:
@@ -134,6 +143,8 @@ def _doses(rows: Rows, made: PrivateComponents) -> dict[str, Any]:
                 "typical": float(np.median(reading)),
                 "standing": dose.standing.value,
             }
+            if notion is FISHER:
+                told |= doses(dose, rows.ids, None if rows.incomplete else np.arange(len(rows.X)))
     except CannotMeasure as reason:
         told["membership" if "dose" in told else "dose"] = {"not_measured": str(reason)}
     return told
@@ -143,6 +154,7 @@ def rehearsed(rows: Rows, recipe: Mechanism, k: int) -> dict[str, Any]:
     """Half of the people as members, the others as strangers: the attack before and after the noise. A simulation."""
     from dosimeter import pca
     from dosimeter.pca.private import release
+    from dosimeter.report.projected import by_components
 
     rng = np.random.Generator(np.random.PCG64(0))
     inside = _half(rows, rng)
@@ -159,7 +171,7 @@ def rehearsed(rows: Rows, recipe: Mechanism, k: int) -> dict[str, Any]:
         seen = min(k, found.rank)
         result = pca.attack(found, members, strangers, rng, k=seen, groups=ids)
         band = [float(np.quantile(result.null.auc[:, seen], q)) for q in (0.025, 0.975)]
-        told[key] = {**result.facts(), "null_at_k": band}
+        told[key] = {**result.facts(), "null_at_k": band, "by_components": by_components(result)}
     return told
 
 

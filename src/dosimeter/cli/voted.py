@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from dosimeter.cli.booking import Receipt
     from dosimeter.pate.label import Labels
 
+ASSUMED = (
+    "the noise is fresh, is drawn by the operating system and stays secret",
+    "the public rows are public, and so is how many of them were asked",
+    "other labels by the same people's teachers add their own nats",
+)
+
 
 def facts_of(cast: Cast, labels: Labels, how: How, delta: float, student: Any, demo: bool = False) -> dict[str, Any]:
     """Everything, as a plain dict."""
@@ -33,7 +39,7 @@ def facts_of(cast: Cast, labels: Labels, how: How, delta: float, student: Any, d
         "persons_left_out": "unknown" if gone is None else gone.persons,
     }
     return {
-        "schema": "dosimeter.pate/1",
+        "schema": "dosimeter.pate/2",
         "version": __version__,
         "source": cast.source,
         "demo": demo,
@@ -42,6 +48,7 @@ def facts_of(cast: Cast, labels: Labels, how: How, delta: float, student: Any, d
         "accuracy": {} if cast.ballot is None else cast.ballot.score(labels, student),
         "public_rows": len(cast.keys) if cast.ballot is None else len(cast.ballot.public),
         "not_covered": list(cast.uncovered),
+        "assumptions": list(ASSUMED),
         "remarks": [*facts["remarks"], *cast.remarks],
         "booked": False,
     }

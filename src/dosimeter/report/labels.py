@@ -20,7 +20,7 @@ from dosimeter.report.marks import (
     internal,
     public,
 )
-from dosimeter.report.parts import Asked, Booking, Distribution, Ranked, Refused
+from dosimeter.report.parts import Asked, Booking, Distribution, Refused
 
 PUBLISHED = public("read off the numbers of queries and classes and the noise; holds for every table")
 
@@ -75,7 +75,6 @@ class InsideVotes(Facts):
     by_query: Annotated[ByQuery | None, STATISTIC] = None
     by_teacher: Annotated[list[float], STATISTIC] = Field(default_factory=list)
     """Nats of the teachers about whom most is told, the highest first."""
-    ranked: Annotated[list[Ranked], ONE] = Field(default_factory=list)
 
 
 class Accuracies(Facts):

@@ -18,6 +18,7 @@ from dosimeter.report.marks import (
     Amount,
     Facts,
     SchemaName,
+    internal,
     public,
 )
 from dosimeter.report.parts import Asked, Attacked, Booking, Distribution, Ranked, Refused
@@ -162,7 +163,7 @@ class Projection(Facts):
     units: Annotated[str, GIVEN]
     not_covered: Annotated[list[str], WORDS]
     assumptions: Annotated[list[str], WORDS]
-    remarks: Annotated[list[str], BOUNDS]
+    remarks: Annotated[list[str], internal("some of them tell what the ledger holds")]
     internal: Annotated[Inside, STATISTIC]
     attack: Annotated[Rehearsal | None, STATISTIC] = None
     booked: Booking

@@ -9,11 +9,14 @@ import numpy as np
 
 from dosimeter.core.density import Density
 from dosimeter.pate.accounting import epsilon
-from dosimeter.pate.doses import dose, published
+from dosimeter.pate.doses import dose, published, totals, worst_by_query
 from dosimeter.pate.label import Labels
 from dosimeter.pate.threshold import Threshold
 from dosimeter.pate.votes import Votes
+from dosimeter.report.distribution import distribution
 
+QUERIES, TEACHERS = 200, 50
+"""So many are shown one by one."""
 WIDE = 4
 """Noise of a scale above a quarter of the teachers drowns the vote (on the demo's digits, half of the labels)."""
 
@@ -83,7 +86,16 @@ def _internal(
         "standing": told.standing.value,
         "agreement_with_plain_vote": float(np.mean(labels.values[given] == plain[given])) if given.any() else 0.0,
         "provenance": dict(votes.provenance),
+        "distribution": distribution(told.reading, of="nats", unit="person" if teacher_of else "teacher"),
+        "by_query": _by_query(votes, noise, threshold),
+        "by_teacher": np.sort(totals(votes, noise, threshold=threshold))[::-1][:TEACHERS].tolist(),
     }
+
+
+def _by_query(votes: Votes, noise: Density, threshold: Threshold | None) -> dict[str, Any]:
+    worst = worst_by_query(votes, noise, threshold=threshold)
+    bound = published(votes.n_queries, votes.n_classes, noise, threshold=threshold).per_query
+    return {"nats": worst[:QUERIES].tolist(), "shown": min(QUERIES, len(worst)), "bound": bound}
 
 
 def _too_wide(votes: Votes, noise: Density) -> str:
