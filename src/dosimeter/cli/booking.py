@@ -53,6 +53,7 @@ NO_LEDGER = "not booked: no ledger is configured"
 DECLINED = "not booked (--no-ledger)"
 WHERE = "--ledger PATH, DOSIMETER_LEDGER, or [ledger] url in dosimeter.toml"
 NOT_PEOPLE = "rows are not people, and a ledger keeps a total per person: name the column that says whose row it is"
+EARLIER = "booked before: the stored bytes were written; what is said of noisy results is of a draw that nobody gets"
 _WORDS = ("name", "to", "note", "override")
 _TYPED = ("override", "no_ledger")
 """Never taken from a variable or a file: what sets a limit aside is said each time."""
@@ -69,6 +70,7 @@ class Receipt:
     """Where somebody would pass a limit: each limit in plain values. Nothing was written then. Internal."""
     lines: tuple[str, ...] = ()
     """The refusal in words: what, then the ways out."""
+    remarks: tuple[str, ...] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -130,8 +132,11 @@ class Desk:
             _write_dose(self.dose, what, receipt.artefact, inputs)
         return receipt
 
-    def book(self, what: Given, data: bytes) -> Receipt:
-        """The one way into the ledger: bytes and spend in one transaction, or the refusal in words."""
+    def book(self, what: Given, data: bytes, again: str = "") -> Receipt:
+        """The one way into the ledger: bytes and spend in one transaction, or the refusal in words.
+
+        again: the verb that would make it once more, where that is not the one that was called.
+        """
         from dosimeter.cli.refused import facts_of, lines_of
         from dosimeter.store import OverBudget
 
@@ -141,10 +146,10 @@ class Desk:
         try:
             done = self.ledger.book(booking)
         except OverBudget as stop:
-            lines = lines_of(stop.over, what)
+            lines = lines_of(stop.over, what, again)
             return Receipt(lines[0], data, refused=tuple(map(facts_of, stop.over)), lines=lines)
         booked = {"name": done.name, "seq": done.seq, "head": done.head}
-        return Receipt(_said(done), done.artefact, booked)
+        return Receipt(_said(done), done.artefact, booked, remarks=() if done.fresh else (EARLIER,))
 
 
 def _said(done: Any) -> str:
@@ -179,7 +184,10 @@ def desk(context: typer.Context, never: str = "") -> Desk:
         if asked:
             raise Refusal(f"--{asked[0]} is for a ledger and none is configured: {WHERE}")
         return Desk(NO_LEDGER, dose=dose)
-    return _open(told, dose)
+    made = _open(told, dose)
+    if made.ledger is not None:
+        context.call_on_close(made.ledger.close)
+    return made
 
 
 def _typed(context: typer.Context, name: str) -> bool:
@@ -194,22 +202,22 @@ def _open(told: dict[str, Any], dose: Path | None) -> Desk:
 
     if told["name"] is None:
         raise Refusal("--name is missing: a ledger books a release under a name, such as --name readmission-2026-11")
-    for name in _WORDS:
-        if told[name] is not None and not told[name].strip():
-            raise Refusal(f"--{name} is empty: say something, or leave it out")
-    words = {name: (told[name] or "").strip() for name in _WORDS}
-    blank = Booking(recipe=Recipe("nothing yet", "none"), artefact=b"-", doses=(), **words)
+    for word in _WORDS:
+        if told[word] is not None and not told[word].strip():
+            raise Refusal(f"--{word} is empty: say something, or leave it out")
+    name, to, note, override = ((told[word] or "").strip() for word in _WORDS)
+    blank = Booking(name, Recipe("nothing yet", "none"), b"-", (), b"", note, to, override)
     return Desk("", open_ledger(told["ledger"], told["keys"]), blank, dose, files_of(told["ledger"], told["keys"]))
 
 
-def open_ledger(where: str | None, keys: Path | None) -> Ledger:
+def open_ledger(where: str | None, keys: Path | None, *, without_keys: bool = False) -> Ledger:
     """The ledger that is configured, or a refusal that says how one is."""
     from dosimeter.core.refusal import Refusal
     from dosimeter.store import Ledger
 
     if where is None:
         raise Refusal(f"no ledger is configured: {WHERE}; `dosimeter ledger init` makes one")
-    return Ledger.open(where, keys)
+    return Ledger.open(where, keys, without_keys=without_keys)
 
 
 def files_of(where: str | None, keys: Path | None) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""What each verb's release gives whom: a recipe, a dose for every person, and the draw. Internal, ready to be booked."""
+"""What each verb's release gives whom: a recipe, a dose for every person, and the draw. Internal."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dosimeter import __version__
-from dosimeter.cli import attack, demo, federate, fix, measure, pate, pca, reproduce
+from dosimeter.cli import attack, demo, federate, fix, ledger, measure, pate, pca, release, reproduce
 from dosimeter.cli.commands import Command, Group
 from dosimeter.cli.settings import settings_file
 
@@ -27,7 +27,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DOSIMETER"},
-    epilog="Exit codes: 0 within limits, 1 a limit exceeded, 2 bad input or usage, 3 a model that cannot be measured. "
+    epilog="Exit codes: 0 within limits, 1 a limit exceeded, 2 bad input or usage, 3 a model that cannot be measured, "
+    "4 a ledger that was altered. "
     "Defaults of options: dosimeter.toml in the working folder ([measure] and below it max-dose = 5), or "
     "variables such as DOSIMETER_MEASURE_MAX_DOSE.",
 )
@@ -38,6 +39,8 @@ app.add_typer(attack.app, name="attack", cls=Group)
 app.command("pca", cls=Command)(pca.pca)
 app.command("pate", cls=Command)(pate.pate)
 app.command("federate", cls=Command)(federate.federate)
+app.command("release", cls=Command)(release.release)
+app.add_typer(ledger.app, name="ledger", cls=Group)
 app.command("reproduce", cls=Command)(reproduce.reproduce)
 
 
@@ -87,7 +90,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _failed(error: Exception) -> int:
-    from dosimeter.core.refusal import CannotMeasure, Refusal
+    from dosimeter.core.refusal import CannotMeasure, LimitExceeded, Refusal, Tampered
 
     usage = getattr(error, "format_message", None)
     if usage is not None:  # a usage error of click, or of the copy of it that newer typers carry
@@ -95,8 +98,9 @@ def _failed(error: Exception) -> int:
             print(usage(), file=sys.stderr)
             return 2
         return _complain(f"{usage()} See dosimeter --help.", 2)
-    if isinstance(error, CannotMeasure):
-        return _complain(str(error), 3)
+    for kind, code in ((CannotMeasure, 3), (LimitExceeded, 1), (Tampered, 4)):
+        if isinstance(error, kind):
+            return _complain(str(error), code)
     if isinstance(error, Refusal):
         return _complain(str(error), 2)
     if isinstance(error, OSError):

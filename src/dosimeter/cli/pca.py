@@ -114,6 +114,7 @@ def pca(
     if out is not None and within:
         receipt = at.leave(_bytes(model), out, inputs, given)
         facts |= {**receipt.facts, "written": "" if receipt.refused else str(out)}
+        facts["remarks"] += receipt.remarks
     facts["reproduce"] = how_asked(context)
     if json is not None:
         write_json(facts, json, inputs=inputs)

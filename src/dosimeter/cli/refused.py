@@ -1,4 +1,4 @@
-"""A ledger's refusal in words: who would pass which limit, and the ways out, computed. Internal: it depends on the data."""
+"""A ledger's refusal in words: how many would pass which limit, and the ways out, computed. Internal."""
 
 from __future__ import annotations
 

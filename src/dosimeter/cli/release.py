@@ -1,0 +1,115 @@
+"""`dosimeter release MODEL`: book a noised artefact that was made without a ledger, or refuse it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dosimeter.cli.booking import Keys, LedgerAt, Name, Note, Override, To
+from dosimeter.cli.output import console, write_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dosimeter.cli.booking import Receipt
+    from dosimeter.cli.doses import Given
+
+
+def release(
+    context: typer.Context,
+    model: Annotated[Path, typer.Argument(help="The file that is to leave.", show_default=False)],
+    doses: Annotated[
+        Path, typer.Option("--dose", help="Its dose file, written by --dose of fix, pca, pate or federate.")
+    ],
+    ledger: LedgerAt = None,
+    keys: Keys = None,
+    name: Name = None,
+    to: To = None,
+    note: Note = None,
+    override: Override = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the booked bytes here, to be sent.", show_default=False)
+    ] = None,
+    json: Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words.")] = False,
+    color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
+) -> int:
+    """Book a release for everybody in it. Exit 1: somebody would pass a budget; nothing was booked or written."""
+    from dosimeter.cli.booking import WHERE, desk
+    from dosimeter.cli.given import check_outputs
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import write_bytes
+
+    if ledger is None:
+        raise Refusal(f"no ledger is configured: {WHERE}; `dosimeter ledger init` makes one")
+    at = desk(context)
+    inputs = [model, doses, *at.files]
+    check_outputs([out, None if json in (None, "-") else Path(str(json))], inputs)
+    given, data = _read(model, doses)
+    receipt = at.book(given, data, again=given.verb)
+    if not receipt.refused and receipt.artefact != data:
+        raise Refusal(
+            f"{at.name} is booked already with other bytes (the same recipe and doses, another draw): give this one a "
+            "name of its own, or take the bytes of that time with `dosimeter ledger artefact`"
+        )
+    if out is not None and not receipt.refused:
+        write_bytes(out, receipt.artefact, inputs=inputs)
+    facts = _facts(given, receipt, out)
+    if json is not None:
+        write_json(facts, json, inputs=inputs)
+    _tell(facts, receipt, console(quiet, color, json))
+    return 1 if receipt.refused else 0
+
+
+def _read(model: Path, doses: Path) -> tuple[Given, bytes]:
+    """The bytes that are to leave and what they give whom; the dose file says whose doses these are by a digest."""
+    import hashlib
+
+    from dosimeter.cli.doses import Given
+    from dosimeter.core.ledger import MOST_BYTES
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
+    from dosimeter.io.doses import read_doses
+    from dosimeter.io.gate import cannot, regular_file
+
+    told = read_doses(doses)
+    file, source = regular_file(model, MOST_BYTES)
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise cannot(error, source, "read") from None
+    if hashlib.sha256(data).hexdigest() != told.artefact:
+        raise Refusal(
+            f"{harmless(doses.name)} is the dose of another file: {harmless(model.name)} has other bytes than those it "
+            "was written for"
+        )
+    return Given(told.verb, told.recipe, told.doses, bytes.fromhex(told.draw)), data
+
+
+def _facts(given: Given, receipt: Receipt, out: Path | None) -> dict[str, Any]:
+    from dosimeter import __version__
+
+    return {
+        "schema": "dosimeter.release/1",
+        "version": __version__,
+        "verb": given.verb,
+        "kind": given.recipe.kind,
+        "noise": given.recipe.noise,
+        "not_covered": list(given.recipe.uncovered),
+        **receipt.facts,
+        "written": "" if out is None or receipt.refused else str(out),
+    }
+
+
+def _tell(facts: dict[str, Any], receipt: Receipt, words: Console) -> None:
+    from dosimeter.io import harmless
+
+    for line in receipt.lines:
+        words.print(line, style="red")
+    if receipt.refused:
+        return
+    words.print(f"{harmless(facts['kind'])}, {harmless(facts['noise'], 120)}: {receipt.words}")
+    if facts["written"]:
+        words.print(f"written: {harmless(facts['written'])}")
