@@ -1,0 +1,170 @@
+"""A file's parts held against a table: whole rows, single values, levels of lists, and statistics."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.notion import FloatArray
+from dosimeter.frames.table import Table
+from dosimeter.scan.finding import Finding, Match
+from dosimeter.scan.matching import assigned, match, tolerance_of
+from dosimeter.scan.part import Contents, Part
+from dosimeter.scan.recognise import Siblings, table_of
+from dosimeter.scan.views import View, encoded, numeric, views
+
+_VALUES = ("smallest and largest values", "cut points", "medians", "what gaps are filled with")
+_WORD = re.compile(r"\w\w+")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A table made ready for many parts. tolerance: relative, None for what each part's own precision allows."""
+
+    table: Table
+    contents: Contents
+    tolerance: float | None = None
+
+    @cached_property
+    def views(self) -> list[View]:
+        """The table as the file's own steps make it."""
+        return views(self.table, self.contents)
+
+    @cached_property
+    def pool(self) -> View:
+        """The columns of every view, and the labels encoded."""
+        every = [*self.views, *([code] if (code := encoded(self.table)) is not None else [])]
+        values = np.column_stack([view.values for view in every]) if every else np.empty((self.table.n, 0))
+        return View("column by column", values, np.concatenate([view.slack for view in every] or [np.empty(0)]))
+
+    @cached_property
+    def numbers(self) -> NDArray[np.intp]:
+        """(n,) rows as a reader of the file counts them, from 1."""
+        return self.table.rows + 1
+
+    def lines(self, part: Part, siblings: Siblings) -> Match | None:
+        """The best match of a part's lines with the table's rows; None if no line is a row."""
+        lines = table_of(part, siblings)
+        if lines is None:
+            return None
+        off = tolerance_of(lines) if self.tolerance is None else self.tolerance
+        turned = lines.T if part.values.ndim == 2 else np.empty((0, 0))
+        tried = [
+            match(one, view, self.numbers, off, log_tries=float(np.log(2 * len(self.views))))
+            for one in (lines, turned)
+            for view in self.views
+            if one.size and view.width == one.shape[1] >= 2
+        ]
+        found = [one for one in tried if one is not None]
+        if not any(one.beyond_accident for one in found) and part.values.ndim != 1:
+            found += [one for one in [self._by_columns(lines, off)] if one is not None]
+        return max(found, key=lambda one: (one.beyond_accident, one.found, one.exact), default=None)
+
+    def _by_columns(self, lines: NDArray[Any], off: float) -> Match | None:
+        clean = np.asarray(lines, dtype=np.float64)
+        clean = clean[np.isfinite(clean).all(axis=1)]
+        # A layer of a network far wider than the table is none of its columns put together.
+        if not len(clean) or not 2 <= lines.shape[1] <= 2 * self.pool.width:
+            return None
+        mine, theirs = assigned(clean, self.pool, off)
+        if len(mine) < 2:
+            return None
+        chosen = View(
+            f"column by column ({len(mine)} of {lines.shape[1]})", self.pool.values[:, theirs], self.pool.slack[theirs]
+        )
+        tries = len(mine) * np.log(self.pool.width)
+        return match(clean[:, mine], chosen, self.numbers, off, log_tries=float(tries))
+
+    def values(self, part: Part) -> Match | None:
+        """Single values (d,) or (k, d): which rows hold them, each in its own column, and which alone."""
+        if not part.numeric or not 1 <= part.values.ndim <= 2:
+            return None
+        off = tolerance_of(part.values) if self.tolerance is None else self.tolerance
+        lines = np.atleast_2d(part.values).astype(np.float64)
+        held = [self._held(lines, view, off) for view in self._raw(lines.shape[1])]
+        best = max(held, key=lambda one: one.found, default=None)
+        return best if best is not None and best.found else None
+
+    def _raw(self, d: int) -> list[View]:
+        """Views of d raw columns: those of this width, else the first and the last d columns of all."""
+        fitting = [view for view in self.views if view.raw and view.width == d]
+        if fitting or not self.views or not 1 <= d < self.views[0].width:
+            return fitting
+        every = self.views[0].values
+        return [View("as it stands", columns, np.zeros(d), raw=True) for columns in (every[:, :d], every[:, -d:])]
+
+    def _held(self, values: FloatArray, view: View, off: float) -> Match:
+        rows, alone, found, exact = set[int](), set[int](), 0, True
+        for j in range(view.width):
+            for value in np.unique(values[np.isfinite(values[:, j]), j]):
+                holders = np.flatnonzero(np.abs(view.values[:, j] - value) <= off * abs(value))
+                found += bool(holders.size)
+                exact = exact and bool((view.values[holders, j] == value).all())
+                rows.update(self.numbers[holders].tolist() if holders.size <= 100 else ())
+                alone.update(self.numbers[holders].tolist() if holders.size == 1 else ())
+        of = sum(len(np.unique(values[np.isfinite(values[:, j]), j])) for j in range(view.width))
+        how = "value by value, each in its own column"
+        return Match(
+            found, of, tuple(sorted(rows)), tuple(sorted(alone)), how, 1, self.table.n, float(found), exact, False
+        )
+
+    def levels(self, part: Part) -> Match | None:
+        """A list of text or codes: levels of the column that has most of them, and whose level nobody shares."""
+        wanted = set(part.texts) or {f"{one:.17g}" for one in part.values.ravel()[:100_000].tolist()}
+        words = part.name in ("vocabulary_", "pool_strings", "feature_names_")
+        tried = [self._level_rows(wanted, name, words) for name in self.table.names]
+        best = max(tried, key=lambda one: (one.found, -one.distinct), default=None)
+        # Codes such as 0 and 1 are found in any column of numbers; all of them and few others must be.
+        enough = 0.5 if part.texts else 1.0
+        if best is None or not best.found or best.found < enough * best.of:
+            return None
+        return best if part.texts or best.distinct <= 2 * best.of else None
+
+    def _level_rows(self, wanted: set[str], name: str, words: bool) -> Match:
+        cells = self._cells(name)
+        said = [set(_WORD.findall(cell.lower())) if words else {cell} for cell in cells]
+        counts = Counter(word for one in said for word in one if word in wanted)
+        alone = [k for k, one in enumerate(said) if any(counts[word] == 1 for word in one if word in wanted)]
+        rows = tuple(sorted(int(self.numbers[k]) for k in alone))
+        how, distinct = "level by level", len(set(cells))
+        return Match(len(counts), len(wanted), rows, rows, how, 1, distinct, float(len(counts)), True, False)
+
+    def _cells(self, name: str) -> list[str]:
+        column = self.table[name]
+        if self.table.kind(name) == "text":
+            return [str(one) for one in column.tolist()]
+        return [f"{one:.17g}" for one in column.astype(np.float64).tolist()]
+
+    def agrees(self, part: Part) -> str:
+        """Whether means or spreads (d,) are those of this table's columns, in words; "" if that cannot be said."""
+        if not part.numeric or part.values.ndim != 1 or part.values.size > 10_000:
+            return ""
+        columns = list(numeric(self.table).values())
+        if not columns:
+            return ""
+        moments = np.array([[c.mean(), c.var(), c.std()] for c in columns]).ravel()
+        values = part.values.astype(np.float64)
+        near = np.abs(values[:, None] - moments[None, :]) <= 1e-6 * np.abs(moments)[None, :] + 1e-12
+        return "this table's own" if near.any(axis=1).all() else "not this table's own"
+
+
+def compared(finding: Finding, part: Part, comparison: Comparison, siblings: Siblings) -> Finding:
+    """The finding with what the table says about it."""
+    if finding.severity == "lists":
+        found = comparison.levels(part)
+    elif finding.severity == "values of single people":
+        found = comparison.values(part) if finding.what in _VALUES else None
+    else:
+        found = comparison.lines(part, siblings)
+        if found is not None and not found.beyond_accident and finding.severity != "rows":
+            found = None
+    if found is not None:
+        return finding.matched(found)
+    remark = comparison.agrees(part) if finding.what in ("means", "spreads") else ""
+    return replace(finding, remark=remark)

@@ -1,0 +1,63 @@
+"""safetensors: eight bytes of length, a JSON header, then the numbers. Offsets are held against the file's size."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.frames.source import Source
+from dosimeter.scan.part import Contents, Part
+
+_LARGEST_HEADER = 2**24
+_TODO = "save it again with safetensors"
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?", "BF16": "<u2",
+}  # fmt: skip
+
+
+def read_safetensors(data: bytes, source: Source) -> Contents:
+    """Every tensor, and the metadata as text."""
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or length > min(_LARGEST_HEADER, len(data) - 8):
+        raise source.refusal(f"not a safetensors file (a header of {length} bytes)", _TODO)
+    try:
+        header = json.loads(data[8 : 8 + length])
+        metadata = header.pop("__metadata__", {})
+        texts = [Part(f"__metadata__.{k}", "__metadata__", "", str(k), texts=(str(v),)) for k, v in metadata.items()]
+    except (ValueError, RecursionError, AttributeError):
+        raise source.refusal("not a safetensors file (its header is no JSON object)", _TODO) from None
+    body, parts, unread = memoryview(data)[8 + length :], list[Part](), list[tuple[str, str]]()
+    for name, entry in header.items():
+        if isinstance(entry, dict) and entry.get("dtype") not in _DTYPES:
+            unread.append((str(name), "numbers of a kind that is not known"))
+            continue
+        array = _tensor(entry, body)
+        if array is None:
+            raise source.refusal("a tensor's place does not fit the file", _TODO)
+        holder, _, last = str(name).rpartition(".")
+        parts.append(Part(str(name), holder, "", last, array))
+    return Contents("safetensors", (*parts, *texts), tuple(unread))
+
+
+def _tensor(entry: Any, body: memoryview) -> NDArray[Any] | None:
+    try:
+        dtype = np.dtype(_DTYPES[entry["dtype"]])
+        shape = tuple(int(size) for size in entry["shape"])
+        begin, end = (int(place) for place in entry["data_offsets"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    if any(size < 0 for size in shape) or not 0 <= begin <= end <= len(body):
+        return None
+    if int(np.prod(shape, dtype=object)) * dtype.itemsize != end - begin:
+        return None
+    try:
+        flat = np.frombuffer(body[begin:end], dtype=dtype) if end > begin else np.empty(0, dtype=dtype)
+        array = flat.reshape(shape)
+    except (ValueError, OverflowError):  # a dimension of 0 beside one beyond all bounds
+        return None
+    # bfloat16 is the upper half of a float32.
+    return (array.astype(np.uint32) << 16).view(np.float32) if entry["dtype"] == "BF16" else array

@@ -1,0 +1,184 @@
+"""A table as a model may have seen it: as it stands, scaled by the file's own scalers, projected, labels encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dosimeter.core.notion import FloatArray
+from dosimeter.frames.table import Table
+from dosimeter.scan.part import Contents, Part
+from dosimeter.scan.recognise import Siblings, siblings_of
+
+_MOST_VIEWS = 24
+_MOST_CELLS = 2**27
+_MOST_LEVELS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """how: in words; values: (n, d); slack: (d,) size of what was taken away, which sets the rounding error."""
+
+    how: str
+    values: FloatArray
+    slack: FloatArray
+    raw: bool = False
+
+    @property
+    def width(self) -> int:
+        """d."""
+        return int(self.values.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """x -> ((x - offset) * factor) @ matrix, (d,), (d,) and (d, k) or None. mean: (d,) if the offset is a mean."""
+
+    place: str
+    words: str
+    offset: FloatArray
+    factor: FloatArray
+    matrix: FloatArray | None = None
+    mean: bool = False
+    norm: str = ""
+
+    def apply(self, view: View) -> View:
+        """The view behind this step."""
+        how = f"{view.how}, {self.words} by {self.place}" if not view.raw else f"{self.words} by {self.place}"
+        if self.norm:
+            order = {"l1": 1, "l2": 2, "max": np.inf}[self.norm]
+            size = np.linalg.norm(view.values, ord=order, axis=1, keepdims=True)
+            return View(how, view.values / np.where(size == 0, 1, size), view.slack * 0)
+        values = (view.values - self.offset) * self.factor
+        slack = (view.slack + np.abs(self.offset)) * np.abs(self.factor)
+        if self.matrix is not None:
+            slack = (slack + np.sqrt(np.mean(values**2, axis=0))) @ np.abs(self.matrix)
+            values = values @ self.matrix
+        return View(how, values, slack)
+
+
+def views(table: Table, contents: Contents) -> list[View]:
+    """Raw columns (all, and those that the file names), then every view behind the file's steps, in its order."""
+    numbers = numeric(table)
+    names = tuple(numbers)
+    made = [_raw(numbers, names)] if names else []
+    for part in contents.parts:
+        wanted = part.texts if part.name == "feature_names_in_" else ()
+        if wanted and set(wanted) <= set(names) and wanted != names:
+            made.append(_raw(numbers, wanted))
+    for step in steps(contents):
+        if step.norm:
+            made.extend(step.apply(view) for view in list(made))
+            continue
+        inputs = [view for view in made if view.width == step.offset.size] or _picked(numbers, step)
+        made.extend(step.apply(view) for view in inputs)
+        if len(made) > _MOST_VIEWS or sum(view.values.size for view in made) > _MOST_CELLS:
+            break
+    return made
+
+
+def numeric(table: Table) -> dict[str, FloatArray]:
+    """Columns of numbers and of yes and no, as float64."""
+    return {name: table[name].astype(np.float64) for name in table.names if table.kind(name) != "text"}
+
+
+def encoded(table: Table) -> View | None:
+    """Every label as indicators and as a code, None where no column holds labels; the widest columns are left out."""
+    columns: list[FloatArray] = []
+    for name in table.names:
+        if table.kind(name) != "text":
+            continue
+        levels, codes = np.unique(table[name].astype(str), return_inverse=True)
+        if 2 <= len(levels) <= _MOST_LEVELS:
+            columns += [codes.astype(np.float64), *(np.eye(len(levels))[codes].T)]
+    if not columns:
+        return None
+    values = np.column_stack(columns)
+    return View("labels encoded", values, np.zeros(values.shape[1]))
+
+
+def _raw(numbers: dict[str, FloatArray], names: tuple[str, ...]) -> View:
+    values = np.column_stack([numbers[name] for name in names])
+    return View("as it stands", values, np.zeros(len(names)), raw=True)
+
+
+def _picked(numbers: dict[str, FloatArray], step: Step) -> list[View]:
+    """Columns for a step that fits no view: those whose means are the step's, else the first or the last ones."""
+    names, d = tuple(numbers), step.offset.size
+    if step.mean:
+        chosen = []
+        means = np.array([column.mean() for column in numbers.values()])
+        spreads = np.array([column.std() for column in numbers.values()])
+        for mean in step.offset:
+            near = np.flatnonzero(np.abs(means - mean) <= 1e-6 * (spreads + np.abs(mean)))
+            chosen.append(names[near[0]] if near.size else "")
+        if all(chosen) and len(set(chosen)) == d:
+            return [_raw(numbers, tuple(chosen))]
+    return [_raw(numbers, names[:d]), _raw(numbers, names[-d:])] if d < len(names) else []
+
+
+def steps(contents: Contents) -> Iterator[Step]:
+    """The scalers and projections of a file, in its order."""
+    for holder, parts in siblings_of(contents).items():
+        owner = next(iter(parts.values())).owner
+        if owner == "Normalizer" and parts.get("norm", Part("", "", "", "")).texts[:1] in (("l1",), ("l2",), ("max",)):
+            yield Step(holder, "normalised", np.empty(0), np.empty(0), norm=parts["norm"].texts[0])
+            continue
+        step = _affine(holder or owner, owner, parts) or _projection(holder or owner, parts)
+        if step is not None and np.isfinite(step.offset).all() and np.isfinite(step.factor).all():
+            yield step
+
+
+_SCALERS = {
+    # owner: (what it does, attribute that is taken away, attribute that divides, attribute that multiplies, mean?)
+    "StandardScaler": ("standardised", "mean_", "scale_", "", True),
+    "RobustScaler": ("scaled", "center_", "scale_", "", False),
+    "MaxAbsScaler": ("scaled", "", "scale_", "", False),
+    "Scaler": ("scaled", "offset", "", "scale", False),
+}
+
+
+def _affine(place: str, owner: str, parts: Siblings) -> Step | None:
+    if owner == "MinMaxScaler" and {"min_", "scale_"} <= set(parts):
+        factor = _vector(parts["scale_"])
+        return Step(place, "scaled", -_vector(parts["min_"]) / np.where(factor == 0, 1, factor), factor)
+    if owner not in _SCALERS:
+        return None
+    words, away, divide, times, mean = _SCALERS[owner]
+    found = [_vector(parts[name]) for name in (away, divide, times) if name in parts and parts[name].numeric]
+    if not found or len({one.size for one in found}) != 1:
+        return None
+    zero, one = np.zeros(found[0].size), np.ones(found[0].size)
+    offset = _vector(parts[away]) if away in parts and parts[away].numeric else zero
+    divisor = _vector(parts[divide]) if divide in parts and parts[divide].numeric else one
+    factor = _vector(parts[times]) if times in parts and parts[times].numeric else one
+    return Step(place, words, offset, factor / np.where(divisor == 0, 1, divisor), mean=mean)
+
+
+def _projection(place: str, parts: Siblings) -> Step | None:
+    """PCA and its like: (x - mean_) @ components_.T, divided by the deviations where it whitens."""
+    if "transform_matrix" in parts and parts["transform_matrix"].values.ndim == 2:  # as ONNX has it
+        matrix = parts["transform_matrix"].values.astype(np.float64)
+        mean = _vector(parts["mean"]) if "mean" in parts else np.zeros(len(matrix))
+        return (
+            Step("transform_matrix", "projected", mean, np.ones(len(matrix)), matrix)
+            if mean.size == len(matrix)
+            else None
+        )
+    if "components_" not in parts or parts["components_"].values.ndim != 2 or "singular_values_" not in parts:
+        return None
+    components = parts["components_"].values.astype(np.float64)
+    k, d = components.shape
+    mean = _vector(parts["mean_"]) if "mean_" in parts else np.zeros(d)
+    if mean.size != d:
+        return None
+    whiten = "whiten" in parts and parts["whiten"].numeric and bool(parts["whiten"].values.item())
+    if whiten and "explained_variance_" in parts and parts["explained_variance_"].values.size == k:
+        components = components / np.sqrt(_vector(parts["explained_variance_"]))[:, None]
+    return Step(place, "projected", mean, np.ones(d), components.T, mean="mean_" in parts)
+
+
+def _vector(part: Part) -> FloatArray:
+    return np.asarray(part.values, dtype=np.float64).ravel()

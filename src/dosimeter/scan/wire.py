@@ -1,0 +1,144 @@
+"""The protobuf wire format: fields as (number, value), no message described. Enough to read ONNX without its library.
+
+A varint is at most ten bytes; a length never reaches beyond its message. Groups, which protobuf gave up, are refused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Value = int | memoryview
+
+
+class Broken(Exception):
+    """Bytes that are no message."""
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
+    """(field number, value): an int for varints, the raw bytes for everything else.
+
+    >>> list(fields(memoryview(bytes([0x08, 0x96, 0x01]))))
+    [(1, 150)]
+    """
+    at, end = 0, len(message)
+    while at < end:
+        tag, at = _varint(message, at)
+        number, kind = tag >> 3, tag & 7
+        if number == 0:
+            raise Broken("field 0")
+        if kind == 0:
+            value, at = _varint(message, at)
+            yield number, value
+            continue
+        if kind == 2:
+            size, at = _varint(message, at)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+            run = _run(message, at, size) if tag < 0x80 else 1
+            if run > 1:
+                yield number, _joined(message, at, size, run)
+                at += run * (size + 1) - 1
+                continue
+        else:
+            raise Broken(f"wire type {kind}")
+        if size > end - at:
+            raise Broken("a length beyond the end")
+        yield number, message[at : at + size]
+        at += size
+
+
+def _run(message: memoryview, at: int, size: int) -> int:
+    """How many fields of the same tag (the byte before `at`) and fixed width follow each other, this one included.
+
+    ONNX writes a list of floats as one field a number; a million of them one by one would take seconds.
+    """
+    step, most = size + 1, (len(message) - at + 1) // (size + 1)
+    bytes_ = np.frombuffer(message, dtype=np.uint8)[at - 1 : at - 1 + most * step].reshape(most, step)
+    run, ahead = 1, 8
+    while run < most:
+        other = np.flatnonzero(bytes_[run : run + ahead, 0] != bytes_[0, 0])
+        if other.size:
+            return run + int(other[0])
+        run, ahead = min(run + ahead, most), 4 * ahead
+    return min(run, most)
+
+
+def _joined(message: memoryview, at: int, size: int, run: int) -> memoryview:
+    step = size + 1
+    block = np.frombuffer(message, dtype=np.uint8)[at - 1 : at - 1 + run * step].reshape(run, step)
+    return memoryview(block[:, 1:].tobytes())
+
+
+def gathered(message: memoryview) -> dict[int, list[Value]]:
+    """All values of every field, in order."""
+    found: dict[int, list[Value]] = defaultdict(list)
+    for number, value in fields(message):
+        found[number].append(value)
+    return found
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for k in range(10):
+        if at + k >= len(message):
+            raise Broken("cut off")
+        byte = message[at + k]
+        value |= (byte & 0x7F) << (7 * k)
+        if byte < 0x80:
+            return value & (2**64 - 1), at + k + 1
+    raise Broken("a varint of more than ten bytes")
+
+
+def integer(values: list[Value], absent: int = 0) -> int:
+    """The last value of a scalar field, signed; `absent` where there is none."""
+    last = values[-1] if values else absent
+    if not isinstance(last, int):
+        raise Broken("a number was expected")
+    return last - 2**64 if last >= 2**63 else last
+
+
+def text(values: list[Value]) -> str:
+    """The last value of a text field, "" where there is none."""
+    return bytes(message(values[-1])).decode("utf-8", "replace") if values else ""
+
+
+def message(value: Value) -> memoryview:
+    """A value that must be bytes."""
+    if isinstance(value, int):
+        raise Broken("bytes were expected")
+    return value
+
+
+def integers(values: list[Value]) -> NDArray[np.int64]:
+    """A repeated field of varints, packed or not."""
+    if all(isinstance(value, int) for value in values):
+        return np.array(values, dtype=np.uint64).view(np.int64)
+    made = [np.array([v], dtype=np.uint64) if isinstance(v, int) else _packed(v) for v in values]
+    return np.concatenate(made).view(np.int64)
+
+
+def _packed(value: memoryview) -> NDArray[np.uint64]:
+    """Varints one after the other, all at once: the k-th byte of every number is taken in the k-th turn."""
+    raw = np.frombuffer(value, dtype=np.uint8) if len(value) else np.empty(0, dtype=np.uint8)
+    ends = np.flatnonzero(raw < 0x80)
+    starts = np.concatenate([[0], ends[:-1] + 1]) if ends.size else ends
+    if (raw.size and not ends.size) or (ends.size and ends[-1] != raw.size - 1) or (ends - starts >= 10).any():
+        raise Broken("a varint cut off, or of more than ten bytes")
+    made = np.zeros(ends.size, dtype=np.uint64)
+    for k in range(10):
+        longer = starts + k <= ends
+        byte = raw[(starts + k)[longer]].astype(np.uint64) & np.uint64(0x7F)
+        made[longer] |= byte << np.uint64(7 * k)
+    return made
+
+
+def floats(values: list[Value], dtype: str = "<f4") -> NDArray[np.floating]:
+    """A repeated field of fixed-width floats, packed or not."""
+    joined = b"".join(bytes(message(value)) for value in values)
+    if len(joined) % np.dtype(dtype).itemsize:
+        raise Broken("half a number")
+    return np.frombuffer(joined, dtype=dtype) if joined else np.empty(0, dtype=dtype)
