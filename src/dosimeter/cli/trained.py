@@ -102,8 +102,7 @@ def facts_of(job: Job, done: History, demo: bool) -> dict[str, Any]:
             "updates_sent": sum(entry.accepted for entry in state.history),
             "updates_refused": sum(entry.refused for entry in state.history),
             "clients_asked": [entry.sampled for entry in state.history],
-            "variance": [r.variance for r in done.rounds],
-            "scale": [r.scale for r in done.rounds],
+            **_spread(done),
         },
         "booked": False,
         "written": [],
@@ -114,6 +113,13 @@ def _rounds(done: History, tested: bool) -> dict[str, Any]:
     """Columns that may be published: they follow from noised models, public rows and the recipe."""
     names = ("round", *(("accuracy",) if tested else ()), "epsilon", "per_round", "noise", "clip")
     return {name: done.columns[name].tolist() for name in names}
+
+
+def _spread(done: History) -> dict[str, Any]:
+    """V_c and U_s of each round, where they were looked at."""
+    if not any(r.scale for r in done.rounds):
+        return {}
+    return {"variance": [r.variance for r in done.rounds], "scale": [r.scale for r in done.rounds]}
 
 
 def _remarks(job: Job, done: History) -> list[str]:
