@@ -247,19 +247,23 @@ class Over:
     def __str__(self) -> str:
         who = "1 person" if self.people == 1 else f"{self.people} people"
         shown = ", ".join(f"{t:.4g}" for t in self.totals[:3]) + (", …" if self.people > 3 else "")
-        where = "" if self.account.key in ("leakage", "eps") else f" in {self.account.measured_in}"
+        where = f" in {self.account.measured_in}" if self.account.key == "fil" else ""
         return f"{who} would pass {self.budget}{where} ({shown})"
 
 
-def over(account: Account, budget: Budget, added: Mapping[str, int], spent: Mapping[str, int]) -> Over | None:
+def over(account: Account, budget: Budget | None, added: Mapping[str, int], spent: Mapping[str, int]) -> Over | None:
     """Who passes, from amounts by person; None where nobody does. Totals that no longer fit are refused.
+
+    Somebody to whom nothing is added passes nothing, also where the limit was lowered below what is spent.
 
     >>> fil = Account("fil", "person", "own units")
     >>> print(over(fil, Budget("fil", 0.5), {"ann": 9 * 10**7, "bob": 10**7}, {"ann": 17 * 10**7}))
     1 person would pass fil=0.5 in own units (0.5099)
     """
     totals = {person: checked_total(spent.get(person, 0) + more) for person, more in added.items()}
-    passing = sorted((p for p, t in totals.items() if t > budget.amount), key=lambda p: -totals[p])
+    if budget is None:
+        return None
+    passing = sorted((p for p, t in totals.items() if added[p] and t > budget.amount), key=lambda p: -totals[p])
     if not passing:
         return None
     room = account.reading(max(0, budget.amount - max(spent.get(p, 0) for p in added)))

@@ -45,12 +45,12 @@ def check_head(connection: Connection, database: Database, keys: Keys) -> Entry:
             "an older copy or altered; put back the newest copy"
         )
     entry = entry_of(last)
-    if keys.made < entry.body["salts"]:
-        missing = entry.body["salts"] - keys.made
-        raise database.refusal(
-            f"the key file is an older copy: the salts of {missing} people are missing from it",
-            "put back the newest copy of the key file",
+    missing, risen = entry.body["salts"] - keys.made, entry.body["erased"] - keys.erased
+    if missing > 0 or risen > 0:
+        what = (
+            f"the salts of {missing} people are missing from it" if missing > 0 else f"it knows {risen} erased people"
         )
+        raise database.refusal(f"the key file is an older copy: {what}", "put back the newest copy of the key file")
     return entry
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from dosimeter.core.ledger import Booking, Budget, Over, Part, over, over_by_epsilon, parts_of
+from dosimeter.core.ledger import DELTA_WITHOUT_BUDGET, Booking, Budget, Over, Part, over, over_by_epsilon, parts_of
 from dosimeter.core.refusal import Refusal
 from dosimeter.core.release import Recipe
 from dosimeter.io.text import harmless
@@ -42,7 +42,7 @@ def book(database: Database, keys: Keys, booking: Booking) -> Booked:
         if passing and not booking.override.strip():
             raise OverBudget(passing)
         booked = _spend(connection, keys, booking, parts, mark, digest, passing)
-    keys.set_head(booked.seq, booked.digest)
+    keys.saw(booked.seq, booked.digest)
     return booked
 
 
@@ -67,7 +67,7 @@ def decide(connection: Connection, keys: Keys, parts: tuple[Part, ...]) -> tuple
             added = {person: amount for part in mine for person, amount in part.rows}
             sums = spent(connection, account.text, [known[p] for p in added if p in known])
             before = {p: sums.get(known[p], 0) for p in added if p in known}
-            passing = None if limit is None else over(account, limit, added, before)
+            passing = over(account, limit, added, before)
         if passing is not None:
             found.append(passing)
     return tuple(found)
@@ -78,7 +78,7 @@ def _over_by_events(
 ) -> Over | None:
     account = parts[0].account
     before = histories(connection, account.text, known.values())
-    delta = limit.delta if limit else 1e-6
+    delta = limit.delta if limit else DELTA_WITHOUT_BUDGET
     after: dict[str, float] = {}
     earlier: set[History] = {()}
     for part in parts:
@@ -119,7 +119,7 @@ def spent(connection: Connection, account: str, pseudonyms: Sequence[bytes]) -> 
 def histories(connection: Connection, account: str, pseudonyms: Iterable[bytes]) -> dict[bytes, History]:
     """The history of each of these people in one account of events."""
     d, p = schema.dose.c, schema.part.c
-    events = dict(connection.execute(select(p.id, p.event).where(p.account == account)).tuples().all())
+    events = {row.id: row.event for row in connection.execute(select(p.id, p.event).where(p.account == account))}
     rows: dict[bytes, list[int]] = {}
     for some in _batches(list(pseudonyms) if events else []):
         query = select(d.pseudonym, d.part).where(d.pseudonym.in_(some))

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, exc, select
+from sqlalchemy import Connection, Engine, create_engine, event, exc, func, select, text
 from sqlalchemy.engine import URL, make_url
 
 from dosimeter.core.refusal import Refusal, Tampered
@@ -23,6 +23,8 @@ from dosimeter.store import schema
 
 PATIENCE = 120
 """Seconds that a writer waits for the others."""
+_CREATION = 0x646F7365
+"""The advisory lock under which tables are made."""
 _MAGIC = b"SQLite format 3\x00"
 _AGAIN = "book again under the same name: a release is spent once"
 
@@ -98,9 +100,17 @@ class Database:
         with self._translated(), self._connected().connect() as connection:
             connection = connection.execution_options(dosimeter_writes=True)
             with connection.begin():
-                if not self.is_file and not new:
-                    connection.execute(select(schema.ledger.c.id).with_for_update()).all()
+                if not self.is_file:
+                    self._hold(connection, new)
                 yield connection
+
+    def _hold(self, connection: Connection, new: bool) -> None:
+        """Wait for the other writers on PostgreSQL, as BEGIN IMMEDIATE does on SQLite."""
+        connection.execute(text(f"SET LOCAL lock_timeout = '{PATIENCE}s'"))
+        if new:
+            connection.execute(select(func.pg_advisory_xact_lock(_CREATION)))
+        elif len(connection.execute(select(schema.ledger.c.id).with_for_update()).all()) != 1:
+            raise self.tampered("the row that names the ledger is missing or altered")
 
     def keep_a_log(self) -> None:
         """SQLite writes ahead into a log, so that readers never wait and a commit costs one visit to the disk."""
@@ -127,10 +137,10 @@ class Database:
 
     def _refused(self, error: exc.SQLAlchemyError) -> Refusal:
         said = harmless(str(getattr(error, "orig", error)).strip().split("\n")[0], 160)
+        if "locked" in said or "lock timeout" in said:
+            return self.refusal(f"another writer has held the ledger for {PATIENCE} s", _AGAIN)
         if isinstance(error, exc.OperationalError | exc.InterfaceError) and not self.is_file:
             return self.refusal(f"the database cannot be reached or went away ({said})", _AGAIN)
-        if "locked" in said:
-            return self.refusal(f"another writer has held the ledger for {PATIENCE} s", _AGAIN)
         if any(word in said for word in ("full", "readonly", "unable to open", "I/O")):
             return self.refusal(f"the ledger cannot be written or read ({said})", "check its disk, folder and owner")
         if "no such table" in said or "does not exist" in said:

@@ -88,9 +88,11 @@ class Keys:
         with self._using() as connection:
             return self._ring(connection, name)
 
-    def set_head(self, seq: int, digest: str) -> None:
-        """Remember the newest head. A crash may lose this line; then the file lags behind, which is allowed."""
-        with self._writing(durable=False) as connection:
+    def saw(self, seq: int, digest: str) -> None:
+        """Remember the newest head. It stands in the ledger already, so a failure here is none of the release: the key
+        file then lags behind, which is allowed.
+        """
+        with suppress(Refusal), self._writing(durable=False) as connection:
             if int(self._ring(connection, "head").split(b":")[0]) < seq:
                 self._put(connection, "head", f"{seq}:{digest}".encode())
 
@@ -208,8 +210,8 @@ class Keys:
     def _writing(self, durable: bool = True) -> Iterator[sqlite3.Connection]:
         with self._using() as connection:
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            connection.execute("BEGIN IMMEDIATE")
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:

@@ -62,7 +62,7 @@ class Ledger:
             private, public = new_key() if sign else (b"", "")
             made = Keys.create(path, uuid, private)
             seq, digest = _open_book(database, made, uuid, public, budgets)
-            made.set_head(seq, digest)
+            made.saw(seq, digest)
         except BaseException:
             if made is not None:
                 made.close()
@@ -115,7 +115,8 @@ class Ledger:
     def keys(self) -> Keys:
         """The key file; refused where the ledger was opened without it."""
         if self._keys is None:
-            return Keys.open(self.keys_path)
+            what = f"its key file {harmless(self.keys_path, 120)} is missing, and without it nobody can be told"
+            raise self._database.refusal(what, "put back its newest copy, or name it with --keys")
         return self._keys
 
     @property
@@ -243,7 +244,7 @@ class Ledger:
             check_head(connection, self._database, self.keys)
             seq, digest = append(connection, self.keys, kind, facts)
             row = connection.execute(select(schema.entry).where(schema.entry.c.seq == seq)).one()
-        self.keys.set_head(seq, digest)
+        self.keys.saw(seq, digest)
         return entry_of(row)
 
 
