@@ -20,6 +20,7 @@ PAGES = {"internal": "dosimeter-demo.html", "external": "dosimeter-demo.external
 
 
 def demo(
+    context: typer.Context,
     max_dose: Annotated[
         float, typer.Option("--max-dose", help="The limit that the verdict is about (the exit code stays 0).")
     ] = LIMIT,
@@ -30,6 +31,7 @@ def demo(
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
     """Measure a model of 442 diabetes patients: what its weights give away about each of them, as two pages."""
+    from dosimeter.cli.asked import how_asked
     from dosimeter.cli.checks import positive
     from dosimeter.cli.given import check_outputs
 
@@ -37,7 +39,7 @@ def demo(
     positive("--max-dose", max_dose)
     pages = {edition: out / name for edition, name in PAGES.items()}
     check_outputs([*pages.values(), None if json in (None, "-") else Path(str(json))], [])
-    facts = figures(scale, max_dose)
+    facts = figures(scale, max_dose) | {"reproduce": how_asked(context)}
     write_pages(facts, pages)
     if json is not None:
         write_json(facts, json)

@@ -36,6 +36,8 @@ class Axis:
 
     label: str
     log: bool = False
+    whole: bool = False
+    """Rounds, ranks, numbers of components: nothing stands between two of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +139,8 @@ def _colour(names: Sequence[str]) -> dict[str, Any]:
 
 def _field(name: str, axis: Axis) -> dict[str, Any]:
     scale = {"type": "log"} if axis.log else {"zero": False}
-    return {"field": name, "type": "quantitative", "title": axis.label, "scale": scale}
+    made = {"field": name, "type": "quantitative", "title": axis.label, "scale": scale}
+    return made | ({"axis": {"tickMinStep": 1, "format": "d"}} if axis.whole else {})
 
 
 def table(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> Grid:
@@ -224,7 +227,13 @@ def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: FloatA
         for j, column in enumerate(columns)
     ]
     scale = {"type": "log", "domain": [low, high if high > low else 10 * low], "range": [0.04, 1]}
-    across = {"field": "column", "type": "nominal", "title": None, "sort": None, "axis": {"labelAngle": -45, "orient": "top"}}
+    across = {
+        "field": "column",
+        "type": "nominal",
+        "title": None,
+        "sort": None,
+        "axis": {"labelAngle": -45, "orient": "top"},
+    }
     encoding = {
         "x": across,
         "y": {"field": "row", "type": "nominal", "title": None, "sort": None},

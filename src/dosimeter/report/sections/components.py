@@ -100,7 +100,7 @@ def _attack(found: Mapping[str, Any] | None) -> list[Part]:
             "AUC of the membership attack of [Zari22] when the first k components are seen, beside the band in which "
             "95 % of random deals of the same people lie. Within the band the attack learnt nothing."
         )
-        parts.append(drawing("AUC by components seen", Axis(K), Axis("AUC"), series, says=says, size=WIDE))
+        parts.append(drawing("AUC by components seen", Axis(K, whole=True), Axis("AUC"), series, says=says, size=WIDE))
     rows = []
     for key in ("before", "after"):
         one = found[key]
@@ -129,7 +129,7 @@ def _energy(inside: Mapping[str, Any]) -> list[Part]:
         names = (("exact", "best directions"), ("released", "released directions"), ("at_random", "random directions"))
         series = [Series(name, k, np.array(found[key], dtype=float)) for key, name in names]
         says = "Share of the table's energy (second moment) in the first k directions."
-        axes = Axis("directions (k)"), Axis("share of the energy")
+        axes = Axis("directions (k)", whole=True), Axis("share of the energy")
         parts.append(drawing("Captured energy", *axes, series, says=says, size=WIDE))
     captured = inside.get("captured")
     if captured:

@@ -49,7 +49,7 @@ def distribution(found: Mapping[str, Any]) -> list[Part]:
             drawing(f"{of} per {unit}", Axis(of, log=True), Axis(f"number of {many}"), series, says=says, size=WIDE)
         )
     if found.get("zero"):
-        parts.append(Words(f"{found['zero']} {many} have no dose at all; zero has no place on a logarithmic axis."))
+        parts.append(Words(f"Without any dose: {found['zero']} (zero has no place on a logarithmic axis).", quiet=True))
     return parts
 
 

@@ -72,14 +72,16 @@ def _rounds(told: Mapping[str, Any]) -> list[Part]:
     if accuracy.size == at.size:
         says = "Share of right answers on public rows after each round."
         series = [Series("accuracy", at, accuracy)]
-        parts.append(drawing("Accuracy by round", Axis(ROUND), Axis("accuracy"), series, says=says, size=WIDE))
+        parts.append(
+            drawing("Accuracy by round", Axis(ROUND, whole=True), Axis("accuracy"), series, says=says, size=WIDE)
+        )
     budget = float(told["budget"]["epsilon"])
     series = [
         Series("spent", at, _column(found, "epsilon")),
         Series("budget", np.array([at[0], at[-1]]), np.full(2, budget)),
     ]
     says = f"ε at δ = {told['budget']['delta']:g} after each round, and the budget."
-    parts.append(drawing("ε by round", Axis(ROUND), Axis("ε"), series, says=says, size=WIDE))
+    parts.append(drawing("ε by round", Axis(ROUND, whole=True), Axis("ε"), series, says=says, size=WIDE))
     return parts
 
 
@@ -98,7 +100,7 @@ def _inside(inside: Mapping[str, Any], told: Mapping[str, Any]) -> list[Part]:
     if series:
         log = all((one.y > 0).all() for one in series)
         says = "Mean over the parameters, round by round [Geyer19, figure 3]."
-        axes = Axis(ROUND), Axis("V_c, U_s", log=log)
+        axes = Axis(ROUND, whole=True), Axis("V_c, U_s", log=log)
         parts.append(drawing("V_c and U_s by round", *axes, series, says=says, size=WIDE))
     return parts
 

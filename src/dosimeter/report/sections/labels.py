@@ -97,7 +97,7 @@ def _by_query(found: Mapping[str, Any] | None) -> list[Part]:
         "Nats of each query about the teacher whom it exposes most, in the order of the answers, beside the bound that "
         f"holds whatever the votes. The first {len(nats)} queries."
     )
-    return [drawing("Leakage by query", Axis("query"), Axis(NATS, log=log), series, says=says, size=WIDE)]
+    return [drawing("Leakage by query", Axis("query", whole=True), Axis(NATS, log=log), series, says=says, size=WIDE)]
 
 
 def _by_teacher(inside: Mapping[str, Any], bound: Mapping[str, Any]) -> list[Part]:
@@ -111,7 +111,16 @@ def _by_teacher(inside: Mapping[str, Any], bound: Mapping[str, Any]) -> list[Par
         Series("bound for every table", np.array([0.5, len(nats) + 0.5]), np.full(2, float(bound["nats"]))),
     ]
     says = f"Nats over all queries of the {len(nats)} {MANY['teacher']} about whom most is told, beside the bound."
-    return [drawing("Leakage by teacher", Axis("teacher, by rank"), Axis(NATS, log=log), series, says=says, size=WIDE)]
+    return [
+        drawing(
+            "Leakage by teacher",
+            Axis("teacher, by rank", whole=True),
+            Axis(NATS, log=log),
+            series,
+            says=says,
+            size=WIDE,
+        )
+    ]
 
 
 def _worth(told: Mapping[str, Any], inside: Mapping[str, Any]) -> list[Part]:
