@@ -30,9 +30,9 @@ COMPARES = {
 """Under replace-one too: μ is not about one row against another, where both rows' shifts add up."""
 ASSUMED = (
     "the noise is fresh, is drawn by the operating system and stays secret",
-    "names of columns, their bounds and the lists of levels are public",
     "other releases about the same people add their own (ε, δ)",
 )
+PUBLIC = "names of columns, their bounds and the lists of levels are public"
 TAKEN = "that the bounds were known without the table is taken on your word"
 
 
@@ -60,7 +60,7 @@ def facts_of(rows: Rows, made: PrivateComponents, name: str, k: int, share: floa
         "bounds": "declared" if public else "from the table: not private",
         "units": MEASURED_IN[rows.declared.own_units],
         "not_covered": [*recipe.uncovered, *([TAKEN] if public else [])],
-        "assumptions": [*ASSUMED, *([*made.remarks, ABOUT, *_delta_remark(made)] if public else [])],
+        "assumptions": [*ASSUMED, *([PUBLIC, *made.remarks, ABOUT, *_delta_remark(made)] if public else [])],
         "remarks": [*made.remarks, ABOUT, *_delta_remark(made)],
         "internal": _internal(rows, made, k),
         "booked": False,

@@ -70,7 +70,8 @@ def _linear(told: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
 
 def _components(told: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
     found, noise = told["guarantee"], told["noise"]
-    scale = "" if "scale_low" not in noise else f", scale {noise['scale_low']:.4g} to {noise['scale_high']:.4g}"
+    ends = [f"{noise[key]:.4g}" for key in ("scale_low", "scale_high") if key in noise]
+    scale = f", scale {' to '.join(dict.fromkeys(ends))}" if ends else ""
     claim = f"ε = {found['epsilon']:g}, δ = {found['delta']:g}" if told["private"] and found.get("holds") else "none"
     return (
         ("mechanism", f"{told['mechanism']}, {told['components']['released']} components"),

@@ -35,7 +35,7 @@ def external(facts: Mapping[str, Any], statistics: bool = False) -> dict[str, An
         "says": SAYS["external"],
         "sentence": for_everybody(whole),
         **_public(model, whole),
-        "withheld": sorted(set(_withheld(model, whole))),
+        "withheld": _sentences(_withheld(model, whole)),
     }
     if statistics:
         out["statistics"] = dose_statistics(whole)
@@ -67,14 +67,21 @@ def _plain(value: Any, facts: Mapping[str, Any]) -> Any:
     return plain(value)
 
 
-def _withheld(model: BaseModel, facts: Mapping[str, Any], path: str = "") -> Iterator[str]:
+def _sentences(found: Iterator[tuple[str, str]]) -> list[str]:
+    by_reason: dict[str, list[str]] = {}
+    for path, why in found:
+        by_reason.setdefault(why, []).append(path)
+    return [f"{', '.join(paths)}: {why}" for why, paths in by_reason.items()]
+
+
+def _withheld(model: BaseModel, facts: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
     """Fields that are public of other runs and not of this one, with the reason."""
     for name, field in type(model).model_fields.items():
         mark, value = mark_of(field), getattr(model, name)
         if value is None or mark is None or mark.edition == "internal":
             continue
         if mark.unless and not mark.lets_out(facts):
-            yield f"{path}{name}: {mark.unless}"
+            yield f"{path}{name}", mark.unless
         elif isinstance(value, BaseModel) and mark.lets_out(facts):
             yield from _withheld(value, facts, f"{path}{name}.")
 

@@ -105,6 +105,8 @@ def _trained(facts: Mapping[str, Any]) -> str:
     told = facts["guarantee"]
     pair = f"(ε, δ) = ({_number(told['epsilon'])}, {told['delta']:g})"
     stamp = f"{facts['stamp']}. " if facts["simulation"] else ""
+    if told["standing"] == "unaccounted":
+        return f"{stamp}Not claimed: the rounds are accounted at {pair}, and something else was read off the rows."
     return (
         f"{stamp}The model is {pair}-differentially private for each client: {told['neighbours']} ({told['standing']})."
     )
