@@ -2,6 +2,7 @@
 
 python benchmarks/geyer19_grid.py --data DIR --clients 100        about three minutes on one core
 python benchmarks/geyer19_grid.py --data DIR --clients 1000       about ten
+python benchmarks/geyer19_grid.py --data DIR --not-private        about half an hour
 
 Prints one JSON line a setting: the mean over the seeds of the accuracy on the 10,000 images held out. The search is not
 accounted for, as in the paper.
@@ -19,10 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from dosimeter.reproduce.geyer19_training import Digits, Setting, sound
+from dosimeter.reproduce.geyer19_arithmetic import NOT_PRIVATE
+from dosimeter.reproduce.geyer19_training import Digits, Setting, not_private, sound
 
 SEEDS = {100: (100, 101, 102), 1000: (100,)}
 """None of those of the reproduction."""
+LOOKS = (95, 190, 285, 380)
+"""Rounds after which averaging without privacy is scored; the last is the paper's."""
 
 
 def first(clients: int) -> Iterator[Setting]:
@@ -50,6 +54,22 @@ def second(best: Setting) -> Iterator[Setting]:
     yield from (replace(at, batches=5), replace(at, batches=20))
 
 
+def plain() -> Iterator[Setting]:
+    """Averaging without privacy, each of 100 clients in every round, the network of K = 1000: B, E and the rate."""
+    base = Setting(100, 1e-3, 100, NOT_PRIVATE[1], hidden=(64,))
+    for epochs, batches, rate in product((1, 4), (10, 20, 60), (0.1, 0.3)):
+        yield replace(base, epochs=epochs, batches=batches, rate=rate)
+
+
+def score_plain(digits: Digits, setting: Setting) -> None:
+    """Accuracy on the validation images after each of `LOOKS` rounds, printed."""
+    began = time.perf_counter()
+    accuracy = not_private(digits, setting, SEEDS[1000][0], setting.rounds).columns["accuracy"]
+    looks = {t: float(accuracy[t - 1]) for t in LOOKS}
+    told = {"epochs": setting.epochs, "batches": setting.batches, "rate": setting.rate, "accuracy": looks}
+    print(json.dumps({**told, "seconds": round(time.perf_counter() - began, 1)}), flush=True)
+
+
 def score(digits: Digits, setting: Setting, seeds: Sequence[int]) -> float:
     """Mean accuracy on the validation images, printed."""
     began = time.perf_counter()
@@ -64,7 +84,13 @@ def main() -> None:
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("--data", type=Path, required=True)
     given.add_argument("--clients", type=int, choices=sorted(SEEDS), default=100)
+    given.add_argument("--not-private", action="store_true")
     asked = given.parse_args()
+    if asked.not_private:
+        digits = Digits.read(asked.data).validation()
+        for setting in plain():
+            score_plain(digits, setting)
+        return
     digits, seeds = Digits.read(asked.data).validation(), SEEDS[asked.clients]
     scored = [(score(digits, s, seeds), -s.rounds, s) for s in first(asked.clients)]
     best = max(scored, key=lambda one: one[:2])[2]

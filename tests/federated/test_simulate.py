@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +37,11 @@ def task(hidden: tuple[int, ...] = (12,), clients: int = K) -> Task:
     X = X / 16.0
     parts = two_shards(y[:1500], clients, np.random.default_rng(7), points=60)
     return Task(Network((64, *hidden, 10)), Local(2, 0.2, batch=10), X[:1500], y[:1500], parts, X[1500:], y[1500:])
+
+
+def into(kept: list[State]) -> Any:
+    """A `keep` that has everything in memory."""
+    return lambda state, rounds: kept.append(state)
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +106,57 @@ def test_a_script_with_several_processes_leaves_nothing_behind(tmp_path: Any) ->
     assert (ran.returncode, ran.stdout.strip(), ran.stderr) == (0, "2", "")
 
 
+KILLED = """
+import os, signal, sys
+import numpy as np
+from dosimeter import federated as f
+from dosimeter.federated.simulate import simulate
+from dosimeter.federated.tasks import Task
+from dosimeter.federated.local import Local
+from dosimeter.federated.networks import Network
+if __name__ == '__main__':
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as the command line does
+    X, y = np.repeat(np.eye(2), 20, axis=0), np.repeat([0, 1], 20)
+    task = Task(Network((2, 2)), Local(1, 1.0, batch=2), X, y, tuple(np.arange(40).reshape(20, 2)), X, y)
+    c = f.Curator(f.Poisson(20), f.Constant(15, 20.0), f.Budget(4.0, 1e-2))
+
+    def stop(entry):
+        if entry.round == 1:
+            children = [int(k) for k in open(f'/proc/{os.getpid()}/task/{os.getpid()}/children').read().split()]
+            workers = [k for k in children if 'spawn_main' in open(f'/proc/{k}/cmdline').read()]
+            maps = [line for line in open('/proc/self/maps') if '/psm_' in line]
+            print(len(maps), sum('(deleted)' in line for line in maps), *workers, flush=True)
+            os.kill(workers[0] if sys.argv[1] == 'worker' else os.getpid(), signal.SIGKILL)
+
+    simulate(task, c, seed=1, rounds=400, processes=2, progress=stop)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="looks for processes in /proc")
+@pytest.mark.parametrize("who", ["worker", "parent"])
+def test_a_process_that_is_killed_is_told_of_and_nobody_stays_behind(who: str, tmp_path: Any) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(KILLED)
+    ran = subprocess.run([sys.executable, str(script), who], capture_output=True, text=True, timeout=120, check=False)
+    if who == "worker":
+        assert ran.returncode == 1
+        assert "a process that trained clients ended" in ran.stderr
+    else:
+        assert ran.returncode == -9
+    blocks, without_name, *workers = ran.stdout.split()
+    assert len(workers) == 2
+    assert int(blocks) == int(without_name) > 0  # memory that has no name is gone with its processes
+    for _ in range(100):
+        alive = [k for k in workers if os.path.exists(f"/proc/{k}/exe")]  # a zombie has none
+        if not alive:
+            break
+        time.sleep(0.1)
+    assert not alive
+
+
 def test_a_training_resumed_from_any_kept_state_goes_on_as_if_it_had_never_stopped(digits: Task) -> None:
     kept: list[State] = []
-    whole = simulate(digits, CURATOR, seed=5, rounds=3, keep=kept.append)
+    whole = simulate(digits, CURATOR, seed=5, rounds=3, keep=into(kept))
     assert [s.serial for s in kept] == list(range(1, 7))
     for state in kept:
         again = State.from_plain(state.plain())
@@ -114,7 +168,7 @@ def test_a_training_resumed_from_any_kept_state_goes_on_as_if_it_had_never_stopp
 
 def test_a_round_that_was_open_when_it_stopped_is_closed_even_where_no_further_one_is_asked_for(digits: Task) -> None:
     kept: list[State] = []
-    simulate(digits, CURATOR, seed=5, rounds=1, keep=kept.append)
+    simulate(digits, CURATOR, seed=5, rounds=1, keep=into(kept))
     rest = simulate(digits, CURATOR, seed=5, rounds=0, state=kept[0])
     assert rest.state.same_as(kept[1])
 
@@ -146,7 +200,7 @@ def test_a_schedule_that_ends_ends_the_training(digits: Task) -> None:
 
 def test_v_c_and_u_s_are_those_of_the_updates_themselves(digits: Task) -> None:
     kept: list[State] = []
-    history = simulate(digits, CURATOR, seed=2, rounds=1, keep=kept.append, together=6)
+    history = simulate(digits, CURATOR, seed=2, rounds=1, keep=into(kept), together=6)
     one_by_one = [digits.updates(kept[0].model, [k], seed=2)[0] for k in kept[0].participants]
     sent = np.array(one_by_one, dtype=np.float64)
     assert history.rounds[0].variance == pytest.approx(sent.var(axis=0).mean(), rel=1e-4)
@@ -156,7 +210,7 @@ def test_v_c_and_u_s_are_those_of_the_updates_themselves(digits: Task) -> None:
 
 def test_without_noise_and_clip_a_round_is_the_mean_of_the_updates(digits: Task) -> None:
     kept: list[State] = []
-    history = simulate(digits, NotPrivate(K, 15), seed=2, rounds=1, keep=kept.append)
+    history = simulate(digits, NotPrivate(K, 15), seed=2, rounds=1, keep=into(kept))
     sent = [digits.updates(kept[0].model, [k], seed=2)[0] for k in kept[0].participants]
     np.testing.assert_allclose(history.state.model, kept[0].model + np.mean(sent, axis=0), atol=1e-6)
     assert len(kept[0].participants) == 15
@@ -260,6 +314,78 @@ def test_a_seed_is_marked_as_simulation_and_the_systems_bits_are_not(digits: Tas
     assert "simulation" not in repr(real[0])
     with pytest.raises(Refusal, match="simulation"):
         simulate(digits, NotPrivate(K, 5), seed=1, rounds=1, for_release=True)
+
+
+def unequal(left_out: int | None = None) -> Task:
+    """Twelve clients of 5 to 16 rows; all but the last use every second column only. One of them may be missing."""
+    rng = np.random.default_rng(4)
+    sizes, X, y = np.arange(5, 17), rng.random((200, 1000)), rng.integers(0, 3, 200)
+    parts = [np.arange(end - size, end) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
+    X[: parts[-1][0], ::2] = 0.0
+    kept = tuple(rows for k, rows in enumerate(parts) if k != left_out)
+    return Task(Network((1000, 8, 3)), Local(3, 0.3, batch=5), X, y, kept, X[:9], y[:9], declared=14)
+
+
+def sent_by(own: Task, together: int, **how: Any) -> dict[int, np.ndarray]:
+    """What each client sends when all are asked, by its first row."""
+    sent: dict[int, np.ndarray] = {}
+
+    class Listening(Curator):
+        def close_round(self, state: State, messages: Any, rng: Any = None, observe: Any = None) -> State:
+            came = [(np.array(m.clients), np.array(m.updates)) for m in messages]
+            for clients, updates in came:
+                sent.update({int(own.clients[k][0]): u for k, u in zip(clients, updates, strict=True)})
+            return super().close_round(state, [federated.Block(*part) for part in came], rng, observe)
+
+    curator = Listening(Poisson(14), Constant(14, 3.0), Budget(50.0, 1e-2))
+    simulate(own, curator, seed=1, rounds=1, together=together, **how)
+    return sent
+
+
+@pytest.fixture
+def equal_shuffles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same draw for everybody: what is left is the arithmetic."""
+    draws = np.random.default_rng
+    monkeypatch.setattr(np.random, "default_rng", lambda seed=None: draws([7]))
+
+
+@pytest.mark.usefixtures("equal_shuffles")
+@pytest.mark.parametrize("left_out", [0, 5, 11])
+def test_what_a_client_sends_for_release_does_not_depend_on_who_else_is_there(left_out: int) -> None:
+    with_it, without = (sent_by(unequal(k), 1, for_release=True) for k in (None, left_out))
+    assert len(with_it) == len(without) + 1 == 12
+    assert all(with_it[k].tobytes() == u.tobytes() for k, u in without.items())
+
+
+@pytest.mark.usefixtures("equal_shuffles")
+def test_stacks_let_one_client_change_the_last_digits_of_another() -> None:
+    """Why a release has none: columns that nobody in the stack uses are left out, and sums change their order."""
+    both = [sent_by(unequal(k), 8) for k in (None, 11)]
+    assert any(both[0][k].tobytes() != u.tobytes() for k, u in both[1].items())
+    with pytest.raises(Refusal, match="by itself"):
+        sent_by(unequal(), 8, for_release=True)
+
+
+def test_a_seed_ties_shuffles_to_numbers_and_a_release_has_none() -> None:
+    """Without client 0 everybody's number is one less: by a public seed all others would send something else."""
+    seeded = [sent_by(unequal(k), 1) for k in (None, 0)]
+    moved = [np.linalg.norm(seeded[0][k] - u) for k, u in seeded[1].items()]
+    assert max(moved) > 0.01
+    released = [sent_by(unequal(), 1, for_release=True) for _ in range(2)]
+    assert any((released[0][k] != released[1][k]).any() for k in released[0])
+
+
+def test_clients_that_were_declared_and_are_not_there_never_answer() -> None:
+    own = unequal()
+    assert own.enrolled == 14
+    everybody = Curator(Poisson(14), Constant(14, 3.0), Budget(50.0, 1e-2))
+    for processes in (1, 2):
+        history = simulate(own, everybody, seed=1, rounds=1, processes=processes)
+        assert (history.rounds[0].sampled, history.rounds[0].accepted, history.rounds[0].refused) == (14, 12, 0)
+    with pytest.raises(Refusal, match="the curator knows 12 clients, the task has 14"):
+        simulate(own, replace(everybody, cohort=Poisson(12), schedule=Constant(12, 3.0)), seed=1)
+    with pytest.raises(Refusal, match="declared=11"):
+        replace(own, declared=11)
 
 
 def test_progress_is_told_every_round_and_columns_make_a_dataframe(digits: Task) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,13 @@ from dosimeter.io.text import harmless
 
 DATASETS = ("digits", "mnist")
 DEMO_CLIENTS, DIGIT_POINTS, MNIST_POINTS = 500, 20, 600
+PUBLIC = "the names of columns, and which of them hold numbers, are taken as public"
+COUNTED = "the number of clients ({}) was counted in the rows: declare it with --clients"
 _DEALS = 5
 """What the draw of the shards is for, as part of its seed."""
 MADE_UP = "the clients are made up: rows of a public set of images, dealt in shards of one or two digits"
+INSIDE = "internal: "
+"""How a remark begins that was counted without noise: it does not go into the model's file."""
 ONE_FILE = "the table holds all clients' rows, so whoever runs this sees them: it stands for clients and curator in one"
 
 
@@ -39,6 +44,8 @@ class Population:
     assumed: tuple[str, ...]
     """What is taken as public or given."""
     remarks: tuple[str, ...] = ()
+    unpaid: tuple[str, ...] = ()
+    """What was read off the clients' rows without noise and is seen in the model or its file, and what to do."""
     names: tuple[str, ...] = ()
     """(K,) what each client is called in the table; () where they are made up. Internal."""
 
@@ -94,8 +101,9 @@ def of_table(
     classes: str | None,
     drop: Sequence[str],
     read: Mapping[str, str],
+    clients: int | None = None,
 ) -> Population:
-    """A client for each value of the column `client`."""
+    """A client for each value of the column `client`; `clients` is their declared number, if one was."""
     from dosimeter.frames.clients import form_of, parted
 
     declared = None if bounds is None else _declared(bounds)
@@ -104,18 +112,38 @@ def of_table(
     listed = None if classes is None else tuple(name.strip() for name in classes.split(","))
     form, from_rows = form_of(rows, target, client, declared=declared, classes=listed)
     own = parted(rows, form, client)
-    if len(own.clients) < 2:
+    if clients is not None and len(own.clients) > clients:
+        raise Refusal(
+            f"{harmless(client)} names {len(own.clients)} clients, more than --clients {clients}: declare all"
+        )
+    if len(own.clients) < 2 and clients is None:
         raise Refusal(f"--client {harmless(client)}: the column names one client only, and one cannot be hidden")
     X_test, y_test, tested = np.zeros((1, form.width)), np.zeros(1, dtype=np.intp), ""
     if test is not None:
         X_test, y_test = _tested(test, form, client, [target, *texts], drop, read)
         tested = f"the {len(y_test)} rows of {harmless(test.name)}, taken as public"
-    public = f"the number of clients ({len(own.clients)}), the names of columns and the classes are taken as public"
-    left = (f"{rows.dropped} rows were left out for a missing value",) if rows.dropped else ()
+    counted = () if clients is not None else (COUNTED.format(len(own.clients)),)
+    left = (f"{INSIDE}{rows.dropped} rows were left out for a missing value",) if rows.dropped else ()
     return Population(
         table.name, own.X, own.y, own.clients, X_test, y_test, form.classes, tested, form.plain(),
-        (ONE_FILE, public, *from_rows), left, own.names,
+        (ONE_FILE, PUBLIC), (*left, *_alike(own.names)), (*counted, *from_rows), own.names,
     )  # fmt: skip
+
+
+def _alike(names: Sequence[str]) -> tuple[str, ...]:
+    """A remark where two clients may be one whose name was typed twice."""
+    first: dict[str, str] = {}
+    twice = []
+    for name in names:
+        known = first.setdefault(" ".join(unicodedata.normalize("NFKC", name).casefold().split()), name)
+        twice += [(known, name)] if known != name else []
+    if not twice:
+        return ()
+    pair = f"{harmless(repr(twice[0][0]))} and {harmless(repr(twice[0][1]))}"
+    return (
+        f"{INSIDE}{len(twice)} names of clients differ from another in blanks or capitals only ({pair}): a client "
+        "under two names is hidden under each of them, not as a whole; if they are one, make the names one",
+    )
 
 
 def _read(path: Path, text: Sequence[str], drop: Sequence[str], how: Mapping[str, str]) -> Any:

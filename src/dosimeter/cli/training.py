@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.cli.checks import positive
@@ -151,7 +151,8 @@ class Job:
         from dosimeter.federated.tasks import Task
 
         p = self.people
-        return Task(self.network, self.local, p.X, p.y, p.clients, p.X_test, p.y_test)
+        K = self.terms.cohort.clients
+        return Task(self.network, self.local, p.X, p.y, p.clients, p.X_test, p.y_test, declared=K)
 
     def recipe(self) -> dict[str, Any]:
         """Everything that fixes the training but the rows; plain values."""
@@ -179,13 +180,29 @@ class Job:
         return digest_of(self.recipe(), [self.people.X, self.people.y, np.concatenate(self.people.clients), sizes])
 
     def run(
-        self, state: State | None, keep: Callable[[Any], None] | None, progress: Any, *, spread: bool = False
+        self,
+        state: State | None,
+        keep: Callable[[Any, Any], None] | None,
+        progress: Any,
+        *,
+        earlier: Sequence[Any] = (),
+        spread: bool = False,
     ) -> History:
-        """Rounds from this state to the last; clients and noise from the system's bits unless it is a simulation."""
+        """Rounds from this state to the last; clients and noise from the system's bits unless it is a simulation.
+
+        earlier: the rounds before this state. What was read off the clients' rows makes the figure unaccounted.
+        """
+        from dosimeter.core.notion import Standing
         from dosimeter.federated.simulate import simulate
 
-        return simulate(
+        done = simulate(
             self.task, self.curator, seed=self.choices.seed, rounds=self.terms.rounds, state=state,
             processes=self.choices.processes, spread=spread, for_release=self.choices.simulate is None,
             keep=keep, progress=progress,
-        )  # fmt: skip
+        ).after(earlier)  # fmt: skip
+        if state is not None and state.round:
+            done = replace(done, stopped=f"{done.stopped}; {state.round} were in the checkpoint")
+        if not self.people.unpaid:
+            return done
+        unpaid = replace(done.figure, standing=Standing.UNACCOUNTED, uncovered=self.people.unpaid)
+        return replace(done, figure=unpaid)

@@ -8,6 +8,8 @@ product mostly wait for each other.
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
@@ -15,7 +17,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait as wait_for
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any, NamedTuple, Protocol
 
@@ -48,12 +51,18 @@ def crew(task: Task, seed: int, processes: int, together: int | None = None) -> 
     if processes == 1:
         yield Alone(task, seed, c)
         return
-    several = Several(task, seed, c, processes)
-    try:
-        several.sit_down()
-        yield several
-    finally:
-        several.close()
+    with _closed_pipes_are_errors():
+        several = Several(task, seed, c, processes)
+        try:
+            several.sit_down()
+            yield several
+        except BrokenProcessPool as why:
+            raise Refusal(
+                "a process that trained clients ended (killed, or out of memory): the round it was in is not over; go "
+                "on from what was kept, with fewer processes if memory was short"
+            ) from why
+        finally:
+            several.close()
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,8 @@ class Alone:
 
 
 def chunks(task: Task, asked: Index, together: int) -> list[Index]:
-    """The clients asked, in chunks; those with equally many rows stand together, so that little is padded."""
+    """The clients asked who have rows, in chunks; those with equally many stand together, so that little is padded."""
+    asked = asked[asked < len(task.clients)]
     rows = np.array([len(task.clients[k]) for k in asked], dtype=np.intp)
     order = asked[np.argsort(rows, kind="stable")]
     return [order[at : at + together] for at in range(0, len(order), together)]
@@ -94,6 +104,7 @@ class Ground:
     """Shared memory of one crew, and the arrays on it."""
 
     blocks: list[SharedMemory] = field(default_factory=list)
+    hidden: bool = False
 
     def share(self, array: Any) -> tuple[Plot, Any]:
         """A copy of the array that other processes can read."""
@@ -110,10 +121,17 @@ class Ground:
         self.blocks.append(block)
         return np.ndarray(plot.shape, plot.dtype, block.buf)
 
+    def hide(self) -> None:
+        """Take its names away: nobody else finds it, and whatever is killed now, nothing stays behind."""
+        if not self.hidden:
+            for block in self.blocks:
+                block.unlink()
+        self.hidden = True
+
     def leave(self) -> None:
         """Give the memory back."""
+        self.hide()
         for block in self.blocks:
-            block.unlink()
             block.close()
 
 
@@ -129,8 +147,10 @@ class Several:
         plots = [self._ground.share(table)[0] for table in tables]
         model, self._model = self._ground.share(np.zeros(d))
         desk, self._desk = self._ground.share(np.zeros((places, together, d), dtype=np.float32))
-        start = (task.learner, task.local, seed, (*plots, model, desk))
-        self._pool = ProcessPoolExecutor(processes, get_context("spawn"), _sit_down, start)
+        context = get_context("spawn")
+        self._seated = context.Semaphore(0)
+        start = (task.learner, task.local, seed, (*plots, model, desk), self._seated)
+        self._pool = ProcessPoolExecutor(processes, context, _sit_down, start)
 
     def sit_down(self) -> None:
         """Start the processes: the first calls do, while the variables that hold them to one thread are set."""
@@ -138,11 +158,15 @@ class Several:
             try:
                 for future in [self._pool.submit(_ready) for _ in range(self.processes)]:
                     future.result()
+                for _ in range(self.processes):
+                    while not self._seated.acquire(timeout=1.0):
+                        self._pool.submit(_ready).result()  # tells where one did not start
             except BrokenProcessPool as why:
                 raise Refusal(
                     "a process did not start (its own words are above): a script with processes= must keep its code "
                     "under if __name__ == '__main__', and what it trains must be importable"
                 ) from why
+        self._ground.hide()
 
     def updates(self, model: Any, asked: Index, t: int) -> Iterator[Block]:
         """The updates of round t; a place on the desk is written again only after its block was read."""
@@ -179,6 +203,20 @@ class Several:
 
 
 @contextmanager
+def _closed_pipes_are_errors() -> Iterator[None]:
+    """A process that died leaves a closed pipe behind: a program that ends at such a pipe would end without a word."""
+    if not hasattr(signal, "SIGPIPE") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGPIPE, before)
+
+
+@contextmanager
 def _one_thread() -> Iterator[None]:
     """Processes started within have one BLAS thread each."""
     before = {name: os.environ.get(name) for name in _THREADS}
@@ -207,11 +245,22 @@ _seats: list[_Seat] = []
 """In a process of the crew, its one seat."""
 
 
-def _sit_down(learner: Learner, local: Local, seed: int, plots: tuple[Plot, ...]) -> None:
+def _sit_down(learner: Learner, local: Local, seed: int, plots: tuple[Plot, ...], seated: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever stops the training tells the processes to end
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     ground = Ground()
     X, y, X_test, y_test, rows, ends, model, desk = (ground.see(plot) for plot in plots)
     clients = tuple(np.split(rows, ends[:-1]))
     _seats.append(_Seat(Task(learner, local, X, y, clients, X_test, y_test), seed, model, desk, ground))
+    seated.release()
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would wait for its next call for ever, with everybody's rows in its memory."""
+    parent = parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os._exit(1)
 
 
 def _ready() -> None:

@@ -39,7 +39,7 @@ class Round(NamedTuple):
     """U_s; 0 where nobody came."""
 
 
-_WHOLE = ("round", "sampled", "accepted", "refused")
+WHOLE = ("round", "sampled", "accepted", "refused")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class History:
     def columns(self) -> dict[str, Any]:
         """A column per quantity, (rounds,): `pandas.DataFrame(history.columns)`, or any other frame."""
         return {
-            name: np.array([getattr(r, name) for r in self.rounds], dtype=np.int64 if name in _WHOLE else np.float64)
+            name: np.array([getattr(r, name) for r in self.rounds], dtype=np.int64 if name in WHOLE else np.float64)
             for name in Round._fields
         }
 

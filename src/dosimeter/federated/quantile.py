@@ -75,7 +75,9 @@ class QuantileClip:
 
     def moved(self, bound: float, share: float) -> float:
         """C_{t+1}."""
-        return min(max(bound * math.exp(-self.rate * (share - self.quantile)), _LEAST), _MOST)
+        # e^±300 passes both ends from either; with little more than one client a noisy share can be in the thousands.
+        power = min(max(-self.rate * (share - self.quantile), -300.0), 300.0)
+        return min(max(bound * math.exp(power), _LEAST), _MOST)
 
 
 ClipRule = FixedClip | QuantileClip

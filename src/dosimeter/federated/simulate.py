@@ -1,14 +1,15 @@
 """The simulator: a curator's rounds with clients that are trained here, in stacks, by one process or several.
 
 Clients, noise and shuffles of round t come from (seed, t) alone, so that a training that is resumed from a kept state
-goes on as if it had never stopped. A seed is for experiments: with `for_release` clients and noise are drawn from the
-operating system's bits instead, and only the shuffles keep the seed.
+goes on as if it had never stopped. A seed is for experiments: with `for_release` clients, noise and shuffles come from
+the operating system's bits, and each client is trained by itself, so that what it sends depends on nobody else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from dosimeter.federated.total import Observer
 
 _SAMPLES, _NOISES = 0, 1
 """What the draws of a round are for, as part of their seed."""
+Keep = Callable[[State, Sequence[Round]], None]
 
 
 class Rounds(Protocol):
@@ -55,7 +57,7 @@ def simulate(
     together: int | None = None,
     spread: bool = True,
     for_release: bool = False,
-    keep: Callable[[State], None] | None = None,
+    keep: Keep | None = None,
     progress: Callable[[Round], None] | None = None,
 ) -> History:
     """Rounds until the budget or the schedule ends, or until `rounds` are over, counted from the first.
@@ -63,9 +65,11 @@ def simulate(
     state: where an earlier training stopped, possibly within a round; that round is closed first.
     processes: trained in so many processes beside this one, if more than 1. A script that asks for them must have its
     own code under `if __name__ == "__main__":`, as each process reads the script again.
-    together: clients in a stack; chosen by the size of the network where not given. It changes rounding only.
+    together: clients in a stack; chosen by the size of the network where not given. It changes rounding only, and that
+    is too much for a release: there every client is alone.
     spread: V_c and U_s of every round, which cost a few passes over all updates; 0 throughout without.
-    keep: called with every new state, before anything else happens; whoever keeps it can resume.
+    keep: called with every new state, and the rounds of this call that are over, before anything is told to anybody;
+    whoever keeps them can resume.
     progress: called with every round that is over.
 
     >>> from dosimeter import federated
@@ -80,6 +84,8 @@ def simulate(
     """
     whole("seed", seed, 0, 1 << 62)
     _refuse_other_clients(task, curator)
+    if for_release and together not in (None, 1):
+        raise Refusal(f"together={together!r}: for release every client is trained by itself; leave it out")
     if rounds is None and not hasattr(curator, "budget"):
         raise Refusal("there is no budget that would end this training: say how many rounds=")
     most = 1 << 30 if rounds is None else whole("rounds", rounds, 0, 1 << 30)
@@ -88,49 +94,56 @@ def simulate(
         raise Refusal(f"the state has {now.model.size} parameters, the task {task.learner.size}")
     done: list[Round] = []
     stopped = f"{most} rounds were asked for"
-    with crew(task, seed, whole("processes", processes, 1, 1024), together) as who:
+    # A public seed would tie a client's shuffle to its number, which moves when a client before it comes or goes.
+    shuffles, stack = (secrets.randbits(128), 1) if for_release else (seed, together)
+    with crew(task, shuffles, whole("processes", processes, 1, 1024), stack) as who:
         while now.is_open or now.round < most:
+            draws = _Draws(seed, now.round, for_release)
             try:
-                now, entry = _one_round(curator, now, who, seed, spread=spread, for_release=for_release, keep=keep)
+                now = _opened(curator, now, draws, done, keep)
             except (BudgetSpent, ScheduleEnded) as why:
                 stopped = str(why)
                 break
+            now, entry = _closed(curator, now, who, draws, spread=spread)
             done.append(entry)
+            if keep is not None:
+                keep(now, done)
             if progress is not None:
                 progress(entry)
     return History(tuple(done), now, curator.figure(now), stopped)
 
 
-def _one_round(
-    curator: Rounds,
-    state: State,
-    who: Crew,
-    seed: int,
-    *,
-    spread: bool,
-    for_release: bool,
-    keep: Callable[[State], None] | None,
-) -> tuple[State, Round]:
-    """The state after one round, and what happened in it."""
-    t = state.round
+class _Draws(NamedTuple):
+    """Generators of round t, or none: then the operating system draws."""
 
-    def draws(purpose: int) -> Generator | None:
-        return None if for_release else np.random.default_rng([seed, purpose, t])
+    seed: int
+    t: int
+    for_release: bool
 
-    if not state.is_open:
-        state = curator.open_round(state, draws(_SAMPLES))
-        if keep is not None:
-            keep(state)
-    seen = Spread()
-    updates = who.updates(state.model, state.participants, t)
-    state = curator.close_round(state, updates, draws(_NOISES), seen.observe if spread else None)
+    def of(self, purpose: int) -> Generator | None:
+        return None if self.for_release else np.random.default_rng([self.seed, purpose, self.t])
+
+
+def _opened(curator: Rounds, state: State, draws: _Draws, done: Sequence[Round], keep: Keep | None) -> State:
+    """The state with its round open; one that was found open is gone on with."""
+    if state.is_open:
+        return state
+    opened = curator.open_round(state, draws.of(_SAMPLES))
     if keep is not None:
-        keep(state)
+        keep(opened, done)
+    return opened
+
+
+def _closed(curator: Rounds, state: State, who: Crew, draws: _Draws, *, spread: bool) -> tuple[State, Round]:
+    """The state after the round, and what happened in it."""
+    seen = Spread()
+    updates = who.updates(state.model, state.participants, state.round)
+    state = curator.close_round(state, updates, draws.of(_NOISES), seen.observe if spread else None)
     score, (epsilon, delta) = who.score(state.model), _spent(curator, state)
     last = state.history[-1]
     found = (seen.variance, seen.scale) if seen.clients else (0.0, 0.0)
     entry = Round(
-        t, score.accuracy, score.loss, epsilon, delta, last.per_round, last.noise, last.clip,
+        draws.t, score.accuracy, score.loss, epsilon, delta, last.per_round, last.noise, last.clip,
         last.sampled, last.accepted, last.refused, *found,
     )  # fmt: skip
     return state, entry
@@ -147,5 +160,5 @@ def _spent(curator: Rounds, state: State) -> tuple[float, float]:
 
 def _refuse_other_clients(task: Task, curator: Any) -> None:
     cohort = getattr(curator, "cohort", curator)
-    if cohort.clients != len(task.clients):
-        raise Refusal(f"the curator knows {cohort.clients} clients, the task has {len(task.clients)}")
+    if cohort.clients != task.enrolled:
+        raise Refusal(f"the curator knows {cohort.clients} clients, the task has {task.enrolled}")

@@ -165,8 +165,13 @@ class State:
         paid = sum(s.rounds for s in self.spent)
         if paid != self.round + self.is_open:
             raise Refusal(f"a kept state has {self.round + self.is_open} rounds and {paid} paid for: it was altered")
-        if self.model.shape != self.velocity.shape or not np.isfinite(self.model).all() or not self.clip > 0:
+        if any(s.rounds < 1 or not s.noise >= 0 or not s.per_round > 0 for s in self.spent):
+            raise Refusal("a kept state has rounds that were paid for with nothing: it was altered")
+        finite = np.isfinite(self.model).all() and np.isfinite(self.velocity).all() and 0 < self.clip < np.inf
+        if self.model.shape != self.velocity.shape or not finite:
             raise Refusal("a kept state has a model that is not finite, or a velocity of another size: it was altered")
+        if len(np.unique(self.participants)) < len(self.participants) or (len(self.participants) and not self.is_open):
+            raise Refusal("a kept state has somebody asked twice, or in no round: it was altered")
 
 
 def _closed(row: list[float]) -> Closed:

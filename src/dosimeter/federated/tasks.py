@@ -43,6 +43,8 @@ class Task:
     y_test: Any
     held: Clients = ()
     """Rows of each client that nothing is trained on, for its own score; see `hold_out`."""
+    declared: int = 0
+    """K where it was declared: of more clients than have rows here the others never answer. 0: as many as have rows."""
 
     def __post_init__(self) -> None:
         for name in ("X", "X_test"):
@@ -55,7 +57,14 @@ class Task:
             _refuse_bad_parts(parts, len(self.X))
         if not self.clients or (self.held and len(self.held) != len(self.clients)):
             raise Refusal(f"{len(self.clients)} clients and held rows of {len(self.held)}: give rows for each client")
+        if self.declared and self.declared < len(self.clients):
+            raise Refusal(f"{len(self.clients)} clients have rows, more than the declared={self.declared}")
         self.learner.check(self.X.shape[1], int(max(self.y.max(), self.y_test.max())) + 1)
+
+    @property
+    def enrolled(self) -> int:
+        """K."""
+        return self.declared or len(self.clients)
 
     def start(self, seed: int) -> FloatArray:
         """(d,) the public model before the first round."""

@@ -1,7 +1,8 @@
 """A table cut among clients (hospitals) by one of its columns, each row made into numbers without looking across them.
 
 Amounts are standardised inside each client, by its own mean and deviation, or scaled by bounds that were declared: what
-one client's numbers become never depends on another's rows. Names of columns, classes and levels are taken as public.
+one client's numbers become never depends on another's rows. Names of columns and their kinds are taken as public;
+classes and levels are declared, or read off the rows, and then a client that alone has one is given away by the list.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dosimeter.io.text import harmless, listed
 Bounds = tuple[float, float]
 Levels = tuple[str, ...]
 MOST_CLASSES, MOST_LEVELS = 1000, 1000
+_CLASSES, _BOUNDS = "declare it with --classes", "declare them with --bounds"
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ def form_of(
         else:
             amounts[name] = None if given is None else (float(given[0]), float(given[1]))
     found, told_classes = _classes(table, target, classes)
-    words = [] if told_classes else [f"the list of {len(found)} classes was read from the clients' rows"]
-    words += [f"the levels of {listed(read, 4)} were read from the clients' rows"] if read else []
+    words = [] if told_classes else [f"the list of {len(found)} classes was read from the clients' rows: {_CLASSES}"]
+    words += [f"the levels of {listed(read, 4)} were read from the clients' rows: {_BOUNDS}"] if read else []
     return Form(target, found, amounts, categories), tuple(words)
 
 

@@ -1,7 +1,8 @@
 """A federated training kept on disk after every step: one .npz of plain arrays and a JSON text, sealed. No pickle.
 
 The file holds who was asked in an open round, so it is internal and readable by its owner only. A step is written whole
-or not at all, and only over the step before it: of two runs that go on from one file, one is refused.
+or not at all, and only over the step before it: of two runs that go on from one file, one is refused. An older copy put
+in its place cannot be told from the file itself: its rounds would be drawn and paid for a second time, in secret.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dosimeter.core.refusal import Refusal
+from dosimeter.federated.history import WHOLE, Round
 from dosimeter.federated.state import State
 from dosimeter.frames.source import Source
 from dosimeter.io.atomic import AnyPath, write_bytes
@@ -27,9 +29,9 @@ from dosimeter.io.gate import GIBIBYTE, regular_file
 from dosimeter.io.text import harmless
 from dosimeter.io.votes import _array, _bytes
 
-_ARRAYS = ("history", "model", "participants", "spent", "velocity")
+_ARRAYS = ("history", "model", "participants", "rounds", "spent", "velocity")
 _SCALARS = ("clip", "cohort", "is_open", "simulation", "version")
-_SCHEMA = "dosimeter.federated-state/1"
+_SCHEMA = "dosimeter.federated-state/2"
 _REMEDY = "give the file that this training wrote, or start anew under another name"
 
 
@@ -49,13 +51,24 @@ def digest_of(recipe: Mapping[str, Any], arrays: Sequence[Any]) -> str:
     return made.hexdigest()
 
 
-def write_state(path: AnyPath, state: State, digest: str, *, inputs: Sequence[AnyPath] = ()) -> None:
-    """The state as one .npz file, whole or not at all."""
+class Kept(NamedTuple):
+    """What stands in a file."""
+
+    state: State
+    rounds: tuple[Round, ...]
+    """What happened in each round that is over, as far as whoever wrote the file had told it. Internal."""
+
+
+def write_state(
+    path: AnyPath, state: State, digest: str, *, rounds: Sequence[Round] = (), inputs: Sequence[AnyPath] = ()
+) -> None:
+    """The state, and its rounds if they are told, as one .npz file, whole or not at all."""
     if Path(path).suffix.lower() != ".npz":
         raise Refusal(f"{harmless(os.fspath(path), 120)}: the state of a training is a .npz file: name it so")
     plain = state.plain()
     facts = {"schema": _SCHEMA, "digest": digest, "serial": state.serial, **{name: plain[name] for name in _SCALARS}}
-    arrays = {name: plain[name] for name in _ARRAYS}
+    told = np.array(rounds, dtype=np.float64).reshape(-1, len(Round._fields))
+    arrays = {name: told if name == "rounds" else plain[name] for name in _ARRAYS}
     facts["seal"] = _seal(facts, arrays)
     made = io.BytesIO()
     np.savez(made, facts=np.frombuffer(json.dumps(facts).encode("ascii"), dtype=np.uint8), **arrays)
@@ -64,16 +77,30 @@ def write_state(path: AnyPath, state: State, digest: str, *, inputs: Sequence[An
 
 def read_state(path: AnyPath, digest: str, *, limit: int = GIBIBYTE) -> State:
     """The state in a file that `write_state` wrote for the same training; anything else is refused."""
+    return read_kept(path, digest, limit=limit).state
+
+
+def read_kept(path: AnyPath, digest: str, *, limit: int = GIBIBYTE) -> Kept:
+    """The state and its rounds."""
     file, source = regular_file(path, limit)
     facts, arrays = _parts(_bytes(file, source), source, limit)
     if facts["seal"] != _seal({k: v for k, v in facts.items() if k != "seal"}, arrays):
         raise source.refusal("its seal does not fit what it holds: it was altered or damaged", _REMEDY)
     if facts["digest"] != digest:
         raise source.refusal("it belongs to another training (other data, recipe or seed)", _REMEDY)
+    told = arrays.pop("rounds").tolist()
     try:
-        return State.from_plain({**arrays, **{name: facts[name] for name in _SCALARS}})
+        state = State.from_plain({**arrays, **{name: facts[name] for name in _SCALARS}})
     except Refusal as error:
         raise source.refusal(str(error), _REMEDY) from None
+    if told and [row[0] for row in told] != list(range(state.round)):
+        raise source.refusal("its rounds are not those of its state", _REMEDY)
+    return Kept(state, tuple(_round(row) for row in told))
+
+
+def _round(row: list[float]) -> Round:
+    values = zip(Round._fields, row, strict=True)
+    return Round(*(int(value) if name in WHOLE else value for name, value in values))
 
 
 @dataclass
@@ -85,14 +112,16 @@ class Keeper:
     serial: int = 0
     """Of the state that stands in the file; 0 where there is none yet."""
     inputs: Sequence[AnyPath] = ()
+    earlier: Sequence[Round] = ()
+    """Rounds before this run, from the file it goes on from."""
 
-    def keep(self, state: State) -> None:
+    def keep(self, state: State, rounds: Sequence[Round] = ()) -> None:
         """Refused where the file is not the step before: somebody else goes on from it, or took it away."""
         found = serial_in(self.path)
         if found != self.serial or state.serial != found + 1:
             what = f"it stands at step {found}, this training at {state.serial}: another run writes it, or it was moved"
             raise Source(os.fspath(self.path)).refusal(what, "let one run alone go on")
-        write_state(self.path, state, self.digest, inputs=self.inputs)
+        write_state(self.path, state, self.digest, rounds=(*self.earlier, *rounds), inputs=self.inputs)
         self.serial = state.serial
 
 
@@ -174,10 +203,13 @@ def _checked(arrays: dict[str, Any], source: Source) -> dict[str, Any]:
         "history": ("f8", 2),
         "model": ("f8", 1),
         "participants": ("i8", 1),
+        "rounds": ("f8", 2),
         "spent": ("f8", 2),
         "velocity": ("f8", 1),
     }
     for name, (kind, ndim) in kinds.items():
         if arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != ndim:
             raise source.refusal(f"its {name} is not of the form that a state has", _REMEDY)
+    if arrays["rounds"].shape[1] != len(Round._fields):
+        raise source.refusal("its rounds are not of the form that rounds have", _REMEDY)
     return arrays
