@@ -86,74 +86,69 @@ def facts_of(found: Scan, file: Path, ids: list[str]) -> dict[str, Any]:
 
 
 def tell(found: Scan, facts: dict[str, Any], file: Path, words: Any) -> None:
-    """For people."""
+    """For people: the verdict first, then what lies where, worst first."""
     from dosimeter.cli.page import Page
     from dosimeter.io import harmless
 
     page = Page()
     page.add("file", f"{harmless(file.name)} ({found.kind}), read without running anything in it")
-    _findings(page, found)
-    for place, why in found.unread[:_SHOWN]:
-        page.add("not opened", f"{harmless(place)}: {harmless(why, 200)}", "yellow")
     _verdict(page, found)
     if "ids_found" in facts:
         page.add("whose", _some([harmless(one) for one in facts["ids_found"]]))
-    for note in _LIMITS:
-        page.add("not covered", note, "dim")
+    _findings(page, found)
+    for place, why in found.unread[:_SHOWN]:
+        page.add("not opened", f"{harmless(place)}: {harmless(why, 200)}", "yellow")
+    for k, note in enumerate(_LIMITS):
+        page.add("" if k else "not covered", note, "dim")
     page.show(words)
-
-
-def _findings(page: Page, found: Scan) -> None:
-    from dosimeter.cli.page import small
-    from dosimeter.io import harmless
-
-    if not found.findings:
-        page.add("found", "nothing that is known to speak of single people")
-    shown = [one for one in found.findings if one.certainty != "possible" or one.severity == "rows"]
-    for severity in dict.fromkeys(one.severity for one in shown):
-        group = [one for one in shown if one.severity == severity]
-        rows = [
-            (
-                harmless(one.place),
-                f"{'could be: ' if one.certainty == 'possible' else ''}{one.what}",
-                str(one.count),
-                _met(one),
-            )
-            for one in group[:_SHOWN]
-        ]
-        page.add(severity, small(("place", "what", "count", "in the table"), rows, left=2))
-        for why in dict.fromkeys(one.why for one in group):
-            page.add("", why, "dim")
-
-
-def _met(finding: Any) -> str:
-    match = finding.match
-    if match is None:
-        return finding.remark or ""
-    if finding.severity != "rows":
-        return f"{match.found} of {match.of}; {len(match.alone)} rows by themselves" if match.found else ""
-    sure = "" if match.beyond_accident else ", no more than by accident"
-    chance = f"by accident {match.by_accident:.1g}"
-    return f"{match.found} of {match.of} ({match.how}, {match.columns} columns; {chance}{sure})"
 
 
 def _verdict(page: Page, found: Scan) -> None:
     if not found.rows_inside:
         maybe = any(one.severity == "rows" for one in found.findings)
-        more = "; what could be rows is listed above" if maybe and not found.compared else ""
+        more = "; what could be rows is listed below" if maybe else ""
         page.add("verdict", f"no rows found{more}", "green")
         return
-    page.add("verdict", "rows inside: this file hands over people's rows", "red")
+    page.add("verdict", "rows inside: who has this file has people's rows", "red")
     if found.compared:
         named = found.named
-        page.add(
-            "",
-            f"{len(named)} of the table's {found.compared} rows"
-            + (f": {_some(list(map(str, named)))}" if named else ""),
+        which = (
+            f": {_some(list(map(str, named)))}" if named else ": the rows inside are not this table's, or were changed"
         )
-    page.add(
-        "", "ways out: a model that keeps no rows (dosimeter fix, a linear model or a tree with many people a leaf)"
-    )
+        page.add("", f"{len(named)} of the table's {found.compared} rows" + which)
+    page.add("", "a model that keeps no rows: dosimeter fix, or another linear model", "dim")
+
+
+def _findings(page: Page, found: Scan) -> None:
+    from dosimeter.io import harmless
+
+    shown = [one for one in found.findings if one.certainty != "possible" or one.severity == "rows"]
+    if not shown:
+        page.add("found", "nothing that is known to speak of single people")
+    for severity in dict.fromkeys(one.severity for one in shown):
+        group = [one for one in shown if one.severity == severity]
+        for k, one in enumerate(group[:_SHOWN]):
+            maybe = "could be: " if one.certainty == "possible" else ""
+            met = _met(one)
+            words = f"{maybe}{one.what} ({one.count}) in {harmless(one.place)}" + (f": {met}" if met else "")
+            page.add("" if k else severity, words)
+        if len(group) > _SHOWN:
+            page.add("", f"and {len(group) - _SHOWN} more (--json - has them all)")
+        for why in dict.fromkeys(one.why for one in group[:_SHOWN]):
+            page.add("", why, "dim")
+
+
+def _met(finding: Any) -> str:
+    """What the table says of a finding, in words."""
+    match = finding.match
+    if match is None:
+        return str(finding.remark)
+    if finding.severity != "rows":
+        which = f", {len(match.alone)} rows by themselves: {_some(list(map(str, match.alone)))}" if match.alone else ""
+        return f"{match.found} of {match.of} are in the table{which}"
+    sure = "" if match.beyond_accident else ": no more than by accident"
+    how = f"{match.how}, {match.columns} columns, {match.distinct} distinct rows"
+    return f"{match.found} of {match.of} are rows of the table ({how}); by accident {match.by_accident:.1g}{sure}"
 
 
 def _some(shown: list[str]) -> str:

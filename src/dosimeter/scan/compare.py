@@ -100,19 +100,19 @@ class Comparison:
         return [View("as it stands", columns, np.zeros(d), raw=True) for columns in (every[:, :d], every[:, -d:])]
 
     def _held(self, values: FloatArray, view: View, off: float) -> Match:
-        rows, alone, found, exact = set[int](), set[int](), 0, True
+        rows, alone, found, of, exact = set[int](), set[int](), 0, 0, True
         for j in range(view.width):
-            for value in np.unique(values[np.isfinite(values[:, j]), j]):
+            wanted = _apart(np.unique(values[np.isfinite(values[:, j]), j]), off)
+            of += len(wanted)
+            for value in wanted:
                 holders = np.flatnonzero(np.abs(view.values[:, j] - value) <= off * abs(value))
                 found += bool(holders.size)
                 exact = exact and bool((view.values[holders, j] == value).all())
-                rows.update(self.numbers[holders].tolist() if holders.size <= 100 else ())
+                rows.update(self.numbers[holders].tolist())
                 alone.update(self.numbers[holders].tolist() if holders.size == 1 else ())
-        of = sum(len(np.unique(values[np.isfinite(values[:, j]), j])) for j in range(view.width))
         how = "value by value, each in its own column"
-        return Match(
-            found, of, tuple(sorted(rows)), tuple(sorted(alone)), how, 1, self.table.n, float(found), exact, False
-        )
+        named = tuple(sorted(rows)), tuple(sorted(alone))
+        return Match(found, of, *named, how, 1, self.table.n, float(found), exact, False)
 
     def levels(self, part: Part) -> Match | None:
         """A list of text or codes: levels of the column that has most of them, and whose level nobody shares."""
@@ -152,6 +152,13 @@ class Comparison:
         values = part.values.astype(np.float64)
         near = np.abs(values[:, None] - moments[None, :]) <= 1e-6 * np.abs(moments)[None, :] + 1e-12
         return "this table's own" if near.any(axis=1).all() else "not this table's own"
+
+
+def _apart(values: FloatArray, off: float) -> FloatArray:
+    """Sorted values without those that are the one before them up to rounding."""
+    if not len(values):
+        return values
+    return np.asarray(values[np.append(True, np.diff(values) > off * np.abs(values[1:]))])
 
 
 def compared(finding: Finding, part: Part, comparison: Comparison, siblings: Siblings) -> Finding:

@@ -174,6 +174,8 @@ def assigned(lines: FloatArray, pool: View, tolerance: float) -> tuple[NDArray[n
             off = tolerance * (np.abs(sample) + pool.slack[k])
             held = np.searchsorted(column, sample + off, "right") > np.searchsorted(column, sample - off, "left")
             share[k] = held.mean(axis=0)
+    varied = [len(np.unique(column)) >= min(10, (len(lines) + 1) // 2) for column in lines.T]
+    share[:, ~np.array(varied)] = 0.0
     best = share.argmax(axis=0)
     strength = share[best, np.arange(lines.shape[1])]
     # The strongest claim on a column of the pool stands.

@@ -68,10 +68,11 @@ def views(table: Table, contents: Contents) -> list[View]:
         wanted = part.texts if part.name == "feature_names_in_" else ()
         if wanted and set(wanted) <= set(names) and wanted != names:
             made.append(_raw(numbers, wanted))
-    for step in steps(contents):
-        if step.norm:
-            made.extend(step.apply(view) for view in list(made))
-            continue
+    # ONNX lists all tensors before its operators: a projection comes behind the scaling there, as everywhere.
+    widths = [int(part.values) for part in contents.parts if part.name == "n_features_in_" and part.values.size == 1]
+    if made and widths and all(view.width != widths[0] for view in made):
+        made.extend(_ends(numbers, widths[0]))
+    for step in sorted(steps(contents), key=lambda one: contents.kind == "ONNX" and one.matrix is not None):
         inputs = [view for view in made if view.width == step.offset.size] or _picked(numbers, step)
         made.extend(step.apply(view) for view in inputs)
         if len(made) > _MOST_VIEWS or sum(view.values.size for view in made) > _MOST_CELLS:
@@ -116,7 +117,13 @@ def _picked(numbers: dict[str, FloatArray], step: Step) -> list[View]:
             chosen.append(names[near[0]] if near.size else "")
         if all(chosen) and len(set(chosen)) == d:
             return [_raw(numbers, tuple(chosen))]
-    return [_raw(numbers, names[:d]), _raw(numbers, names[-d:])] if d < len(names) else []
+    return _ends(numbers, d)
+
+
+def _ends(numbers: dict[str, FloatArray], d: int) -> list[View]:
+    """The first and the last d columns: a target, an id or a weight often stands at one end."""
+    names = tuple(numbers)
+    return [_raw(numbers, names[:d]), _raw(numbers, names[-d:])] if 1 <= d < len(names) else []
 
 
 def steps(contents: Contents) -> Iterator[Step]:
@@ -124,7 +131,9 @@ def steps(contents: Contents) -> Iterator[Step]:
     for holder, parts in siblings_of(contents).items():
         owner = next(iter(parts.values())).owner
         if owner == "Normalizer" and parts.get("norm", Part("", "", "", "")).texts[:1] in (("l1",), ("l2",), ("max",)):
-            yield Step(holder, "normalised", np.empty(0), np.empty(0), norm=parts["norm"].texts[0])
+            width = parts["n_features_in_"].values if "n_features_in_" in parts else np.zeros(())
+            wide = np.zeros(int(width) if width.size == 1 and 0 <= width <= 1e6 else 0)
+            yield Step(holder, "normalised", wide, wide, norm=parts["norm"].texts[0])
             continue
         step = _affine(holder or owner, owner, parts) or _projection(holder or owner, parts)
         if step is not None and np.isfinite(step.offset).all() and np.isfinite(step.factor).all():
@@ -147,14 +156,15 @@ def _affine(place: str, owner: str, parts: Siblings) -> Step | None:
     if owner not in _SCALERS:
         return None
     words, away, divide, times, mean = _SCALERS[owner]
+    centred = _switch(parts, "with_mean") and _switch(parts, "with_centering")
     found = [_vector(parts[name]) for name in (away, divide, times) if name in parts and parts[name].numeric]
     if not found or len({one.size for one in found}) != 1:
         return None
     zero, one = np.zeros(found[0].size), np.ones(found[0].size)
-    offset = _vector(parts[away]) if away in parts and parts[away].numeric else zero
+    offset = _vector(parts[away]) if centred and away in parts and parts[away].numeric else zero
     divisor = _vector(parts[divide]) if divide in parts and parts[divide].numeric else one
     factor = _vector(parts[times]) if times in parts and parts[times].numeric else one
-    return Step(place, words, offset, factor / np.where(divisor == 0, 1, divisor), mean=mean)
+    return Step(place, words, offset, factor / np.where(divisor == 0, 1, divisor), mean=mean and centred)
 
 
 def _projection(place: str, parts: Siblings) -> Step | None:
@@ -174,10 +184,19 @@ def _projection(place: str, parts: Siblings) -> Step | None:
     mean = _vector(parts["mean_"]) if "mean_" in parts else np.zeros(d)
     if mean.size != d:
         return None
-    whiten = "whiten" in parts and parts["whiten"].numeric and bool(parts["whiten"].values.item())
-    if whiten and "explained_variance_" in parts and parts["explained_variance_"].values.size == k:
+    if (
+        "whiten" in parts
+        and _switch(parts, "whiten")
+        and "explained_variance_" in parts
+        and parts["explained_variance_"].values.size == k
+    ):
         components = components / np.sqrt(_vector(parts["explained_variance_"]))[:, None]
     return Step(place, "projected", mean, np.ones(d), components.T, mean="mean_" in parts)
+
+
+def _switch(parts: Siblings, name: str) -> bool:
+    """A setting that is on unless the file says otherwise."""
+    return name not in parts or not parts[name].numeric or bool(np.all(parts[name].values))
 
 
 def _vector(part: Part) -> FloatArray:
