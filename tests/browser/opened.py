@@ -78,6 +78,7 @@ class _Browser:
 
     def __init__(self, path: str) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1)
+        self._tabs: dict[bool, _Tab] = {}
         self._thread.submit(self._start, path).result()
 
     def _start(self, path: str) -> None:
@@ -88,8 +89,15 @@ class _Browser:
         arguments = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
         self._browser = self._driver.chromium.launch(executable_path=path, args=arguments)
 
-    def run(self, job: Callable[[Any], Any]) -> Any:
-        return self._thread.submit(lambda: job(self._browser)).result()
+    def read(self, dark: bool, address: str, **how: Any) -> Opened:
+        """What a page at this address does. The tab is used again: a new one costs a second."""
+
+        def job() -> Opened:
+            if dark not in self._tabs:
+                self._tabs[dark] = _Tab(self._browser, dark)
+            return self._tabs[dark].read(address, **how)
+
+        return self._thread.submit(job).result()
 
     def close(self) -> None:
         self._thread.submit(lambda: (self._browser.close(), self._driver.stop())).result()
@@ -100,6 +108,50 @@ class _Browser:
 def the_browser() -> _Browser:
     """One for each test process; `conftest` closes it."""
     return _Browser(browser_path())
+
+
+class _Tab:
+    """A tab that writes down what happens in it."""
+
+    def __init__(self, browser: Any, dark: bool) -> None:
+        scheme = "dark" if dark else "light"
+        self.tab = browser.new_page(color_scheme=scheme, viewport={"width": 1100, "height": 900})
+        self.messages: list[str] = []
+        self.requests: list[str] = []
+        self.dialogs: list[str] = []
+        self.tab.add_init_script(WATCH)
+        self.tab.on("console", self._said)
+        self.tab.on("pageerror", lambda error: self.messages.append(f"uncaught: {error}"))
+        self.tab.on("request", lambda request: self.requests.append(request.url))
+        self.tab.on("popup", lambda popup: self.requests.append(f"popup {popup.url}"))
+        self.tab.on("dialog", self._asked)
+
+    def _said(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.messages.append(f"{message.type}: {message.text}")
+
+    def _asked(self, dialog: Any) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def read(self, address: str, screenshot: str, act: Callable[[Any], None] | None, pdf: Path | None) -> Opened:
+        tab = self.tab
+        tab.goto("about:blank")
+        for book in (self.messages, self.requests, self.dialogs):
+            book.clear()
+        tab.goto(address, wait_until="load")
+        _settle(tab)
+        if act is not None:
+            act(tab)
+            tab.wait_for_timeout(50)
+        if screenshot:
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            tab.screenshot(path=SCREENSHOTS / f"{screenshot}.png", full_page=True)
+        if pdf is not None:
+            tab.pdf(path=pdf)
+        asked = [url for k, url in enumerate(self.requests) if k or url.split("#")[0] != address.split("#")[0]]
+        told = {"messages": tuple(self.messages), "requests": tuple(asked), "dialogs": tuple(self.dialogs)}
+        return Opened(**told, **_seen(tab))
 
 
 def opened(
@@ -114,50 +166,13 @@ def opened(
 
     screenshot: name under build/screenshots. act: something done to the page before it is read. pdf: print it there.
     """
+    how = {"screenshot": screenshot, "act": act, "pdf": pdf}
     if isinstance(page, str) and page.startswith("http"):
-        return _look(page, dark, screenshot, act, pdf)
+        return the_browser().read(dark, page, **how)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
         path.write_bytes(page if isinstance(page, bytes) else page.encode())
-        return _look(path.as_uri(), dark, screenshot, act, pdf)
-
-
-def _look(address: str, dark: bool, screenshot: str, act: Callable[[Any], None] | None, pdf: Path | None) -> Opened:
-    def job(browser: Any) -> Opened:
-        context = browser.new_context(color_scheme="dark" if dark else "light", viewport={"width": 1100, "height": 900})
-        try:
-            return _read(context.new_page(), address, screenshot, act, pdf)
-        finally:
-            context.close()
-
-    found: Opened = the_browser().run(job)
-    return found
-
-
-def _read(tab: Any, address: str, screenshot: str, act: Callable[[Any], None] | None, pdf: Path | None) -> Opened:
-    messages: list[str] = []
-    requests: list[str] = []
-    dialogs: list[str] = []
-    tab.on("console", lambda m: messages.append(f"{m.type}: {m.text}") if m.type in ("error", "warning") else None)
-    tab.on("pageerror", lambda e: messages.append(f"uncaught: {e}"))
-    tab.on("request", lambda r: requests.append(r.url))
-    tab.on("popup", lambda p: requests.append(f"popup {p.url}"))
-    tab.on("dialog", lambda d: (dialogs.append(d.message), d.dismiss()))
-    tab.add_init_script(WATCH)
-    tab.goto(address, wait_until="load")
-    _settle(tab)
-    if act is not None:
-        act(tab)
-        tab.wait_for_timeout(50)
-    if screenshot:
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        tab.screenshot(path=SCREENSHOTS / f"{screenshot}.png", full_page=True)
-    if pdf is not None:
-        tab.pdf(path=pdf)
-    rest = [url for k, url in enumerate(requests) if k or url.split("#")[0] != address.split("#")[0]]
-    return Opened(
-        messages=tuple(messages), requests=tuple(rest), dialogs=tuple(dialogs), **_seen(tab)
-    )  # fmt: skip
+        return the_browser().read(dark, path.as_uri(), **how)
 
 
 def _settle(tab: Any) -> None:

@@ -7,7 +7,10 @@ import pytest
 from markupsafe import Markup
 
 from dosimeter.report.charts import Axis, Series, chart
+from dosimeter.report.html import page
+from dosimeter.report.markup import environment
 from dosimeter.report.shell import chart_scripts, policy, shell
+from tests.report.samples import sample
 
 from .opened import opened
 
@@ -21,7 +24,7 @@ def test_a_page_of_ours_is_quiet_and_drawn():
 
 
 def planted(what):
-    return opened(shell("t", CHART + Markup(what)))
+    return opened(shell("t", Markup(what), charts=False))
 
 
 @pytest.mark.parametrize(
@@ -48,9 +51,9 @@ def test_the_policy_stops_what_is_planted_and_the_check_sees_it(what):
 
 
 def test_without_the_policy_a_planted_script_runs_and_is_seen():
-    page = shell("t", CHART + Markup("<script>window.pwned = 1</script><img src='http://127.0.0.1:9/x.png'>"))
-    bare = page.replace('http-equiv="Content-Security-Policy"', 'name="was-a-policy"')
-    assert bare != page
+    guarded = shell("t", CHART + Markup("<script>window.pwned = 1</script><img src='http://127.0.0.1:9/x.png'>"))
+    bare = guarded.replace('http-equiv="Content-Security-Policy"', 'name="was-a-policy"')
+    assert bare != guarded
     seen = opened(bare)
     assert seen.pwned == "1"
     assert any("127.0.0.1:9" in request for request in seen.requests)
@@ -87,6 +90,14 @@ def test_text_cannot_become_code_in_any_page_of_ours(code):
 def test_text_cannot_become_markup_either():
     seen = opened(shell("t", CHART, scripts=("document.querySelector('.chart').innerHTML = '<b>x</b>'",)))
     assert any("TrustedHTML" in line or "innerHTML" in line for line in seen.messages)
+
+
+def test_a_template_that_forgets_to_escape_is_seen(monkeypatch):
+    monkeypatch.setitem(environment().filters, "shown", Markup)
+    facts = sample("plan", remarks=["<img src=x onerror=window.pwned=1>", "<b>bold</b>"])
+    seen = opened(page(facts))
+    assert seen.violations
+    assert seen.elements["b"] == 1
 
 
 def test_the_policy_has_no_unsafe_word():

@@ -1,0 +1,92 @@
+"""Both editions of the report of each slice in a real browser: drawn, silent, and no stranger's text ever runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dosimeter.report.html import document, page
+from dosimeter.report.markup import shown
+from tests.report.samples import SAMPLES, sample
+
+from .hostile import harmless_twin, hostile
+from .opened import opened
+from .payloads import PAYLOADS
+
+EDITIONS = ("external", "internal")
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_a_report_is_drawn_without_a_word_or_a_request(name, edition):
+    seen = opened(page(sample(name), edition), screenshot=f"{name}-{edition}")
+    assert seen.quiet, seen
+    assert seen.drawn == seen.charts == len(document(sample(name), edition).drawings)
+    assert json.loads(json.dumps(seen.facts)) == json.loads(json.dumps(document(sample(name), edition).facts))
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_no_payload_runs_and_every_one_is_shown_as_it_is(name, edition):
+    facts = hostile(name)
+    seen = opened(page(facts, edition), act=poke)
+    assert seen.quiet, seen
+    assert seen.drawn == seen.charts == len(document(facts, edition).drawings)
+    if edition == "internal":
+        said = set(seen.texts)
+        assert [text for text in PAYLOADS if shown(text) not in said] == []
+    assert seen.facts == document(facts, edition).facts
+    # Not one element more or less than with dull words in every place.
+    assert seen.elements == opened(page(harmless_twin(name), edition)).elements
+
+
+def poke(tab):
+    """What a reader does: opens every table, goes through the page by keyboard, moves over the charts."""
+    tab.evaluate("() => document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    for _ in range(12):
+        tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")
+    for place in tab.query_selector_all(".chart")[:3]:
+        place.hover()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_charts_follow_the_readers_scheme(dark):
+    found = {}
+
+    def look(tab):
+        found["ink"] = tab.evaluate("() => getComputedStyle(document.querySelector('.chart svg text')).fill")
+        found["paper"] = tab.evaluate("() => getComputedStyle(document.body).backgroundColor")
+
+    seen = opened(page(sample("federation")), dark=dark, act=look, screenshot="dark" if dark else "light")
+    assert seen.quiet
+    ink, paper = (sum(map(int, found[name][4:-1].split(","))) for name in ("ink", "paper"))
+    assert (ink > paper) == dark
+
+
+def test_the_keyboard_reaches_the_sections_and_opens_a_table():
+    reached = {}
+
+    def walk(tab):
+        for _ in range(40):
+            tab.keyboard.press("Tab")
+            what = tab.evaluate("() => document.activeElement.tagName")
+            reached[what] = reached.get(what, 0) + 1
+            if what == "SUMMARY":
+                tab.keyboard.press("Enter")
+                reached["open"] = tab.evaluate("() => document.activeElement.parentElement.open")
+                break
+
+    assert opened(page(sample("measurement"), "internal"), act=walk).quiet
+    assert reached["A"] == len(document(sample("measurement"), "internal").sections)
+    assert reached["open"] is True
+
+
+def test_every_printed_sheet_of_the_internal_edition_says_that_it_is_internal(tmp_path):
+    pypdf = pytest.importorskip("pypdf", reason="pypdf reads the printed sheets")
+    path = tmp_path / "report.pdf"
+    assert opened(page(sample("measurement"), "internal"), pdf=path).quiet
+    said = [sheet.extract_text() for sheet in pypdf.PdfReader(path).pages]
+    assert len(said) >= 2
+    assert all("internal: do not publish" in text for text in said)
