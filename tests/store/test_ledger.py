@@ -269,10 +269,11 @@ def test_a_history_of_events_is_composed_as_dp_accounting_composes_it(place):
 def test_epsilon_never_falls_with_a_further_release_and_the_limit_refuses(place):
     with place.create("eps=3@1e-6") as ledger:
         readings = []
+        while not ledger.preview(booking("next", events(["ann", "bob"], 9.0))):
+            ledger.book(booking(f"release {len(readings)}", events(["ann", "bob"], 9.0)))
+            readings.append(ledger.person("ann").totals[0].reading)
         with pytest.raises(OverBudget, match="2 people would pass eps=3@1e-06"):
-            for k in range(50):
-                ledger.book(booking(f"release {k}", events(["ann", "bob"], 9.0)))
-                readings.append(ledger.person("ann").totals[0].reading)
+            ledger.book(booking("next", events(["ann", "bob"], 9.0)))
         assert readings == sorted(readings)
         assert 2 < len(readings) < 10
         assert readings[-1] <= 3
