@@ -62,7 +62,7 @@ class Comparison:
             if one.size and view.width == one.shape[1] >= 2
         ]
         found = [one for one in tried if one is not None]
-        if not any(one.beyond_accident for one in found) and part.values.ndim != 1:
+        if not any(one.beyond_accident for one in found) and len(lines) > 1:
             found += [one for one in [self._by_columns(lines, off)] if one is not None]
         return max(found, key=lambda one: (one.beyond_accident, one.found, one.exact), default=None)
 

@@ -81,7 +81,7 @@ def equal_pairs(lines: FloatArray, view: View, tolerance: float) -> tuple[NDArra
     direction = direction_of(view.values)
     sorted_rows = grouped(view.values, direction)
     # Each column may differ by its share, and the projection's own sum is rounded as well.
-    off = tolerance * (np.abs(lines) + view.slack) + 1e-300
+    off = tolerance * (np.abs(lines) + view.slack)
     reach = (off + 1e-14 * np.abs(lines) * len(direction)) @ direction
     at = lines @ direction
     low = np.searchsorted(sorted_rows.projection, at - reach, side="left")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ from dosimeter.frames.source import Source
 from dosimeter.scan.part import Contents, Part
 
 LARGEST = 2**26
+_NUMBER = re.compile(r"\[\d+\]")
 _MANY = 20  # keys of an object beyond this are taken for somebody's names and are not shown
 
 
@@ -25,7 +28,21 @@ def read_json(data: bytes, source: Source) -> Contents:
         place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         why = "nested too deeply" if isinstance(error, RecursionError) else "not JSON in UTF-8"
         raise source.refusal(f"{why}{place}", "correct the file") from None
-    return Contents("JSON", tuple(parts_of(found)))
+    return Contents("JSON", tuple(_stacked(list(parts_of(found)))))
+
+
+def _stacked(parts: list[Part]) -> Iterator[Part]:
+    """Lists of one length at places that differ in a number or a name alone are the lines of one table."""
+    alike: dict[tuple[str, int], list[Part]] = defaultdict(list)
+    for part in parts:
+        size = part.values.size if part.numeric and part.values.ndim == 1 else 0
+        alike[(_NUMBER.sub("[*]", part.place), size)].append(part)
+    for (place, size), group in alike.items():
+        if size >= 2 and len(group) >= 2:
+            values = np.array([part.values for part in group])
+            yield Part(place, group[0].holder, group[0].owner, group[0].name, values)
+        else:
+            yield from group
 
 
 def parts_of(found: Any, place: str = "", owner: str = "") -> Iterator[Part]:

@@ -28,7 +28,7 @@ def read_safetensors(data: bytes, source: Source) -> Contents:
         header = json.loads(data[8 : 8 + length])
         metadata = header.pop("__metadata__", {})
         texts = [Part(f"__metadata__.{k}", "__metadata__", "", str(k), texts=(str(v),)) for k, v in metadata.items()]
-    except (ValueError, RecursionError, AttributeError):
+    except (ValueError, RecursionError, AttributeError, TypeError):
         raise source.refusal("not a safetensors file (its header is no JSON object)", _TODO) from None
     body, parts, unread = memoryview(data)[8 + length :], list[Part](), list[tuple[str, str]]()
     for name, entry in header.items():

@@ -1,0 +1,291 @@
+"""npz, npy, safetensors and JSON: what is in them is found, and what lies is refused before it costs anything."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.frames.source import Source
+from dosimeter.scan import scan
+from dosimeter.scan.arrays import Unreadable, npy_array
+from dosimeter.scan.objects import read_json
+from dosimeter.scan.tensors import read_safetensors
+from tests.scan.people import NAMES, X, at, table
+
+
+class Bomb:
+    """Unpickling it leaves a trace."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.trace),))
+
+
+def npy(array: np.ndarray, **options) -> bytes:
+    made = io.BytesIO()
+    np.save(made, array, **options)
+    return made.getvalue()
+
+
+def node(kind: str, loader: str, **more: object) -> dict[str, object]:
+    """A node of a skops schema."""
+    return {"__class__": kind, "__module__": "m", "__loader__": loader, **more}
+
+
+def archive(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, data in members.items():
+            made.writestr(name, data)
+    return path
+
+
+def test_arrays_in_an_npz_are_compared_whatever_they_are_called(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "m.npz", weights=X[10:40], other=np.eye(5))
+    assert list(scan(tmp_path / "m.npz", table()).named) == list(range(11, 41))
+    blind = scan(tmp_path / "m.npz")
+    assert not blind.rows_inside
+    assert [(one.place, one.certainty) for one in blind.findings] == [("weights", "possible"), ("other", "possible")]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", ["<f8", ">f8", "<f4"])
+def test_a_single_array_is_read_in_any_order_and_width(order, kind, tmp_path: Path) -> None:
+    (tmp_path / "m.npy").write_bytes(npy(np.asarray(X[:25], dtype=kind, order=order)))
+    assert list(scan(tmp_path / "m.npy", table()).named) == list(range(1, 26))
+
+
+def test_a_table_on_its_side_and_one_in_columns_are_found(tmp_path: Path) -> None:
+    people = table().drop(["ill"])
+    np.savez(tmp_path / "a.npz", turned=X[:40].T)
+    assert list(scan(tmp_path / "a.npz", people).named) == list(range(1, 41))
+    np.savez(tmp_path / "b.npz", **{name: X[5:25, j] for j, name in enumerate(NAMES)})
+    assert list(scan(tmp_path / "b.npz", people).named) == list(range(6, 26))
+
+
+def test_pictures_are_found_as_rows(tmp_path: Path) -> None:
+    np.save(tmp_path / "m.npy", X[:30].reshape(30, 5, 6))
+    assert list(scan(tmp_path / "m.npy", table().drop(["ill"])).named) == list(range(1, 31))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+def test_tensors_are_found_at_their_own_precision(kind, tmp_path: Path) -> None:
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    from dosimeter.frames.table import Table
+
+    people = Table.of(dict(zip(NAMES, scaled.T, strict=True)))
+    (tmp_path / "m.safetensors").write_bytes(save({"memory.keys": scaled[100:150].astype(kind)}))
+    assert list(scan(tmp_path / "m.safetensors", people).named) == list(range(101, 151))
+
+
+def test_bfloat16_is_the_upper_half_of_a_float() -> None:
+    header = json.dumps({"t": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    body = np.array([0x3FC0, 0xC040], dtype="<u2").tobytes()
+    (part,) = read_safetensors(len(header).to_bytes(8, "little") + header + body, Source("m")).parts
+    assert part.values.tolist() == [1.5, -3.0]
+
+
+def test_weights_of_a_network_are_no_finding(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    layers = {
+        "0.weight": rng.normal(size=(64, 30)),
+        "0.bias": rng.normal(size=64),
+        "2.weight": rng.normal(size=(2, 64)),
+    }
+    (tmp_path / "m.safetensors").write_bytes(save({name: one.astype(np.float32) for name, one in layers.items()}))
+    assert scan(tmp_path / "m.safetensors", table()).findings == ()
+
+
+def test_json_gives_its_arrays_records_columns_and_lists(tmp_path: Path) -> None:
+    nested = {
+        "model": {"support": X[:12].tolist(), "levels": ["Ulm", "Graz"]},
+        "records": [{name: X[i, j] for j, name in enumerate(NAMES)} | {"note": "x"} for i in range(20, 30)],
+        "columns": {name: X[40:50, j].tolist() for j, name in enumerate(NAMES)},
+        "by_person": {f"p{i}": X[i].tolist() for i in range(60, 70)},
+    }
+    (tmp_path / "m.json").write_text(json.dumps(nested))
+    found = scan(tmp_path / "m.json", table().drop(["ill"]))
+    expected = [*range(1, 13), *range(21, 31), *range(41, 51), *range(61, 71)]
+    assert list(found.named) == expected
+    assert at(scan(tmp_path / "m.json"), "model.levels").severity == "lists"
+
+
+def test_keys_that_may_be_peoples_names_are_not_shown(tmp_path: Path) -> None:
+    nested = {"people": {f"Miller {i}": {"row": X[i].tolist()} for i in range(30)}}
+    (tmp_path / "m.json").write_text(json.dumps(nested))
+    found = scan(tmp_path / "m.json", table())
+    assert len(found.named) == 30
+    assert "Miller" not in json.dumps(found.facts())
+
+
+def test_our_own_coefficients_are_no_finding(tmp_path: Path) -> None:
+    own = {"loss": "logistic", "l2": 0.001, "intercept": None, "coef": {"age": 1.0, "bmi": 2.0}}
+    (tmp_path / "m.json").write_text(json.dumps(own))
+    assert not scan(tmp_path / "m.json", table()).rows_inside
+
+
+@pytest.mark.parametrize("name", [f"m.{kind}" for kind in "pkl joblib pickle sav pt pth ckpt bin h5 json onnx".split()])
+def test_a_pickle_is_refused_unopened_and_told_how_to_convert(name: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    (tmp_path / name).write_bytes(pickle.dumps(Bomb(trace)))
+    todo = r"safetensors\.torch\.save_file" if name.endswith(("pt", "pth", "ckpt", "bin")) else r"skops\.io\.dump"
+    with pytest.raises(Refusal, match=todo):
+        scan(tmp_path / name)
+    assert not trace.exists()
+
+
+def test_arrays_of_objects_are_told_and_never_opened(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    objects = np.empty(1, dtype=object)
+    objects[0] = Bomb(trace)
+    hostile = npy(objects, allow_pickle=True)
+    members = {"a": node("ndarray", "NdArrayNode", type="numpy", file="a.npy")}
+    members["X_fit_"] = node("ndarray", "NdArrayNode", type="numpy", file="b.npy")
+    schema = node("dict", "DictNode", content=members)
+    archive(tmp_path / "m.npz", {"a.npy": hostile, "rows.npy": npy(X[:20]), "data.pkl": pickle.dumps(Bomb(trace))})
+    archive(tmp_path / "m.skops", {"schema.json": json.dumps(schema).encode(), "a.npy": hostile, "b.npy": npy(X[:20])})
+    (tmp_path / "m.npy").write_bytes(hostile)
+    for name, unread, rows in (("m.npz", 2, 20), ("m.skops", 1, 20), ("m.npy", 1, 0)):
+        found = scan(tmp_path / name, table())
+        assert (len(found.unread), len(found.named)) == (unread, rows)
+        assert not trace.exists()
+
+
+def _lying_npy(shape: tuple[int, ...], body: bytes = b"") -> bytes:
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + body
+
+
+def _safetensors(entry: object, body: bytes = b"") -> bytes:
+    header = json.dumps({"t": entry}).encode()
+    return len(header).to_bytes(8, "little") + header + body
+
+
+def _zip_of(member: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("a.npy", member)
+    return made.getvalue()
+
+
+def _claims(data: bytes, size: int) -> bytes:
+    """The archive with another unpacked size in its directory and its local header."""
+    made = bytearray(data)
+    directory = made.index(b"PK\x01\x02")
+    made[directory + 24 : directory + 28] = size.to_bytes(4, "little")
+    made[22:26] = size.to_bytes(4, "little")
+    return bytes(made)
+
+
+HOSTILE = {
+    "bomb.npz": _claims(_zip_of(bytes(1000)), 3_900_000_000),
+    "garbage.npz": b"PK\x03\x04" + bytes(50),
+    "cut.npz": _zip_of(npy(np.ones(1000)))[:200],
+    "none.skops": _zip_of(b""),
+    "text.skops": b"PK but no archive",
+    "header.safetensors": (2**62).to_bytes(8, "little") + b"{}",
+    "short.safetensors": b"\x02\x00",
+    "list.safetensors": (2).to_bytes(8, "little") + b"[]",
+    "deep.safetensors": (100_000).to_bytes(8, "little") + b"[" * 100_000,
+    "huge.safetensors": _safetensors({"dtype": "F64", "shape": [10**10], "data_offsets": [0, 8 * 10**10]}),
+    "beyond.safetensors": _safetensors({"dtype": "F64", "shape": [1], "data_offsets": [100, 108]}, bytes(8)),
+    "negative.safetensors": _safetensors({"dtype": "F64", "shape": [-1, -1], "data_offsets": [0, 8]}, bytes(8)),
+    "backwards.safetensors": _safetensors({"dtype": "F64", "shape": [1], "data_offsets": [8, 0]}, bytes(8)),
+    "nothing.safetensors": _safetensors(7),
+    "empty.safetensors": _safetensors({"dtype": "F64", "shape": [0, 10**30], "data_offsets": [0, 0]}),
+    "deep.json": b"[" * 200_000 + b"]" * 200_000,
+    "deeper.json": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "half.json": b'{"a": [1, 2',
+    "latin.json": b'{"a": "\xff"}',
+    "empty.onnx": b"\x00",
+    "varint.onnx": b"\xff" * 40,
+    "length.onnx": b"\x3a\xff\xff\xff\xff\x7f",
+    "model.txt": b"hello",
+    "model": b"hello",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_file_that_lies_is_refused_at_little_cost(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(HOSTILE[name])
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refusal) as caught:
+            scan(tmp_path / name)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert str(caught.value).isprintable()
+    assert str(caught.value).startswith(str(tmp_path / name)[:20])
+    assert peak < 50_000_000
+
+
+@pytest.mark.parametrize("shape", [(10**10,), (-1,), (0, 10**30), (1250, 1000, 1000), (2**63, 2)])
+def test_an_array_that_declares_too_much_is_not_made(shape: tuple[int, ...], tmp_path: Path) -> None:
+    with pytest.raises(Unreadable):
+        npy_array(_lying_npy(shape, bytes(8)))
+    (tmp_path / "m.npy").write_bytes(_lying_npy(shape, bytes(8)))
+    assert len(scan(tmp_path / "m.npy").unread) == 1
+
+
+def test_an_archive_that_declares_ten_gigabytes_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    archive(tmp_path / "m.npz", {f"{k}.npy": bytes(6_000_000) for k in range(4)})
+    with pytest.raises(Refusal, match=r"declares 24000000 bytes unpacked, above the limit of 10000000"):
+        scan(tmp_path / "m.npz", limit=10_000_000)
+
+
+def test_a_sparse_matrix_that_cannot_be_spread_out_is_told(tmp_path: Path) -> None:
+    inner = io.BytesIO()
+    pieces = {"data": np.ones(1), "indices": np.zeros(1, int), "indptr": np.zeros(2, int), "format": np.array(b"csr")}
+    np.savez(inner, shape=np.array([10**9, 10**9]), **pieces)
+    schema = node("csr_matrix", "SparseMatrixNode", type="scipy", file="a.npz")
+    archive(tmp_path / "m.skops", {"schema.json": json.dumps(schema).encode(), "a.npz": inner.getvalue()})
+    ((_, why),) = scan(tmp_path / "m.skops").unread
+    assert "sparse matrix" in why
+
+
+def test_a_schema_that_refers_to_itself_ends(tmp_path: Path) -> None:
+    again = node("C", "CachedNode", __id__=1, cached=True)
+    schema = node("C", "ObjectNode", __id__=1, content=again)
+    archive(tmp_path / "m.skops", {"schema.json": json.dumps(schema).encode()})
+    assert scan(tmp_path / "m.skops").findings == ()
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda below: st.lists(below, max_size=4) | st.dictionaries(st.text(max_size=4), below, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(values)
+def test_any_json_is_read(value) -> None:
+    found = read_json(json.dumps(value).encode(), Source("m.json"))
+    assert all(part.texts or part.values.size for part in found.parts)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.binary(max_size=200))
+def test_any_bytes_behind_a_safetensors_header_are_read_or_one_refusal(data: bytes) -> None:
+    entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+    line = ""
+    for made in (data, len(data).to_bytes(8, "little") + data, _safetensors(entry, data)):
+        try:
+            read_safetensors(made, Source("m"))
+        except Refusal as refusal:
+            line += str(refusal)
+    assert line.isprintable()

@@ -1,0 +1,221 @@
+"""ONNX read by its wire format. The onnx library makes the files and is the oracle of what is in them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from sklearn.decomposition import PCA
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from dosimeter.core.refusal import Refusal
+from dosimeter.frames.source import Source
+from dosimeter.scan import scan
+from dosimeter.scan.onnx import read_onnx
+from dosimeter.scan.wire import Broken, integers
+from tests.scan.people import X, Y, at, table
+
+KINDS = [np.float32, np.float64, np.float16, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32]
+KINDS += [np.uint64, np.bool_]
+
+
+def model_of(nodes: list[Any] = (), tensors: list[Any] = ()) -> bytes:
+    """A model around nodes and initialisers."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 30])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None])
+    nodes = list(nodes) or [helper.make_node("Identity", ["x"], ["y"])]
+    made: bytes = helper.make_model(helper.make_graph(nodes, "g", [x], [y], list(tensors))).SerializeToString()
+    return made
+
+
+def parts(data: bytes) -> dict[str, Any]:
+    """Place -> array or texts."""
+    found = read_onnx(data, Source("m.onnx"))
+    return {part.place: part.texts or part.values for part in found.parts}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("raw", [True, False])
+def test_every_kind_of_number_comes_out_as_the_library_reads_it(kind, raw) -> None:
+    values = np.random.default_rng(0).integers(0, 2 if kind is np.bool_ else 100, (3, 4)).astype(kind)
+    if not raw:
+        number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        listed = values.view(np.uint16).ravel() if kind is np.float16 else values.ravel()
+        tensor = helper.make_tensor("t", number, values.shape, listed if kind is not np.float16 else values.ravel())
+    else:
+        tensor = numpy_helper.from_array(values, "t")
+    (read,) = parts(model_of(tensors=[tensor])).values()
+    assert read.dtype == values.dtype
+    assert np.array_equal(read, numpy_helper.to_array(tensor))
+
+
+def test_negative_numbers_and_bfloat16_come_out() -> None:
+    ints = helper.make_tensor("i", TensorProto.INT64, [3], [-1, -(2**62), 5])
+    half = helper.make_tensor("b", TensorProto.BFLOAT16, [2], np.array([1.5, -3.0], dtype=np.float32))
+    texts = helper.make_tensor("s", TensorProto.STRING, [2], [b"Ulm", "Zürich".encode()])
+    read = parts(model_of(tensors=[ints, half, texts]))
+    assert read["i"].tolist() == [-1, -(2**62), 5]
+    assert read["b"].tolist() == [1.5, -3.0]
+    assert read["s"] == ("Ulm", "Zürich")
+
+
+def test_attributes_subgraphs_functions_and_metadata_are_looked_into() -> None:
+    inner = helper.make_graph([], "inner", [], [], [numpy_helper.from_array(np.ones((2, 2)), "deep")])
+    nodes = [
+        helper.make_node(
+            "SVMRegressor", ["x"], ["y"], "svm", support_vectors=[1.0, 2.0, 3.0, 4.0], coefficients=[0.5, -0.5]
+        ),
+        helper.make_node("LabelEncoder", ["x"], ["z"], "enc", keys_strings=["a", "b"], values_int64s=[0, -1]),
+        helper.make_node("If", ["x"], ["w"], "if", then_branch=inner, else_branch=inner),
+        helper.make_node("Constant", [], ["c"], "const", value=numpy_helper.from_array(np.arange(6.0).reshape(2, 3))),
+    ]  # fmt: skip
+    model = onnx.load_from_string(model_of(nodes))
+    model.metadata_props.add(key="who", value="us")
+    function = helper.make_function("d", "f", ["a"], ["b"], [nodes[3]], [helper.make_opsetid("", 18)])
+    model.functions.append(function)
+    found = {part.place: part for part in read_onnx(model.SerializeToString(), Source("m")).parts}
+    assert found["svm.support_vectors"].values.tolist() == [1, 2, 3, 4]
+    assert found["enc.keys_strings"].texts == ("a", "b")
+    assert found["enc.values_int64s"].values.tolist() == [0, -1]
+    assert found["if.then_branch.deep"].values.tolist() == [[1, 1], [1, 1]]
+    assert found["const.value"].values.shape == (2, 3)
+    assert found["metadata.who"].texts == ("us",)
+    assert (found["svm.support_vectors"].owner, found["svm.support_vectors"].holder) == ("SVMRegressor", "svm")
+
+
+def test_support_vectors_take_their_shape_from_their_weights(tmp_path: Path) -> None:
+    model = SVC().fit(X, Y)
+    node = helper.make_node(
+        "SVMClassifier", ["x"], ["y"], "svm", domain="ai.onnx.ml", kernel_type="RBF",
+        support_vectors=model.support_vectors_.ravel().tolist(), vectors_per_class=model.n_support_.tolist(),
+        coefficients=model.dual_coef_.ravel().tolist(), classlabels_ints=[0, 1],
+    )  # fmt: skip
+    (tmp_path / "m.onnx").write_bytes(model_of([node]))
+    found = scan(tmp_path / "m.onnx", table())
+    assert list(found.named) == sorted((model.support_ + 1).tolist())
+    assert at(found, "svm.support_vectors").shape == model.support_vectors_.shape
+
+
+CONVERTED = [
+    (make_pipeline(StandardScaler(), SVC()), "SVMc.support_vectors"),
+    (make_pipeline(StandardScaler(), PCA(6), SVR()), "SVM.support_vectors"),
+    (make_pipeline(StandardScaler(), KNeighborsClassifier()), ""),
+    (GaussianProcessRegressor(), ""),
+]
+
+
+@pytest.mark.parametrize(("model", "place"), CONVERTED, ids=lambda one: str(one)[-40:])
+def test_converted_models_give_their_rows(model, place, tmp_path: Path) -> None:
+    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: its conversions are not read here")
+    small = X.astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(small, Y)
+        (tmp_path / "m.onnx").write_bytes(skl2onnx.to_onnx(model, small[:1]).SerializeToString())
+    last = model[-1] if hasattr(model, "steps") else model
+    kept = getattr(last, "support_", np.arange(len(X)))
+    found = scan(tmp_path / "m.onnx", table())
+    assert list(found.named) == sorted((kept + 1).tolist())
+    if place:
+        assert at(found, place).match.found == len(kept)
+
+
+def test_a_converted_linear_model_has_no_rows(tmp_path: Path) -> None:
+    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: its conversions are not read here")
+    small = X.astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = make_pipeline(StandardScaler(), LogisticRegression()).fit(small, Y)
+        (tmp_path / "m.onnx").write_bytes(skl2onnx.to_onnx(model, small[:1]).SerializeToString())
+    assert not scan(tmp_path / "m.onnx", table()).rows_inside
+
+
+def test_numbers_in_another_file_are_told_and_not_followed(tmp_path: Path) -> None:
+    tensor = numpy_helper.from_array(X.astype(np.float32), "elsewhere")
+    model = onnx.load_from_string(model_of(tensors=[tensor]))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data")
+    found = scan(tmp_path / "m.onnx")
+    assert found.unread == (("elsewhere", "its numbers lie in another file, which is not followed"),)
+    assert found.findings == ()
+
+
+def test_a_model_cut_off_anywhere_is_refused_or_shorter(tmp_path: Path) -> None:
+    whole = model_of(tensors=[numpy_helper.from_array(X[:20], "t")])
+    for end in range(0, len(whole) - 1, 37):
+        with pytest.raises(Refusal, match="not an ONNX model") as caught:
+            read_onnx(whole[:end], Source("m.onnx"))
+        assert str(caught.value).isprintable()
+
+
+def test_a_tensor_that_claims_ten_gigabytes_is_refused() -> None:
+    tensor = numpy_helper.from_array(np.ones(3), "t")
+    tensor.dims[:] = [1250, 1000, 1000]
+    with pytest.raises(Refusal, match="do not fill its shape"):
+        read_onnx(model_of(tensors=[tensor]), Source("m.onnx"))
+
+
+def _field(number: int, body: bytes) -> bytes:
+    """A field of bytes in the wire format."""
+    from google.protobuf.internal import encoder
+
+    return bytes([8 * number + 2]) + encoder._VarintBytes(len(body)) + body
+
+
+def test_subgraphs_without_end_are_refused() -> None:
+    graph = b""
+    for _ in range(500):
+        graph = _field(1, _field(5, _field(6, graph)))
+    with pytest.raises(Refusal, match="nested too deeply"):
+        read_onnx(_field(7, graph), Source("m.onnx"))
+
+
+def read_or_refused(data: bytes) -> str:
+    """What a refusal said, "" if there was none."""
+    try:
+        read_onnx(data, Source("m.onnx"))
+    except Refusal as refusal:
+        return str(refusal)
+    return ""
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_model_or_one_refusal(data: bytes) -> None:
+    assert read_or_refused(data).isprintable()
+
+
+_SCALER = helper.make_node("Scaler", ["x"], ["y"], offset=[1.0, 2.0, 3.0], scale=[1.0, 2.0, 3.0], modes=["a"])
+_WHOLE = model_of([_SCALER], [numpy_helper.from_array(np.arange(6.0).reshape(2, 3), "t")])
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.tuples(st.integers(0, len(_WHOLE) - 1), st.integers(0, 255)), min_size=1, max_size=4))
+def test_a_damaged_model_is_a_model_or_one_refusal(changes) -> None:
+    damaged = bytearray(_WHOLE)
+    for place, byte in changes:
+        damaged[place] = byte
+    assert read_or_refused(bytes(damaged)).isprintable()
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_packed_integers_come_out_as_protobuf_packs_them(values: list[int]) -> None:
+    from google.protobuf.internal import encoder
+
+    packed = b"".join(encoder._VarintBytes(value % 2**64) for value in values)
+    assert integers([memoryview(packed)]).tolist() == values
+    if packed:
+        with pytest.raises(Broken):
+            integers([memoryview(packed[:-1] + b"\x80")])
