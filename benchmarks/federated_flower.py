@@ -52,7 +52,7 @@ def main() -> None:
     given = arguments(__doc__.splitlines()[0])
     leave_word(given)
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    torch.manual_seed(0)
+    torch.manual_seed(given.seed)
     here = sit_down(given.job, given.widths, bool(given.bias), given.cores)
     marks: list[tuple[float, float]] = []
     right: list[float] = []

@@ -32,6 +32,7 @@ def arguments(about: str, argv: Sequence[str] | None = None) -> Any:
     parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--per-round", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", action="store_true")
     return parser.parse_args(argv)
 

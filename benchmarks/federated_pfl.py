@@ -72,8 +72,8 @@ class Clock(TrainingProcessCallback):
 def trained(given: Any) -> Clock:
     """The whole training; everybody's processes do the same, each with its own clients."""
     here = sit_down(given.job, given.widths, bool(given.bias), 1)
-    np.random.seed(1)  # noqa: NPY002  pfl draws from it, and all processes must begin alike
-    torch.manual_seed(0)
+    np.random.seed(given.seed)  # noqa: NPY002  pfl draws from it, and all processes must begin alike
+    torch.manual_seed(given.seed)
     model = Classifier(network(given.widths, bool(given.bias)))
     calls = count()
     clients = FederatedDataset(

@@ -33,7 +33,7 @@ def summed(start: Any, clients: list[int], t: int) -> Any:
 def main() -> None:
     given = arguments(__doc__.splitlines()[0])
     shared = given.processes and given.cores > 1
-    torch.manual_seed(0)
+    torch.manual_seed(given.seed)
     module = sit_down(given.job, given.widths, bool(given.bias), 1 if shared else given.cores)["module"]
     pool = None
     if shared:
@@ -41,7 +41,7 @@ def main() -> None:
         settings = (given.job, given.widths, bool(given.bias), 1)
         pool = ProcessPoolExecutor(given.cores, get_context("spawn"), sit_down, settings)
     model = nn.utils.parameters_to_vector(module.parameters()).detach().clone()
-    rng, marks, right = np.random.default_rng(1), [], 0.0
+    rng, marks, right = np.random.default_rng(given.seed), [], 0.0
     for t in range(given.rounds + 1):
         asked = rng.choice(len(desk()["rows"]), given.per_round, replace=False).tolist()
         if pool is None:
