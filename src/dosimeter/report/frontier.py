@@ -28,8 +28,10 @@ from dosimeter.frames.own import score
 HIGHEST = tuple(10.0 ** (k / 4) for k in range(8, -5, -1))
 """Highest doses from 100 to 0.1: the scales follow from them."""
 SHAPED = HIGHEST[::2]
-TRIALS, WORK = 32, 3e8
-"""Simulated releases, and multiplications above which shaped noise is left out: about a second."""
+TRIALS = 32
+"""Simulated releases."""
+WORK, TOGETHER = 1.5e8, 30
+"""Multiplications above which shaped noise is left out, about half a second; rows of a person together cost more."""
 USELESS = -1.0
 """R² and D² fall without end as the noise grows: steps below this are left out."""
 EXACT = "expected over the noise, exact"
@@ -115,7 +117,7 @@ def _shaped(leak: TableLeakage, here: float | None) -> list[dict[str, float]]:
     """Steps of N(0, c H⁻¹) for a squared loss, √c as the scale; none where they would take long."""
     fit, X = leak.fit, leak.design.X
     n, p = X.shape[0], len(fit.w)
-    if n * p**3 * len(SHAPED) > WORK:
+    if n * p**2 * (p + 10) * len(SHAPED) * (1 if leak.ids is None else TOGETHER) > WORK:
         return []
     unit = "own" if leak.measured_in == "own units" else "sd"
     how = reading(leak.design, fit.loss, fit.y, noise=None, label=leak.leak.label, unit=unit)
