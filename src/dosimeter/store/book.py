@@ -11,6 +11,7 @@ from sqlalchemy import Connection, insert, select
 from sqlalchemy.engine import Row
 
 from dosimeter.core.ledger import Budget
+from dosimeter.core.refusal import Tampered
 from dosimeter.store import schema
 from dosimeter.store.chain import BEFORE_THE_FIRST, canonical, link, sign
 from dosimeter.store.database import Database
@@ -20,8 +21,11 @@ from dosimeter.store.keys import Keys
 
 def entry_of(row: Row[Any]) -> Entry:
     """An entry from its row."""
-    body = json.loads(row.body)
-    return Entry(row.seq, body["kind"], body["time"], row.digest, body)
+    try:
+        body = json.loads(row.body)
+        return Entry(row.seq, body["kind"], body["time"], row.digest, body)
+    except (LookupError, TypeError, ValueError) as error:
+        raise Tampered(f"entry {row.seq} cannot be read ({type(error).__name__}): altered or damaged") from None
 
 
 def newest(connection: Connection) -> Row[Any] | None:

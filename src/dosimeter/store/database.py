@@ -7,10 +7,12 @@ else waits; nobody is told that the database is locked.
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +134,13 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except exc.SQLAlchemyError as error:
+        except (exc.SQLAlchemyError, sqlite3.Error) as error:
             raise self._refused(error) from None
+        except (UnicodeDecodeError, JSONDecodeError) as error:
+            # Of a damaged file even the complaint about it can be no text.
+            raise self.tampered(f"a row cannot be read ({type(error).__name__}): altered or damaged") from None
 
-    def _refused(self, error: exc.SQLAlchemyError) -> Refusal:
+    def _refused(self, error: exc.SQLAlchemyError | sqlite3.Error) -> Refusal:
         said = harmless(str(getattr(error, "orig", error)).strip().split("\n")[0], 160)
         if "locked" in said or "lock timeout" in said:
             return self.refusal(f"another writer has held the ledger for {PATIENCE} s", _AGAIN)
