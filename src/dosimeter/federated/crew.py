@@ -84,11 +84,17 @@ class Alone:
 
 
 def chunks(task: Task, asked: Index, together: int) -> list[Index]:
-    """The clients asked who have rows, in chunks; those with equally many stand together, so that little is padded."""
+    """The clients asked who have rows, in chunks; those with equally many stand together, so that little is padded.
+
+    Chunks are even in number and nearly equal, as two processes would wait for the last of seven. How many processes
+    there are plays no part: rounding depends on who stands together, and the result must not depend on the machine.
+    """
     asked = asked[asked < len(task.clients)]
     rows = np.array([len(task.clients[k]) for k in asked], dtype=np.intp)
     order = asked[np.argsort(rows, kind="stable")]
-    return [order[at : at + together] for at in range(0, len(order), together)]
+    parts = -(-len(order) // together)
+    parts = parts if parts < 2 else min(parts + parts % 2, len(order))
+    return np.array_split(order, parts) if parts else []
 
 
 class Plot(NamedTuple):
