@@ -138,7 +138,7 @@ def _colour(names: Sequence[str]) -> dict[str, Any]:
 
 
 def _field(name: str, axis: Axis) -> dict[str, Any]:
-    scale = {"type": "log"} if axis.log else {"zero": False}
+    scale: dict[str, Any] = {"type": "log", "nice": False} if axis.log else {"zero": False}
     made = {"field": name, "type": "quantitative", "title": axis.label, "scale": scale}
     return made | ({"axis": {"tickMinStep": 1, "format": "d"}} if axis.whole else {})
 

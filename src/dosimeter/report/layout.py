@@ -72,6 +72,12 @@ class Grid:
     folded: bool = False
     """Shown on request: the table that stands beside a chart."""
 
+    @property
+    def heads(self) -> list[tuple[str, bool]]:
+        """(heading, whether figures stand under it)."""
+        figures = [any(isinstance(row[k], int | float) for row in self.rows) for k in range(1, len(self.headings))]
+        return list(zip(self.headings, [False, *figures], strict=True))
+
     def cells(self, row: Sequence[Cell]) -> list[tuple[str, bool]]:
         """(text, whether it is a figure) of the cells after the first."""
         return [(number(cell), isinstance(cell, int | float)) for cell in row[1:]]
