@@ -107,13 +107,17 @@ def _verified(
 
 def log_accident(view: View, sorted_rows: Grouped, tolerance: float) -> float:
     """log Σ_g Π_j share_j: the chance that a line of independent columns, drawn from the table's own, is a row."""
-    rows = view.values[sorted_rows.representatives]
-    log_share = np.zeros(len(rows))
+    chosen = sorted_rows.representatives
+    log_share = np.zeros(len(chosen))
     for j in range(view.width):
-        column = np.sort(view.values[:, j])
-        off = tolerance * (np.abs(rows[:, j]) + view.slack[j])
-        count = np.searchsorted(column, rows[:, j] + off, "right") - np.searchsorted(column, rows[:, j] - off, "left")
-        log_share += np.log(np.maximum(count, 1) / len(column))
+        order = np.argsort(view.values[:, j])
+        column = view.values[order, j]
+        off = tolerance * (np.abs(column) + view.slack[j])
+        # Sorted needles: several times faster than the same ones in the order of the rows.
+        count = np.searchsorted(column, column + off, "right") - np.searchsorted(column, column - off, "left")
+        share = np.empty(len(column))
+        share[order] = np.log(np.maximum(count, 1) / len(column))
+        log_share += share[chosen]
     return float(logsumexp(log_share))
 
 
@@ -165,7 +169,7 @@ def assigned(lines: FloatArray, pool: View, tolerance: float) -> tuple[NDArray[n
     Where nothing says which column is which, a sample of each column's values is looked up in every column of the
     pool: the best wins if it holds a tenth of them. Columns with few values look alike and decide nothing.
     """
-    budget = 2**24 // max(1, lines.shape[1] * pool.width)
+    budget = 2**22 // max(1, lines.shape[1] * pool.width)
     sample = lines[np.linspace(0, len(lines) - 1, min(len(lines), 64, max(4, budget))).astype(np.intp)]
     share = np.zeros((pool.width, lines.shape[1]))
     for k in range(pool.width):
