@@ -17,6 +17,7 @@ SCALE, L2, LIMIT, TRIALS = 1.0, 0.01, 10.0, 200
 """Fixed beforehand, not tuned on the patients. η = 10 lets somebody pin a value to a tenth of its spread."""
 PAGES = {"internal": "dosimeter-demo.html", "external": "dosimeter-demo.external.html"}
 """Edition -> the page's file."""
+SAID = {"internal": "internal: do not publish", "external": "external: what may be handed over"}
 
 
 def demo(
@@ -34,6 +35,7 @@ def demo(
     from dosimeter.cli.asked import how_asked
     from dosimeter.cli.checks import positive
     from dosimeter.cli.given import check_outputs
+    from dosimeter.io import harmless
 
     positive("--scale", scale)
     positive("--max-dose", max_dose)
@@ -45,8 +47,8 @@ def demo(
         write_json(facts, json)
     words = console(quiet, color, json)
     tell(facts, words)
-    told = ", ".join(f"{path} ({edition})" for edition, path in pages.items())
-    words.print(f"the report:      {told}; open it in a browser")
+    for heading, (edition, path) in zip(("the report:", ""), pages.items(), strict=True):
+        words.print(f"{heading:16} {harmless(path, 300)} ({SAID[edition]})", soft_wrap=True)
     return 0
 
 

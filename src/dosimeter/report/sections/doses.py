@@ -90,6 +90,10 @@ def strip(found: Mapping[str, Any]) -> Drawing | None:
         f"least error of an unbiased guess by somebody who knows everything else.{left}"
     )
     title = "What leaks of the most exposed, column by column"
-    rows = tuple((name, *map(float, line)) for name, line in zip(names, values, strict=True))
+    rows = tuple(_line(name, line) for name, line in zip(names, values.tolist(), strict=True))
     grid = Grid(f"{title} (η)", ("who", *columns), rows, folded=True)
     return Drawing(title, heat(title, names, columns[:seen], values[:, :seen]), grid, says)
+
+
+def _line(name: str, figures: Sequence[float]) -> tuple[Cell, ...]:
+    return name, *figures

@@ -163,9 +163,9 @@ def _columns(told: Mapping[str, Any]) -> list[Part]:
         of = "Least error (standard deviation) of an unbiased guess, in the column's own unit"
         parts.append(Grid(of, ("column", "typical ±", "closest ±", "spread ±"), rows))
     if labels:
-        rows = tuple((one["column"], cell(one.get("typical")), cell(one.get("highest"))) for one in labels)
+        steps = tuple((one["column"], cell(one.get("typical")), cell(one.get("highest"))) for one in labels)
         parts.append(
-            Grid("Categories: η of the step from one value to another", ("column", "typical", "highest"), rows)
+            Grid("Categories: η of the step from one value to another", ("column", "typical", "highest"), steps)
         )
     made = strip(told["strip"]) if told.get("strip") else None
     return [made, *parts] if made else parts
