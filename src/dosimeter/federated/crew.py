@@ -141,6 +141,18 @@ class Ground:
             block.close()
 
 
+class _Turn(NamedTuple):
+    """A round under way."""
+
+    t: int
+    waiting: deque[Index]
+    """Chunks that nobody has yet."""
+    free: deque[int]
+    """Places on the desk."""
+    running: deque[tuple[int, Index, Future[None]]]
+    """Place, clients and the training of them, in the order in which blocks are given."""
+
+
 class Several:
     """Processes of one thread each. Chunks come back in the order in which they were given."""
 
@@ -175,22 +187,28 @@ class Several:
         self._ground.hide()
 
     def updates(self, model: Any, asked: Index, t: int) -> Iterator[Block]:
-        """The updates of round t; a place on the desk is written again only after its block was read."""
+        """The updates of round t. The processes begin with this call, whenever the first block is asked for."""
         self._model[...] = model
-        waiting = deque(chunks(self.task, asked, self.together))
-        running: deque[tuple[int, Index, Future[None]]] = deque()
-        free = deque(range(len(self._desk)))
+        turn = _Turn(t, deque(chunks(self.task, asked, self.together)), deque(range(len(self._desk))), deque())
+        self._deal(turn)
+        return self._collected(turn)
+
+    def _deal(self, turn: _Turn) -> None:
+        while turn.waiting and turn.free:
+            place, clients = turn.free.popleft(), turn.waiting.popleft()
+            turn.running.append((place, clients, self._pool.submit(_train, place, clients, turn.t)))
+
+    def _collected(self, turn: _Turn) -> Iterator[Block]:
+        """A place on the desk is written again only after its block was read."""
         try:
-            while waiting or running:
-                while waiting and free:
-                    place, clients = free.popleft(), waiting.popleft()
-                    running.append((place, clients, self._pool.submit(_train, place, clients, t)))
-                place, clients, future = running.popleft()
+            while turn.running:
+                place, clients, future = turn.running.popleft()
                 future.result()
                 yield Block(clients, self._desk[place, : len(clients)])
-                free.append(place)
+                turn.free.append(place)
+                self._deal(turn)
         finally:
-            wait([future for _, _, future in running])
+            wait([future for _, _, future in turn.running])
 
     def score(self, model: Any) -> Score:
         """The test rows in as many parts as there are processes."""

@@ -138,9 +138,10 @@ def _closed(curator: Rounds, state: State, who: Crew, draws: _Draws, *, spread: 
     """The state after the round, and what happened in it."""
     seen = Spread()
     updates = who.updates(state.model, state.participants, state.round)
+    # An open round is paid for. Priced here, while other processes train, and not after them.
+    epsilon, delta = _spent(curator, state)
     state = curator.close_round(state, updates, draws.of(_NOISES), seen.observe if spread else None)
-    score, (epsilon, delta) = who.score(state.model), _spent(curator, state)
-    last = state.history[-1]
+    score, last = who.score(state.model), state.history[-1]
     found = (seen.variance, seen.scale) if seen.clients else (0.0, 0.0)
     entry = Round(
         draws.t, score.accuracy, score.loss, epsilon, delta, last.per_round, last.noise, last.clip,
@@ -150,7 +151,7 @@ def _closed(curator: Rounds, state: State, who: Crew, draws: _Draws, *, spread: 
 
 
 def _spent(curator: Rounds, state: State) -> tuple[float, float]:
-    """(ε, δ) so far: on the coarse grid, an upper bound too, as the fine one takes ten times as long a round."""
+    """(ε, δ) of the rounds opened so far, on the coarse grid: an upper bound too, in a tenth of the time."""
     if isinstance(curator, Curator):
         at = curator.budget.delta
         return accountant.epsilon(state.spent, curator.cohort, at, grid=WORKING_GRID), at
