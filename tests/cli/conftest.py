@@ -25,3 +25,17 @@ def refused(tmp_path, capsys):
         return line
 
     return check
+
+
+@pytest.fixture
+def ledger(tmp_path, monkeypatch, capsys):
+    """A configured ledger with room for everything; the name of its file. Nothing of the caller's environment holds."""
+    for name in ("DOSIMETER_LEDGER", "DOSIMETER_LEDGER_KEYS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "book.db"
+    assert run(["ledger", "init", "--ledger", str(path), "-q"]) == 0
+    monkeypatch.setenv("DOSIMETER_LEDGER", str(path))
+    capsys.readouterr()
+    return path

@@ -222,9 +222,10 @@ def open_ledger(where: str | None, keys: Path | None, *, without_keys: bool = Fa
 
 def files_of(where: str | None, keys: Path | None) -> tuple[Path, ...]:
     """The files of a ledger that is a file itself."""
-    if where is None or "://" in where:
+    path = (where or "://").removeprefix("sqlite:///")
+    if "://" in path:
         return () if keys is None else (keys,)
-    return Path(where), keys if keys is not None else Path(f"{where}.keys")
+    return Path(path), keys if keys is not None else Path(f"{path}.keys")
 
 
 def _write_dose(path: Path, what: Given, artefact: bytes, inputs: Sequence[Path]) -> None:

@@ -36,6 +36,8 @@ class Given:
     doses: tuple[PersonDoses, ...]
     draw: bytes
     """The bytes of the noise where they are at hand, else random ones made with the draw."""
+    most_rows: int = 1
+    """Of one person, where the verb's budget is for a row."""
 
 
 def of_repair(done: Repair) -> Given:
@@ -45,9 +47,12 @@ def of_repair(done: Repair) -> Given:
 
 def of_components(rows: Rows, made: PrivateComponents, k: int) -> Given:
     """Components: an event for each person by their rows, and η² and μ² where they can be measured."""
+    from dosimeter.cli.projected import TAKEN
+
     recipe = made.release.recipe
-    told = replace(recipe, settings={**recipe.settings, "components": k})
-    return Given("pca", told, (*_events(rows, made), *_measured(rows, made)), _moment_noise(rows, made).tobytes())
+    told = replace(recipe, settings={**recipe.settings, "components": k}, uncovered=(*recipe.uncovered, TAKEN))
+    doses = (*_events(rows, made), *_measured(rows, made))
+    return Given("pca", told, doses, _moment_noise(rows, made).tobytes(), rows.most_rows)
 
 
 def _events(rows: Rows, made: PrivateComponents) -> tuple[PersonDoses, ...]:
@@ -121,7 +126,7 @@ def of_training(job: Job, done: History) -> Given:
         "federated model",
         f"Gaussian on the sum of clipped updates, z = {job.terms.noise:g}",
         plain,
-        (*NOT_COVERED, *job.people.assumed),
+        (*job.people.unpaid, *NOT_COVERED, *job.people.assumed),
         simulation=done.state.simulation,
     )
     return Given("federate", recipe, (Events(job.people.names, event),), secrets.token_bytes(16))

@@ -77,7 +77,8 @@ def _noise(one: Over, given: Given, again: str) -> str:
     elif key == "leakage":
         option = f'--budget "{room:g} nats" (adds noise)'
     else:
-        option = f"--epsilon {room:g} --delta {one.budget.delta:g} (about what is left; adds noise)"
+        each = down(one.room / given.most_rows)
+        option = f"--epsilon {each:g} --delta {one.budget.delta:g} (about what is left; adds noise)"
     return f"{again} {option}".strip()
 
 

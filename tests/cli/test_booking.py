@@ -1,0 +1,429 @@
+"""Booking by every verb: the spend and the bytes together, the file afterwards, and nothing where it is refused."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dosimeter
+from dosimeter.cli.main import run
+from dosimeter.store import Ledger
+
+from .booked import ACCOUNTS, ENDING, VERBS, WHO, asked, command, everything, released
+from .test_bad_input import csv
+
+SOURCES = str(Path(dosimeter.__file__).parents[1])
+
+
+def artefact(ledger, name):
+    with Ledger.open(ledger) as book:
+        return book.artefact(name)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_release_is_booked_for_everybody_and_its_file_holds_the_stored_bytes(verb, ledger, tmp_path, capsys):
+    facts, out = released(verb, tmp_path, capsys, "first", "--to", "Hospital B", "--note", "monthly")
+    listed = asked(capsys, "list")
+    (entry,) = listed["releases"]
+    assert facts["booked"] == {"name": "first", "seq": entry["seq"], "head": listed["head"]}
+    assert (entry["to"], entry["note"], entry["people"]) == ("Hospital B", "monthly", len(WHO[verb]))
+    assert set(entry["accounts"]) == ACCOUNTS[verb]
+    assert out.read_bytes() == artefact(ledger, "first")
+    assert os.stat(out).st_mode & 0o077 == 0
+    for who in sorted(WHO[verb])[:3]:
+        assert asked(capsys, "person", who)["known"]
+    assert run(["ledger", "verify"]) == 0
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_same_name_again_spends_once_and_writes_the_same_bytes(verb, ledger, tmp_path, capsys):
+    facts, out = released(verb, tmp_path, capsys, "first")
+    before = everything(ledger)
+    again, other = released(verb, tmp_path, capsys, "first", out=tmp_path / f"again.{ENDING[verb]}")
+    assert other.read_bytes() == out.read_bytes()
+    assert again["booked"] == facts["booked"]
+    # The labels of that time are read back, so that what is said is of them; elsewhere a remark says that it is not.
+    assert (verb == "pate") != any("stored bytes were written" in note for note in again["remarks"])
+    assert everything(ledger) == before
+
+
+@pytest.mark.parametrize(
+    "verb", ["fix", "pate", *(pytest.param(v, marks=pytest.mark.slow) for v in ("pca", "federate"))]
+)
+def test_a_run_killed_between_commit_and_export_is_repeated_with_the_same_draw(verb, ledger, tmp_path, capsys):
+    out = tmp_path / f"model.{ENDING[verb]}"
+    arguments = [*command(verb, tmp_path, out), "--name", "first", "-q"]
+    # Killed at the first file that is written: the commit is over by then.
+    code = (
+        "import os, signal, dosimeter.io.atomic as atomic\n"
+        "def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "atomic.replacing = die\n"
+        "atomic.write_bytes = die\n"
+        "from dosimeter.cli.main import run\n"
+        f"run({arguments!r})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": SOURCES}, capture_output=True, timeout=300
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not out.exists()
+    paid = artefact(ledger, "first")
+    assert run(arguments) == 0
+    assert out.read_bytes() == paid
+    assert len(asked(capsys, "list")["releases"]) == 1
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_where_somebody_would_pass_nothing_is_written_and_nothing_booked(verb, ledger, tmp_path, capsys):
+    limits = {"fix": "fil=0.01", "pca": "eps=0.05@1e-6", "pate": "leakage=0.001", "federate": "eps=0.05@1e-6"}
+    assert run(["ledger", "budget", limits[verb], "-q"]) == 0
+    out, dose = tmp_path / f"model.{ENDING[verb]}", tmp_path / "dose.json"
+    arguments = [*command(verb, tmp_path, out), "--name", "first", "--dose", str(dose)]
+    before, files = everything(ledger), set(tmp_path.iterdir())
+    assert run(arguments) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    clients = "clients" if verb == "federate" else "people"
+    assert re.search(rf"refused:? {len(WHO[verb])} {clients} would pass", shown)
+    assert "Nothing was written." in shown
+    assert f"drop the {len(WHO[verb])} people and refit" in shown
+    assert '--override "reason" (recorded)' in shown
+    assert everything(ledger) == before
+    assert set(tmp_path.iterdir()) == files
+    facts, _ = released(verb, tmp_path, capsys, "first", code=1)
+    assert facts["booked"] is False
+    assert facts["refused"][0]["people"] == len(WHO[verb])
+    assert everything(ledger) == before
+    # With a reason it goes out, and the book says why.
+    _, out = released(verb, tmp_path, capsys, "first", "--override", "asked by the board")
+    assert out.exists()
+    assert asked(capsys, "list")["releases"][0]["override"] == "asked by the board"
+
+
+def test_a_monthly_retrain_runs_until_the_budget_refuses_and_the_way_out_fits(ledger, tmp_path, capsys):
+    assert run(["ledger", "budget", "fil=4", "-q"]) == 0
+    months, highest = 0, 0.0
+    for month in range(1, 20):
+        out = tmp_path / f"m{month}.skops"
+        code = run([*command("fix", tmp_path, out), "--name", f"month-{month}", "--json", "-", "-q"])
+        facts = json.loads(capsys.readouterr().out)
+        if code == 1:
+            break
+        months, highest = month, facts["dose"]["highest"]
+    # Equal releases: the highest total after k of them is √k times one dose.
+    assert months == int(16 / highest**2)
+    assert not out.exists()
+    assert len(asked(capsys, "list")["releases"]) == months
+    assert run([*command("fix", tmp_path, out), "--name", "last"]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    (offered,) = re.findall(r"--max-dose ([0-9.]+) \(adds noise\)", shown)
+    options = [
+        str(tmp_path / "fix.csv"),
+        "--target",
+        "dose",
+        "--person",
+        "id",
+        "--out",
+        str(out),
+        "--name",
+        "last",
+        "-q",
+    ]
+    room = (16 - months * highest**2) ** 0.5
+    assert 0.98 * room < float(offered) <= room
+    assert run(["fix", *options, "--max-dose", offered]) == 0
+    assert out.exists()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_without_a_ledger_and_with_no_ledger_it_says_so(verb, ledger, tmp_path, capsys, monkeypatch):
+    out = tmp_path / f"model.{ENDING[verb]}"
+    before = everything(ledger)
+    assert run([*command(verb, tmp_path, out), "--no-ledger"]) == 0
+    assert "not booked (--no-ledger)" in " ".join(capsys.readouterr().out.split())
+    monkeypatch.delenv("DOSIMETER_LEDGER")
+    assert run([*command(verb, tmp_path, out), "--json", "-"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["booked"] is False
+    assert "not booked: no ledger is configured" in " ".join(shown.err.split())
+    assert everything(ledger) == before
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_name_is_asked_for_before_the_work_begins(verb, ledger, tmp_path, refused):
+    arguments = command(verb, tmp_path, tmp_path / f"model.{ENDING[verb]}")
+    (tmp_path / f"{verb}.csv").unlink()
+    before = everything(ledger)
+    assert "--name is missing" in refused(arguments)
+    for name in ("", "  ", "a/b", "x" * 121, "new\nline"):
+        refused([*arguments, "--name", name])
+    assert everything(ledger) == before
+
+
+def test_rows_are_not_people(ledger, tmp_path, refused):
+    for verb in ("fix", "pca", "pate"):
+        words = command(verb, tmp_path, tmp_path / f"model.{ENDING[verb]}")
+        at = words.index("--person")
+        line = refused([*words[:at], *words[at + 2 :], "--name", "first"])
+        assert "rows are not people" in line
+        assert "--person" in line
+        # A dose file is by person too, ledger or not.
+        assert "rows are not people" in refused([*words[:at], *words[at + 2 :], "--no-ledger", "--dose", "d.json"])
+
+
+def test_votes_without_people_are_not_booked(ledger, tmp_path, refused, capsys):
+    np.save(tmp_path / "votes.npy", np.zeros((20, 3), dtype=np.int64))
+    words = [
+        "pate",
+        "--votes",
+        tmp_path / "votes.npy",
+        "--classes",
+        "2",
+        "--budget",
+        "1 nat",
+        "--out",
+        tmp_path / "l.csv",
+    ]
+    assert "nobody's dose is known" in refused([*words, "--name", "first"])
+    assert run([str(w) for w in [*words, "--no-ledger", "-q"]]) == 0
+
+
+def test_what_is_made_up_or_drawn_from_a_seed_is_never_booked(ledger, tmp_path, capsys, refused):
+    words = [*command("federate", tmp_path, tmp_path / "m.safetensors"), "--simulate", "3"]
+    assert "never booked" in refused([*words, "--name", "first"])
+    assert run(words) == 0
+    assert "not booked: a simulation" in " ".join(capsys.readouterr().out.split())
+    digits = "federate --dataset digits --clients 20 --epsilon 8 --delta 1e-3 --rounds 1 --noise 3 --epochs 1 --out d.safetensors"
+    assert run(digits.split()) == 0
+    assert "not booked: made-up clients" in " ".join(capsys.readouterr().out.split())
+    assert run("federate plan --clients 20 --epsilon 8 --delta 1e-3 --rounds 1 --noise 3 -q".split()) == 0
+    assert asked(capsys, "list")["releases"] == []
+
+
+def test_what_cannot_be_composed_or_is_not_private_is_refused_with_a_way_out(ledger, tmp_path, refused):
+    line = refused([*command("federate", tmp_path, tmp_path / "m.safetensors"), "--sampling", "fixed", "--name", "x"])
+    assert "--sampling poisson, or --no-ledger" in line
+    words = command("pca", tmp_path, tmp_path / "c.skops")
+    at = words.index("--bounds")
+    line = refused([*words[:at], *words[at + 2 :], "--not-private", "--name", "x"])
+    assert "--bounds, or pass --no-ledger" in line
+
+
+# --- the figures ---
+
+
+def totals(capsys, who):
+    return {one["account"]: one for one in asked(capsys, "person", who)["totals"]}
+
+
+def test_the_dose_of_a_person_is_the_one_that_fix_reports(ledger, tmp_path, capsys):
+    facts, _ = released("fix", tmp_path, capsys, "first")
+    readings = [totals(capsys, who)["fil|person|standard deviations"]["reading"] for who in sorted(WHO["fix"])]
+    assert max(readings) == pytest.approx(facts["dose"]["highest"], rel=1e-6)
+    assert np.median(readings) == pytest.approx(facts["dose"]["typical"], rel=1e-6)
+
+
+def test_a_person_with_more_rows_has_the_dearer_event(ledger, tmp_path, capsys):
+    table = tmp_path / "visits.csv"
+    rng = np.random.default_rng(4)
+    ids = ["once"] * 1 + ["thrice"] * 3 + [f"p{k}" for k in range(200)]
+    table.write_text(csv({"id": ids, "x": rng.uniform(0, 1, len(ids)), "z": rng.uniform(0, 1, len(ids))}))
+    (tmp_path / "b.toml").write_text("[x]\nlower = 0\nupper = 1\n[z]\nlower = 0\nupper = 1\n")
+    words = f"pca {table} --epsilon 0.5 --delta 1e-6 --person id --bounds b.toml --out c.skops --name first --json - -q"
+    assert run(words.split()) == 0
+    facts = json.loads(capsys.readouterr().out)
+    key = "eps|person|replace-one"
+    once, thrice = (totals(capsys, who)[key]["reading"] for who in ("once", "thrice"))
+    # The ledger reads at δ = 1e-6 where no budget says another, as the release was asked for.
+    assert once == pytest.approx(facts["guarantee"]["costs"], rel=1e-3)
+    assert thrice == pytest.approx(facts["internal"]["epsilon_of_that_person"], rel=1e-3)
+    assert thrice > 2.5 * once
+
+
+def test_the_nats_of_a_person_are_those_of_the_sheet(ledger, tmp_path, capsys):
+    _, _ = released("pate", tmp_path, capsys, "first", "--doses", tmp_path / "nats.csv")
+    with (tmp_path / "nats.csv").open(newline="") as handle:
+        rows = {row["person"]: float(row["nats"]) for row in csv_module.DictReader(handle)}
+    for who in sorted(rows)[:5]:
+        assert totals(capsys, who)["leakage|person|own units"]["reading"] == pytest.approx(rows[who], abs=1e-9)
+
+
+def test_two_trainings_of_the_same_clients_compose(ledger, tmp_path, capsys):
+    assert run(["ledger", "budget", "eps=100@1e-3", "-q"]) == 0
+    facts, _ = released("federate", tmp_path, capsys, "first")
+    one = totals(capsys, "h03")["eps|client|add-or-remove-one"]["reading"]
+    assert one == pytest.approx(facts["guarantee"]["epsilon"], rel=1e-3)
+    released("federate", tmp_path, capsys, "second")
+    two = totals(capsys, "h03")["eps|client|add-or-remove-one"]["reading"]
+    assert one < two < 2 * one
+
+
+# --- where the ledger is named ---
+
+
+def test_options_go_over_the_environment_and_that_over_the_file(ledger, tmp_path, capsys, monkeypatch):
+    for name in ("typed", "file"):
+        assert run(["ledger", "init", "--ledger", f"{name}.db", "-q"]) == 0
+    (tmp_path / "dosimeter.toml").write_text('[ledger]\nurl = "file.db"\n')
+    words = [*command("fix", tmp_path, tmp_path / "m.skops"), "-q"]
+    assert run([*words, "--name", "a", "--ledger", "typed.db"]) == 0
+    assert run([*words, "--name", "b"]) == 0
+    monkeypatch.delenv("DOSIMETER_LEDGER")
+    assert run([*words, "--name", "c"]) == 0
+    for path, name in (("typed.db", "a"), (ledger, "b"), ("file.db", "c")):
+        assert [one["name"] for one in asked(capsys, "list", "--ledger", path)["releases"]] == [name]
+    (tmp_path / "dosimeter.toml").write_text('[ledger]\nurl = "file.db"\n[fix]\nledger = "typed.db"\n')
+    assert run([*words, "--name", "d"]) == 0
+    assert len(asked(capsys, "list", "--ledger", "typed.db")["releases"]) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[ledger]\nurl = 3\n",
+        '[ledger]\nulr = "x.db"\n',
+        '[ledger]\nurl = ""\n',
+        'url = "x.db"\n',
+        '[ledger.lst]\njson = "-"\n',
+    ],
+)
+def test_a_misspelt_ledger_in_the_settings_is_refused(text, ledger, tmp_path, refused):
+    (tmp_path / "dosimeter.toml").write_text(text)
+    refused(["ledger", "list"])
+
+
+def test_keys_may_lie_elsewhere(ledger, tmp_path, capsys, refused):
+    (tmp_path / "apart").mkdir()
+    os.rename(f"{ledger}.keys", tmp_path / "apart" / "keys")
+    words = [*command("fix", tmp_path, tmp_path / "m.skops"), "--name", "a", "-q"]
+    assert "key" in refused(words)
+    (tmp_path / "dosimeter.toml").write_text('[ledger]\nkeys = "apart/keys"\n')
+    assert run(words) == 0
+
+
+# --- every slip is one line and leaves the ledger as it was ---
+
+BAD = (
+    "--nmae first",
+    "--name first --ledger nowhere.db",
+    "--name first --ledger folder/none/book.db",
+    "--name first --ledger fix.csv",
+    "--name first --ledger mysql://u:hunter2@h/d",
+    "--name first --ledger postgresql://u:hunter2@127.0.0.1:1/d",
+    "--name first --keys fix.csv",
+    "--name first --no-ledger",
+    "--no-ledger --ledger book.db",
+    "--name first --override ''",
+    "--name first --to ''",
+    "--name first --max-dose nan",
+    "--name first --target nothing",
+    "--name first --person nobody",
+    "--name first --dose book.db",
+    "--name first --dose book.db.keys",
+    "--name first --out book.skops/m.skops",
+    "--name first --dose model.skops",
+    "--name first --dose none/dose.json",
+    "--name first --json book.db",
+)
+
+
+@pytest.mark.parametrize("more", BAD)
+def test_bad_options_leave_the_ledger_untouched(more, ledger, tmp_path, capsys):
+    import shlex
+
+    words = command("fix", tmp_path, tmp_path / "model.skops")
+    before, files = everything(ledger), set(tmp_path.iterdir())
+    code = run([*words, "--json", "-", *shlex.split(more)])
+    shown = capsys.readouterr()
+    assert code == 2
+    assert shown.out == ""
+    (line,) = shown.err.splitlines()
+    assert line.startswith("dosimeter: error: ")
+    assert "fault of dosimeter" not in line
+    assert "hunter2" not in line
+    assert everything(ledger) == before
+    assert set(tmp_path.iterdir()) == files
+
+
+def test_an_override_is_typed_each_time(ledger, tmp_path, monkeypatch, refused):
+    words = [*command("fix", tmp_path, tmp_path / "m.skops"), "--name", "a", "-q"]
+    monkeypatch.setenv("DOSIMETER_FIX_OVERRIDE", "always")
+    assert "said each time" in refused(words)
+    monkeypatch.delenv("DOSIMETER_FIX_OVERRIDE")
+    monkeypatch.setenv("DOSIMETER_FIX_NO_LEDGER", "1")
+    assert "said each time" in refused(words[:-3])
+    monkeypatch.delenv("DOSIMETER_FIX_NO_LEDGER")
+    (tmp_path / "dosimeter.toml").write_text('[fix]\noverride = "always"\n')
+    assert "said each time" in refused(words)
+
+
+# --- nothing of a person gets out ---
+
+ID, CELL = "CANARY-7f3a-person", 73519.024681
+TEXT = "CanaryLevel9b"
+
+
+def found(data):
+    """Which canaries are in these bytes, also inside a zip."""
+    parts = [data]
+    if data[:2] == b"PK":
+        import io
+
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            parts += [archive.read(name) for name in archive.namelist()]
+    float64, float32 = np.float64(CELL).tobytes(), np.float32(CELL).tobytes()
+    wanted = {"id": ID.encode(), "cell": b"73519.02", "float64": float64, "float32": float32}
+    return {what for what, needle in wanted.items() if any(needle in part for part in parts)}
+
+
+def planted(verb, folder):
+    """The verb's command on its table with one person and one cell that must not be seen again."""
+    words = command(verb, folder, folder / f"model.{ENDING[verb]}")
+    table = folder / f"{verb}.csv"
+    head, first, *rest = table.read_text().splitlines()
+    cells, names = first.split(","), head.split(",")
+    whose = "hospital_id" if verb == "federate" else "id"
+    cells[names.index("age")] = str(CELL)
+    mine = cells[names.index(whose)]
+    rows = [",".join(cells), *rest]
+    table.write_text("\n".join([head, *(row.replace(mine + ",", ID + ",", 1) for row in rows)]) + "\n")
+    return words
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_id_and_no_cell_gets_into_any_output(verb, ledger, tmp_path, capsys):
+    words = [*planted(verb, tmp_path), "--name", "first", "--dose", "dose.json"]
+    assert found((tmp_path / f"{verb}.csv").read_bytes()) >= {"id", "cell"}
+    codes = [run(words), run([*words, "--json", "-"]), run(["ledger", "list"]), run(["ledger", "export"])]
+    codes += [run(["ledger", "export", "--format", "csv"]), run(["ledger", "budget"]), run(["ledger", "verify"])]
+    assert run(["ledger", "budget", "fil=1e-3", "leakage=1e-3", "eps=1e-3@1e-6"]) == 0
+    words[words.index("first")] = "second"
+    codes += [run(words) - 1, run([*words, "--json", "-"]) - 1]
+    assert codes == [0] * len(codes)
+    shown = capsys.readouterr()
+    assert "refused" in shown.out
+    assert found(shown.out.encode() + shown.err.encode()) == set()
+    for path in tmp_path.iterdir():
+        if path.name.startswith(("model.", "book.db")):
+            assert found(path.read_bytes()) == set(), path.name
+    # The dose file is internal and must know whose doses they are, but no cell.
+    assert found((tmp_path / "dose.json").read_bytes()) == {"id"}
+
+
+def test_the_search_for_canaries_finds_them():
+    import io
+
+    kept = io.BytesIO()
+    with zipfile.ZipFile(kept, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x", ID.encode() + np.float64(CELL).tobytes())
+    assert found(kept.getvalue()) == {"id", "float64"}
+    assert found(str(CELL).encode()) == {"cell"}
