@@ -87,12 +87,16 @@ def _withheld(model: BaseModel, facts: Mapping[str, Any], path: str = "") -> Ite
 
 
 def table() -> str:
-    """Every field, its edition and the reason, as a Markdown table for docs/report-editions.md."""
+    """Every field, its edition and the reason, as Markdown for docs/report-editions.md; an internal part is one line."""
     lines = []
     for kind, model in KINDS.items():
         lines += [f"### {kind}", "", "| field | edition | why |", "|---|---|---|"]
+        inside: tuple[str, ...] = ()
         for path, mark in fields(model):
+            if path.startswith(inside):
+                continue
             edition = "public" if mark.when is None else f"public, unless {mark.unless or 'it was not kept'}"
             lines.append(f"| `{path}` | {edition if mark.edition == 'public' else 'internal'} | {mark.why} |")
+            inside = inside if mark.edition == "public" else (*inside, f"{path}.")
         lines.append("")
     return "\n".join(lines)

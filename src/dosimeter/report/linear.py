@@ -33,6 +33,10 @@ def _within(facts: Mapping[str, Any]) -> bool:
     return bool(facts["within"]) and facts["limit"] is not None
 
 
+def _fitted(facts: Mapping[str, Any]) -> bool:
+    return bool(facts["model"].get("fitted_here"))
+
+
 def _stated(facts: Mapping[str, Any]) -> bool:
     return bool(facts["scale_from"] == "stated")
 
@@ -55,7 +59,8 @@ class LinearModel(Facts):
     """The model that was measured."""
 
     loss: Annotated[str, FORM]
-    l2: Annotated[float, GIVEN]
+    fitted_here: Annotated[bool, GIVEN] = False
+    l2: Annotated[float, public("a setting", _fitted, "a given model's penalty is divided by the number of rows")]
     parameters: Annotated[int, FORM]
     intercept: Annotated[bool, FORM]
     target: Annotated[str, FORM]

@@ -64,7 +64,7 @@ def summarise(
         "attacker": ATTACKER,
         "noise": str(leak.noise),
         "bounded": bounded,
-        "model": _model(leak),
+        "model": {**_model(leak), "fitted_here": own},
         "people": len(people.eta),
         "rows": leak.leak.n,
         "unknowns": UNKNOWNS[leak.leak.label],
