@@ -19,11 +19,11 @@ from tests.report.samples import BOOKED, SAMPLES, sample
 CLOSING = ("Assumptions and what is not covered", "How to reproduce it")
 INTERNAL = {
     "measurement": (
-        "What was put on the weights", "Dose per person", "Groups", "Columns", "Checked by attack",
-        "Accuracy against dose", *CLOSING,
+        "Dose per person", "Groups", "Columns", "Checked by attack", "Accuracy against dose",
+        "What was put on the weights", *CLOSING,
     ),
     "repair": (
-        "What was put on the weights", "Dose per person", "Accuracy against dose", "What the ledger says so far",
+        "Dose per person", "Accuracy against dose", "What was put on the weights", "What the ledger says so far",
         *CLOSING,
     ),
     "components": (

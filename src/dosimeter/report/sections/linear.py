@@ -24,12 +24,12 @@ def sections(told: Mapping[str, Any]) -> list[Section]:
     """Top to bottom; what the edition does not have stays away."""
     unit = str(told["unit"])
     made = [
-        Section("What was put on the weights", (_release(told),)),
         Section(f"Dose per {unit}", tuple(_doses(told, unit))),
         Section("Groups", tuple(_groups(told.get("groups") or [], unit))),
         Section("Columns", tuple(_columns(told))),
         Section("Checked by attack", tuple(_attack(told.get("attack")))),
         Section("Accuracy against dose", tuple(_frontier(told.get("frontier")))),
+        Section("What was put on the weights", (_release(told),)),
     ]
     return [*(one for one in made if one.parts), *closing(told)]
 
