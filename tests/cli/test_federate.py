@@ -48,7 +48,7 @@ def on_hospitals(hospitals, tmp_path, capsys, extra=""):
 def test_a_model_of_hospitals_is_written_with_its_guarantee_and_its_form(hospitals, tmp_path, capsys):
     facts, out = on_hospitals(hospitals, tmp_path, capsys)
     told = facts["guarantee"]
-    assert (told["unit"], told["adjacency"], told["standing"]) == ("client", "add-or-remove-one", "upper bound")
+    assert (told["unit"], told["adjacency"], told["standing"]) == ("client", "add-or-remove-one", "unaccounted")
     assert 7.5 < told["epsilon"] <= 8
     assert told["trusted"].startswith("the curator")
     assert facts["clients"] == CLIENTS
@@ -64,6 +64,66 @@ def test_a_model_of_hospitals_is_written_with_its_guarantee_and_its_form(hospita
     assert any("the list of 2 classes was read" in note for note in story["not_covered"])
     assert any(note.startswith("tuning") for note in facts["not_covered"])
     assert facts["booked"] is False
+
+
+BOUNDS = (
+    '[age]\nlower = 0\nupper = 100\n[pressure]\nlower = 60\nupper = 200\n[ward]\nlevels = ["east", "west", "north"]\n'
+)
+
+
+def declared(tmp_path):
+    bounds = tmp_path / "bounds.toml"
+    bounds.write_text(BOUNDS)
+    return f"--bounds {bounds} --classes no,yes --clients 45"
+
+
+def test_only_what_is_declared_is_accounted_for(hospitals, tmp_path, capsys):
+    """Number of clients, classes, levels: whichever is read off the rows gives one client away that alone has it."""
+    whole = declared(tmp_path)
+    facts, _ = on_hospitals(hospitals, tmp_path, capsys, whole)
+    assert facts["guarantee"]["standing"] == "upper bound"
+    assert facts["clients"] == facts["recipe"]["clients"] == 45
+    assert not any("declare" in note for note in facts["not_covered"])
+    for left_out, word in (("--clients 45", "counted in the rows"), ("--classes no,yes", "list of 2 classes")):
+        facts, out = on_hospitals(hospitals, tmp_path, capsys, whole.replace(left_out, ""))
+        assert facts["guarantee"]["standing"] == "unaccounted"
+        assert word in facts["not_covered"][0]
+        assert read_network(out)[2]["guarantee"]["standing"] == "unaccounted"
+    facts, _ = on_hospitals(hospitals, tmp_path, capsys, "--classes no,yes --clients 45")
+    assert facts["guarantee"]["standing"] == "unaccounted"
+    assert "levels of ward" in facts["not_covered"][0]
+
+
+def test_one_client_more_in_the_table_changes_nothing_that_is_public(hospitals, tmp_path, capsys):
+    """Terms, form and words of the file are those of the neighbouring table, bit for bit; only weights differ."""
+    whole, stories = declared(tmp_path), []
+    fewer = tmp_path / "fewer" / "hospitals.csv"
+    fewer.parent.mkdir()
+    fewer.write_text(csv({name: np.asarray(values)[SITE != 3] for name, values in ROWS.items()}))
+    for table in (hospitals, fewer):
+        stories.append(read_network(on_hospitals(table, tmp_path, capsys, whole)[1])[2])
+    assert stories[0] == stories[1]
+
+
+def test_rows_that_were_left_out_are_not_counted_in_the_file(tmp_path, capsys):
+    path = tmp_path / "gaps.csv"
+    ages = [f"{a}" for a in AGE]
+    ages[7] = ages[300] = ""
+    path.write_text(csv({**ROWS, "age": ages}))
+    facts, out = on_hospitals(path, tmp_path, capsys, "--missing drop")
+    assert "internal: left out for a missing value: 2 of the rows" in facts["remarks"]
+    assert not any("left out" in note for note in read_network(out)[2]["remarks"])
+
+
+def test_names_that_may_be_one_client_are_told_and_not_published(tmp_path, capsys):
+    path = tmp_path / "typos.csv"
+    names = list(ROWS["hospital_id"])
+    names[36] = "H03"
+    path.write_text(csv({**ROWS, "hospital_id": names}))
+    facts, out = on_hospitals(path, tmp_path, capsys)
+    assert facts["clients"] == CLIENTS + 1
+    assert any("'H03' and 'h03'" in note for note in facts["remarks"])
+    assert b"H03" not in out.read_bytes()
 
 
 def test_the_name_of_no_client_is_in_the_file(hospitals, tmp_path, capsys):
@@ -99,10 +159,7 @@ def test_what_one_client_becomes_does_not_depend_on_another():
 
 def test_declared_bounds_scale_everybody_alike(hospitals, tmp_path, capsys):
     bounds = tmp_path / "bounds.toml"
-    bounds.write_text(
-        "[age]\nlower = 0\nupper = 100\n[pressure]\nlower = 60\nupper = 200\n"
-        '[ward]\nlevels = ["east", "west", "north"]\n'
-    )
+    bounds.write_text(BOUNDS)
     facts, out = on_hospitals(hospitals, tmp_path, capsys, f"--bounds {bounds}")
     assert facts["rows_become"]["columns"] == {
         "age": [0.0, 100.0],
@@ -110,6 +167,14 @@ def test_declared_bounds_scale_everybody_alike(hospitals, tmp_path, capsys):
         "ward": ["east", "west", "north"],
     }
     assert read_network(out)[0].widths == (5, 2)
+
+
+def test_a_column_of_codes_becomes_levels(tmp_path, capsys):
+    path = tmp_path / "codes.csv"
+    path.write_text(csv({**ROWS, "ward": np.where(np.array(ROWS["ward"]) == "east", 7, 31)}))
+    facts, out = on_hospitals(path, tmp_path, capsys, "--nominal ward")
+    assert facts["rows_become"]["columns"]["ward"] == ["31", "7"]
+    assert read_network(out)[0].widths == (4, 2)
 
 
 def test_a_seed_makes_a_simulation_and_everything_says_so(hospitals, tmp_path, capsys):
@@ -132,6 +197,38 @@ def test_a_history_has_a_line_a_round(hospitals, tmp_path, capsys):
     spent = [float(line.split(",")[place]) for line in lines]
     assert spent == sorted(spent)
     assert spent[-1] <= 8
+
+
+def test_a_history_of_a_training_that_was_stopped_has_all_its_rounds(hospitals, tmp_path, capsys, monkeypatch):
+    """Stopped after the third round was kept; the lines of the first run stand in the second one's file."""
+    from dosimeter.io.checkpoint import Keeper
+
+    told, keep = [], Keeper.keep
+
+    def stopping(self, state, rounds=()):
+        keep(self, state, rounds)
+        told[:] = rounds
+        if state.serial == 6:
+            raise KeyboardInterrupt
+
+    history = tmp_path / "h.csv"
+    files = f"--history {history} --checkpoint {tmp_path / 'ck.npz'} --resume"
+    out = tmp_path / "model.safetensors"
+    with monkeypatch.context() as patch:
+        patch.setattr(Keeper, "keep", stopping)
+        assert run(["federate", "--table", str(hospitals), *TABLE.split(), "--out", str(out), *files.split()]) == 130
+    capsys.readouterr()
+    assert len(told) == 3
+    assert not out.exists()
+    facts, _ = on_hospitals(hospitals, tmp_path, capsys, files)
+    head, *lines = (line.split(",") for line in history.read_text().splitlines())
+    assert [line[0] for line in lines] == ["0", "1", "2", "3", "4"]
+    for name in ("accuracy", "clip", "variance", "scale", "epsilon"):
+        found = [float(line[head.index(name)]) for line in lines[:3]]
+        assert found == pytest.approx([getattr(entry, name) for entry in told], rel=1e-12)
+    assert float(lines[1][head.index("variance")]) > 0
+    assert facts["stopped"].endswith("3 were in the checkpoint")
+    assert facts["rounds_of_this_run"]["round"] == list(range(5))
 
 
 def test_a_training_goes_on_from_its_checkpoint_only_where_it_is_its_own(hospitals, tmp_path, capsys, refused):
@@ -227,13 +324,15 @@ BAD = {
         "federate --table {table} --target age --client hospital_id --epsilon 1 --out {out}",
         "class",
     ),
-    "clients of a table": (f"federate --table {{table}} {GIVEN} --clients 7", "made-up"),
+    "fewer clients than the table has": (f"federate --table {{table}} {GIVEN} --clients 20", "40 clients, more than"),
     "the wrong ending": (f"federate --table {{table}} {TABLE} --out {{out}}.bin", ".safetensors"),
     "a checkpoint that is a csv": (f"federate --table {{table}} {GIVEN} --checkpoint c.csv", ".npz"),
     "a resumption of nothing": (f"federate --table {{table}} {GIVEN} --resume", "--checkpoint"),
     "epsilon of zero": ("federate plan --clients 100 --epsilon 0", "--epsilon"),
     "epsilon that is no number": ("federate plan --clients 100 --epsilon nan", "--epsilon"),
     "epsilon beyond all sense": ("federate plan --clients 100 --epsilon 1e9", "nobody"),
+    "delta below what is told apart": ("federate plan --clients 100 --epsilon 1 --delta 1e-20", "--delta"),
+    "codes of no column": (f"federate --table {{table}} {GIVEN} --nominal wrad", "wrad"),
     "delta of one": ("federate plan --clients 100 --epsilon 1 --delta 1", "--delta"),
     "rounds of zero": ("federate plan --clients 100 --epsilon 1 --rounds 0", "--rounds"),
     "noise of zero": ("federate plan --clients 100 --epsilon 1 --noise 0", "--noise"),

@@ -151,7 +151,13 @@ def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
-@pytest.mark.parametrize("bad", [0, 1, -1e-3, np.nan, "1e-5", True])
+@pytest.mark.parametrize("terms", [1, 300])
+def test_the_least_delta_still_has_a_finite_epsilon(terms: int) -> None:
+    spent = tuple(Spend(5, 6.0 + t / 1000, 3000 // terms) for t in range(terms))
+    assert epsilon(spent, Poisson(1000), accountant.LEAST_DELTA, grid=1e-2) < 20
+
+
+@pytest.mark.parametrize("bad", [0, 1, -1e-3, 1e-13, np.nan, "1e-5", True])
 def test_a_delta_outside_its_range_is_refused(bad: object) -> None:
     with pytest.raises(Refusal, match="delta"):
         epsilon([Spend(1, 1.0, 1)], Poisson(10), bad)  # type: ignore[arg-type]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from dosimeter.cli.training import Job
 
 Words = typer.Option
-OF_TABLES = ("target", "client", "test", "bounds", "classes", "drop", "missing", "delimiter")
-OF_IMAGES = ("clients", "pool", "data")
+OF_TABLES = ("target", "client", "test", "bounds", "classes", "nominal", "drop", "missing", "delimiter")
+OF_IMAGES = ("pool", "data")
 
 
 def federate(
@@ -50,7 +50,8 @@ def federate(
         str | None, Words("--classes", help="The public list of classes, by commas.", show_default=False)
     ] = None,
     clients: Annotated[
-        int | None, Words("--clients", help="K: how many clients there are (public).", show_default=False)
+        int | None,
+        Words("--clients", help="K: how many clients there are (public); a table may hold fewer.", show_default=False),
     ] = None,
     epsilon: Annotated[float | None, Words("--epsilon", help="ε for the whole training.", show_default=False)] = None,
     delta: Annotated[
@@ -101,6 +102,7 @@ def federate(
         Path | None,
         Words("--data", envvar="DOSIMETER_DATA", help="The folder with MNIST (or DOSIMETER_DATA)."),
     ] = None,
+    nominal: Annotated[list[str] | None, Words("--nominal", help="A column of codes. May be repeated.")] = None,
     drop: Annotated[list[str] | None, Words("--drop", help="A column to leave out. May be repeated.")] = None,
     missing: Annotated[str, Words("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
     delimiter: Annotated[str, Words("--delimiter", help="What separates cells in a .csv.")] = ",",
@@ -146,9 +148,9 @@ def federate(
     if table is not None and not (only_plan and K is not None):
         people = population.of_table(
             table, str(target), str(client), test=test, bounds=bounds, classes=classes, drop=drop or [],
-            read={"missing": _missing(missing), "delimiter": delimiter},
+            read={"missing": _missing(missing), "delimiter": delimiter}, nominal=nominal or [], clients=clients,
         )  # fmt: skip
-        K = len(people.clients)
+        K = len(people.clients) if clients is None else clients
     agreed = _terms(K, demo, epsilon, delta, per_round, rounds, noise, sampling)
     facts = trained.planned(agreed, only_plan, demo) | {"reproduce": how_asked(context)}
     if only_plan or agreed.over:
@@ -202,7 +204,7 @@ def _check_kind(context: typer.Context, plan: str | None, dataset: str | None, t
             if context.params[name] is None:
                 raise Refusal(f"--{name} is missing: name {what}")
         for name in OF_IMAGES:
-            if name in given and not (plan and name == "clients"):
+            if name in given:
                 raise Refusal(f"--{name} is for made-up clients, and --table has its own: leave one of the two out")
     if dataset != "mnist" and {"pool", "data"} & given:
         raise Refusal("--pool and --data are for --dataset mnist")
@@ -252,6 +254,7 @@ def _terms(
     from dosimeter.cli.checks import positive
     from dosimeter.cli.terms import DELTA, DEMO_DELTA, DEMO_EPSILON, terms
     from dosimeter.core.refusal import Refusal
+    from dosimeter.federated.accountant import LEAST_DELTA
 
     if epsilon is None and not demo:
         raise Refusal("state a budget: --epsilon 8, say (and --delta, 1e-05 without it)")
@@ -263,11 +266,13 @@ def _terms(
         raise Refusal(f"--noise {noise:g}: give a multiplier from 0.05 to 10000")
     least = DEMO_DELTA if demo and epsilon is None else DELTA
     found = least if delta is None else delta
-    if not 0 < found < 1:
-        raise Refusal(f"--delta {found:g}: give a number above 0 and below 1")
+    if not LEAST_DELTA <= found < 1:
+        raise Refusal(
+            f"--delta {found:g}: give a number from {LEAST_DELTA:g}, which is still told apart from 0, to below 1"
+        )
     wanted = DEMO_EPSILON if epsilon is None else positive("--epsilon", epsilon)
-    if wanted > 1000:
-        raise Refusal(f"--epsilon {wanted:g}: above 1000 nobody is protected; give a smaller one")
+    if wanted > 100:
+        raise Refusal(f"--epsilon {wanted:g}: above 100 nobody is protected; give a smaller one")
     return terms(
         K, epsilon=wanted, delta=found, per_round=per_round, rounds=rounds, noise=noise, sampling=sampling
     )  # fmt: skip
@@ -276,7 +281,7 @@ def _terms(
 def _train(job: Job, checkpoint: Path | None, resume: bool, inputs: list[Path], words: Any, *, spread: bool) -> Any:
     """The history; kept after every step where there is a file for it, and gone on from there."""
     from dosimeter.core.refusal import Refusal
-    from dosimeter.io.checkpoint import Keeper, alone_with, read_state
+    from dosimeter.io.checkpoint import Keeper, alone_with, read_kept
 
     with nullcontext() if checkpoint is None else alone_with(checkpoint):
         state, keeper = None, None
@@ -286,10 +291,12 @@ def _train(job: Job, checkpoint: Path | None, resume: bool, inputs: list[Path], 
             if checkpoint.exists():
                 if not resume:
                     raise Refusal(f"--checkpoint {checkpoint}: it exists; go on from it with --resume, or name another")
-                state = read_state(checkpoint, name)
+                state, keeper.earlier = read_kept(checkpoint, name)
                 keeper.serial = state.serial
         with _bar(job, words) as progress:
-            return job.run(state, None if keeper is None else keeper.keep, progress, spread=spread)
+            if keeper is None:
+                return job.run(state, None, progress, spread=spread)
+            return job.run(state, keeper.keep, progress, earlier=keeper.earlier, spread=spread)
 
 
 @contextmanager
@@ -336,6 +343,7 @@ def _leave(
         data = as_safetensors(job.network, done.state.model, told)
         receipt = at.leave(data, out, inputs, lambda: of_training(job, done))
         facts |= receipt.facts
+        facts["remarks"] += receipt.remarks
     if receipt.refused:
         return receipt
     if history is not None:

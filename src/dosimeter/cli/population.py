@@ -101,13 +101,14 @@ def of_table(
     classes: str | None,
     drop: Sequence[str],
     read: Mapping[str, str],
+    nominal: Sequence[str] = (),
     clients: int | None = None,
 ) -> Population:
     """A client for each value of the column `client`; `clients` is their declared number, if one was."""
     from dosimeter.frames.clients import form_of, parted
 
     declared = None if bounds is None else _declared(bounds)
-    texts = [name for name, told in (declared or {}).items() if isinstance(told[0], str)]
+    texts = [*nominal, *(name for name, told in (declared or {}).items() if isinstance(told[0], str))]
     rows = _read(table, [target, client, *texts], drop, read)
     listed = None if classes is None else tuple(name.strip() for name in classes.split(","))
     form, from_rows = form_of(rows, target, client, declared=declared, classes=listed)
@@ -123,7 +124,7 @@ def of_table(
         X_test, y_test = _tested(test, form, client, [target, *texts], drop, read)
         tested = f"the {len(y_test)} rows of {harmless(test.name)}, taken as public"
     counted = () if clients is not None else (COUNTED.format(len(own.clients)),)
-    left = (f"{INSIDE}{rows.dropped} rows were left out for a missing value",) if rows.dropped else ()
+    left = (f"{INSIDE}left out for a missing value: {rows.dropped} of the rows",) if rows.dropped else ()
     return Population(
         table.name, own.X, own.y, own.clients, X_test, y_test, form.classes, tested, form.plain(),
         (ONE_FILE, PUBLIC), (*left, *_alike(own.names)), (*counted, *from_rows), own.names,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.cli.page import Page
+from dosimeter.cli.population import INSIDE
 from dosimeter.cli.show import number
 from dosimeter.io.text import harmless
 
@@ -25,7 +26,8 @@ NOT_COVERED = (
     "tuning: settings chosen by looking at results on these clients' rows, and models thrown away before this one",
     "metrics: whatever is published beside the model (norms, losses, who took part, the state kept by --checkpoint)",
     "a person whose rows lie with several clients: what is hidden is one client",
-    "earlier and later trainings with the same clients: each adds its own (ε, δ)",
+    "earlier and later trainings with the same clients: each adds its own (ε, δ), and so does going on from an older "
+    "copy of a checkpoint, which draws its rounds a second time",
 )
 ASSUMED = (
     "clients and noise are drawn afresh by the operating system, and the noise stays secret",
@@ -95,7 +97,7 @@ def facts_of(job: Job, done: History, demo: bool) -> dict[str, Any]:
         "clip_last": state.history[-1].clip if state.history else 0.0,
         "accuracy": score,
         "rounds_of_this_run": _rounds(done, bool(people.tested)),
-        "not_covered": [*NOT_COVERED, *people.assumed],
+        "not_covered": [*people.unpaid, *NOT_COVERED, *people.assumed],
         "assumptions": [*ASSUMED, *done.figure.remarks],
         "remarks": [*done.figure.remarks, *people.remarks, *_remarks(job, done)],
         "internal": {
@@ -123,8 +125,7 @@ def _spread(done: History) -> dict[str, Any]:
 
 
 def _remarks(job: Job, done: History) -> list[str]:
-    gone = done.state.round - len(done.rounds)
-    told = [f"{gone} rounds were in the checkpoint; they were not trained again"] if gone else []
+    told: list[str] = []
     d, m = job.network.size, job.terms.per_round
     worth = job.terms.noise * d**0.5 / m
     if worth > 1:
@@ -141,7 +142,8 @@ def story(facts: dict[str, Any]) -> dict[str, Any]:
         "schema", "version", "source", "simulation", "stamp", "guarantee", "budget", "recipe", "rows_become", "model",
         "not_covered", "remarks", "booked",
     )  # fmt: skip
-    return {name: facts[name] for name in names}
+    public = [note for note in facts["remarks"] if not note.startswith(INSIDE)]
+    return {name: facts[name] for name in names} | {"remarks": public}
 
 
 def tell_plan(facts: dict[str, Any], words: Console) -> None:
@@ -169,6 +171,8 @@ def tell_plan(facts: dict[str, Any], words: Console) -> None:
 def _promise(page: Page, told: dict[str, Any]) -> None:
     page.add("guarantee", f"(ε, δ) = ({number(told['epsilon'])}, {told['delta']:g}) after {told['rounds']} rounds")
     page.add("", f"{told['standing']}, by {told['how']}; neighbours: {told['neighbours']}", "dim")
+    if told["standing"] == "unaccounted":
+        page.add("", "unaccounted: see what was counted in or read from the rows, under not covered", "yellow")
     page.add("", f"trusted: {told['trusted']}", "dim")
 
 

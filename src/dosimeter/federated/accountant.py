@@ -28,6 +28,8 @@ CERTIFYING_GRID = 1e-4
 FEW = 8
 """With more distinct terms the coarse grid serves for both: on the fine one dp-accounting needs 2 s for each of them,
 and ε differs in the fifth digit."""
+LEAST_DELTA = 1e-12
+"""dp-accounting counts tails of 1e-15 as certain loss, once for each distinct term: below this δ says nothing."""
 ORDERS = (*(np.arange(20, 110) / 10).tolist(), *np.arange(11.0, 65.0).tolist(), 96.0, 128.0, 192.0, 256.0, 512.0)
 """Rényi orders. Below 2 the series of dp-accounting for Poisson sampling often fails to converge."""
 
@@ -211,8 +213,8 @@ def _quiet() -> Iterator[None]:
 
 
 def as_delta(delta: Any) -> float:
-    """δ in (0, 1), or a refusal."""
-    return number("delta", delta, 0, np.nextafter(1, 0))
+    """δ in [1e-12, 1), or a refusal."""
+    return number("delta", delta, LEAST_DELTA, np.nextafter(1, 0), strictly=False)
 
 
 def as_epsilon(epsilon: Any) -> float:

@@ -147,7 +147,10 @@ def noise_needed(cohort: Cohort, per_round: float, rounds: int, budget: Budget, 
     while not holds(high):
         high *= 2
         if high > _MOST_NOISE * places:
-            raise CannotMeasure(f"no noise multiplier below {_MOST_NOISE:g} keeps {rounds} rounds within {budget}")
+            raise CannotMeasure(
+                f"no noise multiplier below {_MOST_NOISE:g} keeps {rounds} rounds within "
+                f"(ε, δ) = ({budget.epsilon:g}, {budget.delta:g})"
+            )
     low = high
     while low > _LEAST_NOISE * places and holds(low):
         low //= 2

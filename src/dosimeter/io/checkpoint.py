@@ -68,7 +68,7 @@ def write_state(
     plain = state.plain()
     facts = {"schema": _SCHEMA, "digest": digest, "serial": state.serial, **{name: plain[name] for name in _SCALARS}}
     told = np.array(rounds, dtype=np.float64).reshape(-1, len(Round._fields))
-    arrays = {name: told if name == "rounds" else plain[name] for name in _ARRAYS}
+    arrays: dict[str, Any] = {name: told if name == "rounds" else plain[name] for name in _ARRAYS}
     facts["seal"] = _seal(facts, arrays)
     made = io.BytesIO()
     np.savez(made, facts=np.frombuffer(json.dumps(facts).encode("ascii"), dtype=np.uint8), **arrays)
@@ -99,8 +99,8 @@ def read_kept(path: AnyPath, digest: str, *, limit: int = GIBIBYTE) -> Kept:
 
 
 def _round(row: list[float]) -> Round:
-    values = zip(Round._fields, row, strict=True)
-    return Round(*(int(value) if name in WHOLE else value for name, value in values))
+    values: dict[str, Any] = dict(zip(Round._fields, row, strict=True))
+    return Round(**{**values, **{name: int(values[name]) for name in WHOLE}})
 
 
 @dataclass
