@@ -49,11 +49,13 @@ from dosimeter.federated.tasks import Task
 
 HERE = Path(__file__).resolve().parent
 CLIENTS = 100
-NETWORKS = ((Network((784, 32, 10)), 50, 3), (Network((784, 600, 100, 10), bias=False), 20, 2))
+NETWORKS = ((Network((784, 32, 10)), 50, 6), (Network((784, 600, 100, 10), bias=False), 20, 3))
 """Network, clients a round, rounds that count."""
 LEAST = {(784, 32, 10): {"torch": 3.0, "torch-processes": 3.0, "flower": 5.0, "pfl": 3.0}}
 """How many times as fast we are to be; at least as fast where nothing stands here."""
 PEERS = ("torch", "torch-processes", "flower", "pfl")
+SEVERAL = ("torch-processes", "flower")
+"""Peers that are several processes whatever is asked, so that on one core there is nothing to compare."""
 
 
 def written_job(data: Path, path: Path) -> dict[str, Any]:
@@ -134,7 +136,7 @@ def compared(job: dict[str, Any], path: Path, pythons: dict[str, str], runs: int
     for network, per_round, rounds in NETWORKS:
         per_round, rounds = (per_round // 2, 1) if quick else (per_round, rounds)
         base: list[dict[str, Any]] = []
-        sides: dict[str, list[dict[str, Any]]] = {n: [] for n in pythons if cores > 1 or n != "torch-processes"}
+        sides: dict[str, list[dict[str, Any]]] = {n: [] for n in pythons if cores > 1 or n not in SEVERAL}
         for seed in range(1, runs + 1):
             base.append(ours(job, network, cores, per_round, rounds, seed))
             for name, side in sides.items():

@@ -1,6 +1,7 @@
 """Flower's simulation engine on the job of benchmarks/federated.py: FedAvg in its wrapper for a fixed clip and noise.
 
---cores N: N actors of one core and one thread each. Updates are clipped by the clients, in the actors.
+--cores N: N actors of one core and one thread each; --actors M shares the cores among M. Updates are clipped by the
+clients, in the actors. The server and Ray's own processes work beside them, so that on one core there is no comparison.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def main() -> None:
     logging.getLogger("flwr").setLevel(logging.ERROR)
     torch.manual_seed(given.seed)
     here = sit_down(given.job, given.widths, bool(given.bias), given.cores)
+    actors = given.actors or given.cores
     marks: list[tuple[float, float]] = []
     right: list[float] = []
     run_simulation(
@@ -62,12 +64,12 @@ def main() -> None:
         num_supernodes=len(here["rows"]),
         backend_config={
             "init_args": {"num_cpus": given.cores, "logging_level": "ERROR", "log_to_driver": False},
-            "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+            "client_resources": {"num_cpus": given.cores / actors, "num_gpus": 0.0},
         },
     )
     versions = ", ".join(f"{name} {version(name)}" for name in ("flwr", "ray", "torch"))
     # marks[0] was taken before the first round, which does not count.
-    report(marks[1:], given, right[-1], f"{versions}, {given.cores} actor(s)", alone=False)
+    report(marks[1:], given, right[-1], f"{versions}, {actors} actors", alone=False)
 
 
 if __name__ == "__main__":

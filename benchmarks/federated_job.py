@@ -33,7 +33,8 @@ def arguments(about: str, argv: Sequence[str] | None = None) -> Any:
     parser.add_argument("--per-round", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--processes", action="store_true")
+    parser.add_argument("--processes", action="store_true", help="of the torch loop, instead of threads")
+    parser.add_argument("--actors", type=int, default=0, help="of Flower, on these cores; one a core if not given")
     return parser.parse_args(argv)
 
 
