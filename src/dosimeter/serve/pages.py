@@ -1,0 +1,236 @@
+"""The pages as plain values, of the parts that reports are made of: tests look at these."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from dosimeter.core.ledger import Account
+from dosimeter.report.distribution import distribution
+from dosimeter.report.layout import Cell, Grid, Notes, Part, Section, Terms, Verdict, Words
+from dosimeter.report.sections import doses
+from dosimeter.serve.book import Book
+from dosimeter.serve.noise import Slider, named, other_noise
+from dosimeter.store import AccountTotals, Entry
+
+AT_ONCE = 100
+"""People on one page."""
+MENU = (("/", "overview"), ("/people", "people"), ("/releases", "releases"), ("/budgets", "budgets"))
+ADDS = {
+    "fil": "η² adds over releases (an upper bound where a person has several unknown cells)",
+    "mu": "μ² adds over releases",
+    "leakage": "nats add over releases whose questions were fixed beforehand",
+    "eps": "events compose; ε is an upper bound by privacy loss distributions",
+}
+
+
+@dataclass(frozen=True)
+class Link:
+    """A way on: an address of ours and what it says."""
+
+    kind: ClassVar[str] = "links"
+    entries: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A served page before it is laid out."""
+
+    title: str
+    verdict: Verdict
+    sections: tuple[Section, ...]
+    head: str
+    label: str
+    slider: Slider | None = None
+    here: str = ""
+    menu: ClassVar[tuple[tuple[str, str], ...]] = MENU
+    status: int = 200
+    links: Mapping[str, Link] = field(default_factory=dict)
+
+    @property
+    def charts(self) -> bool:
+        """Whether it has any."""
+        return any(part.kind == "drawing" for section in self.sections for part in section.parts)
+
+
+def _limit(totals: AccountTotals) -> Cell:
+    return None if math.isinf(totals.limit) else float(totals.limit)
+
+
+def _over(every: tuple[AccountTotals, ...]) -> Verdict:
+    above = [f"{one.passing} in {named(one.account)}" for one in every if one.passing]
+    if above:
+        return Verdict(f"Above a limit, by an override or since the limit was lowered: {'; '.join(above)}.", "bad")
+    without = [named(one.account) for one in every if math.isinf(one.limit)]
+    if every and len(without) == len(every):
+        return Verdict("No budget is set: nothing here is refused for being too much.")
+    return Verdict("Nobody stands above a limit." if every else "Nothing was released yet.", "good" if every else "")
+
+
+def overview(book: Book) -> Leaf:
+    """Where the accounts stand."""
+    every = book.totals()
+    rows = tuple(
+        (named(one.account), len(one.readings), _median(one), _highest(one), _limit(one), one.passing) for one in every
+    )
+    headings = ("account", "people", "typical total", "highest total", "limit", "above")
+    parts: list[Part] = [Grid("Totals by account", headings, rows)] if rows else [Words("Nothing was released yet.")]
+    parts.append(Notes(tuple(ADDS[key] for key in dict.fromkeys(one.account.key for one in every))))
+    latest = book.releases[:10]
+    found = Section("Newest releases", (_releases(latest),) if latest else (Words("None."),))
+    links = {"newest-releases": _to_releases(latest)}
+    return _leaf(book, "The ledger", _over(every), (Section("Accounts", tuple(parts)), found), "/", links)
+
+
+def _median(one: AccountTotals) -> Cell:
+    return float(np.median(one.readings)) if len(one.readings) else None
+
+
+def _highest(one: AccountTotals) -> Cell:
+    return float(one.readings.max()) if len(one.readings) else None
+
+
+def people(book: Book, account: int, page: int) -> Leaf | None:
+    """Everybody in one account by total, the highest first; None where there is no such account or page."""
+    every = book.totals()
+    if not every and account == 0 and page == 1:
+        return _leaf(book, "People", _over(every), (Section("People", (Words("Nobody was booked yet."),)),), "/people")
+    if not (0 <= account < len(every)):
+        return None
+    one = every[account]
+    pages = max(1, math.ceil(len(one.readings) / AT_ONCE))
+    if not 1 <= page <= pages:
+        return None
+    first = (page - 1) * AT_ONCE
+    shown = zip(one.pseudonyms[first : first + AT_ONCE], one.readings[first : first + AT_ONCE].tolist(), strict=True)
+    rows = tuple((name, first + k + 1, reading, _share(reading, one.limit)) for k, (name, reading) in enumerate(shown))
+    headings = ("pseudonym", "rank", f"total {one.account.symbol}", "share of the limit")
+    grid = Grid(f"{named(one.account)}, page {page} of {pages}", headings, rows)
+    links = {
+        "who": Link(tuple((f"/people?account={k}&page=1", named(other.account)) for k, other in enumerate(every))),
+        "by-total": Link(_turns(account, page, pages)),
+    }
+    sections = (
+        Section(
+            "Who", (Words("People stand under pseudonyms; dosimeter ledger person ID answers for one.", quiet=True),)
+        ),
+        Section("How totals spread", tuple(_spread(one))),
+        Section("By total", (grid,)),
+    )
+    return _leaf(book, f"People: {named(one.account)}", _over((one,)), sections, "/people", links)
+
+
+def _share(reading: float, limit: float) -> Cell:
+    return None if math.isinf(limit) else f"{100 * reading / limit:.1f} %"
+
+
+def _turns(account: int, page: int, pages: int) -> tuple[tuple[str, str], ...]:
+    wanted = {"first": 1, "before": page - 1, "next": page + 1, "last": pages}
+    return tuple((f"/people?account={account}&page={k}", word) for word, k in wanted.items() if 1 <= k <= pages != 1)
+
+
+def _spread(one: AccountTotals) -> list[Part]:
+    limit = None if math.isinf(one.limit) else one.limit
+    return doses.distribution(distribution(one.readings, of=one.account.symbol, unit=one.account.unit, limit=limit))
+
+
+def releases(book: Book) -> Leaf:
+    """All of them, the newest first."""
+    every = book.releases
+    parts: tuple[Part, ...] = (_releases(every),) if every else (Words("Nothing was released yet."),)
+    verdict = Verdict(f"{len(every)} releases are booked.")
+    links = {"releases": _to_releases(every[:AT_ONCE])}
+    return _leaf(book, "Releases", verdict, (Section("Releases", parts),), "/releases", links)
+
+
+def _releases(every: tuple[Entry, ...]) -> Grid:
+    rows = tuple(
+        (one.name, one.seq, one.time, one.to, one.people, str(one.recipe["kind"]), one.override) for one in every
+    )
+    return Grid("Releases", ("name", "entry", "time", "to", "people", "what", "override"), rows)
+
+
+def _to_releases(every: tuple[Entry, ...]) -> Link:
+    return Link(tuple((f"/release?seq={one.seq}", one.name) for one in every))
+
+
+def release(book: Book, seq: int) -> Leaf | None:
+    """One release: what it was, what it cost, and what it would have cost with other noise."""
+    entry = book.release(seq)
+    if entry is None:
+        return None
+    recipe = entry.recipe
+    settings = tuple((f"setting {key}", str(value)) for key, value in dict(recipe.get("settings", {})).items())
+    pairs = (
+        ("booked", entry.time), ("entry", f"{entry.seq}:{entry.digest[:16]}"), ("to", entry.to), ("note", entry.note),
+        ("override", entry.override), ("what", str(recipe["kind"])), ("noise", str(recipe["noise"])),
+    )  # fmt: skip
+    shares = book.doses(entry)
+    rows = tuple(_cost(text, found, entry) for text, found in shares.items())
+    headings = ("account", "people", "typical dose", "highest dose", "standing")
+    uncovered = tuple(
+        dict.fromkeys([*recipe.get("uncovered", ()), *(u for p in entry.body["parts"] for u in p["uncovered"])])
+    )
+    notes = uncovered or ("nothing was named when it was booked",)
+    parts, slider = other_noise(book.totals(), shares)
+    sections = (
+        Section("What was released", (Terms(tuple((a, b) for a, b in (*pairs, *settings) if b)),)),
+        Section("What it cost", (Grid("Dose by account", headings, rows),)),
+        Section("If its noise had been stronger or weaker", parts),
+        Section("Not covered", (Notes(notes),)),
+    )
+    verdict = Verdict(f"Booked as entry {entry.seq} for {entry.people} people.", "bad" if entry.override else "")
+    return _leaf(book, f"Release {entry.name}", verdict, sections, "", slider=slider)
+
+
+def _cost(text: str, found: dict[str, float], entry: Entry) -> tuple[Cell, ...]:
+    readings = np.array(list(found.values()))
+    standing = ", ".join(dict.fromkeys(str(p["standing"]) for p in entry.body["parts"] if p["account"] == text))
+    middle, top = (float(np.median(readings)), float(readings.max())) if len(readings) else (None, None)
+    return named(Account.of_text(text)), len(readings), middle, top, standing
+
+
+def budgets(book: Book) -> Leaf:
+    """The limits in force, how near the nearest person is, and how the limits came about."""
+    every = book.totals()
+    rows = tuple(
+        (str(limit), named(one.account), _highest(one), one.passing)
+        for limit in book.budgets
+        for one in every
+        if one.account.key == limit.key
+    )
+    unused = tuple(str(one) for one in book.budgets if one.key not in {t.account.key for t in every})
+    parts: list[Part] = [Grid("Limits in force", ("limit", "account", "highest total", "above"), rows)] if rows else []
+    parts += [Notes(tuple(f"{one}: nothing was booked in it yet" for one in unused))] if unused else []
+    parts += [] if book.budgets else [Words("No budget is set.")]
+    parts.append(Words("This page only reads. A limit is set with dosimeter ledger budget.", quiet=True))
+    past = tuple(
+        (", ".join(f"{b['key']}={b['limit']:g}" for b in one.body["budgets"]) or "none", one.seq, one.time, one.note)
+        for one in book.entries
+        if one.kind in ("opened", "budget")
+    )
+    history = Grid("How they came about", ("limit", "entry", "time", "note"), past)
+    sections = (Section("Limits", tuple(parts)), Section("History", (history,)))
+    return _leaf(book, "Budgets", _over(every), sections, "/budgets")
+
+
+def nothing(book: Book, status: int, words: str) -> Leaf:
+    """A page that says that there is none."""
+    made = _leaf(book, "Not here", Verdict(words), (), "")
+    return Leaf(made.title, made.verdict, (), made.head, made.label, status=status)
+
+
+def _leaf(
+    book: Book,
+    title: str,
+    verdict: Verdict,
+    sections: tuple[Section, ...],
+    here: str,
+    links: Mapping[str, Link] | None = None,
+    slider: Slider | None = None,
+) -> Leaf:
+    return Leaf(title, verdict, sections, book.head, book.label, slider, here, links=links or {})
