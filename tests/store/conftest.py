@@ -51,7 +51,9 @@ class Cluster:
         options = f"-k {self.folder} -c listen_addresses= -c fsync=off -c max_connections=60"
         log = str(self.folder / "log")
         try:
-            self.run(str(self.home / "pg_ctl"), "-D", str(self.folder / "data"), "-w", "-l", log, "-o", options, "start")
+            self.run(
+                str(self.home / "pg_ctl"), "-D", str(self.folder / "data"), "-w", "-l", log, "-o", options, "start"
+            )
         except subprocess.CalledProcessError:
             raise RuntimeError(Path(log).read_text()[-2000:]) from None
 

@@ -45,6 +45,13 @@ def event_of(plain: Any) -> Any:
     return _event(plain, _DEEPEST)
 
 
+def is_number(given: Any) -> bool:
+    """A finite number that a float holds: no bool, no text, no whole number of a thousand digits."""
+    if type(given) is int:
+        return abs(given) < 2**1000
+    return type(given) is float and math.isfinite(given)
+
+
 def _plain(packed: Any) -> dict[str, Any]:
     name = str(packed.class_name)
     if name not in _FIELDS:
@@ -90,7 +97,7 @@ def _number(name: str, field: str, kind: str, given: Any) -> float | int:
         if type(given) is not int or not 1 <= given <= 10**9:
             raise Refusal(f"{field} of an event {name} must be a whole number >= 1, not {str(given)[:40]}")
         return given
-    if type(given) not in (int, float) or not math.isfinite(given):
+    if not is_number(given):
         raise Refusal(f"{field} of an event {name} must be a finite number, not {str(given)[:40]}")
     x = float(given)
     if x < 0 or (kind == "scale" and x == 0) or (kind == "probability" and x > 1):

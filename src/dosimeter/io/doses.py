@@ -7,7 +7,6 @@ twice under two names. A file that is not exactly of this form is refused.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter.core.dose import Dose, EventDose
-from dosimeter.core.events import event_of, plain_of
+from dosimeter.core.events import event_of, is_number, plain_of
 from dosimeter.core.ledger import NOTIONS, Booking, Events, PersonDoses, parts_of, text_of
 from dosimeter.core.notion import Standing
 from dosimeter.core.refusal import Refusal
@@ -197,7 +196,7 @@ def _dose(given: Any) -> PersonDoses:
     if not isinstance(key, str) or key not in NOTIONS:
         raise Refusal("a dose of it is of no notion that is known")
     ids, values = _texts(plain["ids"], "ids"), plain["values"]
-    numbers = isinstance(values, list) and all(type(x) in (int, float) and math.isfinite(x) for x in values)
+    numbers = isinstance(values, list) and all(map(is_number, values))
     if not numbers:
         raise Refusal("the values of a dose are not finite numbers")
     return Dose(

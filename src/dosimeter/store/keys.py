@@ -6,6 +6,7 @@ draws are kept, the last head seen, and the signing key. Deleting a salt makes t
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import os
 import secrets
@@ -25,8 +26,9 @@ PSEUDONYM_BYTES = 16
 """Of the 32 of HMAC-SHA256: two people share a pseudonym with a chance of n² 2^-129."""
 
 _TABLES = """
-CREATE TABLE ring (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE person (lookup BLOB PRIMARY KEY, master INTEGER NOT NULL, salt BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE ring (name TEXT PRIMARY KEY, value BLOB NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE person (lookup BLOB PRIMARY KEY, master INTEGER NOT NULL, salt BLOB NOT NULL, seal BLOB NOT NULL)
+WITHOUT ROWID;
 """
 
 
@@ -51,11 +53,12 @@ class Keys:
         keys = cls(path)
         try:
             with keys._writing() as connection:
-                for statement in _TABLES.strip().splitlines():
+                for statement in _TABLES.split(";"):
                     connection.execute(statement)
                 ring = {"uuid": uuid.encode(), "secret": secrets.token_bytes(32), "private": private}
                 ring |= {"master 1": secrets.token_bytes(32), "made": b"0", "erased": b"0", "head": b"0:"}
-                connection.executemany("INSERT INTO ring VALUES (?, ?)", ring.items())
+                for name, value in ring.items():
+                    keys._put(connection, name, value)
         except BaseException:
             keys.close()
             remove(path)
@@ -127,15 +130,17 @@ class Keys:
             masters = self._masters(connection)
             newest = max(masters)
             known = self._salts(connection, ids)
-            moved = [(_lookup(masters[newest], i), newest, salt, old) for i, (old, salt) in known.items()]
-            for lookup, master, salt, old in moved:
-                if lookup != old:
+            moved = [(_row(_lookup(masters[newest], i), newest, salt), old) for i, (old, salt) in known.items()]
+            for row, old in moved:
+                if row[0] != old:
                     connection.execute("DELETE FROM person WHERE lookup = ?", (old,))
-                    connection.execute("INSERT INTO person VALUES (?, ?, ?)", (lookup, master, salt))
+                    connection.execute(_INSERT, row)
             fresh = {i: secrets.token_bytes(16) for i in ids if i not in known}
-            rows = [(_lookup(masters[newest], i), newest, salt) for i, salt in fresh.items()]
-            connection.executemany("INSERT INTO person VALUES (?, ?, ?)", rows)
             if fresh:
+                # A damaged row would make somebody known look new, and their total begin again.
+                self._check(connection)
+                rows = [_row(_lookup(masters[newest], i), newest, salt) for i, salt in fresh.items()]
+                connection.executemany(_INSERT, rows)
                 self._put(connection, "made", str(int(self._ring(connection, "made")) + len(fresh)).encode())
             salts = {i: salt for i, (_, salt) in known.items()} | fresh
         return {i: _pseudonym(salts[i], i) for i in ids}
@@ -149,6 +154,13 @@ class Keys:
                 self._put(connection, "erased", str(int(self._ring(connection, "erased")) + 1).encode())
         self._settle()
         return bool(found)
+
+    def check(self) -> None:
+        """Refuse a file in which anything is not as it was written."""
+        with self._using() as connection:
+            if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
+                raise self._damaged("integrity_check")
+            self._check(connection)
 
     def rotate(self) -> int:
         """A new master for looking people up; they move to it as they are booked. Pseudonyms stay. Its number."""
@@ -194,6 +206,8 @@ class Keys:
                 yield self._connected()
             except sqlite3.Error as error:
                 raise _broken(self.path, error) from None
+            except UnicodeDecodeError:
+                raise self._damaged("not even text") from None
 
     def _connected(self) -> sqlite3.Connection:
         # A connection must not be used in the child of a fork; it is left alone there, for closing it would drop locks.
@@ -229,22 +243,43 @@ class Keys:
             for start in range(0, len(wanted), _AT_ONCE):
                 some = wanted[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(some))
-                query = f"SELECT lookup, salt FROM person WHERE lookup IN ({marks})"
-                found |= {missing[lookup]: (lookup, salt) for lookup, salt in connection.execute(query, some)}
+                query = f"SELECT lookup, master, salt, seal FROM person WHERE lookup IN ({marks})"
+                for row in connection.execute(query, some):
+                    self._sealed(row)
+                    found[missing[row[0]]] = (row[0], row[2])
         return found
 
     def _masters(self, connection: sqlite3.Connection) -> dict[int, bytes]:
-        rows = connection.execute("SELECT name, value FROM ring WHERE name LIKE 'master %'")
-        return {int(name.split()[1]): value for name, value in rows}
+        rows = connection.execute("SELECT name FROM ring WHERE name LIKE 'master %'").fetchall()
+        return {int(name.split()[1]): self._ring(connection, name) for (name,) in rows}
 
     def _ring(self, connection: sqlite3.Connection, name: str) -> bytes:
-        row = connection.execute("SELECT value FROM ring WHERE name = ?", (name,)).fetchone()
-        if row is None or not isinstance(row[0], bytes):
-            raise Tampered(f"{harmless(self.path, 120)}: the key file lacks its {name}: put back its newest copy")
-        return row[0]
+        row = connection.execute("SELECT name, value, seal FROM ring WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            raise self._damaged(f"its {name} is missing")
+        self._sealed(row)
+        return bytes(row[1])
 
     def _put(self, connection: sqlite3.Connection, name: str, value: bytes) -> None:
-        connection.execute("INSERT OR REPLACE INTO ring VALUES (?, ?)", (name, value))
+        connection.execute("INSERT OR REPLACE INTO ring VALUES (?, ?, ?)", (name, value, _seal(name, value)))
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Every row as it was written, and as many people as were made and not erased."""
+        for row in connection.execute("SELECT name, value, seal FROM ring"):
+            self._sealed(row)
+        count = 0
+        for row in connection.execute("SELECT lookup, master, salt, seal FROM person"):
+            self._sealed(row)
+            count += 1
+        if count != int(self._ring(connection, "made")) - int(self._ring(connection, "erased")):
+            raise self._damaged("people are missing from it")
+
+    def _sealed(self, row: tuple[object, ...]) -> None:
+        if row[-1] != _seal(*row[:-1]):
+            raise self._damaged("a row of it was altered")
+
+    def _damaged(self, what: str) -> Tampered:
+        return Tampered(f"{harmless(self.path, 120)}: the key file is damaged ({what}): put back its newest copy")
 
 
 def remove(path: Path) -> None:
@@ -252,6 +287,18 @@ def remove(path: Path) -> None:
     for suffix in ("", "-wal", "-shm", "-journal"):
         with suppress(OSError):
             os.unlink(f"{path}{suffix}")
+
+
+_INSERT = "INSERT INTO person VALUES (?, ?, ?, ?)"
+
+
+def _seal(*values: object) -> bytes:
+    """Against decay of the disk, not against its owner: 8 bytes of SHA-256."""
+    return hashlib.sha256(repr(values).encode()).digest()[:8]
+
+
+def _row(lookup: bytes, master: int, salt: bytes) -> tuple[bytes, int, bytes, bytes]:
+    return lookup, master, salt, _seal(lookup, master, salt)
 
 
 def _lookup(master: bytes, person: str) -> bytes:

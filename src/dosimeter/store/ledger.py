@@ -204,6 +204,7 @@ class Ledger:
             done = verify(connection, self._database, public_key or "", self._keys is not None)
             if self._keys is not None:
                 check_head(connection, self._database, self._keys)
+                self._keys.check()
             return done
 
     def export(self) -> dict[str, Any]:

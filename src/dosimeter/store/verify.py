@@ -7,7 +7,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, distinct, func, select, text
 
 from dosimeter.core.amount import MOST
 from dosimeter.core.refusal import Refusal
@@ -32,7 +32,8 @@ def verify(connection: Connection, database: Database, public: str, keys_checked
 def _verified(connection: Connection, database: Database, public: str, keys_checked: bool) -> Verified:
     _whole_file(connection, database)
     uuid = _named(connection, database)
-    previous, count, part, key = BEFORE_THE_FIRST, 0, 1, ""
+    previous, count, releases, key = BEFORE_THE_FIRST, 0, 0, ""
+    parts = _Parts(connection, database)
     for row in connection.execute(select(schema.entry).order_by(schema.entry.c.seq)).all():
         count += 1
         if row.seq != count:
@@ -46,11 +47,16 @@ def _verified(connection: Connection, database: Database, public: str, keys_chec
         if bool(key) != (row.signature is not None) or (key and not signed_by(key, row.digest, row.signature)):
             raise database.tampered(f"entry {count} does not carry the signature of the ledger's key")
         if body["kind"] == "release":
-            part = _release(connection, database, row.seq, body, part)
+            releases += 1
+            _artefact(connection, database, row.seq, body)
+            parts.check(row.seq, body["parts"])
         previous = row.digest
     if count == 0:
         raise database.tampered("the chain is empty")
-    people = _strays(connection, database, part)
+    parts.check_end()
+    if connection.execute(select(func.count()).select_from(schema.artefact)).scalar_one() != releases:
+        raise database.tampered("there are artefacts that belong to no release")
+    people = connection.execute(select(func.count(distinct(schema.dose.c.pseudonym)))).scalar_one()
     return Verified(count, short(count, previous), key, people, keys_checked)
 
 
@@ -89,43 +95,39 @@ def _columns(row: Any, body: Any, database: Database) -> None:
         raise database.tampered(f"the columns of entry {row.seq} were altered")
 
 
-def _release(connection: Connection, database: Database, seq: int, body: Any, part: int) -> int:
-    """The artefact, the parts and the doses of one release; the number of the next part."""
+def _artefact(connection: Connection, database: Database, seq: int, body: Any) -> None:
     data = connection.execute(select(schema.artefact.c.data).where(schema.artefact.c.seq == seq)).scalar()
     if data is None or sha256(data).hexdigest() != body["artefact"] or len(data) != body["size"]:
         raise database.tampered(f"the artefact of entry {seq} is missing or was altered")
-    rows = connection.execute(select(schema.part).where(schema.part.c.seq == seq).order_by(schema.part.c.id)).all()
-    said = [(row.id, row.account, row.event) for row in rows]
-    meant = [
-        (part + k, about["account"], None if about["event"] is None else canonical(about["event"]))
-        for k, about in enumerate(body["parts"])
-    ]
-    if said != meant:
-        raise database.tampered(f"the parts of entry {seq} were altered")
-    for number, about in enumerate(body["parts"], start=part):
-        _doses(connection, database, seq, number, about)
-    return part + len(meant)
 
 
-def _doses(connection: Connection, database: Database, seq: int, part: int, about: Any) -> None:
-    d = schema.dose.c
-    query = select(d.pseudonym, d.amount).where(d.part == part).order_by(d.pseudonym)
-    rows = [(bytes(pseudonym), amount) for pseudonym, amount in connection.execute(query)]
-    whole = all(len(p) == PSEUDONYM_BYTES and type(a) is int and 0 <= a <= MOST for p, a in rows)
-    if not whole or len(rows) != about["people"] or digest_of_rows(sorted(rows)) != about["rows"]:
-        raise database.tampered(f"the doses of entry {seq} were altered: rows edited, dropped or added")
+class _Parts:
+    """The parts and their doses, walked once beside the chain: in the order in which they were written."""
 
+    def __init__(self, connection: Connection, database: Database) -> None:
+        d = schema.dose.c
+        self._database = database
+        self._number = 0
+        self._rows = iter(connection.execute(select(schema.part).order_by(schema.part.c.id)))
+        doses = connection.execute(select(d.part, d.pseudonym, d.amount).order_by(d.part, d.pseudonym))
+        self._doses = groupby(doses, key=lambda row: row.part)
 
-def _strays(connection: Connection, database: Database, parts: int) -> int:
-    """Rows that belong to no entry; how many people there are otherwise."""
-    seen: set[bytes] = set()
-    d = schema.dose.c
-    for part, rows in groupby(connection.execute(select(d.part, d.pseudonym).order_by(d.part)), key=lambda r: r.part):
-        if not 1 <= part < parts:
-            raise database.tampered("there are doses that belong to no release")
-        seen.update(bytes(row.pseudonym) for row in rows)
-    releases = set(connection.execute(select(schema.entry.c.seq).where(schema.entry.c.kind == "release")).scalars())
-    for table in (schema.artefact, schema.part):
-        if not set(connection.execute(select(table.c.seq)).scalars()) <= releases:
-            raise database.tampered("there are artefacts or parts that belong to no release")
-    return len(seen)
+    def check(self, seq: int, parts: Any) -> None:
+        """The parts of one release are the next ones, and have the doses that the chain vouches for."""
+        for about in parts:
+            self._number += 1
+            row = next(self._rows, None)
+            event = None if about["event"] is None else canonical(about["event"])
+            if row is None or tuple(row) != (self._number, seq, about["account"], event):
+                raise self._database.tampered(f"the parts of entry {seq} were altered, or those of another")
+            part, doses = next(self._doses, (0, iter(())))
+            rows = [(bytes(dose.pseudonym), dose.amount) for dose in doses]
+            whole = all(len(p) == PSEUDONYM_BYTES and type(a) is int and 0 <= a <= MOST for p, a in rows)
+            known = whole and (part, len(rows)) == (self._number, about["people"])
+            if not known or digest_of_rows(sorted(rows)) != about["rows"]:
+                raise self._database.tampered(f"the doses of entry {seq} were altered: edited, dropped or added")
+
+    def check_end(self) -> None:
+        """Nothing is left over."""
+        if next(self._rows, None) is not None or next(self._doses, None) is not None:
+            raise self._database.tampered("there are parts or doses that belong to no release")
