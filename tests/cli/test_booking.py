@@ -202,10 +202,10 @@ def test_what_is_made_up_or_drawn_from_a_seed_is_never_booked(ledger, tmp_path, 
     assert "never booked" in refused([*words, "--name", "first"])
     assert run(words) == 0
     assert "not booked: a simulation" in " ".join(capsys.readouterr().out.split())
-    digits = "federate --dataset digits --clients 20 --epsilon 8 --delta 1e-3 --rounds 1 --noise 3 --epochs 1 --out d.safetensors"
-    assert run(digits.split()) == 0
+    public = "--clients 20 --epsilon 8 --delta 1e-3 --rounds 1 --noise 3"
+    assert run(f"federate --dataset digits {public} --epochs 1 --out d.safetensors".split()) == 0
     assert "not booked: made-up clients" in " ".join(capsys.readouterr().out.split())
-    assert run("federate plan --clients 20 --epsilon 8 --delta 1e-3 --rounds 1 --noise 3 -q".split()) == 0
+    assert run(f"federate plan {public} -q".split()) == 0
     assert asked(capsys, "list")["releases"] == []
 
 
@@ -265,6 +265,13 @@ def test_two_trainings_of_the_same_clients_compose(ledger, tmp_path, capsys):
     released("federate", tmp_path, capsys, "second")
     two = totals(capsys, "h03")["eps|client|add-or-remove-one"]["reading"]
     assert one < two < 2 * one
+
+
+def test_labels_that_happen_to_be_those_of_another_release_are_booked_and_paid_for(ledger, tmp_path, capsys):
+    """Refused, they would tell for nothing that two draws agree, and be drawn again until they do not."""
+    first, second = (released("pate", tmp_path, capsys, name)[1] for name in ("first", "second"))
+    assert first.read_bytes() == second.read_bytes()  # teachers who agree, against which little noise stands
+    assert len(asked(capsys, "person", "person-3-secret")["releases"]) == 2
 
 
 # --- where the ledger is named ---

@@ -126,8 +126,16 @@ def verify(
     quiet: Quiet = False,
 ) -> None:
     """Check every entry against the chain of digests. Exit 4: something was changed, dropped or put back."""
-    from dosimeter.cli import books
+    import re
 
+    from dosimeter.cli import books
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
+
+    if public_key and not re.fullmatch("[0-9a-f]{64}", public_key):
+        raise Refusal(
+            f"--public-key {harmless(public_key)}: give 64 hexadecimal digits, as `ledger verify` prints them"
+        )
     with _open(ledger, keys, json, without_keys=True) as book:
         _say(books.verified(book.verify(public_key)), json, quiet, books.tell_verified)
 
