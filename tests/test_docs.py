@@ -24,7 +24,13 @@ KEY = re.compile(r"\[([A-Z][A-Za-z]+\d\d(?:-v\d)?)[\],]")
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(?:\.?[\w-]+/)+(?:[\w.-]+\.\w+|\{[^}]*\})?|[\w-]+/\w+\.(?:py|md)")
 FILE = re.compile(r"""["'][\w./-]+\.(?:csv|parquet|skops|json)["']""")
-MODULES = {"dm": "dosimeter", "glm": "dosimeter.glm", "pate": "dosimeter.pate", "pca": "dosimeter.pca"}
+MODULES = {
+    "dm": "dosimeter",
+    "federated": "dosimeter.federated",
+    "glm": "dosimeter.glm",
+    "pate": "dosimeter.pate",
+    "pca": "dosimeter.pca",
+}
 ROOMS = ("src", "tests", "docs", "benchmarks")
 PLACES = (ROOT, ROOT / "docs", ROOT / "src" / "dosimeter")
 """Where a path in backticks may start: `src/...` at the root, `glm/x.py` in the package."""

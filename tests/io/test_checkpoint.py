@@ -20,7 +20,7 @@ import dosimeter
 from dosimeter.core.refusal import Refusal
 from dosimeter.federated import Budget, Constant, Curator, Poisson, Sent
 from dosimeter.federated.state import State
-from dosimeter.io.checkpoint import Keeper, alone_with, digest_of, read_state, serial_in, write_state
+from dosimeter.io.checkpoint import Keeper, alone_with, digest_of, read_kept, read_state, serial_in, write_state
 from dosimeter.io.networks import read_network, write_network
 
 CURATOR = Curator(Poisson(50), Constant(20, 2.0), Budget(8.0, 1e-3))
@@ -128,6 +128,31 @@ def test_half_a_file_is_refused(path, cut):
         read_state(path, "name")
 
 
+def test_rounds_come_back_as_they_were_told_and_must_be_those_of_the_state(path):
+    from dosimeter.federated.history import Round
+
+    state = trained(rounds=2)
+    told = tuple(Round(t, 0.5, 1.25, 0.1 * t, 1e-3, 20, 2.0, 0.7, 21, 20, 1, 1e-9, 1e-7) for t in range(2))
+    write_state(path, state, "name", rounds=told)
+    kept = read_kept(path, "name")
+    assert kept.rounds == told
+    assert [type(v) for v in kept.rounds[0]] == [type(v) for v in told[0]._replace(per_round=20.0)]
+    assert kept.state.same_as(state)
+    write_state(path, state, "name", rounds=told[1:])
+    with pytest.raises(Refusal, match="rounds are not those"):
+        read_kept(path, "name")
+
+
+def test_a_keeper_goes_on_with_the_rounds_of_the_run_before(path):
+    from dosimeter.federated.history import Round
+
+    zero, one = (Round(t, 0.5, 1.0, 0.1, 1e-3, 20, 2.0, 0.7, 21, 20, 1, 0.0, 0.0) for t in range(2))
+    write_state(path, trained(rounds=1, opened=True), "name", rounds=[zero])
+    state, rounds = read_kept(path, "name")
+    Keeper(path, "name", state.serial, earlier=rounds).keep(trained(rounds=2), [one])
+    assert read_kept(path, "name").rounds == (zero, one)
+
+
 def test_a_step_is_written_only_over_the_step_before(path):
     one, two = Keeper(path, "name"), Keeper(path, "name")
     opened = trained(rounds=0, opened=True)
@@ -167,6 +192,15 @@ def test_a_network_comes_back_from_its_file_and_torch_reads_it(tmp_path):
     X = np.random.default_rng(1).normal(size=(50, 3)).astype(np.float32)
     said = module(torch.from_numpy(X)).argmax(dim=1).numpy()
     assert network.score(model, X, said).accuracy == 1.0
+
+
+def test_a_parameter_beyond_float32_is_refused_and_not_written_as_infinity(tmp_path):
+    from dosimeter.federated.networks import Network
+
+    path = tmp_path / "m.safetensors"
+    with pytest.raises(Refusal, match="no float32"):
+        write_network(path, Network((1, 2)), np.array([1e60, 0, 0, 0]), {})
+    assert not path.exists()
 
 
 def test_a_file_that_is_no_network_is_refused(tmp_path):

@@ -46,7 +46,7 @@ class Choices:
 
     @property
     def seed(self) -> int:
-        """Of shards, first weights and shuffles, which hide nobody; of clients and noise only in simulation."""
+        """Of made-up clients' shards and of first weights, which hide nobody; of all other draws in simulation only."""
         return 0 if self.simulate is None else self.simulate
 
     @classmethod

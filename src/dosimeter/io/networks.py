@@ -40,6 +40,10 @@ def as_safetensors(network: Network, model: Any, story: Mapping[str, Any]) -> by
     flat = np.asarray(model, dtype=np.float64)
     if flat.shape != (network.size,) or not np.isfinite(flat).all():
         raise Refusal(f"a network of {network.size} parameters needs as many finite numbers, not shape {flat.shape}")
+    if np.abs(flat).max(initial=0.0) > np.finfo(np.float32).max:
+        raise Refusal(
+            f"a parameter of {np.abs(flat).max():g} has no float32: train with a smaller --clip or --learning-rate"
+        )
     tensors = {}
     for k, layer in enumerate(network.layers(flat[None])):
         # Every second place of a Sequential is a ReLU, which has no weights.

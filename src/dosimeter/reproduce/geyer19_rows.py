@@ -10,6 +10,7 @@ from dosimeter.reproduce.geyer19_settings import CHOSEN, RAMP_FROM, SEEDS, VALID
 from dosimeter.reproduce.geyer19_study import ALONE_EPOCHS, Study, communication, mean
 from dosimeter.reproduce.row import Row, claim
 
+UNSEARCHED = "no search of its own: network, B, E, rate, momentum and quantile are those chosen for K = 1000"
 EARLY, LATE = 5, 20
 """Rounds at the beginning and at the end between which V_c and U_s are compared; set after a look at the curves."""
 
@@ -31,7 +32,7 @@ def _line(told: Study, line: Printed) -> list[Row]:
     noise = (
         f"{network}, B = {setting.batches}, E = {setting.epochs}, m = {setting.per_round:g}, σ = {setting.noise:.4g}"
     )
-    chosen = f"validation {VALIDATED[line.clients]:.4f}" if line.clients in VALIDATED else "not searched"
+    chosen = f"validation {VALIDATED[line.clients]:.4f}" if line.clients in VALIDATED else UNSEARCHED
     sampled = communication(runs)
     deviation = (line.rounds * line.m * (1 - line.m / line.clients) / len(runs)) ** 0.5
     return [
