@@ -148,6 +148,7 @@ def test_an_exact_release_is_bad_and_has_no_gauge():
     assert made.verdict.gauge is None
     grids = {grid.caption: grid for grid in parts(made, Grid)}
     assert grids["Noise that a highest η would need"].rows == (("1", 18.5),)
+    assert grids["The 10 most exposed people"].headings == ("rank", "id", "first row", "times the typical")
     lay_out(made)
 
 
@@ -180,7 +181,7 @@ def test_nobody_has_a_dose_and_the_page_still_stands():
     made = document(facts, "internal")
     assert made.verdict.gauge is None
     assert "Dose by group" not in [one.title for one in made.drawings]
-    assert "Groups" in [grid.caption for grid in parts(made, Grid)]
+    assert "Groups (η)" in [grid.caption for grid in parts(made, Grid)]
     lay_out(made)
 
 
@@ -190,7 +191,7 @@ def test_without_ids_people_are_rows():
     facts["strip"].pop("ids")
     made = document(facts, "internal")
     first, every = [grid for grid in parts(made, Grid) if "most exposed" in grid.caption]
-    assert first.headings == ("rank", "first row", "dose", "times the typical")
+    assert first.headings == ("rank", "first row", "η", "times the typical")
     assert (len(first.rows), first.folded) == (10, False)
     assert (len(every.rows), every.folded) == (12, True)
     assert "patient" not in lay_out(made)

@@ -54,17 +54,17 @@ def distribution(found: Mapping[str, Any]) -> list[Part]:
 
 
 def ranked(found: Sequence[Mapping[str, Any]], unit: str, of: str = "dose") -> list[Part]:
-    """Those who carry most, the first at once and all of them on request."""
+    """Those who carry most, the first at once and all of them on request. of: what the dose is; "" for none."""
     if not found:
         return []
     named = any(one.get("id") is not None for one in found)
-    headings = ("rank", *(("id",) if named else ()), "first row", of, "times the typical")
+    headings = ("rank", *(("id",) if named else ()), "first row", *((of,) if of else ()), "times the typical")
     rows = tuple(
         (
             str(one["rank"]),
             *((one.get("id"),) if named else ()),
             one.get("row"),
-            cell(one["dose"]),
+            *((cell(one["dose"]),) if of else ()),
             cell(one["over_typical"]),
         )
         for one in found

@@ -25,7 +25,7 @@ def sections(told: Mapping[str, Any]) -> list[Section]:
     unit = str(told["unit"])
     made = [
         Section(f"Dose per {unit}", tuple(_doses(told, unit))),
-        Section("Groups", tuple(_groups(told.get("groups") or [], unit))),
+        Section("Groups", tuple(_groups(told.get("groups") or [], unit, _of(told)))),
         Section("Columns", tuple(_columns(told))),
         Section("Checked by attack", tuple(_attack(told.get("attack")))),
         Section("Accuracy against dose", tuple(_frontier(told.get("frontier")))),
@@ -100,7 +100,8 @@ def _doses(told: Mapping[str, Any], unit: str) -> list[Part]:
         parts.append(Grid("Noise that a highest η would need", ("highest η", "scale"), rows))
     if told.get("distribution"):
         parts += distribution(told["distribution"])
-    parts += ranked(told.get("ranked") or [], unit)
+    # An exact release has no bounded dose to list: people stand by how much more than the typical one they carry.
+    parts += ranked(told.get("ranked") or [], unit, of="η" if told.get("bounded", True) else "")
     return parts
 
 
@@ -121,13 +122,18 @@ def _meaning(found: Mapping[str, Any], unit: str) -> str:
     )
 
 
-def _groups(found: Sequence[Mapping[str, Any]], unit: str) -> list[Part]:
+def _of(told: Mapping[str, Any]) -> str:
+    """What the figures of an exact release are: multiples."""
+    return str((told.get("distribution") or {}).get("of") or "η")
+
+
+def _groups(found: Sequence[Mapping[str, Any]], unit: str, of: str) -> list[Part]:
     if not found:
         return []
     many = MANY.get(unit, f"{unit}s")
     names = [f"{one['column']} {one['group']}" for one in found]
     grid = Grid(
-        "Groups",
+        f"Groups ({of})",
         ("group", many, "median", "worst 1 %", "median over all"),
         tuple(
             (name, one["people"], float(one["median"]), float(one["worst_1_percent"]), float(one["over_median"]))
@@ -144,7 +150,7 @@ def _groups(found: Sequence[Mapping[str, Any]], unit: str) -> list[Part]:
         return [grid]
     left = f" The {len(spans)} that carry most are drawn." if len(spans) < len(found) else ""
     says = f"Point: the median of a group; line: up to its worst 1 %. Groups of ten or more {many}.{left}"
-    return [Drawing("Dose by group", dots("Dose by group", Axis("η", log=True), spans), grid, says)]
+    return [Drawing("Dose by group", dots("Dose by group", Axis(of, log=True), spans), grid, says)]
 
 
 def _columns(told: Mapping[str, Any]) -> list[Part]:
