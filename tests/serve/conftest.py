@@ -1,0 +1,59 @@
+"""A ledger with every kind of account, and a client that may or may not have the token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dosimeter.serve.app import application
+from dosimeter.store import Budget, Ledger
+from tests.serve.asking import PORT, TOKEN, Client
+from tests.store.samples import booking, dose, of_all_kinds
+
+
+def filled(path: Path) -> Ledger:
+    """Three releases, one over a limit, and a limit that was changed."""
+    made = Ledger.create(path, (Budget.parse("fil=0.3"), Budget.parse("eps=3@1e-6"), Budget.parse("leakage=2")))
+    made.book(of_all_kinds("may"))
+    made.book(of_all_kinds("june"))
+    made.book(booking("july", dose({f"person {k}": 0.35 if k == 3 else 0.1 for k in range(250)}), override="a reason"))
+    made.set_budget(Budget.parse("fil=0.32"), "agreed")
+    return made
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a ledger that nobody but the pages reads."""
+    where = tmp_path_factory.mktemp("book") / "ledger.sqlite"
+    filled(where).close()
+    return where
+
+
+@pytest.fixture(scope="module")
+def ledger(path: Path) -> Iterator[Ledger]:
+    """The same, open."""
+    with Ledger.open(path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def app(ledger: Ledger) -> Any:
+    """The application."""
+    return application(ledger, PORT, TOKEN)
+
+
+@pytest.fixture
+def stranger(app: Any) -> Client:
+    """Somebody without the token."""
+    return Client(app)
+
+
+@pytest.fixture
+def client(app: Any) -> Client:
+    """Somebody who opened the printed address."""
+    made = Client(app)
+    assert made.get(f"/?token={TOKEN}").status_code == 303
+    return made
