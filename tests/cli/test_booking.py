@@ -6,6 +6,7 @@ import csv as csv_module
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -144,6 +145,38 @@ def test_a_monthly_retrain_runs_until_the_budget_refuses_and_the_way_out_fits(le
     assert out.exists()
 
 
+@pytest.mark.parametrize(
+    ("verb", "account", "option"),
+    [
+        ("pca", "eps|person|replace-one", r"(--epsilon [0-9.]+ --delta [0-9.e-]+) \(about"),
+        ("pate", "leakage|person|own units", r'(--budget "[0-9.]+ nats") \('),
+        pytest.param(
+            "federate",
+            "eps|client|add-or-remove-one",
+            r"(--epsilon [0-9.]+ --delta [0-9.e-]+) \(about",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_what_is_offered_instead_of_the_second_release_fits(verb, account, option, ledger, tmp_path, capsys):
+    """There is room for 1.2 of the first release, and two of them take √2 of it or more."""
+    released(verb, tmp_path, capsys, "first")
+    (most,) = [one["highest"] for one in asked(capsys, "budget")["accounts"] if one["account"] == account]
+    key = account.split("|")[0]
+    limit = f"{key}={1.2 * most:.6g}" + ("@1e-6" if key == "eps" else "")
+    assert run(["ledger", "budget", limit, "-q"]) == 0
+    out = tmp_path / f"second.{ENDING[verb]}"
+    words = [*command(verb, tmp_path, out), "--name", "second"]
+    assert run(words) == 1
+    (offered,) = re.findall(option, " ".join(capsys.readouterr().out.split()))
+    given = shlex.split(offered)
+    if verb == "federate":  # the noise follows from the budget then
+        at = words.index("--noise")
+        del words[at : at + 2]
+    assert run([*words, *given, "-q"]) == 0
+    assert out.exists()
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_without_a_ledger_and_with_no_ledger_it_says_so(verb, ledger, tmp_path, capsys, monkeypatch):
     out = tmp_path / f"model.{ENDING[verb]}"
@@ -274,6 +307,18 @@ def test_labels_that_happen_to_be_those_of_another_release_are_booked_and_paid_f
     assert len(asked(capsys, "person", "person-3-secret")["releases"]) == 2
 
 
+def test_a_resumed_training_is_booked_once_and_under_one_name(ledger, tmp_path, capsys, refused):
+    kept = ("--checkpoint", tmp_path / "state.npz")
+    first, out = released("federate", tmp_path, capsys, "first", *kept)
+    again, other = released("federate", tmp_path, capsys, "first", *kept, "--resume", out=tmp_path / "o.safetensors")
+    assert again["booked"] == first["booked"]
+    assert other.read_bytes() == out.read_bytes()
+    words = command("federate", tmp_path, tmp_path / "p.safetensors")
+    line = refused([*words, *kept, "--resume", "--name", "second", "-q"])
+    assert "drawn for first" in line
+    assert len(asked(capsys, "list")["releases"]) == 1
+
+
 # --- where the ledger is named ---
 
 
@@ -345,8 +390,6 @@ BAD = (
 
 @pytest.mark.parametrize("more", BAD)
 def test_bad_options_leave_the_ledger_untouched(more, ledger, tmp_path, capsys):
-    import shlex
-
     words = command("fix", tmp_path, tmp_path / "model.skops")
     before, files = everything(ledger), set(tmp_path.iterdir())
     code = run([*words, "--json", "-", *shlex.split(more)])

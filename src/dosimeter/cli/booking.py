@@ -170,7 +170,7 @@ def desk(context: typer.Context, never: str = "") -> Desk:
             option = name.replace("_", "-")
             raise Refusal(f"--{option} is said each time: take it out of the environment and of dosimeter.toml")
     asked = [name for name in _WORDS if told.get(name) is not None and name in typed]
-    dose: Path | None = told.get("dose")
+    dose: Path | None = told["dose"] if "no_ledger" in told else None  # `release` reads one instead
     if never:
         for name in (*asked, *(["dose"] if dose is not None else [])):
             raise Refusal(f"--{name} is for a release, and {never} is never booked: leave it out")

@@ -143,7 +143,7 @@ def verify(
 @app.command("export", cls=Command)
 def export(
     out: Out = None,
-    form: Annotated[str, typer.Option("--format", help="json: the whole book; csv: a line for each dose.")] = "json",
+    format: Annotated[str, typer.Option("--format", help="json: the whole book; csv: a line for each dose.")] = "json",
     ledger: LedgerAt = None,
     keys: Keys = None,
 ) -> None:
@@ -155,10 +155,10 @@ def export(
     from dosimeter.core.refusal import Refusal
     from dosimeter.io import harmless, write_text
 
-    if form not in ("json", "csv"):
-        raise Refusal(f"--format {harmless(form)}: use json or csv")
+    if format not in ("json", "csv"):
+        raise Refusal(f"--format {harmless(format)}: use json or csv")
     with _open(ledger, keys, None if out is None else str(out), without_keys=True) as book:
-        text = books.as_json(book) if form == "json" else books.as_csv(book)
+        text = books.as_json(book) if format == "json" else books.as_csv(book)
     if out is None:
         sys.stdout.write(text)
     else:

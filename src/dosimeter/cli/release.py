@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def release(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(help="The file that is to leave.", show_default=False)],
-    doses: Annotated[
+    dose: Annotated[
         Path, typer.Option("--dose", help="Its dose file, written by --dose of fix, pca, pate or federate.")
     ],
     ledger: LedgerAt = None,
@@ -45,9 +45,9 @@ def release(
     if ledger is None:
         raise Refusal(f"no ledger is configured: {WHERE}; `dosimeter ledger init` makes one")
     at = desk(context)
-    inputs = [model, doses, *at.files]
+    inputs = [model, dose, *at.files]
     check_outputs([out, None if json in (None, "-") else Path(str(json))], inputs)
-    given, data = _read(model, doses)
+    given, data = _read(model, dose)
     receipt = at.book(given, data, again=given.verb)
     if not receipt.refused and receipt.artefact != data:
         raise Refusal(
@@ -63,7 +63,7 @@ def release(
     return 1 if receipt.refused else 0
 
 
-def _read(model: Path, doses: Path) -> tuple[Given, bytes]:
+def _read(model: Path, dose: Path) -> tuple[Given, bytes]:
     """The bytes that are to leave and what they give whom; the dose file says whose doses these are by a digest."""
     import hashlib
 
@@ -74,7 +74,7 @@ def _read(model: Path, doses: Path) -> tuple[Given, bytes]:
     from dosimeter.io.doses import read_doses
     from dosimeter.io.gate import cannot, regular_file
 
-    told = read_doses(doses)
+    told = read_doses(dose)
     file, source = regular_file(model, MOST_BYTES)
     try:
         data = file.read_bytes()
@@ -82,7 +82,7 @@ def _read(model: Path, doses: Path) -> tuple[Given, bytes]:
         raise cannot(error, source, "read") from None
     if hashlib.sha256(data).hexdigest() != told.artefact:
         raise Refusal(
-            f"{harmless(doses.name)} is the dose of another file: {harmless(model.name)} has other bytes than those it "
+            f"{harmless(dose.name)} is the dose of another file: {harmless(model.name)} has other bytes than those it "
             "was written for"
         )
     return Given(told.verb, told.recipe, told.doses, bytes.fromhex(told.draw)), data
