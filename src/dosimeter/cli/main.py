@@ -14,7 +14,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dosimeter import __version__
-from dosimeter.cli import attack, demo, federate, fix, ledger, measure, pate, pca, release, reproduce, scan, serve
+from dosimeter.cli import (
+    attack,
+    demo,
+    federate,
+    fix,
+    ledger,
+    measure,
+    pate,
+    pca,
+    release,
+    report,
+    reproduce,
+    scan,
+    serve,
+)
 from dosimeter.cli.commands import Command, Group
 from dosimeter.cli.settings import settings_file
 
@@ -41,6 +55,7 @@ app.command("pate", cls=Command)(pate.pate)
 app.command("federate", cls=Command)(federate.federate)
 app.command("release", cls=Command)(release.release)
 app.add_typer(ledger.app, name="ledger", cls=Group)
+app.command("report", cls=Command)(report.report)
 app.command("scan", cls=Command)(scan.scan)
 app.command("serve", cls=Command)(serve.serve)
 app.command("reproduce", cls=Command)(reproduce.reproduce)
