@@ -251,8 +251,8 @@ def test_no_cell_of_the_table_appears_in_what_is_shown_or_written(tmp_path, caps
     assert "canary" not in text
 
 
-def test_demo_tells_the_whole_story(capsys):
-    assert run(["demo"]) == 0
+def test_demo_tells_the_whole_story(capsys, tmp_path):
+    assert run(["demo", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     for words in (
         "typical",
@@ -267,9 +267,9 @@ def test_demo_tells_the_whole_story(capsys):
         assert words in shown
 
 
-def test_demo_ends_with_exit_0_whatever_the_verdict(capsys):
+def test_demo_ends_with_exit_0_whatever_the_verdict(capsys, tmp_path):
     for limit in ("0.001", "1000"):
-        assert run(["demo", "--max-dose", limit, "--json", "-", "-q"]) == 0
+        assert run(["demo", "--max-dose", limit, "--out", str(tmp_path), "--json", "-", "-q"]) == 0
         assert facts_of(capsys)["verdict"]["within"] == (limit == "1000")
 
 
@@ -303,8 +303,8 @@ def test_help_and_version_import_nothing_heavy():
     assert command("--version").stdout == f"dosimeter {dm.__version__}\n"
 
 
-def test_a_closed_pipe_is_no_error():
-    shell = f'"{sys.executable}" -m dosimeter demo --json - 2>/dev/null | head -n 1'
+def test_a_closed_pipe_is_no_error(tmp_path):
+    shell = f'"{sys.executable}" -m dosimeter demo --out "{tmp_path}" --json - 2>/dev/null | head -n 1'
     if os.name == "posix":
         shown = subprocess.run(shell, shell=True, capture_output=True, text=True)
         assert shown.stdout == "{\n"

@@ -210,18 +210,19 @@ def _frontier(found: Mapping[str, Any] | None) -> list[Part]:
         if good:
             at, score = (np.array([one[name] for one in good], dtype=float) for name in ("highest", "score"))
             series.append(Series(f"{key} noise", at, score))
-    if found.get("here"):
-        series += _here(found)
+    here = _here(found)
+    series += here
     if not series:
         return []
     left = f" {below} steps below {LEAST_SCORE:g} are not drawn." if below else ""
+    left += " This release is not among the steps." if found.get("here") and not here else ""
     says = f"As the noise grows, doses fall and so does the {y.label}: {found['score_is']}.{left}"
     made = drawing("Accuracy against dose", x, y, series, says=says, size=WIDE)
     return [Drawing(made.title, made.spec, _ladder(found), made.says)]
 
 
 def _here(found: Mapping[str, Any]) -> list[Series]:
-    steps = [s for s in found.get(found.get("here_on") or "isotropic") or [] if s["scale"] == found["here"]]
+    steps = [s for s in found.get(found.get("here_on") or "isotropic") or [] if s["scale"] == found.get("here")]
     good = [s for s in steps if s["score"] >= LEAST_SCORE and s["highest"] > 0]
     return [
         Series(

@@ -1,0 +1,109 @@
+"""The served page in a real browser: it is drawn, the slider moves, nothing is fetched, no stranger's text runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dosimeter.serve.run import Serving
+from dosimeter.store import Budget, Ledger
+from tests.store.samples import booking, dose, of_all_kinds
+
+from .opened import opened
+from .payloads import PAYLOADS
+
+
+def _served(ledger: Ledger) -> Iterator[Serving]:
+    made = Serving.on()
+    server: Any = made.server(ledger)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [made.socket]}, daemon=True)
+    thread.start()
+    yield made
+    server.should_exit = True
+    thread.join(10)
+    made.socket.close()
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
+    path = Path(tmp_path_factory.mktemp("served")) / "ledger.sqlite"
+    with Ledger.create(path, (Budget.parse("fil=0.3"), Budget.parse("eps=3@1e-6"))) as made:
+        made.book(of_all_kinds("may"))
+        made.book(booking("july", dose({f"person {k}": 0.002 * (k + 1) for k in range(140)})))
+        for k, text in enumerate(PAYLOADS):
+            made.book(booking(f"hostile {k}", note=text, to=text, override=text))
+        made.set_budget(Budget.parse("fil=0.28"), PAYLOADS[0])
+        yield made
+
+
+@pytest.fixture(scope="module")
+def address(book: Ledger) -> Iterator[str]:
+    """Where the page is, after the first visit: the browser has its cookie."""
+    for serving in _served(book):
+        opened(serving.address)
+        yield serving.address.split("?")[0].rstrip("/")
+
+
+PAGES = {"/": 0, "/people": 1, "/people?account=1&page=1": 1, "/releases": 0, "/release?seq=2": 3, "/budgets": 0}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_is_drawn_and_asks_for_nothing(page: str, address: str) -> None:
+    seen = opened(address + page, screenshot=f"served{page.replace('/', '-').replace('?', '-')}")
+    assert seen.quiet, seen
+    assert (seen.charts, seen.drawn) == (PAGES[page], PAGES[page])
+    assert seen.elements["h1"] == 1
+
+
+def test_dark_pages_are_drawn_too(address: str, book: Ledger) -> None:
+    for serving in _served(book):
+        opened(serving.address, dark=True)
+        seen = opened(serving.address.split("?")[0] + "people", dark=True, screenshot="served-people-dark")
+        assert seen.quiet
+        assert seen.drawn == 1
+
+
+def test_the_slider_says_what_other_noise_would_have_given(address: str, book: Ledger) -> None:
+    seq = book.entry("july").seq
+
+    def move(tab: Any) -> None:
+        tab.focus("#noise")
+        for _ in range(4):  # four steps are one doubling
+            tab.keyboard.press("ArrowRight")
+
+    still = opened(f"{address}/release?seq={seq}")
+    moved = opened(f"{address}/release?seq={seq}", act=move, screenshot="served-slider")
+    assert moved.quiet, moved
+    (before,), (after,) = ([t for t in seen.texts if t.startswith("highest")] for seen in (still, moved))
+    # The last person is in no other release: 0.28, and half of it.
+    assert before.startswith("highest 0.28")
+    assert after.startswith("highest 0.14")
+    assert "2 times" in moved.markup
+
+
+def test_no_strangers_text_runs_on_any_page(address: str, book: Ledger) -> None:
+    seqs = [entry.seq for entry in book.releases() if entry.name.startswith("hostile")]
+    every = [f"{address}{page}" for page in PAGES] + [f"{address}/release?seq={seq}" for seq in seqs]
+    for one in every:
+        seen = opened(one)
+        assert seen.quiet, (one, seen)
+        assert not {"iframe", "img", "object", "embed", "form", "base", "link"} & set(seen.elements)
+
+
+def test_the_text_is_shown_as_it_was_given(address: str, book: Ledger) -> None:
+    from dosimeter.report.markup import shown
+
+    texts = {" ".join(one.split()) for one in opened(f"{address}/releases").texts}
+    wanted = {" ".join(shown(text).split()) for text in PAYLOADS}
+    assert wanted <= texts
+
+
+def test_without_the_cookie_the_browser_gets_a_sentence(book: Ledger) -> None:
+    for serving in _served(book):
+        seen = opened(f"http://localhost:{serving.port}/")
+        assert "it carries the token" in seen.markup
+        assert not seen.pwned
