@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import suppress
 from html.parser import HTMLParser
 
 import pytest
@@ -198,6 +199,35 @@ def test_without_ids_people_are_rows():
     assert "patient 0" in page(sample("measurement"), "internal")
 
 
+def test_each_of_the_most_exposed_can_be_looked_into():
+    grids = {grid.caption: grid for grid in parts(document(sample("measurement"), "internal"), Grid)}
+    assert grids["patient 0: what leaks of them"].rows == (("age", 2.0, 0.5), ("sex", 1.0, 1.0))
+    assert grids["patient 1: what leaks of them"].rows == (("age", math.inf, 0.0), ("sex", 0.0, None))
+    assert grids["patient 1: what leaks of them"].folded
+
+
+def paths(value, at=()):
+    """Every place in the facts; of lists the first two entries."""
+    if at:
+        yield at
+    inner = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield from paths(one, (*at, key))
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_whatever_stands_in_a_field_is_a_page_or_an_error_that_the_command_line_knows(name):
+    for at in paths(SAMPLES[name]):
+        for wrong in (None, -1.0, 5e-324, 1e308):
+            facts = sample(name)
+            place = facts
+            for key in at[:-1]:
+                place = place[key]
+            place[at[-1]] = wrong
+            with suppress(ArithmeticError, LookupError, TypeError, ValueError):
+                lay_out(document(facts, "internal"))
+
+
 def test_the_frontier_leaves_out_models_that_nobody_would_release_and_says_so():
     (drawn,) = [d for d in document(sample("repair"), "internal").drawings if d.title == "Accuracy against dose"]
     drawn_scores = [v["y"] for layer in drawn.spec["layer"] for v in layer["data"]["values"]]
@@ -321,6 +351,8 @@ def test_a_gauge_places_figures_in_the_log_coordinate():
     assert gauge.says == "a 1, b 10, limit 100"
     assert gauge.tone == ""
     assert Gauge("g", 101.0, 100.0).tone == "bad"
+    assert Gauge.of("g", 10.0, 100.0, (("a", 1.0), ("b", 10.0))) == gauge
+    assert [Gauge.of("g", level) for level in (0.0, -1.0, math.inf, 1e308, 5e-324)] == [None] * 5
 
 
 def test_numbers_read_as_words_where_there_is_no_number():

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dosimeter.report.html import Edition
+    from dosimeter.report.layout import Document
 
 EDITIONS = ("external", "internal")
 
@@ -41,6 +44,7 @@ def report(
     """Make one self-contained page of a result. It fetches nothing; written for its owner only (0600)."""
     from dosimeter.cli.given import check_outputs
     from dosimeter.core.refusal import Refusal
+    from dosimeter.io import write_text
 
     if schema:
         from dosimeter.report.schema import json_schema
@@ -52,11 +56,10 @@ def report(
     if out is None and card is None and json is None:
         raise Refusal("say where the page goes: --out page.html (or --card CARD.md, --json -)")
     check_outputs([out, card, None if json in (None, "-") else Path(str(json))], [result])
-    made = _made(result, _edition(edition, statistics), statistics)
-    if out is not None:
-        _write(out, made, result)
-    if card is not None:
-        _card(card, result)
+    made, page, section = _made(result, _edition(edition, statistics), statistics)
+    for path, text in ((out, page), (card, section)):
+        if path is not None:
+            write_text(path, text, inputs=[result])
     if json is not None:
         write_json(made.facts, json, inputs=[result])
     _tell(made, [path for path in (out, card) if path is not None], console(quiet, color, json))
@@ -74,41 +77,26 @@ def _edition(edition: str, statistics: bool) -> Edition:
     return "internal" if edition == "internal" else "external"
 
 
-def _made(result: Path, edition: Edition, statistics: bool) -> Any:
-    """The report before it is laid out. Facts that fit their schema may still contradict themselves: unlike lengths."""
+def _made(result: Path, edition: Edition, statistics: bool) -> tuple[Document, str, str]:
+    """The report, its page and its card. Facts that fit their schema may still contradict themselves."""
     from dosimeter.core.refusal import Refusal
     from dosimeter.io.text import harmless
-    from dosimeter.report.html import document
+    from dosimeter.report.card import card
+    from dosimeter.report.html import document, lay_out
     from dosimeter.report.result import read_result
 
     facts = read_result(result)
     try:
-        return document(facts, edition, statistics=statistics)
+        made = document(facts, edition, statistics=statistics)
+        return made, lay_out(made), card(facts)
     except Refusal:
         raise
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        name = harmless(result, 120)
-        raise Refusal(
-            f"{name}: its figures contradict each other, so no page can be made: run the verb again"
-        ) from None
+        what = "its figures contradict each other, so no page can be made"
+        raise Refusal(f"{harmless(result, 120)}: {what}: run the verb again") from None
 
 
-def _write(out: Path, made: Any, result: Path) -> None:
-    from dosimeter.io import write_text
-    from dosimeter.report.html import lay_out
-
-    write_text(out, lay_out(made), inputs=[result])
-
-
-def _card(where: Path, result: Path) -> None:
-    from dosimeter.io import write_text
-    from dosimeter.report.card import card as written
-    from dosimeter.report.result import read_result
-
-    write_text(where, written(read_result(result)), inputs=[result])
-
-
-def _tell(made: Any, written: list[Path], words: Any) -> None:
+def _tell(made: Document, written: list[Path], words: Console) -> None:
     from dosimeter.cli.page import Page
     from dosimeter.io.text import harmless
 

@@ -101,16 +101,27 @@ class Gauge:
     kind: ClassVar[str] = "gauge"
     title: str
     level: float
-    """How far the bar is filled; above 0, may be infinite."""
+    """How far the bar is filled."""
     limit: float | None
     marks: tuple[tuple[str, float], ...] = ()
     """(what, figure), all above 0."""
     width: ClassVar[int] = 600
+    reach: ClassVar[tuple[float, float]] = (1e-200, 1e200)
+    """Figures outside have no place on the bar: beyond them powers of ten overflow."""
+
+    @classmethod
+    def of(
+        cls, title: str, level: float, limit: float | None = None, marks: tuple[tuple[str, float], ...] = ()
+    ) -> Gauge | None:
+        """A gauge, or None where a figure has no place on it: 0, infinity."""
+        low, high = cls.reach
+        known = (level, *(() if limit is None else (limit,)), *(value for _, value in marks))
+        return cls(title, level, limit, marks) if all(low < value < high for value in known) else None
 
     @property
     def ends(self) -> tuple[float, float]:
         """The least and the largest figure of the bar, whole powers of ten."""
-        known = [v for v in (self.level, self.limit, *(v for _, v in self.marks)) if v and math.isfinite(v)]
+        known = [v for v in (self.level, self.limit, *(v for _, v in self.marks)) if v is not None]
         low = 10.0 ** math.floor(math.log10(min(known)) - 0.2)
         return low, 10.0 ** math.ceil(math.log10(max(known)) + 0.2)
 

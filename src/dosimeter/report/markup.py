@@ -70,6 +70,7 @@ def island(value: Any) -> Markup:
     return Markup(text)
 
 
+@cache
 def hashed(text: str) -> str:
     """A source expression of a Content-Security-Policy: this script or style, letter by letter, and no other.
 

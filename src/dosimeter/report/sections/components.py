@@ -33,9 +33,9 @@ def verdict(told: Mapping[str, Any]) -> Verdict:
     found = told["guarantee"]
     tone: Tone = "good" if told["private"] and found.get("holds") else "bad"
     gauge = None
-    costs = amount(found["costs"]) if "costs" in found else 0.0
-    if 0 < costs < np.inf and told["private"]:
-        gauge = Gauge("ε that this noise costs", costs, float(found["epsilon"]), (("costs", costs),))
+    if "costs" in found and told["private"]:
+        costs = amount(found["costs"])
+        gauge = Gauge.of("ε that this noise costs", costs, float(found["epsilon"]), (("costs", costs),))
     return Verdict(str(told["sentence"]), tone, gauge)
 
 

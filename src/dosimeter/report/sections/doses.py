@@ -95,5 +95,17 @@ def strip(found: Mapping[str, Any]) -> Drawing | None:
     return Drawing(title, heat(title, names, columns[:seen], values[:, :seen]), grid, says)
 
 
+def one_by_one(found: Mapping[str, Any]) -> list[Part]:
+    """Each of the most exposed on request: their columns, the closest guessed first."""
+    names = [str(one) for one in found.get("ids") or (f"row {row}" for row in found["rows"])]
+    made: list[Part] = []
+    for name, line in list(zip(names, found["eta"], strict=True))[:FIRST]:
+        pairs = sorted(zip(map(str, found["columns"]), map(amount, line), strict=True), key=lambda pair: -pair[1])
+        rows = tuple((column, eta, 1 / eta if eta else None) for column, eta in pairs)
+        headings = ("column", "η", "least error, in the column's spreads")
+        made.append(Grid(f"{name}: what leaks of them", headings, rows, folded=True))
+    return made
+
+
 def _line(name: str, figures: Sequence[float]) -> tuple[Cell, ...]:
     return name, *figures

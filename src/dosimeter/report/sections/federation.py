@@ -33,10 +33,7 @@ def verdict(told: Mapping[str, Any]) -> Verdict:
     spent, budget = amount(told["guarantee"]["epsilon"]), float(told["budget"]["epsilon"])
     over = bool(told.get("over")) or spent > budget or bool(told.get("simulation"))
     tone: Tone = "bad" if over else "good"
-    gauge = None
-    if 0 < spent < np.inf and budget > 0:
-        gauge = Gauge("ε spent of the budget", spent, budget, (("ε", spent),))
-    return Verdict(str(told["sentence"]), tone, gauge)
+    return Verdict(str(told["sentence"]), tone, Gauge.of("ε spent of the budget", spent, budget, (("ε", spent),)))
 
 
 def _promise(told: Mapping[str, Any]) -> list[Part]:

@@ -36,7 +36,7 @@ def verdict(told: Mapping[str, Any]) -> Verdict:
     marks = [(name, float(inside[key])) for name, key in (("typical", "typical_nats"),) if inside.get(key, 0) > 0]
     if inside.get("highest_nats", 0) > 0:
         marks.append(("highest", float(inside["highest_nats"])))
-    gauge = Gauge("nats: the bound for every table", nats, None, (*marks, ("bound", nats))) if nats > 0 else None
+    gauge = Gauge.of("nats: the bound for every table", nats, None, (*marks, ("bound", nats)))
     return Verdict(str(told["sentence"]), "", gauge)
 
 

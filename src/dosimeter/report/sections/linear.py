@@ -10,7 +10,7 @@ import numpy as np
 from dosimeter.report.charts import Axis, Series, Span, dots, drawing
 from dosimeter.report.layout import Drawing, Gauge, Grid, Part, Section, Tone, Verdict, Words, number
 from dosimeter.report.sections.closing import closing, release
-from dosimeter.report.sections.doses import MANY, WIDE, amount, cell, distribution, ranked, strip
+from dosimeter.report.sections.doses import MANY, WIDE, amount, cell, distribution, one_by_one, ranked, strip
 
 TITLE = "What the weights of this model give away"
 MOST_GROUPS = 20
@@ -38,11 +38,10 @@ def verdict(told: Mapping[str, Any]) -> Verdict:
     """The sentence of the edition; a gauge where a dose may be shown."""
     dose = told.get("dose") or {}
     limit = _limit(told)
-    highest = amount(dose["highest"]) if "highest" in dose else None
-    typical = amount(dose["typical"]) if "typical" in dose else None
     gauge = None
-    if highest and typical and np.isfinite([highest, typical]).all():
-        gauge = Gauge("highest dose (η)", highest, limit, (("typical", typical), ("highest", highest)))
+    if "highest" in dose and "typical" in dose:
+        highest, typical = amount(dose["highest"]), amount(dose["typical"])
+        gauge = Gauge.of("highest dose (η)", highest, limit, (("typical", typical), ("highest", highest)))
     return Verdict(str(told["sentence"]), _tone(told), gauge)
 
 
@@ -173,8 +172,10 @@ def _columns(told: Mapping[str, Any]) -> list[Part]:
         parts.append(
             Grid("Categories: η of the step from one value to another", ("column", "typical", "highest"), steps)
         )
-    made = strip(told["strip"]) if told.get("strip") else None
-    return [made, *parts] if made else parts
+    if not told.get("strip"):
+        return parts
+    made = strip(told["strip"])
+    return [*([made] if made else []), *one_by_one(told["strip"]), *parts]
 
 
 def _attack(one: Mapping[str, Any] | None) -> list[Part]:
