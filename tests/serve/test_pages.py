@@ -34,7 +34,7 @@ def test_the_overview_has_every_account_with_its_highest_total(book: Book, ledge
     totals = ledger.totals()
     assert len(rows) == len(totals) == 6
     for one in totals:
-        row = rows[named(one.account)]
+        row = rows[pages.said_of(one)]
         assert row[1:4] == (len(one.readings), float(np.median(one.readings)), float(one.readings[0]))
         assert row[5] == one.passing
     assert leaf.verdict.tone == "bad"  # july went out over the limit

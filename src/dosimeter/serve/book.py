@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from threading import Lock
 
+from dosimeter.core.ledger import Account, standing_of_sum
+from dosimeter.core.notion import Standing
 from dosimeter.store import AccountTotals, Budget, Entry, Ledger
 
 
@@ -54,6 +56,12 @@ class Book:
                 self._totals = self.ledger.totals()
                 self._head = head
             return self._totals
+
+    def standing(self, account: Account) -> str:
+        """Of the totals in an account: the weakest of all that was booked in it."""
+        parts = [part for entry in self.ledger.releases() for part in entry.body["parts"]]
+        found = [Standing(part["standing"]) for part in parts if part["account"] == account.text]
+        return str(standing_of_sum(account, found).value) if found else ""
 
     def doses(self, entry: Entry) -> dict[str, dict[str, float]]:
         """Account (its text) -> short pseudonym -> reading, of one release."""

@@ -128,7 +128,13 @@ def _drawn(one: WhatIf) -> Part:
     if math.isfinite(one.limit):
         series.append(Series(f"limit {one.limit:g}", FACTORS[[0, -1]], np.full(2, one.limit), "line"))
     says = f"Totals of the {one.people} people in the release if its noise had been so many times what it was."
-    return drawing(account, Axis("noise, times what it was", log=True), Axis(one.symbol), series, says=says)
+    return drawing(
+        account,
+        Axis("noise, times what it was", log=True),
+        Axis(one.symbol, log=bool((one.typical > 0).all())),
+        series,
+        says=says,
+    )
 
 
 def _slider(made: list[WhatIf]) -> Slider:

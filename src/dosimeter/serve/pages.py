@@ -19,6 +19,7 @@ from dosimeter.store import AccountTotals, Entry
 
 AT_ONCE = 100
 """People on one page."""
+PSEUDONYMS = "People stand under pseudonyms; dosimeter ledger person ID answers for one."
 MENU = (("/", "overview"), ("/people", "people"), ("/releases", "releases"), ("/budgets", "budgets"))
 ADDS = {
     "fil": "η² adds over releases (an upper bound where a person has several unknown cells)",
@@ -57,6 +58,11 @@ class Leaf:
         return any(part.kind == "drawing" for section in self.sections for part in section.parts)
 
 
+def said_of(totals: AccountTotals) -> str:
+    """An account in words, with the δ at which ε is read."""
+    return named(totals.account) + (f", at δ = {totals.delta:g}" if totals.account.key == "eps" else "")
+
+
 def _limit(totals: AccountTotals) -> Cell:
     return None if math.isinf(totals.limit) else float(totals.limit)
 
@@ -75,9 +81,18 @@ def overview(book: Book) -> Leaf:
     """Where the accounts stand."""
     every = book.totals()
     rows = tuple(
-        (named(one.account), len(one.readings), _median(one), _highest(one), _limit(one), one.passing) for one in every
+        (
+            said_of(one),
+            len(one.readings),
+            _median(one),
+            _highest(one),
+            _limit(one),
+            one.passing,
+            book.standing(one.account),
+        )
+        for one in every
     )
-    headings = ("account", "people", "typical total", "highest total", "limit", "above")
+    headings = ("account", "people", "typical total", "highest total", "limit", "above", "standing")
     parts: list[Part] = [Grid("Totals by account", headings, rows)] if rows else [Words("Nothing was released yet.")]
     parts.append(Notes(tuple(ADDS[key] for key in dict.fromkeys(one.account.key for one in every))))
     latest = book.releases[:10]
@@ -109,15 +124,14 @@ def people(book: Book, account: int, page: int) -> Leaf | None:
     shown = zip(one.pseudonyms[first : first + AT_ONCE], one.readings[first : first + AT_ONCE].tolist(), strict=True)
     rows = tuple((name, first + k + 1, reading, _share(reading, one.limit)) for k, (name, reading) in enumerate(shown))
     headings = ("pseudonym", "rank", f"total {one.account.symbol}", "share of the limit")
-    grid = Grid(f"{named(one.account)}, page {page} of {pages}", headings, rows)
+    grid = Grid(f"{said_of(one)}, page {page} of {pages}", headings, rows)
+    words = f"{said_of(one)}: {ADDS[one.account.key]}. The totals are: {book.standing(one.account)}."
     links = {
         "who": Link(tuple((f"/people?account={k}&page=1", named(other.account)) for k, other in enumerate(every))),
         "by-total": Link(_turns(account, page, pages)),
     }
     sections = (
-        Section(
-            "Who", (Words("People stand under pseudonyms; dosimeter ledger person ID answers for one.", quiet=True),)
-        ),
+        Section("Who", (Words(words), Words(PSEUDONYMS, quiet=True))),
         Section("How totals spread", tuple(_spread(one))),
         Section("By total", (grid,)),
     )
