@@ -105,6 +105,18 @@ def test_shaped_noise_is_read_with_what_its_shape_gives_away():
     assert abs(step["score"] - scores.mean()) < FAR * scores.std(ddof=1) / np.sqrt(DRAWS)
 
 
+def test_a_simulation_on_some_of_the_rows_says_so_and_is_near_the_one_on_all(monkeypatch):
+    leak = leak_for("softmax", dm.Gaussian(0.2))
+    whole = frontier(leak, dm.Gaussian, here=0.2)
+    monkeypatch.setattr(module, "ROWS", 75)
+    some = frontier(leak, dm.Gaussian, here=0.2)
+    assert some["score_is"].endswith("on 75 of the rows")
+    (one,), (other,) = ([s for s in told["isotropic"] if s["scale"] == 0.2] for told in (whole, some))
+    # Half of 150 rows: a share near 0.7 then has a standard error of about 0.04.
+    assert abs(one["score"] - other["score"]) < 5 * 0.04
+    assert one["score"] != other["score"]
+
+
 def test_more_noise_never_means_a_higher_dose_or_a_better_expected_score():
     told = frontier(leak_for("squared", dm.no_noise))
     for curve in (told["isotropic"], told["shaped"]):

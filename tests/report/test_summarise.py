@@ -183,3 +183,29 @@ def test_what_is_not_covered_is_named(leak, table):
     assert any("mean and scale" in note for note in facts["not_covered"])
     assert facts["standing"] == "unaccounted"
     assert facts["internal"] is True
+
+
+def test_a_wide_table_keeps_the_groups_that_carry_most_and_those_that_were_asked_for(monkeypatch):
+    monkeypatch.setattr("dosimeter.report.groups.MOST", 5)
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(100, 8))
+    table = Table.of({**{f"c{j}": X[:, j] for j in range(8)}, "y": X.sum(axis=1) + rng.normal(size=100)})
+    leak = fit_table(table, "y", l2=0.1, noise=dm.Gaussian(1.0)).leakage
+    found = summarise(leak, table, groups=["c3"])["groups"]
+    others = [g["over_median"] for g in found if not g["asked"]]
+    assert [g["column"] for g in found if g["asked"]] == ["c3", "c3"]
+    assert len(others) == 5
+    monkeypatch.setattr("dosimeter.report.groups.MOST", 1000)
+    every = [g["over_median"] for g in summarise(leak, table, groups=["c3"])["groups"] if not g["asked"]]
+    assert others == sorted(every, reverse=True)[:5]
+
+
+def test_groups_have_the_median_and_the_worst_of_their_doses(leak, table):
+    eta = leak.leak.examples
+    (men,) = [g for g in summarise(leak, table)["groups"] if g["group"] == "= m"]
+    mine = eta[table["sex"] == "m"]
+    assert men["median"] == pytest.approx(np.median(mine))
+    assert men["worst_1_percent"] == pytest.approx(np.quantile(mine, 0.99))
+    (low,) = [g for g in summarise(leak, table)["groups"] if g["column"] == "age" and g["end"] == "lowest tenth"]
+    young = table["age"] <= np.quantile(table["age"], 0.1)
+    assert low["median"] == pytest.approx(np.median(eta[young]))

@@ -113,7 +113,7 @@ class Rounds(Facts):
 
     round: Annotated[list[int], TERMS]
     accuracy: Annotated[list[float], NOISED] = Field(default_factory=list)
-    epsilon: Annotated[list[float], TERMS]
+    epsilon: Annotated[list[Amount], TERMS]
     per_round: Annotated[list[float], GIVEN]
     noise: Annotated[list[float], TERMS]
     clip: Annotated[list[float], public("moved by a noised count, which is in the price")]

@@ -28,8 +28,8 @@ from dosimeter.frames.own import score
 HIGHEST = tuple(10.0 ** (k / 4) for k in range(8, -5, -1))
 """Highest doses from 100 to 0.1: the scales follow from them."""
 SHAPED = HIGHEST[::2]
-TRIALS = 32
-"""Simulated releases."""
+TRIALS, ROWS = 32, 5000
+"""Simulated releases, and rows evenly spaced that they are scored on."""
 WORK, TOGETHER = 1.5e8, 30
 """Multiplications above which shaped noise is left out, about half a second; rows of a person together cost more."""
 USELESS = -1.0
@@ -47,9 +47,10 @@ def frontier(
         return None
     fit, name = leak.fit, score(leak.fit.loss, leak.fit.margin, leak.fit.y)
     scored, how = _expected(leak, law)
-    steps = [_step(s, scored(s), at_one / s) for s in float(at_one.max()) / np.array(HIGHEST)]
-    if here is not None and here_on == "isotropic":
-        steps = sorted([*steps, _step(here, scored(here), at_one / here)], key=lambda step: step["scale"])
+    scales = (float(at_one.max()) / np.array(HIGHEST)).tolist()
+    scales += [here] if here is not None and here_on == "isotropic" else []
+    highest, typical = float(at_one.max()), float(np.median(at_one))
+    steps = [_step(s, scored(s), highest / s, typical / s) for s in sorted(scales)]
     return {
         "score_name": name[0],
         "score_is": how,
@@ -67,8 +68,8 @@ def _root_of_information(law: type[Density]) -> float:
     return float(np.sqrt(at(1.0).fisher_information))
 
 
-def _step(scale: float, scored: float, eta: FloatArray) -> dict[str, float]:
-    return {"scale": float(scale), "score": scored, "highest": float(eta.max()), "typical": float(np.median(eta))}
+def _step(scale: float, scored: float, highest: float, typical: float) -> dict[str, float]:
+    return {"scale": float(scale), "score": scored, "highest": float(highest), "typical": float(typical)}
 
 
 def _expected(leak: TableLeakage, law: type[Density]) -> tuple[Callable[[float], float], str]:
@@ -87,7 +88,8 @@ def _expected(leak: TableLeakage, law: type[Density]) -> tuple[Callable[[float],
         return lambda s: float(ndtr(side / s).mean()), EXACT
     if isinstance(fit.loss, glm.Poisson) and law is Gaussian:
         return lambda s: _poisson(m, y, s * s * squares), EXACT
-    return _simulated(leak, law), SIMULATED.format(trials=TRIALS)
+    on = "" if len(y) <= ROWS else f", on {ROWS} of the rows"
+    return _simulated(leak, law), SIMULATED.format(trials=TRIALS) + on
 
 
 def _poisson(m: FloatArray, y: FloatArray, variance: FloatArray) -> float:
@@ -103,12 +105,15 @@ def _poisson(m: FloatArray, y: FloatArray, variance: FloatArray) -> float:
 def _simulated(leak: TableLeakage, law: type[Density]) -> Callable[[float], float]:
     """The same draws at every scale, so that the curve is smooth. A simulation, not for release."""
     at: Any = law
-    fit, X = leak.fit, leak.design.X
+    fit, n = leak.fit, len(leak.fit.y)
+    some = np.unique(np.linspace(0, n - 1, min(n, ROWS)).round().astype(int))
+    X, margin, y = leak.design.X[some], fit.margin[some], fit.y[some]
     rows = np.column_stack([X, np.ones(len(X))]) if fit.intercept else X
     draws = at(1.0).draw(np.random.Generator(np.random.PCG64(0)), (TRIALS, *fit.w.shape))
+    moved = [rows @ w for w in draws]
 
     def scored(s: float) -> float:
-        return float(np.mean([score(fit.loss, fit.margin + s * (rows @ n), fit.y)[1] for n in draws]))
+        return float(np.mean([score(fit.loss, margin + s * m, y)[1] for m in moved]))
 
     return scored
 
@@ -129,7 +134,7 @@ def _shaped(leak: TableLeakage, here: float | None) -> list[dict[str, float]]:
     steps = []
     for s in sorted([*(float(once.max()) / np.array(SHAPED)).tolist(), *([] if here is None else [here])]):
         eta = _doses(leak, glm.shaped(fit, X, fit.y, c=s * s, **how).leakage)
-        steps.append(_step(s, float(1 - (rest + s * s * moved) / whole), eta))
+        steps.append(_step(s, float(1 - (rest + s * s * moved) / whole), eta.max(), np.median(eta)))
     return [step for step in steps if step["score"] >= USELESS]
 
 

@@ -16,6 +16,8 @@ from dosimeter.report.people import People
 SMALLEST = 10
 """Groups below this many people are not shown: their median is nearly one person's figure."""
 
+MOST = 200
+"""Groups that nobody asked for beyond so many, those that carry least, are left out: a wide table has thousands."""
 LOWEST, HIGHEST = "lowest tenth", "highest tenth"
 
 
@@ -28,7 +30,7 @@ def groups(leak: TableLeakage, table: Table, people: People, asked: Sequence[str
     if median <= 0:
         return []
     figure = people.eta if leak.leak.bounded else people.eta / median
-    out = []
+    out: list[dict[str, Any]] = []
     for name in dict.fromkeys([*asked, *(c for c in leak.columns if c in table.names)]):
         by_first_row = leak.ids is not None and varies_within(table[name], leak.ids)
         for label, end, member in _parts(table, name, people.first):
@@ -42,7 +44,9 @@ def groups(leak: TableLeakage, table: Table, people: People, asked: Sequence[str
                     "worst_1_percent": float(np.quantile(figure[member], 0.99)),
                 }
                 out.append({**facts, "asked": name in asked, "by_first_row": by_first_row})
-    return sorted(out, key=lambda g: -g["over_median"])
+    out.sort(key=lambda g: -g["over_median"])
+    kept = [*(g for g in out if g["asked"]), *[g for g in out if not g["asked"]][:MOST]]
+    return sorted(kept, key=lambda g: -g["over_median"])
 
 
 def group_remarks(found: Sequence[dict[str, Any]], asked: Sequence[str]) -> tuple[str, ...]:
