@@ -131,6 +131,34 @@ def test_keys_that_may_be_peoples_names_are_not_shown(tmp_path: Path) -> None:
     assert "Miller" not in json.dumps(found.facts())
 
 
+def test_tables_with_text_among_their_columns_are_found(tmp_path: Path) -> None:
+    people = table().drop(["ill"])
+    rows = [[f"p{i}", *X[i].tolist(), None] for i in range(10)]
+    split = {"columns": ["id", *NAMES, "gap"], "index": list(range(10)), "data": rows}
+    named = {"id": [f"p{i}" for i in range(20, 30)], **{name: X[20:30, j].tolist() for j, name in enumerate(NAMES)}}
+    (tmp_path / "m.json").write_text(json.dumps({"split": split, "columns": named}))
+    assert list(scan(tmp_path / "m.json", people).named) == [*range(1, 11), *range(21, 31)]
+
+
+def test_a_dict_of_people_inside_a_model_does_not_show_its_keys(tmp_path: Path) -> None:
+    import skops.io
+    from sklearn.linear_model import LinearRegression
+
+    model = LinearRegression().fit(X, X[:, 0])
+    model.kept_ = {f"Miller {i}": X[i] for i in range(30)}
+    model.few_ = {f"Smith {i}": {"row": X[i + 40]} for i in range(3)}
+    skops.io.dump(model, tmp_path / "m.skops")
+    found = scan(tmp_path / "m.skops", table().drop(["ill"]))
+    assert set(found.named) == {*range(1, 31), 41, 42, 43}
+    assert [(one.place, one.count) for one in found.findings if one.severity == "rows"][:2] == [
+        ("kept_.*", 30),
+        ("few_.*.row", 3),
+    ]
+    told = json.dumps(found.facts())
+    assert "Miller" not in told
+    assert "Smith" not in told
+
+
 def test_our_own_coefficients_are_no_finding(tmp_path: Path) -> None:
     own = {"loss": "logistic", "l2": 0.001, "intercept": None, "coef": {"age": 1.0, "bmi": 2.0}}
     (tmp_path / "m.json").write_text(json.dumps(own))

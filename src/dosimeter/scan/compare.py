@@ -100,25 +100,35 @@ class Comparison:
         return [View("as it stands", columns, np.zeros(d), raw=True) for columns in (every[:, :d], every[:, -d:])]
 
     def _held(self, values: FloatArray, view: View, off: float) -> Match:
-        rows, alone, found, of, exact = set[int](), set[int](), 0, 0, True
+        rows, alone = np.zeros(self.table.n, dtype=bool), np.zeros(self.table.n, dtype=bool)
+        found, of, exact = 0, 0, True
         for j in range(view.width):
             wanted = _apart(np.unique(values[np.isfinite(values[:, j]), j]), off)
-            of += len(wanted)
-            for value in wanted:
-                holders = np.flatnonzero(np.abs(view.values[:, j] - value) <= off * abs(value))
-                found += bool(holders.size)
-                exact = exact and bool((view.values[holders, j] == value).all())
-                rows.update(self.numbers[holders].tolist())
-                alone.update(self.numbers[holders].tolist() if holders.size == 1 else ())
+            order = np.argsort(view.values[:, j], kind="stable")
+            column = view.values[order, j]
+            low = np.searchsorted(column, wanted - off * np.abs(wanted), "left")
+            high = np.searchsorted(column, wanted + off * np.abs(wanted), "right")
+            held = high > low
+            of, found = of + len(wanted), found + int(held.sum())
+            exact = exact and bool((column[low[held]] == wanted[held]).all())
+            rows[order[_between(low, high, len(column))]] = True
+            alone[order[low[high - low == 1]]] = True
         how = "value by value, each in its own column"
-        named = tuple(sorted(rows)), tuple(sorted(alone))
-        return Match(found, of, *named, how, 1, self.table.n, float(found), exact, False)
+        return Match(found, of, self._named(rows), self._named(alone), how, 1, self.table.n, float(found), exact, False)
+
+    def _named(self, rows: NDArray[np.bool_]) -> tuple[int, ...]:
+        return tuple(np.sort(self.numbers[rows]).tolist())
 
     def levels(self, part: Part) -> Match | None:
         """A list of text or codes: levels of the column that has most of them, and whose level nobody shares."""
-        wanted = set(part.texts) or {f"{one:.17g}" for one in part.values.ravel()[:100_000].tolist()}
         words = part.name in ("vocabulary_", "pool_strings", "feature_names_")
-        tried = [self._level_rows(wanted, name, words) for name in self.table.names]
+        if part.texts:
+            wanted: frozenset[Any] = frozenset(part.texts)
+            names = [name for name in self.table.names if self.table.kind(name) == "text"]
+        else:
+            wanted = frozenset(part.values.ravel()[:100_000].astype(np.float64).tolist())
+            names = [name for name in self.table.names if self.table.kind(name) != "text"]
+        tried = [self._level_rows(wanted, name, words) for name in names]
         best = max(tried, key=lambda one: (one.found, -one.distinct), default=None)
         # Codes such as 0 and 1 are found in any column of numbers; all of them and few others must be.
         enough = 0.5 if part.texts else 1.0
@@ -126,20 +136,13 @@ class Comparison:
             return None
         return best if part.texts or best.distinct <= 2 * best.of else None
 
-    def _level_rows(self, wanted: set[str], name: str, words: bool) -> Match:
-        cells = self._cells(name)
-        said = [set(_WORD.findall(cell.lower())) if words else {cell} for cell in cells]
+    def _level_rows(self, wanted: frozenset[Any], name: str, words: bool) -> Match:
+        cells = self.table[name].tolist()
+        said = [set(_WORD.findall(cell.lower())) for cell in cells] if words else [(cell,) for cell in cells]
         counts = Counter(word for one in said for word in one if word in wanted)
-        alone = [k for k, one in enumerate(said) if any(counts[word] == 1 for word in one if word in wanted)]
-        rows = tuple(sorted(int(self.numbers[k]) for k in alone))
-        how, distinct = "level by level", len(set(cells))
+        alone = np.array([any(counts.get(word) == 1 for word in one) for one in said], dtype=bool)
+        rows, how, distinct = self._named(alone), "level by level", len(set(cells))
         return Match(len(counts), len(wanted), rows, rows, how, 1, distinct, float(len(counts)), True, False)
-
-    def _cells(self, name: str) -> list[str]:
-        column = self.table[name]
-        if self.table.kind(name) == "text":
-            return [str(one) for one in column.tolist()]
-        return [f"{one:.17g}" for one in column.astype(np.float64).tolist()]
 
     def agrees(self, part: Part) -> str:
         """Whether means or spreads (d,) are those of this table's columns, in words; "" if that cannot be said."""
@@ -152,6 +155,14 @@ class Comparison:
         values = part.values.astype(np.float64)
         near = np.abs(values[:, None] - moments[None, :]) <= 1e-6 * np.abs(moments)[None, :] + 1e-12
         return "this table's own" if near.any(axis=1).all() else "not this table's own"
+
+
+def _between(low: NDArray[np.intp], high: NDArray[np.intp], n: int) -> NDArray[np.bool_]:
+    """(n,) whether a place lies in any of the intervals [low, high)."""
+    edges = np.zeros(n + 1, dtype=np.intp)
+    np.add.at(edges, low, 1)
+    np.add.at(edges, high, -1)
+    return np.asarray(np.cumsum(edges)[:n] > 0)
 
 
 def _apart(values: FloatArray, off: float) -> FloatArray:

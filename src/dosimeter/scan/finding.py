@@ -19,8 +19,9 @@ class Match:
     found: distinct lines or values of the part that the table has; of: how many distinct ones the part has;
     rows: the rows of the table concerned, counted from 1; alone: those of them whose content no other row has;
     how: which view of the table ("as it stands", "standardised by steps[0]"); columns: on how many columns;
-    distinct: distinct rows in that view of the table; by_accident: how many would be found by accident if columns
-    were independent; exact: to the last bit.
+    distinct: distinct rows in that view of the table (distinct levels, for a list); exact: to the last bit;
+    by_accident: how many lines would be found by accident if columns were independent; for single values and levels
+    there is no such figure: it is as many as were found.
     """
 
     found: int
@@ -84,9 +85,10 @@ class Finding:
                 "rows_alone": list(self.match.alone),
                 "how": self.match.how,
                 "columns": self.match.columns,
-                "distinct_rows_of_the_table": self.match.distinct,
-                "expected_by_accident": self.match.by_accident,
-                "beyond_accident": self.match.beyond_accident,
+                "distinct_in_the_table": self.match.distinct,
                 "exact": self.match.exact,
             }
+            if self.severity == "rows":
+                chance = {"expected_by_accident": self.match.by_accident, "beyond_accident": self.match.beyond_accident}
+                plain["match"] |= chance
         return plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,15 +28,15 @@ def read_json(data: bytes, source: Source) -> Contents:
         place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         why = "nested too deeply" if isinstance(error, RecursionError) else "not JSON in UTF-8"
         raise source.refusal(f"{why}{place}", "correct the file") from None
-    return Contents("JSON", tuple(_stacked(list(parts_of(found)))))
+    return Contents("JSON", tuple(stacked(parts_of(found), _NUMBER)))
 
 
-def _stacked(parts: list[Part]) -> Iterator[Part]:
-    """Lists of one length at places that differ in a number or a name alone are the lines of one table."""
+def stacked(parts: Iterable[Part], number: re.Pattern[str] | None = None) -> Iterator[Part]:
+    """Lists of one length at places that differ in a hidden name (or in a `number`) alone are lines of one table."""
     alike: dict[tuple[str, int], list[Part]] = defaultdict(list)
     for part in parts:
         size = part.values.size if part.numeric and part.values.ndim == 1 else 0
-        alike[(_NUMBER.sub("[*]", part.place), size)].append(part)
+        alike[(number.sub("[*]", part.place) if number else part.place, size)].append(part)
     for (place, size), group in alike.items():
         if size >= 2 and len(group) >= 2:
             values = np.array([part.values for part in group])
@@ -45,52 +45,62 @@ def _stacked(parts: list[Part]) -> Iterator[Part]:
             yield from group
 
 
-def parts_of(found: Any, place: str = "", owner: str = "") -> Iterator[Part]:
+def parts_of(found: Any) -> Iterator[Part]:
     """Parts of a value that json made, in the order in which they stand. Walks with a stack of its own."""
-    stack: list[tuple[Any, str, str, str]] = [(found, place, "", place)]
+    stack: list[tuple[Any, str, str, str]] = [(found, "", "", "")]
     while stack:
         value, here, holder, name = stack.pop()
-        whole = _whole(value)
+        whole, rest = _whole(value)
         if whole is not None:
-            yield Part(here or "all", holder, owner, name, **whole)
-        elif isinstance(value, dict):
-            many = len(value) > _MANY
-            below = [(one, _under(here, "*" if many else str(key)), here, str(key)) for key, one in value.items()]
+            yield Part(here or "all", holder, "", name, **whole)
+        if isinstance(rest, dict):
+            hidden = many(rest)
+            below = [(one, _under(here, "*" if hidden else str(key)), here, str(key)) for key, one in rest.items()]
             stack.extend(reversed(below))
-        elif isinstance(value, list):
-            stack.extend(reversed([(one, f"{here}[{k}]", here, name) for k, one in enumerate(value)]))
+        elif isinstance(rest, list):
+            stack.extend(reversed([(one, f"{here}[{k}]", here, name) for k, one in enumerate(rest)]))
+
+
+def many(held: dict[str, Any]) -> bool:
+    """Whether keys are taken for somebody's names and are not shown: too many, or all with the same things below."""
+    below = [frozenset(one) if isinstance(one, dict) else None for one in held.values()]
+    return len(held) > _MANY or (len(below) >= 2 and None not in below and len(set(below)) == 1)
 
 
 def _under(place: str, key: str) -> str:
     return f"{place}.{key}" if place else key
 
 
-def _whole(value: Any) -> dict[str, Any] | None:
-    """The value as one part: an array or texts; None where it must be taken apart."""
+def _whole(value: Any) -> tuple[dict[str, Any] | None, Any]:
+    """The value as one part (an array or texts), and what must still be taken apart."""
     if isinstance(value, bool | int | float):
-        return _numbers([value])
+        return _numbers([value]), None
     if isinstance(value, str):
-        return {"texts": (value,)}
+        return {"texts": (value,)}, None
+    if isinstance(value, dict) and len(value) >= 2:
+        # Columns under their names, or people under theirs: the matching tries both ways.
+        columns = {key: one for key, one in value.items() if _is_column(one)}
+        even = len({len(one) if isinstance(one, list) else -1 for one in value.values()}) == 1
+        if len(columns) >= 2 and even and (made := _numbers(list(columns.values()))) is not None:
+            return {"values": made["values"].T}, {key: one for key, one in value.items() if key not in columns}
     if isinstance(value, list) and value:
-        return _listed(value)
-    if isinstance(value, dict) and len(value) >= 2 and all(_is_column(one) for one in value.values()):
-        columns = list(value.values())
-        if len({len(one) for one in columns}) == 1:
-            # Columns under their names, or people under theirs: the matching tries both ways.
-            made = _numbers(columns)
-            return None if made is None else {"values": made["values"].T}
-    return None
+        made = _listed(value)
+        return made, value if made is None else None
+    return None, value
 
 
 def _listed(value: list[Any]) -> dict[str, Any] | None:
     if all(isinstance(one, str) for one in value):
         return {"texts": tuple(value)}
-    if all(isinstance(one, dict) for one in value):
-        keys = [key for key, one in value[0].items() if _is_number(one)]
-        if len(value) >= 2 and keys and all(all(_is_number(one.get(key)) for key in keys) for one in value):
-            return _numbers([[one[key] for key in keys] for one in value])
-        return None
-    return _numbers(value)
+    if len(value) >= 2 and all(isinstance(one, dict) for one in value):
+        keys = [key for key in value[0] if all(_is_number(one.get(key)) for one in value)]
+        return _numbers([[one[key] for key in keys] for one in value]) if keys else None
+    made = _numbers(value)
+    if made is None and len(value) >= 2 and all(isinstance(one, list) and len(one) == len(value[0]) for one in value):
+        # Rows of a table with text in some columns: the columns of numbers.
+        columns = [column for column in zip(*value, strict=True) if _is_column(list(column))]
+        made = _numbers([list(row) for row in zip(*columns, strict=True)]) if len(columns) >= 2 else None
+    return made
 
 
 def _is_number(value: Any) -> bool:
@@ -98,7 +108,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_column(value: Any) -> bool:
-    return isinstance(value, list) and len(value) >= 2 and all(_is_number(one) for one in value)
+    if not isinstance(value, list) or len(value) < 2 or not any(_is_number(one) for one in value):
+        return False
+    return all(one is None or _is_number(one) for one in value)
 
 
 def _numbers(value: list[Any]) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dosimeter.frames.source import Source
 from dosimeter.scan.archive import Archive
 from dosimeter.scan.arrays import Unreadable, npy_array, part_of
-from dosimeter.scan.objects import LARGEST
+from dosimeter.scan.objects import LARGEST, many, stacked
 from dosimeter.scan.part import Contents, Part
 
 _MOST_CELLS = 2**26
@@ -36,7 +36,7 @@ def read_skops(archive: Archive, source: Source) -> Contents:
     if not isinstance(schema, dict) or "__loader__" not in schema:
         raise source.refusal("its schema.json does not describe a model", _TODO)
     walk = _Walk(archive)
-    parts = tuple(walk.parts(schema))
+    parts = tuple(stacked(walk.parts(schema)))
     return Contents("skops", parts, tuple(walk.unread))
 
 
@@ -47,10 +47,10 @@ class _Walk:
         self.seen: set[str] = set()
 
     def parts(self, schema: dict[str, Any]) -> Iterator[Part]:
-        """Depth first, with a stack of its own: (node, place, holder, owner, name)."""
-        stack: list[tuple[Any, str, str, str, str]] = [(schema, "", "", "", "")]
+        """Depth first, with a stack of its own: (node, place, holder, owner, name, whether it wraps attributes)."""
+        stack: list[tuple[Any, str, str, str, str, bool]] = [(schema, "", "", "", "", False)]
         while stack:
-            node, place, holder, owner, name = stack.pop()
+            node, place, holder, owner, name, own = stack.pop()
             if not isinstance(node, dict):
                 continue
             if isinstance(node.get("file"), str):
@@ -67,7 +67,12 @@ class _Walk:
             kind = str(node.get("__class__", ""))
             if "__loader__" in node and kind not in _PLAIN:
                 holder, owner = place, kind
-            below = [(one, _under(place, key), holder, owner, _last(key, name)) for key, one in _children(node)]
+            # An object's attributes are a dict too, but a wrapped one; in any other dict keys may be people.
+            hidden = bool(place) and not own and _is_dict(node) and many(node.get("content", {}))
+            below = [
+                (one, _under(place, ".*" if hidden else key), holder, owner, _last(key, name), key == "")
+                for key, one in _children(node)
+            ]
             stack.extend(reversed(below))
 
     def member(self, file: str, place: str, holder: str, owner: str, name: str) -> Iterator[Part]:
