@@ -39,7 +39,7 @@ def init(
     quiet: Quiet = False,
 ) -> None:
     """Make a ledger, with budgets that refuse; its key file, which alone knows the ids, lies beside it."""
-    from dosimeter.cli import books
+    from dosimeter.cli import books, spoken
     from dosimeter.cli.booking import WHERE
     from dosimeter.core.ledger import Budget
     from dosimeter.core.refusal import Refusal
@@ -50,25 +50,25 @@ def init(
     limits = tuple(Budget.parse(text) for text in budget or ())
     check(json)
     with Ledger.create(ledger, limits, keys, sign=sign) as book:
-        _say(books.opened(book, ledger), json, quiet, books.tell_opened)
+        _say(books.opened(book, ledger), json, quiet, spoken.opened)
 
 
 @app.command("list", cls=Command)
 def list_(ledger: LedgerAt = None, keys: Keys = None, json: Json = None, quiet: Quiet = False) -> None:
     """All releases, with their dates, receivers and how many people stand in them."""
-    from dosimeter.cli import books
+    from dosimeter.cli import books, spoken
 
     with _open(ledger, keys, json, without_keys=True) as book:
-        _say(books.releases(book), json, quiet, books.tell_releases)
+        _say(books.releases(book), json, quiet, spoken.releases)
 
 
 @app.command("person", cls=Command)
 def person(who: Person, ledger: LedgerAt = None, keys: Keys = None, json: Json = None, quiet: Quiet = False) -> None:
     """What was released about one person: each release, its dose, the totals, and what is left of the budgets."""
-    from dosimeter.cli import books
+    from dosimeter.cli import books, spoken
 
     with _open(ledger, keys, json) as book:
-        _say(books.person(book, who), json, quiet, books.tell_person)
+        _say(books.person(book, who), json, quiet, spoken.person)
 
 
 @app.command("budget", cls=Command)
@@ -84,7 +84,7 @@ def budget(
     quiet: Quiet = False,
 ) -> None:
     """The budgets and how near the nearest person is; or set one, which is recorded."""
-    from dosimeter.cli import books
+    from dosimeter.cli import books, spoken
     from dosimeter.core.ledger import Budget
     from dosimeter.core.refusal import Refusal
 
@@ -96,7 +96,7 @@ def budget(
     with _open(ledger, keys, json, without_keys=not parsed) as book:
         for one in parsed:
             book.set_budget(one, note)
-        _say(books.budgets(book), json, quiet, books.tell_budgets)
+        _say(books.budgets(book), json, quiet, spoken.budgets)
 
 
 @app.command("compare", cls=Command)
@@ -109,10 +109,10 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Two releases side by side, such as this month's model and the last one's."""
-    from dosimeter.cli import books
+    from dosimeter.cli import books, spoken
 
     with _open(ledger, keys, json, without_keys=True) as book:
-        _say(books.compared(book, first, second), json, quiet, books.tell_compared)
+        _say(books.compared(book, first, second), json, quiet, spoken.compared)
 
 
 @app.command("verify", cls=Command)
@@ -128,7 +128,7 @@ def verify(
     """Check every entry against the chain of digests. Exit 4: something was changed, dropped or put back."""
     import re
 
-    from dosimeter.cli import books
+    from dosimeter.cli import books, spoken
     from dosimeter.core.refusal import Refusal
     from dosimeter.io import harmless
 
@@ -137,7 +137,7 @@ def verify(
             f"--public-key {harmless(public_key)}: give 64 hexadecimal digits, as `ledger verify` prints them"
         )
     with _open(ledger, keys, json, without_keys=True) as book:
-        _say(books.verified(book.verify(public_key)), json, quiet, books.tell_verified)
+        _say(books.verified(book.verify(public_key)), json, quiet, spoken.verified)
 
 
 @app.command("export", cls=Command)
@@ -193,13 +193,13 @@ def erase(
     quiet: Quiet = False,
 ) -> None:
     """Forget who a person is: their rows stay in the chain as nobody's, and their total begins anew."""
-    from dosimeter.cli import books
+    from dosimeter.cli import books, spoken
     from dosimeter.core.refusal import Refusal
 
     if not yes:
         raise Refusal("erasing cannot be undone, and a total that begins anew forgets what was released: add --yes")
     with _open(ledger, keys, json) as book:
-        _say(books.erased(book, book.erase(who)), json, quiet, books.tell_erased)
+        _say(books.erased(book, book.erase(who)), json, quiet, spoken.erased)
 
 
 @keys_app.command("backup", cls=Command)
