@@ -43,6 +43,17 @@ def test_a_run_of_equal_rounds_gets_the_same_answers_as_round_by_round() -> None
         assert affordable(spent, cohort, budget) == within(spent, cohort, budget)[0]
 
 
+@pytest.mark.parametrize("rounds", [1, 20])
+def test_a_budget_just_kept_is_kept_and_one_just_missed_is_missed(rounds: int) -> None:
+    """The coarse grid says a little more than the fine one, and the fine one decides: to a millionth."""
+    spent, cohort = (Spend(60, 1.1, rounds),), Poisson(500)
+    fine, coarse = (delta(spent, cohort, 1.0, grid=g) for g in (1e-4, 1e-3))
+    assert fine * (1 - 1e-9) < coarse < 1.02 * fine
+    for ask in (affordable, lambda *given: within(*given)[0]):
+        assert ask(spent, cohort, Budget(1.0, fine * (1 + 1e-9)))
+        assert not ask(spent, cohort, Budget(1.0, fine * (1 - 1e-6)))
+
+
 def test_a_budget_that_nothing_meets_is_said_to_be_so() -> None:
     assert rounds_allowed(Poisson(10), 10, 0.5, Budget(0.1, 1e-6)) == 0
     with pytest.raises(CannotMeasure, match="no noise multiplier"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dosimeter.cli.page import Page
 from dosimeter.cli.population import INSIDE
 from dosimeter.cli.show import number
-from dosimeter.io.text import harmless
+from dosimeter.io.text import harmless, listed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -188,6 +188,7 @@ def tell(facts: dict[str, Any], words: Console, receipt: Receipt) -> None:
     shape = "-".join(map(str, model["widths"]))
     page.add("trained", f"{shape} ({model['parameters']} parameters) on {harmless(facts['source'])}")
     page.add("", f"{facts['clients']} clients, {facts['per_round']:g} a round, {facts['sampling']}", "dim")
+    page.add("", f"{len(model['classes'])} classes: {listed(model['classes'], 8)}", "dim")
     page.add(
         "rounds", f"{facts['rounds']}, noise multiplier z = {facts['noise']:.4g}; {harmless(facts['stopped'], 200)}"
     )
