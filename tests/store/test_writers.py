@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 
 import pytest
+from sqlalchemy import select
 
-from dosimeter.store import OverBudget
+from dosimeter.store import OverBudget, schema
+from dosimeter.store import ledger as ledger_module
+from dosimeter.store.database import Database
 
 from .crowd import at_once
 from .samples import booking, dose
@@ -105,6 +109,33 @@ def test_a_reader_is_not_disturbed_by_writers(place, tmp_path):
                     ledger.book(booking(f"writer {k} release {n}"))
 
     assert at_once(4, work, tmp_path) == [""] * 4
+
+
+@pytest.mark.parametrize("act", ["open", "verify", "preview"])
+def test_a_writer_who_comes_between_a_readers_looks_is_not_taken_for_a_forger(place, monkeypatch, act):
+    """The reader's snapshot is older than the key file by then."""
+    with place.create() as writer, place.open() as reader:
+        writer.book(booking("may"))
+        real = Database.reading
+
+        @contextmanager
+        def interrupted(self):
+            with real(self) as connection:
+                connection.execute(select(schema.entry.c.seq)).all()
+                monkeypatch.setattr(Database, "reading", real)
+                writer.book(booking("june", dose({"new": 0.1})))
+                yield connection
+
+        real_migrate = ledger_module.migrate
+        monkeypatch.setattr(ledger_module, "migrate", lambda database: None)
+        monkeypatch.setattr(Database, "reading", interrupted)
+        {
+            "open": lambda: place.open().close(),
+            "verify": reader.verify,
+            "preview": lambda: reader.preview(booking("x")),
+        }[act]()
+        monkeypatch.setattr(ledger_module, "migrate", real_migrate)
+        assert len(reader.releases()) == 2
 
 
 @pytest.mark.parametrize("used", ["before", "after"])

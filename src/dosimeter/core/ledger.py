@@ -263,11 +263,12 @@ def over(account: Account, budget: Budget | None, added: Mapping[str, int], spen
     totals = {person: checked_total(spent.get(person, 0) + more) for person, more in added.items()}
     if budget is None:
         return None
-    passing = sorted((p for p, t in totals.items() if added[p] and t > budget.amount), key=lambda p: -totals[p])
+    most = budget.amount
+    passing = sorted((p for p, t in totals.items() if added[p] and t > most), key=lambda p: -totals[p])
     if not passing:
         return None
-    room = account.reading(max(0, budget.amount - max(spent.get(p, 0) for p in added)))
-    share = min(max(0, budget.amount - spent.get(p, 0)) / more for p, more in added.items() if more)
+    room = account.reading(max(0, most - max(spent.get(p, 0) for p in added)))
+    share = min(max(0, most - spent.get(p, 0)) / more for p, more in added.items() if more)
     highest = tuple(account.reading(totals[p]) for p in passing[:10])
     return Over(account, budget, len(passing), highest, room, share, tuple(passing))
 

@@ -33,17 +33,21 @@ def newest(connection: Connection) -> Row[Any] | None:
     return connection.execute(select(schema.entry).order_by(schema.entry.c.seq.desc()).limit(1)).first()
 
 
-def check_head(connection: Connection, database: Database, keys: Keys) -> Entry:
-    """The newest entry, after the last link and what the key file remembers were checked."""
+def check_head(connection: Connection, database: Database, keys: Keys, seen: tuple[int, str]) -> Entry:
+    """The newest entry, after the last link and what the key file remembers were checked.
+
+    seen: `keys.head`, read before the snapshot was taken: a writer in between moves both on, and the key file must not
+    seem ahead. The counters of the key file are read after it, for the same reason.
+    """
     last = newest(connection)
     if last is None:
         raise database.tampered("the chain is empty")
     before = connection.execute(select(schema.entry.c.digest).where(schema.entry.c.seq == last.seq - 1)).scalar()
     if link(before or BEFORE_THE_FIRST, last.body) != last.digest:
         raise database.tampered(f"entry {last.seq} was altered")
-    seq, digest = keys.head
-    seen = digest if seq == 0 else connection.execute(_digest_at(seq)).scalar()
-    if seq > last.seq or seen != digest:
+    seq, digest = seen
+    found = digest if seq == 0 else connection.execute(_digest_at(seq)).scalar()
+    if seq > last.seq or found != digest:
         raise database.tampered(
             f"the key file has seen entry {seq} ({digest[:16]}), which this database does not hold: it was put back to "
             "an older copy or altered; put back the newest copy"

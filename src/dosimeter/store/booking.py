@@ -22,6 +22,7 @@ from dosimeter.store.entries import Booked, OverBudget
 from dosimeter.store.keys import Keys
 
 _AT_ONCE = 1000
+_Described = tuple[dict[str, Any], list[tuple[bytes, int]]]
 
 
 def book(database: Database, keys: Keys, booking: Booking) -> Booked:
@@ -31,32 +32,38 @@ def book(database: Database, keys: Keys, booking: Booking) -> Booked:
         # Accountants take seconds; what they found is remembered, so that nobody waits for them under the lock.
         preview(database, keys, parts)
     with database.writing() as connection:
-        check_head(connection, database, keys)
+        check_head(connection, database, keys, keys.head)
         before = connection.execute(select(schema.entry).where(schema.entry.c.name == booking.name)).first()
         if before is not None:
             return _again(connection, keys, booking, parts, before)
         mark = keys.draw_mark(booking.draw) if booking.draw else None
         digest = sha256(booking.artefact).hexdigest()
         _refuse_seen(connection, mark, digest)
-        passing = decide(connection, keys, parts)
+        known = keys.pseudonyms(_ids(parts))
+        passing = decide(connection, known, parts)
         if passing and not booking.override.strip():
             raise OverBudget(passing)
-        booked = _spend(connection, keys, booking, parts, mark, digest, passing)
-    keys.saw(booked.seq, booked.digest)
-    return booked
+        pseudonyms = keys.admit(_ids(parts), known)
+        described = _described(parts, pseudonyms)
+        facts = _facts(booking, described, mark or "", digest, passing)
+        seq, head = append(connection, keys, "release", facts, name=booking.name, artefact=digest, draw=mark)
+        connection.execute(insert(schema.artefact), [{"seq": seq, "data": booking.artefact}])
+        _spend(connection, seq, described)
+    keys.saw(seq, head)
+    return Booked(booking.name, seq, head, True, booking.artefact, passing)
 
 
 def preview(database: Database, keys: Keys, parts: tuple[Part, ...]) -> tuple[Over, ...]:
     """The same decision on a snapshot; nothing is written."""
+    seen = keys.head
     with database.reading() as connection:
-        check_head(connection, database, keys)
-        return decide(connection, keys, parts)
+        check_head(connection, database, keys, seen)
+        return decide(connection, keys.pseudonyms(_ids(parts)), parts)
 
 
-def decide(connection: Connection, keys: Keys, parts: tuple[Part, ...]) -> tuple[Over, ...]:
-    """Who would pass which limit, account by account."""
+def decide(connection: Connection, known: Mapping[str, bytes], parts: tuple[Part, ...]) -> tuple[Over, ...]:
+    """Who would pass which limit, account by account. known: the pseudonyms of those who have one."""
     limits = {budget.key: budget for budget in budgets(connection)}
-    known = keys.pseudonyms(list(dict.fromkeys(person for part in parts for person, _ in part.rows)))
     found: list[Over] = []
     for account in dict.fromkeys(part.account for part in parts):
         mine = [part for part in parts if part.account == account]
@@ -92,6 +99,10 @@ def _over_by_events(
         return None
     readings = [epsilon(h, account.unit, account.measured_in, delta) for h in earlier]
     return over_by_epsilon(account, limit, after, readings)
+
+
+def _ids(parts: Sequence[Part]) -> list[str]:
+    return list(dict.fromkeys(person for part in parts for person, _ in part.rows))
 
 
 def joined(history: History, event: str) -> History:
@@ -154,7 +165,7 @@ def _refuse_seen(connection: Connection, mark: str | None, digest: str) -> None:
         raise Refusal(f"this noise was drawn for {harmless(first)}: two releases with one draw cancel it; draw anew")
 
 
-def _described(parts: Sequence[Part], pseudonyms: Mapping[str, bytes]) -> list[tuple[dict[str, Any], list[Any]]]:
+def _described(parts: Sequence[Part], pseudonyms: Mapping[str, bytes]) -> list[_Described]:
     """For each part what the chain says of it, and its rows in the order of the pseudonyms."""
     out = []
     for part in parts:
@@ -174,8 +185,8 @@ def _described(parts: Sequence[Part], pseudonyms: Mapping[str, bytes]) -> list[t
 def _again(connection: Connection, keys: Keys, booking: Booking, parts: tuple[Part, ...], row: Any) -> Booked:
     """The name stands in the book: the same release gets its stored bytes, another one is refused."""
     entry = entry_of(row)
-    ids = {person for part in parts for person, _ in part.rows}
-    known = keys.pseudonyms(sorted(ids))
+    ids = _ids(parts)
+    known = keys.pseudonyms(ids)
     same = len(known) == len(ids) and json.loads(canonical(plain_recipe(booking.recipe))) == entry.recipe
     if not same or json.loads(canonical([f for f, _ in _described(parts, known)])) != entry.body["parts"]:
         raise Refusal(
@@ -185,38 +196,32 @@ def _again(connection: Connection, keys: Keys, booking: Booking, parts: tuple[Pa
     return Booked(entry.name, entry.seq, entry.digest, False, bytes(stored))
 
 
-def _spend(
-    connection: Connection,
-    keys: Keys,
-    booking: Booking,
-    parts: tuple[Part, ...],
-    mark: str | None,
-    digest: str,
-    passing: tuple[Over, ...],
-) -> Booked:
+def _facts(
+    booking: Booking, described: list[_Described], mark: str, digest: str, passing: tuple[Over, ...]
+) -> dict[str, Any]:
+    """What the chain says of a release."""
     from dosimeter import __version__
 
-    pseudonyms = keys.admit(list(dict.fromkeys(person for part in parts for person, _ in part.rows)))
-    described = _described(parts, pseudonyms)
-    facts = {
+    return {
         "name": booking.name,
         "version": __version__,
         "recipe": plain_recipe(booking.recipe),
         "artefact": digest,
         "size": len(booking.artefact),
-        "draw": mark or "",
+        "draw": mark,
         "note": booking.note,
         "to": booking.to,
         "override": booking.override.strip() if passing else "",
         "over": [{"account": o.account.text, "budget": str(o.budget), "people": o.people} for o in passing],
         "parts": [about for about, _ in described],
     }
-    seq, link = append(connection, keys, "release", facts, name=booking.name, artefact=digest, draw=mark)
-    connection.execute(insert(schema.artefact), [{"seq": seq, "data": booking.artefact}])
+
+
+def _spend(connection: Connection, seq: int, described: list[_Described]) -> None:
+    """The parts and the doses of a release."""
     last = connection.execute(select(func.max(schema.part.c.id))).scalar() or 0
     for number, (about, rows) in enumerate(described, start=last + 1):
         event = canonical(about["event"]) if about["event"] is not None else None
         row = {"id": number, "seq": seq, "account": about["account"], "event": event}
         connection.execute(insert(schema.part), [row])
         connection.execute(insert(schema.dose), [{"part": number, "pseudonym": p, "amount": a} for p, a in rows])
-    return Booked(booking.name, seq, link, True, booking.artefact, passing)

@@ -13,7 +13,7 @@ import secrets
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -124,26 +124,39 @@ class Keys:
         with self._using() as connection:
             return {i: _pseudonym(salt, i) for i, (_, salt) in self._salts(connection, ids).items()}
 
-    def admit(self, ids: Sequence[str]) -> dict[str, bytes]:
-        """Pseudonyms of all of them, salts made and on the disk for the new ones. Call it under the ledger's lock."""
+    def admit(self, ids: Sequence[str], known: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Pseudonyms of all of them, salts made and on the disk for the new ones. Call it under the ledger's lock.
+
+        known: what `pseudonyms` said of them under the same lock.
+        """
+        if len(known) == len(ids) and not self._rotating():
+            return known
         with self._writing() as connection:
             masters = self._masters(connection)
-            newest = max(masters)
-            known = self._salts(connection, ids)
-            moved = [(_row(_lookup(masters[newest], i), newest, salt), old) for i, (old, salt) in known.items()]
-            for row, old in moved:
-                if row[0] != old:
-                    connection.execute("DELETE FROM person WHERE lookup = ?", (old,))
-                    connection.execute(_INSERT, row)
-            fresh = {i: secrets.token_bytes(16) for i in ids if i not in known}
+            salts = {i: salt for i, (_, salt) in self._salts(connection, ids).items()}
+            self._move(connection, masters, salts)
+            fresh = {i: secrets.token_bytes(16) for i in ids if i not in salts}
             if fresh:
                 # A damaged row would make somebody known look new, and their total begin again.
                 self._check(connection)
+                newest = max(masters)
                 rows = [_row(_lookup(masters[newest], i), newest, salt) for i, salt in fresh.items()]
                 connection.executemany(_INSERT, rows)
                 self._put(connection, "made", str(int(self._ring(connection, "made")) + len(fresh)).encode())
-            salts = {i: salt for i, (_, salt) in known.items()} | fresh
-        return {i: _pseudonym(salts[i], i) for i in ids}
+        return {i: _pseudonym(salt, i) for i, salt in (salts | fresh).items()}
+
+    def _rotating(self) -> bool:
+        with self._using() as connection:
+            return len(self._masters(connection)) > 1
+
+    def _move(self, connection: sqlite3.Connection, masters: Mapping[int, bytes], salts: Mapping[str, bytes]) -> None:
+        """Whoever stands under an older master stands under the newest from now on."""
+        newest = max(masters)
+        for number in set(masters) - {newest}:
+            old = {_lookup(masters[number], i): (i, salt) for i, salt in salts.items()}
+            for lookup, (i, salt) in old.items():
+                if connection.execute("DELETE FROM person WHERE lookup = ?", (lookup,)).rowcount:
+                    connection.execute(_INSERT, _row(_lookup(masters[newest], i), newest, salt))
 
     def forget(self, person: str) -> bool:
         """Erase a person's salt, also from the pages and the log of the file; False where nobody is known."""

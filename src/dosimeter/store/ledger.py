@@ -88,8 +88,9 @@ class Ledger:
             if not without_keys or path.exists():
                 found = Keys.open(path)
             migrate(database)
+            seen = found.head if found is not None else (0, "")
             with database.reading() as connection:
-                _belong(connection, database, found)
+                _belong(connection, database, found, seen)
         except BaseException:
             if found is not None:
                 found.close()
@@ -200,10 +201,11 @@ class Ledger:
 
         public_key: in hex; the ledger must be signed by it.
         """
+        seen = self._keys.head if self._keys is not None else (0, "")
         with self._database.reading() as connection:
             done = verify(connection, self._database, public_key or "", self._keys is not None)
             if self._keys is not None:
-                check_head(connection, self._database, self._keys)
+                check_head(connection, self._database, self._keys, seen)
                 self._keys.check()
             return done
 
@@ -230,8 +232,9 @@ class Ledger:
         Whoever comes again under the same id begins anew.
         """
         found = self.keys.forget(text_of(person))
+        seen = self.keys.head
         with self._database.reading() as connection:
-            recorded = check_head(connection, self._database, self.keys).body["erased"]
+            recorded = check_head(connection, self._database, self.keys, seen).body["erased"]
         if self.keys.erased > recorded:
             self._record("erasure", {"count": self.keys.erased - recorded})
         return found
@@ -242,7 +245,7 @@ class Ledger:
 
     def _record(self, kind: str, facts: dict[str, Any]) -> Entry:
         with self._database.writing() as connection:
-            check_head(connection, self._database, self.keys)
+            check_head(connection, self._database, self.keys, self.keys.head)
             seq, digest = append(connection, self.keys, kind, facts)
             row = connection.execute(select(schema.entry).where(schema.entry.c.seq == seq)).one()
         self.keys.saw(seq, digest)
@@ -279,7 +282,7 @@ def _open_book(database: Database, keys: Keys, uuid: str, key: str, budgets: Seq
         return append(connection, keys, "opened", facts)
 
 
-def _belong(connection: Any, database: Database, keys: Keys | None) -> None:
+def _belong(connection: Any, database: Database, keys: Keys | None, seen: tuple[int, str]) -> None:
     """The key file is this ledger's, and has not seen more than the ledger holds."""
     version_of(connection, database)
     uuid = connection.execute(select(schema.ledger.c.uuid)).scalar_one()
@@ -287,4 +290,4 @@ def _belong(connection: Any, database: Database, keys: Keys | None) -> None:
         return
     if keys.ring("uuid") != str(uuid).encode():
         raise database.refusal("the key file belongs to another ledger", "name the right one with --keys")
-    check_head(connection, database, keys)
+    check_head(connection, database, keys, seen)
