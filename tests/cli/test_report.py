@@ -145,7 +145,7 @@ def test_a_result_that_contradicts_itself_is_refused(kind, result, tmp_path, ref
     refused(["report", path, "--out", tmp_path / "page.html", "--edition", "internal"])
 
 
-def test_every_field_in_turn_made_wrong_is_a_page_or_a_refusal(result, tmp_path, capsys):
+def test_every_field_in_turn_made_wrong_is_a_page_or_a_refusal(result, capsys):
     """Never a fault of ours: 0 or 2, whatever stands in a field."""
     whole = sample("components")
     for key in whole:
