@@ -288,6 +288,9 @@ def test_the_nats_of_a_person_are_those_of_the_sheet(ledger, tmp_path, capsys):
         rows = {row["person"]: float(row["nats"]) for row in csv_module.DictReader(handle)}
     for who in sorted(rows)[:5]:
         assert totals(capsys, who)["leakage|person|own units"]["reading"] == pytest.approx(rows[who], abs=1e-9)
+    gaps = asked(capsys, "person", min(rows))["not_covered"]
+    assert any("queries fixed beforehand" in note for note in gaps)
+    assert not any("each run adds its own" in note for note in gaps)  # here they are added
 
 
 def test_two_trainings_of_the_same_clients_compose(ledger, tmp_path, capsys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from dosimeter.pca.private import PrivateComponents
 
 BESIDE = "the (ε, δ) shown beside the nats: the same labels, so they are booked once, in nats"
+ADAPTIVE = (
+    "queries that were chosen after earlier labels were seen: nats read off the votes add for queries fixed beforehand; "
+    "the published nats of each release add for all"
+)
+KEPT = "earlier and later "
+"""How a verb begins to say that releases add up; a ledger adds them, so there it is no gap."""
 FIXED = (
     "samples of fixed size compose only with rounds of the same training, and a ledger composes across releases: "
     "use --sampling poisson, or --no-ledger"
@@ -106,7 +112,8 @@ def of_labels(cast: Cast, labels: Labels, how: How) -> Given:
     votes = cast.votes
     bound = published(votes.n_queries, votes.n_classes, how.noise, threshold=how.threshold).nats
     recipe = labels.release.recipe
-    told = replace(recipe, settings={**recipe.settings, "published nats": bound}, uncovered=(*cast.uncovered, BESIDE))
+    gaps = _gaps((*cast.uncovered, BESIDE, ADAPTIVE))
+    told = replace(recipe, settings={**recipe.settings, "published nats": bound}, uncovered=gaps)
     nats = dose(votes, how.noise, threshold=how.threshold, person=cast.teacher_of)
     return Given("pate", told, (nats,), secrets.token_bytes(16))
 
@@ -126,11 +133,16 @@ def of_training(job: Job, done: History) -> Given:
         "federated model",
         f"Gaussian on the sum of clipped updates, z = {job.terms.noise:g}",
         plain,
-        (*job.people.unpaid, *NOT_COVERED, *job.people.assumed),
+        _gaps((*job.people.unpaid, *NOT_COVERED, *job.people.assumed)),
         simulation=done.state.simulation,
     )
     # No two trainings end in the same numbers: the model is a mark of all its noise.
     return Given("federate", recipe, (Events(job.people.names, event),), done.state.model.tobytes())
+
+
+def _gaps(notes: Sequence[str]) -> tuple[str, ...]:
+    """What is not covered although a ledger adds up all releases."""
+    return tuple(note for note in notes if not note.startswith(KEPT))
 
 
 def check_sampling(sampling: str) -> None:
