@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BESIDE = "the (ε, δ) shown beside the nats: the same labels, so they are booked once, in nats"
 ADAPTIVE = (
-    "queries that were chosen after earlier labels were seen: nats read off the votes add for queries fixed beforehand; "
+    "queries chosen after earlier labels were seen: nats read off the votes add for queries fixed beforehand; "
     "the published nats of each release add for all"
 )
 KEPT = "earlier and later "
