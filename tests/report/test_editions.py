@@ -109,6 +109,13 @@ def test_a_scale_found_in_the_data_is_withheld_and_the_sentence_goes_with_the_li
     assert str(scale) in external(facts, statistics=True)["statistics"]["noise"]
 
 
+def test_a_repair_that_was_refused_says_that_nothing_was_released_and_not_why(printed):
+    told = external({**printed[0]["fix with a scale"], "within": False})
+    assert told["sentence"] == "Nothing was released."
+    assert "within" not in told
+    assert "limit" not in told
+
+
 def test_a_scale_that_was_stated_is_told(printed):
     told = external(printed[0]["fix with a scale"])
     assert told["model"]["scale"] == 50.0
@@ -219,6 +226,15 @@ def test_quantiles_need_ten_people_above_them():
     assert "typical" not in statistics(measured(19))
     assert "typical" in statistics(measured(20))
     assert statistics(measured(9))["people"] == FEW
+
+
+@pytest.mark.parametrize(
+    ("above", "told"), [(0, 0), (1, FEW), (9, FEW), (10, 10), (61, 61), (113, f"all but {FEW}"), (120, 120)]
+)
+def test_how_many_are_above_a_limit_is_told_where_they_and_the_others_are_ten_or_more(printed, above, told):
+    facts = {**printed[0]["measure"], "people": 120, "verdict": {"limit": 3.0, "above": above, "within": above == 0}}
+    found = statistics(facts)
+    assert (found["above_the_limit"], found["limit"]) == (told, 3.0)
 
 
 @pytest.mark.parametrize("verb", VERBS)

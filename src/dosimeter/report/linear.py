@@ -279,7 +279,7 @@ class Repair(Facts):
     dose: Annotated[RepairedDose, STATISTIC]
     score: Annotated[Scores, STATISTIC]
     limit: Annotated[float | None, public(LIMIT, _within)]
-    within: Annotated[bool, public(LIMIT)]
+    within: Annotated[bool, public(LIMIT, _within)]
     distribution: Annotated[Distribution, STATISTIC]
     ranked: Annotated[list[Ranked], ONE]
     frontier: Annotated[Frontier | None, STATISTIC]

@@ -59,6 +59,7 @@ def _measurement(facts: Mapping[str, Any]) -> dict[str, Any]:
         "people": rounded(people),
         "typical": rounded(facts["dose"]["typical"]),
         "worst_1_percent": rounded(facts["dose"]["worst_1_percent"]) if people >= 100 * SMALLEST else None,
+        "limit": verdict["limit"] if verdict else None,
         "above_the_limit": counted(verdict["above"], people) if verdict else None,
         "score": _score(facts["model"].get("score_name"), facts["model"].get("score")),
         "histogram": histogram(facts["distribution"]),

@@ -57,7 +57,7 @@ def _measured_inside(facts: Mapping[str, Any]) -> str:
 
 def _repaired(facts: Mapping[str, Any]) -> str:
     if not facts["within"]:
-        return "Nothing was released: the stated limit would not have been kept."
+        return "Nothing was released."
     if facts["scale_from"] == "the data":
         return (
             f"{facts['law']} noise was put on {facts['noise_on']}, scaled so that no {facts['unit']}'s dose is above "
