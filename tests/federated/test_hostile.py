@@ -86,10 +86,15 @@ def test_no_message_moves_the_sum_by_more_than_the_clip(kind: str) -> None:
         assert with_it.tobytes() == without.tobytes()
 
 
-def test_a_claimed_weight_changes_nothing() -> None:
-    plain, _ = gathered(opened(), K, [Sent(1, np.ones(D))], Tally())
-    heavy, _ = gathered(opened(), K, [Sent(1, np.ones(D), 0, 1e9)], Tally())
+@pytest.mark.parametrize("size", [1e-6, 1.0])
+@pytest.mark.parametrize("weight", [0.0, 2.0, 1e9, np.nan])
+def test_a_claimed_weight_changes_nothing(weight: float, size: float) -> None:
+    """Well within the clip too: beyond it, any weight above one would be clipped away again."""
+    plain, bit = gathered(opened(), K, [Sent(1, np.full(D, size))], Tally())
+    heavy, same = gathered(opened(), K, [Sent(1, np.full(D, size), 0, weight)], Tally())
+    assert np.linalg.norm(plain) > 0
     assert plain.tobytes() == heavy.tobytes()
+    assert bit == same
 
 
 def test_of_two_messages_under_one_name_the_first_counts() -> None:
