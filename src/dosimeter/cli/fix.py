@@ -93,7 +93,7 @@ def fix(
         tied=tuple(tied or ()),
     )
     within = limit is None or done.plan.highest <= limit
-    facts = repaired(done, people.rows, limit, within) | {"reproduce": how_asked(context, people)}
+    facts = repaired(done, people, limit, within) | {"reproduce": how_asked(context, people)}
     words = console(quiet, color, json)
     receipt = _leave(done, at, out, inputs) if within else at.nothing
     facts |= receipt.facts

@@ -282,6 +282,8 @@ class Repair(Facts):
     within: Annotated[bool, public(LIMIT, _within)]
     distribution: Annotated[Distribution, STATISTIC]
     ranked: Annotated[list[Ranked], ONE]
+    groups: Annotated[list[Group], STATISTIC] = Field(default_factory=list)
+    strip: Annotated[Strip | None, ONE] = None
     frontier: Annotated[Frontier | None, STATISTIC]
     not_covered: Annotated[list[str], FORM]
     assumptions: Annotated[list[str], WORDS]

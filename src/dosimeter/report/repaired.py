@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,24 @@ from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import Standing
 from dosimeter.frames.repair import Repair
+from dosimeter.frames.table import Table
 from dosimeter.report.frontier import frontier
+from dosimeter.report.groups import groups
 from dosimeter.report.people import People, ranked
+from dosimeter.report.strip import strip
 from dosimeter.report.summarise import ASSUMED, ATTACKER, NOTION, doses_of
+from dosimeter.report.unknowns import unknowns
 
 SCHEMA = "dosimeter.repair/2"
 
 
-def repaired(done: Repair, rows: Any, limit: float | None, within: bool) -> dict[str, Any]:
-    """rows: (n,) positions of the table's rows in their source."""
+def repaired(done: Repair, table: Table, limit: float | None, within: bool) -> dict[str, Any]:
+    """What the released weights give away, and what the repair cost; `table` holds the rows that were fitted."""
     before, doses, plan = done.before.relative, done.doses, done.plan
     people = People.named(doses, done.ready.ids)
     unit = "row" if done.ready.ids is None else "person"
     settings = dict(plan.settings)
+    after = replace(done.before, leak=plan.leakage, fit=plan.fit)
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -51,7 +57,9 @@ def repaired(done: Repair, rows: Any, limit: float | None, within: bool) -> dict
         "limit": limit,
         "within": within,
         "distribution": doses_of(people, unit, limit),
-        "ranked": ranked(people, rows),
+        "ranked": ranked(people, table.rows),
+        "groups": groups(after, table, people, ()),
+        "strip": strip(unknowns(after, table), people, table),
         "frontier": frontier(done.before, _law(done), here=float(settings["scale"] or 0.0), here_on=_curve(done)),
         "not_covered": list(done.uncovered),
         "assumptions": list(ASSUMED),

@@ -79,6 +79,7 @@ def _repair(facts: Mapping[str, Any]) -> dict[str, Any]:
         "score_before": _score(score["name"], score["before"]),
         "score_after": _score(score["name"], score["after"]),
         "histogram": histogram(facts["distribution"]),
+        "groups": groups(facts.get("groups", []), people),
     }
 
 
