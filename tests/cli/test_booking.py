@@ -26,6 +26,10 @@ from .test_bad_input import csv
 SOURCES = str(Path(dosimeter.__file__).parents[1])
 
 
+OTHER = {"pate": ("--queries", "7")}
+"""Labels of other queries: those of the same ones may come out the same."""
+
+
 def artefact(ledger, name):
     with Ledger.open(ledger) as book:
         return book.artefact(name)
@@ -166,7 +170,7 @@ def test_what_is_offered_instead_of_the_second_release_fits(verb, account, optio
     limit = f"{key}={1.2 * most:.6g}" + ("@1e-6" if key == "eps" else "")
     assert run(["ledger", "budget", limit, "-q"]) == 0
     out = tmp_path / f"second.{ENDING[verb]}"
-    words = [*command(verb, tmp_path, out), "--name", "second"]
+    words = [*command(verb, tmp_path, out), "--name", "second", *OTHER.get(verb, ())]
     assert run(words) == 1
     (offered,) = re.findall(option, " ".join(capsys.readouterr().out.split()))
     given = shlex.split(offered)
@@ -420,6 +424,14 @@ def test_an_override_is_typed_each_time(ledger, tmp_path, monkeypatch, refused):
     assert "said each time" in refused(words)
 
 
+def test_an_id_that_no_ledger_takes_is_refused_before_anything_is_written(ledger, tmp_path, refused):
+    words = command("fix", tmp_path, tmp_path / "m.skops")
+    table = tmp_path / "fix.csv"
+    table.write_text(table.read_text().replace("p0,", "x" * 1001 + ","))
+    assert "1000 characters" in refused([*words, "--name", "first"])
+    assert "1000 characters" in refused([*words, "--no-ledger", "--dose", tmp_path / "d.json"])
+
+
 # --- nothing of a person gets out ---
 
 ID, CELL = "CANARY-7f3a-person", 73519.024681
@@ -461,6 +473,7 @@ def test_no_id_and_no_cell_gets_into_any_output(verb, ledger, tmp_path, capsys):
     codes += [run(["ledger", "export", "--format", "csv"]), run(["ledger", "budget"]), run(["ledger", "verify"])]
     assert run(["ledger", "budget", "fil=1e-3", "leakage=1e-3", "eps=1e-3@1e-6"]) == 0
     words[words.index("first")] = "second"
+    words += OTHER.get(verb, ())
     codes += [run(words) - 1, run([*words, "--json", "-"]) - 1]
     assert codes == [0] * len(codes)
     shown = capsys.readouterr()

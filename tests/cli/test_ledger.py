@@ -46,6 +46,11 @@ def test_a_bad_budget_makes_no_ledger(budget, tmp_path, refused):
     refused(["ledger", "init", "--ledger", tmp_path / "b.db", "--budget", budget])
 
 
+@pytest.mark.parametrize("name", ["b.db", "b.db.keys", "none/facts.json"])
+def test_facts_that_would_lie_over_the_new_ledger_make_none(name, tmp_path, refused):
+    refused(["ledger", "init", "--ledger", tmp_path / "b.db", "--json", tmp_path / name])
+
+
 def test_without_a_ledger_every_verb_says_how_to_name_one(tmp_path, refused, monkeypatch):
     monkeypatch.delenv("DOSIMETER_LEDGER", raising=False)
     monkeypatch.chdir(tmp_path)

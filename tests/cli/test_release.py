@@ -11,12 +11,13 @@ import pytest
 from dosimeter.cli.main import run
 
 from .booked import ACCOUNTS, ENDING, VERBS, WHO, asked, command, everything
+from .test_booking import found, planted
 
 
-def made(verb, folder, capsys, stem="model"):
+def made(verb, folder, capsys, stem="model", more=()):
     """An artefact that was made without a ledger, and its dose file."""
     out, dose = folder / f"{stem}.{ENDING[verb]}", folder / f"{stem}.json"
-    assert run([*command(verb, folder, out), "--no-ledger", "--dose", str(dose), "-q"]) == 0
+    assert run([*command(verb, folder, out), "--no-ledger", "--dose", str(dose), "-q", *more]) == 0
     capsys.readouterr()
     return out, dose
 
@@ -97,7 +98,7 @@ def test_where_nothing_is_left_no_noise_is_offered(ledger, tmp_path, capsys):
     out, dose = made("pate", tmp_path, capsys)
     released(capsys, out, dose, "--name", "first")
     assert run(["ledger", "budget", "leakage=0.001", "-q"]) == 0
-    other, its_dose = made("pate", tmp_path, capsys, "second")
+    other, its_dose = made("pate", tmp_path, capsys, "second", ("--queries", "7"))
     assert run(["release", str(other), "--dose", str(its_dose), "--name", "second"]) == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "more noise is not enough: somebody has no leakage left" in shown
@@ -177,3 +178,24 @@ def test_slips_of_release_are_one_line_and_change_nothing(ledger, tmp_path, caps
     assert everything(ledger) == before
     monkeypatch.delenv("DOSIMETER_LEDGER")
     assert "no ledger is configured" in refused([*good, "--name", "first"])
+
+
+def test_release_says_nothing_of_anybody(ledger, tmp_path, capsys):
+    words, out, dose = planted("fix", tmp_path), tmp_path / "model.skops", tmp_path / "dose.json"
+    assert run([*words, "--no-ledger", "--dose", str(dose), "-q"]) == 0
+    assert found(dose.read_bytes()) == {"id"}
+    book = ["release", str(out), "--dose", str(dose), "--name", "first"]
+    assert run([*book, "--out", "sent.skops"]) == 0
+    assert run([*book, "--json", "-"]) == 0
+    assert run(["ledger", "budget", "fil=0.01"]) == 0
+    assert run([*words, "--no-ledger", "--dose", str(dose), "-q"]) == 0
+    book[-1] = "second"
+    assert run(book) == 1
+    assert run([*book, "--json", "-"]) == 1
+    dose.write_text(dose.read_text().replace('"person"', '"example"', 1))
+    assert run(book) == 2
+    shown = capsys.readouterr()
+    assert "refused" in shown.out
+    assert found(shown.out.encode() + shown.err.encode()) == set()
+    for name in ("sent.skops", "book.db", "book.db.keys"):
+        assert found((tmp_path / name).read_bytes()) == set()

@@ -120,9 +120,12 @@ class Desk:
 
     def leave(self, data: bytes, out: Path | None, inputs: Sequence[Path], given: Callable[[], Given]) -> Receipt:
         """Book, then write what was stored to `out`, then the dose file; or neither book nor write."""
+        from dosimeter.core.ledger import parts_of
         from dosimeter.io import write_bytes
 
         what = given() if self.wanted else None
+        if what is not None:
+            parts_of(what.doses)  # what could not be booked later is refused before anything is written
         receipt = Receipt(self.words, data) if self.ledger is None or what is None else self.book(what, data)
         if receipt.refused:
             return receipt

@@ -40,7 +40,7 @@ def init(
 ) -> None:
     """Make a ledger, with budgets that refuse; its key file, which alone knows the ids, lies beside it."""
     from dosimeter.cli import books, spoken
-    from dosimeter.cli.booking import WHERE
+    from dosimeter.cli.booking import WHERE, files_of
     from dosimeter.core.ledger import Budget
     from dosimeter.core.refusal import Refusal
     from dosimeter.store import Ledger
@@ -48,7 +48,7 @@ def init(
     if ledger is None:
         raise Refusal(f"where shall it be? Name it: {WHERE}")
     limits = tuple(Budget.parse(text) for text in budget or ())
-    check(json)
+    check(json, files_of(ledger, keys))
     with Ledger.create(ledger, limits, keys, sign=sign) as book:
         _say(books.opened(book, ledger), json, quiet, spoken.opened)
 
@@ -236,8 +236,16 @@ def _open(ledger: str | None, keys: Path | None, output: str | None, *, without_
 def check(output: str | None, inputs: Sequence[Path] = ()) -> None:
     """An output that cannot be written is refused first, and so is one that would overwrite the ledger."""
     from dosimeter.cli.given import check_outputs
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless
 
-    check_outputs([None if output in (None, "-") else Path(str(output))], [path for path in inputs if path.exists()])
+    if output in (None, "-"):
+        return
+    wanted = Path(str(output))
+    # By name as well: `init` asks before there is a file.
+    if wanted.absolute() in [path.absolute() for path in inputs]:
+        raise Refusal(f"{harmless(wanted, 120)}: the output is the ledger: write to another file")
+    check_outputs([wanted], [path for path in inputs if path.exists()])
 
 
 def _say(facts: dict[str, Any], json: str | None, quiet: bool, tell: Any) -> None:
