@@ -74,3 +74,32 @@ def test_wide_noise_is_remarked_upon():
     wide = dm.Laplace(11.0)
     assert any("near chance" in note for note in voted(of, label(of, wide), wide)["remarks"])
     assert facts(of)["remarks"] == []
+
+
+def test_leakage_by_query_and_teacher_sums_to_the_totals():
+    """Each query's worst is the largest of its column of the matrix; the teachers' totals are the sums of its rows."""
+    of = votes(0.6)
+    told, bound = facts(of)["internal"], facts(of)["publishable"]["nats_per_query"]
+    matrix = np.array(
+        [
+            [float(pate.leakage(_others(of, t, q)[None], NOISE)[0]) for q in range(of.n_queries)]
+            for t in range(of.n_teachers)
+        ]
+    )
+    assert told["by_query"]["nats"] == pytest.approx(matrix.max(axis=0).tolist())
+    assert told["by_query"]["bound"] == bound
+    assert max(told["by_query"]["nats"]) <= bound
+    assert told["by_teacher"] == pytest.approx(sorted(matrix.sum(axis=1), reverse=True))
+    assert sum(told["distribution"]["counts"]) + told["distribution"]["zero"] == of.n_teachers
+
+
+def _others(of, teacher, query):
+    """Votes of all teachers but one on a query, counted by hand."""
+    cast = [of.values[t, query] for t in range(of.n_teachers) if t != teacher]
+    return np.array([cast.count(c) for c in range(of.n_classes)])
+
+
+def test_many_queries_are_cut_and_say_so(monkeypatch):
+    monkeypatch.setattr("dosimeter.report.voted.QUERIES", 3)
+    told = facts(votes(0.6))["internal"]["by_query"]
+    assert (len(told["nats"]), told["shown"]) == (3, 3)
