@@ -71,8 +71,8 @@ def test_a_column_name_is_text_in_the_card_and_nothing_else(printed, name):
 
 
 def test_the_section_fits_into_a_card_of_skops(printed):
-    from skops.card import Card
     from sklearn.linear_model import Ridge
+    from skops.card import Card
 
     made = Card(Ridge(), model_diagram=False)
     made.add(Privacy=card(printed[0]["fix"]))
