@@ -13,8 +13,7 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.federated.baseline import alone
 from dosimeter.federated.history import History
 from dosimeter.federated.schedule import Ramp
-from dosimeter.reproduce.geyer19_arithmetic import NOT_PRIVATE
-from dosimeter.reproduce.geyer19_settings import CHOSEN, RAMP_FROM, SEEDS
+from dosimeter.reproduce.geyer19_settings import CHOSEN, PLAIN, RAMP_FROM, SEEDS
 from dosimeter.reproduce.geyer19_training import Digits, as_published, not_private, sound
 
 QUICK_ROUNDS, ALONE_EPOCHS = 60, 20
@@ -54,10 +53,9 @@ class Study:
 
     @cached_property
     def plain(self) -> History:
-        """Averaging without privacy, K = 100, everybody in every round; network and local training of K = 1000."""
-        rounds = QUICK_ROUNDS if self.quick else NOT_PRIVATE[1]
-        setting = replace(CHOSEN[1000], clients=100)
-        return not_private(self.digits, setting, SEEDS[100][0], rounds, processes=self.processes)
+        """Averaging without privacy, K = 100, everybody in every round; the network of K = 1000."""
+        rounds = QUICK_ROUNDS if self.quick else PLAIN.rounds
+        return not_private(self.digits, PLAIN, SEEDS[100][0], rounds, processes=self.processes)
 
     @cached_property
     def alone(self) -> FloatArray:
