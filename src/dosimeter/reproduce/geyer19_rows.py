@@ -116,7 +116,7 @@ def _spread(told: Study) -> list[Row]:
             None
             if v1 > v0
             else f"it is highest in round {int(V.argmax()) + 1} ({V.max():.3g}) and falls, more slowly than U_s; with "
-            "E = 4 and 20 batches as well, and from 3.5e-6 to 1.6e-6 in the first 8 rounds of the authors' 784-600-100-10, "
+            "E = 4 and 20 batches as well, and from 3.5e-6 to 1.6e-6 in 8 rounds of the authors' 784-600-100-10, "
             "rate 0.1. The paper's rate, and what its curve is scaled by, are not known",
         ),
         claim(
