@@ -7,6 +7,7 @@ import csv
 import numpy as np
 import pytest
 
+from dosimeter.cli.demo import PAGES
 from dosimeter.cli.main import run
 from dosimeter.report.html import page
 from dosimeter.report.markup import shown
@@ -110,3 +111,14 @@ def test_a_federation_of_payloads_is_only_text(tmp_path):
     table = write(tmp_path / f"{FILES[7]}.csv", {PERSON: clients, **columns, TARGET: classes})
     asked = ["federate", "--table", table, "--target", TARGET, "--client", PERSON, "--epsilon", 8, "--rounds", 3]
     quiet_in_both(result([*asked, "--out", f"{FILES[8]}.safetensors"], tmp_path))
+
+
+def test_the_pages_of_the_demo_are_drawn_and_small(tmp_path):
+    assert run(["demo", "--out", str(tmp_path), "-q"]) == 0
+    inside, outside = ((tmp_path / name).read_bytes() for name in PAGES.values())
+    seen = opened(inside, screenshot="demo-internal")
+    assert seen.quiet, seen
+    assert seen.drawn == seen.charts == 5
+    assert seen.marks > 800  # histogram, groups, 50 people by 11 columns, the attack, the frontier
+    assert opened(outside, screenshot="demo-external").quiet
+    assert len(inside) < 3_000_000

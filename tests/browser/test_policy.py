@@ -33,6 +33,7 @@ def planted(what):
         "<script>window.pwned = 1</script>",
         "<script src='https://a.example/x.js'></script>",
         "<img src='https://a.example/x.png'>",
+        "<img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>",
         "<img src=x onerror='window.pwned = 1'>",
         "<svg onload='window.pwned = 1'></svg>",
         "<p style='color:red'>",

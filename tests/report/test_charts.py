@@ -98,6 +98,15 @@ def test_text_cannot_leave_its_place():
     assert json.loads(inside[1])["title"] == "</script><b>"
 
 
+def test_what_cannot_be_seen_is_an_escape_in_a_picture_too():
+    markup = chart("a\u202eb", Axis("x"), Axis("y"), [Series("\x00", X, Y)])
+    inside = re.search(r'json">(.*)</script>', markup)
+    assert inside is not None
+    made = json.loads(inside[1])
+    assert made["title"] == "a\\u202eb"
+    assert made["layer"][0]["data"]["values"][0]["series"] == "\\x00"
+
+
 @pytest.mark.parametrize("values", [np.array([1.0, np.nan, 2.0]), np.array([1.0, np.inf, 2.0])])
 def test_what_cannot_be_drawn_is_refused(values):
     with pytest.raises(Refusal):
