@@ -64,6 +64,13 @@ def test_a_name_that_was_made_to_resolve_here_is_turned_away(host: str, client: 
     assert client.get(f"/?token={TOKEN}", headers={"host": host}).status_code == 421
 
 
+def test_two_hosts_are_one_too_many(app: Any) -> None:
+    known = [("host", f"127.0.0.1:{PORT}"), ("cookie", f"dosimeter-{PORT}={TOKEN}")]
+    assert asked(app, "GET", "/", "", known).status_code == 200
+    assert asked(app, "GET", "/", "", [*known, ("host", "evil.example")]).status_code == 421
+    assert asked(app, "GET", "/", "", [*known, known[0]]).status_code == 421
+
+
 @pytest.mark.parametrize(
     "origin",
     ["http://evil.example", "null", "", f"https://127.0.0.1:{PORT}", "http://127.0.0.1", f"http://127.0.0.1:{PORT}."],

@@ -106,7 +106,7 @@ def tell(found: Scan, facts: dict[str, Any], file: Path, words: Any) -> None:
 def _verdict(page: Page, found: Scan) -> None:
     if not found.rows_inside:
         maybe = any(one.severity == "rows" for one in found.findings)
-        more = "; what could be rows is listed below" if maybe else ""
+        more = "; what could be rows is listed below" if maybe and not found.compared else ""
         page.add("verdict", f"no rows found{more}", "green")
         return
     page.add("verdict", "rows inside: who has this file has people's rows", "red")

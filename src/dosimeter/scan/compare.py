@@ -20,6 +20,7 @@ from dosimeter.scan.recognise import Siblings, table_of
 from dosimeter.scan.views import View, encoded, numeric, views
 
 _VALUES = ("smallest and largest values", "cut points", "medians", "what gaps are filled with")
+_MOMENTS = ("mean_", "var_", "scale_", "xbar_", "location_", "_x_mean", "_x_std", "X_offset_", "offset")
 _WORD = re.compile(r"\w\w+")
 
 
@@ -145,16 +146,18 @@ class Comparison:
         return Match(len(counts), len(wanted), rows, rows, how, 1, distinct, float(len(counts)), True, False)
 
     def agrees(self, part: Part) -> str:
-        """Whether means or spreads (d,) are those of this table's columns, in words; "" if that cannot be said."""
-        if not part.numeric or part.values.ndim != 1 or part.values.size > 10_000:
-            return ""
+        """Whether means or spreads (d,) are those of this table's columns, in words; "" if that was not found.
+
+        Not finding it says nothing: a second step has means of what the first one made.
+        """
         columns = list(numeric(self.table).values())
-        if not columns:
+        if part.name not in _MOMENTS or not part.numeric or part.values.ndim != 1 or not columns:
             return ""
-        moments = np.array([[c.mean(), c.var(), c.std()] for c in columns]).ravel()
+        moments = np.sort(np.array([[c.mean(), c.var(), c.std()] for c in columns]).ravel())
         values = part.values.astype(np.float64)
-        near = np.abs(values[:, None] - moments[None, :]) <= 1e-6 * np.abs(moments)[None, :] + 1e-12
-        return "this table's own" if near.any(axis=1).all() else "not this table's own"
+        after = np.searchsorted(moments, values).clip(1, len(moments) - 1)
+        gap = np.minimum(np.abs(values - moments[after - 1]), np.abs(values - moments[after]))
+        return "this table's own" if (gap <= 1e-6 * np.abs(values)).all() else ""
 
 
 def _between(low: NDArray[np.intp], high: NDArray[np.intp], n: int) -> NDArray[np.bool_]:
@@ -184,5 +187,6 @@ def compared(finding: Finding, part: Part, comparison: Comparison, siblings: Sib
             found = None
     if found is not None:
         return finding.matched(found)
-    remark = comparison.agrees(part) if finding.what in ("means", "spreads") else ""
-    return replace(finding, remark=remark)
+    return replace(
+        finding, remark="none of this table's rows" if finding.severity == "rows" else comparison.agrees(part)
+    )
