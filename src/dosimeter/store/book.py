@@ -15,8 +15,10 @@ from dosimeter.core.refusal import Tampered
 from dosimeter.store import schema
 from dosimeter.store.chain import BEFORE_THE_FIRST, canonical, link, sign
 from dosimeter.store.database import Database
-from dosimeter.store.entries import Entry
+from dosimeter.store.entries import Entry, short
 from dosimeter.store.keys import Keys
+
+EXPORT = "dosimeter.ledger/1"
 
 
 def entry_of(row: Row[Any]) -> Entry:
@@ -101,3 +103,26 @@ def append(
     row = {"seq": seq, "kind": kind, "body": body, "digest": digest, "signature": signature, **columns}
     connection.execute(insert(schema.entry), [row])
     return seq, digest
+
+
+def erasures(connection: Connection) -> int:
+    """How many people the book says were erased."""
+    bodies = connection.execute(select(schema.entry.c.body).where(schema.entry.c.kind == "erasure")).scalars()
+    return sum(json.loads(body)["count"] for body in bodies)
+
+
+def exported(connection: Connection) -> dict[str, Any]:
+    """The whole book as plain values: entries, and doses under pseudonyms."""
+    rows = connection.execute(select(schema.entry).order_by(schema.entry.c.seq)).all()
+    d, p = schema.dose.c, schema.part.c
+    query = (
+        select(p.seq, p.account, d.pseudonym, d.amount)
+        .join_from(schema.dose, schema.part, d.part == p.id)
+        .order_by(p.id, d.pseudonym)
+    )
+    doses = [
+        {"seq": row.seq, "account": row.account, "pseudonym": bytes(row.pseudonym).hex(), "nano": row.amount}
+        for row in connection.execute(query)
+    ]
+    entries = [{**entry_of(row).body, "digest": row.digest, "signature": row.signature or ""} for row in rows]
+    return {"schema": EXPORT, "head": short(rows[-1].seq, rows[-1].digest), "entries": entries, "doses": doses}

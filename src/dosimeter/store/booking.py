@@ -90,11 +90,12 @@ def _over_by_events(
     earlier: set[History] = {()}
     for part in parts:
         text = canonical(part.event)
-        for person, _ in part.rows:
-            events = before.get(known[person], ()) if person in known else ()
-            earlier.add(events)
-            # Also without a limit: an event that no accountant reads must not get into the book.
-            after[person] = epsilon(joined(events, text), account.unit, account.measured_in, delta)
+        histories_of = {p: before.get(known[p], ()) if p in known else () for p, _ in part.rows}
+        distinct = set(histories_of.values())
+        # Also without a limit: an event that no accountant reads must not get into the book.
+        with_it = {h: epsilon(joined(h, text), account.unit, account.measured_in, delta) for h in distinct}
+        after |= {person: with_it[history] for person, history in histories_of.items()}
+        earlier |= distinct
     if limit is None:
         return None
     readings = [epsilon(h, account.unit, account.measured_in, delta) for h in earlier]
@@ -137,8 +138,10 @@ def histories(connection: Connection, account: str, pseudonyms: Iterable[bytes])
         for pseudonym, part in connection.execute(query):
             if part in events:
                 rows.setdefault(bytes(pseudonym), []).append(part)
-    by_parts = {tuple(parts): history_of(events[k] or "" for k in parts) for parts in map(sorted, rows.values())}
-    return {pseudonym: by_parts[tuple(sorted(parts))] for pseudonym, parts in rows.items()}
+    # Few histories, many people: each is put together once.
+    taken = {pseudonym: tuple(sorted(parts)) for pseudonym, parts in rows.items()}
+    by_parts = {parts: history_of(events[k] or "" for k in parts) for parts in set(taken.values())}
+    return {pseudonym: by_parts[parts] for pseudonym, parts in taken.items()}
 
 
 def plain_recipe(recipe: Recipe) -> dict[str, Any]:

@@ -16,13 +16,14 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, exc, func, select, text
+from sqlalchemy import Connection, Engine, Pool, create_engine, event, exc, func, select, text
 from sqlalchemy.engine import URL, make_url
 
 from dosimeter.core.refusal import Refusal, Tampered
 from dosimeter.io.text import harmless
 from dosimeter.store import schema
 
+_orphans: list[Pool] = []
 PATIENCE = 120
 """Seconds that a writer waits for the others."""
 _CREATION = 0x646F7365
@@ -125,7 +126,8 @@ class Database:
 
     def _connected(self) -> Engine:
         if self._owner != os.getpid():
-            # Connections of the parent of a fork are the parent's: forgotten here, not closed.
+            # Connections of the parent of a fork are the parent's: neither closed nor collected here.
+            _orphans.append(self._engine.pool)
             self._engine.dispose(close=False)
             self._owner = os.getpid()
         return self._engine

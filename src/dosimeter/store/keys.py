@@ -6,22 +6,19 @@ draws are kept, the last head seen, and the signing key. Deleting a salt makes t
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
 import secrets
 import sqlite3
 import stat
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from dosimeter.core.refusal import Refusal, Tampered
-from dosimeter.io.text import harmless
+from dosimeter.core.refusal import Refusal
+from dosimeter.store.keyfile import KeyFile, new_file, refusal, remove, seal
 
 _AT_ONCE = 500
-_PATIENCE = 120.0
 PSEUDONYM_BYTES = 16
 """Of the 32 of HMAC-SHA256: two people share a pseudonym with a chance of n² 2^-129."""
 
@@ -32,24 +29,18 @@ WITHOUT ROWID;
 """
 
 
-class Keys:
-    """An open key file. Safe among threads, processes and forks; nothing of it is kept in memory between calls."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-        self._owner = 0
+class Keys(KeyFile):
+    """An open key file: salts, masters, the secret of the draws, the last head seen, the signing key."""
 
     @classmethod
     def create(cls, path: Path, uuid: str, private: bytes = b"") -> Keys:
         """A new key file for the ledger `uuid`; refused where the name is taken."""
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            new_file(path)
         except FileExistsError:
-            raise _refusal(path, "there is already a file of this name", "move it away or choose --keys") from None
+            raise refusal(path, "there is already a file of this name", "move it away or choose --keys") from None
         except OSError as error:
-            raise _refusal(path, f"the key file cannot be made ({error.strerror})", "choose another folder") from None
+            raise refusal(path, f"the key file cannot be made ({error.strerror})", "choose another folder") from None
         keys = cls(path)
         try:
             with keys._writing() as connection:
@@ -71,13 +62,13 @@ class Keys:
         try:
             found = path.stat()
         except OSError as error:
-            raise _refusal(
+            raise refusal(
                 path,
                 f"the key file cannot be read ({error.strerror}): without it nobody can be told from anybody else",
                 "put back its newest copy, or name it with --keys",
             ) from None
         if os.name != "nt" and stat.S_IMODE(found.st_mode) & 0o077:
-            raise _refusal(path, f"others can read the key file (mode {stat.S_IMODE(found.st_mode):04o})", "chmod 600")
+            raise refusal(path, f"others can read the key file (mode {stat.S_IMODE(found.st_mode):04o})", "chmod 600")
         keys = cls(path)
         try:
             keys.ring("uuid")
@@ -85,11 +76,6 @@ class Keys:
             keys.close()
             raise
         return keys
-
-    def ring(self, name: str) -> bytes:
-        """A value of the ring."""
-        with self._using() as connection:
-            return self._ring(connection, name)
 
     def saw(self, seq: int, digest: str) -> None:
         """Remember the newest head. It stands in the ledger already, so a failure here is none of the release: the key
@@ -186,66 +172,6 @@ class Keys:
         self._settle()
         return max(masters) + 1
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """A whole copy under a new name, 0600. It also holds who is erased later: destroy old copies."""
-        target = Path(path)
-        try:
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise _refusal(target, f"the copy cannot be made ({error.strerror})", "choose another name") from None
-        with self._using() as connection:
-            copy = sqlite3.connect(target)
-            try:
-                connection.backup(copy)
-                copy.execute("PRAGMA journal_mode = DELETE")
-            finally:
-                copy.close()
-
-    def close(self) -> None:
-        """Give the file back."""
-        with self._lock:
-            if self._connection is not None and self._owner == os.getpid():
-                self._connection.close()
-            self._connection = None
-
-    def _settle(self) -> None:
-        with self._using() as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    @contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                yield self._connected()
-            except sqlite3.Error as error:
-                raise _broken(self.path, error) from None
-            except UnicodeDecodeError:
-                raise self._damaged("not even text") from None
-
-    def _connected(self) -> sqlite3.Connection:
-        # A connection must not be used in the child of a fork; it is left alone there, for closing it would drop locks.
-        if self._connection is None or self._owner != os.getpid():
-            self._connection = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False, timeout=_PATIENCE
-            )
-            self._owner = os.getpid()
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA secure_delete = ON")
-        return self._connection
-
-    @contextmanager
-    def _writing(self, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        with self._using() as connection:
-            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
-
     def _salts(self, connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
         """id -> (lookup, salt), the newest master first."""
         found: dict[str, tuple[bytes, bytes]] = {}
@@ -266,16 +192,6 @@ class Keys:
         rows = connection.execute("SELECT name FROM ring WHERE name LIKE 'master %'").fetchall()
         return {int(name.split()[1]): self._ring(connection, name) for (name,) in rows}
 
-    def _ring(self, connection: sqlite3.Connection, name: str) -> bytes:
-        row = connection.execute("SELECT name, value, seal FROM ring WHERE name = ?", (name,)).fetchone()
-        if row is None:
-            raise self._damaged(f"its {name} is missing")
-        self._sealed(row)
-        return bytes(row[1])
-
-    def _put(self, connection: sqlite3.Connection, name: str, value: bytes) -> None:
-        connection.execute("INSERT OR REPLACE INTO ring VALUES (?, ?, ?)", (name, value, _seal(name, value)))
-
     def _check(self, connection: sqlite3.Connection) -> None:
         """Every row as it was written, and as many people as were made and not erased."""
         for row in connection.execute("SELECT name, value, seal FROM ring"):
@@ -287,31 +203,12 @@ class Keys:
         if count != int(self._ring(connection, "made")) - int(self._ring(connection, "erased")):
             raise self._damaged("people are missing from it")
 
-    def _sealed(self, row: tuple[object, ...]) -> None:
-        if row[-1] != _seal(*row[:-1]):
-            raise self._damaged("a row of it was altered")
-
-    def _damaged(self, what: str) -> Tampered:
-        return Tampered(f"{harmless(self.path, 120)}: the key file is damaged ({what}): put back its newest copy")
-
-
-def remove(path: Path) -> None:
-    """Take away a file that was just made, with its logs."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        with suppress(OSError):
-            os.unlink(f"{path}{suffix}")
-
 
 _INSERT = "INSERT INTO person VALUES (?, ?, ?, ?)"
 
 
-def _seal(*values: object) -> bytes:
-    """Against decay of the disk, not against its owner: 8 bytes of SHA-256."""
-    return hashlib.sha256(repr(values).encode()).digest()[:8]
-
-
 def _row(lookup: bytes, master: int, salt: bytes) -> tuple[bytes, int, bytes, bytes]:
-    return lookup, master, salt, _seal(lookup, master, salt)
+    return lookup, master, salt, seal(lookup, master, salt)
 
 
 def _lookup(master: bytes, person: str) -> bytes:
@@ -320,13 +217,3 @@ def _lookup(master: bytes, person: str) -> bytes:
 
 def _pseudonym(salt: bytes, person: str) -> bytes:
     return hmac.digest(salt, person.encode("utf-8", "surrogatepass"), "sha256")[:PSEUDONYM_BYTES]
-
-
-def _refusal(path: Path, what: str, todo: str) -> Refusal:
-    return Refusal(f"{harmless(path, 120)}: {what}: {todo}")
-
-
-def _broken(path: Path, error: sqlite3.Error) -> Refusal:
-    if isinstance(error, sqlite3.OperationalError):
-        return _refusal(path, f"the key file cannot be used ({harmless(error)})", "check its folder, disk and owner")
-    return Tampered(f"{harmless(path, 120)}: not a key file, or damaged ({harmless(error)}): put back its newest copy")

@@ -6,30 +6,28 @@ is what an outsider has against that.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import insert, inspect, select
+from sqlalchemy import select
 
 from dosimeter.core.ledger import Account, Booking, Budget, Over, parts_of, text_of
 from dosimeter.core.refusal import Refusal
 from dosimeter.io.text import harmless
 from dosimeter.store import booking as bookings
 from dosimeter.store import people, schema
-from dosimeter.store.book import append, budgets, check_head, entry_of, newest
+from dosimeter.store.book import append, budgets, check_head, entry_of, erasures, exported, newest
 from dosimeter.store.chain import new_key
 from dosimeter.store.database import Database
 from dosimeter.store.entries import AccountTotals, Booked, Compared, Entry, PersonBook, Verified, short
-from dosimeter.store.keys import Keys, remove
-from dosimeter.store.migrations import migrate, version_of
+from dosimeter.store.keyfile import remove
+from dosimeter.store.keys import Keys
+from dosimeter.store.migrations import migrate
+from dosimeter.store.opening import Target, belong, keys_path, new_book_file, open_book, plain_budget
 from dosimeter.store.verify import verify
-
-Target = str | os.PathLike[str]
-EXPORT = "dosimeter.ledger/1"
 
 
 class Ledger:
@@ -49,11 +47,11 @@ class Ledger:
         sign: every entry is signed with a new Ed25519 key, whose private half lies in the key file.
         """
         database = Database(target)
-        path = _keys_path(database, keys)
+        path = keys_path(database, keys)
         if len({budget.key for budget in budgets}) != len(budgets):
             raise Refusal("one budget for each notion: a key stands twice")
         if database.is_file:
-            _new_file(database)
+            new_book_file(database)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
         made: Keys | None = None
@@ -61,7 +59,7 @@ class Ledger:
             uuid = uuid4().hex
             private, public = new_key() if sign else (b"", "")
             made = Keys.create(path, uuid, private)
-            seq, digest = _open_book(database, made, uuid, public, budgets)
+            seq, digest = open_book(database, made, uuid, public, budgets)
             made.saw(seq, digest)
         except BaseException:
             if made is not None:
@@ -82,7 +80,7 @@ class Ledger:
         """
         database = Database(target)
         database.check_file()
-        path = _keys_path(database, keys)
+        path = keys_path(database, keys)
         found: Keys | None = None
         try:
             if not without_keys or path.exists():
@@ -90,7 +88,7 @@ class Ledger:
             migrate(database)
             seen = found.head if found is not None else (0, "")
             with database.reading() as connection:
-                _belong(connection, database, found, seen)
+                belong(connection, database, found, seen)
         except BaseException:
             if found is not None:
                 found.close()
@@ -141,7 +139,7 @@ class Ledger:
 
     def set_budget(self, budget: Budget, note: str = "") -> Entry:
         """Set the limit of a notion, higher or lower; recorded. It may lie below what is spent: see `totals`."""
-        facts = {"budgets": [_plain(budget)], "note": note[:2000]}
+        facts = {"budgets": [plain_budget(budget)], "note": note[:2000]}
         return self._record("budget", facts)
 
     @property
@@ -212,19 +210,7 @@ class Ledger:
     def export(self) -> dict[str, Any]:
         """The whole book as plain values: entries, and doses under pseudonyms. No ids, no artefact bytes. Internal."""
         with self._database.reading() as connection:
-            rows = connection.execute(select(schema.entry).order_by(schema.entry.c.seq)).all()
-            d, p = schema.dose.c, schema.part.c
-            query = (
-                select(p.seq, p.account, d.pseudonym, d.amount)
-                .join_from(schema.dose, schema.part, d.part == p.id)
-                .order_by(p.id, d.pseudonym)
-            )
-            doses = [
-                {"seq": row.seq, "account": row.account, "pseudonym": bytes(row.pseudonym).hex(), "nano": row.amount}
-                for row in connection.execute(query)
-            ]
-        entries = [{**entry_of(row).body, "digest": row.digest, "signature": row.signature or ""} for row in rows]
-        return {"schema": EXPORT, "head": short(rows[-1].seq, rows[-1].digest), "entries": entries, "doses": doses}
+            return exported(connection)
 
     def erase(self, person: Hashable) -> bool:
         """Forget who somebody is: their rows become nobody's, the chain stays whole. False where nobody is known.
@@ -232,11 +218,12 @@ class Ledger:
         Whoever comes again under the same id begins anew.
         """
         found = self.keys.forget(text_of(person))
-        seen = self.keys.head
-        with self._database.reading() as connection:
-            recorded = check_head(connection, self._database, self.keys, seen).body["erased"]
-        if self.keys.erased > recorded:
-            self._record("erasure", {"count": self.keys.erased - recorded})
+        with self._database.writing() as connection:
+            check_head(connection, self._database, self.keys, self.keys.head)
+            # Also what an earlier call erased and was killed before it could say so.
+            missing = self.keys.erased - erasures(connection)
+            seq, digest = append(connection, self.keys, "erasure", {"count": missing}) if missing > 0 else (0, "")
+        self.keys.saw(seq, digest)
         return found
 
     def rotate(self) -> int:
@@ -250,44 +237,3 @@ class Ledger:
             row = connection.execute(select(schema.entry).where(schema.entry.c.seq == seq)).one()
         self.keys.saw(seq, digest)
         return entry_of(row)
-
-
-def _keys_path(database: Database, keys: Target | None) -> Path:
-    given = keys or os.environ.get("DOSIMETER_LEDGER_KEYS")
-    return Path(given).absolute() if given else database.default_keys()
-
-
-def _plain(budget: Budget) -> dict[str, Any]:
-    return {"key": budget.key, "limit": budget.limit, "delta": budget.delta}
-
-
-def _new_file(database: Database) -> None:
-    try:
-        os.close(os.open(database.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        raise database.refusal("there is already a file of this name", "open it, or choose another name") from None
-    except OSError as error:
-        raise database.refusal(f"the ledger cannot be made ({error.strerror})", "choose another folder") from None
-
-
-def _open_book(database: Database, keys: Keys, uuid: str, key: str, budgets: Sequence[Budget]) -> tuple[int, str]:
-    if database.is_file:
-        database.keep_a_log()
-    with database.writing(new=True) as connection:
-        if inspect(connection).has_table(schema.ledger.name):
-            raise database.refusal("this database holds a ledger already", "open it, or choose another database")
-        schema.metadata.create_all(connection)
-        connection.execute(insert(schema.ledger), [{"id": 1, "version": schema.VERSION, "uuid": uuid}])
-        facts = {"uuid": uuid, "key": key, "budgets": [_plain(budget) for budget in budgets]}
-        return append(connection, keys, "opened", facts)
-
-
-def _belong(connection: Any, database: Database, keys: Keys | None, seen: tuple[int, str]) -> None:
-    """The key file is this ledger's, and has not seen more than the ledger holds."""
-    version_of(connection, database)
-    uuid = connection.execute(select(schema.ledger.c.uuid)).scalar_one()
-    if keys is None:
-        return
-    if keys.ring("uuid") != str(uuid).encode():
-        raise database.refusal("the key file belongs to another ledger", "name the right one with --keys")
-    check_head(connection, database, keys, seen)

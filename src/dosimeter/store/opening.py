@@ -1,0 +1,65 @@
+"""Making a ledger and its key file, and finding out whether the two belong together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, insert, inspect, select
+
+from dosimeter.core.ledger import Budget
+from dosimeter.store import schema
+from dosimeter.store.book import append, check_head
+from dosimeter.store.database import Database
+from dosimeter.store.keyfile import new_file
+from dosimeter.store.keys import Keys
+from dosimeter.store.migrations import version_of
+
+Target = str | os.PathLike[str]
+
+
+def keys_path(database: Database, keys: Target | None) -> Path:
+    """Where the key file lies: as given, as the variable says, or beside the ledger."""
+    given = keys or os.environ.get("DOSIMETER_LEDGER_KEYS")
+    return Path(given).absolute() if given else database.default_keys()
+
+
+def plain_budget(budget: Budget) -> dict[str, Any]:
+    """A budget as the chain keeps it."""
+    return {"key": budget.key, "limit": budget.limit, "delta": budget.delta}
+
+
+def new_book_file(database: Database) -> None:
+    """An empty file for an SQLite ledger; refused where the name is taken."""
+    try:
+        new_file(database.path)
+    except FileExistsError:
+        raise database.refusal("there is already a file of this name", "open it, or choose another name") from None
+    except OSError as error:
+        raise database.refusal(f"the ledger cannot be made ({error.strerror})", "choose another folder") from None
+
+
+def open_book(database: Database, keys: Keys, uuid: str, key: str, budgets: Sequence[Budget]) -> tuple[int, str]:
+    """The tables and the first entry, in one transaction; (seq, digest)."""
+    if database.is_file:
+        database.keep_a_log()
+    with database.writing(new=True) as connection:
+        if inspect(connection).has_table(schema.ledger.name):
+            raise database.refusal("this database holds a ledger already", "open it, or choose another database")
+        schema.metadata.create_all(connection)
+        connection.execute(insert(schema.ledger), [{"id": 1, "version": schema.VERSION, "uuid": uuid}])
+        facts = {"uuid": uuid, "key": key, "budgets": [plain_budget(budget) for budget in budgets]}
+        return append(connection, keys, "opened", facts)
+
+
+def belong(connection: Connection, database: Database, keys: Keys | None, seen: tuple[int, str]) -> None:
+    """The key file is this ledger's, and has not seen more than the ledger holds."""
+    version_of(connection, database)
+    uuid = connection.execute(select(schema.ledger.c.uuid)).scalar_one()
+    if keys is None:
+        return
+    if keys.ring("uuid") != str(uuid).encode():
+        raise database.refusal("the key file belongs to another ledger", "name the right one with --keys")
+    check_head(connection, database, keys, seen)
