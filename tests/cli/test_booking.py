@@ -21,7 +21,7 @@ from dosimeter.cli.main import run
 from dosimeter.store import Ledger
 
 from .booked import ACCOUNTS, ENDING, VERBS, WHO, asked, command, everything, released
-from .test_bad_input import csv
+from .test_bad_input import PEOPLE, csv
 
 SOURCES = str(Path(dosimeter.__file__).parents[1])
 
@@ -267,6 +267,10 @@ def test_the_dose_of_a_person_is_the_one_that_fix_reports(ledger, tmp_path, caps
     readings = [totals(capsys, who)["fil|person|standard deviations"]["reading"] for who in sorted(WHO["fix"])]
     assert max(readings) == pytest.approx(facts["dose"]["highest"], rel=1e-6)
     assert np.median(readings) == pytest.approx(facts["dose"]["typical"], rel=1e-6)
+    # Each to whom it belongs: the ranking names people by the first of their rows.
+    for one in facts["ranked"][:4]:
+        mine = totals(capsys, PEOPLE["id"][one["row"] - 1])["fil|person|standard deviations"]["reading"]
+        assert mine == pytest.approx(one["dose"], rel=1e-6)
 
 
 def test_a_person_with_more_rows_has_the_dearer_event(ledger, tmp_path, capsys):
