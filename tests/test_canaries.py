@@ -14,6 +14,7 @@ import sqlite3
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,10 @@ def _near(value: float) -> bool:
 
 
 def _floats(data: bytes) -> list[float]:
-    """Planted numbers among the float64 at any place, in either byte order."""
+    """Planted numbers among the float64 at any place, in either byte order; text holds none."""
+    with suppress(UnicodeDecodeError):
+        data.decode()
+        return []
     found: list[float] = []
     for start in range(min(8, len(data))):
         whole = data[start : start + (len(data) - start) // 8 * 8]

@@ -87,7 +87,7 @@ def _withheld(model: BaseModel, facts: Mapping[str, Any], path: str = "") -> Ite
 
 
 def table() -> str:
-    """Every field, its edition and the reason, as Markdown for docs/report-editions.md; an internal part is one line."""
+    """Every field, its edition and the reason, as Markdown for docs/report-editions.md; an internal part is a line."""
     lines = []
     for kind, model in KINDS.items():
         lines += [f"### {kind}", "", "| field | edition | why |", "|---|---|---|"]
