@@ -205,6 +205,19 @@ def test_repeated_audits_cover_at_the_stated_rate() -> None:
     assert wrong <= trials * 0.2 + 4 * math.sqrt(trials * 0.16)
 
 
+def test_scores_by_which_a_test_was_chosen_are_not_counted() -> None:
+    """Members stand out in the half that chooses and nowhere else: nothing may be claimed. In both: all of it."""
+    noise = np.random.default_rng(9).normal(size=(2, 400))
+    loud = np.tile([10.0, 0.0], 200)
+    perfect = np.array([[0.0], [0.0]])
+    chosen = CanaryAudit(noise[0] + loud, noise[1], perfect, 0.0, 1e-5, level=0.99)
+    assert (chosen.interval.low, chosen.sound) == (0.0, True)
+    both = CanaryAudit(noise[0] + 10.0, noise[1], perfect, 0.0, 1e-5, level=0.99)
+    # 200 of 200 against 0 of 200: by Clopper-Pearson at 99 % rates of 0.974 at least and 0.026 at most.
+    assert both.interval.low == pytest.approx(math.log(0.974 / 0.0261), abs=0.02)
+    assert not both.sound
+
+
 def test_what_cannot_be_audited_is_refused() -> None:
     fixed = Curator(FixedSize(100), Constant(10, 3.0), Budget(30.0, 1e-4), FixedClip(1.0))
     with pytest.raises(Refusal, match="Poisson"):
