@@ -151,10 +151,7 @@ def test_every_field_in_turn_made_wrong_is_a_page_or_a_refusal(result, capsys):
     for key in whole:
         for wrong in (None, "x"):
             path = result({**whole, key: wrong})
-            assert run(["report", str(path), "--out", str(tmp_path / "p.html"), "--edition", "internal", "-q"]) in (
-                0,
-                2,
-            )
+            assert run(["report", str(path), "--json", "-", "--edition", "internal", "-q"]) in (0, 2)
     assert "fault of dosimeter" not in capsys.readouterr().err
 
 
