@@ -207,7 +207,7 @@ def test_repeated_audits_cover_at_the_stated_rate() -> None:
 
 def test_scores_by_which_a_test_was_chosen_are_not_counted() -> None:
     """Members stand out in the half that chooses and nowhere else: nothing may be claimed. In both: all of it."""
-    noise = np.random.default_rng(9).normal(size=(2, 400))
+    noise = np.random.default_rng(9).normal(size=(2, 200)).repeat(2, axis=1)
     loud = np.tile([10.0, 0.0], 200)
     perfect = np.array([[0.0], [0.0]])
     chosen = CanaryAudit(noise[0] + loud, noise[1], perfect, 0.0, 1e-5, level=0.99)
