@@ -66,7 +66,7 @@ bench: $(VENV)/.test  ## ratios against the limits and against the plain way, in
 	$(PY) benchmarks/pca_private.py --data $(DATA)
 	$(PY) benchmarks/federated.py --data $(DATA)
 
-picture: $(VENV)/.test  ## draw docs/demo.svg anew
+picture: $(VENV)/.test  ## draw the pictures of docs anew (one of them needs chromium)
 	$(PY) docs/picture.py
 
 reproduce: $(VENV)/.test  ## each printed number of the papers beside ours
