@@ -189,6 +189,7 @@ def test_arrays_of_objects_are_told_and_never_opened(tmp_path: Path) -> None:
     for name, unread, rows in (("m.npz", 2, 20), ("m.skops", 1, 20), ("m.npy", 1, 0)):
         found = scan(tmp_path / name, table())
         assert (len(found.unread), len(found.named)) == (unread, rows)
+        assert any("an array of objects is a pickle" in why for _, why in found.unread)
         assert not trace.exists()
 
 

@@ -24,7 +24,7 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.frames.source import Source
 from dosimeter.scan import scan
 from dosimeter.scan.onnx import read_onnx
-from dosimeter.scan.wire import Broken, integers
+from dosimeter.scan.wire import Broken, gathered, integers
 from tests.scan.people import X, Y, at, table
 
 KINDS = [np.float32, np.float64, np.float16, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32]
@@ -219,3 +219,30 @@ def test_packed_integers_come_out_as_protobuf_packs_them(values: list[int]) -> N
     if packed:
         with pytest.raises(Broken):
             integers([memoryview(packed[:-1] + b"\x80")])
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=400), st.binary(max_size=30), st.booleans())
+def test_unpacked_integers_come_out_one_by_one_whatever_follows(values: list[int], after: bytes, near: bool) -> None:
+    from google.protobuf.internal import encoder
+
+    ours = b"".join(b"\x40" + encoder._VarintBytes(value) for value in values)
+    follows = b"\x4a" + encoder._VarintBytes(len(after)) + after if near else b""
+    found = gathered(memoryview(ours + follows))
+    assert integers(found[8]).view(np.uint64).tolist() == values
+    assert [bytes(one) for one in found[9]] == ([after] if near else [])
+
+
+def test_long_lists_of_numbers_are_read_and_nonsense_of_the_same_size_is_refused() -> None:
+    node = helper.make_node("TreeEnsembleClassifier", ["x"], ["y"], "t", nodes_featureids=list(range(100_000)))
+    (part,) = read_onnx(model_of([node]), Source("m")).parts
+    assert part.values.tolist() == list(range(100_000))
+    for nonsense in (b"\x08\x00", b"\x0d\x00\x00\x00\x00", b"\x08\x00\x10\x00"):
+        with pytest.raises(Refusal, match="not an ONNX model"):
+            read_onnx(nonsense * 100_000, Source("m"))
+
+
+def test_more_fields_than_a_model_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dosimeter.scan.wire._MOST", 1000)
+    with pytest.raises(Refusal, match="more fields"):
+        read_onnx(b"\x08\x00\x10\x00" * 1000, Source("m"))

@@ -11,7 +11,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-Value = int | memoryview
+Value = int | memoryview | NDArray[np.uint64]
+"""A varint, the bytes of anything else, or many varints of one field that follow each other."""
+
+
+_MOST = 2**22
+"""Fields of one message, runs of numbers counted once: every one costs a microsecond."""
 
 
 class Broken(Exception):
@@ -19,7 +24,7 @@ class Broken(Exception):
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
-    """(field number, value): an int for varints, the raw bytes for everything else.
+    """(field number, value), in order.
 
     >>> list(fields(memoryview(bytes([0x08, 0x96, 0x01]))))
     [(1, 150)]
@@ -31,8 +36,13 @@ def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
         if number == 0:
             raise Broken("field 0")
         if kind == 0:
+            start = at - 1
             value, at = _varint(message, at)
-            yield number, value
+            if tag < 0x80 and at < end and message[at] == tag:
+                many, at = _varint_run(message, start, tag)
+                yield number, many
+            else:
+                yield number, value
             continue
         if kind == 2:
             size, at = _varint(message, at)
@@ -49,6 +59,28 @@ def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
             raise Broken("a length beyond the end")
         yield number, message[at : at + size]
         at += size
+
+
+def _varint_run(message: memoryview, start: int, tag: int) -> tuple[NDArray[np.uint64], int]:
+    """The values of fields of one tag that follow each other, the first tag standing at `start`; and where they end.
+
+    Tags and values are all varints, so the bytes below 0x80 end one of either, turn by turn.
+    """
+    window = 256
+    while True:
+        raw = np.frombuffer(message[start : start + window], dtype=np.uint8)
+        ends = np.flatnonzero(raw < 0x80)
+        ends = ends[: len(ends) // 2 * 2]
+        starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+        # A tag of ours is one byte; the first that is none ends the run.
+        others = np.flatnonzero((raw[starts[::2]] != tag) | (starts[::2] != ends[::2]))
+        if len(others) or start + window >= len(message):
+            ends = ends[: 2 * others[0]] if len(others) else ends
+            size = int(ends[-1]) + 1 if len(ends) else 0
+            if not size:
+                raise Broken("cut off")
+            return _packed(message[start : start + size])[1::2], start + size
+        window *= 8
 
 
 def _run(message: memoryview, at: int, size: int) -> int:
@@ -76,7 +108,9 @@ def _joined(message: memoryview, at: int, size: int, run: int) -> memoryview:
 def gathered(message: memoryview) -> dict[int, list[Value]]:
     """All values of every field, in order."""
     found: dict[int, list[Value]] = defaultdict(list)
-    for number, value in fields(message):
+    for count, (number, value) in enumerate(fields(message)):
+        if count > _MOST:
+            raise Broken("more fields than a model has")
         found[number].append(value)
     return found
 
@@ -96,6 +130,7 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
 def integer(values: list[Value], absent: int = 0) -> int:
     """The last value of a scalar field, signed; `absent` where there is none."""
     last = values[-1] if values else absent
+    last = int(last[-1]) if isinstance(last, np.ndarray) else last
     if not isinstance(last, int):
         raise Broken("a number was expected")
     return last - 2**64 if last >= 2**63 else last
@@ -108,7 +143,7 @@ def text(values: list[Value]) -> str:
 
 def message(value: Value) -> memoryview:
     """A value that must be bytes."""
-    if isinstance(value, int):
+    if not isinstance(value, memoryview):
         raise Broken("bytes were expected")
     return value
 
@@ -117,7 +152,7 @@ def integers(values: list[Value]) -> NDArray[np.int64]:
     """A repeated field of varints, packed or not."""
     if all(isinstance(value, int) for value in values):
         return np.array(values, dtype=np.uint64).view(np.int64)
-    made = [np.array([v], dtype=np.uint64) if isinstance(v, int) else _packed(v) for v in values]
+    made = [_packed(v) if isinstance(v, memoryview) else np.atleast_1d(np.asarray(v, dtype=np.uint64)) for v in values]
     return np.concatenate(made).view(np.int64)
 
 
@@ -129,7 +164,7 @@ def _packed(value: memoryview) -> NDArray[np.uint64]:
     if (raw.size and not ends.size) or (ends.size and ends[-1] != raw.size - 1) or (ends - starts >= 10).any():
         raise Broken("a varint cut off, or of more than ten bytes")
     made = np.zeros(ends.size, dtype=np.uint64)
-    for k in range(10):
+    for k in range(int((ends - starts).max(initial=-1)) + 1):
         longer = starts + k <= ends
         byte = raw[(starts + k)[longer]].astype(np.uint64) & np.uint64(0x7F)
         made[longer] |= byte << np.uint64(7 * k)
