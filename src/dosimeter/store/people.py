@@ -24,8 +24,10 @@ SHORT = 12
 def person(connection: Connection, pseudonym: bytes) -> PersonBook:
     """Every release that cost this person something, and the totals."""
     d, p, e = schema.dose.c, schema.part.c, schema.entry
+    siblings = schema.part.alias()
+    first = select(func.min(siblings.c.id)).where(siblings.c.seq == p.seq).scalar_subquery()
     query = (
-        select(e, p.id.label("part"), d.amount)
+        select(e, (p.id - first).label("number"), d.amount)
         .join_from(schema.dose, schema.part, d.part == p.id)
         .join(e, e.c.seq == p.seq)
         .where(d.pseudonym == pseudonym)
@@ -36,7 +38,7 @@ def person(connection: Connection, pseudonym: bytes) -> PersonBook:
     totals: dict[Account, list[tuple[int, str, Standing]]] = {}
     for row in connection.execute(query):
         entry = entry_of(row)
-        about = entry.body["parts"][row.part - _first_part(connection, entry)]
+        about = entry.body["parts"][row.number]
         account, standing = Account.of_text(about["account"]), Standing(about["standing"])
         event = canonical(about["event"]) if about["event"] is not None else ""
         delta = _delta(account, limits)
@@ -118,12 +120,6 @@ def _readings(connection: Connection, entry: Entry, account: Account, delta: flo
         bytes(who): _reading(account, amount, (event,) if event else (), delta)
         for who, amount, event in connection.execute(query)
     }
-
-
-def _first_part(connection: Connection, entry: Entry) -> int:
-    return int(
-        connection.execute(select(func.min(schema.part.c.id)).where(schema.part.c.seq == entry.seq)).scalar_one()
-    )
 
 
 def _uncovered(entry: Entry, about: Mapping[str, Any]) -> tuple[str, ...]:
