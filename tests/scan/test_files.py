@@ -286,6 +286,22 @@ def test_a_sparse_matrix_that_cannot_be_spread_out_is_told(tmp_path: Path) -> No
     assert "sparse matrix" in why
 
 
+def test_many_empty_sparse_matrices_do_not_add_up(tmp_path: Path) -> None:
+    inner = io.BytesIO()
+    pieces = {
+        "data": np.ones(0),
+        "indices": np.zeros(0, int),
+        "indptr": np.zeros(3001, int),
+        "format": np.array(b"csr"),
+    }
+    np.savez(inner, shape=np.array([3000, 3000]), **pieces)
+    members = {f"{k}": node("csr_matrix", "SparseMatrixNode", type="scipy", file=f"{k}.npz") for k in range(40)}
+    files = {f"{k}.npz": inner.getvalue() for k in range(40)}
+    schema = json.dumps(node("dict", "DictNode", content=members)).encode()
+    found = scan(archive(tmp_path / "m.skops", {"schema.json": schema, **files}))
+    assert len(found.unread) == 40 - 2**26 // 3000**2
+
+
 def test_a_schema_that_refers_to_itself_ends(tmp_path: Path) -> None:
     again = node("C", "CachedNode", __id__=1, cached=True)
     schema = node("C", "ObjectNode", __id__=1, content=again)

@@ -13,7 +13,8 @@ import numpy as np
 from dosimeter.frames.source import Source
 from dosimeter.scan.part import Contents, Part
 
-LARGEST = 2**26
+LARGEST = 2**25
+"""Bytes of JSON: it grows up to twentyfold when it is parsed."""
 _NUMBER = re.compile(r"\[\d+\]")
 _MANY = 20  # keys of an object beyond this are taken for somebody's names and are not shown
 

@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from dosimeter.frames.source import Source
 from dosimeter.scan.archive import Archive
 from dosimeter.scan.arrays import Unreadable, npy_array, part_of
-from dosimeter.scan.objects import LARGEST, many, stacked
+from dosimeter.scan.objects import many, stacked
 from dosimeter.scan.part import Contents, Part
 
 _MOST_CELLS = 2**26
+"""Of all sparse matrices of a file together, spread out."""
+_LARGEST_SCHEMA = 2**26
+"""Bytes: a forest of a thousand trees has 43 million."""
 _TODO = "write it with skops.io.dump"
 _PLAIN = ("dict", "list", "tuple", "set", "ndarray", "str", "OrderedDict", "defaultdict", "Bunch")
 
@@ -27,8 +30,8 @@ def read_skops(archive: Archive, source: Source) -> Contents:
     """Every array, number and text under the names of the attributes that hold them."""
     if "schema.json" not in archive.sizes:
         raise source.refusal("not a skops file (it has no schema.json)", _TODO)
-    if archive.sizes["schema.json"] > LARGEST:
-        raise source.refusal(f"a schema of {archive.sizes['schema.json']} bytes", f"give at most {LARGEST}")
+    if archive.sizes["schema.json"] > _LARGEST_SCHEMA:
+        raise source.refusal(f"a schema of {archive.sizes['schema.json']} bytes", f"give at most {_LARGEST_SCHEMA}")
     try:
         schema = json.loads(archive.read("schema.json"))
     except (ValueError, RecursionError):
@@ -45,6 +48,7 @@ class _Walk:
         self.archive = archive
         self.unread: list[tuple[str, str]] = []
         self.seen: set[str] = set()
+        self.room = _MOST_CELLS
 
     def parts(self, schema: dict[str, Any]) -> Iterator[Part]:
         """Depth first, with a stack of its own: (node, place, holder, owner, name, whether it wraps attributes)."""
@@ -84,7 +88,9 @@ class _Walk:
             if file not in self.archive.sizes:
                 raise Unreadable("the archive has no such member")
             data = self.archive.read(file)
-            yield part_of(place, holder, owner, name, _sparse(data) if file.endswith(".npz") else npy_array(data))
+            array = npy_array(data) if not file.endswith(".npz") else _sparse(data, self.room)
+            self.room -= array.size if file.endswith(".npz") else 0
+            yield part_of(place, holder, owner, name, array)
         except Unreadable as why:
             self.unread.append((place, str(why)))
 
@@ -150,18 +156,18 @@ def _together(written: list[Any]) -> NDArray[Any] | tuple[str, ...] | None:
     return tuple(values) if all(isinstance(one, str) for one in values) else None
 
 
-def _sparse(data: bytes) -> NDArray[Any]:
-    """A scipy.sparse matrix spread out, if that is bearable. Its index arrays are held against its shape first."""
+def _sparse(data: bytes, room: int) -> NDArray[Any]:
+    """A scipy.sparse matrix spread out into at most `room` cells. Its index arrays are held against its shape first."""
     from scipy.sparse import csc_array, csr_array
 
     from dosimeter.core.refusal import Refusal
 
     try:
-        inner = Archive(data, _MOST_CELLS * 8, Source("a sparse matrix"))
+        inner = Archive(data, room * 8, Source("a sparse matrix"))
         pieces = {name.removesuffix(".npy"): npy_array(inner.read(name)) for name in inner.names}
         n, d = (int(size) for size in pieces["shape"])
         form = bytes(pieces["format"].item()).decode()
-        if not 0 <= n * d <= _MOST_CELLS or form not in ("csr", "csc"):
+        if min(n, d) < 0 or n * d > room or form not in ("csr", "csc"):
             raise Unreadable(f"a sparse matrix of {n} x {d} ({form}) is too large to spread out, or of another kind")
         made = csr_array if form == "csr" else csc_array
         matrix = made((pieces["data"], pieces["indices"], pieces["indptr"]), shape=(n, d))
