@@ -113,11 +113,11 @@ def test_a_full_disk_refuses_the_release_and_leaves_the_book_as_it_was(file_plac
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         limit = 30_000 * (k + 1)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        with file_place.open() as ledger:
-            try:
+        try:
+            with file_place.open() as ledger:
                 ledger.book(booking("june", artefact=os.urandom(400_000)))
-            except Refusal as error:
-                (tmp_path / f"said {k}").write_text(str(error))
+        except Refusal as error:
+            (tmp_path / f"said {k}").write_text(str(error))
 
     assert at_once(6, work, tmp_path) == [""] * 6
     said = [path.read_text() for path in tmp_path.glob("said *")]
