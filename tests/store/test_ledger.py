@@ -181,6 +181,7 @@ def test_a_reason_lets_a_release_pass_and_is_recorded(place):
 def test_at_the_limit_is_within_it(file_place):
     with file_place.create("fil=0.1", "mu=0.7", "leakage=0.3") as ledger:
         ledger.book(booking("may", dose({"a": 0.1}), dose({"a": 0.7}, MEMBERSHIP), dose({"a": 0.3}, LEAKAGE)))
+        assert [account.passing for account in ledger.totals()] == [0, 0, 0]
         with pytest.raises(OverBudget):
             ledger.book(booking("june", dose({"a": 1e-4})))
         ledger.book(booking("july", dose({"a": 0.0, "b": 0.1})))

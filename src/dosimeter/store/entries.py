@@ -150,16 +150,13 @@ class AccountTotals:
     """(k,)"""
     budget: Budget | None
     delta: float = 0.0
+    passing: int = 0
+    """How many stand above the limit: by an override, or because it was lowered since."""
 
     @property
     def limit(self) -> float:
         """Infinite without a budget."""
         return math.inf if self.budget is None else self.budget.limit
-
-    @property
-    def passing(self) -> int:
-        """How many stand above the limit: by an override, or because it was lowered since."""
-        return int(np.sum(self.readings > self.limit * (1 + 1e-8)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,13 +89,14 @@ def compare(connection: Connection, first: Entry, second: Entry) -> tuple[Compar
 def _everybody(connection: Connection, account: Account, limits: Mapping[str, Budget]) -> AccountTotals:
     d, p = schema.dose.c, schema.part.c
     joined = schema.dose.join(schema.part, d.part == p.id)
-    delta = _delta(account, limits)
+    delta, limit = _delta(account, limits), limits.get(account.key)
     if account.key == "eps":
         query = select(d.pseudonym, p.event).select_from(joined).where(p.account == account.text)
         events: dict[bytes, list[str]] = {}
         for pseudonym, event in connection.execute(query):
             events.setdefault(bytes(pseudonym), []).append(event)
         found = {who: _reading(account, 0, tuple(all_), delta) for who, all_ in events.items()}
+        passing = sum(e > limit.limit for e in found.values()) if limit else 0
     else:
         sums = (
             select(d.pseudonym, func.sum(d.amount))
@@ -103,10 +104,13 @@ def _everybody(connection: Connection, account: Account, limits: Mapping[str, Bu
             .where(p.account == account.text)
             .group_by(d.pseudonym)
         )
-        found = {bytes(who): account.reading(int(amount)) for who, amount in connection.execute(sums)}
+        amounts = {bytes(who): int(amount) for who, amount in connection.execute(sums)}
+        found = {who: account.reading(amount) for who, amount in amounts.items()}
+        # In amounts, as a booking decides: a reading at the limit may lie above it in its last digits.
+        passing = sum(amount > limit.amount for amount in amounts.values()) if limit else 0
     order = sorted(found, key=lambda who: (-found[who], who))
     readings = np.array([found[who] for who in order])
-    return AccountTotals(account, tuple(w.hex()[:SHORT] for w in order), readings, limits.get(account.key), delta)
+    return AccountTotals(account, tuple(w.hex()[:SHORT] for w in order), readings, limit, delta, passing)
 
 
 def _readings(connection: Connection, entry: Entry, account: Account, delta: float) -> dict[bytes, float]:
