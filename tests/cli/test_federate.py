@@ -228,7 +228,7 @@ def test_a_history_of_a_training_that_was_stopped_has_all_its_rounds(hospitals, 
         assert found == pytest.approx([getattr(entry, name) for entry in told], rel=1e-12)
     assert float(lines[1][head.index("variance")]) > 0
     assert facts["stopped"].endswith("3 were in the checkpoint")
-    assert facts["rounds_of_this_run"]["round"] == list(range(5))
+    assert facts["by_round"]["round"] == list(range(5))
 
 
 def test_a_training_goes_on_from_its_checkpoint_only_where_it_is_its_own(hospitals, tmp_path, capsys, refused):

@@ -173,7 +173,7 @@ FEDERATION: dict[str, Any] = {
         "budget_delta": 1e-5,
     },
     "rows_become": {"ward": ["a", "b"]}, "clip_last": 0.9, "accuracy": {"of": "test.csv", "share": 0.8},
-    "rounds_of_this_run": {
+    "by_round": {
         "round": [1, 2, 3], "accuracy": [0.5, 0.7, 0.8], "epsilon": [4.0, 6.0, 7.9], "per_round": [20.0, 20.0, 20.0],
         "noise": [1.1, 1.1, 1.1], "clip": [1.0, 0.95, 0.9],
     },

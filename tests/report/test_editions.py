@@ -31,7 +31,7 @@ def without_noised(told: dict[str, Any]) -> dict[str, Any]:
     """The clip follows from a noised count: it differs from run to run on the same table too."""
     told = json.loads(json.dumps(told))
     told.pop("clip_last", None)
-    told.get("rounds_of_this_run", {}).pop("clip", None)
+    told.get("by_round", {}).pop("clip", None)
     return told
 
 

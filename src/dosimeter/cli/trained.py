@@ -96,7 +96,7 @@ def facts_of(job: Job, done: History, demo: bool) -> dict[str, Any]:
         "rows_become": dict(people.form),
         "clip_last": state.history[-1].clip if state.history else 0.0,
         "accuracy": score,
-        "rounds_of_this_run": _rounds(done, bool(people.tested)),
+        "by_round": _rounds(done, bool(people.tested)),
         "not_covered": [*people.unpaid, *NOT_COVERED, *people.assumed],
         "assumptions": [*ASSUMED, *done.figure.remarks],
         "remarks": [*done.figure.remarks, *people.remarks, *_remarks(job, done)],

@@ -155,7 +155,7 @@ class Federation(Facts):
     ]
     clip_last: Annotated[float, public("moved by a noised count, which is in the price")]
     accuracy: Annotated[Accuracy, NOISED]
-    rounds_of_this_run: Annotated[Rounds, TERMS]
+    by_round: Annotated[Rounds, TERMS]
     not_covered: Annotated[list[str], WORDS]
     assumptions: Annotated[list[str], TERMS]
     remarks: Annotated[list[str], internal("some of them count rows that were left out")]

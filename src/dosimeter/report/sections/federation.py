@@ -60,7 +60,7 @@ def _promise(told: Mapping[str, Any]) -> list[Part]:
 
 
 def _rounds(told: Mapping[str, Any]) -> list[Part]:
-    found = told.get("rounds_of_this_run") or {}
+    found = told.get("by_round") or {}
     at = _column(found, "round")
     if not at.size:
         return []
@@ -91,7 +91,7 @@ def _inside(inside: Mapping[str, Any], told: Mapping[str, Any]) -> list[Part]:
         return []
     sent, refused = inside["updates_sent"], inside["updates_refused"]
     parts: list[Part] = [Words(f"{sent} updates were sent, {refused} refused. Not noised: internal.")]
-    at = _column(told.get("rounds_of_this_run") or {}, "round")
+    at = _column(told.get("by_round") or {}, "round")
     names = (("variance", "V_c: variance over clients"), ("scale", "U_s: squared mean update"))
     series = [Series(name, at, _column(inside, key)) for key, name in names if _column(inside, key).size == at.size > 0]
     if series:
