@@ -61,6 +61,20 @@ def test_arrays_in_an_npz_are_compared_whatever_they_are_called(tmp_path: Path) 
     assert [(one.place, one.certainty) for one in blind.findings] == [("weights", "possible"), ("other", "possible")]
 
 
+def test_numbers_that_match_no_more_than_by_accident_stay_a_possibility(tmp_path: Path) -> None:
+    from dosimeter.frames.table import Table
+
+    rng = np.random.default_rng(0)
+    people = Table.of({f"b{j}": rng.integers(0, 2, 300) for j in range(4)})
+    np.savez(tmp_path / "m.npz", signs=rng.integers(0, 2, (30, 4)))
+    found = scan(tmp_path / "m.npz", people)
+    one = at(found, "signs")
+    assert (one.certainty, one.match.beyond_accident) == ("possible", False)
+    assert one.match.found > 0
+    assert not found.rows_inside
+    assert found.named == ()
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("kind", ["<f8", ">f8", "<f4"])
 def test_a_single_array_is_read_in_any_order_and_width(order, kind, tmp_path: Path) -> None:

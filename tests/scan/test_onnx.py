@@ -24,7 +24,7 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.frames.source import Source
 from dosimeter.scan import scan
 from dosimeter.scan.onnx import read_onnx
-from dosimeter.scan.wire import Broken, gathered, integers
+from dosimeter.scan.wire import Broken, floats, gathered, integers
 from tests.scan.people import X, Y, at, table
 
 KINDS = [np.float32, np.float64, np.float16, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32]
@@ -231,6 +231,21 @@ def test_unpacked_integers_come_out_one_by_one_whatever_follows(values: list[int
     found = gathered(memoryview(ours + follows))
     assert integers(found[8]).view(np.uint64).tolist() == values
     assert [bytes(one) for one in found[9]] == ([after] if near else [])
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.floats(width=32, allow_nan=False), max_size=60),
+    st.lists(st.floats(width=32, allow_nan=False), max_size=20),
+)
+def test_unpacked_floats_end_where_the_next_field_begins(first: list[float], second: list[float]) -> None:
+    import struct
+
+    ours = b"".join(b"\x3d" + struct.pack("<f", value) for value in first)
+    theirs = b"".join(b"\x25" + struct.pack("<f", value) for value in second)
+    found = gathered(memoryview(ours + theirs + ours))
+    assert floats(found[7]).tolist() == [*first, *first]
+    assert floats(found[4]).tolist() == second
 
 
 def test_long_lists_of_numbers_are_read_and_nonsense_of_the_same_size_is_refused() -> None:

@@ -145,14 +145,18 @@ def test_a_class_of_one_gives_its_row_as_a_mean(tmp_path: Path) -> None:
     assert found.named == (42,)
 
 
-def test_the_extremes_name_those_who_hold_them(tmp_path: Path) -> None:
-    found = scanned(MinMaxScaler().fit(X), tmp_path, table())
+def test_the_extremes_name_those_who_hold_them_alone(tmp_path: Path) -> None:
+    coarse = np.clip(np.floor(10 * X / X.max(axis=0)), 2, 9)  # shared extremes and some of one person's alone
+    people = Table.of(dict(zip(NAMES, coarse.T, strict=True)))
+    found = scanned(MinMaxScaler().fit(coarse), tmp_path, people)
     assert not found.rows_inside
-    for name, extreme in (("data_min_", X.min(axis=0)), ("data_max_", X.max(axis=0))):
-        holders = [np.flatnonzero(X[:, j] == extreme[j]) for j in range(X.shape[1])]
+    for name, extreme in (("data_min_", coarse.min(axis=0)), ("data_max_", coarse.max(axis=0))):
+        holders = [np.flatnonzero(coarse[:, j] == extreme[j]) for j in range(coarse.shape[1])]
         one = at(found, name)
         assert one.severity == "values of single people"
+        assert set(one.match.rows) == {int(row) + 1 for rows in holders for row in rows}
         assert set(one.match.alone) == {int(rows[0]) + 1 for rows in holders if len(rows) == 1}
+        assert {len(rows) == 1 for rows in holders} == ({False} if name == "data_min_" else {False, True})
 
 
 def test_quantiles_that_are_somebodys_value_are_counted(tmp_path: Path) -> None:

@@ -128,12 +128,11 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def integer(values: list[Value], absent: int = 0) -> int:
-    """The last value of a scalar field, signed; `absent` where there is none."""
+    """The last value of a scalar field, as it was written (without a sign); `absent` where there is none."""
     last = values[-1] if values else absent
-    last = int(last[-1]) if isinstance(last, np.ndarray) else last
-    if not isinstance(last, int):
+    if isinstance(last, memoryview):
         raise Broken("a number was expected")
-    return last - 2**64 if last >= 2**63 else last
+    return int(last[-1]) if isinstance(last, np.ndarray) else last
 
 
 def text(values: list[Value]) -> str:
