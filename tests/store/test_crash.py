@@ -54,7 +54,7 @@ def survive(place, tmp_path, kills, seconds=600.0):
     while (sum(landed) < kills and time.perf_counter() < end) or min(landed) == 0:
         names.append(f"killed {len(names)}")
         # Every second kill aims at the end, where the commit is; those that come too late do not count.
-        moment = rng.uniform(0.05, 1.05) if len(names) % 2 else rng.uniform(0.8, 1.2)
+        moment = rng.uniform(0.05, 1.05) if len(names) % 2 else rng.uniform(0.6, 1.05)
         if not killed(lambda: release(place, names[-1], folder), moment * length, log):
             continue
         if len(names) % 8 == 0:  # nobody else is there when the next one comes
