@@ -53,13 +53,17 @@ def survive(place, tmp_path, kills, seconds=600.0):
     end = time.perf_counter() + seconds
     while (sum(landed) < kills and time.perf_counter() < end) or min(landed) == 0:
         names.append(f"killed {len(names)}")
-        # Every second kill aims at the end, where the commit is; those that come too late do not count.
-        moment = rng.uniform(0.05, 1.05) if len(names) % 2 else rng.uniform(0.6, 1.05)
-        if not killed(lambda: release(place, names[-1], folder), moment * length, log):
-            continue
-        if len(names) % 8 == 0:  # nobody else is there when the next one comes
+        # Every second kill aims at the end, where the commit is, and nobody else has the book open meanwhile: the one
+        # who closes it last also clears its log away. Kills that come too late do not count.
+        last = len(names) % 2 == 0
+        moment = rng.uniform(0.6, 1.1) if last else rng.uniform(0.05, 1.05)
+        if last:
             ledger.close()
+        done = not killed(lambda: release(place, names[-1], folder), moment * length, log)
+        if last:
             ledger = place.open()
+        if done:
+            continue
         first = _stored(ledger, names[-1])
         landed[first is not None] += 1
         outside = folder / names[-1]
