@@ -18,7 +18,10 @@ from dosimeter.report.statistics import statistics as dose_statistics
 from dosimeter.report.verdict import for_everybody, for_the_house
 
 SAYS = {
-    "external": "External edition: only what does not depend on anybody's data, or follows from the noised release.",
+    "external": (
+        "External edition: settings, guarantees and what follows from the noised release. Whatever else was read off "
+        "the data is named under “not covered”."
+    ),
     "internal": "Internal: computed from the data without protection. Do not publish.",
 }
 

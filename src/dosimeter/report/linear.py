@@ -30,7 +30,7 @@ def _kept(facts: Mapping[str, Any]) -> bool:
 
 
 def _within(facts: Mapping[str, Any]) -> bool:
-    return bool(facts["within"]) and facts["limit"] is not None
+    return bool(facts["within"]) and facts["limit"] is not None and not facts.get("refused")
 
 
 def _fitted(facts: Mapping[str, Any]) -> bool:

@@ -25,7 +25,8 @@ ATTACKER = "knows everything else in the table and guesses without bias"
 ASSUMED = (
     "a guess without bias: somebody who accepts bias, or knows more of a person than the table holds, may do better",
     "the noise is fresh, is drawn by the operating system and stays secret",
-    "names and kinds of columns, and the levels of categories, are taken as public: they stand in the model",
+    "names and kinds of columns, which of them vary, and the levels of categories, are taken as public: they stand in "
+    "the model",
     "other releases about the same people add to the dose: their η² add up",
 )
 TARGETS = (0.1, 1.0, 10.0)

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 BIT = "that the limit was kept is itself read off the data (one bit): not covered"
+NOTHING = "Nothing was released."
+"""For everybody not why: that somebody's dose or total was too high is a fact about the data."""
 REFUSED = "Nothing was released: a budget of the ledger would have been passed."
 CHOSEN = "the scale was chosen from the data: not covered"
 
 
 def for_everybody(facts: Mapping[str, Any]) -> str:
     """No measured figure: the noise, the guarantee, the limit."""
-    if facts.get("refused"):
-        return REFUSED
+    if nothing_left(facts):
+        return NOTHING
     return _EVERYBODY[facts["schema"].split("/")[0]](facts)
 
 
@@ -24,6 +26,15 @@ def for_the_house(facts: Mapping[str, Any]) -> str:
     return _HOUSE[facts["schema"].split("/")[0]](facts)
 
 
+def nothing_left(facts: Mapping[str, Any]) -> bool:
+    """Whether a limit, the stated one or the ledger's, kept the release in the house.
+
+    >>> nothing_left({"within": False}), nothing_left({"refused": [{}]}), nothing_left({"within": True})
+    (True, True, False)
+    """
+    return bool(facts.get("refused")) or facts.get("within") is False or facts.get("sentence") in (NOTHING, REFUSED)
+
+
 def _number(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:.3g}"
 
@@ -32,10 +43,10 @@ def _measured(facts: Mapping[str, Any]) -> str:
     if not facts["bounded"]:
         return "The exact weights of this model give away an unbounded amount about the people in its training table."
     verdict = facts.get("verdict")
-    noise = f"{facts['noise']} is put on {facts['noise_on']}"
+    noise = f"With {facts['noise']} on {facts['noise_on']}"
     if verdict and verdict["within"]:
-        return f"{noise}, and no {facts['unit']}'s dose is above the stated limit η = {verdict['limit']:g}; {BIT}."
-    return f"{noise}; no limit on anybody's dose is claimed."
+        return f"{noise}, no {facts['unit']}'s dose is above the stated limit η = {verdict['limit']:g}; {BIT}."
+    return f"{noise}: no limit on anybody's dose is claimed."
 
 
 def _measured_inside(facts: Mapping[str, Any]) -> str:
@@ -56,8 +67,6 @@ def _measured_inside(facts: Mapping[str, Any]) -> str:
 
 
 def _repaired(facts: Mapping[str, Any]) -> str:
-    if not facts["within"]:
-        return "Nothing was released."
     if facts["scale_from"] == "the data":
         return (
             f"{facts['law']} noise was put on {facts['noise_on']}, scaled so that no {facts['unit']}'s dose is above "

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dosimeter.report.layout import Code, Grid, Notes, Part, Section, Terms, Words, number
+from dosimeter.report.verdict import nothing_left
 
+NOT_BOOKED = "Not booked in a ledger: nobody's total over several releases is known here."
+NOT_RELEASED = "Not booked: nothing was released."
 ASSUMED = "Assumptions and what is not covered"
 
 
@@ -70,7 +73,7 @@ def _ledger(told: Mapping[str, Any]) -> Section:
             )
         )
     elif booked is False:
-        parts.append(Words("Not booked: no ledger was configured, so nobody's total over several releases is known."))
+        parts.append(Words(NOT_RELEASED if nothing_left(told) else NOT_BOOKED))
     return Section("What the ledger says so far", tuple(parts))
 
 

@@ -11,16 +11,19 @@ from dosimeter.report.charts import Axis, Series, drawing
 from dosimeter.report.layout import Gauge, Grid, Part, Section, Tone, Verdict, Words, number
 from dosimeter.report.sections.closing import closing, release
 from dosimeter.report.sections.doses import WIDE, amount, cell, distribution, ranked
+from dosimeter.report.sections.meaning import of_epsilon
+from dosimeter.report.verdict import nothing_left
 
 TITLE = "What these principal components give away"
 K = "components seen (k)"
+REPLACE = "replace-one"
 
 
 def sections(told: Mapping[str, Any]) -> list[Section]:
     """Top to bottom; what the edition does not have stays away."""
     inside = told.get("internal") or {}
     made = [
-        Section("What was promised", (_promise(told),)),
+        Section("What was promised", tuple(_promised(told))),
         Section("Dose", tuple(_doses(inside))),
         Section("Checked by attack", tuple(_attack(told.get("attack")))),
         Section("What the components are worth", tuple(_energy(inside))),
@@ -31,12 +34,25 @@ def sections(told: Mapping[str, Any]) -> list[Section]:
 def verdict(told: Mapping[str, Any]) -> Verdict:
     """The sentence of the edition, and what the noise costs beside the stated ε."""
     found = told["guarantee"]
-    tone: Tone = "good" if told["private"] and found.get("holds") else "bad"
+    tone: Tone = "good" if _claimed(told) and not nothing_left(told) else "bad"
     gauge = None
     if "costs" in found and told["private"]:
         costs = amount(found["costs"])
         gauge = Gauge.of("ε that this noise costs", costs, float(found["epsilon"]), (("costs", costs),))
     return Verdict(str(told["sentence"]), tone, gauge)
+
+
+def _claimed(told: Mapping[str, Any]) -> bool:
+    return bool(told["private"] and told["guarantee"].get("holds"))
+
+
+def _promised(told: Mapping[str, Any]) -> list[Part]:
+    """What the pair means where it is claimed, then the settings."""
+    found = told["guarantee"]
+    if not _claimed(told):
+        return [_promise(told)]
+    change = "one row replaced" if found["neighbours"] == REPLACE else "one row added or removed"
+    return [of_epsilon(float(found["epsilon"]), float(found["delta"]), change), _promise(told)]
 
 
 def _promise(told: Mapping[str, Any]) -> Part:

@@ -11,6 +11,8 @@ from dosimeter.report.charts import Axis, Series, drawing
 from dosimeter.report.layout import Gauge, Part, Section, Tone, Verdict, Words, number
 from dosimeter.report.sections.closing import closing, release
 from dosimeter.report.sections.doses import WIDE, amount
+from dosimeter.report.sections.meaning import of_epsilon
+from dosimeter.report.verdict import nothing_left
 
 TITLE = "What this federated model gives away"
 PLAN = "What a federated training would give away"
@@ -32,8 +34,20 @@ def verdict(told: Mapping[str, Any]) -> Verdict:
     """The sentence of the edition, and ε spent beside the budget."""
     spent, budget = amount(told["guarantee"]["epsilon"]), float(told["budget"]["epsilon"])
     over = bool(told.get("over")) or spent > budget or bool(told.get("simulation"))
-    tone: Tone = "bad" if over else "good"
+    tone: Tone = "bad" if over or nothing_left(told) or not _claimed(told) else "good"
     return Verdict(str(told["sentence"]), tone, Gauge.of("ε spent of the budget", spent, budget, (("ε", spent),)))
+
+
+def _claimed(told: Mapping[str, Any]) -> bool:
+    return bool(told["guarantee"]["standing"] != "unaccounted" and not told.get("over"))
+
+
+def _meant(told: Mapping[str, Any]) -> list[Part]:
+    found = told["guarantee"]
+    if not _claimed(told):
+        return []
+    change = "one client replaced" if found["adjacency"] == "replace-one" else "one client added or removed"
+    return [of_epsilon(amount(found["epsilon"]), float(found["delta"]), change)]
 
 
 def _promise(told: Mapping[str, Any]) -> list[Part]:
@@ -41,6 +55,7 @@ def _promise(told: Mapping[str, Any]) -> list[Part]:
     accuracy = (told.get("accuracy") or {}).get("share")
     widths = "-".join(map(str, model.get("widths") or []))
     return [
+        *_meant(told),
         release(
             [
                 ("(ε, δ)", f"({number(amount(found['epsilon']))}, {found['delta']:g}) after {found['rounds']} rounds"),
@@ -55,7 +70,7 @@ def _promise(told: Mapping[str, Any]) -> list[Part]:
                 ("network", f"{widths} ({model['parameters']} parameters)" if widths else None),
                 ("accuracy on public rows", None if accuracy is None else f"{accuracy:.1%}"),
             ]
-        )
+        ),
     ]
 
 

@@ -11,6 +11,7 @@ from dosimeter.report.charts import Axis, Series, drawing
 from dosimeter.report.layout import Gauge, Grid, Part, Section, Verdict, Words, number
 from dosimeter.report.sections.closing import closing, release
 from dosimeter.report.sections.doses import MANY, WIDE, amount, distribution, ranked
+from dosimeter.report.verdict import nothing_left
 
 TITLE = "What these labels give away"
 NATS = "nats"
@@ -37,7 +38,7 @@ def verdict(told: Mapping[str, Any]) -> Verdict:
     if inside.get("highest_nats", 0) > 0:
         marks.append(("highest", float(inside["highest_nats"])))
     gauge = Gauge.of("nats: the bound for every table", nats, None, (*marks, ("bound", nats)))
-    return Verdict(str(told["sentence"]), "", gauge)
+    return Verdict(str(told["sentence"]), "bad" if nothing_left(told) else "", gauge)
 
 
 def _promise(told: Mapping[str, Any]) -> list[Part]:

@@ -11,6 +11,8 @@ from dosimeter.report.charts import Axis, Series, Span, dots, drawing
 from dosimeter.report.layout import Drawing, Gauge, Grid, Part, Section, Tone, Verdict, Words, number
 from dosimeter.report.sections.closing import closing, release
 from dosimeter.report.sections.doses import MANY, WIDE, amount, cell, distribution, one_by_one, ranked, strip
+from dosimeter.report.sections.meaning import MEASURED, of_eta
+from dosimeter.report.verdict import nothing_left
 
 TITLE = "What the weights of this model give away"
 MOST_GROUPS = 20
@@ -29,7 +31,7 @@ def sections(told: Mapping[str, Any]) -> list[Section]:
         Section("Columns", tuple(_columns(told))),
         Section("Checked by attack", tuple(_attack(told.get("attack")))),
         Section("Accuracy against dose", tuple(_frontier(told.get("frontier")))),
-        Section("What was put on the weights", (_release(told),)),
+        Section("What was put on the weights", tuple(_put(told, unit))),
     ]
     return [*(one for one in made if one.parts), *closing(told)]
 
@@ -51,7 +53,7 @@ def _limit(told: Mapping[str, Any]) -> float | None:
 
 
 def _tone(told: Mapping[str, Any]) -> Tone:
-    if told.get("bounded") is False:
+    if told.get("bounded") is False or nothing_left(told):
         return "bad"
     within = told.get("within") if "verdict" not in told else (told["verdict"] or {}).get("within")
     if within is None or _limit(told) is None:
@@ -59,20 +61,31 @@ def _tone(told: Mapping[str, Any]) -> Tone:
     return "good" if within else "bad"
 
 
+def _put(told: Mapping[str, Any], unit: str) -> list[Part]:
+    """What the figures mean, then the settings."""
+    bounded = told.get("bounded", True)
+    parts: list[Part] = [of_eta(str(told["notion"]["measured_in"]), unit, _limit(told))] if bounded else []
+    if nothing_left(told):
+        parts.insert(0, Words("Nothing of this left the house: the settings are those of the attempt."))
+    elif "booked" not in told:
+        parts.insert(0, Words(MEASURED, quiet=True))
+    return [*parts, _release(told)]
+
+
 def _release(told: Mapping[str, Any]) -> Part:
-    model, notion = told["model"], told["notion"]
+    model, notion, limit = told["model"], told["notion"], _limit(told)
     return release(
         [
             ("model", f"{model['loss']} model of {model['target']}"),
             ("penalty (l2)", model.get("l2")),
             ("parameters", model.get("parameters")),
-            ("noise", told.get("noise") or told.get("law")),
+            ("noise", _noise(told)),
             ("noise on", told.get("noise_on")),
             ("scale", model.get("scale")),
             ("scale from", told.get("scale_from")),
             ("shape", model.get("shape")),
             ("reweightings", model.get("reweightings")),
-            ("limit", _limit(told)),
+            ("limit", None if limit is None else f"η = {limit:g}"),
             ("notion", f"{notion['name']} ({notion['symbol']}), in {notion['measured_in']}"),
             ("unit", told["unit"]),
             ("the attacker", told.get("attacker")),
@@ -82,6 +95,12 @@ def _release(told: Mapping[str, Any]) -> Part:
             ("people", told.get("people") if told["unit"] == "person" else None),
         ]
     )
+
+
+def _noise(told: Mapping[str, Any]) -> str:
+    if told.get("bounded") is False:
+        return "none: the exact weights"
+    return str(told.get("noise") or f"{told['law']}, scale withheld: it was chosen from the data")
 
 
 def _doses(told: Mapping[str, Any], unit: str) -> list[Part]:

@@ -1,0 +1,127 @@
+"""What may be handed over is the same, byte by byte, for tables that differ in one cell, one row or one person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dosimeter.cli.main import run
+from dosimeter.report.marks import Mark
+from dosimeter.report.verdict import NOTHING
+from tests.report.verbs import BOUNDS, COLUMNS, LINEAR, people, prepare, write
+
+Rows = list[tuple[Any, ...]]
+FITS = "--person who --drop site --bounds {here}/bounds.toml --epsilon 2 --out {out}/m.skops"
+PATE = "--person who --drop site --drop score --public {here}/public.csv --classes no,yes --teachers 12"
+CLIENTS = (
+    "--target ill --client site --drop who --drop score --epsilon 8 --rounds 2 --epochs 1 --out {out}/m.safetensors"
+)
+COMMANDS = {
+    "measure": f"measure {{table}} {LINEAR} --scale 1 --max-dose 1000 --show-ids",
+    "measure exact": f"measure {{table}} {LINEAR}",
+    "measure logistic": "measure {table} --target ill --drop who --drop site --drop score --scale 1 --unit own",
+    "fix": f"fix {{table}} {LINEAR} --max-dose 5 --out {{out}}/m.skops",
+    "fix equal": f"fix {{table}} {LINEAR} --max-dose 5 --equalise --rounds 2 --out {{out}}/m.skops",
+    "fix shaped": f"fix {{table}} {LINEAR} --max-dose 5 --shape hessian --out {{out}}/m.skops",
+    "fix with a scale": f"fix {{table}} {LINEAR} --scale 50 --noise laplace --max-dose 1000 --out {{out}}/m.skops",
+    "pca": f"pca {{table}} {FITS} --attack",
+    "pca by declared rows": f"pca {{table}} {FITS} --neighbours add-or-remove",
+    "pca open": "pca {table} --person who --drop site --not-private --epsilon 2 --out {out}/m.skops",
+    "pate": f"pate {{table}} --target ill {PATE} --scale 3 --queries 4 --out {{out}}/labels.csv",
+    "federate": f"federate --table {{table}} {CLIENTS} --clients 12",
+}
+SAME_NUMBER = ("pca",)
+"""N is public where neighbours replace a row: only tables with as many rows are neighbours."""
+
+
+def _cell(row: int, name: str, value: Any) -> Callable[[Rows], Rows]:
+    def changed(rows: Rows) -> Rows:
+        cells = list(rows[row])
+        cells[COLUMNS.index(name)] = value
+        return [*rows[:row], tuple(cells), *rows[row + 1 :]]
+
+    return changed
+
+
+NEIGHBOURS: dict[str, Callable[[Rows], Rows]] = {
+    "an outlier": _cell(5, "age", 9999.0),
+    "a zero": _cell(5, "bmi", 0.0),
+    "a target far off": _cell(7, "score", 2.0),
+    "another person": _cell(5, "who", "canary-000000000000000"),
+    "a row less": lambda rows: rows[:-1],
+    "a row twice": lambda rows: [*rows, rows[3]],
+    "a person less": lambda rows: rows[2:],
+}
+
+
+def handed_over(folder: Path, words: str, rows: Rows) -> dict[str, Any]:
+    """Page, card, JSON and what the terminal says of them, and the exit codes; without the noise's own clips."""
+    here = prepare(folder, 1)
+    write(here / "table.csv", COLUMNS, rows)
+    (here / "bounds.toml").write_text(("n = 130\n" if "add-or-remove" in words else "") + BOUNDS)
+    if "federate" in words:
+        (here / "bounds.toml").write_text("")
+    arguments = words.format(table=here / "table.csv", here=here, out=here).split()
+    made = {"code": run([*arguments, "-q", "--json", str(here / "facts.json")])}
+    facts = json.loads((here / "facts.json").read_text())
+    if "by_round" in facts:
+        facts["clip_last"], facts["by_round"]["clip"] = 1.0, [1.0] * len(facts["by_round"]["clip"])
+        (here / "facts.json").write_text(json.dumps(facts))
+    asked = ["report", str(here / "facts.json"), "--out", str(here / "page.html"), "--card", str(here / "card.md")]
+    made["report"] = run([*asked, "--json", str(here / "external.json")])
+    return made | {name: (here / name).read_bytes() for name in ("page.html", "card.md", "external.json")}
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_neighbours_are_handed_over_alike(tmp_path, capsys, monkeypatch, verb):
+    base, said = people(1), []
+    found = {}
+    monkeypatch.chdir(tmp_path)
+    for name, change in {"": lambda rows: rows, **NEIGHBOURS}.items():
+        rows = change(base)
+        if verb in SAME_NUMBER and len(rows) != len(base):
+            continue
+        found[name] = handed_over(tmp_path / "here", COMMANDS[verb], rows)
+        said.append(capsys.readouterr().out)
+    assert found[""]["code"] == 0
+    assert [name for name, one in found.items() if one != found[""]] == []
+    assert len(set(said)) == 1
+
+
+@pytest.mark.parametrize("verb", ["measure", "fix", "pca", "pate"])
+def test_the_comparison_sees_what_slips_out(tmp_path, monkeypatch, verb):
+    monkeypatch.setattr(Mark, "lets_out", lambda self, facts: True)
+    words = COMMANDS[verb]
+    one, other = (
+        handed_over(tmp_path / "here", words, rows) for rows in (people(1), NEIGHBOURS["an outlier"](people(1)))
+    )
+    assert one["page.html"] != other["page.html"]
+    assert one["external.json"] != other["external.json"]
+
+
+def test_a_refusal_is_handed_over_alike_whatever_refused(tmp_path):
+    """The stated limit, or the ledger's: outside, both are that nothing was released."""
+    ledger = str(tmp_path / "book.sqlite")
+    assert run(["ledger", "init", "--ledger", ledger, "--budget", "fil=0.001", "-q"]) == 0
+    words = f"fix {{table}} {LINEAR} --scale 1 --max-dose {{limit}} --out {{out}}/m.skops"
+    made = {}
+    for name, limit, more in (
+        ("limit", "1e-3", ""),
+        ("ledger", "1e6", f" --ledger {ledger} --name first"),
+    ):
+        found = handed_over(tmp_path / name, words.replace("{limit}", limit) + more, people(1))
+        assert found["code"] == 1
+        told = json.loads(found["external.json"])
+        told["reproduce"]["command"] = told["reproduce"]["command"].split("--max-dose")[0]
+        made[name] = told
+        page = found["page.html"].decode()
+        assert "✗" in page
+        assert "✓" not in page
+        assert "ledger would" not in page
+        assert "no ledger was configured" not in page
+    assert made["limit"]["sentence"] == NOTHING
+    assert made["limit"] == made["ledger"]
