@@ -311,7 +311,6 @@ def test_two_trainings_of_the_same_clients_compose(ledger, tmp_path, capsys):
     assert one < two < 2 * one
 
 
-@pytest.mark.xfail(strict=True, reason="the store refuses bytes that it holds, also where another draw made them")
 def test_labels_that_happen_to_be_those_of_another_release_are_booked_and_paid_for(ledger, tmp_path, capsys):
     """Refused, they would tell for nothing that two draws agree, and be drawn again until they do not."""
     quiet = ("--scale", "0.05", "--budget", "6 nats")  # so little noise that the plain vote always comes out

@@ -26,7 +26,7 @@ entry = Table(
     Column("seq", Integer, primary_key=True, autoincrement=False),
     Column("kind", String(16), nullable=False, index=True),
     Column("name", String(120), unique=True),
-    Column("artefact", String(64), unique=True),
+    Column("artefact", String(64), index=True),
     Column("draw", String(64), unique=True),
     Column("body", Text, nullable=False),
     Column("digest", String(64), nullable=False),
