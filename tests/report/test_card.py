@@ -17,7 +17,7 @@ VERBS = list(commands(Path()))
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_card_says_the_same_of_every_table(printed, verb):
-    one, other = (card(facts[verb]) for facts in printed)
+    one, other = (card({**facts[verb], "artefact": ""}) for facts in printed)  # a noised file has its own digest
     assert one == other
 
 

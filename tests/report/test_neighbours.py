@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +60,7 @@ NEIGHBOURS: dict[str, Callable[[Rows], Rows]] = {
 
 
 def handed_over(folder: Path, words: str, rows: Rows) -> dict[str, Any]:
-    """Page, card, JSON and what the terminal says of them, and the exit codes; without the noise's own clips."""
+    """Page, card, JSON and the exit codes; the noise's own clips and the noised file's digest are set aside."""
     here = prepare(folder, 1)
     write(here / "table.csv", COLUMNS, rows)
     (here / "bounds.toml").write_text(("n = 130\n" if "add-or-remove" in words else "") + BOUNDS)
@@ -70,7 +71,11 @@ def handed_over(folder: Path, words: str, rows: Rows) -> dict[str, Any]:
     facts = json.loads((here / "facts.json").read_text())
     if "by_round" in facts:
         facts["clip_last"], facts["by_round"]["clip"] = 1.0, [1.0] * len(facts["by_round"]["clip"])
-        (here / "facts.json").write_text(json.dumps(facts))
+    if "artefact" in facts:
+        files = [path for path in here.iterdir() if path.name in ("m.skops", "m.safetensors", "labels.csv")]
+        assert [hashlib.sha256(path.read_bytes()).hexdigest() for path in files] == [facts["artefact"]]
+        facts["artefact"] = "0" * 64
+    (here / "facts.json").write_text(json.dumps(facts))
     asked = ["report", str(here / "facts.json"), "--out", str(here / "page.html"), "--card", str(here / "card.md")]
     made["report"] = run([*asked, "--json", str(here / "external.json")])
     return made | {name: (here / name).read_bytes() for name in ("page.html", "card.md", "external.json")}
@@ -125,3 +130,13 @@ def test_a_refusal_is_handed_over_alike_whatever_refused(tmp_path):
         assert "no ledger was configured" not in page
     assert made["limit"]["sentence"] == NOTHING
     assert made["limit"] == made["ledger"]
+
+
+def test_a_page_names_the_file_it_speaks_of_and_a_refusal_names_none(tmp_path):
+    words = COMMANDS["fix with a scale"]
+    made = handed_over(tmp_path / "kept", words, people(1))
+    assert b"SHA-256 of the released file" in made["page.html"]
+    assert b"SHA-256 of the file" in made["card.md"]
+    refused = handed_over(tmp_path / "refused", words.replace("--max-dose 1000", "--max-dose 1e-9"), people(1))
+    assert refused["code"] == 1
+    assert b"SHA-256 of the" not in refused["page.html"] + refused["card.md"]

@@ -71,11 +71,14 @@ class Receipt:
     lines: tuple[str, ...] = ()
     """The refusal in words: what, then the ways out."""
     remarks: tuple[str, ...] = ()
+    digest: str = ""
+    """SHA-256 of the file that was written, hex: a page and a file that belong together can be told by it."""
 
     @property
     def facts(self) -> dict[str, Any]:
         """For the verb's JSON."""
-        return {"booked": self.booked or False, **({"refused": list(self.refused)} if self.refused else {})}
+        more: dict[str, Any] = {"refused": list(self.refused)} if self.refused else {}
+        return {"booked": self.booked or False, **more, **({"artefact": self.digest} if self.digest else {})}
 
     def refuse(self, page: Page) -> None:
         """The refusal at the end of a page."""
@@ -131,6 +134,7 @@ class Desk:
             return receipt
         if out is not None:
             write_bytes(out, receipt.artefact, inputs=inputs)
+            receipt = replace(receipt, digest=hashlib.sha256(receipt.artefact).hexdigest())
         if self.dose is not None and what is not None:
             _write_dose(self.dose, what, receipt.artefact, inputs)
         return receipt

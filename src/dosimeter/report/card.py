@@ -45,6 +45,8 @@ def card(facts: Mapping[str, Any], head: str | None = None) -> str:
 def _rows(told: Mapping[str, Any], head: str | None) -> list[tuple[str, Any]]:
     kind = told["schema"].split("/")[0]
     rows = [(name, value) for name, value in _OF[kind](told) if value not in (None, "")]
+    if told.get("artefact"):
+        rows.append(("SHA-256 of the file", told["artefact"]))
     booked = told.get("booked")
     if isinstance(booked, dict):
         rows += [("booked as", f"{booked['name']}, entry {booked['seq']}"), (LEDGER, head or booked["head"])]

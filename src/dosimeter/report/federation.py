@@ -20,7 +20,7 @@ from dosimeter.report.marks import (
     internal,
     public,
 )
-from dosimeter.report.parts import Asked, Booking, Refused
+from dosimeter.report.parts import Artefact, Asked, Booking, Refused
 
 TERMS = public("follows from the settings and the number of clients, which is taken as public")
 
@@ -161,6 +161,7 @@ class Federation(Facts):
     remarks: Annotated[list[str], internal("some of them count rows that were left out")]
     internal: Annotated[InsideTraining, STATISTIC]
     booked: Booking
+    artefact: Artefact = ""
     refused: Refused = Field(default_factory=list)
     written: Annotated[list[str], LOCAL]
     reproduce: Annotated[Asked | None, GIVEN] = None

@@ -20,7 +20,7 @@ from dosimeter.report.marks import (
     internal,
     public,
 )
-from dosimeter.report.parts import Asked, Booking, Distribution, Refused
+from dosimeter.report.parts import Artefact, Asked, Booking, Distribution, Refused
 
 PUBLISHED = public("read off the numbers of queries and classes and the noise; holds for every table")
 
@@ -100,6 +100,7 @@ class Labelling(Facts):
     assumptions: Annotated[list[str], WORDS]
     remarks: Annotated[list[str], internal("some of them name files or tell what was seen in a column")]
     booked: Booking
+    artefact: Artefact = ""
     refused: Refused = Field(default_factory=list)
     written: Annotated[list[str], LOCAL] = Field(default_factory=list)
     reproduce: Annotated[Asked | None, GIVEN] = None

@@ -20,7 +20,7 @@ from dosimeter.report.marks import (
     internal,
     public,
 )
-from dosimeter.report.parts import Asked, Attacked, Booking, Distribution, Ranked, Refused
+from dosimeter.report.parts import Artefact, Asked, Attacked, Booking, Distribution, Ranked, Refused
 
 CHOSEN = "the scale was found in the data"
 
@@ -289,5 +289,6 @@ class Repair(Facts):
     assumptions: Annotated[list[str], WORDS]
     remarks: Annotated[list[str], SEEN]
     booked: Booking
+    artefact: Artefact = ""
     refused: Refused = Field(default_factory=list)
     reproduce: Annotated[Asked | None, GIVEN] = None

@@ -11,6 +11,10 @@ from dosimeter.report.marks import GIVEN, LOCAL, ONE, STATISTIC, TOTALS, WORDS, 
 HEAD = public("names the entry in the ledger; people stand in it as salted codes")
 
 
+Artefact = Annotated[str, public("SHA-256 of the released file, which whoever has the file can take")]
+"""Hex; "" where no file was written."""
+
+
 class Booked(Facts):
     """The ledger's entry of a release."""
 

@@ -21,7 +21,7 @@ from dosimeter.report.marks import (
     internal,
     public,
 )
-from dosimeter.report.parts import Asked, Attacked, Booking, Distribution, Ranked, Refused
+from dosimeter.report.parts import Artefact, Asked, Attacked, Booking, Distribution, Ranked, Refused
 
 
 def _private(facts: Mapping[str, Any]) -> bool:
@@ -167,6 +167,7 @@ class Projection(Facts):
     internal: Annotated[Inside, STATISTIC]
     attack: Annotated[Rehearsal | None, STATISTIC] = None
     booked: Booking
+    artefact: Artefact = ""
     refused: Refused = Field(default_factory=list)
     written: Annotated[str, LOCAL]
     reproduce: Annotated[Asked | None, GIVEN] = None

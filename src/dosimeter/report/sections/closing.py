@@ -102,6 +102,7 @@ def _again(told: Mapping[str, Any]) -> Section:
         ("Python", asked.get("python")),
         ("libraries", ", ".join(f"{name} {version}" for name, version in libraries.items())),
         ("SHA-256 of the table", asked.get("table")),
+        ("SHA-256 of the released file", told.get("artefact")),
     ]
     parts.append(release(pairs))
     return Section("How to reproduce it", tuple(parts))
