@@ -135,3 +135,41 @@ def test_laplace_noise_on_a_replaced_value_costs_its_move_over_its_scale() -> No
     both = EventDose(ComposedDpEvent([GaussianDpEvent(4.0), LaplaceDpEvent(1e6)]), "example", "replace-one")
     alone = EventDose(GaussianDpEvent(4.0), "example", "replace-one")
     assert both.epsilon(1e-5) == pytest.approx(alone.epsilon(1e-5), rel=1e-3)
+
+
+def test_discrete_laplace_noise_on_a_replaced_value_costs_twice_what_one_less_does() -> None:
+    """e^-a|k| moved by s and back by s: log of the ratio of its chances is 2as."""
+    from dp_accounting.dp_event import DiscreteLaplaceDpEvent
+
+    for parameter, moved in ((0.5, 1), (0.25, 3)):
+        event = DiscreteLaplaceDpEvent(parameter, moved)
+        assert EventDose(event, "example", "replace-one").epsilon(1e-9) == pytest.approx(
+            2 * parameter * moved, rel=1e-3
+        )
+
+
+def test_a_history_that_no_accountant_reads_under_replacement_is_not_read_under_another_relation() -> None:
+    """Laplace noise beside a sample, or beside a randomised answer, would make either look cheaper than it is alone."""
+    from dp_accounting.dp_event import (
+        ComposedDpEvent,
+        LaplaceDpEvent,
+        PoissonSampledDpEvent,
+        RandomizedResponseDpEvent,
+        SelfComposedDpEvent,
+    )
+    from dp_accounting.privacy_accountant import UnsupportedEventError
+
+    for event in (PoissonSampledDpEvent(1.0, GaussianDpEvent(1.0)), RandomizedResponseDpEvent(0.2, 3)):
+        assert EventDose(event, "example", "replace-one").epsilon(1e-6) > 2
+        for both in (
+            ComposedDpEvent([event, LaplaceDpEvent(1e6)]),
+            SelfComposedDpEvent(ComposedDpEvent([event, LaplaceDpEvent(1e6)]), 2),
+        ):
+            with pytest.raises(UnsupportedEventError):
+                EventDose(both, "example", "replace-one").epsilon(1e-6)
+
+
+def test_an_id_that_stands_twice_is_not_told() -> None:
+    with pytest.raises(Refusal, match="somebody stands twice") as caught:
+        dose(FISHER, [1.0, 2.0], ids=["canary-7", "canary-7"])
+    assert "canary" not in str(caught.value)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dosimeter.core.amount import MOST, NANO, amount_of, amounts_of, checked_total
 from dosimeter.core.dose import Dose, EventDose
 from dosimeter.core.events import event_of, plain_of
-from dosimeter.core.ledger import Account, Budget, Events, Part, over, parts_of, standing_of_sum
+from dosimeter.core.ledger import Account, Budget, Events, Part, over, parts_of, standing_of_sum, text_of
 from dosimeter.core.notion import FISHER, LEAKAGE, MEMBERSHIP, Notion, Standing
 from dosimeter.core.refusal import Refusal
 
@@ -262,3 +262,55 @@ def test_an_event_that_nobody_reads_is_not_booked():
             plain_of(event)
     with pytest.raises(Refusal, match="noise_multiplier"):
         plain_of(e.GaussianDpEvent(0.0))
+
+
+COMPOSED, TAKEN_APART = "Jos\u00e9", "Jose\u0301"
+
+
+@pytest.mark.parametrize(
+    ("ids", "one"),
+    [
+        ((17, "17", " 17", "17\t", "\u00a017", 17.0, np.int64(17), np.float64(17.0), np.float32(17.0)), "17"),
+        ((COMPOSED, TAKEN_APART, f" {TAKEN_APART}"), COMPOSED),
+    ],
+)
+def test_one_person_written_in_several_ways_is_one(ids, one):
+    assert {text_of(i) for i in ids} == {one}
+
+
+def test_what_may_be_another_person_stays_another():
+    others = ("17", "017", "17.0", "1 7", "A17", "a17", 17.5, True, "True ")
+    assert len({text_of(i) for i in others}) == len(others) - 1  # True and its text are one
+
+
+@pytest.mark.parametrize("nobody", [None, float("nan"), float("inf"), np.float64("nan"), b"17", "", "  ", "\u00a0"])
+def test_what_names_nobody_is_refused(nobody):
+    with pytest.raises(Refusal, match="id"):
+        text_of(nobody)
+
+
+def test_two_writings_of_one_person_in_one_release_are_refused():
+    doubled = Dose(FISHER, "person", (COMPOSED, TAKEN_APART), np.array([0.1, 0.2]))
+    with pytest.raises(Refusal, match="Unicode form are one person"):
+        parts_of([doubled])
+
+
+@pytest.mark.parametrize("standing", list(Standing))
+def test_a_dose_that_may_lie_below_the_truth_is_not_booked(standing):
+    doses = (
+        Dose(FISHER, "person", ("a",), np.array([0.1]), standing),
+        Events(("a",), EventDose(_gaussian(2.0), "person", "replace-one", standing)),
+    )
+    for one in doses:
+        if standing in (Standing.LOWER_BOUND, Standing.ESTIMATE):
+            with pytest.raises(Refusal, match=f"only an? {standing.value} cannot be booked"):
+                parts_of([one])
+        else:
+            assert parts_of([one])[0].standing is standing
+
+
+def test_a_delta_that_no_accountant_tells_from_zero_is_refused():
+    assert Budget.parse("eps=3@1e-12").delta == 1e-12
+    for text in ("eps=3@9e-13", "eps=3@1e-300", "eps=3@1e-400"):
+        with pytest.raises(Refusal, match="delta"):
+            Budget.parse(text)

@@ -46,8 +46,7 @@ class Dose:
         if values.shape != (len(self.ids),):
             raise Refusal(f"a dose needs one value per id: {len(self.ids)} ids, values of shape {values.shape}")
         if len(set(self.ids)) != len(self.ids):
-            twice = next(i for i in self.ids if self.ids.count(i) > 1)
-            raise Refusal(f"id {twice!r} stands twice in one dose; add the rows of one person before")
+            raise Refusal("somebody stands twice in one dose: add the rows of one person before")
         if np.isnan(values).any() or (values < 0).any():
             raise Refusal("a dose is never negative and never nan; check the reading it was made from")
         values.setflags(write=False)
@@ -146,9 +145,21 @@ class EventDose:
             }[self.adjacency],
             self.event,
         )
-        if self.adjacency == "replace-one" and not PLDAccountant(relation).supports(event):
+        if self.adjacency == "replace-one" and not PLDAccountant(relation).supports(event) and _moves(event):
             relation, event = NeighboringRelation.REPLACE_SPECIAL, _moved_once(event)
         return float(PLDAccountant(relation).compose(event).get_epsilon(delta))
+
+
+def _moves(event: Any) -> bool:
+    """Whether `_moved_once` knows every part; of a sample or a randomised answer it would say too little."""
+    from dp_accounting import dp_event
+
+    if isinstance(event, dp_event.ComposedDpEvent):
+        return all(map(_moves, event.events))
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        return _moves(event.event)
+    known = dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent, dp_event.DiscreteLaplaceDpEvent, dp_event.NoOpDpEvent
+    return isinstance(event, known)
 
 
 def _moved_once(event: Any) -> Any:
@@ -165,4 +176,6 @@ def _moved_once(event: Any) -> Any:
         return dp_event.SelfComposedDpEvent(_moved_once(event.event), event.count)
     if isinstance(event, dp_event.GaussianDpEvent | dp_event.LaplaceDpEvent):
         return type(event)(event.noise_multiplier / 2)
+    if isinstance(event, dp_event.DiscreteLaplaceDpEvent):
+        return dp_event.DiscreteLaplaceDpEvent(event.noise_parameter, 2 * event.sensitivity)
     return event

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,10 @@ NOTIONS: dict[str, Notion] = {"fil": FISHER, "mu": MEMBERSHIP, "leakage": LEAKAG
 UNITS_OF_A_BOOK = ("person", "client")
 DELTA_WITHOUT_BUDGET = 1e-6
 """δ at which ε is read where no eps budget says another."""
+LEAST_DELTA = 1e-12
+"""Below it accountants no longer tell δ from 0, and every ε would be infinite."""
+COUNTED = (Standing.EXACT, Standing.UPPER_BOUND, Standing.UNACCOUNTED)
+"""Standings of doses that a limit can be held against; what is unaccounted is named beside the figure."""
 LEAST_LIMIT = 1e-6
 """The least limit in the additive coordinate: a thousand nano-units, so that rounding is 0.1 % of it at most."""
 
@@ -94,6 +99,8 @@ class Budget:
         if self.key == "eps":
             if not 0 < self.delta < 1:
                 raise Refusal(f"an eps budget needs its delta, between 0 and 1: eps={self.limit:g}@1e-6")
+            if self.delta < LEAST_DELTA:
+                raise Refusal(f"a delta of {self.delta:g} is not told from 0: give {LEAST_DELTA:g} or more")
         elif self.delta != 0:
             raise Refusal(f"only eps has a delta; write {self.key}={self.limit:g}")
         elif float(NOTIONS[self.key].write(np.array([self.limit]))[0]) < LEAST_LIMIT:
@@ -203,12 +210,20 @@ def parts_of(doses: Sequence[PersonDoses]) -> tuple[Part, ...]:
         ids = [person for person, _ in part.rows]
         known = seen.setdefault(part.account, set())
         if len(set(ids)) != len(ids) or not known.isdisjoint(ids):
-            raise Refusal(f"somebody stands twice in {part.account.text}; add the doses of one person before booking")
+            raise Refusal(
+                f"somebody stands twice in {part.account.text} (ids that differ in blanks around them or in their "
+                "Unicode form are one person): add the doses of one person before booking"
+            )
         known.update(ids)
     return tuple(part for part in parts if part.rows)
 
 
 def _part(dose: PersonDoses) -> Part:
+    standing = dose.dose.standing if isinstance(dose, Events) else dose.standing
+    if standing not in COUNTED:
+        raise Refusal(
+            f"a dose that is only {_A[standing]} cannot be booked: whoever is above a limit may stand below it"
+        )
     if isinstance(dose, Events):
         of = dose.dose
         account = Account("eps", of.unit, of.adjacency)
@@ -221,9 +236,20 @@ def _part(dose: PersonDoses) -> Part:
     return Part(account, dose.standing, rows, None, dose.uncovered)
 
 
+_A = {Standing.LOWER_BOUND: "a lower bound", Standing.ESTIMATE: "an estimate"}
+
+
 def text_of(person: Hashable) -> str:
-    """An id as text: 17 and "17" are one person."""
-    text = str(person)
+    """An id as text, so that one person is one: without blanks around it, in Unicode's form NFC, 17.0 as 17.
+
+    >>> {text_of(who) for who in (17, "17", " 17", 17.0)}
+    {'17'}
+    """
+    number = float(person) if isinstance(person, float | np.floating) else 0.5
+    if person is None or isinstance(person, bytes) or not math.isfinite(number):
+        raise Refusal(f"a {type(person).__name__} is nobody's id: give each row the text or the number of its person")
+    plain = str(int(number)) if number.is_integer() else str(person)
+    text = unicodedata.normalize("NFC", plain.strip())
     if not 0 < len(text) <= 1000:
         raise Refusal(f"an id has 1 to 1000 characters, not {len(text)}")
     return text
