@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import sqlite3
@@ -158,12 +159,14 @@ def test_edited_dropped_and_added_rows_are_found_on_postgresql(new_place):
 def _verify_within(place, connection):
     """`verify` on a transaction of our own, so that the edit need not be kept."""
     from dosimeter.store.database import Database
+    from dosimeter.store.keys import Keys
     from dosimeter.store.verify import verify
 
-    database = Database(place.target)
+    database, keys = Database(place.target), Keys.open(place.keys)
     try:
-        verify(connection, database, "", False)
+        verify(connection, database, "", keys.seal_of)
     finally:
+        keys.close()
         database.close()
 
 
@@ -270,3 +273,59 @@ def test_a_chain_made_anew_without_the_signing_key_is_found(file_place):
     file_place.keys.rename(file_place.keys.with_name("away"))
     with file_place.open(without_keys=True) as ledger, pytest.raises(Tampered, match="signature"):
         ledger.verify(public)
+
+
+@pytest.mark.parametrize("sign", [False, True])
+@pytest.mark.parametrize("seal", ["NULL", "'ff'", "(SELECT signature FROM dosimeter_entry WHERE seq = 6)"])
+def test_a_higher_limit_written_without_the_key_file_is_refused(file_place, sign, seal):
+    """A database may be ahead of its key file by a crash: the entry fits the chain, and only its seal tells."""
+    from dosimeter.store.chain import canonical, link
+
+    filled(file_place, sign)
+    with closing(sqlite3.connect(file_place.target)) as connection, connection:
+        (body, before) = connection.execute("SELECT body, digest FROM dosimeter_entry WHERE seq = 6").fetchone()
+        forged = {key: value for key, value in json.loads(body).items() if key in ("salts", "erased", "time")}
+        limit = {"key": "fil", "limit": 900.0, "delta": 0.0}
+        forged = canonical({**forged, "seq": 7, "kind": "budget", "budgets": [limit], "note": ""})
+        connection.execute(
+            f"INSERT INTO dosimeter_entry SELECT 7, 'budget', NULL, NULL, NULL, ?, ?, {seal}",
+            (forged, link(before, forged)),
+        )
+    with pytest.raises(Tampered, match="entry 7 was not written with this key file"):
+        file_place.open()
+
+
+def test_a_ledger_that_is_open_books_nothing_upon_a_forged_entry(file_place):
+    from dosimeter.store.chain import link
+
+    with file_place.create() as ledger:
+        ledger.book(booking("may"))
+        with closing(sqlite3.connect(file_place.target)) as connection, connection:
+            body, digest = connection.execute("SELECT body, digest FROM dosimeter_entry WHERE seq = 2").fetchone()
+            body = body.replace('"seq":2', '"seq":3').replace('"may"', '"june"')
+            connection.execute(
+                "INSERT INTO dosimeter_entry SELECT 3, kind, 'june', 'x', 'x', ?, ?, signature "
+                "FROM dosimeter_entry WHERE seq = 2",
+                (body, link(digest, body)),
+            )
+        for deed in (
+            lambda: ledger.book(booking("july")),
+            lambda: ledger.preview(booking("july")),
+            lambda: ledger.set_budget(Budget.parse("mu=5")),
+            lambda: ledger.erase("ann"),
+        ):
+            with pytest.raises(Tampered, match="not written with this key file"):
+                deed()
+
+
+def test_a_seal_that_is_another_entrys_is_found_where_nothing_was_signed(file_place):
+    filled(file_place)
+    altered(
+        file_place,
+        "UPDATE dosimeter_entry SET signature = (SELECT signature FROM dosimeter_entry WHERE seq = 4) WHERE seq = 3",
+    )
+    with file_place.open() as ledger, pytest.raises(Tampered, match="entry 3 was not written with this key file"):
+        ledger.verify()
+    file_place.keys.rename(file_place.keys.with_name("away"))
+    with file_place.open(without_keys=True) as ledger:
+        assert not ledger.verify().keys_checked  # without the key file an HMAC says nothing

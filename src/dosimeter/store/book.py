@@ -13,7 +13,7 @@ from sqlalchemy.engine import Row
 from dosimeter.core.ledger import Budget
 from dosimeter.core.refusal import Tampered
 from dosimeter.store import schema
-from dosimeter.store.chain import BEFORE_THE_FIRST, canonical, link, sign
+from dosimeter.store.chain import BEFORE_THE_FIRST, canonical, link
 from dosimeter.store.database import Database
 from dosimeter.store.entries import Entry, short
 from dosimeter.store.keys import Keys
@@ -47,6 +47,8 @@ def check_head(connection: Connection, database: Database, keys: Keys, seen: tup
     before = connection.execute(select(schema.entry.c.digest).where(schema.entry.c.seq == last.seq - 1)).scalar()
     if link(before or BEFORE_THE_FIRST, last.body) != last.digest:
         raise database.tampered(f"entry {last.seq} was altered")
+    if last.signature != keys.seal_of(last.digest):
+        raise database.tampered(f"entry {last.seq} was not written with this key file")
     seq, digest = seen
     found = digest if seq == 0 else connection.execute(_digest_at(seq)).scalar()
     if seq > last.seq or found != digest:
@@ -98,9 +100,8 @@ def append(
             "erased": keys.erased,
         }
     )
-    digest, private = link(previous, body), keys.ring("private")
-    signature = sign(private, digest) if private else None
-    row = {"seq": seq, "kind": kind, "body": body, "digest": digest, "signature": signature, **columns}
+    digest = link(previous, body)
+    row = {"seq": seq, "kind": kind, "body": body, "digest": digest, "signature": keys.seal_of(digest), **columns}
     connection.execute(insert(schema.entry), [row])
     return seq, digest
 

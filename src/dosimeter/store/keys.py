@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dosimeter.core.refusal import Refusal
+from dosimeter.store.chain import sign
 from dosimeter.store.keyfile import KeyFile, new_file, refusal, remove, seal
 
 _AT_ONCE = 500
@@ -104,6 +105,14 @@ class Keys(KeyFile):
     def draw_mark(self, draw: bytes) -> str:
         """HMAC of a draw under the ledger's secret, in hex: a plain hash could be searched for likely noise."""
         return hmac.digest(self.ring("secret"), draw, "sha256").hex()
+
+    def seal_of(self, digest: str) -> str:
+        """What shows that an entry was written with this key file: its signature, or an HMAC where there is no key."""
+        private = self.ring("private")
+        if private:
+            return sign(private, digest)
+        mine = hmac.digest(self.ring("secret"), b"entries of the chain", "sha256")
+        return hmac.digest(mine, digest.encode("ascii"), "sha256").hex()
 
     def pseudonyms(self, ids: Sequence[str]) -> dict[str, bytes]:
         """Pseudonyms of those ids that are known; nothing is written."""

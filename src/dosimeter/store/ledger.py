@@ -201,7 +201,8 @@ class Ledger:
         """
         seen = self._keys.head if self._keys is not None else (0, "")
         with self._database.reading() as connection:
-            done = verify(connection, self._database, public_key or "", self._keys is not None)
+            seal = None if self._keys is None else self._keys.seal_of
+            done = verify(connection, self._database, public_key or "", seal)
             if self._keys is not None:
                 check_head(connection, self._database, self._keys, seen)
                 self._keys.check()

@@ -32,7 +32,7 @@ entry = Table(
     Column("digest", String(64), nullable=False),
     Column("signature", String(128)),
 )
-"""The chain. `name`, `artefact` (SHA-256) and `draw` (HMAC) are of releases only."""
+"""The chain. `name`, `artefact` (SHA-256) and `draw` (HMAC) are of releases only; `signature` is Ed25519 or an HMAC."""
 
 artefact = Table(
     "dosimeter_artefact",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from hashlib import sha256
 from itertools import groupby
 from typing import Any
@@ -17,11 +18,17 @@ from dosimeter.store.database import Database
 from dosimeter.store.entries import Verified, short
 from dosimeter.store.keys import PSEUDONYM_BYTES
 
+Seal = Callable[[str], str]
+"""The signature or HMAC that the key file gives a digest."""
 
-def verify(connection: Connection, database: Database, public: str, keys_checked: bool) -> Verified:
-    """Walk the chain; the first thing that is not as it was written is named, and nothing more is said."""
+
+def verify(connection: Connection, database: Database, public: str, seal: Seal | None) -> Verified:
+    """Walk the chain; the first thing that is not as it was written is named, and nothing more is said.
+
+    seal: None without the key file. An HMAC cannot be checked then, a signature can.
+    """
     try:
-        return _verified(connection, database, public, keys_checked)
+        return _verified(connection, database, public, seal)
     except Refusal:
         raise
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -29,7 +36,7 @@ def verify(connection: Connection, database: Database, public: str, keys_checked
         raise database.tampered(f"a row cannot be read ({type(error).__name__}): altered or damaged") from None
 
 
-def _verified(connection: Connection, database: Database, public: str, keys_checked: bool) -> Verified:
+def _verified(connection: Connection, database: Database, public: str, seal: Seal | None) -> Verified:
     _whole_file(connection, database)
     uuid = _named(connection, database)
     previous, count, releases, key = BEFORE_THE_FIRST, 0, 0, ""
@@ -44,8 +51,10 @@ def _verified(connection: Connection, database: Database, public: str, keys_chec
         if count == 1:
             key = _first(body, uuid, public, database)
         _columns(row, body, database)
-        if bool(key) != (row.signature is not None) or (key and not signed_by(key, row.digest, row.signature)):
+        if row.signature is None or (key and not signed_by(key, row.digest, row.signature)):
             raise database.tampered(f"entry {count} does not carry the signature of the ledger's key")
+        if seal is not None and row.signature != seal(row.digest):
+            raise database.tampered(f"entry {count} was not written with this key file")
         if body["kind"] == "release":
             releases += 1
             _artefact(connection, database, row.seq, body)
@@ -57,7 +66,7 @@ def _verified(connection: Connection, database: Database, public: str, keys_chec
     if connection.execute(select(func.count()).select_from(schema.artefact)).scalar_one() != releases:
         raise database.tampered("there are artefacts that belong to no release")
     people = connection.execute(select(func.count(distinct(schema.dose.c.pseudonym)))).scalar_one()
-    return Verified(count, short(count, previous), key, people, keys_checked)
+    return Verified(count, short(count, previous), key, people, seal is not None)
 
 
 def _whole_file(connection: Connection, database: Database) -> None:
