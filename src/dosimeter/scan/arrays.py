@@ -11,7 +11,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from dosimeter.scan.archive import Archive
-from dosimeter.scan.part import Contents, Part
+from dosimeter.scan.part import NUMBERS, Contents, Part
 
 OBJECTS = "an array of objects is a pickle and may run its author's code: not opened"
 
@@ -83,4 +83,15 @@ def part_of(place: str, holder: str, owner: str, name: str, array: NDArray[Any])
     if array.dtype.kind in "US" and array.size:
         texts = tuple(one if isinstance(one, str) else one.decode("utf-8", "replace") for one in array.ravel().tolist())
         return Part(place, holder, owner, name, texts=texts)
-    return Part(place, holder, owner, name, array)
+    return Part(place, holder, owner, name, _plain(array))
+
+
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """Records as lines of their numbers, the nodes of a tree apart; of complex numbers the real parts."""
+    if array.dtype.kind == "c":
+        return array.real
+    fields = array.dtype.names
+    if not fields or "left_child" in fields or "is_leaf" in fields:
+        return array
+    columns = [array[name].astype(np.float64) for name in fields if array.dtype[name].kind in NUMBERS]
+    return np.stack(columns, axis=-1) if columns else array

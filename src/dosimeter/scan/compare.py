@@ -40,7 +40,8 @@ class Comparison:
     @cached_property
     def pool(self) -> View:
         """The columns of every view, and the labels encoded."""
-        every = [*self.views, *([code] if (code := encoded(self.table)) is not None else [])]
+        mine = [view for view in self.views if not view.spare]
+        every = [*mine, *([code] if (code := encoded(self.table)) is not None else [])]
         values = np.column_stack([view.values for view in every]) if every else np.empty((self.table.n, 0))
         return View("column by column", values, np.concatenate([view.slack for view in every] or [np.empty(0)]))
 
@@ -55,19 +56,27 @@ class Comparison:
         if lines is None:
             return None
         off = tolerance_of(lines) if self.tolerance is None else self.tolerance
-        turned = lines.T if part.values.ndim == 2 else np.empty((0, 0))
-        tried = [
-            match(one, view, self.numbers, off, log_tries=float(np.log(2 * len(self.views))))
-            for one in (lines, turned)
-            for view in self.views
-            if one.size and view.width == one.shape[1] >= 2
-        ]
-        found = [one for one in tried if one is not None]
-        if not any(one.beyond_accident for one in found) and len(lines) > 1:
-            found += [one for one in [self._by_columns(lines, off)] if one is not None]
+        ways = [lines, *_otherwise(part.values, {view.width for view in self.views})]
+        found: list[Match] = []
+        for spare in (False, True):  # guesses only where nothing that the file says itself has matched
+            if not any(one.beyond_accident for one in found):
+                found += self._whole(ways, off, spare)
+        for one in ways:
+            if len(one) > 1 and not any(known.beyond_accident for known in found):
+                found += [met for met in [self._by_columns(one, off, len(ways))] if met is not None]
         return max(found, key=lambda one: (one.beyond_accident, one.found, one.exact), default=None)
 
-    def _by_columns(self, lines: NDArray[Any], off: float) -> Match | None:
+    def _whole(self, ways: list[NDArray[Any]], off: float, spare: bool) -> list[Match]:
+        tries = float(np.log(len(ways) * len(self.views)))
+        tried = [
+            match(one, view, self.numbers, off, log_tries=tries)
+            for one in ways
+            for view in self.views
+            if view.spare == spare and view.width == one.shape[1] >= 2
+        ]
+        return [one for one in tried if one is not None]
+
+    def _by_columns(self, lines: NDArray[Any], off: float, ways: int) -> Match | None:
         clean = np.asarray(lines, dtype=np.float64)
         clean = clean[np.isfinite(clean).all(axis=1)]
         # A layer of a network far wider than the table is none of its columns put together.
@@ -79,7 +88,7 @@ class Comparison:
         chosen = View(
             f"column by column ({len(mine)} of {lines.shape[1]})", self.pool.values[:, theirs], self.pool.slack[theirs]
         )
-        tries = len(mine) * np.log(self.pool.width)
+        tries = len(mine) * np.log(self.pool.width) + np.log(ways)
         return match(clean[:, mine], chosen, self.numbers, off, log_tries=float(tries))
 
     def values(self, part: Part) -> Match | None:
@@ -124,7 +133,7 @@ class Comparison:
         """A list of text or codes: levels of the column that has most of them, and whose level nobody shares."""
         words = part.name in ("vocabulary_", "pool_strings", "feature_names_")
         if part.texts:
-            wanted: frozenset[Any] = frozenset(part.texts)
+            wanted: frozenset[Any] = frozenset(text.strip() for text in part.texts)
             names = [name for name in self.table.names if self.table.kind(name) == "text"]
         else:
             wanted = frozenset(part.values.ravel()[:100_000].astype(np.float64).tolist())
@@ -139,7 +148,7 @@ class Comparison:
 
     def _level_rows(self, wanted: frozenset[Any], name: str, words: bool) -> Match:
         cells = self.table[name].tolist()
-        said = [set(_WORD.findall(cell.lower())) for cell in cells] if words else [(cell,) for cell in cells]
+        said = [set(_WORD.findall(cell.lower())) for cell in cells] if words else [(_bare(cell),) for cell in cells]
         counts = Counter(word for one in said for word in one if word in wanted)
         alone = np.array([any(counts.get(word) == 1 for word in one) for one in said], dtype=bool)
         rows, how, distinct = self._named(alone), "level by level", len(set(cells))
@@ -160,12 +169,26 @@ class Comparison:
         return "this table's own" if (gap <= 1e-6 * np.abs(values)).all() else ""
 
 
+def _otherwise(values: NDArray[Any], widths: set[int]) -> list[NDArray[Any]]:
+    """The same numbers in other lines: on their side, by the last axis, a long list cut into rows."""
+    if values.ndim == 2:
+        return [values.T]
+    if values.ndim > 2:
+        return [values.reshape(-1, values.shape[-1])]
+    return [values.reshape(-1, d) for d in sorted(widths) if d >= 2 and values.size % d == 0 and values.size > d]
+
+
 def _between(low: NDArray[np.intp], high: NDArray[np.intp], n: int) -> NDArray[np.bool_]:
     """(n,) whether a place lies in any of the intervals [low, high)."""
     edges = np.zeros(n + 1, dtype=np.intp)
     np.add.at(edges, low, 1)
     np.add.at(edges, high, -1)
     return np.asarray(np.cumsum(edges)[:n] > 0)
+
+
+def _bare(cell: Any) -> Any:
+    """Blanks around a level are a matter of how it was stored."""
+    return cell.strip() if isinstance(cell, str) else cell
 
 
 def _apart(values: FloatArray, off: float) -> FloatArray:

@@ -22,6 +22,7 @@ from dosimeter.scan.part import Contents, Part
 from dosimeter.scan.recognise import merged, recognise, siblings_of
 from dosimeter.scan.skops import read_skops
 from dosimeter.scan.tensors import read_safetensors
+from dosimeter.scan.texts import unfolded
 
 _READERS: dict[str, Callable[[bytes, int, Source], Contents]] = {
     ".skops": lambda data, limit, source: read_skops(Archive(data, limit, source), source),
@@ -115,7 +116,8 @@ def contents_of(path: str | os.PathLike[str], *, limit: int = GIBIBYTE) -> Conte
         data = file.read_bytes()
     except OSError as error:
         raise cannot(error, source, "read") from None
-    return _READERS[kind](data, limit, source)
+    found = _READERS[kind](data, limit, source)
+    return replace(found, parts=(*found.parts, *unfolded(found.parts)))
 
 
 def _unnamed(contents: Contents, done: set[int], comparison: Comparison, siblings: Any) -> list[tuple[Finding, Part]]:

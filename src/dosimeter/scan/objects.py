@@ -84,6 +84,9 @@ def _whole(value: Any) -> tuple[dict[str, Any] | None, Any]:
         even = len({len(one) if isinstance(one, list) else -1 for one in value.values()}) == 1
         if len(columns) >= 2 and even and (made := _numbers(list(columns.values()))) is not None:
             return {"values": made["values"].T}, {key: one for key, one in value.items() if key not in columns}
+        record = [one for one in value.values() if _is_number(one)]
+        if len(record) >= 2:  # one person's numbers under their columns' names; each is still looked at by itself
+            return _numbers(record), value
     if isinstance(value, list) and value:
         made = _listed(value)
         return made, value if made is None else None

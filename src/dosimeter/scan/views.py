@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from dosimeter.scan.recognise import Siblings, siblings_of
 _MOST_VIEWS = 24
 _MOST_CELLS = 2**27
 _MOST_LEVELS = 200
+_MOST_ENDS = 3
+"""Lengths of a row that are tried with an end of the columns left out, the longest first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +27,8 @@ class View:
     values: FloatArray
     slack: FloatArray
     raw: bool = False
+    spare: bool = False
+    """A guess: compared as a whole, its columns not put together with others."""
 
     @property
     def width(self) -> int:
@@ -75,9 +79,61 @@ def views(table: Table, contents: Contents) -> list[View]:
     for step in sorted(steps(contents), key=lambda one: contents.kind == "ONNX" and one.matrix is not None):
         inputs = [view for view in made if view.width == step.offset.size] or _picked(numbers, step)
         made.extend(step.apply(view) for view in inputs)
-        if len(made) > _MOST_VIEWS or sum(view.values.size for view in made) > _MOST_CELLS:
+        if _enough(made):
             break
+    for one in _guesses(made, numbers, _widths(contents, len(numbers))):
+        if _enough(made):
+            break
+        made.append(one)
     return made
+
+
+def _enough(made: list[View]) -> bool:
+    return len(made) > _MOST_VIEWS or sum(view.values.size for view in made) > _MOST_CELLS
+
+
+def _widths(contents: Contents, n: int) -> set[int]:
+    """How long a row can be in this file: of lines, of columns, of a list; n: columns of the table."""
+    found: set[int] = set()
+    for part in contents.parts:
+        if part.numeric and part.values.ndim:
+            shape = part.values.shape
+            found |= {shape[0], shape[-1], int(np.prod(shape[1:], dtype=object))}
+            # A long list may be rows one after the other, most likely without a target and an id.
+            found |= {d for d in (n, n - 1, n - 2) if len(shape) == 1 and d >= 2 and shape[0] % d == 0}
+    return found
+
+
+def _guesses(made: list[View], numbers: dict[str, FloatArray], widths: set[int]) -> Iterator[View]:
+    """Where the file does not say what was done: an end of the columns left out, scaled by the table's own figures."""
+    raw = [view for view in made if view.raw]
+    known = {view.width for view in raw}
+    for d in sorted((d for d in widths - known if 2 <= d < len(numbers)), reverse=True)[:_MOST_ENDS]:
+        raw += [replace(view, spare=True) for view in _ends(numbers, d)]
+    yield from raw[len([view for view in made if view.raw]) :]
+    for view in raw:
+        if view.width in widths:
+            yield from _scaled(view)
+
+
+def _scaled(view: View) -> Iterator[View]:
+    """By means and deviations, by the range, by the length of the row: what is done by hand before a fit."""
+    X = view.values
+    low, high, mean = X.min(axis=0), X.max(axis=0), X.mean(axis=0)
+    for words, away, by in (
+        ("standardised by the table's own figures", mean, X.std(axis=0)),
+        (
+            "standardised by the table's own figures (n - 1)",
+            mean,
+            X.std(axis=0, ddof=1) if len(X) > 1 else X.std(axis=0),
+        ),
+        ("scaled to the table's own range", low, high - low),
+    ):
+        size = np.where(by == 0, 1.0, by)
+        yield View(words, (X - away) / size, np.abs(away) / size, spare=True)
+    for words, order in (("each row divided by its length", 2), ("each row divided by its sum of sizes", 1)):
+        size = np.linalg.norm(X, ord=order, axis=1, keepdims=True)
+        yield View(words, X / np.where(size == 0, 1.0, size), np.zeros(view.width), spare=True)
 
 
 def numeric(table: Table) -> dict[str, FloatArray]:
