@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from dp_accounting import GaussianDpEvent
 
+from dosimeter.core.block import Block
 from dosimeter.core.dose import Dose, EventDose
 from dosimeter.core.ledger import Booking, Events
 from dosimeter.core.notion import FISHER, LEAKAGE, MEMBERSHIP, Notion
@@ -20,6 +22,11 @@ PEOPLE = ("ann", "bob", "eve")
 def dose(readings: dict[Any, float], notion: Notion = FISHER, **how: Any) -> Dose:
     how = {"measured_in": "standard deviations", **how}
     return Dose.of_reading(notion, how.pop("unit", "person"), list(readings), list(readings.values()), **how)
+
+
+def with_blocks(made: Dose) -> Dose:
+    """The same with a small Fisher matrix for everybody."""
+    return replace(made, blocks=tuple(Block(("0/age", "0/label"), np.diag([v, v / 2])) for v in made.values))
 
 
 def events(ids: Any, noise: float = 5.0, adjacency: str = "replace-one", unit: str = "person") -> Events:
@@ -40,7 +47,7 @@ def of_all_kinds(name: str) -> Booking:
     return booking(
         name,
         dose(dict(zip(ids, levels, strict=True))),
-        dose(dict(zip(ids, levels, strict=True)), measured_in="own units"),
+        with_blocks(dose(dict(zip(ids, levels, strict=True)), measured_in="own units")),
         dose(dict(zip(ids, 10 * levels, strict=True)), MEMBERSHIP),
         dose(dict(zip(ids[:5], 2 * levels[:5], strict=True)), LEAKAGE, uncovered=("a tuned scale",)),
         events(ids[:8], 20.0),

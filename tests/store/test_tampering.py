@@ -100,18 +100,28 @@ EDITS = {
     "WHERE pseudonym = (SELECT pseudonym FROM dosimeter_dose WHERE part = 1 ORDER BY pseudonym LIMIT 1) AND part = 1",
     "dose.amount": "UPDATE dosimeter_dose SET amount = amount - 1 WHERE part = 1",
     "dose.amount negative": "UPDATE dosimeter_dose SET amount = -amount WHERE part = 1",
+    "block.part": "UPDATE dosimeter_block SET part = part - 1 WHERE part = 2",
+    "block.pseudonym": "UPDATE dosimeter_block SET pseudonym = '0123456789abcdef' "
+    "WHERE pseudonym = (SELECT pseudonym FROM dosimeter_block WHERE part = 2 ORDER BY pseudonym LIMIT 1) AND part = 2",
+    "block.unknowns": "UPDATE dosimeter_block SET unknowns = replace(unknowns, 'a', 'b') WHERE part = 2",
+    "block.data": "UPDATE dosimeter_block SET data = '\\x00' WHERE part = 2",
     "ledger dropped": "DELETE FROM dosimeter_ledger",
     "the last entry dropped": "DELETE FROM dosimeter_entry WHERE seq = 6",
     "an entry dropped": "DELETE FROM dosimeter_entry WHERE seq = 3",
     "artefact dropped": "DELETE FROM dosimeter_artefact WHERE seq = 3",
     "part dropped": "DELETE FROM dosimeter_part WHERE id = 2",
     "dose dropped": "DELETE FROM dosimeter_dose WHERE part = 1",
+    "block dropped": "DELETE FROM dosimeter_block WHERE part = 2",
     "ledger added": "INSERT INTO dosimeter_ledger VALUES (2, 1, 'ff')",
     "entry added": "INSERT INTO dosimeter_entry SELECT 7, kind, 'x', 'x', 'x', body, digest, signature "
     "FROM dosimeter_entry WHERE seq = 4",
     "artefact added": "INSERT INTO dosimeter_artefact SELECT 5, data FROM dosimeter_artefact WHERE seq = 3",
     "part added": "INSERT INTO dosimeter_part SELECT 99, seq, account, event FROM dosimeter_part WHERE id = 2",
     "dose added": "INSERT INTO dosimeter_dose SELECT 2, '0123456789abcdef', 5 FROM dosimeter_ledger",
+    "block added": "INSERT INTO dosimeter_block SELECT 2, '0123456789abcdef', unknowns, data "
+    "FROM dosimeter_block WHERE part = 2 ORDER BY pseudonym LIMIT 1",
+    "block added to a part without": "INSERT INTO dosimeter_block SELECT 1, pseudonym, unknowns, data "
+    "FROM dosimeter_block WHERE part = 2",
     "dose added to no part": "INSERT INTO dosimeter_dose SELECT 77, pseudonym, 5 FROM dosimeter_dose WHERE part = 2",
 }
 

@@ -46,9 +46,10 @@ class Given:
     """Of one person, where the verb's budget is for a row."""
 
 
-def of_repair(done: Repair) -> Given:
-    """A noised linear model: η² of each person."""
-    return Given("fix", done.release.recipe, (done.dose,), done.drawn.tobytes())
+def of_repair(done: Repair, keep_blocks: bool = False) -> Given:
+    """A noised linear model: η² of each person, with their Fisher matrix if asked."""
+    dose = done.dose_with_blocks if keep_blocks else done.dose
+    return Given("fix", done.release.recipe, (dose,), done.drawn.tobytes())
 
 
 def of_components(rows: Rows, made: PrivateComponents, k: int) -> Given:

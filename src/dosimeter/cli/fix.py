@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dosimeter.cli.booking import Desk, Receipt
     from dosimeter.frames.repair import Repair
 
+KEPT = "the ledger keeps each person's Fisher matrix of this release: another about the same rows adds exactly"
+
 
 def fix(
     context: typer.Context,
@@ -54,6 +56,10 @@ def fix(
     note: Note = None,
     override: Override = None,
     dose: DoseFile = None,
+    keep_blocks: Annotated[
+        bool,
+        typer.Option("--keep-blocks", help="Keep each person's Fisher matrix in the ledger, so that totals are exact."),
+    ] = False,
     json: Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words.")] = False,
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
@@ -72,6 +78,8 @@ def fix(
         raise Refusal(f"--out {out.name}: a released model is a .skops file")
     at = desk(context)
     at.needs_people(person)
+    if keep_blocks:
+        _needs_ledger(at)
     inputs = [table, *at.files]
     check_outputs([out, dose, None if json in (None, "-") else Path(str(json))], inputs)
     if max_dose is None and scale is None:
@@ -95,9 +103,11 @@ def fix(
     within = limit is None or done.plan.highest <= limit
     facts = repaired(done, people, limit, within) | {"reproduce": how_asked(context, people)}
     words = console(quiet, color, json)
-    receipt = _leave(done, at, out, inputs) if within else at.nothing
+    receipt = _leave(done, at, out, inputs, keep_blocks) if within else at.nothing
     facts |= receipt.facts
     facts["remarks"] += receipt.remarks
+    if keep_blocks and receipt.booked and not receipt.remarks:
+        facts["remarks"] += (KEPT,)
     if json is not None:
         write_json(facts, json, inputs=inputs)
     _tell(facts, out, words, receipt)
@@ -112,12 +122,21 @@ def _rounds(rounds: int) -> int:
     return rounds
 
 
-def _leave(done: Repair, at: Desk, out: Path, inputs: list[Path]) -> Receipt:
+def _needs_ledger(at: Desk) -> None:
+    from dosimeter.core.refusal import Refusal
+
+    if at.ledger is None:
+        raise Refusal(f"--keep-blocks is for a ledger, and this is {at.words}: leave it out")
+    if at.dose is not None:
+        raise Refusal("--keep-blocks and --dose: a dose file carries no blocks; leave one of the two out")
+
+
+def _leave(done: Repair, at: Desk, out: Path, inputs: list[Path], keep_blocks: bool) -> Receipt:
     import skops.io as sio
 
     from dosimeter.cli.doses import of_repair
 
-    return at.leave(sio.dumps(done.model), out, inputs, lambda: of_repair(done))
+    return at.leave(sio.dumps(done.model), out, inputs, lambda: of_repair(done, keep_blocks))
 
 
 def _tell(facts: dict[str, Any], out: Path, words: Any, receipt: Receipt) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray, Notion, Standing
+from dosimeter.core.block import Block, check_blocks
+from dosimeter.core.notion import FISHER, FloatArray, Notion, Standing
 from dosimeter.core.refusal import Refusal
 
 UNITS = ("example", "person", "attribute", "cell", "label", "group", "teacher", "client", "dataset")
@@ -38,6 +39,8 @@ class Dose:
     """The unit of the unknown: 'own units' of the columns, or 'standard deviations'."""
     uncovered: tuple[str, ...] = ()
     """Choices made from the data that the figure does not account for."""
+    blocks: tuple[Block, ...] = ()
+    """The Fisher matrix of each id, where a ledger is to keep it; a sum of doses has none."""
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float64)
@@ -49,6 +52,10 @@ class Dose:
             raise Refusal("somebody stands twice in one dose: add the rows of one person before")
         if np.isnan(values).any() or (values < 0).any():
             raise Refusal("a dose is never negative and never nan; check the reading it was made from")
+        if self.blocks:
+            if self.notion.name != FISHER.name:
+                raise Refusal(f"blocks are Fisher matrices; {self.notion.name} has none")
+            check_blocks(self.blocks, values)
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
 
@@ -86,7 +93,7 @@ class Dose:
         if standing is Standing.EXACT and self.unit not in self.notion.exact_units:
             standing = Standing.UPPER_BOUND
         uncovered = tuple(dict.fromkeys(self.uncovered + other.uncovered))
-        return replace(self, ids=ids, values=total, standing=standing, uncovered=uncovered)
+        return replace(self, ids=ids, values=total, standing=standing, uncovered=uncovered, blocks=())
 
     def _refuse_unlike(self, other: Dose) -> None:
         for what in ("notion", "unit", "measured_in"):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dosimeter.core.amount import NANO, amount_of, amounts_of, checked_total
+from dosimeter.core.block import Block
 from dosimeter.core.dose import Dose, EventDose
 from dosimeter.core.events import plain_of
 from dosimeter.core.notion import FISHER, LEAKAGE, MEMBERSHIP, Notion, Standing
@@ -191,6 +192,7 @@ class Part:
     """One account's share of a release: amounts of people, or one event for all of them.
 
     rows: (id, amount); the amount is 0 where there is an event.
+    blocks: one for each row, or none at all.
     """
 
     account: Account
@@ -198,6 +200,7 @@ class Part:
     rows: tuple[tuple[str, int], ...]
     event: Mapping[str, object] | None = None
     uncovered: tuple[str, ...] = ()
+    blocks: tuple[Block, ...] = field(default=(), repr=False)
 
 
 def parts_of(doses: Sequence[PersonDoses]) -> tuple[Part, ...]:
@@ -233,7 +236,7 @@ def _part(dose: PersonDoses) -> Part:
         raise Refusal(f"the ledger has no account for {dose.notion.name}")
     account = Account(key, dose.unit, dose.measured_in)
     rows = tuple(zip(map(text_of, dose.ids), amounts_of(dose.values), strict=True))
-    return Part(account, dose.standing, rows, None, dose.uncovered)
+    return Part(account, dose.standing, rows, None, dose.uncovered, dose.blocks)
 
 
 _A = {Standing.LOWER_BOUND: "a lower bound", Standing.ESTIMATE: "an estimate"}
@@ -277,16 +280,25 @@ class Over:
         return f"{who} would pass {self.budget}{where} ({shown})"
 
 
-def over(account: Account, budget: Budget | None, added: Mapping[str, int], spent: Mapping[str, int]) -> Over | None:
+def over(
+    account: Account,
+    budget: Budget | None,
+    added: Mapping[str, int],
+    spent: Mapping[str, int],
+    after: Mapping[str, int] | None = None,
+) -> Over | None:
     """Who passes, from amounts by person; None where nobody does. Totals that no longer fit are refused.
 
     Somebody to whom nothing is added passes nothing, also where the limit was lowered below what is spent.
+    after: totals with this release, where kept blocks make them less than sums. Room and share stay those of sums, and
+    so on the safe side.
 
     >>> fil = Account("fil", "person", "own units")
     >>> print(over(fil, Budget("fil", 0.5), {"ann": 9 * 10**7, "bob": 10**7}, {"ann": 17 * 10**7}))
     1 person would pass fil=0.5 in own units (0.5099)
     """
     totals = {person: checked_total(spent.get(person, 0) + more) for person, more in added.items()}
+    totals |= after or {}
     if budget is None:
         return None
     most = budget.amount
@@ -310,14 +322,20 @@ def over_by_epsilon(
     return Over(account, budget, len(passing), tuple(after[p] for p in passing[:10]), room, 0.0, tuple(passing))
 
 
-def standing_of_sum(account: Account, standings: Iterable[Standing]) -> Standing:
-    """The standing of a total of these: the weakest, and an upper bound where exact doses do not add exactly."""
+def standing_of_sum(account: Account, standings: Iterable[Standing], matrices: bool = False) -> Standing:
+    """The standing of a total of these: the weakest, and an upper bound where exact doses do not add exactly.
+
+    matrices: all of them were added as matrices about the same unknowns, so that exact ones do.
+    """
     found = list(standings)
     out = found[0]
     for one in found[1:]:
         out = out.weaker(one)
     if account.key == "eps" or (
-        len(found) > 1 and out is Standing.EXACT and account.unit not in NOTIONS[account.key].exact_units
+        len(found) > 1
+        and not matrices
+        and out is Standing.EXACT
+        and account.unit not in NOTIONS[account.key].exact_units
     ):
         out = out.weaker(Standing.UPPER_BOUND)
     return out

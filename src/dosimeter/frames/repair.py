@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from dosimeter import glm
 from dosimeter.core.dose import Dose
 from dosimeter.core.noise import Density, Gaussian, no_noise
 from dosimeter.core.notion import FISHER, FloatArray, Standing
-from dosimeter.core.refusal import CannotMeasure
+from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.core.release import Release
 from dosimeter.frames.features import spread
 from dosimeter.frames.leakage import TableLeakage
@@ -59,6 +59,24 @@ class Repair:
         )
 
     @property
+    def dose_with_blocks(self) -> Dose:
+        """The same with each person's Fisher matrix, for a ledger that keeps them. Internal."""
+        ready, design = self.ready, self.ready.design
+        if ready.ids is None:
+            raise Refusal("blocks are kept of persons: name the column that says whose row it is, --person")
+        names = {j: f"{name}/{k}" for name, unknowns in design.blocks.items() for k, j in enumerate(unknowns)}
+        tied = [j for name in ready.tied for j in design.blocks[name]]
+        found = glm.blocks(
+            self.plan.leakage,
+            ready.ids,
+            np.column_stack([design.X, ready.y]),
+            units=np.append(design.through * design.spread, _label_unit(ready)),
+            names=[names[j] for j in range(len(names))],
+            tied=tied,
+        )
+        return replace(self.dose, blocks=found)
+
+    @property
     def drawn(self) -> FloatArray:
         """(weights,) the noise, released minus exact. Internal: with it the exact weights are known."""
         values = self.release.values
@@ -86,7 +104,6 @@ def repair(
     ready = prepare(table, target, loss=loss, person=person, nominal=nominal, drop=drop, tied=tied)
     if isinstance(ready.loss, glm.Softmax):
         raise CannotMeasure("a softmax model is measured but not repaired here: use two classes")
-    regression = ready.loss.name in ("squared", "poisson")
     positions = [j for name in ready.tied for j in ready.design.blocks[name]]
     plainly = ready.fit(l2)
     planned = plan(
@@ -103,7 +120,7 @@ def repair(
         tied=positions,
         intercept=True,
         through=ready.design.through * ready.design.spread,
-        label_unit=spread(ready.y) if regression else 1.0,
+        label_unit=_label_unit(ready),
     )
     before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
     release = planned.draw(rng)
@@ -115,3 +132,7 @@ def repair(
     _, after = score(ready.loss, ready.design.X @ coef + intercept, ready.y)
     model = pipeline(ready.columns, table, ready.loss, coef, intercept, classes)
     return Repair(ready, before, planned, release, model, doses, name, first, after)
+
+
+def _label_unit(ready: Prepared) -> float:
+    return spread(ready.y) if ready.loss.name in ("squared", "poisson") else 1.0

@@ -1,5 +1,6 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
+from dosimeter.glm.blocks import blocks
 from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
 from dosimeter.glm.fisher import compose, measure
 from dosimeter.glm.fit import Fit, at, fit
@@ -26,6 +27,7 @@ __all__ = [
     "at",
     "best_exponent",
     "black_box",
+    "blocks",
     "calibrate",
     "calibrate_shape",
     "compose",

@@ -15,6 +15,7 @@ from dosimeter.core.release import Recipe
 from dosimeter.io.text import harmless
 from dosimeter.store import schema
 from dosimeter.store.accounting import History, epsilon, history_of
+from dosimeter.store.blocks import Marker, Row, digest_of_blocks, keep, marker, rows_of, totals_with
 from dosimeter.store.book import append, budgets, check_head, entry_of
 from dosimeter.store.chain import canonical, digest_of_rows
 from dosimeter.store.database import Database
@@ -22,7 +23,7 @@ from dosimeter.store.entries import Booked, OverBudget
 from dosimeter.store.keys import Keys
 
 _AT_ONCE = 1000
-_Described = tuple[dict[str, Any], list[tuple[bytes, int]]]
+_Described = tuple[dict[str, Any], list[tuple[bytes, int]], list[Row]]
 
 
 def book(database: Database, keys: Keys, booking: Booking) -> Booked:
@@ -40,11 +41,12 @@ def book(database: Database, keys: Keys, booking: Booking) -> Booked:
         digest = sha256(booking.artefact).hexdigest()
         _refuse_seen(connection, mark, digest)
         known = keys.pseudonyms(_ids(parts))
-        passing = decide(connection, known, parts)
+        mark_of = marker(keys)
+        passing = decide(connection, known, parts, mark_of)
         if passing and not booking.override.strip():
             raise OverBudget(passing)
         pseudonyms = keys.admit(_ids(parts), known)
-        described = _described(parts, pseudonyms)
+        described = _described(parts, pseudonyms, mark_of)
         facts = _facts(booking, described, mark or "", digest, passing)
         seq, head = append(connection, keys, "release", facts, name=booking.name, artefact=digest, draw=mark)
         connection.execute(insert(schema.artefact), [{"seq": seq, "data": booking.artefact}])
@@ -58,10 +60,12 @@ def preview(database: Database, keys: Keys, parts: tuple[Part, ...]) -> tuple[Ov
     seen = keys.head
     with database.reading() as connection:
         check_head(connection, database, keys, seen)
-        return decide(connection, keys.pseudonyms(_ids(parts)), parts)
+        return decide(connection, keys.pseudonyms(_ids(parts)), parts, marker(keys))
 
 
-def decide(connection: Connection, known: Mapping[str, bytes], parts: tuple[Part, ...]) -> tuple[Over, ...]:
+def decide(
+    connection: Connection, known: Mapping[str, bytes], parts: tuple[Part, ...], mark: Marker
+) -> tuple[Over, ...]:
     """Who would pass which limit, account by account. known: the pseudonyms of those who have one."""
     limits = {budget.key: budget for budget in budgets(connection)}
     found: list[Over] = []
@@ -74,7 +78,8 @@ def decide(connection: Connection, known: Mapping[str, bytes], parts: tuple[Part
             added = {person: amount for part in mine for person, amount in part.rows}
             sums = spent(connection, account.text, [known[p] for p in added if p in known])
             before = {p: sums.get(known[p], 0) for p in added if p in known}
-            passing = over(account, limit, added, before)
+            before, after = totals_with(connection, known, mine, before, mark)
+            passing = over(account, limit, added, before, after)
         if passing is not None:
             found.append(passing)
     return tuple(found)
@@ -169,8 +174,11 @@ def _refuse_seen(connection: Connection, mark: str | None, digest: str) -> None:
         raise Refusal(f"these bytes were released before, as {harmless(first)}: book under that name")
 
 
-def _described(parts: Sequence[Part], pseudonyms: Mapping[str, bytes]) -> list[_Described]:
-    """For each part what the chain says of it, and its rows in the order of the pseudonyms."""
+def _described(parts: Sequence[Part], pseudonyms: Mapping[str, bytes], mark: Marker | None) -> list[_Described]:
+    """For each part what the chain says of it, its rows and its blocks in the order of the pseudonyms.
+
+    mark: None leaves the blocks out.
+    """
     out = []
     for part in parts:
         rows = sorted((pseudonyms[person], amount) for person, amount in part.rows)
@@ -182,7 +190,10 @@ def _described(parts: Sequence[Part], pseudonyms: Mapping[str, bytes]) -> list[_
             "people": len(rows),
             "rows": digest_of_rows(rows),
         }
-        out.append((facts, rows))
+        blocks = rows_of(part, pseudonyms, mark) if mark is not None else []
+        if blocks:
+            facts["blocks"] = digest_of_blocks(blocks)
+        out.append((facts, rows, blocks))
     return out
 
 
@@ -192,7 +203,9 @@ def _again(connection: Connection, keys: Keys, booking: Booking, parts: tuple[Pa
     ids = _ids(parts)
     known = keys.pseudonyms(ids)
     same = len(known) == len(ids) and json.loads(canonical(plain_recipe(booking.recipe))) == entry.recipe
-    if not same or json.loads(canonical([f for f, _ in _described(parts, known)])) != entry.body["parts"]:
+    # Blocks are floats, and another machine may round their last digits otherwise: the doses tell what was released.
+    stored_parts = [{k: v for k, v in about.items() if k != "blocks"} for about in entry.body["parts"]]
+    if not same or json.loads(canonical([f for f, _, _ in _described(parts, known, None)])) != stored_parts:
         raise Refusal(
             f"{harmless(booking.name)} was booked before with another recipe or other doses: choose a new name"
         )
@@ -217,15 +230,16 @@ def _facts(
         "to": booking.to,
         "override": booking.override.strip() if passing else "",
         "over": [{"account": o.account.text, "budget": str(o.budget), "people": o.people} for o in passing],
-        "parts": [about for about, _ in described],
+        "parts": [about for about, _, _ in described],
     }
 
 
 def _spend(connection: Connection, seq: int, described: list[_Described]) -> None:
-    """The parts and the doses of a release."""
+    """The parts, the doses and the blocks of a release."""
     last = connection.execute(select(func.max(schema.part.c.id))).scalar() or 0
-    for number, (about, rows) in enumerate(described, start=last + 1):
+    for number, (about, rows, blocks) in enumerate(described, start=last + 1):
         event = canonical(about["event"]) if about["event"] is not None else None
         row = {"id": number, "seq": seq, "account": about["account"], "event": event}
         connection.execute(insert(schema.part), [row])
         connection.execute(insert(schema.dose), [{"part": number, "pseudonym": p, "amount": a} for p, a in rows])
+        keep(connection, number, blocks)

@@ -16,7 +16,12 @@ def _index_of_people(connection: Connection) -> None:
         index.create(connection, checkfirst=True)
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {0: _index_of_people}
+def _blocks(connection: Connection) -> None:
+    """1 -> 2: Fisher blocks can be kept."""
+    schema.block.create(connection, checkfirst=True)
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {0: _index_of_people, 1: _blocks}
 """version -> the step that leads to the next one."""
 
 

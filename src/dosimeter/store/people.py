@@ -13,6 +13,7 @@ from dosimeter.core.ledger import DELTA_WITHOUT_BUDGET, Account, Budget, standin
 from dosimeter.core.notion import Standing
 from dosimeter.store import schema
 from dosimeter.store.accounting import epsilon, history_of
+from dosimeter.store.blocks import Piles, piles, saved
 from dosimeter.store.book import budgets, entry_of
 from dosimeter.store.chain import canonical
 from dosimeter.store.entries import AccountTotals, Compared, Entry, PersonBook, PersonEntry, Total
@@ -52,7 +53,10 @@ def person(connection: Connection, pseudonym: bytes) -> PersonBook:
     return PersonBook(
         pseudonym.hex()[:SHORT],
         tuple(entries),
-        tuple(_total(account, rows, limits) for account, rows in sorted(totals.items())),
+        tuple(
+            _total(account, rows, limits, dict(piles(connection, account.text, [pseudonym])).get(pseudonym, {}))
+            for account, rows in sorted(totals.items())
+        ),
     )
 
 
@@ -105,6 +109,8 @@ def _everybody(connection: Connection, account: Account, limits: Mapping[str, Bu
             .group_by(d.pseudonym)
         )
         amounts = {bytes(who): int(amount) for who, amount in connection.execute(sums)}
+        for who, mine in piles(connection, account.text):
+            amounts[who] -= saved(mine)
         found = {who: account.reading(amount) for who, amount in amounts.items()}
         # In amounts, as a booking decides: a reading at the limit may lie above it in its last digits.
         passing = sum(amount > limit.amount for amount in amounts.values()) if limit else 0
@@ -142,11 +148,14 @@ def _reading(account: Account, amount: int, events: tuple[str, ...], delta: floa
     return account.reading(amount)
 
 
-def _total(account: Account, rows: list[tuple[int, str, Standing]], limits: Mapping[str, Budget]) -> Total:
-    amount, events = sum(row[0] for row in rows), tuple(row[1] for row in rows)
+def _total(
+    account: Account, rows: list[tuple[int, str, Standing]], limits: Mapping[str, Budget], blocks: Piles
+) -> Total:
+    amount, events = sum(row[0] for row in rows) - saved(blocks), tuple(row[1] for row in rows)
     delta = _delta(account, limits)
     reading = _reading(account, amount, events, delta)
-    standing = standing_of_sum(account, (row[2] for row in rows))
+    whole = any(pile.releases == len(rows) for pile in blocks.values())
+    standing = standing_of_sum(account, (row[2] for row in rows), whole)
     budget = limits.get(account.key)
     if budget is None:
         return Total(account, reading, standing, math.inf, math.inf, delta)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
-VERSION = 1
+VERSION = 2
 
 metadata = MetaData()
 
@@ -62,3 +62,14 @@ dose = Table(
     sqlite_with_rowid=False,
 )
 """What a release costs one person: whole nano-units, 0 where the part has an event."""
+
+block = Table(
+    "dosimeter_block",
+    metadata,
+    Column("part", Integer, ForeignKey("dosimeter_part.id"), primary_key=True, autoincrement=False),
+    Column("pseudonym", LargeBinary(16), primary_key=True),
+    Column("unknowns", String(64), nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""A person's Fisher matrix, kept on request: what it is about (HMAC), and its float64 numbers, little-endian."""

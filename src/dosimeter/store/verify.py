@@ -13,6 +13,7 @@ from sqlalchemy import Connection, distinct, func, select, text
 from dosimeter.core.amount import MOST
 from dosimeter.core.refusal import Refusal
 from dosimeter.store import schema
+from dosimeter.store.blocks import digest_of_blocks, kept
 from dosimeter.store.chain import BEFORE_THE_FIRST, canonical, digest_of_rows, link, signed_by
 from dosimeter.store.database import Database
 from dosimeter.store.entries import Verified, short
@@ -111,12 +112,12 @@ def _artefact(connection: Connection, database: Database, seq: int, body: Any) -
 
 
 class _Parts:
-    """The parts and their doses, walked once beside the chain: in the order in which they were written."""
+    """The parts, their doses and their blocks, beside the chain: in the order in which they were written."""
 
     def __init__(self, connection: Connection, database: Database) -> None:
         d = schema.dose.c
-        self._database = database
-        self._number = 0
+        self._connection, self._database = connection, database
+        self._number, self._blocks = 0, 0
         self._rows = iter(connection.execute(select(schema.part).order_by(schema.part.c.id)))
         doses = connection.execute(select(d.part, d.pseudonym, d.amount).order_by(d.part, d.pseudonym))
         self._doses = groupby(doses, key=lambda row: row.part)
@@ -135,8 +136,17 @@ class _Parts:
             known = whole and (part, len(rows)) == (self._number, about["people"])
             if not known or digest_of_rows(sorted(rows)) != about["rows"]:
                 raise self._database.tampered(f"the doses of entry {seq} were altered: edited, dropped or added")
+            if "blocks" in about:
+                self._check_blocks(seq, about)
+
+    def _check_blocks(self, seq: int, about: Any) -> None:
+        self._blocks += about["people"]
+        if digest_of_blocks(kept(self._connection, self._number)) != about["blocks"]:
+            raise self._database.tampered(f"the blocks of entry {seq} were altered: edited, dropped or added")
 
     def check_end(self) -> None:
         """Nothing is left over."""
         if next(self._rows, None) is not None or next(self._doses, None) is not None:
             raise self._database.tampered("there are parts or doses that belong to no release")
+        if self._connection.execute(select(func.count()).select_from(schema.block)).scalar_one() != self._blocks:
+            raise self._database.tampered("there are blocks that belong to no release")
