@@ -25,7 +25,7 @@ WHO = {
 }
 ACCOUNTS = {
     "fix": {"fil|person|standard deviations"},
-    "pca": {"eps|person|replace-one", "fil|person|half ranges", "mu|person|own units"},
+    "pca": {"eps|person|replace-one", "fil|person|half ranges", "mu|person|presence against absence, N fixed"},
     "pate": {"leakage|person|own units"},
     "federate": {"eps|client|add-or-remove-one"},
 }

@@ -199,3 +199,18 @@ def test_release_says_nothing_of_anybody(ledger, tmp_path, capsys):
     assert found(shown.out.encode() + shown.err.encode()) == set()
     for name in ("sent.skops", "book.db", "book.db.keys"):
         assert found((tmp_path / name).read_bytes()) == set()
+
+
+@pytest.mark.parametrize("log", ["", "-wal", "-shm", "-journal", ".keys", ".keys-wal", ".keys-shm", ".keys-journal"])
+def test_no_output_lies_over_the_ledger_or_a_log_of_it(log, ledger, tmp_path, capsys, refused):
+    """SQLite would take a file in the place of its log for the log, and throw it away or the book."""
+    out, dose = made("fix", tmp_path, capsys)
+    over = tmp_path / f"{ledger.name}{log}"
+    before = everything(ledger)
+    for option in ("--out", "--json"):
+        assert "write to another" in refused(["release", out, "--dose", dose, "--name", "first", option, over, "-q"])
+    for url in (ledger, f"sqlite:///{ledger}", f"sqlite+pysqlite:///{ledger}"):
+        assert "write to another" in refused(["ledger", "export", "--ledger", url, "--out", over])
+    words = [*command("fix", tmp_path, tmp_path / "m.skops"), "--name", "second", "-q"]
+    assert "write to another" in refused([*words, "--dose", over])
+    assert everything(ledger) == before

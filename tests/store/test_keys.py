@@ -244,3 +244,28 @@ def test_a_key_file_that_is_none_is_refused(tmp_path):
         (tmp_path / "other").chmod(0o600)
         with pytest.raises(Refusal, match="key file"):
             Keys.open(tmp_path / "other")
+
+
+def test_an_erasure_is_not_done_while_the_log_still_holds_the_salt(file_place, monkeypatch):
+    """A reader in the way stops SQLite from emptying the log, which it only mentions."""
+    from dosimeter.store import keyfile
+
+    monkeypatch.setattr(keyfile, "_PATIENCE", 0.1)
+    with file_place.create() as ledger:
+        ledger.book(booking("may", dose({"ann": 0.1, "bob": 0.1})))
+        salts = _salts(file_place.keys)
+        with closing(sqlite3.connect(file_place.keys, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM person").fetchone()
+            with pytest.raises(Refusal, match="still in its log"):
+                ledger.erase("ann")
+        ledger.erase("ann")
+        (gone,) = salts - _salts(file_place.keys)
+        files = [file_place.keys, file_place.keys.with_name(file_place.keys.name + "-wal")]
+        assert not any(gone in path.read_bytes() for path in files)
+        assert [entry.body["count"] for entry in ledger.entries() if entry.kind == "erasure"] == [1]
+
+
+def _salts(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return {row[0] for row in connection.execute("SELECT salt FROM person")}

@@ -228,11 +228,10 @@ def open_ledger(where: str | None, keys: Path | None, *, without_keys: bool = Fa
 
 
 def files_of(where: str | None, keys: Path | None) -> tuple[Path, ...]:
-    """The files of a ledger that is a file itself."""
-    path = (where or "://").removeprefix("sqlite:///")
-    if "://" in path:
-        return () if keys is None else (keys,)
-    return Path(path), keys if keys is not None else Path(f"{path}.keys")
+    """The files of a ledger, its key file and their logs."""
+    from dosimeter.store import files_of as files
+
+    return () if where is None else files(where, keys)
 
 
 def _write_dose(path: Path, what: Given, artefact: bytes, inputs: Sequence[Path]) -> None:

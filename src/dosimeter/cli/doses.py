@@ -84,14 +84,16 @@ def _events(rows: Rows, made: PrivateComponents) -> tuple[PersonDoses, ...]:
 
 
 def _measured(rows: Rows, made: PrivateComponents) -> tuple[PersonDoses, ...]:
-    from dosimeter.cli.projected import MEASURED_IN
+    from dosimeter.cli.projected import COMPARES, MEASURED_IN
     from dosimeter.core.notion import FISHER, MEMBERSHIP
     from dosimeter.pca.fisher import measure
 
     found: list[PersonDoses] = []
     try:
         leak = measure(made, rows.X)
-        for notion, unit in ((FISHER, MEASURED_IN[rows.declared.own_units]), (MEMBERSHIP, "own units")):
+        # μ has no unit of an unknown; what is compared takes its place, so that unlike comparisons are never added.
+        units = (FISHER, MEASURED_IN[rows.declared.own_units]), (MEMBERSHIP, COMPARES["membership"])
+        for notion, unit in units:
             found.append(leak.dose(rows.ids, of="components", notion=notion, measured_in=unit))
     except CannotMeasure:
         pass  # Laplace noise has no μ, and an entry without noise no η: the event stands for both

@@ -15,11 +15,16 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path]) -> Non
     """Outputs that cannot be written are refused before any work is done."""
     from dosimeter.core.refusal import Refusal
     from dosimeter.io.atomic import check_output
+    from dosimeter.io.text import harmless
 
     wanted = [path for path in outputs if path is not None]
     for path in wanted:
         check_output(path, inputs=inputs)
     places = [path.absolute() for path in wanted]
+    taken = {Path(path).absolute() for path in inputs}
+    for path, place in zip(wanted, places, strict=True):
+        if place in taken:  # by name: the logs of a ledger come and go
+            raise Refusal(f"{harmless(path, 120)}: the output is the input or the ledger: write to another file")
     if len(set(places)) < len(places):
         raise Refusal(f"two outputs name the same file: {wanted[-1]}")
 

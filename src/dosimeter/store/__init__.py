@@ -17,6 +17,7 @@ from dosimeter.store.entries import (
 )
 from dosimeter.store.keys import Keys
 from dosimeter.store.ledger import Ledger
+from dosimeter.store.opening import files_of
 
 __all__ = [
     "Account",
@@ -38,4 +39,5 @@ __all__ = [
     "Tampered",
     "Total",
     "Verified",
+    "files_of",
 ]

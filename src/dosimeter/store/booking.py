@@ -168,7 +168,7 @@ def _refuse_seen(connection: Connection, mark: str | None, digest: str) -> None:
     first = connection.execute(select(c.name).where(c.draw == mark)).scalar() if mark else None
     if first is not None:
         raise Refusal(f"this noise was drawn for {harmless(first)}: two releases with one draw cancel it; draw anew")
-    # Two honest draws of labels may agree: a refusal would tell so for nothing, and they would be drawn until they differ.
+    # Two honest draws of labels may agree: refused, they would tell so for nothing and be drawn until they differ.
     first = None if mark else connection.execute(select(c.name).where(c.artefact == digest)).scalar()
     if first is not None:
         raise Refusal(f"these bytes were released before, as {harmless(first)}: book under that name")

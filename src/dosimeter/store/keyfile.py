@@ -61,8 +61,11 @@ class KeyFile:
             self._connection = None
 
     def _settle(self) -> None:
+        """Empty the log. SQLite says that a reader was in the way, and does not raise it."""
         with self._using() as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                what = "somebody else was reading the key file, and what was deleted is still in its log"
+                raise refusal(self.path, what, "do it again")
 
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:

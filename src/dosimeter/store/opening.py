@@ -26,6 +26,14 @@ def keys_path(database: Database, keys: Target | None) -> Path:
     return Path(given).absolute() if given else database.default_keys()
 
 
+def files_of(target: Target, keys: Target | None = None) -> tuple[Path, ...]:
+    """Every file of a ledger, there or not, with the logs that SQLite keeps beside them: no output may lie over one."""
+    database = Database(target)
+    database.close()
+    own = [*([database.path] if database.is_file else []), keys_path(database, keys)]
+    return tuple(path.with_name(path.name + suffix) for path in own for suffix in ("", "-wal", "-shm", "-journal"))
+
+
 def plain_budget(budget: Budget) -> dict[str, Any]:
     """A budget as the chain keeps it."""
     return {"key": budget.key, "limit": budget.limit, "delta": budget.delta}
