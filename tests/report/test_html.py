@@ -371,3 +371,31 @@ def test_every_drawing_is_one_of_ours():
     for name in SAMPLES:
         for one in parts(document(sample(name), "internal"), Drawing):
             assert one.spec["$schema"].endswith("vega-lite/v6.json")
+
+
+def _words(made, heading):
+    (section,) = [one for one in made.sections if one.heading == heading]
+    return " ".join(part.text for part in section.parts if part.kind == "words")
+
+
+def test_what_is_not_claimed_bears_no_tick(printed):
+    """The clients were counted in the rows: the rounds are accounted, the training is not."""
+    facts = printed[0]["federate"]
+    assert facts["guarantee"]["standing"] == "unaccounted"
+    assert document(facts).verdict.tone == "bad"
+    assert "e^ε" not in _words(document(facts), "What was promised")
+    held = {**facts, "guarantee": {**facts["guarantee"], "standing": "upper bound"}}
+    assert document(held).verdict.tone == "good"
+    assert "one client added or removed" in _words(document(held), "What was promised")
+
+
+def test_the_page_says_what_its_figure_means(printed):
+    """η = 5 is a fifth of a standard deviation; ε = 2 a factor e² = 7.39."""
+    assert "±0.2 standard deviations of its column" in _words(
+        document(printed[0]["fix"]), "What was put on the weights"
+    )
+    assert "e^ε = 7.39" in _words(document(printed[0]["pca"]), "What was promised")
+    assert "e^ε" not in _words(document(printed[0]["pca open"]), "What was promised")
+    measured = _words(document(printed[0]["measure exact"]), "What was put on the weights")
+    assert "released nothing" in measured
+    assert "1/η" not in measured
