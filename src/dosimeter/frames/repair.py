@@ -70,7 +70,7 @@ class Repair:
             self.plan.leakage,
             ready.ids,
             np.column_stack([design.X, ready.y]),
-            units=np.append(design.through * design.spread, _label_unit(ready)),
+            units=np.concatenate([(design.through * design.spread).ravel(), design.spread, [_label_unit(ready)]]),
             names=[names[j] for j in range(len(names))],
             tied=tied,
         )

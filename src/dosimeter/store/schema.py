@@ -70,6 +70,5 @@ block = Table(
     Column("pseudonym", LargeBinary(16), primary_key=True),
     Column("unknowns", String(64), nullable=False),
     Column("data", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
 )
 """A person's Fisher matrix, kept on request: what it is about (HMAC), and its float64 numbers, little-endian."""
