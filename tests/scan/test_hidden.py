@@ -124,6 +124,24 @@ def test_levels_are_known_with_blanks_around_them(tmp_path: Path) -> None:
     assert at(found, "cities").match.alone == (8,)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "A" * 40_000, "1,2\n" * 3, "{}", '{"a": [NaN, 1e999]}', "1e5,x\n,"])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "A" * 40_000, "1,2\n" * 3, "{}", '{"a": [NaN, 1e999]}', "1e5,x\n,", "1," * 40_000]
+)
 def test_text_that_is_no_table_is_no_finding_and_no_fault(text: str, tmp_path: Path) -> None:
     assert _found(tmp_path, text) == ()
+
+
+@pytest.mark.parametrize("where", ["model", "graph", "node", "attribute", "metadata"])
+def test_words_beside_the_numbers_of_an_onnx_model_are_read(where: str, tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    said = _sheet(WIDE[CHOSEN])
+    more = {"value_string": said} if where == "attribute" else {"value_float": 1.0}
+    node = helper.make_node("Constant", [], ["y"], doc_string=said if where == "node" else "", **more)
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "g", [], [out], doc_string=said if where == "graph" else "")
+    model = helper.make_model(graph, doc_string=said if where == "model" else "")
+    if where == "metadata":
+        helper.set_model_props(model, {"kept": said})
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    assert scan(tmp_path / "m.onnx", PEOPLE).named == tuple(CHOSEN + 1)

@@ -41,12 +41,9 @@ class _Walk:
         self.nodes = 0
 
     def model(self, model: dict[int, list[Value]]) -> Iterator[Part]:
-        """ModelProto: graph 7, metadata 14, training 20, functions 25."""
+        """ModelProto: words 6, graph 7, metadata 14, training 20, functions 25."""
         yield from self.graph(message(model[7][-1]), "graph", 0)
-        for value in model[14]:
-            entry = gathered(message(value))
-            key = text(entry[1])
-            yield Part(f"metadata.{key}", "metadata", "", key, texts=(text(entry[2]),))
+        yield from _said(model, 6, 14, "")
         for k, value in enumerate(model[20]):
             for at, graph in sorted(gathered(message(value)).items()):
                 for one in graph if at in (1, 2) else ():
@@ -56,7 +53,7 @@ class _Walk:
             yield from self.all_nodes(function[7], text(function[1]) or "function", 0)
 
     def graph(self, data: memoryview, place: str, depth: int) -> Iterator[Part]:
-        """GraphProto: nodes 1, initialisers 5, sparse ones 15."""
+        """GraphProto: nodes 1, initialisers 5, words 10, sparse ones 15, metadata 16."""
         if depth > _DEEPEST:
             raise Broken("subgraphs nested too deeply")
         found = gathered(data)
@@ -66,19 +63,21 @@ class _Walk:
             yield from self.tensor(tensor, name if depth == 0 else f"{place}.{name}", place, "", name)
         for k, value in enumerate(found[15]):
             yield from self.sparse(message(value), f"{place}.sparse[{k}]", place)
+        yield from _said(found, 10, 16, f"{place}.")
         yield from self.all_nodes(found[1], place, depth)
 
     def all_nodes(self, nodes: list[Value], place: str, depth: int) -> Iterator[Part]:
-        """NodeProto: name 3, operator 4, attributes 5."""
+        """NodeProto: name 3, operator 4, attributes 5, words 6, metadata 9."""
         for k, value in enumerate(nodes):
             self.nodes += 1
             node = gathered(message(value))
             kind = text(node[4])
             here = text(node[3]) or f"{kind}[{k}]"
             yield from self.attributes(node[5], here if depth == 0 else f"{place}.{here}", kind, depth)
+            yield from _said(node, 6, 9, f"{here}.")
 
     def attributes(self, values: list[Value], node: str, kind: str, depth: int) -> Iterator[Part]:
-        """AttributeProto: name 1, tensor 5, graph 6, floats 7, ints 8, texts 9; many 10, 11; sparse 22, 23."""
+        """AttributeProto: name 1, text 4, tensor 5, graph 6, floats 7, ints 8, texts 9; many 10, 11; sparse 22, 23."""
         for value in values:
             found = gathered(message(value))
             name = text(found[1])
@@ -86,8 +85,8 @@ class _Walk:
             if found[7] or found[8]:
                 numbers: NDArray[Any] = floats(found[7]) if found[7] else integers(found[8])
                 yield Part(place, node, kind, name, numbers)
-            if found[9]:
-                yield Part(place, node, kind, name, texts=_texts(found[9]))
+            if found[4] or found[9]:
+                yield Part(place, node, kind, name, texts=_texts([*found[4], *found[9]]))
             for k, one in enumerate([*found[5], *found[10]]):
                 at = place if not found[10] else f"{place}[{k}]"
                 yield from self.tensor(gathered(message(one)), at, node, kind, name)
@@ -112,6 +111,16 @@ class _Walk:
             self.unread.append((place, "numbers of a kind that is not known"))
         else:
             yield Part(place, holder, owner, name, _shaped(_tensor(found, kind), integers(found[1])))
+
+
+def _said(found: dict[int, list[Value]], words: int, metadata: int, place: str) -> Iterator[Part]:
+    """What somebody wrote beside the numbers: a text at `words`, pairs of a key and a text at `metadata`."""
+    if found[words]:
+        yield Part(f"{place}doc_string", place, "", "doc_string", texts=_texts(found[words]))
+    for value in found[metadata]:
+        entry = gathered(message(value))
+        key = text(entry[1])
+        yield Part(f"{place}metadata.{key}", f"{place}metadata", "", key, texts=(text(entry[2]),))
 
 
 def _texts(values: list[Value]) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from dosimeter.scan.part import Part
 LARGEST = 2**24
 """Characters of all texts together that are looked into: JSON grows twentyfold when it is parsed."""
 _SHORTEST = 8
+_LONGEST_LINE = 2**16
+"""Of a sheet: cells of a line are made one by one, and a line without end would become millions of them."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{32,}={0,2}")
 _APART = re.compile(r"[,;|\t]|\s+")
 _NUMBER = re.compile(r"\[\d+\]")
@@ -87,7 +89,10 @@ def _of_base64(text: str) -> Iterator[NDArray[np.generic]]:
 
 def _of_sheet(text: str) -> NDArray[np.float64] | None:
     """Lines of equally many cells: the columns in which every cell is a number, a heading left out."""
-    lines = [_APART.split(line.strip()) for line in text.splitlines() if line.strip()]
+    written = [line.strip() for line in text.splitlines() if line.strip()]
+    if max(map(len, written), default=0) > _LONGEST_LINE:
+        return None
+    lines = [_APART.split(line) for line in written]
     width = Counter(map(len, lines)).most_common(1)[0][0] if lines else 0
     if width < 2:
         return None
