@@ -7,7 +7,14 @@ import os
 
 import numpy as np
 import pytest
-from dp_accounting import ComposedDpEvent, GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting import (
+    ComposedDpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+)
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
 from dosimeter.core.dose import Dose, EventDose
 from dosimeter.core.ledger import Account, Budget, Events
@@ -366,3 +373,53 @@ def test_a_ledger_is_made_once(place):
             place.create()
         assert not place.keys.exists()
         assert ledger.export() == before
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        GaussianDpEvent(1e-300),
+        GaussianDpEvent(1e-3),
+        GaussianDpEvent(1e300),
+        LaplaceDpEvent(1e-8),
+        DiscreteLaplaceDpEvent(1.0, 10**9),
+        SelfComposedDpEvent(GaussianDpEvent(5.0), 10**9),
+        SelfComposedDpEvent(SelfComposedDpEvent(GaussianDpEvent(5.0), 10**9), 10**9),
+        SelfComposedDpEvent(LaplaceDpEvent(5.0), 10**5),
+        PoissonSampledDpEvent(1.0, LaplaceDpEvent(1e-9)),
+        SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.0)), 10**9),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("limits", [(), ("eps=3@1e-6",)])
+def test_an_event_that_would_fill_the_memory_is_refused_in_one_line(file_place, event, limits):
+    """The accountant's grid has as many places as there are losses: terabytes for noise that hides nothing."""
+    asked = booking("may", Events(("ann",), EventDose(event, "person", "add-or-remove-one")))
+    with file_place.create(*limits) as ledger:
+        with pytest.raises(Refusal, match="beyond what an accountant computes"):
+            ledger.book(asked)
+        assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        GaussianDpEvent(0.1),
+        LaplaceDpEvent(0.1),
+        SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.0)), 10**5),
+        GaussianDpEvent(1e6),
+    ],
+    ids=str,
+)
+def test_an_event_that_is_dear_or_cheap_is_still_counted(file_place, event):
+    with file_place.create() as ledger:
+        ledger.book(booking("may", Events(("ann",), EventDose(event, "person", "add-or-remove-one"))))
+        (total,) = ledger.person("ann").totals
+        assert 0 <= total.reading < 1000
+
+
+def test_blanks_are_no_reason(file_place):
+    with file_place.create("fil=0.3") as ledger:
+        with pytest.raises(OverBudget):
+            ledger.book(booking("may", dose({"ann": 0.4}), override=" \t"))
+        assert not ledger.releases()

@@ -19,6 +19,11 @@ from dosimeter.core.events import event_of
 from dosimeter.core.refusal import Refusal
 
 History = tuple[tuple[str, int], ...]
+MOST_LOSS = 500.0
+"""Nats of mean privacy loss of a history. Accountants lay a grid over all losses: above this it grows without bound."""
+_BEYOND = (
+    "events beyond what an accountant computes cannot be booked (ε would be far above 100, or no number): add noise"
+)
 
 
 def history_of(events: Iterable[str]) -> History:
@@ -58,12 +63,31 @@ def _by_dp_accounting(leaves: list[tuple[Any, int]], unit: str, adjacency: str, 
     from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
     from dp_accounting.privacy_accountant import UnsupportedEventError
 
+    if not sum(times * _loss(event, adjacency == "replace-one") for event, times in leaves) <= MOST_LOSS:
+        raise Refusal(_BEYOND)
     whole = ComposedDpEvent([SelfComposedDpEvent(event, times) for event, times in leaves])
     try:
         return EventDose(whole, unit, adjacency).epsilon(delta)
     except UnsupportedEventError:
         kinds = ", ".join(sorted({type(event).__name__ for event, _ in leaves}))
         raise Refusal(f"no accountant composes {kinds} under {adjacency}: keep a second ledger for them") from None
+    except (ArithmeticError, MemoryError, ValueError):
+        raise Refusal(_BEYOND) from None
+
+
+def _loss(event: Any, replaced: bool) -> float:
+    """About the mean privacy loss of an event, nats; infinite where the accountant would be asked for too much."""
+    name, twice = type(event).__name__, 2.0 if replaced else 1.0
+    if name in ("GaussianDpEvent", "LaplaceDpEvent"):
+        ratio = twice / float(event.noise_multiplier)
+        return ratio * ratio / 2 if name == "GaussianDpEvent" else ratio + math.expm1(-ratio)
+    if name == "DiscreteLaplaceDpEvent":
+        return twice * float(event.noise_parameter * event.sensitivity)
+    if name == "PoissonSampledDpEvent":
+        # Of a sample with rate q at most the share q of the loss L; about q² (e^2L - 1) where L is small.
+        q, inner = float(event.sampling_probability), _loss(event.event, replaced)
+        return min(q * inner, q * q * math.expm1(2 * inner)) if inner < 300 else q * inner
+    return 0.0
 
 
 def _by_fixed_size(leaves: list[tuple[Any, int]], adjacency: str, delta: float) -> float:
