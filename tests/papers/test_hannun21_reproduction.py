@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dosimeter.cli.main import app
-from dosimeter.report.charts import SCHEMA, scripts
+from dosimeter.report.charts import SCHEMA
+from dosimeter.report.shell import chart_scripts
 from dosimeter.reproduce import hannun21, hannun21_deciles, hannun21_images, hannun21_table, hannun21_warfarin
 from dosimeter.reproduce.page import page
 
@@ -121,7 +122,10 @@ def test_what_differs_is_what_we_know_to_differ(everything):
 def test_the_page_shows_every_figure_and_reaches_for_nothing(everything):
     text = page(everything)
     assert [figure.name for figure in everything.figures] == [f"Figure {k}" for k in range(2, 8)]
-    own = text.replace(scripts(), "")
+    own = text
+    for script in chart_scripts():
+        assert script in text
+        own = own.replace(script, "")
     assert own.count('class="chart"') == 4 + 2 + 1 + 4 + 4
     assert own.count("data:image/png") == 64
     assert own.count("<script") == own.count('<script type="application/json">') == 15
