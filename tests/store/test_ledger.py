@@ -423,3 +423,11 @@ def test_blanks_are_no_reason(file_place):
         with pytest.raises(OverBudget):
             ledger.book(booking("may", dose({"ann": 0.4}), override=" \t"))
         assert not ledger.releases()
+
+
+def test_a_note_is_kept_whole_or_refused(file_place):
+    with file_place.create() as ledger:
+        assert ledger.set_budget(Budget.parse("mu=5"), "n" * 2000).note == "n" * 2000
+        with pytest.raises(Refusal, match="2001 characters"):
+            ledger.set_budget(Budget.parse("mu=6"), "n" * 2001)
+        assert [str(one) for one in ledger.budgets] == ["mu=5"]

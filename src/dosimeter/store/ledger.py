@@ -139,7 +139,9 @@ class Ledger:
 
     def set_budget(self, budget: Budget, note: str = "") -> Entry:
         """Set the limit of a notion, higher or lower; recorded. It may lie below what is spent: see `totals`."""
-        facts = {"budgets": [plain_budget(budget)], "note": note[:2000]}
+        if len(note) > 2000:
+            raise Refusal(f"the note has {len(note)} characters; at most 2000")
+        facts = {"budgets": [plain_budget(budget)], "note": note}
         return self._record("budget", facts)
 
     @property
