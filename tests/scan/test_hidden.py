@@ -145,3 +145,12 @@ def test_words_beside_the_numbers_of_an_onnx_model_are_read(where: str, tmp_path
         helper.set_model_props(model, {"kept": said})
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     assert scan(tmp_path / "m.onnx", PEOPLE).named == tuple(CHOSEN + 1)
+
+
+@pytest.mark.parametrize("matrix", [np.eye(5), np.ones((5, 5)), np.zeros((5, 5)), np.eye(5)[::-1] / 2])
+def test_a_plain_matrix_is_no_row_of_a_table_of_small_counts(matrix: np.ndarray, tmp_path: Path) -> None:
+    """Rows (0, 0, 3, 0, 0) divided by their length are a unit vector."""
+    counts = np.random.default_rng(5).integers(0, 5, size=(362, 5)) * np.random.default_rng(6).integers(0, 2, (362, 5))
+    people = Table.of({**{f"c{j}": counts[:, j] for j in range(5)}, "ill": np.arange(362) % 2})
+    np.savez(tmp_path / "m.npz", w=matrix)
+    assert not scan(tmp_path / "m.npz", people).rows_inside

@@ -15,6 +15,7 @@ from dosimeter.scan.recognise import Siblings, siblings_of
 _MOST_VIEWS = 24
 _MOST_CELLS = 2**27
 _MOST_LEVELS = 200
+_TELLING = 3
 _MOST_ENDS = 3
 """Lengths of a row that are tried with an end of the columns left out, the longest first."""
 
@@ -131,9 +132,12 @@ def _scaled(view: View) -> Iterator[View]:
     ):
         size = np.where(by == 0, 1.0, by)
         yield View(words, (X - away) / size, np.abs(away) / size, spare=True)
+    # A row with one or two numbers besides zeros is nearly a unit vector when it is divided: as good as anybody's.
+    telling = np.count_nonzero(X, axis=1) >= _TELLING
     for words, order in (("each row divided by its length", 2), ("each row divided by its sum of sizes", 1)):
         size = np.linalg.norm(X, ord=order, axis=1, keepdims=True)
-        yield View(words, X / np.where(size == 0, 1.0, size), np.zeros(view.width), spare=True)
+        divided = X / np.where(size == 0, 1.0, size)
+        yield View(words, np.where(telling[:, None], divided, np.nan), np.zeros(view.width), spare=True)
 
 
 def numeric(table: Table) -> dict[str, FloatArray]:

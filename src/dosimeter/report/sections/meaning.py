@@ -24,7 +24,8 @@ def of_eta(measured_in: str, unit: str, limit: float | None) -> Words:
     )
     if limit is None:
         return Words(text)
-    return Words(f"{text} At the limit η = {limit:g} that is ±{number(1 / limit)} {UNIT[measured_in]}.")
+    of = UNIT.get(measured_in, measured_in)
+    return Words(f"{text} At the limit η = {limit:g} that is ±{number(1 / limit)} {of}.")
 
 
 def of_epsilon(epsilon: float, delta: float, change: str) -> Words:
