@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv as csv_module
+import errno
 import json
 import os
 import re
@@ -498,3 +499,41 @@ def test_the_search_for_canaries_finds_them():
         archive.writestr("x", ID.encode() + np.float64(CELL).tobytes())
     assert found(kept.getvalue()) == {"id", "float64"}
     assert found(str(CELL).encode()) == {"cell"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders have no such mode there")
+def test_a_folder_that_cannot_be_written_into_is_refused_before_anything_is_spent(
+    ledger, tmp_path, refused, monkeypatch
+):
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o500)
+    if os.access(folder, os.W_OK):  # the superuser may write anywhere: the mode answers instead
+        monkeypatch.setattr(os, "access", lambda path, mode, **_: bool(os.stat(path).st_mode & 0o200))
+    words = [*command("fix", tmp_path, folder / "m.skops"), "--name", "first"]
+    before = everything(ledger)
+    assert "permission to write into its folder is denied" in refused(words)
+    assert everything(ledger) == before
+
+
+@pytest.mark.parametrize("verb", ["fix", "pate"])
+def test_a_file_that_fails_after_the_booking_says_what_is_booked_and_how_to_get_it(
+    verb, ledger, tmp_path, capsys, monkeypatch
+):
+    import tempfile
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    words = [*command(verb, tmp_path, tmp_path / f"m.{ENDING[verb]}"), "--name", "first", "-q"]
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "mkstemp", full)
+        assert run(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "booked as first, but the file could not be written (" in line
+    assert asked(capsys, "list")["releases"][0]["name"] == "first"
+    told = shlex.split(line.split("`")[1])
+    assert told[:3] == ["dosimeter", "ledger", "artefact"]
+    (tmp_path / "again").mkdir()
+    monkeypatch.chdir(tmp_path / "again")
+    assert run(told[1:]) == 0
+    assert (tmp_path / "again" / told[-1]).read_bytes() == artefact(ledger, "first")

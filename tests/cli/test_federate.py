@@ -217,7 +217,8 @@ def test_a_history_of_a_training_that_was_stopped_has_all_its_rounds(hospitals, 
     with monkeypatch.context() as patch:
         patch.setattr(Keeper, "keep", stopping)
         assert run(["federate", "--table", str(hospitals), *TABLE.split(), "--out", str(out), *files.split()]) == 130
-    capsys.readouterr()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("stopped; nothing half-written was left behind: go on with --resume")
     assert len(told) == 3
     assert not out.exists()
     facts, _ = on_hospitals(hospitals, tmp_path, capsys, files)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,6 +82,28 @@ class Receipt:
         more: dict[str, Any] = {"refused": list(self.refused)} if self.refused else {}
         return {"booked": self.booked or False, **more, **({"artefact": self.digest} if self.digest else {})}
 
+    @contextmanager
+    def spent(self, out: Path) -> Iterator[None]:
+        """Around the export: where it fails the booking stands, and the words say so."""
+        from dosimeter.cli.commands import Stopped
+        from dosimeter.core.refusal import Refusal
+
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self.booked:
+                raise
+            raise Stopped(f"booked as {self.booked['name']}, and the same command writes the file") from None
+        except Refusal as error:
+            if not self.booked:
+                raise
+            name = self.booked["name"]
+            again = shlex.join(["dosimeter", "ledger", "artefact", name, "--out", f"FILE{out.suffix}"])
+            raise Refusal(
+                f"booked as {name}, but the file could not be written ({error}): `{again}` gives the bytes, and "
+                "nothing is spent again"
+            ) from None
+
     def refuse(self, page: Page) -> None:
         """The refusal at the end of a page."""
         for k, line in enumerate(self.lines):
@@ -133,7 +157,8 @@ class Desk:
         if receipt.refused:
             return receipt
         if out is not None:
-            write_bytes(out, receipt.artefact, inputs=inputs)
+            with receipt.spent(out):
+                write_bytes(out, receipt.artefact, inputs=inputs)
             receipt = replace(receipt, digest=hashlib.sha256(receipt.artefact).hexdigest())
         if self.dose is not None and what is not None:
             _write_dose(self.dose, what, receipt.artefact, inputs)

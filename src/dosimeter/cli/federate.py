@@ -293,10 +293,23 @@ def _train(job: Job, checkpoint: Path | None, resume: bool, inputs: list[Path], 
                     raise Refusal(f"--checkpoint {checkpoint}: it exists; go on from it with --resume, or name another")
                 state, keeper.earlier = read_kept(checkpoint, name)
                 keeper.serial = state.serial
-        with _bar(job, words) as progress:
+        with _bar(job, words) as progress, _kept(checkpoint):
             if keeper is None:
                 return job.run(state, None, progress, spread=spread)
             return job.run(state, keeper.keep, progress, earlier=keeper.earlier, spread=spread)
+
+
+@contextmanager
+def _kept(checkpoint: Path | None) -> Iterator[None]:
+    """Ctrl-C after a round that was kept is no loss, and is told so."""
+    from dosimeter.cli.commands import Stopped
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is None or not checkpoint.exists():
+            raise
+        raise Stopped("go on with --resume") from None
 
 
 @contextmanager

@@ -29,8 +29,11 @@ from dosimeter.cli import (
     scan,
     serve,
 )
-from dosimeter.cli.commands import Command, Group
+from dosimeter.cli.commands import PREFIX, Command, Group, Stopped, check_variables
 from dosimeter.cli.settings import settings_file
+
+INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells have it."""
 
 app = typer.Typer(
     name="dosimeter",
@@ -40,7 +43,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DOSIMETER"},
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX},
     epilog="Exit codes: 0 within limits, 1 a limit exceeded, 2 bad input or usage, 3 a model that cannot be measured, "
     "4 a ledger that was altered. "
     "Defaults of options: dosimeter.toml in the working folder ([measure] and below it max-dose = 5), or "
@@ -75,6 +78,7 @@ def root(
     ] = False,
 ) -> None:
     """How much a released model gives away about each person it was trained on."""
+    check_variables(context.command, os.environ)
     context.default_map = settings_file(_options(context.command))
 
 
@@ -97,13 +101,20 @@ def run(arguments: list[str]) -> int:
     """The exit code of one command."""
     try:
         result: Any = app(arguments, prog_name="dosimeter", standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        code = result if isinstance(result, int) else 0
     except typer.Exit as stop:
-        return stop.exit_code
+        code = stop.exit_code
     except (typer.Abort, KeyboardInterrupt):
-        return _complain("stopped; nothing half-written was left behind", 130)
+        code = INTERRUPTED
+    except Stopped as stop:
+        return _stopped(str(stop))
     except Exception as error:
         return _failed(error)
+    return _stopped() if code == INTERRUPTED else code
+
+
+def _stopped(how: str = "") -> int:
+    return _complain("stopped; nothing half-written was left behind" + (f": {how}" if how else ""), INTERRUPTED)
 
 
 def _failed(error: Exception) -> int:

@@ -55,7 +55,8 @@ def release(
             "name of its own, or take the bytes of that time with `dosimeter ledger artefact`"
         )
     if out is not None and not receipt.refused:
-        write_bytes(out, receipt.artefact, inputs=inputs)
+        with receipt.spent(out):
+            write_bytes(out, receipt.artefact, inputs=inputs)
     facts = _facts(given, receipt, out)
     if json is not None:
         write_json(facts, json, inputs=inputs)

@@ -76,6 +76,8 @@ def check_output(path: AnyPath, *, inputs: Iterable[AnyPath] = ()) -> None:
     if not stat.S_ISDIR(folder.st_mode):
         _refuse_inside_input(target, inputs)
         raise source.refusal("a part of the path is a file and not a directory", "choose another path")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise source.refusal("permission to write into its folder is denied", "choose another folder")
     try:
         found = target.stat()
     except FileNotFoundError:
