@@ -123,3 +123,19 @@ def test_bad_options_of_attack_end_with_exit_2(people):
         run(["attack", "membership", str(people), "--target", "dose", "--drop", "id", "--scale", "1", "--trials", "1"])
         == 2
     )
+
+
+@pytest.mark.parametrize("attack", ["inversion --column sex", "membership"])
+def test_an_attack_takes_the_options_that_its_refusals_speak_of(attack, people, tmp_path, capsys):
+    whole = people.read_text().replace(",", ";").splitlines()
+    holed = tmp_path / "holed.csv"
+    holed.write_text("\n".join([*whole, "p99;;20.0;f;0;30.0"]) + "\n")
+    words = ["attack", *attack.split(), "--target", "dose", "--drop", "id", "--scale", "0.5", "--trials", "20"]
+    assert run([*words, str(holed)]) == 2
+    assert "--delimiter ';'" in capsys.readouterr().err
+    assert run([*words, str(holed), "--delimiter", ";"]) == 2
+    assert "--missing drop" in capsys.readouterr().err
+    assert run([*words, str(holed), "--delimiter", ";", "--missing", "drop", "--json", "-", "-q"]) == 0
+    facts = facts_of(capsys)
+    assert run([*words, str(people), "--json", "-", "-q"]) == 0
+    assert facts == facts_of(capsys)

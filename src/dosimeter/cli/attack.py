@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dosimeter.cli.commands import Command
 from dosimeter.cli.output import console, write_json
+
+if TYPE_CHECKING:
+    from dosimeter.frames.table import Table
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Attack a noised linear model of one's own table.")
 
@@ -21,6 +24,8 @@ Trials = Annotated[int, typer.Option("--trials", help="Releases to simulate.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of the simulation; nothing is released.")]
 Nominal = Annotated[list[str] | None, typer.Option("--nominal", help="A column of codes. May be repeated.")]
 Drop = Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. May be repeated.")]
+Missing = Annotated[str, typer.Option("--missing", help="refuse, or drop rows with a missing value.")]
+Delimiter = Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")]
 Json = Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No words.")]
 
@@ -37,13 +42,16 @@ def inversion(
     seed: Seed = 0,
     nominal: Nominal = None,
     drop: Drop = None,
+    missing: Missing = "refuse",
+    delimiter: Delimiter = ",",
     json: Json = None,
     quiet: Quiet = False,
 ) -> int:
     """Guess one column of every row from the released weights, knowing everything else; the prior is the control."""
     from dosimeter.frames.attacked import invert
 
-    people, how = _given(table, nominal, drop, scale, noise, l2, trials, seed)
+    people = _read(table, target, nominal, drop, missing, delimiter)
+    how = _how(nominal, scale, noise, l2, trials, seed)
     done = invert(people, target, column, **how)
     top, rest = done.share_of_top()
     facts = {**done.guesses.facts(), "column": column, "candidates": done.levels, "noise": str(how["noise"])}
@@ -75,6 +83,8 @@ def membership(
     seed: Seed = 0,
     nominal: Nominal = None,
     drop: Drop = None,
+    missing: Missing = "refuse",
+    delimiter: Delimiter = ",",
     json: Json = None,
     quiet: Quiet = False,
 ) -> int:
@@ -85,7 +95,8 @@ def membership(
     from dosimeter.frames.attacked import presence
     from dosimeter.report.summarise import number_of
 
-    people, how = _given(table, nominal, drop, scale, noise, l2, trials, seed)
+    people = _read(table, target, nominal, drop, missing, delimiter)
+    how = _how(nominal, scale, noise, l2, trials, seed)
     done = presence(people, target, **how)
     auc, caught = ndtr(done.mu / np.sqrt(2)), ndtr(done.mu + ndtri(0.01))
     row = number_of(people, done.row)
@@ -120,20 +131,19 @@ def _safe(text: str) -> str:
     return harmless(text)
 
 
-def _given(
-    table: Path,
-    nominal: list[str] | None,
-    drop: list[str] | None,
-    scale: float,
-    noise: str,
-    l2: float,
-    trials: int,
-    seed: int,
-) -> tuple[Any, dict[str, Any]]:
+def _read(
+    table: Path, target: str, nominal: list[str] | None, drop: list[str] | None, missing: str, delimiter: str
+) -> Table:
+    from dosimeter.cli.given import read
+
+    return read(table, delimiter, missing, None, nominal or [], drop or [], target=target)
+
+
+def _how(nominal: list[str] | None, scale: float, noise: str, l2: float, trials: int, seed: int) -> dict[str, Any]:
     import numpy as np
 
     from dosimeter.cli.checks import not_negative, positive
-    from dosimeter.cli.given import law_of, read
+    from dosimeter.cli.given import law_of
     from dosimeter.core.refusal import Refusal
 
     if not 2 <= trials <= 1_000_000:
@@ -141,11 +151,10 @@ def _given(
     if seed < 0:
         raise Refusal(f"--seed {seed}: give a whole number, 0 or above")
     law: Any = law_of(noise)
-    how = {
+    return {
         "noise": law(positive("--scale", scale)),
         "l2": not_negative("--l2", l2),
         "trials": trials,
         "rng": np.random.Generator(np.random.PCG64(seed)),
         "nominal": tuple(nominal or ()),
     }
-    return read(table, ",", "refuse", None, nominal or [], drop or []), how
