@@ -175,3 +175,15 @@ def test_words_are_whole_and_lines_have_no_blanks_at_their_end(width, people, mo
     words = " ".join(lines).split()
     for word in ("Nobody", "everything", "unbiased", "verdict", "standardised", "deviations,"):
         assert word in words
+
+
+@pytest.mark.parametrize("verb", ["measure", "fix"])
+def test_a_row_is_counted_as_in_the_file_where_rows_were_left_out(verb, tmp_path, capsys):
+    ward, age = ["a" if k // 2 % 2 else "b" for k in range(40)], [str(value) for value in AGE]
+    ward[25] = "elsewhere"  # of the thirteenth person's two rows, the second
+    age[3] = age[10] = ""
+    path = tmp_path / "t.csv"
+    path.write_text(csv({"id": PEOPLE["id"], "age": age, "ward": ward, "dose": PEOPLE["dose"]}))
+    words = [verb, path, "--target", "dose", "--person", "id", "--tied", "ward", "--missing", "drop", "--max-dose", "9"]
+    line = refused(capsys, *words, *(["--out", tmp_path / "m.skops"] if verb == "fix" else []))
+    assert "(row 26)" in line

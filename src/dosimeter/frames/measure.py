@@ -84,7 +84,7 @@ def measure(
     target = y if isinstance(y, str) else "y"
     # A tied column that the model does not see has nothing to tie.
     tied = tuple(name for name in tied if name in columns or name not in names_of(frame))
-    refuse_untied(tied, columns, ids, target)
+    refuse_untied(tied, columns, ids, target, frame)
     seen = {name: column for name, column in columns.items() if design.blocks.get(name)}
     return TableLeakage(
         glm.measure(fit, design.X, problem.y, **how),
@@ -110,9 +110,9 @@ def reading(design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool
 
 
 def refuse_untied(
-    tied: Sequence[str], columns: dict[str, NDArray[Any]], ids: Sequence[Any] | None, target: str
+    tied: Sequence[str], columns: dict[str, NDArray[Any]], ids: Sequence[Any] | None, target: str, frame: Any = None
 ) -> None:
-    """A tied column must hold one value per person."""
+    """A tied column must hold one value per person. frame: the caller's, whose rows a refusal counts."""
     for name in tied:
         if name == target:
             raise Refusal("the target cannot be tied: its Jacobians are those of separate labels")
@@ -122,9 +122,14 @@ def refuse_untied(
         for row, (who, cell) in enumerate(zip(ids or (), columns[name].tolist(), strict=True)):
             if first.setdefault(who, cell) != cell:
                 raise Refusal(
-                    f"column {harmless(name)} is tied but not constant within a person (row {row} from 0): "
+                    f"column {harmless(name)} is tied but not constant within a person ({_place(frame, row)}): "
                     "leave it out of tied"
                 )
+
+
+def _place(frame: Any, row: int) -> str:
+    """A row as its owner counts it: of a table by its number in the source, where rows may have been left out."""
+    return f"row {int(frame.rows[row]) + 1}" if isinstance(frame, Table) else f"row {row} counted from 0"
 
 
 def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:

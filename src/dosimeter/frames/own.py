@@ -141,7 +141,7 @@ def prepare(
     ids = None if person is None else tuple(table[person].tolist())
     if tied and ids is None:
         raise Refusal("tied columns are one value per person: name the person column as well")
-    refuse_untied(tied, {name: rest[name] for name in rest.names}, ids, target)
+    refuse_untied(tied, {name: rest[name] for name in rest.names}, ids, target, rest)
     columns = Columns.of(rest, nominal=nominal)
     design = _design(columns, rest)
     numbers = [s.name for s in columns.sources if isinstance(s, Number)]
