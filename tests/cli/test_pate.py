@@ -542,3 +542,49 @@ def test_options_that_do_not_go_with_votes_are_refused(options, tmp_path, monkey
 def test_options_of_a_table_without_a_table_are_refused(refused):
     for option in ("--target", "--public", "--person", "--key", "--drop", "--nominal", "--missing", "--delimiter"):
         assert "name the private table" in refused(["pate", option, "something"])
+
+
+def test_the_private_table_is_not_taken_for_the_public_one(tables, tmp_path, refused):
+    twin = tmp_path / "twin.csv"
+    twin.hardlink_to(tables[0])
+    for public in (tables[0], twin):
+        line = refused(arguments((tables[0], public), tmp_path / "labels.csv"))
+        assert f"--public {public.name} is the private table itself" in line
+
+
+def test_public_rows_that_are_private_ones_are_told(tables, tmp_path, capsys):
+    more = ["--json", "-", "-q", "--queries", "5"]
+    assert run(arguments(tables, tmp_path / "a.csv", *more, budget="1 nat")) == 0
+    assert not any("rows of the private table" in note for note in json.loads(capsys.readouterr().out)["remarks"])
+    mixed = {name: [*PRIVATE[name][:7], *PUBLIC[name]] for name in ("age", "city")}
+    tables[1].write_text(csv({"id": [*PRIVATE["id"][:7], *(f"guest {k}" for k in range(K))], **mixed}))
+    assert run(arguments(tables, tmp_path / "b.csv", *more, budget="1 nat")) == 0
+    remarks = " ".join(json.loads(capsys.readouterr().out)["remarks"])
+    assert f"7 of {K + 7} public rows are rows of the private table too" in remarks
+    assert "4 of the public table's id are persons of the private table too" in remarks
+
+
+def test_the_person_column_may_name_the_public_rows(tables, tmp_path):
+    guests = [f"guest {k}" for k in range(K)]
+    tables[1].write_text(csv({"id": guests, "age": PUBLIC["age"], "city": PUBLIC["city"]}))
+    out = tmp_path / "labels.csv"
+    assert run(arguments(tables, out, "--key", "id", "--queries", "3", "-q", budget="1 nat")) == 0
+    assert [row["key"] for row in rows_of(out)] == guests[:3]
+
+
+def test_a_labelling_that_was_stopped_says_how_to_go_on(tables, tmp_path, capsys, monkeypatch):
+    import dosimeter.io
+
+    def stopping(*given, **named):
+        read_progress.__globals__["write_progress"](*given, **named)
+        raise KeyboardInterrupt
+
+    words = arguments(tables, tmp_path / "labels.csv", "--resume", tmp_path / "state.npz", "-q")
+    with monkeypatch.context() as patch:
+        patch.setattr(dosimeter.io, "write_progress", stopping, raising=False)
+        assert run(words) == 130
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(
+        "stopped; nothing half-written was left behind: the same command goes on from the votes in --resume"
+    )
+    assert run(words) == 0

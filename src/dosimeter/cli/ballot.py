@@ -85,6 +85,7 @@ class Tables:
     teachers: int
     named: str = "row"
     left_out: LeftOut = LeftOut()
+    remarks: tuple[str, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -93,6 +94,7 @@ class Tables:
 
     def cast(self, *, resume: Path | None, inputs: Sequence[Path], jobs: int, words: Any) -> Cast:
         """Train, from where an earlier run stopped if there is a file that says so."""
+        from dosimeter.cli.commands import Stopped
         from dosimeter.io import read_progress, write_progress
 
         if jobs == 0 or jobs < -1:
@@ -100,10 +102,15 @@ class Tables:
         work = self.ballot.training(self.estimator, self.teachers)
         state = work.start() if resume is None or not resume.exists() else work.checked(read_progress(resume))
         again = (f"all votes were in {resume}: labels released from them before are paid for again",)
-        remarks = (*(again if state.done.all() else ()), *self.ballot.columns.remarks)
-        for state in _watched(work.run(state, n_jobs=jobs), self.teachers, words):  # noqa: B020
-            if resume is not None:
-                write_progress(resume, state, inputs=tuple(inputs))
+        remarks = (*(again if state.done.all() else ()), *self.ballot.columns.remarks, *self.remarks)
+        try:
+            for state in _watched(work.run(state, n_jobs=jobs), self.teachers, words):  # noqa: B020
+                if resume is not None:
+                    write_progress(resume, state, inputs=tuple(inputs))
+        except KeyboardInterrupt:
+            if resume is None or not resume.exists():
+                raise
+            raise Stopped("the same command goes on from the votes in --resume") from None
         return Cast(
             work.votes(state), self.ballot.classes, self.keys, self.named, self.source, self.ballot.uncovered, remarks,
             self.ballot, work.partition.teacher_of, state.constant, state.lacking, self.left_out,
@@ -168,8 +175,9 @@ def from_tables(
         private, open_rows = digits.digits()
         target, source = digits.TARGET, "digits that ship with scikit-learn"
     else:
+        _refuse_itself(table, public)
         private = read_people(table, read["delimiter"], read["missing"], person, nominal, drop, target=target)
-        open_rows = _public(public, private.names, key, nominal, drop, read)
+        open_rows = _public(public, private.names, person, key, nominal, drop, read)
         gone = _left_out(table, private, person, drop, read["delimiter"])
         source = table.name
     listed = None if classes is None else [name.strip() for name in classes.split(",")]
@@ -179,7 +187,8 @@ def from_tables(
     )  # fmt: skip
     names = asked.rows + 1 if key is None else open_rows[key]
     keys, named = tuple(names[: asked.n_queries].tolist()), "row" if key is None else "key"
-    return Tables(asked, keys, source, estimator, teachers, named, gone)
+    met = () if table is None else _met_again(private, asked, open_rows, person)
+    return Tables(asked, keys, source, estimator, teachers, named, gone, met)
 
 
 def _left_out(path: Path, private: Table, person: str | None, drop: Sequence[str], delimiter: str) -> LeftOut:
@@ -193,11 +202,19 @@ def _left_out(path: Path, private: Table, person: str | None, drop: Sequence[str
     return LeftOut(private.dropped, len(set(everybody.tolist()) - set(private[person].tolist())))
 
 
-def _public(path: Path, used: Sequence[str], key: str | None, nominal: list[str], drop: list[str], read: Any) -> Any:
+def _public(
+    path: Path,
+    used: Sequence[str],
+    person: str | None,
+    key: str | None,
+    nominal: list[str],
+    drop: list[str],
+    read: Mapping[str, str],
+) -> Table:
     """The public table; a column to drop that only the private one has is no mistake here."""
     from dosimeter.io import read_table
 
-    if key is not None and key in used:
+    if key is not None and key in used and key != person:
         raise Refusal(f"--key {harmless(key)} is a column that the teachers learn from: name another")
     there = drop
     if drop:
@@ -205,7 +222,34 @@ def _public(path: Path, used: Sequence[str], key: str | None, nominal: list[str]
             names = read_table(path, delimiter=read["delimiter"], text=nominal, missing="drop").names
             there = [name for name in drop if name in names]
     text = tuple(dict.fromkeys([*nominal, *([] if key is None else [key])]))
-    return read_table(path, delimiter=read["delimiter"], text=text, drop=there, missing=read["missing"])
+    policy: Any = read["missing"]
+    return read_table(path, delimiter=read["delimiter"], text=text, drop=there, missing=policy)
+
+
+def _refuse_itself(table: Path, public: Path) -> None:
+    """The noise protects the private rows from the labels, and not from being the public rows themselves."""
+    with suppress(OSError):  # a file that is not there is refused when it is read
+        if table.samefile(public):
+            raise Refusal(f"--public {harmless(public.name)} is the private table itself: name a table of public rows")
+
+
+def _met_again(private: Table, asked: Ballot, open_rows: Table, person: str | None) -> tuple[str, ...]:
+    """Remarks where public rows are private ones, or public names those of private persons. Internal."""
+    import numpy as np
+
+    known = {row.tobytes() for row in np.ascontiguousarray(asked.X)}
+    same = sum(row.tobytes() in known for row in np.ascontiguousarray(asked.public))
+    remarks = []
+    if same:
+        remarks.append(
+            f"{same} of {len(asked.public)} public rows are rows of the private table too, in all columns that the "
+            "teachers learn from: if they are private, what stands beside the labels is not protected"
+        )
+    if person is not None and person in open_rows.names:
+        both = set(map(str, open_rows[person].tolist())) & set(map(str, private[person].tolist()))
+        if both:
+            remarks.append(f"{len(both)} of the public table's {harmless(person)} are persons of the private table too")
+    return tuple(remarks)
 
 
 @dataclass(frozen=True)
