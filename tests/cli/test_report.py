@@ -92,6 +92,8 @@ def test_bad_usage_is_refused_in_one_line(result, tmp_path, refused):
     assert "no folder" in refused(["report", good, "--out", tmp_path / "nowhere" / "page.html"])
     assert "no such file" in refused(["report", tmp_path / "missing.json", "--out", out])
     assert "directory" in refused(["report", tmp_path, "--out", out])
+    for name in ("page.pdf", "page", "page.json"):
+        assert f"--out {name}: a page is an .html file" in refused(["report", good, "--out", tmp_path / name])
 
 
 BROKEN = {

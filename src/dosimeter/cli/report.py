@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dosimeter.report.layout import Document
 
 EDITIONS = ("external", "internal")
+PAGES = (".html", ".htm")
 
 
 def report(
@@ -44,7 +45,7 @@ def report(
     """Make one self-contained page of a result. It fetches nothing; written for its owner only (0600)."""
     from dosimeter.cli.given import check_outputs
     from dosimeter.core.refusal import Refusal
-    from dosimeter.io import write_text
+    from dosimeter.io import harmless, write_text
 
     if schema:
         from dosimeter.report.schema import json_schema
@@ -56,6 +57,8 @@ def report(
     if out is None and card is None and json is None:
         raise Refusal("say where the page goes: --out page.html (or --card CARD.md, --json -)")
     check_outputs([out, card, None if json in (None, "-") else Path(str(json))], [result])
+    if out is not None and out.suffix.lower() not in PAGES:
+        raise Refusal(f"--out {harmless(out.name)}: a page is an .html file (a browser prints it as PDF)")
     made, page, section = _made(result, _edition(edition, statistics), statistics)
     for path, text in ((out, page), (card, section)):
         if path is not None:
