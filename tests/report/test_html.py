@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from dosimeter import Refusal
+from dosimeter.report.card import card
 from dosimeter.report.html import document, lay_out, page
 from dosimeter.report.layout import Code, Drawing, Gauge, Grid, Notes, Section, Terms, Words, number
 from dosimeter.report.markup import island, shown
@@ -384,8 +385,11 @@ def test_what_is_not_claimed_bears_no_tick(printed):
     assert facts["guarantee"]["standing"] == "unaccounted"
     assert document(facts).verdict.tone == "bad"
     assert "e^ε" not in _words(document(facts), "What was promised")
+    assert ": not claimed" in page(facts)
+    assert "| not claimed: ε" in card(facts)
     held = {**facts, "guarantee": {**facts["guarantee"], "standing": "upper bound"}}
     assert document(held).verdict.tone == "good"
+    assert "not claimed" not in card(held)
     assert "one client added or removed" in _words(document(held), "What was promised")
 
 

@@ -96,11 +96,15 @@ def _labels(told: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
 
 def _federation(told: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
     found = told["guarantee"]
+    claim = "not claimed: " if found["standing"] == "unaccounted" else ""
     return (
         ("stamp", told.get("stamp")),
         ("training", f"{told['clients']} clients, {told['per_round']:g} a round, {told['rounds']} rounds"),
         ("noise", f"multiplier {told['noise']:.4g} of the clip, on the sum of a round"),
-        ("guarantee", f"ε = {found['epsilon']:.4g}, δ = {found['delta']:g}; {found['standing']}, by {found['how']}"),
+        (
+            "guarantee",
+            f"{claim}ε = {found['epsilon']:.4g}, δ = {found['delta']:g}; {found['standing']}, by {found['how']}",
+        ),
         ("neighbours", found["neighbours"]),
         ("trusted", found["trusted"]),
     )

@@ -115,7 +115,7 @@ def _trained(facts: Mapping[str, Any]) -> str:
     pair = f"(ε, δ) = ({_number(told['epsilon'])}, {told['delta']:g})"
     stamp = f"{facts['stamp']}. " if facts["simulation"] else ""
     if told["standing"] == "unaccounted":
-        return f"{stamp}Not claimed: the rounds are accounted at {pair}, and something else was read off the rows."
+        return f"{stamp}Not claimed: the rounds are accounted at {pair}, and more was read off the rows (not covered)."
     return (
         f"{stamp}The model is {pair}-differentially private for each client: {told['neighbours']} ({told['standing']})."
     )

@@ -54,11 +54,12 @@ def _promise(told: Mapping[str, Any]) -> list[Part]:
     found, model = told["guarantee"], told.get("model") or {}
     accuracy = (told.get("accuracy") or {}).get("share")
     widths = "-".join(map(str, model.get("widths") or []))
+    pair = f"({number(amount(found['epsilon']))}, {found['delta']:g})"
     return [
         *_meant(told),
         release(
             [
-                ("(ε, δ)", f"({number(amount(found['epsilon']))}, {found['delta']:g}) after {found['rounds']} rounds"),
+                ("(ε, δ)", f"{pair} after {found['rounds']} rounds" + ("" if _claimed(told) else ": not claimed")),
                 ("budget", f"ε = {told['budget']['epsilon']:g} at δ = {told['budget']['delta']:g}"),
                 ("unit", found["unit"]),
                 ("neighbours", found["neighbours"]),
