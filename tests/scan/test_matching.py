@@ -74,6 +74,21 @@ def test_the_expected_number_by_accident_is_what_shuffled_columns_give() -> None
     assert abs(share - 200 / 200**3) > 5 * np.sqrt(chance * (1 - chance) / 40_000)
 
 
+def test_the_expected_number_by_accident_can_be_drawn_from_the_files_own_columns() -> None:
+    rng = np.random.default_rng(6)
+    rows = rng.integers(0, 6, size=(200, 3)).astype(float)
+    rows[rows.sum(axis=1) > 9] = 0.0
+    lines = rng.choice(6, size=(100, 3), p=[0.05, 0.05, 0.1, 0.1, 0.3, 0.4]).astype(float)
+    sorted_rows = grouped(rows, direction_of(rows))
+    chance = np.exp(log_accident(view(rows), sorted_rows, 1e-9, drawn=lines))
+    drawn = np.column_stack([rng.choice(lines[:, j], 40_000) for j in range(3)])
+    seen = {tuple(row) for row in rows}
+    share = np.mean([tuple(line) in seen for line in drawn])
+    # Five standard errors: one failure in a million. By the table's own columns it would be another number.
+    assert abs(share - chance) < 5 * np.sqrt(chance * (1 - chance) / 40_000)
+    assert abs(share - np.exp(log_accident(view(rows), sorted_rows, 1e-9))) > 0.1
+
+
 def test_a_table_of_few_values_is_matched_no_more_than_by_accident() -> None:
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 2, size=(500, 4)).astype(float)

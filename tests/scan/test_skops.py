@@ -118,6 +118,32 @@ def test_rows_are_found_behind_a_column_transformer_by_the_columns_that_tell(tmp
     assert "column by column (9 of" in at(found, "steps[1]._fit_X").match.how
 
 
+@pytest.mark.parametrize("keeper", [SVC(), KNeighborsClassifier()])
+def test_rows_of_few_numbers_beside_many_levels_are_more_than_an_accident(keeper, tmp_path: Path) -> None:
+    import pandas as pd
+
+    rng = np.random.default_rng(2)
+    whole = {
+        "age": rng.integers(20, 90, 600),
+        "pressure": rng.integers(90, 160, 600),
+        "fat": rng.integers(120, 290, 600),
+    }
+    labels = {"sex": rng.choice(["f", "m"], 600), "visit": rng.integers(0, 300, 600).astype(str)}
+    frame, ill = pd.DataFrame({**whole, **labels}), rng.random(600) < 0.3
+    before = ColumnTransformer([("c", OneHotEncoder(), [*labels]), ("n", StandardScaler(), [*whole])])
+    model = make_pipeline(before, keeper).fit(frame, ill)
+    support = model[-1].support_ if isinstance(keeper, SVC) else np.arange(600)
+    people = {name: frame[name].to_numpy() for name in frame}
+    found = scanned(model, tmp_path, Table.of(people))
+    assert list(found.named) == _rows(support)
+    (met,) = [one.match for one in found.findings if one.severity == "rows" and one.match and one.match.of > 100]
+    assert met.beyond_accident
+    assert met.by_accident < met.found
+    # The same columns, put together anew: nobody's rows, and what agrees does so by accident.
+    anew = {name: rng.permutation(column) if name in whole else column for name, column in people.items()}
+    assert scanned(model, tmp_path, Table.of(anew)).named == ()
+
+
 def test_rows_chosen_as_examples_are_rows(tmp_path: Path) -> None:
     scaled = StandardScaler().fit_transform(X)
     people = Table.of(dict(zip(NAMES, scaled.T, strict=True)))
@@ -157,6 +183,35 @@ def test_the_extremes_name_those_who_hold_them_alone(tmp_path: Path) -> None:
         assert set(one.match.rows) == {int(row) + 1 for rows in holders for row in rows}
         assert set(one.match.alone) == {int(rows[0]) + 1 for rows in holders if len(rows) == 1}
         assert {len(rows) == 1 for rows in holders} == ({False} if name == "data_min_" else {False, True})
+
+
+def test_declared_bounds_are_told_from_peoples_values(tmp_path: Path) -> None:
+    import pandas as pd
+
+    places = ("data_min_", "data_max_", "data_range_", "scale_", "min_")
+    ends = pd.DataFrame([X.min(axis=0) - np.pi / 9, X.max(axis=0) + np.pi / 9], columns=NAMES)
+    for declared in (ends, ends.to_numpy()):
+        found = scanned(MinMaxScaler().fit(declared), tmp_path, table())
+        assert {at(found, one).remark for one in places} == {"none is a value of this table"}
+        assert all("declared beforehand" in at(found, one).why for one in places)
+        assert all(at(found, one).match is None for one in places)
+    own = scanned(MinMaxScaler().fit(X), tmp_path, table())
+    assert at(own, "data_min_").match.found == at(own, "data_min_").match.of
+    assert "declared" not in at(own, "data_min_").why
+    assert all("none" not in at(own, one).remark for one in places)
+    # One end of one column taken from the table is enough.
+    ends.iloc[0, 4] = X[:, 4].min()
+    assert at(scanned(MinMaxScaler().fit(ends), tmp_path, table()), "data_range_").remark == ""
+    assert "unless they were declared" in at(scanned(MinMaxScaler().fit(ends), tmp_path), "data_min_").why
+
+
+def test_means_are_called_exact_only_where_they_are_the_tables(tmp_path: Path) -> None:
+    own = at(scanned(StandardScaler().fit(X), tmp_path, table()), "mean_")
+    assert own.why.startswith("exact, without noise")
+    for people in (None, table()):
+        strange = at(scanned(StandardScaler().fit(X + 1.0), tmp_path, people), "mean_")
+        assert "exact" not in strange.why
+        assert "without noise" in strange.why
 
 
 def test_quantiles_that_are_somebodys_value_are_counted(tmp_path: Path) -> None:

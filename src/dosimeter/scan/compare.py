@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dosimeter.core.notion import FloatArray
 from dosimeter.frames.table import Table
 from dosimeter.scan.finding import Finding, Match
+from dosimeter.scan.known import EXACT, EXTREME, HELD, MOMENT
 from dosimeter.scan.matching import assigned, match, tolerance_of
 from dosimeter.scan.part import Contents, Part
 from dosimeter.scan.recognise import Siblings, table_of
@@ -21,6 +22,9 @@ from dosimeter.scan.views import View, encoded, numeric, views
 
 _VALUES = ("smallest and largest values", "cut points", "medians", "what gaps are filled with")
 _MOMENTS = ("mean_", "var_", "scale_", "xbar_", "location_", "_x_mean", "_x_std", "X_offset_", "offset")
+_ENDS = ("data_min_", "data_max_", "max_abs_", "X_min_", "X_max_")
+_OWN = "this table's own"
+_ELSEWHERE = "nobody's in this table: declared beforehand, of other rows, or behind a step that is not followed"
 _WORD = re.compile(r"\w\w+")
 
 
@@ -78,9 +82,9 @@ class Comparison:
 
     def _by_columns(self, lines: NDArray[Any], off: float, ways: int) -> Match | None:
         clean = np.asarray(lines, dtype=np.float64)
-        clean = clean[np.isfinite(clean).all(axis=1)]
+        clean = _telling(clean[np.isfinite(clean).all(axis=1)])
         # A layer of a network far wider than the table is none of its columns put together.
-        if not len(clean) or not 2 <= lines.shape[1] <= 2 * self.pool.width:
+        if not len(clean) or not 2 <= clean.shape[1] <= 2 * self.pool.width:
             return None
         mine, theirs = assigned(clean, self.pool, off)
         if len(mine) < 2:
@@ -89,7 +93,10 @@ class Comparison:
             f"column by column ({len(mine)} of {lines.shape[1]})", self.pool.values[:, theirs], self.pool.slack[theirs]
         )
         tries = len(mine) * np.log(self.pool.width) + np.log(ways)
-        return match(clean[:, mine], chosen, self.numbers, off, log_tries=float(tries))
+        ways_alone = (
+            float(np.log(ways)) if len(mine) > 2 else np.inf
+        )  # two columns of strangers hang together too often
+        return match(clean[:, mine], chosen, self.numbers, off, float(tries), log_ways=ways_alone)
 
     def values(self, part: Part) -> Match | None:
         """Single values (d,) or (k, d): which rows hold them, each in its own column, and which alone."""
@@ -100,6 +107,22 @@ class Comparison:
         held = [self._held(lines, view, off) for view in self._raw(lines.shape[1])]
         best = max(held, key=lambda one: one.found, default=None)
         return best if best is not None and best.found else None
+
+    def nowhere(self, parts: list[Part], names: tuple[str, ...]) -> bool:
+        """Whether no number of the parts stands in its column, where the file names it, else in any column.
+
+        As the columns are, and behind the file's steps.
+        """
+        if names and set(names) <= set(numeric(self.table)):
+            return all(self.values(part) is None for part in parts)
+        columns = [column for view in self.views if not view.spare for column in np.sort(view.values, axis=0).T]
+        for part in parts:
+            off = tolerance_of(part.values) if self.tolerance is None else self.tolerance
+            wanted = part.values.astype(np.float64).ravel()
+            low, high = wanted - off * np.abs(wanted), wanted + off * np.abs(wanted)
+            if any((np.searchsorted(c, high, "right") > np.searchsorted(c, low, "left")).any() for c in columns):
+                return False
+        return bool(columns)
 
     def _raw(self, d: int) -> list[View]:
         """Views of d raw columns: those of this width, else the first and the last d columns of all."""
@@ -166,7 +189,7 @@ class Comparison:
         values = part.values.astype(np.float64)
         after = np.searchsorted(moments, values).clip(1, len(moments) - 1)
         gap = np.minimum(np.abs(values - moments[after - 1]), np.abs(values - moments[after]))
-        return "this table's own" if (gap <= 1e-6 * np.abs(values)).all() else ""
+        return _OWN if (gap <= 1e-6 * np.abs(values)).all() else ""
 
 
 def _otherwise(values: NDArray[Any], widths: set[int]) -> list[NDArray[Any]]:
@@ -176,6 +199,14 @@ def _otherwise(values: NDArray[Any], widths: set[int]) -> list[NDArray[Any]]:
     if values.ndim > 2:
         return [values.reshape(-1, values.shape[-1])]
     return [values.reshape(-1, d) for d in sorted(widths) if d >= 2 and values.size % d == 0 and values.size > d]
+
+
+def _telling(lines: FloatArray) -> FloatArray:
+    """Without columns of two values, such as the levels of a label: they are many, and do not say which they are."""
+    if len(lines) <= 4:  # two values are then as many as any column has
+        return lines
+    few = ((lines == lines.min(axis=0)) | (lines == lines.max(axis=0))).all(axis=0)
+    return lines[:, ~few]
 
 
 def _between(low: NDArray[np.intp], high: NDArray[np.intp], n: int) -> NDArray[np.bool_]:
@@ -209,7 +240,13 @@ def compared(finding: Finding, part: Part, comparison: Comparison, siblings: Sib
         if found is not None and not found.beyond_accident and finding.severity != "rows":
             found = None
     if found is not None:
-        return finding.matched(found)
-    return replace(
-        finding, remark="none of this table's rows" if finding.severity == "rows" else comparison.agrees(part)
-    )
+        return replace(finding.matched(found), why=HELD if finding.why == EXTREME else finding.why)
+    if finding.why == EXTREME:
+        ends = [siblings[name] for name in _ENDS if name in siblings and siblings[name].numeric]
+        names = siblings["feature_names_in_"].texts if "feature_names_in_" in siblings else ()
+        absent = comparison.nowhere(ends or [part], names)
+        return replace(finding, remark="none is a value of this table", why=_ELSEWHERE) if absent else finding
+    if finding.severity == "rows":
+        return replace(finding, remark="none of this table's rows")
+    said = comparison.agrees(part)
+    return replace(finding, remark=said, why=EXACT if said == _OWN and finding.why == MOMENT else finding.why)

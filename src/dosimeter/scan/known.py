@@ -22,9 +22,12 @@ class Known:
 
 _VERBATIM = "every line is one person's whole row, as it was or scaled"
 _LABELS = "one value per person, in the order of the training table"
-_EXTREME = "the smallest and the largest value of a column are single people's values"
+HELD = "the smallest and the largest value of a column are single people's values"
+EXTREME = f"unless they were declared beforehand, {HELD}"
 _CUTS = "cut points lie on single people's values or midway between two"
-_MOMENT = "exact, without noise: who knows everybody else's rows can solve for the one that is missing"
+_SOLVED = "who knows everybody else's rows can solve for the one that is missing"
+EXACT = f"exact, without noise: {_SOLVED}"
+MOMENT = f"where they are of people's rows and without noise, {_SOLVED}"
 _LEVELS = "a level held by one person names them: it was in the table"
 _ONE = "the centre of a cluster of one is that person's row"
 _COUNT = "with and without somebody it differs by one"
@@ -49,9 +52,9 @@ _TABLE: tuple[tuple[Severity, str, str, str], ...] = (
      "support_ core_sample_indices_ cluster_centers_indices_ component_indices_ _neighbors_indices_fit_X_"),
     ("values of single people", "a weight for every stored row", _SIGN,
      "dual_coef_ SVMClassifier.coefficients SVMRegressor.coefficients"),
-    ("values of single people", "smallest and largest values", _EXTREME,
+    ("values of single people", "smallest and largest values", EXTREME,
      "data_min_ data_max_ max_abs_ X_min_ X_max_"),
-    ("values of single people", "a shift or scale made of the extremes", _EXTREME,
+    ("values of single people", "a shift or scale made of the extremes", EXTREME,
      "data_range_ MinMaxScaler.min_ MinMaxScaler.scale_ MaxAbsScaler.scale_"),
     ("values of single people", "cut points", _CUTS,
      "quantiles_ bin_edges_ bin_thresholds_ X_thresholds_ y_thresholds_ TreeEnsembleClassifier.nodes_values"
@@ -59,15 +62,15 @@ _TABLE: tuple[tuple[Severity, str, str, str], ...] = (
     ("values of single people", "medians", "a median is one person's value, or midway between two", "center_"),
     ("values of single people", "what gaps are filled with", "a median or the most frequent value is somebody's",
      "SimpleImputer.statistics_ Imputer.imputed_value_floats"),
-    ("statistics", "means", _MOMENT,
+    ("statistics", "means", MOMENT,
      "mean_ xbar_ location_ means_ theta_ centroids_ _x_mean _y_mean _y_train_mean X_offset_ target_mean_"),
-    ("statistics", "spreads", _MOMENT,
+    ("statistics", "spreads", MOMENT,
      "var_ scale_ covariance_ covariances_ precision_ sigma_ _x_std _y_std _y_train_std explained_variance_"
      " singular_values_ noise_variance_"),
-    ("statistics", "shifts and scales of the columns", _MOMENT, "Scaler.offset Scaler.scale lambdas_"),
+    ("statistics", "shifts and scales of the columns", MOMENT, "Scaler.offset Scaler.scale lambdas_"),
     ("statistics", "how many people there were", _COUNT,
      "n_samples_ n_samples_seen_ n_samples_fit_ class_count_ shape_fit_"),
-    ("statistics", "shares of the classes", _MOMENT, "class_prior_ priors_ weights_ class_log_prior_"),
+    ("statistics", "shares of the classes", MOMENT, "class_prior_ priors_ weights_ class_log_prior_"),
     ("statistics", "mean target of every level", "for a level held by one person it is that person's target",
      "encodings_"),
     ("statistics", "centres of clusters", _ONE, "cluster_centers_ subcluster_centers_"),

@@ -105,28 +105,37 @@ def _verified(
     return np.column_stack([i[keep], g[keep]])
 
 
-def log_accident(view: View, sorted_rows: Grouped, tolerance: float) -> float:
-    """log Σ_g Π_j share_j: the chance that a line of independent columns, drawn from the table's own, is a row."""
-    chosen = sorted_rows.representatives
+def log_accident(view: View, sorted_rows: Grouped, tolerance: float, drawn: FloatArray | None = None) -> float:
+    """log Σ_g Π_j share_j: the chance that a line of independent columns is a row.
+
+    drawn: (m, d) whose columns the line's values are drawn from, by default the table's own.
+    """
+    chosen = view.values[sorted_rows.representatives]
+    source = view.values if drawn is None else drawn
     log_share = np.zeros(len(chosen))
     for j in range(view.width):
-        order = np.argsort(view.values[:, j])
-        column = view.values[order, j]
-        off = tolerance * (np.abs(column) + view.slack[j])
         # Sorted needles: several times faster than the same ones in the order of the rows.
-        count = np.searchsorted(column, column + off, "right") - np.searchsorted(column, column - off, "left")
-        share = np.empty(len(column))
-        share[order] = np.log(np.maximum(count, 1) / len(column))
-        log_share += share[chosen]
+        order = np.argsort(chosen[:, j])
+        wanted, column = chosen[order, j], np.sort(source[:, j])
+        off = tolerance * (np.abs(wanted) + view.slack[j])
+        count = np.searchsorted(column, wanted + off, "right") - np.searchsorted(column, wanted - off, "left")
+        log_share[order] += np.log(np.maximum(count, 1) / len(column))
     return float(logsumexp(log_share))
 
 
 def match(
-    lines: NDArray[Any], view: View, numbers: NDArray[np.intp], tolerance: float, log_tries: float = 0.0
+    lines: NDArray[Any],
+    view: View,
+    numbers: NDArray[np.intp],
+    tolerance: float,
+    log_tries: float = 0.0,
+    log_ways: float = np.inf,
 ) -> Match | None:
     """What of lines (m, d) the view's rows (n, d) hold; numbers: (n,) how the rows are called. None if nothing.
 
     log_tries: logarithm of how many ways of comparing there were to choose from; each could have met by accident.
+    log_ways: finite where the columns were told by their values, and then without the choices of columns: each was
+    made by looking at one column, so they cost nothing against lines that put the file's own columns together anew.
     """
     lines = np.asarray(lines, dtype=np.float64)
     finite = np.isfinite(view.values).all(axis=1)
@@ -140,7 +149,7 @@ def match(
     if not len(pairs):
         return None
     found = len(np.unique(pairs[:, 0]))
-    chance = len(lines) * float(np.exp(min(0.0, log_accident(view, rows, tolerance) + log_tries)))
+    chance = len(lines) * float(np.exp(_log_chance(lines, view, rows, tolerance, (log_tries, log_ways))))
     hit, size = np.unique(pairs[:, 1]), np.diff(np.append(rows.first, len(rows.order)))
     inside = np.isin(rows.group, hit)
     alone = inside & (size[rows.group] == 1)
@@ -157,6 +166,17 @@ def match(
         exact=exact,
         beyond_accident=bool(pdtrc(found - 1, chance) < ACCIDENT),
     )
+
+
+def _log_chance(
+    lines: FloatArray, view: View, rows: Grouped, tolerance: float, log_tries: tuple[float, float]
+) -> float:
+    """Against the table's own columns or against the file's, whichever is less likely; asking twice doubles it."""
+    by_table = log_accident(view, rows, tolerance) + log_tries[0]
+    if np.isinf(log_tries[1]):
+        return min(0.0, by_table)
+    by_file = log_accident(view, rows, tolerance, drawn=lines) + log_tries[1]
+    return min(0.0, min(by_table, by_file) + float(np.log(2)))
 
 
 def _numbers(numbers: NDArray[np.intp], chosen: NDArray[np.intp]) -> tuple[int, ...]:
