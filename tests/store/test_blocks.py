@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import LargeBinary, bindparam, create_engine, text
 
 from dosimeter import Gaussian, glm
-from dosimeter.core.block import Block
+from dosimeter.core.block import Block, Pile
 from dosimeter.core.dose import Dose
 from dosimeter.core.noise import Laplace
 from dosimeter.core.notion import FISHER, MEMBERSHIP, Standing
@@ -354,3 +354,52 @@ def test_an_exact_release_has_no_blocks():
 
     with pytest.raises(CannotMeasure, match="exact release"):
         glm.blocks(leakage(noise=no_noise), IDS, np.column_stack(table()))
+
+
+def test_equal_matrices_total_their_amounts_and_not_a_nano_more():
+    both = Pile(np.diag([0.04, 0.01]), 40_000_000) + Pile(np.diag([0.04, 0.01]), 40_000_000)
+    assert (both.amount, both.quadrature) == (80_000_000, 80_000_000)
+
+
+def test_what_is_left_under_a_limit_is_counted_from_the_exact_total(file_place):
+    with file_place.create("fil=0.21") as ledger:
+        ledger.book(booking("may", apart(0)))
+        ledger.book(booking("june", apart(1)))
+        (stop,) = ledger.preview(booking("july", apart(1)))
+        assert stop.share == pytest.approx((0.21**2 - 0.04) / 0.04, rel=1e-6)
+        assert stop.room == pytest.approx(np.sqrt(0.21**2 - 0.04), rel=1e-6)
+
+
+def test_a_limit_is_held_against_the_sum_where_the_unknowns_are_others(file_place):
+    elsewhere = Block(("0/a", "0/b", "0/label"), np.diag([0.0, 0.04, 0.0]), b"another row")
+    with file_place.create("fil=0.21") as ledger:
+        ledger.book(booking("may", apart(0)))
+        with pytest.raises(OverBudget):
+            ledger.book(booking("june", Dose(FISHER, "person", ("ann",), [0.04], blocks=(elsewhere,))))
+
+
+def test_blocks_of_one_account_save_nothing_in_another(file_place):
+    with file_place.create() as ledger:
+        ledger.book(booking("may", apart(0), replace(apart(1), measured_in="standard deviations")))
+        ledger.book(booking("june", apart(0), replace(apart(0), measured_in="standard deviations")))
+        own, spread = ledger.person("ann").totals
+        assert own.reading**2 == pytest.approx(0.08, abs=2 * NANO)
+        assert spread.reading**2 == pytest.approx(0.04, abs=2 * NANO)
+
+
+def test_a_block_under_another_pseudonym_is_found_also_where_the_order_stays(place):
+    with place.create() as ledger:
+        ledger.book(booking("may", apart(0)))
+        who = stored(place)[1][0]
+        other = (int.from_bytes(who, "big") + 1).to_bytes(len(who), "big")
+        run(place, "UPDATE dosimeter_block SET pseudonym = :other WHERE pseudonym = :who", other=other, who=who)
+        with pytest.raises(Tampered, match="blocks of entry 2"):
+            ledger.verify()
+
+
+def test_the_same_cells_in_other_units_are_other_unknowns():
+    leak, at = leakage(), np.column_stack(table())
+    same, again, other = (glm.blocks(leak, IDS, at, units=units) for units in ([1.0], [1.0], [2.0]))
+    assert [b.identity for b in same] == [b.identity for b in again]
+    assert not {b.identity for b in same} & {b.identity for b in other}
+    assert len({b.identity for b in same}) == len(same)
