@@ -431,3 +431,10 @@ def test_a_note_is_kept_whole_or_refused(file_place):
         with pytest.raises(Refusal, match="2001 characters"):
             ledger.set_budget(Budget.parse("mu=6"), "n" * 2001)
         assert [str(one) for one in ledger.budgets] == ["mu=5"]
+
+
+def test_one_more_event_makes_the_history_that_reading_it_anew_would():
+    from dosimeter.store.booking import joined
+
+    for before in ([], ["a"], ["a", "b"], ["b", "b"]):
+        assert joined(accounting.history_of(before), "b") == accounting.history_of([*before, "b"])

@@ -339,3 +339,17 @@ def test_a_seal_that_is_another_entrys_is_found_where_nothing_was_signed(file_pl
     file_place.keys.rename(file_place.keys.with_name("away"))
     with file_place.open(without_keys=True) as ledger:
         assert not ledger.verify().keys_checked  # without the key file an HMAC says nothing
+
+
+def test_other_bytes_of_the_same_length_are_told_by_their_digest(file_place):
+    filled(file_place)
+    altered(file_place, "UPDATE dosimeter_artefact SET data = zeroblob(length(data)) WHERE seq = 3")
+    with pytest.raises(Tampered, match="the artefact of entry 3"):
+        ask(file_place)
+
+
+def test_an_entry_that_is_missing_is_named(file_place):
+    filled(file_place)
+    altered(file_place, "DELETE FROM dosimeter_entry WHERE seq = 3")
+    with pytest.raises(Tampered, match="entry 3 is missing"):
+        ask(file_place)
