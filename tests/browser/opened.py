@@ -175,6 +175,34 @@ def opened(
         return the_browser().read(dark, path.as_uri(), **how)
 
 
+BROKEN = """() => {
+  const broken = [];
+  for (const details of document.querySelectorAll("details")) details.open = true;
+  for (const cell of document.querySelectorAll("th, td")) {
+    const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    for (let text = walk.nextNode(); text; text = walk.nextNode())
+      for (const word of text.data.matchAll(/[a-z]{2,11}(?![^\\s,;:.])/gi)) {
+        if (word.index && !/\\s/.test(text.data[word.index - 1])) continue;
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        if (range.getClientRects().length > 1) broken.push(word[0]);
+      }
+  }
+  return broken;
+}"""
+
+
+def widths(tab: Any, wide: int) -> dict[str, Any]:
+    """On a screen so wide: words of up to eleven letters that tables break, and how wide the page is."""
+    tab.set_viewport_size({"width": wide, "height": 900})
+    try:
+        across = "() => document.documentElement.scrollWidth"
+        return {"broken": tab.evaluate(BROKEN), "across": tab.evaluate(across)}
+    finally:
+        tab.set_viewport_size({"width": 1100, "height": 900})
+
+
 def _settle(tab: Any) -> None:
     """Until every chart says that it was drawn; a page where one cannot be is read as it stands."""
     from playwright.sync_api import TimeoutError as Late

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from dosimeter.report.html import document, page
@@ -11,7 +12,7 @@ from dosimeter.report.markup import shown
 from tests.report.samples import SAMPLES, sample
 
 from .hostile import harmless_twin, hostile
-from .opened import opened
+from .opened import opened, widths
 from .payloads import PAYLOADS
 
 EDITIONS = ("external", "internal")
@@ -63,6 +64,35 @@ def test_charts_follow_the_readers_scheme(dark):
     assert seen.quiet
     ink, paper = (sum(map(int, found[name][4:-1].split(","))) for name in ("ink", "paper"))
     assert (ink > paper) == dark
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_more_exposed_cell_stands_out_more_on_a_light_and_on_a_dark_page(dark):
+    found = {}
+    look = """() => {
+      const parts = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+      const paper = parts(getComputedStyle(document.body).backgroundColor);
+      const charts = [...document.querySelectorAll(".chart")];
+      const heat = charts.find((one) => one.getAttribute("aria-label").startsWith("What leaks of the most exposed"));
+      return [...heat.querySelectorAll(".role-mark path")].map((cell) => {
+        const style = getComputedStyle(cell), opacity = Number(style.fillOpacity);
+        return parts(style.fill).map((c, k) => Math.abs(opacity * (c - paper[k]))).reduce((a, b) => a + b);
+      });
+    }"""
+    facts = sample("measurement")
+    facts["strip"]["eta"] = eta = [[2.0, 0.3], [0.05, 0.7]]
+    seen = opened(page(facts, "internal"), dark=dark, act=lambda tab: found.update(seen=tab.evaluate(look)))
+    assert any(text.startswith("The stronger a cell's colour") for text in seen.texts)
+    assert np.argsort(found["seen"]).tolist() == np.argsort(np.ravel(eta)).tolist()
+
+
+@pytest.mark.parametrize("wide", [400, 1200])
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_words_in_tables_stay_whole_and_the_page_does_not_scroll_sideways(name, wide):
+    found = {}
+    opened(page(sample(name), "internal"), act=lambda tab: found.update(widths(tab, wide)))
+    assert found["broken"] == []
+    assert found["across"] <= wide
 
 
 def test_the_keyboard_reaches_the_sections_and_opens_a_table():

@@ -14,7 +14,7 @@ from dosimeter.serve.run import Serving
 from dosimeter.store import Budget, Ledger
 from tests.store.samples import booking, dose, of_all_kinds
 
-from .opened import opened
+from .opened import opened, widths
 from .payloads import PAYLOADS
 
 
@@ -59,6 +59,15 @@ def test_every_page_is_drawn_and_asks_for_nothing(page: str, address: str) -> No
     assert seen.quiet, seen
     assert (seen.charts, seen.drawn) == (PAGES[page], PAGES[page])
     assert seen.elements["h1"] == 1
+
+
+@pytest.mark.parametrize("wide", [400, 1200])
+@pytest.mark.parametrize("page", PAGES)
+def test_words_in_tables_stay_whole_on_a_narrow_screen(page: str, wide: int, address: str) -> None:
+    found = dict[str, Any]()
+    opened(address + page, act=lambda tab: found.update(widths(tab, wide)))
+    assert found["broken"] == []
+    assert found["across"] <= wide
 
 
 def test_dark_pages_are_drawn_too(address: str, book: Ledger) -> None:

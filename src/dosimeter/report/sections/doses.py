@@ -86,8 +86,8 @@ def strip(found: Mapping[str, Any]) -> Drawing | None:
     seen = min(MOST_COLUMNS, len(columns))
     left = "" if seen == len(columns) else f" The {seen} most exposed of {len(columns)} columns are drawn."
     says = (
-        "The darker a cell, the closer that column of that person can be guessed: η is the column's spread over the "
-        f"least error of an unbiased guess by somebody who knows everything else.{left}"
+        "The stronger a cell's colour, the closer that column of that person can be guessed: η is the column's spread "
+        f"over the least error of an unbiased guess by somebody who knows everything else.{left}"
     )
     title = "What leaks of the most exposed, column by column"
     rows = tuple(_line(name, line) for name, line in zip(names, values.tolist(), strict=True))
