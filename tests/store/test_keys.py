@@ -269,3 +269,14 @@ def test_an_erasure_is_not_done_while_the_log_still_holds_the_salt(file_place, m
 def _salts(path):
     with closing(sqlite3.connect(path)) as connection:
         return {row[0] for row in connection.execute("SELECT salt FROM person")}
+
+
+def test_a_late_writer_does_not_take_back_the_head_that_was_seen(file_place):
+    with file_place.create() as ledger:
+        ledger.book(booking("may"))
+        ledger.book(booking("june"))
+        newest = ledger.keys.head
+        ledger.keys.saw(2, ledger.entry("may").digest)
+        ledger.erase("nobody")  # no entry comes of it
+        assert ledger.keys.head == newest
+        assert newest[0] == 3
