@@ -101,3 +101,17 @@ def test_a_person_with_too_many_rows_is_refused_and_nothing_is_booked(ledger, re
     table.write_text(csv(one))
     command = ["fix", table, *HOW.split(), "--out", tmp_path / "m.skops", "--name", "may", "--keep-blocks"]
     assert "somebody has 210 unknowns" in refused(command)
+
+
+@pytest.mark.parametrize("column", ["age", "dose"])
+def test_a_changed_cell_or_label_is_another_unknown_of_that_person(column):
+    """Exchanged between two people, so that the column keeps its mean and its spread (but for rounding)."""
+    values = list(PEOPLE[column])
+    values[0], values[7] = values[7], values[0]
+    assert values[0] != values[7]
+    one, other = (
+        repair(Table.of(table), "dose", scale=0.5, person="id").dose_with_blocks
+        for table in (PEOPLE, {**PEOPLE, column: values})
+    )
+    unlike = {who for who, a, b in zip(one.ids, one.blocks, other.blocks, strict=True) if a.identity != b.identity}
+    assert {PEOPLE["id"][0], PEOPLE["id"][7]} <= unlike

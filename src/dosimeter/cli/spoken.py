@@ -11,7 +11,7 @@ from dosimeter.io.text import harmless
 if TYPE_CHECKING:
     from rich.console import Console
 
-LAWS = {"fil": "in quadrature", "mu": "in quadrature", "leakage": "nats add", "eps": "events composed"}
+LAWS = {"fil": "in quadrature at most", "mu": "in quadrature", "leakage": "nats add", "eps": "events composed"}
 HONEST = "an honest operator's log: whoever holds the machine and the keys can write a new book"
 
 
