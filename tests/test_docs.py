@@ -189,7 +189,8 @@ def test_the_readme_example_runs_on_a_table_of_patients(tmp_path: Path, monkeypa
 
     rng = np.random.default_rng(0)
     n = 600
-    frame = pd.DataFrame({"patient_id": np.arange(n) // 2, "bmi": rng.normal(27, 5, n), "sex": rng.integers(0, 2, n)})
+    frame = pd.DataFrame({"patient_id": np.arange(n) // 2, "age": rng.integers(18, 95, n)})
+    frame["bmi"], frame["sex"] = rng.normal(27, 5, n), rng.choice(["f", "m"], n)
     frame["readmitted"] = (rng.random(n) < 1 / (1 + np.exp(-(frame["bmi"] - 27) / 5))).astype(int)
     frame.to_csv(tmp_path / "patients.csv", index=False)
     monkeypatch.chdir(tmp_path)
