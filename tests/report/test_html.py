@@ -192,10 +192,13 @@ def test_without_ids_people_are_rows():
     facts["ranked"] = [{key: value for key, value in one.items() if key != "id"} for one in facts["ranked"]]
     facts["strip"].pop("ids")
     made = document(facts, "internal")
-    first, every = [grid for grid in parts(made, Grid) if "most exposed" in grid.caption]
+    first, others = [grid for grid in parts(made, Grid) if "most exposed" in grid.caption]
     assert first.headings == ("rank", "first row", "η", "times the typical")
     assert (len(first.rows), first.folded) == (10, False)
-    assert (len(every.rows), every.folded) == (12, True)
+    assert (len(others.rows), others.folded) == (2, True)
+    assert [row[0] for row in (*first.rows, *others.rows)] == [
+        str(k) for k in range(1, 13)
+    ]  # printed, nobody stands twice
     assert "patient" not in lay_out(made)
     assert "patient 0" in page(sample("measurement"), "internal")
 

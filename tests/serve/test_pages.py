@@ -135,6 +135,14 @@ def test_the_laid_out_page_has_the_figures_and_no_ids(client: Client, ledger: Le
         assert not re.search(r"person \d", client.get(page).text)
 
 
+def test_the_name_of_a_release_leads_to_it(client: Client, ledger: Ledger) -> None:
+    for page in ("/", "/releases"):
+        found = re.findall(r'<th scope="row"><a href="([^"]*)">([^<]*)</a></th>', client.get(page).text)
+        assert [name for _, name in found] == [one.name for one in ledger.releases()][::-1]
+        for address, name in found:
+            assert f"<h1>Release {name}</h1>" in client.get(address.replace("&amp;", "&")).text
+
+
 HOSTILE = "<script>window.pwned=1</script>\u202e' onload=x {{7*7}} =cmd|x"
 
 

@@ -217,7 +217,7 @@ def dots(title: str, x: Axis, spans: Sequence[Span]) -> dict[str, Any]:
 
 
 def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: FloatArray) -> dict[str, Any]:
-    """A strip of cells, (rows, columns), the stronger the higher: one colour that stands out from a light and a dark page."""
+    """A strip of cells, (rows, columns), the stronger the higher: one colour that shows on light and dark pages."""
     finite = values[np.isfinite(values) & (values > 0)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (1.0, 1.0)
     shades = np.clip(np.nan_to_num(values, posinf=high), low, high)

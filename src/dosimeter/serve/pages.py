@@ -51,6 +51,8 @@ class Leaf:
     menu: ClassVar[tuple[tuple[str, str], ...]] = MENU
     status: int = 200
     links: Mapping[str, Link] = field(default_factory=dict)
+    ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where the names of a section's rows lead, row by row."""
 
     @property
     def charts(self) -> bool:
@@ -97,8 +99,8 @@ def overview(book: Book) -> Leaf:
     parts.append(Notes(tuple(ADDS[key] for key in dict.fromkeys(one.account.key for one in every))))
     latest = book.releases[:10]
     found = Section("Newest releases", (_releases(latest),) if latest else (Words("None."),))
-    links = {"newest-releases": _to_releases(latest)}
-    return _leaf(book, "The ledger", _over(every), (Section("Accounts", tuple(parts)), found), "/", links)
+    ways = {"newest-releases": _to_releases(latest)}
+    return _leaf(book, "The ledger", _over(every), (Section("Accounts", tuple(parts)), found), "/", ways=ways)
 
 
 def _median(one: AccountTotals) -> Cell:
@@ -157,8 +159,8 @@ def releases(book: Book) -> Leaf:
     every = book.releases
     parts: tuple[Part, ...] = (_releases(every),) if every else (Words("Nothing was released yet."),)
     verdict = Verdict(f"{len(every)} releases are booked.")
-    links = {"releases": _to_releases(every[:AT_ONCE])}
-    return _leaf(book, "Releases", verdict, (Section("Releases", parts),), "/releases", links)
+    ways = {"releases": _to_releases(every)}
+    return _leaf(book, "Releases", verdict, (Section("Releases", parts),), "/releases", ways=ways)
 
 
 def _releases(every: tuple[Entry, ...]) -> Grid:
@@ -168,8 +170,8 @@ def _releases(every: tuple[Entry, ...]) -> Grid:
     return Grid("Releases", ("name", "entry", "time", "to", "people", "what", "override"), rows)
 
 
-def _to_releases(every: tuple[Entry, ...]) -> Link:
-    return Link(tuple((f"/release?seq={one.seq}", one.name) for one in every))
+def _to_releases(every: tuple[Entry, ...]) -> tuple[str, ...]:
+    return tuple(f"/release?seq={one.seq}" for one in every)
 
 
 def release(book: Book, seq: int) -> Leaf | None:
@@ -246,5 +248,6 @@ def _leaf(
     here: str,
     links: Mapping[str, Link] | None = None,
     slider: Slider | None = None,
+    ways: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Leaf:
-    return Leaf(title, verdict, sections, book.head, book.label, slider, here, links=links or {})
+    return Leaf(title, verdict, sections, book.head, book.label, slider, here, links=links or {}, ways=ways or {})

@@ -54,7 +54,7 @@ def distribution(found: Mapping[str, Any]) -> list[Part]:
 
 
 def ranked(found: Sequence[Mapping[str, Any]], unit: str, of: str = "dose") -> list[Part]:
-    """Those who carry most, the first at once and all of them on request. of: what the dose is; "" for none."""
+    """Those who carry most, the first at once and the others on request. of: what the dose is; "" for none."""
     if not found:
         return []
     named = any(one.get("id") is not None for one in found)
@@ -73,7 +73,12 @@ def ranked(found: Sequence[Mapping[str, Any]], unit: str, of: str = "dose") -> l
     first = Grid(f"The {min(FIRST, len(rows))} most exposed {many}", headings, rows[:FIRST])
     if len(rows) <= FIRST:
         return [first]
-    return [first, Grid(f"The {len(rows)} most exposed {many}", headings, rows, folded=True)]
+    return [
+        first,
+        Grid(
+            f"The other {len(rows) - FIRST} of the {len(rows)} most exposed {many}", headings, rows[FIRST:], folded=True
+        ),
+    ]
 
 
 def strip(found: Mapping[str, Any]) -> Drawing | None:
