@@ -187,6 +187,20 @@ def test_nobody_has_a_dose_and_the_page_still_stands():
     lay_out(made)
 
 
+def test_an_error_larger_than_the_spread_is_said_to_tell_nothing_beyond_it():
+    note = "nothing beyond that spread"
+    facts = sample("measurement")
+    for one in (*facts["columns"], facts["target"]):
+        if "spread" in one:
+            one |= {"spread": 100.0, "typical_deviation": 50.0, "least_deviation": 9.0}
+    facts["meaning"] |= {"spread": 100.0, "deviation": 9.0, "typical_deviation": 50.0}
+    assert note not in page(facts, "internal")
+    facts["columns"][0]["typical_deviation"] = 256.0
+    assert page(facts, "internal").count(note) == 1
+    facts["meaning"]["typical_deviation"] = 256.0
+    assert page(facts, "internal").count(note) == 2
+
+
 def test_without_ids_people_are_rows():
     facts = sample("measurement")
     facts["ranked"] = [{key: value for key, value in one.items() if key != "id"} for one in facts["ranked"]]

@@ -20,6 +20,7 @@ MOST_GROUPS = 20
 STANDING = {"unaccounted": "exact for the weights as fitted; the choices named under “not covered” are unaccounted"}
 LEAST_SCORE = -1.0
 """A score below it is a model that nobody would release; drawn, it would flatten the rest of the frontier."""
+_BEYOND = "Where the error is no smaller than the spread, such a guess tells nothing beyond that spread."
 
 
 def sections(told: Mapping[str, Any]) -> list[Section]:
@@ -134,10 +135,17 @@ def _meaning(found: Mapping[str, Any], unit: str) -> str:
     own, typical = (number(cell(found.get(key))) for key in ("deviation", "typical_deviation"))
     what = "the target" if found["kind"] == "target" else "the column"
     spread = f" The column itself spreads ±{number(found['spread'])}." if found.get("spread") is not None else ""
+    spread += f" {_BEYOND}" if _beyond(found, "deviation", "typical_deviation") else ""
     return (
         f"Nobody who knows everything else in the table and guesses without bias can pin {what} “{found['column']}” of "
         f"{who} closer than ±{own} (standard deviation); of a typical {unit} ±{typical}.{spread}"
     )
+
+
+def _beyond(found: Mapping[str, Any], *keys: str) -> bool:
+    """Whether one of the least errors is no smaller than the column's own spread."""
+    spread = found.get("spread")
+    return spread is not None and any(found.get(k) is not None and amount(found[k]) >= amount(spread) for k in keys)
 
 
 def _of(told: Mapping[str, Any]) -> str:
@@ -186,6 +194,8 @@ def _columns(told: Mapping[str, Any]) -> list[Part]:
         )
         of = "Least error (standard deviation) of an unbiased guess, in the column's own unit"
         parts.append(Grid(of, ("column", "typical ±", "closest ±", "spread ±"), rows))
+        if any(_beyond(one, "typical_deviation", "least_deviation") for one in numbers):
+            parts.append(Words(_BEYOND, quiet=True))
     if labels:
         steps = tuple((one["column"], cell(one.get("typical")), cell(one.get("highest"))) for one in labels)
         parts.append(
