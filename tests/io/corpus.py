@@ -122,9 +122,9 @@ DANGEROUS = [
 JSON: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "file is empty"),
     "not JSON": (b"{", "not JSON"),
-    "a list": (b"[1]", "it holds a list"),
+    "a list": (b"[1]", "it is not an object"),
     "unknown key": (b'{"loss": "squared", "l2": 0, "intercept": 0, "coef": {"a": 1}, "x": 1}', "x"),
-    "missing key": (b'{"loss": "squared", "l2": 0, "coef": {"a": 1}}', "it holds coef, l2, loss"),
+    "missing key": (b'{"loss": "squared", "l2": 0, "coef": {"a": 1}}', "it lacks intercept"),
     "unknown loss": (b'{"loss": "hinge", "l2": 0, "intercept": 0, "coef": {"a": 1}}', "use one of squared"),
     "negative ridge": (b'{"loss": "squared", "l2": -1, "intercept": 0, "coef": {"a": 1}}', "not negative"),
     "NaN": (b'{"loss": "squared", "l2": NaN, "intercept": 0, "coef": {"a": 1}}', "NaN is not a number"),

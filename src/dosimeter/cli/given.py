@@ -82,4 +82,5 @@ def read(
         raise Refusal("--tied: a tied column is one value per person: pass --person as well")
     text = tuple(dict.fromkeys([*aside, *nominal]))
     policy: Any = missing
-    return read_table(path, delimiter=delimiter, text=text, drop=tuple(drop), missing=policy)
+    needed = (*named["--target"], *tied)
+    return read_table(path, delimiter=delimiter, text=text, drop=tuple(drop), needed=needed, missing=policy)

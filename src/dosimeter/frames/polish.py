@@ -66,7 +66,8 @@ def _far(how_much: str) -> str:
     return (
         "the coefficients are not the minimum of the model's loss on this table: at the minimum some η differs "
         f"{how_much} (1 % is accepted); fit with a smaller tol, more iterations, solver='newton-cholesky' or scaled "
-        "columns, or pass the training table with its weights"
+        "columns, or pass the training table with its weights; weights that carry noise already, such as those of a "
+        "file that `fix` wrote, are no minimum: `fix` said their dose"
     )
 
 

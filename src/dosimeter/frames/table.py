@@ -137,7 +137,8 @@ def present(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, source: So
     if missing == "refuse" and absent.any():
         row = int(np.argmax(absent))
         column = next(name for name, mask in masks.items() if mask[row])
-        todo = "fill it, drop the column (--drop), or leave such rows out (--missing drop)"
+        n = f"{int(absent.sum())} of {absent.size} rows"
+        todo = f"fill it, drop the column (--drop), or leave such rows out (--missing drop: {n})"
         raise source.refusal("missing value", todo, row=row, column=column)
     if absent.size and absent.all():
         emptiest = max(masks, key=lambda name: int(masks[name].sum()))

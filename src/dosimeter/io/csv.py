@@ -40,6 +40,7 @@ def read_csv(
     delimiter: str = ",",
     text: Collection[str] = (),
     drop: Collection[str] = (),
+    needed: Collection[str] = (),
     missing: Missing = "refuse",
     limit: int = 4 * GIBIBYTE,
 ) -> Table:
@@ -49,7 +50,7 @@ def read_csv(
     refuse_pickle(file, source, model=False)
     _refuse_other_kinds(file, source)
     try:
-        columns = _scan(file, source, delimiter, text, drop, frozenset())
+        columns = _scan(file, source, delimiter, text, drop, frozenset(), needed)
         again = frozenset(column.name for column in columns if column.forgotten)
         if again:
             columns = _scan(file, source, delimiter, text, drop, again)
@@ -69,6 +70,7 @@ def _scan(
     text: Collection[str],
     drop: Collection[str],
     verbatim: Collection[str],
+    needed: Collection[str] = (),
 ) -> list[Cells]:
     """Every used column of the file, row by row; `done` counts the data rows that are complete."""
     done = -1
@@ -77,7 +79,7 @@ def _scan(
         try:
             header = next(reader, [])
             _check_header(header, delimiter, source)
-            source.check_known([*text, *drop], header)
+            source.check_known([*text, *drop, *needed], header)
             columns = {
                 j: Cells(name, exact=name in text, verbatim=name in verbatim)
                 for j, name in enumerate(header)

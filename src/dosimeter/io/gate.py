@@ -21,7 +21,7 @@ _PICKLES = (".pkl", ".pickle", ".p", ".pck", ".joblib", ".jbl", ".dill", ".cloud
 _MAY_HOLD_PICKLES = (".pt", ".pth", ".ckpt", ".bin", ".npy", ".npz", ".h5", ".hdf5")
 _DANGER = "may run its author's code when it is opened, so it is not opened"
 _SAVE_MODEL = "save the model with skops.io.dump to a .skops file, or its coefficients as .json"
-_SAVE_TABLE = "save the table as .csv or .parquet"
+SAVE_TABLE = "save the table as .csv or .parquet"
 
 # First bytes -> what the file is. The order does not matter: no entry begins another.
 _MAGIC: dict[bytes, str] = {
@@ -71,7 +71,7 @@ def regular_file(path: str | os.PathLike[str], limit: int) -> tuple[Path, Source
 
 def refuse_pickle(path: Path, source: Source, *, model: bool) -> None:
     """By name and by first bytes, before anything is parsed."""
-    todo = _SAVE_MODEL if model else _SAVE_TABLE
+    todo = _SAVE_MODEL if model else SAVE_TABLE
     kinds = [suffix.lower() for suffix in path.suffixes]  # model.pkl.gz as well
     if any(kind in _PICKLES for kind in kinds[-2:]) or any(kind in _MAY_HOLD_PICKLES for kind in kinds[-1:]):
         raise source.refusal(f"a {harmless(path.suffix, 20)} file {_DANGER}", todo)
@@ -94,7 +94,7 @@ def unpack_first(kind: str) -> str:
         return "unpack it first, so that its true size is known"
     if kind == "a Parquet file":
         return "name it .parquet"
-    return _SAVE_TABLE
+    return SAVE_TABLE
 
 
 def first_bytes(path: Path, source: Source) -> bytes:

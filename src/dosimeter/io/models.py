@@ -106,8 +106,7 @@ def _coefficients(data: bytes, source: Source) -> Coefficients:
         place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         raise source.refusal(f"not JSON in UTF-8{place}", f"write {_SCHEMA}") from None
     if not isinstance(found, dict) or set(found) != _KEYS:
-        keys = listed(sorted(found)) if isinstance(found, dict) else f"a {type(found).__name__}"
-        raise source.refusal(f"it holds {keys or 'nothing'}", f"write {_SCHEMA}")
+        raise source.refusal(_other_keys(found), f"write {_SCHEMA}")
     if not isinstance(found["coef"], dict) or not isinstance(found["loss"], str):
         raise source.refusal("coef is not an object, or loss is not text", f"write {_SCHEMA}")
     source.check_names(found["coef"])
@@ -117,6 +116,15 @@ def _coefficients(data: bytes, source: Source) -> Coefficients:
         return Coefficients(found["loss"], _figure(found["l2"], "l2", source), intercept, coef)
     except Refusal as error:
         raise Refusal(f"{harmless(source.label, 120)}: {error}") from None
+
+
+def _other_keys(found: Any) -> str:
+    """What is missing among the keys, and what does not belong there."""
+    if not isinstance(found, dict):
+        return "it is not an object of coefficients"
+    lacks, more = _KEYS - set(found), set(found) - _KEYS
+    parts = [f"it lacks {listed(sorted(lacks))}"] if lacks else []
+    return " and ".join([*parts, *([f"{listed(sorted(more))} does not belong there"] if more else [])])
 
 
 def _figure(value: Any, what: str, source: Source) -> float:

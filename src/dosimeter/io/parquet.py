@@ -20,6 +20,7 @@ def read_parquet(
     *,
     text: Collection[str] = (),
     drop: Collection[str] = (),
+    needed: Collection[str] = (),
     missing: Missing = "refuse",
     limit: int = 4 * GIBIBYTE,
 ) -> Table:
@@ -32,7 +33,7 @@ def read_parquet(
     try:
         with parquet.ParquetFile(file) as opened:
             wanted = _wanted(opened, drop, source)
-            source.check_known([*text, *drop], opened.schema_arrow.names)
+            source.check_known([*text, *drop, *needed], opened.schema_arrow.names)
             _check_sizes(opened, wanted, limit, source)
         # Text stays a dictionary: a million rows of one long word are one word and a million small integers.
         words = [name for name, kind in wanted.items() if kind in ("string", "large_string")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dosimeter.frames.table import Missing, Table
 from dosimeter.io.csv import read_csv
-from dosimeter.io.gate import GIBIBYTE, kind_of, refuse_pickle, regular_file, unpack_first
+from dosimeter.io.gate import GIBIBYTE, SAVE_TABLE, kind_of, refuse_pickle, regular_file, unpack_first
 from dosimeter.io.parquet import read_parquet
 from dosimeter.io.text import harmless
 
@@ -22,27 +22,29 @@ def read_table(
     delimiter: str = ",",
     text: Collection[str] = (),
     drop: Collection[str] = (),
+    needed: Collection[str] = (),
     missing: Missing = "refuse",
     limit: int = 4 * GIBIBYTE,
 ) -> Table:
     """The people in a .csv (.tsv, .txt) or .parquet file.
 
     delimiter: of text files; text: columns kept as exact text, in which only an empty cell is missing
-    (identifiers, labels that look like numbers); drop: columns that are not read; missing: "refuse" names the
-    first missing value, "drop" leaves such rows out (`table.dropped` counts them, `table.rows` says which are
-    left); limit: bytes of the file, and of what a Parquet file declares to hold.
+    (identifiers, labels that look like numbers); drop: columns that are not read; needed: columns that must be
+    there, asked before any value is; missing: "refuse" names the first missing value, "drop" leaves such rows out
+    (`table.dropped` counts them, `table.rows` says which are left); limit: bytes of the file, and of what
+    a Parquet file declares to hold.
 
     All else is a `Refusal` of one line, `<file>: <what> (row r, column c): <what to do>`, rows from 1.
     """
     kind = Path(path).suffix.lower()
     if kind in _TEXT:
-        return read_csv(path, delimiter=delimiter, text=text, drop=drop, missing=missing, limit=limit)
+        return read_csv(path, delimiter=delimiter, text=text, drop=drop, needed=needed, missing=missing, limit=limit)
     if kind in _PARQUET:
-        return read_parquet(path, text=text, drop=drop, missing=missing, limit=limit)
+        return read_parquet(path, text=text, drop=drop, needed=needed, missing=missing, limit=limit)
     file, source = regular_file(path, limit)
     refuse_pickle(file, source, model=False)
     seen = kind_of(file, source)
     if seen:
         raise source.refusal(f"this is {seen}, not a table", unpack_first(seen))
     named = f"the ending {harmless(kind, 20)}" if kind else "a name without ending"
-    raise source.refusal(f"{named} does not tell what this is", "name it .csv or .parquet")
+    raise source.refusal(f"{named} does not tell what this is", SAVE_TABLE if kind else "name it .csv or .parquet")
