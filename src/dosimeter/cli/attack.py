@@ -56,6 +56,7 @@ def inversion(
     top, rest = done.share_of_top()
     facts = {**done.guesses.facts(), "column": column, "candidates": done.levels, "noise": str(how["noise"])}
     facts |= {"top_1_percent": top, "others": rest, "highest_eta": float(done.eta.max()), "internal": True}
+    facts["remarks"] = list(done.remarks)
     if json is not None:
         write_json(facts, json, inputs=[table])
     interval = done.guesses.interval
@@ -69,6 +70,8 @@ def inversion(
     )
     words.print(f"of the 1 % with the highest figure: {100 * top:.1f} %; of the others: {100 * rest:.1f} %")
     words.print("the guesser knows everything else in the table; the figures are internal")
+    for note in done.remarks:
+        words.print(f"remark: {note}")
     return 0
 
 
@@ -108,6 +111,7 @@ def membership(
         "tpr_at_1_percent_fpr": {"typical": float(np.median(caught)), "highest": float(caught.max())},
         "played": done.played.facts(),
         "internal": True,
+        "remarks": list(done.remarks),
     }
     if json is not None:
         write_json(facts, json, inputs=[table])
@@ -122,6 +126,8 @@ def membership(
         f"played on row {row}: AUC {done.played.figure:.3f} [{interval.low:.3f}, {interval.high:.3f}] from {trials} "
         "releases with and without it"
     )
+    for note in done.remarks:
+        words.print(f"remark: {note}")
     return 0
 
 

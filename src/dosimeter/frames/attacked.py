@@ -14,6 +14,8 @@ from dosimeter.core.noise import Density
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.own import Prepared, prepare
+from dosimeter.frames.remarks import identifiers
+from dosimeter.frames.source import advice
 from dosimeter.frames.table import Table
 from dosimeter.glm.membership import likelihood_ratio, removal
 from dosimeter.io.text import harmless
@@ -31,6 +33,7 @@ class Inversion:
     eta: FloatArray
     """(n,) the figure of the same attribute in each row."""
     levels: int
+    remarks: tuple[str, ...] = ()
 
     def share_of_top(self, share: float = 0.01) -> tuple[float, float]:
         """How often the most exposed `share` of rows was guessed, and the others."""
@@ -50,6 +53,7 @@ class Presence:
     """The best attack on the most exposed row, simulated."""
     row: int
     """Position of that row."""
+    remarks: tuple[str, ...] = ()
 
 
 def _fitted(table: Table, target: str, l2: float, how: dict[str, Any]) -> tuple[Prepared, glm.Fit]:
@@ -74,7 +78,8 @@ def invert(
     ready, fit = _fitted(table, target, l2, how)
     X, block = ready.design.X, ready.design.blocks.get(column)
     if not block:
-        raise Refusal(f"the model has no column {harmless(column)} to guess")
+        there = [name for name, found in ready.design.blocks.items() if found]
+        raise Refusal(f"the model has no column {harmless(column)} to guess: {advice(column, there)}")
     if column in ready.design.nominal:
         candidates = glm.Candidates.nominal(list(block))
     else:
@@ -83,7 +88,7 @@ def invert(
     draws = noise.draw(rng, (trials, len(fit.w)))
     guesses = glm.white_box(fit, X, ready.y, candidates, draws, noise=noise)
     eta = glm.measure(fit, X, ready.y, noise).attribute(list(block))
-    return Inversion(guesses, eta, candidates.k)
+    return Inversion(guesses, eta, candidates.k, _remarks(table, target, how))
 
 
 def _few(values: FloatArray) -> bool:
@@ -106,7 +111,17 @@ def presence(
     mu = glm.membership(fit, X, ready.y, noise).mu
     row = int(np.argmax(mu))
     move = removal(fit, X, ready.y, [row])[0]
-    return Presence(mu, likelihood_ratio(move, noise, rng, trials), row)
+    return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, _remarks(table, target, how))
+
+
+def _remarks(table: Table, target: str, how: dict[str, Any]) -> tuple[str, ...]:
+    """Columns of numbers that say whose row it is and are taken for amounts: an attack knows no persons."""
+    aside = {target, *how.get("nominal", ()), *how.get("drop", ())}
+    return tuple(
+        f"{harmless(name)} looks like an identifier: pass --drop {harmless(name)}"
+        for name in identifiers(table)
+        if name not in aside
+    )
 
 
 __all__: Sequence[str] = ("GRID", "Inversion", "Presence", "invert", "presence")

@@ -129,7 +129,7 @@ def refuse_untied(
 
 def _place(frame: Any, row: int) -> str:
     """A row as its owner counts it: of a table by its number in the source, where rows may have been left out."""
-    return f"row {int(frame.rows[row]) + 1}" if isinstance(frame, Table) else f"row {row} counted from 0"
+    return f"row {int(frame.rows[row]) + 1} counted from 1" if isinstance(frame, Table) else f"row {row} counted from 0"
 
 
 def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:

@@ -17,7 +17,7 @@ from dosimeter.frames.dependent import columns_named
 from dosimeter.frames.features import Design, held_fixed
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.measure import SAME, UNITS, check, reading, refuse_untied
-from dosimeter.frames.remarks import id_remarks, target_remarks, tied_remarks
+from dosimeter.frames.remarks import class_remarks, id_remarks, target_remarks, tied_remarks
 from dosimeter.frames.table import Table
 from dosimeter.io.text import harmless, listed
 
@@ -149,6 +149,7 @@ def prepare(
     remarks = (
         remark,
         *target_remarks(table, target, loss),
+        *(class_remarks(table[target], ids, target) if isinstance(kind, glm.Logistic | glm.Softmax) else ()),
         *columns.notes,
         *id_remarks(rest.drop(aside)),
         *tied_remarks({name: rest[name] for name in rest.names}, ids, tied),

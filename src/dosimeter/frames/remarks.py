@@ -67,6 +67,36 @@ def target_remarks(table: Table, target: str, loss: str) -> tuple[str, ...]:
     return (f"the target {harmless(target)} has {found} whole numbers: if they are codes of classes, --loss softmax",)
 
 
+def class_remarks(column: NDArray[Any], ids: Sequence[Any] | None, target: str) -> tuple[str, ...]:
+    """Classes that may be slips: held by one person (or row), or the same as another but for capitals and blanks.
+
+    >>> class_remarks(np.array(["yes", "no", "Yes", "yes", "no"], dtype=object), None, "ill")[1]
+    'the classes of ill Yes, yes differ in capitals or blanks only: if they are one, make them one'
+    """
+    holders: dict[str, set[Any]] = {}
+    alike: dict[str, set[str]] = {}
+    for who, cell in zip(range(len(column)) if ids is None else ids, map(str, column.tolist()), strict=True):
+        holders.setdefault(cell, set()).add(who)
+        alike.setdefault(" ".join(cell.casefold().split()), set()).add(cell)
+    of, one = harmless(target), "row" if ids is None else "person"
+    alone = sorted(name for name, held in holders.items() if len(held) == 1)
+    said = [f"held by one {one}: {of} = {listed(alone)}; if it is a slip, mend it there"] if alone else []
+    for names in alike.values():
+        if len(names) > 1:
+            shown = listed(sorted(names))
+            said.append(
+                f"the classes of {of} {shown} differ in capitals or blanks only: if they are one, make them one"
+            )
+    return tuple(said)
+
+
+def identifiers(table: Table) -> tuple[str, ...]:
+    """Columns of whole numbers under a name with the word "id", a few rows each."""
+    return tuple(
+        name for name in table.names if table.kind(name) == "number" and _ID.search(name) and _like_an_id(table[name])
+    )
+
+
 def id_remarks(table: Table) -> tuple[str, ...]:
     """Whole numbers under a name with the word "id", a few rows each: whose row it is rather than an amount.
 
@@ -76,8 +106,7 @@ def id_remarks(table: Table) -> tuple[str, ...]:
     """
     return tuple(
         f"{harmless(name)} looks like an identifier: pass --person {harmless(name)} or --drop {harmless(name)}"
-        for name in table.names
-        if table.kind(name) == "number" and _ID.search(name) and _like_an_id(table[name])
+        for name in identifiers(table)
     )
 
 

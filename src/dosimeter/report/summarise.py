@@ -84,7 +84,8 @@ def summarise(
         "remarks": [*leak.remarks, *group_remarks(compared, groups)],
     }
     if not bounded:
-        facts["noise_needed"] = [{"highest": t, "scale": leak.scale_for(t)} for t in TARGETS]
+        asked = sorted({*TARGETS, *(() if limit is None else (limit,))})
+        facts["noise_needed"] = [{"highest": t, "scale": leak.scale_for(t)} for t in asked]
     if own:
         facts["frontier"] = _frontier(leak)
     if limit is not None:
