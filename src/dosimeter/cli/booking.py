@@ -52,10 +52,14 @@ DoseFile = Annotated[
 ]
 
 NO_LEDGER = "not booked: no ledger is configured"
-DECLINED = "not booked (--no-ledger)"
+DECLINED = "not booked: --no-ledger"
 WHERE = "--ledger PATH, DOSIMETER_LEDGER, or [ledger] url in dosimeter.toml"
 NOT_PEOPLE = "rows are not people, and a ledger keeps a total per person: name the column that says whose row it is"
 EARLIER = "booked before: the stored bytes were written; what is said of noisy results is of a draw that nobody gets"
+REPLACED = (
+    "this replaced the {} that was there: a second draw from the same data is a second release, and where the first "
+    "was seen both together tell more (a ledger counts both)"
+)
 _WORDS = ("name", "to", "note", "override")
 _TYPED = ("override", "no_ledger")
 """Never taken from a variable or a file: what sets a limit aside is said each time."""
@@ -148,7 +152,7 @@ class Desk:
     def leave(self, data: bytes, out: Path | None, inputs: Sequence[Path], given: Callable[[], Given]) -> Receipt:
         """Book, then write what was stored to `out`, then the dose file; or neither book nor write."""
         from dosimeter.core.ledger import parts_of
-        from dosimeter.io import write_bytes
+        from dosimeter.io import harmless, write_bytes
 
         what = given() if self.wanted else None
         if what is not None:
@@ -157,9 +161,11 @@ class Desk:
         if receipt.refused:
             return receipt
         if out is not None:
+            again = () if receipt.booked or not out.exists() else (REPLACED.format(harmless(out.name)),)
             with receipt.spent(out):
                 write_bytes(out, receipt.artefact, inputs=inputs)
-            receipt = replace(receipt, digest=hashlib.sha256(receipt.artefact).hexdigest())
+            digest = hashlib.sha256(receipt.artefact).hexdigest()
+            receipt = replace(receipt, digest=digest, remarks=(*receipt.remarks, *again))
         if self.dose is not None and what is not None:
             _write_dose(self.dose, what, receipt.artefact, inputs)
         return receipt

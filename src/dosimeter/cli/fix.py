@@ -110,7 +110,7 @@ def fix(
         facts["remarks"] += (KEPT,)
     if json is not None:
         write_json(facts, json, inputs=inputs)
-    _tell(facts, out, words, receipt)
+    _tell(facts, out, dose, words, receipt)
     return 0 if within and not receipt.refused else 1
 
 
@@ -139,8 +139,8 @@ def _leave(done: Repair, at: Desk, out: Path, inputs: list[Path], keep_blocks: b
     return at.leave(sio.dumps(done.model), out, inputs, lambda: of_repair(done, keep_blocks))
 
 
-def _tell(facts: dict[str, Any], out: Path, words: Any, receipt: Receipt) -> None:
-    from dosimeter.cli.show import number
+def _tell(facts: dict[str, Any], out: Path, dose_file: Path | None, words: Any, receipt: Receipt) -> None:
+    from dosimeter.cli.show import gap, number
     from dosimeter.io import harmless
 
     dose, score = facts["dose"], facts["score"]
@@ -155,14 +155,16 @@ def _tell(facts: dict[str, Any], out: Path, words: Any, receipt: Receipt) -> Non
     words.print(f"highest over typical: {number(dose['spread_before'])} -> {number(dose['spread_after'])}")
     words.print(f"{score['name']} on this table: {score['before']:.3f} -> {score['after']:.3f}")
     for note in facts["not_covered"]:
-        words.print(f"not covered: {harmless(note, 400)}")
+        words.print(f"not covered: {harmless(gap(note), 400)}")
     for note in facts["remarks"]:
         words.print(f"remark: {harmless(note, 400)}")
     if receipt.refused:
         for line in receipt.lines:
             words.print(line, style="red")
     elif facts["within"]:
-        words.print(f"written: {harmless(out)} ({receipt.words})")
+        words.print(f"written: {harmless(out, 300)} ({receipt.words})")
+        if dose_file is not None:
+            words.print(f"written: {harmless(dose_file, 300)} (the dose file, to book it later: internal)")
     else:
         words.print(
             f"refused: the highest dose is above the limit {facts['limit']:g}; nothing was written", style="red"

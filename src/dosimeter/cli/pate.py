@@ -136,7 +136,7 @@ def pate(
     fit = not receipt.refused and (demo or student is not None)
     model, why = _student(cast, labels) if fit else (None, "")
     facts = {**voted.facts_of(cast, labels, how, delta, model, demo), **receipt.facts}
-    facts["remarks"] += [f"no student: {why}"] if why else []
+    facts["remarks"] += [*(f"no student: {reason}" for reason in [why] if reason), *_replaced(receipt)]
     files = () if receipt.refused else (out, None if why else student, doses)
     _write(cast, how, model, files[1:], inputs)
     facts["written"] = [str(path) for path in files if path is not None]
@@ -177,6 +177,11 @@ def _leave(
     if receipt.refused or receipt.artefact == data:
         return labels, receipt
     return from_sheet(cast, labels, receipt.artefact), receipt
+
+
+def _replaced(receipt: Receipt) -> tuple[str, ...]:
+    """Labels that were booked before are read back, so that what is said is of them: no remark on another draw."""
+    return () if receipt.booked else receipt.remarks
 
 
 def _student(cast: Cast, labels: Labels) -> tuple[Any, str]:

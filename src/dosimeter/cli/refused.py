@@ -49,8 +49,14 @@ def lines_of(over: Sequence[Over], given: Given, again: str = "") -> tuple[str, 
     lines = [f"refused: {_passed(one)}. Nothing was written." for one in over]
     ways = list(dict.fromkeys(way for one in over if (way := _noise(one, given, again))))
     n = max(one.people for one in over)
-    ways.append(f"drop {'that person' if n == 1 else f'the {n} people'} and refit")
+    if n < _everybody(given):
+        ways.append(f"drop {'that person' if n == 1 else f'the {n} people'} and refit")
     return (*lines, "ways out: " + " · ".join([*ways, OVERRIDE]))
+
+
+def _everybody(given: Given) -> int:
+    """How many people the release is about: without all of them there is nothing to refit."""
+    return len({who for dose in given.doses for who in dose.ids})
 
 
 def _passed(one: Over) -> str:
