@@ -186,4 +186,129 @@ def test_a_row_is_counted_as_in_the_file_where_rows_were_left_out(verb, tmp_path
     path.write_text(csv({"id": PEOPLE["id"], "age": age, "ward": ward, "dose": PEOPLE["dose"]}))
     words = [verb, path, "--target", "dose", "--person", "id", "--tied", "ward", "--missing", "drop", "--max-dose", "9"]
     line = refused(capsys, *words, *(["--out", tmp_path / "m.skops"] if verb == "fix" else []))
-    assert "(row 26)" in line
+    assert "(row 26 counted from 1)" in line
+
+
+@pytest.mark.parametrize("scale", ["-1", "0", "nan", "inf"])
+def test_no_scale_is_asked_for_by_leaving_it_out(scale, people, capsys):
+    line = refused(capsys, "measure", people, "--target", "dose", "--person", "id", "--scale", scale)
+    assert "give a finite number above 0, or leave --scale out for an exact release" in line
+    assert "no_noise" not in line
+
+
+def test_a_misspelt_target_is_named_before_any_gap_and_gaps_are_counted(tmp_path, capsys):
+    path, bmi = tmp_path / "t.csv", [str(value) for value in BMI]
+    bmi[3] = bmi[7] = bmi[11] = ""
+    path.write_text(csv({"age": AGE, "bmi": bmi, "dose": PEOPLE["dose"]}))
+    assert "there is no column doze: did you mean dose?" in refused(capsys, "measure", path, "--target", "doze")
+    line = refused(capsys, "measure", path, "--target", "dose")
+    assert "missing value (row 4, column bmi)" in line
+    assert "(--missing drop: 3 of 40 rows)" in line
+
+
+def test_a_spreadsheet_is_saved_and_not_renamed(tmp_path, capsys):
+    path = tmp_path / "people.xlsx"
+    for content in (csv(PEOPLE).encode(), b"PK\x03\x04 and more"):
+        path.write_bytes(content)
+        assert "save the table as .csv" in refused(capsys, "measure", path, "--target", "dose")
+
+
+def test_a_model_that_was_noised_already_is_told_apart_from_one_badly_fitted(people, tmp_path, capsys):
+    model = tmp_path / "m.skops"
+    words = [people, "--target", "dose", "--drop", "id"]
+    said(capsys, "fix", *words, "--max-dose", "1", "--out", model)
+    assert run([str(word) for word in ["measure", *words, "--model", model, "--scale", "1"]]) == 3
+    assert "weights that carry noise already" in capsys.readouterr().err
+
+
+def test_keys_that_a_file_of_coefficients_lacks_are_named(people, tmp_path, capsys):
+    model = tmp_path / "w.json"
+    model.write_text('{"coef": {"age": 1.0}, "weights": 3}')
+    line = refused(capsys, "measure", people, "--target", "dose", "--model", model)
+    assert "it lacks intercept, l2, loss and weights does not belong there: write {" in line
+
+
+def test_classes_that_may_be_slips_are_remarked(tmp_path, capsys):
+    ill = ["yes" if value else "no" for value in PEOPLE["ill"]]
+    table = {"id": PEOPLE["id"], "age": AGE, "bmi": BMI, "ill": ill}
+    path = tmp_path / "t.csv"
+    words = ["measure", path, "--target", "ill", "--person", "id", "--scale", "1"]
+    path.write_text(csv(table))
+    shown = said(capsys, *words)
+    assert "held by one" not in shown
+    assert "capitals" not in shown
+    ill[4], ill[9], ill[20] = "maybe", "Yes", "Yes"
+    path.write_text(csv(table))
+    shown = said(capsys, *words)
+    assert "held by one person: ill = maybe; if it is a slip" in shown
+    assert "the classes of ill Yes, yes differ in capitals or blanks only" in shown
+
+
+def test_the_limit_that_was_asked_for_is_among_the_noises_needed(people, capsys):
+    words = ["measure", people, "--target", "dose", "--person", "id", "--max-dose", "5", "--json", "-", "-q"]
+    assert run([str(word) for word in words]) == 1
+    needed = {one["highest"]: one["scale"] for one in json.loads(capsys.readouterr().out)["noise_needed"]}
+    assert set(needed) == {0.1, 1.0, 5.0, 10.0}
+    assert run([str(word) for word in [*words, "--scale", needed[5.0] * (1 + 1e-9)]]) == 0
+    capsys.readouterr()
+    assert run([str(word) for word in [*words, "--scale", needed[5.0] * 0.99]]) == 1
+
+
+@pytest.mark.parametrize("verb", ["demo", "pate", "pca", "federate"])
+def test_commands_to_copy_stand_on_one_line(verb, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.chdir(tmp_path)
+    assert run([verb]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "  dosimeter " in line]
+    ends = {"demo": ("--max-dose 10", ".skops"), "pate": ("labels.csv",), "pca": ("# fill it in", ".skops")}
+    ends["federate"] = (".safetensors", "--rounds 54")
+    assert [line.endswith(end) for line, end in zip(lines, ends[verb], strict=True)] == [True] * len(lines)
+    assert verb != "demo" or all("--person" in line for line in lines)
+
+
+def test_what_is_not_covered_is_said_once(people, tmp_path, capsys):
+    out, dose = tmp_path / "m.skops", tmp_path / "d.json"
+    words = ["fix", people, "--target", "dose", "--person", "id", "--max-dose", "3", "--out", out, "--dose", dose]
+    shown = said(capsys, *words)
+    assert "held fixed" in shown
+    assert "held fixed: not covered" not in shown
+    assert f"written: {dose} (the dose file".replace(" ", "") in shown.replace(" ", "")
+    shown = said(capsys, "measure", people, "--target", "dose", "--person", "id")
+    assert "held fixed: not covered" not in shown
+
+
+def test_a_second_draw_over_the_first_is_remarked(people, tmp_path, capsys):
+    words = ["fix", people, "--target", "dose", "--person", "id", "--max-dose", "3", "--out", tmp_path / "m.skops"]
+    assert "this replaced" not in said(capsys, *words)
+    assert "this replaced the m.skops that was there" in said(capsys, *words)
+
+
+def test_usage_names_the_verb_and_the_nearest_option(people, capsys):
+    line = refused(capsys, "measure", people, "--target", "dose", "--persons", "id")
+    assert "(Possible options: --person)" in line or "Did you mean --person?" in line  # typer's words, or click's
+    assert line.rstrip().endswith("See dosimeter measure --help.")
+    assert "See dosimeter attack inversion --help." in refused(capsys, "attack", "inversion", people)
+    assert "See dosimeter --help." in refused(capsys, "mesure")
+
+
+def test_one_value_in_the_settings_stands_for_a_list_of_one(people, monkeypatch, capsys):
+    (people.parent / "dosimeter.toml").write_text('[measure]\ndrop = "age"\n[attack.membership]\ndrop = "id"\n')
+    monkeypatch.chdir(people.parent)
+    words = ["measure", people, "--target", "dose", "--person", "id", "--scale", "1", "--json", "-", "-q"]
+    assert run([str(word) for word in words]) == 0
+    assert "age" not in [one["column"] for one in json.loads(capsys.readouterr().out)["columns"]]
+    said(capsys, "attack", "membership", people, "--target", "dose", "--scale", "1", "--trials", "5")
+    (people.parent / "dosimeter.toml").write_text('[ledger]\nurl = ""\n')
+    assert "[ledger] url is empty" in refused(capsys, *words)
+
+
+@pytest.mark.parametrize("attack", ["inversion --column age", "membership"])
+def test_an_attack_suggests_columns_and_warns_of_identifiers(attack, tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    path.write_text(csv({"patient_id": range(100, 140), "age": AGE, "bmi": BMI, "dose": PEOPLE["dose"]}))
+    words = ["attack", *attack.split(), path, "--target", "dose", "--scale", "1", "--trials", "5"]
+    assert "remark: patient_id looks like an identifier: pass --drop patient_id" in said(capsys, *words)
+    assert "identifier" not in said(capsys, *words, "--drop", "patient_id")
+    if "inversion" in attack:
+        words[words.index("age")] = "agee"
+        assert "no column agee to guess: did you mean age?" in refused(capsys, *words)

@@ -104,5 +104,6 @@ def tell(facts: dict[str, Any], words: Console) -> None:
         f"{model['score_name']} {model['score']:.2f}; noise on {facts['noise_on']}: {facts['noise']}\n"
     )
     show.measurement(facts, words, "patient", f"patient {facts['dose']['highest_row']}")
-    words.print("\nyour own table:  dosimeter measure patients.csv --target COLUMN --scale 1 --max-dose 10")
-    words.print("and repaired:    dosimeter fix patients.csv --target COLUMN --max-dose 10 --out model.skops")
+    yours = "patients.csv --target COLUMN --person COLUMN"
+    words.print(f"\nyour own table:  dosimeter measure {yours} --scale 1 --max-dose 10", soft_wrap=True)
+    words.print(f"and repaired:    dosimeter fix {yours} --max-dose 10 --out model.skops", soft_wrap=True)

@@ -79,7 +79,7 @@ def root(
 ) -> None:
     """How much a released model gives away about each person it was trained on."""
     check_variables(context.command, os.environ)
-    context.default_map = settings_file(_options(context.command))
+    context.default_map = _lists(context.command, settings_file(_options(context.command)))
 
 
 def _options(command: Any) -> Any:
@@ -87,6 +87,19 @@ def _options(command: Any) -> Any:
     if hasattr(command, "commands"):
         return {verb: _options(under) for verb, under in command.commands.items()}
     return [param.name.replace("_", "-") for param in command.params if param.param_type_name == "option"]
+
+
+def _lists(command: Any, defaults: dict[str, Any]) -> dict[str, Any]:
+    """The defaults with a list of one where an option may be repeated and one value is given: drop = "age"."""
+    under = {name.replace("-", "_"): one for name, one in getattr(command, "commands", {}).items()}
+    repeated = {param.name for param in command.params if getattr(param, "multiple", False)}
+    made: dict[str, Any] = {}
+    for name, value in defaults.items():
+        if name in under:
+            made[name] = _lists(under[name], value)
+        else:
+            made[name] = [value] if name in repeated and not isinstance(value, list) else value
+    return made
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -125,7 +138,9 @@ def _failed(error: Exception) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(usage(), file=sys.stderr)
             return 2
-        return _complain(f"{usage()} See dosimeter --help.", 2)
+        _nearest(error)
+        at = getattr(getattr(error, "ctx", None), "command_path", "") or "dosimeter"
+        return _complain(f"{usage()} See {at} --help.", 2)
     for kind, code in ((CannotMeasure, 3), (LimitExceeded, 1), (Tampered, 4)):
         if isinstance(error, kind):
             return _complain(str(error), code)
@@ -141,6 +156,15 @@ def _failed(error: Exception) -> int:
     return _complain(
         f"a fault of dosimeter, not of your input ({type(error).__name__}); set DOSIMETER_TRACEBACK=1 to see where", 70
     )
+
+
+def _nearest(error: Any) -> None:
+    """Of the options that a mistyped one might have been, the one that is most like it."""
+    from difflib import get_close_matches
+
+    meant = getattr(error, "possibilities", None)
+    if meant:
+        error.possibilities = get_close_matches(str(getattr(error, "option_name", "")), meant, n=1, cutoff=0.0)
 
 
 def _complain(message: str, code: int) -> int:

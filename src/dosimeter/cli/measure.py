@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -122,9 +123,14 @@ def measure(
 
 def _noise(name: str, scale: float | None) -> Any:
     from dosimeter.core.noise import no_noise
+    from dosimeter.core.refusal import Refusal
 
     law: Any = law_of(name)
-    return no_noise if scale is None else law(scale)
+    if scale is None:
+        return no_noise
+    if not 0 < scale < math.inf:  # nan is no scale either
+        raise Refusal(f"--scale {scale:g}: give a finite number above 0, or leave --scale out for an exact release")
+    return law(scale)
 
 
 def _unit(unit: str) -> str:

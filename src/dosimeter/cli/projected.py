@@ -203,8 +203,11 @@ def tell(facts: dict[str, Any], words: Console, receipt: Receipt, *, demo: bool,
     _end(page, facts, receipt, demo, wanted)
     page.show(words)
     if demo:
-        words.print("\nyour own table:  dosimeter pca people.csv --template > bounds.toml   (fill it in)")
-        words.print("                 dosimeter pca people.csv --epsilon 1 --bounds bounds.toml --out components.skops")
+        own = "--epsilon 1 --bounds bounds.toml --out components.skops"
+        words.print(
+            "\nyour own table:  dosimeter pca people.csv --template > bounds.toml   # fill it in", soft_wrap=True
+        )
+        words.print(f"                 dosimeter pca people.csv {own}", soft_wrap=True)
 
 
 def _promise(page: Page, facts: dict[str, Any]) -> None:

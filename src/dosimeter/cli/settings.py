@@ -55,7 +55,8 @@ def _shared(tables: dict[str, Any], path: Path) -> dict[str, str]:
             continue
         value = table.pop(key)
         if not isinstance(value, str) or not value:
-            raise Refusal(f'{path}: [ledger] {key} is not a text: write {key} = "releases.db", say')
+            what = "is empty" if value == "" else "is not a text"
+            raise Refusal(f'{path}: [ledger] {key} {what}: write {key} = "releases.db", say')
         found[option] = value
     return found
 

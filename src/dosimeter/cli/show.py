@@ -26,6 +26,15 @@ def number(value: float) -> str:
     return "unbounded" if value == float("inf") else f"{value:.3g}"
 
 
+def gap(note: str) -> str:
+    """A note under the heading "not covered", which need not say so again.
+
+    >>> gap("the levels of sex are statistics of the data, held fixed: not covered")
+    'the levels of sex are statistics of the data, held fixed'
+    """
+    return note.removesuffix(": not covered")
+
+
 def measurement(facts: dict[str, Any], console: Console, noun: str, who: str) -> None:
     """Doses, meaning, groups, columns, verdict and what is not covered.
 
@@ -174,7 +183,7 @@ def _verdict(page: Page, facts: dict[str, Any], noun: str) -> None:
 
 
 def _small_print(page: Page, facts: dict[str, Any]) -> None:
-    for heading, notes in (("not covered", facts["not_covered"]), ("remarks", facts["remarks"])):
+    for heading, notes in (("not covered", map(gap, facts["not_covered"])), ("remarks", facts["remarks"])):
         for k, note in enumerate(notes):
             page.add(heading if k == 0 else "", harmless(note, 600), "dim")
     standing = STANDING.get(facts["standing"], facts["standing"])

@@ -217,5 +217,6 @@ def tell(facts: dict[str, Any], words: Console, receipt: Receipt) -> None:
     page.show(words)
     if facts["demo"]:
         own = "--table hospitals.csv --target readmitted --client hospital_id --epsilon 8 --out model.safetensors"
-        words.print(f"\nyour own clients:  dosimeter federate {own}")
-        words.print("before training:   dosimeter federate plan --clients 1000 --per-round 220 --epsilon 8 --rounds 54")
+        words.print(f"\nyour own clients:  dosimeter federate {own}", soft_wrap=True)
+        plan = "--clients 1000 --per-round 220 --epsilon 8 --rounds 54"
+        words.print(f"before training:   dosimeter federate plan {plan}", soft_wrap=True)

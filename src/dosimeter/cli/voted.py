@@ -89,7 +89,9 @@ def tell(facts: dict[str, Any], words: Console, receipt: Receipt) -> None:
     page.show(words)
     if facts["demo"]:
         own = "pate patients.csv --target readmitted --public visitors.csv --person patient_id"
-        words.print(f'\nyour own tables:  dosimeter {own} --budget "1 nat" --queries 20 --out labels.csv')
+        words.print(
+            f'\nyour own tables:  dosimeter {own} --budget "1 nat" --queries 20 --out labels.csv', soft_wrap=True
+        )
 
 
 def _threshold(told: dict[str, Any]) -> str:

@@ -80,7 +80,7 @@ def simulate(
     >>> curator = federated.Curator(federated.Poisson(20), federated.Constant(15, 2.0), federated.Budget(4.0, 1e-2))
     >>> history = simulate(task, curator, seed=1, rounds=2)
     >>> len(history.rounds), history.state.round, history.simulation, history.stopped
-    (2, 2, True, '2 rounds were asked for')
+    (2, 2, True, '2 rounds, as planned')
     """
     whole("seed", seed, 0, 1 << 62)
     _refuse_other_clients(task, curator)
@@ -93,7 +93,7 @@ def simulate(
     if now.model.size != task.learner.size:
         raise Refusal(f"the state has {now.model.size} parameters, the task {task.learner.size}")
     done: list[Round] = []
-    stopped = f"{most} rounds were asked for"
+    stopped = f"{most} rounds, as planned"
     # A public seed would tie a client's shuffle to its number, which moves when a client before it comes or goes.
     shuffles, stack = (secrets.randbits(128), 1) if for_release else (seed, together)
     with crew(task, shuffles, whole("processes", processes, 1, 1024), stack) as who:
