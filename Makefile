@@ -65,6 +65,7 @@ bench: $(VENV)/.test  ## ratios against the limits and against the plain way, in
 	$(PY) benchmarks/pca.py --data $(DATA)
 	$(PY) benchmarks/pca_private.py --data $(DATA)
 	$(PY) benchmarks/federated.py --data $(DATA)
+	$(PY) benchmarks/ledger.py
 
 picture: $(VENV)/.test  ## draw the pictures of docs anew (one of them needs chromium)
 	$(PY) docs/picture.py
