@@ -12,7 +12,7 @@ from dosimeter.report.schema import read
 
 LIMIT = 32 * 2**20
 """Bytes. A verb's result is below a hundredth of it."""
-_TODO = "pass the file that --json of measure, fix, pca, pate, federate or demo wrote"
+_REMEDY = "pass the file that --json of measure, fix, pca, pate, federate or demo wrote"
 
 
 def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -22,18 +22,18 @@ def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise source.refusal("not a result (not UTF-8)", _TODO) from None
+        raise source.refusal("not a result (not UTF-8)", _REMEDY) from None
     except OSError as error:
         raise cannot(error, source, "read") from None
     try:
         found = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
         read(found)
     except RecursionError:
-        raise source.refusal("not a result (nested too deep)", _TODO) from None
+        raise source.refusal("not a result (nested too deep)", _REMEDY) from None
     except Refusal as error:
-        raise source.refusal(str(error), _TODO) from None
+        raise source.refusal(str(error), _REMEDY) from None
     except ValueError:
-        raise source.refusal("not a result (not JSON)", _TODO) from None
+        raise source.refusal("not a result (not JSON)", _REMEDY) from None
     return dict(found)
 
 

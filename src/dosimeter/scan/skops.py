@@ -22,22 +22,22 @@ _MOST_CELLS = 2**26
 """Of all sparse matrices of a file together, spread out."""
 _LARGEST_SCHEMA = 2**26
 """Bytes: a forest of a thousand trees has 43 million."""
-_TODO = "write it with skops.io.dump"
+_REMEDY = "write it with skops.io.dump"
 _PLAIN = ("dict", "list", "tuple", "set", "ndarray", "str", "OrderedDict", "defaultdict", "Bunch")
 
 
 def read_skops(archive: Archive, source: Source) -> Contents:
     """Every array, number and text under the names of the attributes that hold them."""
     if "schema.json" not in archive.sizes:
-        raise source.refusal("not a skops file (it has no schema.json)", _TODO)
+        raise source.refusal("not a skops file (it has no schema.json)", _REMEDY)
     if archive.sizes["schema.json"] > _LARGEST_SCHEMA:
         raise source.refusal(f"a schema of {archive.sizes['schema.json']} bytes", f"give at most {_LARGEST_SCHEMA}")
     try:
         schema = json.loads(archive.read("schema.json"))
     except (ValueError, RecursionError):
-        raise source.refusal("its schema.json is no JSON, or nested too deeply", _TODO) from None
+        raise source.refusal("its schema.json is no JSON, or nested too deeply", _REMEDY) from None
     if not isinstance(schema, dict) or "__loader__" not in schema:
-        raise source.refusal("its schema.json does not describe a model", _TODO)
+        raise source.refusal("its schema.json does not describe a model", _REMEDY)
     walk = _Walk(archive)
     parts = tuple(stacked(walk.parts(schema)))
     return Contents("skops", parts, tuple(walk.unread))

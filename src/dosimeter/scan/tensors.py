@@ -12,7 +12,7 @@ from dosimeter.frames.source import Source
 from dosimeter.scan.part import Contents, Part
 
 _LARGEST_HEADER = 2**24
-_TODO = "save it again with safetensors"
+_REMEDY = "save it again with safetensors"
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?", "BF16": "<u2",
@@ -23,13 +23,13 @@ def read_safetensors(data: bytes, source: Source) -> Contents:
     """Every tensor, and the metadata as text."""
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > min(_LARGEST_HEADER, len(data) - 8):
-        raise source.refusal(f"not a safetensors file (a header of {length} bytes)", _TODO)
+        raise source.refusal(f"not a safetensors file (a header of {length} bytes)", _REMEDY)
     try:
         header = json.loads(data[8 : 8 + length])
         metadata = header.pop("__metadata__", {})
         texts = [Part(f"__metadata__.{k}", "__metadata__", "", str(k), texts=(str(v),)) for k, v in metadata.items()]
     except (ValueError, RecursionError, AttributeError, TypeError):
-        raise source.refusal("not a safetensors file (its header is no JSON object)", _TODO) from None
+        raise source.refusal("not a safetensors file (its header is no JSON object)", _REMEDY) from None
     body, parts, unread = memoryview(data)[8 + length :], list[Part](), list[tuple[str, str]]()
     for name, entry in header.items():
         if isinstance(entry, dict) and entry.get("dtype") not in _DTYPES:
@@ -37,7 +37,7 @@ def read_safetensors(data: bytes, source: Source) -> Contents:
             continue
         array = _tensor(entry, body)
         if array is None:
-            raise source.refusal("a tensor's place does not fit the file", _TODO)
+            raise source.refusal("a tensor's place does not fit the file", _REMEDY)
         holder, _, last = str(name).rpartition(".")
         parts.append(Part(str(name), holder, "", last, array))
     return Contents("safetensors", (*parts, *texts), tuple(unread))
