@@ -191,5 +191,5 @@ def test_a_key_given_twice_is_refused(path):
     write_doses(path, FILE)
     text = path.read_text()
     path.write_text(text.replace('"verb": "fix"', '"verb": "fix", "verb": "pca"'))
-    with pytest.raises(Refusal, match="stands twice"):
+    with pytest.raises(Refusal, match="given twice"):
         read_doses(path)

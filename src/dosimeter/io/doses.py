@@ -23,6 +23,7 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.core.release import Recipe
 from dosimeter.io.atomic import AnyPath, write_text
 from dosimeter.io.gate import cannot, regular_file
+from dosimeter.io.strict import parse
 
 SCHEMA = "dosimeter.dose/1"
 _LIMIT = 256 * 2**20
@@ -92,7 +93,7 @@ def read_doses(path: AnyPath, *, limit: int = _LIMIT) -> DoseFile:
     except OSError as error:
         raise cannot(error, source, "read") from None
     try:
-        return _file(json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant))
+        return _file(parse(text))
     except RecursionError:
         raise source.refusal("not a dose file (nested too deep)", _REMEDY) from None
     except Refusal as error:
@@ -122,17 +123,6 @@ def _plain(dose: PersonDoses) -> dict[str, Any]:
         "ids": [text_of(i) for i in dose.ids],
         "values": dose.values.tolist(),
     }
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise Refusal("a key stands twice")
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    raise Refusal(f"{name} is not a number")
 
 
 def _keys(given: Any, what: str, wanted: set[str]) -> Mapping[str, Any]:

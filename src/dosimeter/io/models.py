@@ -12,6 +12,7 @@ from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.coefficients import Coefficients
 from dosimeter.frames.source import Source
 from dosimeter.io.gate import GIBIBYTE, cannot, refuse_pickle, regular_file
+from dosimeter.io.strict import parse
 from dosimeter.io.text import harmless, listed
 
 _KEYS = {"loss", "l2", "intercept", "coef"}
@@ -99,7 +100,7 @@ def _coefficients(data: bytes, source: Source) -> Coefficients:
     if len(data) > _LARGEST_JSON:
         raise source.refusal(f"{len(data)} bytes of coefficients", f"give at most {_LARGEST_JSON}")
     try:
-        found = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_no_constant)
+        found = parse(data.decode("utf-8-sig"))
     except Refusal as error:
         raise source.refusal(str(error), "correct the file") from None
     except (ValueError, RecursionError) as error:
@@ -134,14 +135,3 @@ def _figure(value: Any, what: str, source: Source) -> float:
         return float(value)
     except OverflowError:
         raise source.refusal(f"{what} is beyond float64", "give a smaller number") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise Refusal("a key is given twice")
-    return found
-
-
-def _no_constant(word: str) -> Any:
-    raise Refusal(f"{word} is not a number")

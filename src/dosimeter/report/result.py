@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
 from dosimeter.core.refusal import Refusal
 from dosimeter.io.gate import cannot, refuse_pickle, regular_file
+from dosimeter.io.strict import parse
 from dosimeter.report.schema import read
 
 LIMIT = 32 * 2**20
@@ -26,7 +26,7 @@ def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise cannot(error, source, "read") from None
     try:
-        found = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        found = parse(text)
         read(found)
     except RecursionError:
         raise source.refusal("not a result (nested too deep)", _REMEDY) from None
@@ -35,14 +35,3 @@ def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
     except ValueError:
         raise source.refusal("not a result (not JSON)", _REMEDY) from None
     return dict(found)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise Refusal("a field stands in it twice")
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    raise Refusal(f"{name} is not a number of JSON")
