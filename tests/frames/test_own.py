@@ -52,6 +52,37 @@ TARGETS: dict[str, tuple[Any, str, Any, str]] = {
 }
 
 
+DEFAULTS = {
+    "squared": Ridge(),
+    "two words": LogisticRegression(**NEWTON),
+    "three words": LogisticRegression(**NEWTON),
+    "counts": PoissonRegressor(**NEWTON),
+}
+"""scikit-learn's models with their default penalties; the solver runs to the end."""
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_without_a_penalty_the_fit_is_scikit_learns_default(name: str) -> None:
+    model, y = DEFAULTS[name], TARGETS[name][0]
+    ours = own(name, l2=None)
+    frame = pd.DataFrame(PEOPLE)
+    columns = make_column_transformer(
+        (StandardScaler(), ["age"]), (OneHotEncoder(drop="first"), ["race"]), (StandardScaler(), ["bmi"])
+    )
+    model.fit(columns.fit_transform(frame), y)
+    np.testing.assert_allclose(np.array(list(ours.coef.values())).T.ravel(), np.ravel(model.coef_), rtol=1e-6)
+    np.testing.assert_allclose(ours.intercept, np.ravel(model.intercept_), rtol=1e-6, atol=1e-9)
+    (said,) = [note for note in ours.leakage.remarks if "penalty of scikit-learn's default" in note]
+    assert type(model).__name__ in said
+    assert "number of rows n is taken as public" in said
+
+
+def test_a_stated_penalty_comes_before_the_default() -> None:
+    assert own("squared", l2=0.3).leakage.fit.l2 == 0.3
+    assert own("squared", l2=0.0).leakage.fit.l2 == 0.0
+    assert own("squared", l2=0.0).penalty.source == "stated"
+
+
 def own(name: str, **how: Any) -> Any:
     table = Table.of({**PEOPLE, "target": TARGETS[name][0]})
     asked = {"loss": "poisson"} if name == "counts" else {}

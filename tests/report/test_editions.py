@@ -121,7 +121,7 @@ def test_a_scale_that_was_stated_is_told(printed):
     told = external(printed[0]["fix with a scale"])
     assert told["model"]["scale"] == 50.0
     assert "50" in told["noise"]
-    assert told["withheld"] == []
+    assert told["withheld"] == ["model.l2: a penalty that was not stated here is divided by the number of rows"]
 
 
 def test_components_with_bounds_of_the_table_keep_scales_price_and_rows_inside(printed):
@@ -150,6 +150,22 @@ def test_a_given_models_penalty_would_tell_the_number_of_rows(tmp_path):
     assert facts["model"]["l2"] == pytest.approx(3 / 57)
     assert "l2" not in external(facts)["model"]
     assert "frontier" not in facts
+
+
+def test_the_default_penalty_would_tell_the_number_of_rows(tmp_path):
+    """Ridge's default is l2 = 1/n: the words may leave, the number may not."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(57, 3)).tolist()
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,y", *(",".join(map(str, row)) for row in rows)]))
+    for verb, more in (("measure", ""), ("fix", f"--out {tmp_path}/m.skops --no-ledger")):
+        for l2, shown in (("", False), ("--l2 0.25", True)):
+            arguments = f"{verb} {tmp_path}/t.csv --target y --scale 1 -q {l2} {more} --json {tmp_path}/f.json"
+            assert run(arguments.split()) == 0
+            facts = json.loads((tmp_path / "f.json").read_text())
+            assert facts["model"]["l2"] == pytest.approx(0.25 if shown else 1 / 57)
+            told = external(facts)["model"]
+            assert ("l2" in told) is shown
+            assert told["l2_from"] == ("stated" if shown else "scikit-learn's default: Ridge(alpha=1.0), l2 = 1/n")
 
 
 def test_a_training_in_which_rows_were_looked_at_claims_nothing(printed):

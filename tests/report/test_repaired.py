@@ -28,7 +28,7 @@ def test_a_repair_reads_as_a_measurement_with_the_same_noise(visits, law, person
     table = visits if person else visits.drop(["who"])
     done = repair(table, "y", max_dose=2.0, law=law, person=person)
     facts = repaired(done, table, 2.0, True)
-    own = fit_table(table, "y", l2=0.01, noise=law(facts["model"]["scale"]), person=person)
+    own = fit_table(table, "y", noise=law(facts["model"]["scale"]), person=person)
     measured = summarise(own.leakage, table, limit=2.0)
     assert facts["scale_from"] == "the data"
     for key in ("distribution", "frontier"):

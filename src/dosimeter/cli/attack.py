@@ -19,7 +19,9 @@ TableFile = Annotated[Path, typer.Argument(help="The training table: .csv or .pa
 Target = Annotated[str, typer.Option("--target", help="The column that the model predicts.", show_default=False)]
 Scale = Annotated[float, typer.Option("--scale", help="Scale of the noise on each weight.", show_default=False)]
 Noise = Annotated[str, typer.Option("--noise", help="gaussian or laplace (membership: gaussian).")]
-L2 = Annotated[float, typer.Option("--l2", help="Penalty λ on standardised columns.")]
+L2 = Annotated[
+    float | None, typer.Option("--l2", help="Penalty λ on standardised columns; without it scikit-learn's default.")
+]
 Trials = Annotated[int, typer.Option("--trials", help="Releases to simulate.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of the simulation; nothing is released.")]
 Nominal = Annotated[list[str] | None, typer.Option("--nominal", help="A column of codes. May be repeated.")]
@@ -37,7 +39,7 @@ def inversion(
     column: Annotated[str, typer.Option("--column", help="The attribute that is guessed.", show_default=False)],
     scale: Scale,
     noise: Noise = "gaussian",
-    l2: L2 = 0.01,
+    l2: L2 = None,
     trials: Trials = 100,
     seed: Seed = 0,
     nominal: Nominal = None,
@@ -81,7 +83,7 @@ def membership(
     target: Target,
     scale: Scale,
     noise: Noise = "gaussian",
-    l2: L2 = 0.01,
+    l2: L2 = None,
     trials: Trials = 2000,
     seed: Seed = 0,
     nominal: Nominal = None,
@@ -145,7 +147,9 @@ def _read(
     return read(table, delimiter, missing, None, nominal or [], drop or [], target=target)
 
 
-def _how(nominal: list[str] | None, scale: float, noise: str, l2: float, trials: int, seed: int) -> dict[str, Any]:
+def _how(
+    nominal: list[str] | None, scale: float, noise: str, l2: float | None, trials: int, seed: int
+) -> dict[str, Any]:
     import numpy as np
 
     from dosimeter.cli.checks import not_negative, positive
@@ -159,7 +163,7 @@ def _how(nominal: list[str] | None, scale: float, noise: str, l2: float, trials:
     law: Any = law_of(noise)
     return {
         "noise": law(positive("--scale", scale)),
-        "l2": not_negative("--l2", l2),
+        "l2": None if l2 is None else not_negative("--l2", l2),
         "trials": trials,
         "rng": np.random.Generator(np.random.PCG64(seed)),
         "nominal": tuple(nominal or ()),

@@ -40,7 +40,9 @@ def fix(
     noise: Annotated[str, typer.Option("--noise", help="gaussian, laplace, gumbel or logistic.")] = "gaussian",
     person: Annotated[str | None, typer.Option("--person", help="The column that says whose row it is.")] = None,
     loss: Annotated[str, typer.Option("--loss", help="auto, squared, logistic or poisson.")] = "auto",
-    l2: Annotated[float, typer.Option("--l2", help="Strength of the squared penalty on the weights.")] = 0.01,
+    l2: Annotated[
+        float | None, typer.Option("--l2", help="Strength of the squared penalty; without it scikit-learn's default.")
+    ] = None,
     nominal: Annotated[list[str] | None, typer.Option("--nominal", help="A column of codes. May be repeated.")] = None,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. May be repeated.")] = None,
     tied: Annotated[
@@ -91,7 +93,7 @@ def fix(
         target,
         max_dose=limit if scale is None else None,
         scale=None if scale is None else positive("--scale", scale),
-        l2=not_negative("--l2", l2),
+        l2=None if l2 is None else not_negative("--l2", l2),
         loss=check_loss(loss, LOSSES),
         law=law_of(noise),
         equalise=_rounds(rounds) if equalise else 0,

@@ -39,12 +39,12 @@ def measure(
         typer.Option("--loss", help="auto, squared, logistic, poisson or softmax; for a model fitted here."),
     ] = "auto",
     l2: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--l2",
-            help="Strength of the squared penalty on the weights; for a model fitted here.",
+            help="Strength of the squared penalty; for a model fitted here. Without it scikit-learn's default.",
         ),
-    ] = 0.01,
+    ] = None,
     noise: Annotated[
         str,
         typer.Option("--noise", help="gaussian, laplace, gumbel or logistic: the noise on each released weight."),
@@ -96,7 +96,8 @@ def measure(
     check_outputs([out, None if json in (None, "-") else Path(str(json))], [table, *([model] if model else [])])
     limit = None if max_dose is None else positive("--max-dose", max_dose)
     law = _noise(noise, scale)
-    not_negative("--l2", l2)
+    if l2 is not None:
+        not_negative("--l2", l2)
     people = read(table, delimiter, missing, person, nominal or [], drop or [], target=target, tied=tied or ())
     for name in group or []:
         people[name]  # an unknown name is refused before the work starts
@@ -157,7 +158,7 @@ def _own(people: Table, target: str, how: dict[str, Any]) -> tuple[TableLeakage,
 
     check_loss(how["loss"], LOSSES)
     own = fit_table(people, target, **how)
-    return own.leakage, {"score_name": own.score_name, "score": own.score}
+    return own.leakage, {"score_name": own.score_name, "score": own.score, "l2_from": own.penalty.source}
 
 
 def _given(people: Table, target: str, model: Path, how: dict[str, Any]) -> TableLeakage:

@@ -13,7 +13,7 @@ from dosimeter.attacks import Guesses, Scores
 from dosimeter.core.noise import Density
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import CannotMeasure, Refusal
-from dosimeter.frames.own import Prepared, prepare
+from dosimeter.frames.own import Prepared, penalty_remark, prepare
 from dosimeter.frames.remarks import identifiers
 from dosimeter.frames.source import advice
 from dosimeter.frames.table import Table
@@ -56,11 +56,12 @@ class Presence:
     remarks: tuple[str, ...] = ()
 
 
-def _fitted(table: Table, target: str, l2: float, how: dict[str, Any]) -> tuple[Prepared, glm.Fit]:
+def _fitted(table: Table, target: str, l2: float | None, how: dict[str, Any]) -> tuple[Prepared, glm.Fit, str]:
     ready = prepare(table, target, **how)
     if isinstance(ready.loss, glm.Softmax):
         raise CannotMeasure("a softmax model is measured but not attacked here: use two classes")
-    return ready, glm.fit(ready.design.X, ready.y, ready.loss, l2, intercept=True)
+    penalty = ready.penalty(l2)
+    return ready, ready.fit(penalty.l2), penalty_remark(penalty)
 
 
 def invert(
@@ -69,13 +70,13 @@ def invert(
     column: str,
     *,
     noise: Density,
-    l2: float,
+    l2: float | None = None,
     trials: int,
     rng: np.random.Generator,
     **how: Any,
 ) -> Inversion:
     """Guess `column` of every row from `trials` releases of the weights; a number is guessed among GRID values."""
-    ready, fit = _fitted(table, target, l2, how)
+    ready, fit, penalty = _fitted(table, target, l2, how)
     X, block = ready.design.X, ready.design.blocks.get(column)
     if not block:
         there = [name for name, found in ready.design.blocks.items() if found]
@@ -88,7 +89,7 @@ def invert(
     draws = noise.draw(rng, (trials, len(fit.w)))
     guesses = glm.white_box(fit, X, ready.y, candidates, draws, noise=noise)
     eta = glm.measure(fit, X, ready.y, noise).attribute(list(block))
-    return Inversion(guesses, eta, candidates.k, _remarks(table, target, how))
+    return Inversion(guesses, eta, candidates.k, (*_remarks(table, target, how), penalty))
 
 
 def _few(values: FloatArray) -> bool:
@@ -100,18 +101,18 @@ def presence(
     target: str,
     *,
     noise: Density,
-    l2: float,
+    l2: float | None = None,
     trials: int,
     rng: np.random.Generator,
     **how: Any,
 ) -> Presence:
     """μ of every row, and the best attack played on the most exposed one."""
-    ready, fit = _fitted(table, target, l2, how)
+    ready, fit, penalty = _fitted(table, target, l2, how)
     X = ready.design.X
     mu = glm.membership(fit, X, ready.y, noise).mu
     row = int(np.argmax(mu))
     move = removal(fit, X, ready.y, [row])[0]
-    return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, _remarks(table, target, how))
+    return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, (*_remarks(table, target, how), penalty))
 
 
 def _remarks(table: Table, target: str, how: dict[str, Any]) -> tuple[str, ...]:

@@ -40,6 +40,8 @@ class OwnFit:
     score_name: str
     """'R²', 'accuracy' or 'D²' (share of the Poisson deviance explained), on the training table."""
     score: float
+    penalty: glm.Penalty
+    """λ and where it comes from."""
 
     def __repr__(self) -> str:
         loss = self.leakage.fit.loss.name
@@ -50,7 +52,7 @@ def fit_table(
     table: Table,
     target: str,
     *,
-    l2: float,
+    l2: float | None = None,
     noise: Any,
     loss: str = "auto",
     person: str | None = None,
@@ -62,6 +64,8 @@ def fit_table(
 ) -> OwnFit:
     """Fit eq. 13 with penalty l2 on the standardised columns and measure the release of its weights.
 
+    l2: None is the penalty of scikit-learn's default model for the loss (`glm.penalty`).
+
     >>> from dosimeter.core.noise import Gaussian
     >>> people = Table.of({"age": [40, 50, 60, 70], "sex": list("fmfm"), "ill": ["no", "no", "yes", "no"]})
     >>> own = fit_table(people, "ill", l2=0.1, noise=Gaussian(0.1))
@@ -70,16 +74,19 @@ def fit_table(
     """
     check(noise, unit, tied, person)
     ready = prepare(table, target, loss=loss, person=person, nominal=nominal, drop=drop, tied=tied)
-    fit = ready.fit(l2)
-    leakage = ready.read(fit, noise=noise, label=label, unit=unit, frame=table, remarks=(_penalty(l2),))
+    penalty = ready.penalty(l2)
+    fit = ready.fit(penalty.l2)
+    leakage = ready.read(fit, noise=noise, label=label, unit=unit, frame=table, remarks=(penalty_remark(penalty),))
     W = by_output(fit, fit.w)
     names = ready.columns.names
     coef = {name: tuple(row) for name, row in zip(names, W[:-1].tolist(), strict=True)}
-    return OwnFit(leakage, names, ready.outputs, coef, tuple(W[-1].tolist()), *score(fit.loss, fit.margin, ready.y))
+    how_well = score(fit.loss, fit.margin, ready.y)
+    return OwnFit(leakage, names, ready.outputs, coef, tuple(W[-1].tolist()), *how_well, penalty)
 
 
-def _penalty(l2: float) -> str:
-    return f"l2 = {l2:g} on the standardised columns; the intercept is not penalised"
+def penalty_remark(penalty: glm.Penalty) -> str:
+    """What a fit of ours is penalised by, for the remarks."""
+    return f"{penalty.words}; on the weights of the standardised columns, the intercept is not penalised"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +102,10 @@ class Prepared:
     ids: tuple[Any, ...] | None
     tied: tuple[str, ...]
     remarks: tuple[str, ...]
+
+    def penalty(self, l2: float | None) -> glm.Penalty:
+        """The stated penalty, or scikit-learn's default for this loss and number of rows."""
+        return glm.penalty(self.loss, len(self.y), l2)
 
     def fit(self, l2: float) -> glm.Fit:
         """The exact minimiser with penalty l2; columns that are to blame for a refusal are named."""

@@ -38,6 +38,7 @@ class Repair:
     score_name: str
     score_before: float
     score_after: float
+    penalty: glm.Penalty
 
     @property
     def uncovered(self) -> tuple[str, ...]:
@@ -89,7 +90,7 @@ def repair(
     *,
     max_dose: float | None = None,
     scale: float | None = None,
-    l2: float = 0.01,
+    l2: float | None = None,
     loss: str = "auto",
     law: type[Density] = Gaussian,
     equalise: int = 0,
@@ -100,17 +101,21 @@ def repair(
     tied: Sequence[str] = (),
     rng: np.random.Generator | None = None,
 ) -> Repair:
-    """Fit, choose the noise for a highest dose of max_dose (or take the public scale), draw it, build the model."""
+    """Fit, choose the noise for a highest dose of max_dose (or take the public scale), draw it, build the model.
+
+    l2: None is the penalty of scikit-learn's default model for the loss.
+    """
     ready = prepare(table, target, loss=loss, person=person, nominal=nominal, drop=drop, tied=tied)
     if isinstance(ready.loss, glm.Softmax):
         raise CannotMeasure("a softmax model is measured but not repaired here: use two classes")
     positions = [j for name in ready.tied for j in ready.design.blocks[name]]
-    plainly = ready.fit(l2)
+    penalty = ready.penalty(l2)
+    plainly = ready.fit(penalty.l2)
     planned = plan(
         ready.design.X,
         ready.y,
         ready.loss,
-        l2,
+        penalty.l2,
         max_dose=max_dose,
         scale=scale,
         law=law,
@@ -131,7 +136,7 @@ def repair(
     name, first = score(ready.loss, plainly.margin, ready.y)
     _, after = score(ready.loss, ready.design.X @ coef + intercept, ready.y)
     model = pipeline(ready.columns, table, ready.loss, coef, intercept, classes)
-    return Repair(ready, before, planned, release, model, doses, name, first, after)
+    return Repair(ready, before, planned, release, model, doses, name, first, after, penalty)
 
 
 def _label_unit(ready: Prepared) -> float:

@@ -9,6 +9,7 @@ from dosimeter.glm.inversion import Candidates, black_box, white_box
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.loss import Logistic, Poisson, Squared
 from dosimeter.glm.membership import membership, shaped_membership
+from dosimeter.glm.penalty import Penalty, penalty
 from dosimeter.glm.plan import Plan, plan
 from dosimeter.glm.reweight import irfil
 from dosimeter.glm.sensitivity import differential_privacy
@@ -20,6 +21,7 @@ __all__ = [
     "Fit",
     "Leakage",
     "Logistic",
+    "Penalty",
     "Plan",
     "Poisson",
     "Softmax",
@@ -38,6 +40,7 @@ __all__ = [
     "irfil",
     "measure",
     "membership",
+    "penalty",
     "plan",
     "shaped",
     "shaped_membership",

@@ -63,6 +63,7 @@ def _linear(told: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
     noise = told.get("noise") or f"{told.get('law', '')}, scale withheld: it was chosen from the data"
     return (
         ("model", f"{model['loss']} model of {model['target']}" + (f", l2 = {model['l2']:g}" if "l2" in model else "")),
+        ("penalty", model.get("l2_from")),
         ("noise", f"{noise}, on {told['noise_on']}"),
         ("limit", None if limit is None else f"η = {limit:g} per {told['unit']}, in {told['notion']['measured_in']}"),
         ("figure", f"{told['notion']['name']} ({told['notion']['symbol']}), {told['standing']}"),

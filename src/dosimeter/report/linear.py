@@ -33,8 +33,12 @@ def _within(facts: Mapping[str, Any]) -> bool:
     return bool(facts["within"]) and facts["limit"] is not None and not facts.get("refused")
 
 
-def _fitted(facts: Mapping[str, Any]) -> bool:
-    return bool(facts["model"].get("fitted_here"))
+def _l2_stated(facts: Mapping[str, Any]) -> bool:
+    return bool(facts["model"].get("l2_from", "stated") == "stated")
+
+
+def _l2_stated_here(facts: Mapping[str, Any]) -> bool:
+    return bool(facts["model"].get("fitted_here")) and _l2_stated(facts)
 
 
 def _stated(facts: Mapping[str, Any]) -> bool:
@@ -45,6 +49,7 @@ SEEN = internal("some of them tell what was seen in a column")
 LIMIT = "stated beforehand; that it was kept is one bit of the data, and the edition says so"
 """Where it was not kept nothing is said of a limit, not even that something is withheld: that would be the same bit."""
 SCALE = "stated by the user"
+OF_ROWS = "a penalty that was not stated here is divided by the number of rows"
 
 
 class Notion(Facts):
@@ -60,7 +65,8 @@ class LinearModel(Facts):
 
     loss: Annotated[str, FORM]
     fitted_here: Annotated[bool, GIVEN] = False
-    l2: Annotated[float, public("a setting", _fitted, "a given model's penalty is divided by the number of rows")]
+    l2: Annotated[float, public("a setting", _l2_stated_here, OF_ROWS)]
+    l2_from: Annotated[str | None, GIVEN] = None
     parameters: Annotated[int, FORM]
     intercept: Annotated[bool, FORM]
     target: Annotated[str, FORM]
@@ -234,7 +240,8 @@ class RepairedModel(Facts):
 
     loss: Annotated[str, FORM]
     target: Annotated[str, FORM]
-    l2: Annotated[float, GIVEN]
+    l2: Annotated[float, public("a setting", _l2_stated, OF_ROWS)]
+    l2_from: Annotated[str | None, GIVEN] = None
     n: Annotated[int, STATISTIC]
     scale: Annotated[float, public(SCALE, _stated, CHOSEN)]
     shape: Annotated[str | None, GIVEN] = None

@@ -12,6 +12,7 @@ from dosimeter.core.calibrate import CHOSEN
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import Standing
+from dosimeter.frames.own import penalty_remark
 from dosimeter.frames.repair import Repair
 from dosimeter.frames.table import Table
 from dosimeter.report.frontier import frontier
@@ -39,7 +40,12 @@ def repaired(done: Repair, table: Table, limit: float | None, within: bool) -> d
         "standing": (Standing.UNACCOUNTED if done.uncovered else Standing.EXACT).value,
         "attacker": ATTACKER,
         "measured_in": "standard deviations",
-        "model": {"loss": done.ready.loss.name, "target": done.ready.target, **settings},
+        "model": {
+            "loss": done.ready.loss.name,
+            "target": done.ready.target,
+            **settings,
+            "l2_from": done.penalty.source,
+        },
         "law": _law(done).__name__,
         "noise": plan.described,
         "noise_on": "each released weight of the standardised columns",
@@ -63,7 +69,7 @@ def repaired(done: Repair, table: Table, limit: float | None, within: bool) -> d
         "frontier": frontier(done.before, _law(done), here=float(settings["scale"] or 0.0), here_on=_curve(done)),
         "not_covered": list(done.uncovered),
         "assumptions": list(ASSUMED),
-        "remarks": list(done.ready.remarks),
+        "remarks": [*done.ready.remarks, penalty_remark(done.penalty)],
         "booked": False,
     }
 

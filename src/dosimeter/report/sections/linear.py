@@ -79,6 +79,7 @@ def _release(told: Mapping[str, Any]) -> Part:
         [
             ("model", f"{model['loss']} model of {model['target']}"),
             ("penalty (l2)", model.get("l2")),
+            ("penalty from", model.get("l2_from")),
             ("parameters", model.get("parameters")),
             ("noise", _noise(told)),
             ("noise on", told.get("noise_on")),
