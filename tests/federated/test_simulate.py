@@ -62,12 +62,16 @@ def test_another_seed_is_another_training(digits: Task) -> None:
     assert np.abs(one.state.model - other.state.model).max() > 1e-3
 
 
-def test_several_processes_train_what_one_does_bit_for_bit(digits: Task) -> None:
+def test_several_processes_train_what_one_does_up_to_rounding(digits: Task) -> None:
+    """Who is asked, the noise and the price are equal; updates in float32 round as the BLAS of each process likes."""
     one = simulate(digits, CURATOR, seed=3, rounds=2)
     two = simulate(digits, CURATOR, seed=3, rounds=2, processes=2)
-    assert two.state.same_as(one.state)
+    np.testing.assert_allclose(two.state.model, one.state.model, rtol=0, atol=1e-5)
+    assert replace(two.state, model=one.state.model).same_as(one.state)
     for a, b in zip(one.rounds, two.rounds, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    other = simulate(digits, CURATOR, seed=4, rounds=2, processes=2)
+    assert np.abs(other.state.model - one.state.model).max() > 1e-3
 
 
 def test_several_processes_leave_the_variables_of_this_one_alone(digits: Task, monkeypatch: pytest.MonkeyPatch) -> None:
