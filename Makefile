@@ -14,7 +14,7 @@ WORKERS ?= 2
 RUN := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test slow check lint format types layers bench picture reproduce wheel clean
+.PHONY: help install demo test slow kernels matrix check lint format types layers bench picture reproduce wheel clean
 
 help:  ## list the goals
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -39,6 +39,12 @@ test: $(VENV)/.test  ## the tests (under ten minutes on two cores)
 
 slow: $(VENV)/.test  ## the tests that take longer
 	$(RUN) -m slow $(PYTEST_ARGS)
+
+kernels: $(VENV)/.test  ## the numerical packages under other kernels of the BLAS, as other processors have them
+	$(PY) tests/matrix.py kernels
+
+matrix: $(VENV)/.test  ## everything under each kernel, one and two threads, the lowest versions, and newer Pythons (hours)
+	$(PY) tests/matrix.py all
 
 check: lint types layers test  ## all that must hold before a commit: lint, types, layers, tests
 

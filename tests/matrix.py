@@ -1,0 +1,120 @@
+"""The suite on other machines: BLAS kernels and threads, the lowest versions that pyproject allows, other Pythons.
+
+    python tests/matrix.py kernels      the tests of the numerical packages under each kernel that this processor can run
+    python tests/matrix.py all          the whole suite under each kernel with one and two threads, then under the
+                                        lowest versions, then under each newer Python that is installed
+
+OpenBLAS picks its kernel by the processor; OPENBLAS_CORETYPE picks another, whose sums round in another order. What
+fails under one of them depends on the last bit of a BLAS.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+NUMERICAL = ("attacks", "core", "estimators", "federated", "glm", "laws", "pate", "pca", "sampling")
+KERNELS = {"Haswell": "avx2", "SkylakeX": "avx512f", "Zen": "avx2", "Nehalem": "sse4_2"}
+"""Kernel -> the instructions that it needs: without them the process would be killed."""
+NEWER = ("3.12", "3.13")
+
+
+def kernels() -> list[str]:
+    """The kernels that this processor can run; none where it cannot be told."""
+    info = Path("/proc/cpuinfo")
+    flags = set(info.read_text().split()) if info.exists() else set()
+    return [kernel for kernel, needs in KERNELS.items() if needs in flags]
+
+
+def lowest(project: dict[str, object]) -> list[str]:
+    """Constraints that hold every dependency of a user, extras included, at the lowest version allowed.
+
+    >>> lowest({"dependencies": ["numpy>=1.26"], "optional-dependencies": {"postgres": ["psycopg[binary]>=3.1.8,<4"]}})
+    ['numpy==1.26', 'psycopg==3.1.8']
+    """
+    dependencies, extras = project["dependencies"], project["optional-dependencies"]
+    assert isinstance(dependencies, list)
+    assert isinstance(extras, dict)
+    wanted = [*dependencies, *(one for extra in ("fast", "parquet", "postgres") for one in extras.get(extra, ()))]
+    found = [re.match(r"([\w.-]+)(?:\[[^]]*\])?>=([\d.]+)", one) for one in wanted]
+    return [f"{match[1]}=={match[2]}" for match in found if match]
+
+
+def suite(python: str, *packages: str, workers: int = 2, **variables: str) -> bool:
+    """Whether the tests pass with this interpreter and these variables."""
+    threads = variables.pop("threads", "1")
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, **variables}
+    title = ", ".join([Path(python).parents[1].name, *variables.values(), f"{threads} threads", *packages])
+    print(f"== {title}", flush=True)
+    command = [python, "-m", "pytest", "-q", "-n", str(workers), "--dist", "worksteal", *packages]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0
+
+
+def environment(name: str, python: str, *options: str) -> str:
+    """The interpreter of a fresh virtual environment with everything that the tests need."""
+    folder = ROOT / "build" / name
+    subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
+    inside = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    install = [str(inside), "-m", "pip", "install", "--quiet", *options, "--editable", ".[test]"]
+    subprocess.run(install, cwd=ROOT, check=True)
+    return str(inside)
+
+
+def by_kernel(packages: tuple[str, ...], threads: tuple[str, ...]) -> list[bool]:
+    """The packages (all where none is named) under each kernel and number of threads."""
+    folders = [f"tests/{package}" for package in packages]
+    return [
+        suite(sys.executable, *folders, workers=2 // int(t), OPENBLAS_CORETYPE=kernel, threads=t)
+        for kernel in kernels()
+        for t in threads
+    ]
+
+
+def by_version() -> list[bool]:
+    """The whole suite under the lowest versions, and under each newer Python that is installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (ROOT / "build").mkdir(exist_ok=True)
+    constraints = ROOT / "build" / "lowest.txt"
+    constraints.write_text("\n".join(lowest(project)) + "\n", encoding="utf-8")
+    # The checks of scikit-learn 1.6 come as a generator, which pytest 9 warns of.
+    passed = [suite(environment("lowest", sys.executable, "-c", str(constraints), "pytest<9"))]
+    for version in NEWER:
+        python = interpreter(version)
+        if python is None:
+            print(f"== Python {version} is not installed: not run")
+        else:
+            passed.append(suite(environment(f"python{version}", python)))
+    return passed
+
+
+def interpreter(version: str) -> str | None:
+    """An interpreter of this version that answers: on the path, or among those of pyenv."""
+    installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    for python in (shutil.which(f"python{version}"), *map(str, installed)):
+        if python and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0:
+            return python
+    return None
+
+
+def main() -> int:
+    """0 where everything passed."""
+    what = sys.argv[1] if len(sys.argv) == 2 else ""
+    if what == "kernels":
+        passed = by_kernel(NUMERICAL, ("1",))
+    elif what == "all":
+        passed = by_kernel((), ("1", "2")) + by_version()
+    else:
+        print(__doc__)
+        return 2
+    print(f"{sum(passed)} of {len(passed)} runs passed")
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
