@@ -50,7 +50,7 @@ def tables(tmp_path, monkeypatch):
 
 
 def arguments(tables, out, *more, budget="20 nats"):
-    fixed = ["--target", "ill", "--person", "id", "--teachers", "20", "--out", str(out)]
+    fixed = ["--target", "ill", "--classes", "no,yes", "--person", "id", "--teachers", "20", "--out", str(out)]
     return ["pate", str(tables[0]), "--public", str(tables[1]), *fixed, "--budget", budget, *map(str, more)]
 
 
@@ -89,8 +89,41 @@ def test_the_words_keep_the_figure_for_print_apart_from_what_is_internal(tables,
     assert "plain vote" not in before
     assert "noisy label = plain vote for" in after
     assert "do not publish" in after
-    assert "the list of classes: read off ill" in after
+    assert "the list of classes" not in after
     assert "not booked: no ledger is configured" in after
+
+
+def test_classes_read_off_the_private_table_leave_no_figure_to_publish(tables, tmp_path, capsys):
+    """One person alone has a third class: the noise and every figure change, and nothing claims that they do not."""
+    out, facts, told = tmp_path / "labels.csv", tmp_path / "facts.json", {}
+    given = ["pate", str(tables[0]), "--public", str(tables[1]), "--target", "ill", "--person", "id"]
+    for name, ill in (("two", PRIVATE["ill"]), ("three", ["perhaps", "perhaps", *PRIVATE["ill"][2:]])):
+        tables[0].write_text(csv(PRIVATE | {"ill": ill}))
+        more = ["--teachers", "20", "--budget", "20 nats", "--out", str(out), "--json", str(facts)]
+        assert run([*given, *more]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "to publish nothing: the classes were read off the private table" in shown
+        assert "list them with --classes" in shown
+        assert "the same for every table" not in shown
+        assert "the list of classes: read off ill" in shown
+        told[name] = json.loads(facts.read_text())
+        assert run(["report", str(facts), "--out", str(tmp_path / "p.html"), "--json", str(tmp_path / "e.json")]) == 0
+        outside = json.loads((tmp_path / "e.json").read_text())
+        assert outside["sentence"].startswith("No figure is claimed for these labels")
+        kept = {"nats", "nats_per_query", "factor", "epsilon", "noise", "threshold", "classes"}
+        assert not kept & set(outside["publishable"])
+        assert "nats," not in outside["sentence"]
+    assert told["two"]["publishable"]["epsilon"] != told["three"]["publishable"]["epsilon"]
+    assert {one["publishable"]["standing"] for one in told.values()} == {"unaccounted"}
+    assert {one["publishable"]["epsilon_standing"] for one in told.values()} == {"unaccounted"}
+    assert {one["internal"]["standing"] for one in told.values()} == {"unaccounted"}
+
+
+def test_with_classes_listed_a_table_of_one_class_is_no_reason_to_refuse(tables, tmp_path):
+    tables[0].write_text(csv(PRIVATE | {"ill": ["yes"] * N}))
+    out = tmp_path / "labels.csv"
+    assert run(arguments(tables, out, "--scale", "0.1", "-q", budget="30 nats")) == 0
+    assert {row["label"] for row in rows_of(out)} == {"yes"}
 
 
 def test_classes_listed_beforehand_are_covered_and_counted(tables, tmp_path, capsys):

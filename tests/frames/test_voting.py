@@ -53,6 +53,8 @@ def test_what_is_not_covered_is_said():
     listed = ballot(PRIVATE, PUBLIC, "ill", person="id", classes=["yes", "no"])
     assert listed.classes == ("yes", "no")
     assert not any("list of classes" in note for note in listed.uncovered)
+    assert listed.declared
+    assert not named.declared
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ class Cast:
     """What a key is: "row" counts from 1, "query" from 0 as the columns of the votes do, "key" is a name."""
     source: str
     uncovered: tuple[str, ...]
+    declared: bool
+    """Whether the classes were listed beforehand."""
     remarks: tuple[str, ...] = ()
     ballot: Ballot | None = None
     teacher_of: Mapping[Hashable, int] | None = None
@@ -71,7 +73,7 @@ class Ready:
             "earlier and later labels of the same people: each run adds its own nats",
         )
         classes = tuple(str(k) for k in range(self.votes.n_classes))
-        return Cast(self.votes, classes, tuple(range(self.votes.n_queries)), "query", self.source, notes)
+        return Cast(self.votes, classes, tuple(range(self.votes.n_queries)), "query", self.source, notes, True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +114,9 @@ class Tables:
                 raise
             raise Stopped("the same command goes on from the votes in --resume") from None
         return Cast(
-            work.votes(state), self.ballot.classes, self.keys, self.named, self.source, self.ballot.uncovered, remarks,
-            self.ballot, work.partition.teacher_of, state.constant, state.lacking, self.left_out,
+            work.votes(state), self.ballot.classes, self.keys, self.named, self.source, self.ballot.uncovered,
+            self.ballot.declared, remarks, self.ballot, work.partition.teacher_of, state.constant, state.lacking,
+            self.left_out,
         )  # fmt: skip
 
 
@@ -181,6 +184,8 @@ def from_tables(
         gone = _left_out(table, private, person, drop, read["delimiter"])
         source = table.name
     listed = None if classes is None else [name.strip() for name in classes.split(",")]
+    if table is None and listed is None:
+        listed = list(digits.CLASSES)
     asked = ballot(
         private, open_rows.drop([] if key is None else [key]), target,
         person=person, nominal=nominal, classes=listed, queries=queries, even=read["missing"] != "drop",

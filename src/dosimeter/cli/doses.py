@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dosimeter.core.notion import Standing
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.core.release import Recipe
 
@@ -118,6 +119,8 @@ def of_labels(cast: Cast, labels: Labels, how: How) -> Given:
     gaps = _gaps((*cast.uncovered, BESIDE, ADAPTIVE))
     told = replace(recipe, settings={**recipe.settings, "published nats": bound}, uncovered=gaps)
     nats = dose(votes, how.noise, threshold=how.threshold, person=cast.teacher_of)
+    if not cast.declared:
+        nats = replace(nats, standing=Standing.UNACCOUNTED, uncovered=_gaps(cast.uncovered))
     return Given("pate", told, (nats,), secrets.token_bytes(16))
 
 

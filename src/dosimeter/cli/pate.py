@@ -197,10 +197,11 @@ def _student(cast: Cast, labels: Labels) -> tuple[Any, str]:
 def _without_student(why: str, student: Path, out: Path | None, told: dict[str, Any]) -> Exception:
     from dosimeter.core.refusal import CannotMeasure
 
+    unpaid = ", unaccounted" if told["standing"] == "unaccounted" else ""
     kept = "no --out was named for them" if out is None else f"they are in {out.name}"
     return CannotMeasure(
         f"{student.name} was not written: {why} (the {told['queries']} labels were drawn, at most {told['nats']:.4g} "
-        f"nats are spent, and {kept})"
+        f"nats are spent{unpaid}, and {kept})"
     )
 
 

@@ -29,7 +29,8 @@ def facts_of(cast: Cast, labels: Labels, how: How, delta: float, student: Any, d
     from dosimeter.report.voted import voted
 
     facts = voted(
-        cast.votes, labels, how.noise, threshold=how.threshold, delta=delta, teacher_of=cast.teacher_of
+        cast.votes, labels, how.noise, threshold=how.threshold, delta=delta, teacher_of=cast.teacher_of,
+        declared=cast.declared,
     )  # fmt: skip
     gone = cast.left_out
     facts["internal"] |= {
@@ -68,14 +69,10 @@ def tell(facts: dict[str, Any], words: Console, receipt: Receipt) -> None:
     )
     page.add("noise", f"{_short(told['noise'])} on each count of votes" + _threshold(told))
     _accuracy(page, facts)
-    page.add("to publish", _published(told, people=kept["unit"] == "person"), "bold")
-    page.add("", "upper bound, the same for every table, also where queries depend on earlier answers", "dim")
-    page.add(
-        "",
-        f"beside it, never added: (ε, δ) = ({number(told['epsilon'])}, {told['delta']:g}), {told['neighbours']} "
-        f"({told['adjacency']}), {told['epsilon_standing']}",
-        "dim",
-    )
+    if told["standing"] == "unaccounted":
+        _nothing_to_publish(page, told)
+    else:
+        _to_publish(page, told, people=kept["unit"] == "person")
     _internal(page, kept, told)
     for heading, notes in (("not covered", facts["not_covered"]), ("remarks", facts["remarks"])):
         for k, note in enumerate(notes):
@@ -88,10 +85,36 @@ def tell(facts: dict[str, Any], words: Console, receipt: Receipt) -> None:
         page.add("written", "nothing: name a file with --out labels.csv")
     page.show(words)
     if facts["demo"]:
-        own = "pate patients.csv --target readmitted --public visitors.csv --person patient_id"
+        own = "pate patients.csv --target readmitted --classes no,yes --public visitors.csv --person patient_id"
         words.print(
             f'\nyour own tables:  dosimeter {own} --budget "1 nat" --queries 20 --out labels.csv', soft_wrap=True
         )
+
+
+def _to_publish(page: Page, told: dict[str, Any], people: bool) -> None:
+    page.add("to publish", _published(told, people), "bold")
+    page.add("", "upper bound, the same for every table, also where queries depend on earlier answers", "dim")
+    page.add(
+        "",
+        f"beside it, never added: (ε, δ) = ({number(told['epsilon'])}, {told['delta']:g}), {told['neighbours']} "
+        f"({told['adjacency']}), {told['epsilon_standing']}",
+        "dim",
+    )
+
+
+def _nothing_to_publish(page: Page, told: dict[str, Any]) -> None:
+    page.add(
+        "to publish",
+        "nothing: the classes were read off the private table, so one person's label changes the noise and the figure; "
+        "list them with --classes",
+        "bold",
+    )
+    page.add(
+        "unaccounted",
+        f"at most {number(told['nats'])} nats, (ε, δ) = ({number(told['epsilon'])}, {told['delta']:g}), if these "
+        f"{told['classes']} classes had been listed beforehand",
+        "dim",
+    )
 
 
 def _threshold(told: dict[str, Any]) -> str:

@@ -13,6 +13,8 @@ from dosimeter.datasets.papers import _file, _idx
 from dosimeter.frames.table import Table
 
 TARGET = "digit"
+CLASSES = tuple("0123456789")
+"""Known without a look at the table."""
 PRIVATE = 1300
 """The first so many are the private table, the others the public one."""
 

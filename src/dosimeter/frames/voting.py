@@ -46,6 +46,8 @@ class Ballot:
     n_queries: int
     """The first so many public rows are asked."""
     classes: tuple[str, ...]
+    declared: bool
+    """Whether the classes were listed beforehand; read off the private table, one person's label changes them."""
     uncovered: tuple[str, ...]
     even: bool = True
     """See `Partition.of`; not so where rows are left out, for then what a row holds decides who is in the table."""
@@ -107,7 +109,7 @@ def ballot(
     >>> asked.queries.tolist(), asked.classes
     ([[40.0], [50.0]], ('no', 'yes'))
     """
-    y = class_names(private, target)
+    y = class_names(private, target, classes)
     if person == target:
         raise Refusal(f"the target {harmless(target)} is also the person: name two columns")
     aside = [target, *([] if person is None else [person])]
@@ -124,9 +126,10 @@ def ballot(
         source_rows=max(private.n + private.dropped, int(private.rows.max()) + 1),
         public=columns.design(public),
         rows=public.rows,
-        truth=class_names(public, target) if target in public.names else None,
+        truth=class_names(public, target, classes) if target in public.names else None,
         n_queries=k,
         classes=_listed(classes, y, target),
+        declared=classes is not None,
         uncovered=_uncovered(target, person, classes is None, even),
         even=even,
     )
@@ -166,7 +169,11 @@ def _listed(classes: Sequence[str] | None, y: NDArray[np.str_], target: str) -> 
 def _uncovered(target: str, person: str | None, found: bool, even: bool) -> tuple[str, ...]:
     notes = ["the choice of columns, teachers and estimator, if made by looking at the private table"]
     if found:
-        notes.insert(0, f"the list of classes: read off {harmless(target)} (--classes lists them beforehand)")
+        notes.insert(
+            0,
+            f"the list of classes: read off {harmless(target)}, where one person's label changes it, and with it the "
+            "noise and every figure (--classes lists them beforehand)",
+        )
     if person is None:
         notes.append("whose rows are whose: each row is taken for another person (--person names the column)")
     elif even:

@@ -121,7 +121,8 @@ def _named(values: NDArray[np.int64], m: int, classes: Sequence[Hashable] | None
         return values
     if len(classes) != m:
         raise Refusal(f"{len(classes)} names for {m} classes: name each")
-    return np.asarray(classes)[values]
+    # By the names that were released alone: the width of an array of all names tells the longest of them.
+    return np.array([classes[value] for value in values.tolist()])
 
 
 def _threshold(threshold: Threshold | None) -> tuple[float | None, str | None]:

@@ -86,8 +86,11 @@ def _components(told: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
 
 def _labels(told: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
     found = told["publishable"]
+    asked = f"{found['queries']} queries, {found['teachers']} teachers"
+    if found["standing"] == "unaccounted":
+        return (("labels", asked), ("guarantee", f"none claimed; {found['standing']}"))
     return (
-        ("labels", f"{found['queries']} queries, {found['teachers']} teachers, {found['classes']} classes"),
+        ("labels", f"{asked}, {found['classes']} classes"),
         ("noise", f"{found['noise']} on each count of votes"),
         ("guarantee", f"at most {found['nats']:.4g} nats ({found['notion']}); {found['standing']}"),
         ("unit", found["unit"]),

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dosimeter.report.marks import (
-    FORM,
     GIVEN,
     LOCAL,
     NOISED,
@@ -22,28 +21,33 @@ from dosimeter.report.marks import (
 )
 from dosimeter.report.parts import Artefact, Asked, Booking, Distribution, Refused
 
-PUBLISHED = public("read off the numbers of queries and classes and the noise; holds for every table")
+UNDECLARED = "the classes were read off the private table, where one person's label changes them"
+PUBLISHED = public(
+    "read off the numbers of queries and classes and the noise; holds for every table",
+    when=lambda facts: bool(facts["publishable"]["standing"] != "unaccounted"),
+    unless=UNDECLARED,
+)
 
 
 class ForPrint(Facts):
-    """The bound that is the same for every table."""
+    """The bound that is the same for every table; unaccounted where the classes were read off the private one."""
 
     nats: Annotated[float, PUBLISHED]
     nats_per_query: Annotated[float, PUBLISHED]
     factor: Annotated[Amount, PUBLISHED]
-    standing: Annotated[str, PUBLISHED]
+    standing: Annotated[str, GIVEN]
     notion: Annotated[str, WORDS]
     unit: Annotated[str, WORDS]
     neighbours: Annotated[str, WORDS]
     teachers: Annotated[int, GIVEN]
     queries: Annotated[int, GIVEN]
     refused: Annotated[int, NOISED]
-    classes: Annotated[int, FORM]
+    classes: Annotated[int, PUBLISHED]
     noise: Annotated[str, PUBLISHED]
-    threshold: Annotated[str | None, GIVEN]
+    threshold: Annotated[str | None, PUBLISHED]
     epsilon: Annotated[Amount, PUBLISHED]
     delta: Annotated[float, GIVEN]
-    epsilon_standing: Annotated[str, PUBLISHED]
+    epsilon_standing: Annotated[str, GIVEN]
     adjacency: Annotated[str, WORDS]
 
 
@@ -53,7 +57,7 @@ class ByQuery(Facts):
     nats: Annotated[list[float], STATISTIC]
     shown: Annotated[int, STATISTIC]
     """The first so many; the others are in no list."""
-    bound: Annotated[float, PUBLISHED]
+    bound: Annotated[float, STATISTIC]
     """Per query, whatever the votes."""
 
 
@@ -92,7 +96,7 @@ class Labelling(Facts):
     source: Annotated[str, LOCAL]
     demo: Annotated[bool, WORDS]
     classes: Annotated[list[str], internal("read off the private table unless --classes lists them")]
-    publishable: Annotated[ForPrint, PUBLISHED]
+    publishable: Annotated[ForPrint, GIVEN]
     internal: Annotated[InsideVotes, STATISTIC]
     accuracy: Annotated[Accuracies, NOISED]
     public_rows: Annotated[int, public("of the public table")]

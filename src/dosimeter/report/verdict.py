@@ -9,6 +9,7 @@ BIT = "that the limit was kept is itself read off the data (one bit): not covere
 NOTHING = "Nothing was released."
 """For everybody not why: that somebody's dose or total was too high is a fact about the data."""
 REFUSED = "Nothing was released: a budget of the ledger would have been passed."
+UNLISTED = "their classes were read off the private table and not listed beforehand (not covered)"
 CHOSEN = "the scale was chosen from the data: not covered"
 
 
@@ -104,6 +105,8 @@ def _projected(facts: Mapping[str, Any]) -> str:
 
 def _voted(facts: Mapping[str, Any]) -> str:
     told = facts["publishable"]
+    if told["standing"] == "unaccounted":
+        return f"No figure is claimed for these labels: {UNLISTED}."
     return (
         f"The labels give away at most {_number(told['nats'])} nats about any one {told['unit']}: nobody's chance of a "
         f"right guess grows by more than a factor {_number(told['factor'])} ({told['standing']})."

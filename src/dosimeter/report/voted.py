@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter.core.density import Density
+from dosimeter.core.notion import Standing
 from dosimeter.pate.accounting import epsilon
 from dosimeter.pate.doses import dose, published, totals, worst_by_query
 from dosimeter.pate.label import Labels
@@ -29,10 +30,13 @@ def voted(
     threshold: Threshold | None = None,
     delta: float = 1e-5,
     teacher_of: Mapping[Hashable, int] | None = None,
+    declared: bool = True,
 ) -> dict[str, Any]:
     """Facts about one labelling.
 
-    teacher_of: person -> teacher, where the people are known here.
+    teacher_of: person -> teacher, where the people are known here. declared: the classes were listed beforehand; if
+    they were read off the private table, one person's label changes their number and so every figure here, and the
+    standing of the figures is "unaccounted".
 
     >>> from dosimeter.core.noise import Laplace
     >>> from dosimeter.pate.label import label
@@ -48,7 +52,7 @@ def voted(
             "nats": spent.nats,
             "nats_per_query": spent.per_query,
             "factor": spent.factor,
-            "standing": spent.standing.value,
+            "standing": (spent.standing if declared else Standing.UNACCOUNTED).value,
             "notion": "pointwise conditional maximal leakage",
             "unit": "teacher's part" if teacher_of is None else "teacher's part, and so any person in it",
             "neighbours": beside.neighbours,
@@ -60,10 +64,10 @@ def voted(
             "threshold": None if threshold is None else repr(threshold),
             "epsilon": beside.epsilon,
             "delta": beside.delta,
-            "epsilon_standing": beside.standing.value,
+            "epsilon_standing": (beside.standing if declared else Standing.UNACCOUNTED).value,
             "adjacency": beside.adjacency,
         },
-        "internal": _internal(votes, labels, noise, threshold, teacher_of),
+        "internal": _internal(votes, labels, noise, threshold, teacher_of, declared),
         "remarks": [] if noise.scale * WIDE <= votes.n_teachers else [_too_wide(votes, noise)],
     }
 
@@ -74,6 +78,7 @@ def _internal(
     noise: Density,
     threshold: Threshold | None,
     teacher_of: Mapping[Hashable, int] | None,
+    declared: bool,
 ) -> dict[str, Any]:
     told = dose(votes, noise, threshold=threshold, person=teacher_of)
     given = ~labels.refused
@@ -83,7 +88,7 @@ def _internal(
         "people": len(told.ids) if teacher_of else "unknown",
         "typical_nats": float(np.median(told.reading)),
         "highest_nats": float(told.reading.max()),
-        "standing": told.standing.value,
+        "standing": (told.standing if declared else Standing.UNACCOUNTED).value,
         "agreement_with_plain_vote": float(np.mean(labels.values[given] == plain[given])) if given.any() else 0.0,
         "provenance": dict(votes.provenance),
         "distribution": distribution(told.reading, of="nats", unit="person" if teacher_of else "teacher"),

@@ -32,17 +32,34 @@ def sections(told: Mapping[str, Any]) -> list[Section]:
 
 def verdict(told: Mapping[str, Any]) -> Verdict:
     """The sentence of the edition; the bound, and the exact figures where they may be shown."""
-    nats = float(told["publishable"]["nats"])
-    inside = told.get("internal") or {}
+    inside, found = told.get("internal") or {}, told["publishable"]
+    if "nats" not in found:
+        return Verdict(str(told["sentence"]), "bad")
+    nats = float(found["nats"])
     marks = [(name, float(inside[key])) for name, key in (("typical", "typical_nats"),) if inside.get(key, 0) > 0]
     if inside.get("highest_nats", 0) > 0:
         marks.append(("highest", float(inside["highest_nats"])))
     gauge = Gauge.of("nats: the bound for every table", nats, None, (*marks, ("bound", nats)))
-    return Verdict(str(told["sentence"]), "bad" if nothing_left(told) else "", gauge)
+    return Verdict(str(told["sentence"]), "bad" if nothing_left(told) or not _claimed(found) else "", gauge)
+
+
+def _claimed(found: Mapping[str, Any]) -> bool:
+    return bool(found["standing"] != "unaccounted")
 
 
 def _promise(told: Mapping[str, Any]) -> list[Part]:
     found = told["publishable"]
+    if "nats" not in found:
+        return [
+            release(
+                [
+                    ("standing", f"{found['standing']}: nothing is claimed"),
+                    ("teachers", found["teachers"]),
+                    ("queries", f"{found['queries']}, {found['refused']} refused"),
+                    ("public rows", told.get("public_rows")),
+                ]
+            )
+        ]
     return [
         release(
             [
