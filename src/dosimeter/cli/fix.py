@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
+from dosimeter.cli.declared import BoundsFile
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def fix(
     tied: Annotated[
         list[str] | None, typer.Option("--tied", help="A column with one value per person. May be repeated.")
     ] = None,
+    bounds: BoundsFile = None,
     missing: Annotated[str, typer.Option("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
     delimiter: Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")] = ",",
     ledger: LedgerAt = None,
@@ -70,6 +72,7 @@ def fix(
     from dosimeter.cli.asked import how_asked
     from dosimeter.cli.booking import desk
     from dosimeter.cli.checks import not_negative, positive
+    from dosimeter.cli.declared import told
     from dosimeter.cli.given import check_loss, check_outputs, law_of, read
     from dosimeter.core.refusal import Refusal
     from dosimeter.frames.own import LOSSES
@@ -82,12 +85,14 @@ def fix(
     at.needs_people(person)
     if keep_blocks:
         _needs_ledger(at)
-    inputs = [table, *at.files]
+    inputs = [table, *([] if bounds is None else [bounds]), *at.files]
     check_outputs([out, dose, None if json in (None, "-") else Path(str(json))], inputs)
     if max_dose is None and scale is None:
         raise Refusal("state a limit: --max-dose, or a public --scale")
     limit = None if max_dose is None else positive("--max-dose", max_dose)
-    people = read(table, delimiter, missing, person, nominal or [], drop or [], target=target, tied=tied or ())
+    known = told(bounds, target, person, nominal or (), drop or ())
+    codes = list(dict.fromkeys([*(nominal or []), *known.text]))
+    people = read(table, delimiter, missing, person, codes, drop or [], target=target, tied=tied or ())
     done = repair(
         people,
         target,
@@ -101,6 +106,7 @@ def fix(
         person=person,
         nominal=tuple(nominal or ()),
         tied=tuple(tied or ()),
+        **known.how,
     )
     within = limit is None or done.plan.highest <= limit
     facts = repaired(done, people, limit, within) | {"reproduce": how_asked(context, people)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dosimeter.cli.declared import BoundsFile
 from dosimeter.cli.given import check_loss, check_outputs, law_of, read
 from dosimeter.cli.output import console, write_json
 
@@ -75,6 +76,7 @@ def measure(
     group: Annotated[
         list[str] | None, typer.Option("--group", help="A column whose groups to compare. May be repeated.")
     ] = None,
+    bounds: BoundsFile = None,
     missing: Annotated[str, typer.Option("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
     delimiter: Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")] = ",",
     out: Annotated[Path | None, typer.Option("--out", help="Write the dose of each person as CSV (internal).")] = None,
@@ -89,22 +91,26 @@ def measure(
     from dosimeter.cli import show
     from dosimeter.cli.asked import how_asked
     from dosimeter.cli.checks import not_negative, positive
+    from dosimeter.cli.declared import told
     from dosimeter.report.summarise import summarise
 
     if model is not None:
         _refuse_settings_of_a_fit(context)
-    check_outputs([out, None if json in (None, "-") else Path(str(json))], [table, *([model] if model else [])])
+    inputs = [path for path in (table, model, bounds) if path is not None]
+    check_outputs([out, None if json in (None, "-") else Path(str(json))], inputs)
     limit = None if max_dose is None else positive("--max-dose", max_dose)
     law = _noise(noise, scale)
     if l2 is not None:
         not_negative("--l2", l2)
-    people = read(table, delimiter, missing, person, nominal or [], drop or [], target=target, tied=tied or ())
+    known = told(bounds, target, person, nominal or (), drop or ())
+    codes = list(dict.fromkeys([*(nominal or []), *known.text]))
+    people = read(table, delimiter, missing, person, codes, drop or [], target=target, tied=tied or ())
     for name in group or []:
         people[name]  # an unknown name is refused before the work starts
     how: dict[str, Any] = {"noise": law, "person": person, "tied": tuple(tied or ()), "unit": _unit(unit)}
     how["label"] = not no_label
     if model is None:
-        leak, extra = _own(people, target, how | {"loss": loss, "l2": l2, "nominal": tuple(nominal or ())})
+        leak, extra = _own(people, target, how | {"loss": loss, "l2": l2, "nominal": tuple(nominal or ())} | known.how)
     else:
         leak, extra = _given(people, target, model, how), {}
     facts = summarise(leak, people, limit=limit, groups=tuple(group or ()), own=model is None, show_ids=show_ids)
@@ -115,7 +121,7 @@ def measure(
     if out is not None:
         _write_doses(leak, people, out, table)
     if json is not None:
-        write_json(facts, json, inputs=[table])
+        write_json(facts, json, inputs=inputs)
     words = console(quiet, color, json)
     _heading(words, people, facts, extra)
     show.measurement(facts, words, facts["unit"], _who(leak, people, facts, show_ids))
@@ -147,7 +153,7 @@ def _refuse_settings_of_a_fit(context: typer.Context) -> None:
     """A given model has its own loss and penalty: asked for here, they would be passed over in silence."""
     from dosimeter.core.refusal import Refusal
 
-    for name in ("loss", "l2"):
+    for name in ("loss", "l2", "bounds"):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise Refusal(f"--{name} is for a model fitted here and --model has its own: leave one of the two out")

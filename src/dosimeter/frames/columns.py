@@ -2,8 +2,8 @@
 
 Numbers are standardised, x = (u - centre) / scale; a nominal column of k levels becomes k - 1 indicators.
 Leakage is read in the original units u through dx/du, so the figures do not depend on these coordinates.
-Centre, scale and levels are chosen from the data and then held fixed; what they themselves give away is not
-covered.
+Centre, scale and levels follow from public bounds (`frames/declared.py`), or are taken from the data: then the figure
+goes through centre and scale (docs/scaler.md), and what the levels give away is not covered.
 """
 
 from __future__ import annotations
@@ -34,11 +34,15 @@ FEW_LEVELS = 10
 
 @dataclass(frozen=True)
 class Number:
-    """A measured column, x = (u - centre) / scale. Chosen from the data, held fixed, not covered."""
+    """A measured column, x = (u - centre) / scale, from public bounds or from the data."""
 
     name: str
     centre: float = 0.0
     scale: float = 1.0
+    bounds: tuple[float, float] | None = None
+    """Public bounds that values are clipped to; None where there are none."""
+    fitted: bool = False
+    """Whether centre and scale are the mean and the standard deviation (1/n) of the table's own column."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,15 +54,18 @@ class Number:
         if table.kind(self.name) == "text":
             raise Refusal(f"column {harmless(self.name)} was a number and is text here: give the same columns")
         u = table[self.name].astype(float)
+        u = u if self.bounds is None else np.clip(u, *self.bounds)
         return ((u - self.centre) / self.scale)[:, None]
 
 
 @dataclass(frozen=True)
 class Nominal:
-    """A column of labels; an indicator for each level but the first. Chosen from the data, held fixed."""
+    """A column of labels; an indicator for each level but the first. Levels are public or taken from the data."""
 
     name: str
     levels: tuple[str, ...]
+    others: int | None = None
+    """Position of the level that unlisted labels count as; None refuses them."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,11 +77,11 @@ class Nominal:
         found, position = _levels(table, self.name)
         place = {level: j for j, level in enumerate(self.levels)}
         unseen = [j for j, level in enumerate(found) if level not in place]
-        if unseen:
+        if unseen and self.others is None:
             row = int(table.rows[np.argmax(np.isin(position, unseen))])
             where = f"row {row} counted from 0, column {harmless(self.name)}"
             raise Refusal(f"a level that was not there before ({where}): give the rows that were learned from")
-        known = np.array([place[level] for level in found], dtype=np.intp)
+        known = np.array([place.get(level, self.others or 0) for level in found], dtype=np.intp)
         return np.eye(len(self.levels))[:, 1:][known[position]]
 
 
@@ -143,13 +150,18 @@ class Columns:
 
     @property
     def centre(self) -> NDArray[np.float64]:
-        """(d,); 0 for indicators. Chosen from the data, held fixed, not covered."""
+        """(d,); 0 for indicators."""
         return np.array([s.centre if isinstance(s, Number) else 0.0 for s in self.sources for _ in s.names])
 
     @property
     def scale(self) -> NDArray[np.float64]:
-        """(d,); 1 for indicators. Chosen from the data, held fixed, not covered."""
+        """(d,); 1 for indicators."""
         return np.array([s.scale if isinstance(s, Number) else 1.0 for s in self.sources for _ in s.names])
+
+    @property
+    def fitted(self) -> NDArray[np.bool_]:
+        """(d,) which columns of X are standardised by the table's own mean and deviation."""
+        return np.array([isinstance(s, Number) and s.fitted for s in self.sources for _ in s.names])
 
     @property
     def through(self) -> NDArray[np.float64]:
@@ -187,7 +199,7 @@ def _number(name: str, u: NDArray[np.float64]) -> Number:
         raise Refusal(f"{shown} has a spread of {scale:.3g}: change its units, squares of it leave float64")
     if scale < 1e-12 * size:
         raise Refusal(f"{shown} varies by {scale:.3g} around {centre:.3g}: subtract a fixed number")
-    return Number(name, centre, scale)
+    return Number(name, centre, scale, fitted=True)
 
 
 def _nominal(table: Table, name: str, max_levels: int, declared: bool) -> Nominal:
@@ -216,6 +228,12 @@ def decimal_commas(cells: Iterable[str]) -> bool:
     seen = list(cells)
     commas = [bool(_COMMA.fullmatch(cell)) for cell in seen]
     return any(commas) and all(comma or _WHOLE.fullmatch(cell) for comma, cell in zip(commas, seen, strict=True))
+
+
+def as_text(table: Table, name: str) -> NDArray[np.str_]:
+    """(n,) each cell as the text of its level."""
+    levels, position = _levels(table, name)
+    return np.asarray(levels, dtype=np.str_)[position]
 
 
 def _levels(table: Table, name: str) -> tuple[tuple[str, ...], NDArray[np.intp]]:

@@ -57,6 +57,8 @@ class TableLeakage:
     """Source columns that are one unknown for all rows of a person."""
     uncovered: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    """What is taken on the caller's word."""
 
     # --- what it is ---
 

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from dosimeter import glm
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
-from dosimeter.frames.columns import COMMA, Columns, Nominal, Number, decimal_commas
+from dosimeter.frames.columns import COMMA, Columns, Nominal, Number, as_text, decimal_commas
+from dosimeter.frames.declared import (
+    TAKEN,
+    Bounds,
+    Declaration,
+    declarations,
+    declared_columns,
+    outside_remarks,
+    refuse_unknown,
+    spreads,
+)
 from dosimeter.frames.dependent import columns_named
 from dosimeter.frames.features import Design, held_fixed
 from dosimeter.frames.leakage import TableLeakage
@@ -61,10 +71,14 @@ def fit_table(
     tied: Sequence[str] = (),
     unit: str = "sd",
     label: bool = True,
+    bounds: Bounds | None = None,
+    own_units: bool = False,
 ) -> OwnFit:
     """Fit eq. 13 with penalty l2 on the standardised columns and measure the release of its weights.
 
     l2: None is the penalty of scikit-learn's default model for the loss (`glm.penalty`).
+    bounds: column -> (lower, upper), or a list of levels: public, so that nothing of the preprocessing is a statistic
+    of the table. Without them columns are standardised by their own mean and deviation.
 
     >>> from dosimeter.core.noise import Gaussian
     >>> people = Table.of({"age": [40, 50, 60, 70], "sex": list("fmfm"), "ill": ["no", "no", "yes", "no"]})
@@ -73,7 +87,17 @@ def fit_table(
     (<OwnFit logistic, 2 weights, accuracy 0.750 on its own table>, ['age', 'sex=m'], 'standard deviations')
     """
     check(noise, unit, tied, person)
-    ready = prepare(table, target, loss=loss, person=person, nominal=nominal, drop=drop, tied=tied)
+    ready = prepare(
+        table,
+        target,
+        loss=loss,
+        person=person,
+        nominal=nominal,
+        drop=drop,
+        tied=tied,
+        bounds=bounds,
+        own_units=own_units,
+    )
     penalty = ready.penalty(l2)
     fit = ready.fit(penalty.l2)
     leakage = ready.read(fit, noise=noise, label=label, unit=unit, frame=table, remarks=(penalty_remark(penalty),))
@@ -102,6 +126,15 @@ class Prepared:
     ids: tuple[Any, ...] | None
     tied: tuple[str, ...]
     remarks: tuple[str, ...]
+    classes: NDArray[Any] | None = None
+    """The classes of the target in their order, as the table writes them; None where it is a number."""
+    declared: bool = False
+    """Whether columns, levels and classes follow from public bounds."""
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What is taken on the caller's word."""
+        return (TAKEN,) if self.declared else ()
 
     def penalty(self, l2: float | None) -> glm.Penalty:
         """The stated penalty, or scikit-learn's default for this loss and number of rows."""
@@ -129,6 +162,7 @@ class Prepared:
             tied=self.tied,
             uncovered=self.design.uncovered,
             remarks=(*self.remarks, *remarks),
+            assumed=self.assumed,
         )
 
 
@@ -141,20 +175,29 @@ def prepare(
     nominal: Sequence[str] = (),
     drop: Sequence[str] = (),
     tied: Sequence[str] = (),
+    bounds: Bounds | None = None,
+    own_units: bool = False,
 ) -> Prepared:
-    """Columns standardised and one-hot encoded, the target as its loss wants it, persons and tied columns checked."""
+    """Columns standardised and one-hot encoded, the target as its loss wants it, persons and tied columns checked.
+
+    bounds: as in `fit_table`. own_units: numbers are centred and clipped by their bounds, but not scaled.
+    """
     if loss not in LOSSES:
         raise Refusal(f"loss {harmless(loss)!r} is not one of {', '.join(LOSSES)}")
     if person == target:
         raise Refusal(SAME.format(name=harmless(target)))
-    y, kind, outputs, remark = _target(table, target, loss)
+    told = None if bounds is None else declarations(bounds)
+    if told is not None:
+        refuse_unknown(told, [name for name in (*table.names, *drop) if name != person])
+        table = _clipped_target(table, target, told.get(target))
+    y, kind, outputs, remark, classes = _target(table, target, loss, None if told is None else _about(told, target))
     rest = table.drop({target, *drop, *([] if person is None else [person])})
     ids = None if person is None else tuple(table[person].tolist())
     if tied and ids is None:
         raise Refusal("tied columns are one value per person: name the person column as well")
     refuse_untied(tied, {name: rest[name] for name in rest.names}, ids, target, rest)
-    columns = Columns.of(rest, nominal=nominal)
-    design = _design(columns, rest)
+    columns = Columns.of(rest, nominal=nominal) if told is None else declared_columns(rest, told, own_units=own_units)
+    design = _design(columns, rest, told is not None)
     numbers = [s.name for s in columns.sources if isinstance(s, Number)]
     aside = {name for name in rest.names if name not in numbers}
     remarks = (
@@ -162,14 +205,58 @@ def prepare(
         *target_remarks(table, target, loss),
         *(class_remarks(table[target], ids, target) if isinstance(kind, glm.Logistic | glm.Softmax) else ()),
         *columns.notes,
+        *(() if told is None else outside_remarks(columns, rest)),
         *id_remarks(rest.drop(aside)),
         *tied_remarks({name: rest[name] for name in rest.names}, ids, tied),
     )
-    return Prepared(y, kind, target, outputs, columns, design, ids, tuple(tied), remarks)
+    return Prepared(
+        y, kind, target, outputs, columns, design, ids, tuple(tied), remarks, classes, declared=told is not None
+    )
 
 
-def _target(table: Table, target: str, loss: str) -> tuple[FloatArray, Any, tuple[str, ...], str]:
-    """y (n,) as the loss wants it, the loss, the outputs' names, and a remark that says what was chosen."""
+_Told = tuple[FloatArray, Any, tuple[str, ...], str, NDArray[Any] | None]
+
+
+def _about(told: dict[str, Declaration], target: str) -> Declaration | tuple[()]:
+    return told.get(target, ())
+
+
+def _clipped_target(table: Table, target: str, told: Declaration | None) -> Table:
+    """The table with the target held to its public bounds, where it has some."""
+    if told is None or isinstance(told, tuple):
+        return table
+    if table.kind(target) == "text":
+        raise Refusal(f"the target {harmless(target)} holds text, and lower and upper were declared: declare levels")
+    held = np.clip(table[target].astype(float), told.lower, told.upper)
+    columns = tuple(held if name == target else table[name] for name in table.names)
+    return Table(table.names, columns, table.rows, table.dropped)
+
+
+def _classes(table: Table, target: str, told: tuple[str, ...]) -> tuple[NDArray[Any], FloatArray]:
+    """The declared classes as the table writes them, in order, and the position of each row's among them."""
+    kind, shown = table.kind(target), harmless(target)
+    try:
+        typed = sorted((float(level) if kind == "number" else level, level) for level in told)
+    except ValueError:
+        raise Refusal(f"the target {shown} holds numbers, and its declared levels are not: correct them") from None
+    words = [level for _, level in typed]
+    if kind == "number":  # 1 and 1.0 are one class
+        words = [str(int(v)) if float(v).is_integer() else repr(float(v)) for v, _ in typed]
+    place = {level: float(k) for k, level in enumerate(words)}
+    cells = as_text(table, target).tolist()
+    if any(cell not in place for cell in cells):
+        raise Refusal(f"the target {shown} has a value that is not among its declared levels: declare all classes")
+    values = [cell == "True" for cell in words] if kind == "bool" else [value for value, _ in typed]
+    return np.array(values), np.array([place[cell] for cell in cells])
+
+
+def _target(table: Table, target: str, loss: str, told: Declaration | tuple[()] | None = None) -> _Told:
+    """y (n,) as the loss wants it, the loss, the outputs' names, a remark that says what was chosen, the classes.
+
+    told: what is declared about the target, () for nothing; None where it may be read off the table.
+    """
+    if told is not None:
+        return _declared_target(table, target, loss, told)
     column, shown = table[target], harmless(target)
     levels = sorted(set(column.tolist()))
     if len(levels) < 2:
@@ -187,16 +274,45 @@ def _target(table: Table, target: str, loss: str) -> tuple[FloatArray, Any, tupl
         if len(levels) != 2:
             raise Refusal(f"the target {shown} has {len(levels)} values and logistic needs two: use softmax or squared")
         remark = f"loss logistic, {how}: 1 is {shown} = {harmless(levels[1])}"
-        return (_positions(column, levels)), glm.Logistic(), (target,), remark
+        return (_positions(column, levels)), glm.Logistic(), (target,), remark, np.unique(column)
     if chosen == "softmax":
         if len(levels) > MOST_CLASSES:
             raise Refusal(
                 f"the target {shown} has {len(levels)} classes and at most {MOST_CLASSES} are taken: use squared"
             )
         remark = f"loss softmax, {how}: the classes of {shown} are {listed(levels)}"
-        return _positions(column, levels), glm.Softmax(len(levels), "mean"), tuple(map(str, levels)), remark
+        outputs = tuple(map(str, levels))
+        return _positions(column, levels), glm.Softmax(len(levels), "mean"), outputs, remark, np.array(levels)
     y = np.asarray(column, dtype=np.float64)
-    return y, glm.Squared() if chosen == "squared" else glm.Poisson(), (target,), f"loss {chosen}, {how}"
+    return y, glm.Squared() if chosen == "squared" else glm.Poisson(), (target,), f"loss {chosen}, {how}", None
+
+
+def _declared_target(table: Table, target: str, loss: str, told: Declaration | tuple[()]) -> _Told:
+    """The same from what is declared: which loss and which classes must not depend on the rows."""
+    shown, how = harmless(target), "chosen for the target's declaration" if loss == "auto" else "as asked"
+    if isinstance(told, tuple) and told:
+        classes, y = _classes(table, target, told)
+        if len(classes) < 2:
+            raise Refusal(f"bounds of the target {shown}: declare two classes or more")
+        chosen = loss if loss != "auto" else "logistic" if len(classes) == 2 else "softmax"
+        if chosen == "logistic" and len(classes) == 2:
+            remark = f"loss logistic, {how}: 1 is {shown} = {harmless(classes[1])}"
+            return y, glm.Logistic(), (target,), remark, classes
+        if chosen == "softmax" and len(classes) <= MOST_CLASSES:
+            remark = f"loss softmax, {how}: the classes of {shown} are {listed(classes.tolist())}"
+            return y, glm.Softmax(len(classes), "mean"), tuple(map(str, classes.tolist())), remark, classes
+        raise Refusal(
+            f"the target {shown} is declared with {len(classes)} levels, which the loss {chosen} does not fit"
+        )
+    if loss in ("logistic", "softmax"):
+        raise Refusal(f"the loss {loss} needs the classes of {shown}: declare its levels")
+    if not told and loss == "auto":
+        raise Refusal(f"nothing is declared about the target {shown}: declare bounds or levels, or name the loss")
+    if table.kind(target) == "text":
+        raise Refusal(f"the target {shown} holds text: declare its levels")
+    y = np.asarray(table[target], dtype=np.float64)
+    chosen = "squared" if loss == "auto" else loss
+    return y, glm.Squared() if chosen == "squared" else glm.Poisson(), (target,), f"loss {chosen}, {how}", None
 
 
 def _positions(column: NDArray[Any], levels: list[Any]) -> FloatArray:
@@ -204,11 +320,11 @@ def _positions(column: NDArray[Any], levels: list[Any]) -> FloatArray:
     return np.array([place[cell] for cell in column.tolist()])
 
 
-def _design(columns: Columns, table: Table) -> Design:
+def _design(columns: Columns, table: Table, declared: bool) -> Design:
     numbers = [s.name for s in columns.sources if isinstance(s, Number) and table.kind(s.name) != "bool"]
     labels = [s.name for s in columns.sources if isinstance(s, Nominal)]
-    uncovered = [held_fixed("mean and scale", numbers)] if numbers else []
-    if labels:
+    uncovered = [held_fixed("mean and scale", numbers)] if numbers and not declared else []
+    if labels and not declared:
         uncovered.append(held_fixed("the levels", labels))
     return Design(
         X=columns.design(table),
@@ -216,7 +332,7 @@ def _design(columns: Columns, table: Table) -> Design:
         through=columns.through,
         blocks={name: columns.blocks.get(name, ()) for name in table.names},
         nominal=frozenset(labels),
-        spread=columns.scale,
+        spread=spreads(columns, table) if declared else columns.scale,
         uncovered=tuple(uncovered),
     )
 

@@ -14,6 +14,7 @@ from dosimeter.core.noise import Density, Gaussian, no_noise
 from dosimeter.core.notion import FISHER, FloatArray, Standing
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.core.release import Release
+from dosimeter.frames.declared import Bounds
 from dosimeter.frames.features import spread
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.own import Prepared, prepare, score
@@ -99,13 +100,26 @@ def repair(
     nominal: Sequence[str] = (),
     drop: Sequence[str] = (),
     tied: Sequence[str] = (),
+    bounds: Bounds | None = None,
+    own_units: bool = False,
     rng: np.random.Generator | None = None,
 ) -> Repair:
     """Fit, choose the noise for a highest dose of max_dose (or take the public scale), draw it, build the model.
 
     l2: None is the penalty of scikit-learn's default model for the loss.
+    bounds: public bounds and levels as in `fit_table`.
     """
-    ready = prepare(table, target, loss=loss, person=person, nominal=nominal, drop=drop, tied=tied)
+    ready = prepare(
+        table,
+        target,
+        loss=loss,
+        person=person,
+        nominal=nominal,
+        drop=drop,
+        tied=tied,
+        bounds=bounds,
+        own_units=own_units,
+    )
     if isinstance(ready.loss, glm.Softmax):
         raise CannotMeasure("a softmax model is measured but not repaired here: use two classes")
     positions = [j for name in ready.tied for j in ready.design.blocks[name]]
@@ -130,12 +144,11 @@ def repair(
     before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
     release = planned.draw(rng)
     coef, intercept = release.values["coef"], float(release.values["intercept"][0])
-    classes = np.unique(table[target]) if isinstance(ready.loss, glm.Logistic) else None
     told = planned.leakage
     doses = told.examples if ready.ids is None else np.array(list(told.group(ready.ids, tied=positions).values()))
     name, first = score(ready.loss, plainly.margin, ready.y)
     _, after = score(ready.loss, ready.design.X @ coef + intercept, ready.y)
-    model = pipeline(ready.columns, table, ready.loss, coef, intercept, classes)
+    model = pipeline(ready.columns, table, ready.loss, coef, intercept, ready.classes)
     return Repair(ready, before, planned, release, model, doses, name, first, after, penalty)
 
 

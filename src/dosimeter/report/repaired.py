@@ -68,7 +68,7 @@ def repaired(done: Repair, table: Table, limit: float | None, within: bool) -> d
         "strip": strip(unknowns(after, table), people, table),
         "frontier": frontier(done.before, _law(done), here=float(settings["scale"] or 0.0), here_on=_curve(done)),
         "not_covered": list(done.uncovered),
-        "assumptions": list(ASSUMED),
+        "assumptions": [*ASSUMED, *done.ready.assumed],
         "remarks": [*done.ready.remarks, penalty_remark(done.penalty)],
         "booked": False,
     }

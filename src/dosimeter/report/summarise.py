@@ -80,7 +80,7 @@ def summarise(
         "ranked": ranked(people, table.rows, relative=not bounded, ids=leak.ids if show_ids else None),
         "strip": strip(found, people, table, ids=leak.ids if show_ids else None),
         "not_covered": list(leak.uncovered),
-        "assumptions": list(ASSUMED),
+        "assumptions": [*ASSUMED, *leak.assumed],
         "remarks": [*leak.remarks, *group_remarks(compared, groups)],
     }
     if not bounded:

@@ -1,0 +1,59 @@
+"""`--bounds` of `measure` and `fix`: the bounds file of `dosimeter pca`, read for a model of one's own table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+BoundsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--bounds",
+        help="A .toml file with public bounds and levels of every column: nothing is scaled by the table itself.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a bounds file says to a fit."""
+
+    bounds: dict[str, Any] | None = None
+    own_units: bool = False
+    text: tuple[str, ...] = ()
+    """Categories: columns that are read as text."""
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """Arguments of `fit_table` and `repair`."""
+        return {} if self.bounds is None else {"bounds": self.bounds, "own_units": self.own_units}
+
+
+def told(path: Path | None, target: str, person: str | None, nominal: Sequence[str], drop: Sequence[str]) -> Told:
+    """The file, checked against the other options; nothing where there is none."""
+    if path is None:
+        return Told()
+    from dosimeter.cli.bounds import Number, read_bounds
+    from dosimeter.frames.declared import Range
+    from dosimeter.io.text import harmless
+
+    declared = read_bounds(path)
+    if declared.row_norm is not None:
+        raise declared.source.refusal("row-norm is for dosimeter pca: no row is shortened here", "leave it out")
+    if person is not None and person in declared.columns:
+        raise declared.source.refusal(f"[{harmless(person)}] is the --person", "leave it out there")
+    for name in nominal:
+        if isinstance(declared.columns.get(name), Number):
+            raise declared.source.refusal(f"[{harmless(name)}] is a number, and --nominal", "give it levels = [...]")
+    kept = {name: column for name, column in declared.columns.items() if name not in drop}
+    bounds = {
+        name: Range(column.lower, column.upper, column.centre) if isinstance(column, Number) else column.levels
+        for name, column in kept.items()
+    }
+    text = tuple(name for name, column in bounds.items() if isinstance(column, tuple) and name != target)
+    return Told(bounds, declared.own_units, text)

@@ -1,0 +1,87 @@
+"""`--bounds` of `measure` and `fix`: preprocessing that no row moves."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from dosimeter.cli.main import run
+
+from .test_bad_input import PEOPLE, csv
+
+BOUNDS = """
+[age]
+lower = 0
+upper = 120
+[bmi]
+lower = 10
+upper = 60
+[sex]
+levels = ["f", "m", "x"]
+[dose]
+lower = -100
+upper = 100
+[ill]
+levels = ["0", "1"]
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    people, bounds = tmp_path / "people.csv", tmp_path / "bounds.toml"
+    people.write_text(csv(PEOPLE))
+    bounds.write_text(BOUNDS)
+    return people, bounds
+
+
+def test_measure_stands_exact_with_bounds(files, capsys):
+    people, bounds = files
+    options = f"--target dose --person id --scale 1 --bounds {bounds} --json - -q"
+    assert run(["measure", str(people), *options.split()]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["standing"] == "exact"
+    assert facts["not_covered"] == []
+    assert any("taken on your word" in line for line in facts["assumptions"])
+    assert str(bounds) not in facts["reproduce"]["command"]
+
+
+def test_fix_writes_a_model_that_tells_nothing_of_the_columns(files, tmp_path, capsys):
+    """The fold is public: released weights times the half range are the noised ones, on the noise's own grid."""
+    import skops.io as sio
+
+    people, bounds = files
+    out = tmp_path / "model.skops"
+    options = f"--target ill --person id --scale 0.5 --bounds {bounds} --drop dose --json - -q --out {out}"
+    assert run(["fix", str(people), *options.split()]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["standing"] == "exact"
+    model = sio.load(out, trusted=sio.get_untrusted_types(file=out))
+    assert model[-1].classes_.tolist() == [0, 1]
+    assert model[-1].coef_.shape == (1, 4)
+    assert np.isfinite(model[-1].coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("more", "change", "words"),
+    [
+        ("", ("[age]", "row-norm = 2\n[age]"), "row-norm"),
+        ("", ("[sex]", "[sexx]"), "sexx"),
+        ("--nominal age", ("", ""), "--nominal"),
+        ("", ("[age]", "[id]\nlevels = ['a']\n[age]"), "--person"),
+        ("--loss logistic", ("", ""), "levels"),
+    ],
+)
+def test_bounds_that_do_not_fit_the_table_or_the_options_are_refused(more, change, words, files, refused):
+    people, bounds = files
+    bounds.write_text(BOUNDS.replace(*change) if change[0] else BOUNDS)
+    options = f"--target dose --person id --scale 1 --bounds {bounds} {more}"
+    assert words in refused(["measure", people, *options.split()])
+
+
+def test_a_given_model_has_its_own_preprocessing(files, tmp_path, refused):
+    people, bounds = files
+    model = tmp_path / "model.json"
+    model.write_text("{}")
+    assert "--bounds" in refused(["measure", people, "--target", "dose", "--model", model, "--bounds", bounds])
