@@ -1,8 +1,8 @@
 """The whole way from a raw table to the law of what leaves, written plainly: the oracle of the scaler's figures.
 
 Standardise, minimise by Newton, fold into raw units: the mean μ and the covariance Σ of the released numbers. Fisher
-information is then read off the exact divergence between neighbouring tables, KL(θ, θ ± h) = ½ I h² + O(h⁴), without any
-derivative. Nothing of the package is used.
+information is then read off the exact divergence between neighbouring tables, KL(θ, θ ± h) = ½ I h² + O(h⁴), without
+any derivative. Nothing of the package is used.
 """
 
 from __future__ import annotations
