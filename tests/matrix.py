@@ -1,6 +1,6 @@
 """The suite on other machines: BLAS kernels and threads, the lowest versions that pyproject allows, other Pythons.
 
-    python tests/matrix.py kernels      the tests of the numerical packages under each kernel that this processor can run
+    python tests/matrix.py kernels      the numerical packages under each kernel that this processor can run
     python tests/matrix.py all          the whole suite under each kernel with one and two threads, then under the
                                         lowest versions, then under each newer Python that is installed
 
