@@ -87,8 +87,8 @@ def chunks(task: Task, asked: Index, together: int) -> list[Index]:
     """The clients asked who have rows, in chunks; those with equally many stand together, so that little is padded.
 
     Chunks are even in number and nearly equal, as two processes would wait for the last of seven. How many processes
-    there are plays no part: rounding depends on who stands together. What is left is the rounding of the BLAS itself, which
-    differs between processors and with the place of an array in memory.
+    there are plays no part: rounding depends on who stands together. What is left is the rounding of the BLAS
+    itself, which differs between processors and with the place of an array in memory.
     """
     asked = asked[asked < len(task.clients)]
     rows = np.array([len(task.clients[k]) for k in asked], dtype=np.intp)
