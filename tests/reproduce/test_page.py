@@ -13,7 +13,7 @@ import pytest
 from dosimeter.core.refusal import Refusal
 from dosimeter.report.shell import chart_scripts, style
 from dosimeter.reproduce.page import Figure, Reproduction, page, png, strip
-from dosimeter.reproduce.row import Report, Row, claim
+from dosimeter.reproduce.row import Report, Row, claim, weak
 
 
 def told():
@@ -68,3 +68,13 @@ def test_other_pixels_are_refused():
 
 def test_the_words_over_a_picture_are_escaped():
     assert "&lt;i&gt;" in strip("<t>", [np.zeros((2, 2), np.uint8)], ["<i>"])
+
+
+def test_the_page_counts_weak_rows_and_shows_a_note():
+    rows = (weak(claim("a", True, "13.3 <= 20"), "a bound on a bound"), claim("b", True, "seen"))
+    text = page(Reproduction(Report("p", rows, "a <smoke> test"), ()))
+    assert "2 of 2 rows hold" in text
+    assert "Of those that hold 1 are weak" in text
+    assert "<td>ok, weak</td>" in text
+    assert "a &lt;smoke&gt; test" in text
+    assert "are weak" not in page(told())

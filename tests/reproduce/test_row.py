@@ -6,7 +6,7 @@ import numpy as np
 
 from dosimeter.datasets.papers import Split
 from dosimeter.reproduce.hannun21 import in_principal_components, targets
-from dosimeter.reproduce.row import Report, Row, claim
+from dosimeter.reproduce.row import Report, Row, claim, weak
 
 
 def test_a_row_that_differs_without_a_reason_is_unexplained():
@@ -39,3 +39,16 @@ def test_a_claim_that_does_not_hold_is_unexplained_until_it_says_why():
     lost, told = claim("a", False, "0.3 against 0.2"), claim("a", False, "0.3 against 0.2", "judged by eye")
     assert Report("p", (claim("b", True, ""), lost, told)).unexplained == (lost,)
     assert (lost.paper, lost.ours) == (1.0, 0.0)
+
+
+def test_a_weak_row_says_so_and_is_counted_apart():
+    row = weak(claim("a", True, "13.3 <= 20"), "a bound on a bound")
+    assert (row.ok, row.weak, row.state) == (True, True, "ok, weak")
+    assert row.plain()["measured"] == "weak: a bound on a bound; 13.3 <= 20"
+    assert claim("b", True, "seen").state == "ok"
+    assert weak(claim("a", False, ""), "x").state == "unexplained"
+
+
+def test_a_note_about_all_rows_stands_in_the_json_where_there_is_one():
+    assert Report("p", ()).plain() == {"name": "p", "rows": []}
+    assert Report("p", (), "a smoke test").plain() == {"name": "p", "note": "a smoke test", "rows": []}

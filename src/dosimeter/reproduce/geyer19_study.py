@@ -13,10 +13,12 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.federated.baseline import alone
 from dosimeter.federated.history import History
 from dosimeter.federated.schedule import Ramp
-from dosimeter.reproduce.geyer19_settings import CHOSEN, PLAIN, RAMP_FROM, SEEDS
-from dosimeter.reproduce.geyer19_training import Digits, as_published, not_private, sound
+from dosimeter.reproduce.geyer19_settings import CHOSEN, FIRST_SEED, PLAIN, RAMP_FROM, SEEDS, seeds
+from dosimeter.reproduce.geyer19_training import Digits, as_published, not_private_with_unit_norms, sound
 
 QUICK_ROUNDS, ALONE_EPOCHS = 60, 20
+PAIRS = 3
+"""Seeds with which constant and rising m_t are compared, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,8 @@ class Study:
     digits: Digits
     quick: bool = False
     processes: int = 1
+    seeds: int = SEEDS
+    """Trainings of a line; K = 10,000 has a tenth of them."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -35,7 +39,7 @@ class Study:
     @cached_property
     def sound(self) -> dict[int, tuple[History, ...]]:
         """By K, a history for each seed."""
-        return {K: tuple(self._sound(K, seed) for seed in SEEDS[K]) for K in self.sizes}
+        return {K: tuple(self._sound(K, seed) for seed in seeds(K, self.seeds)) for K in self.sizes}
 
     def _sound(self, K: int, seed: int) -> History:
         hands = self.processes if K > 100 else 1
@@ -44,41 +48,59 @@ class Study:
     @cached_property
     def published(self) -> dict[int, tuple[History, ...]]:
         """Algorithm 1 at the same settings but for momentum, which it has not: K = 100, and one seed of 1000."""
-        seeds = {100: SEEDS[100]} if self.quick else {100: SEEDS[100], 1000: SEEDS[1000][:1]}
+        asked = {100: seeds(100, self.seeds)} | ({} if self.quick else {1000: seeds(1000, 1)})
         hands = {100: 1, 1000: self.processes}
         return {
             K: tuple(as_published(self.digits, CHOSEN[K], seed, processes=hands[K]) for seed in some)
-            for K, some in seeds.items()
+            for K, some in asked.items()
         }
 
-    @cached_property
+    @property
     def plain(self) -> History:
         """Averaging without privacy, K = 100, everybody in every round; the network of K = 1000."""
+        return self._plain[0]
+
+    @property
+    def unit_variance(self) -> FloatArray:
+        """(rounds,) V_c of that training with every update scaled to norm 1."""
+        return self._plain[1]
+
+    @cached_property
+    def _plain(self) -> tuple[History, FloatArray]:
         rounds = QUICK_ROUNDS if self.quick else PLAIN.rounds
-        return not_private(self.digits, PLAIN, SEEDS[100][0], rounds, processes=self.processes)
+        return not_private_with_unit_norms(self.digits, PLAIN, FIRST_SEED, rounds, processes=self.processes)
 
     @cached_property
     def alone(self) -> FloatArray:
         """(100,) accuracy of each of 100 clients who trains the larger network on its own rows alone."""
-        task = self.digits.task(replace(CHOSEN[100], hidden=(64,)), SEEDS[100][0])
-        return alone(task, seed=SEEDS[100][0], epochs=ALONE_EPOCHS)
+        task = self.digits.task(replace(CHOSEN[100], hidden=(64,)), FIRST_SEED)
+        return alone(task, seed=FIRST_SEED, epochs=ALONE_EPOCHS)
 
     @cached_property
     def rising(self) -> tuple[History, ...]:
         """K = 1000 with m_t rising at constant σ²/m, at the same (ε, δ), for as many rounds as that allows."""
         setting = CHOSEN[1000]
         ramp = Ramp(RAMP_FROM, setting.per_round, setting.noise, setting.rounds)
-        return tuple(sound(self.digits, setting, seed, schedule=ramp, processes=self.processes) for seed in SEEDS[1000])
+        some = seeds(1000, min(PAIRS, self.seeds))
+        return tuple(sound(self.digits, setting, seed, schedule=ramp, processes=self.processes) for seed in some)
 
 
-def study(data: Path, quick: bool = False) -> Study:
+def study(data: Path, quick: bool = False, seeds: int = SEEDS) -> Study:
     """MNIST as it is; two processes at most, where there are two cores."""
-    return Study(Digits.read(data), quick, min(2, os.cpu_count() or 1))
+    return Study(Digits.read(data), quick, min(2, os.cpu_count() or 1), seeds)
 
 
 def mean(histories: tuple[History, ...]) -> float:
     """Accuracy after the last round, over the seeds."""
     return float(np.mean([h.accuracy for h in histories]))
+
+
+def spoken(histories: tuple[History, ...]) -> str:
+    """Mean ± standard deviation of the accuracy, and over how many seeds."""
+    if len(histories) == 1:
+        return f"{mean(histories):.4f} (n = 1)"
+    deviation = np.std([h.accuracy for h in histories], ddof=1)
+    return f"{mean(histories):.4f} ± {deviation:.4f} (standard deviation, n = {len(histories)})"
 
 
 def communication(histories: tuple[History, ...]) -> float:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dosimeter.core.notion import FloatArray, Index
 from dosimeter.datasets.digits import mnist, pooled
 from dosimeter.federated import moments
+from dosimeter.federated.arrivals import Seen
 from dosimeter.federated.baseline import NotPrivate
-from dosimeter.federated.budget import Budget, noise_needed
+from dosimeter.federated.budget import Budget, Figure, noise_needed
 from dosimeter.federated.cohort import FixedSize, Poisson
-from dosimeter.federated.curator import Curator
+from dosimeter.federated.curator import Curator, Generator
+from dosimeter.federated.diagnostics import Spread
 from dosimeter.federated.history import History
 from dosimeter.federated.local import Local
 from dosimeter.federated.networks import Network
@@ -23,7 +27,9 @@ from dosimeter.federated.published import AsPublished
 from dosimeter.federated.quantile import QuantileClip
 from dosimeter.federated.schedule import Constant, Schedule
 from dosimeter.federated.simulate import simulate
+from dosimeter.federated.state import State
 from dosimeter.federated.tasks import Task
+from dosimeter.federated.total import Observer
 
 POINTS, HELD, EPSILON, _DEALS = 600, 10_000, 8.0, 5
 """Rows of a client, rows of the validation split, ε of Table 1; and what the draw of the shards is for, in its seed."""
@@ -127,3 +133,63 @@ def not_private(
     curator = NotPrivate(setting.clients, setting.clients)
     task = digits.task(setting, seed, learner)
     return simulate(task, curator, seed=seed, rounds=rounds, processes=processes)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitNorms:
+    """Averaging as it is, beside it V_c of the updates each scaled to norm 1, round by round."""
+
+    averaging: NotPrivate
+    variance: list[float] = field(default_factory=list)
+
+    @property
+    def clients(self) -> int:
+        """K."""
+        return self.averaging.clients
+
+    def start(self, model: Any) -> State:
+        """As averaging does."""
+        return self.averaging.start(model)
+
+    def open_round(self, state: State, rng: Generator | None = None) -> State:
+        """As averaging does."""
+        return self.averaging.open_round(state, rng)
+
+    def close_round(
+        self, state: State, messages: Iterable[Any], rng: Generator | None = None, observe: Observer | None = None
+    ) -> State:
+        """As averaging does; what was sent is looked at twice."""
+        spread = Spread()
+
+        def both(seen: Seen) -> None:
+            if observe is not None:
+                observe(seen)
+            spread.add(at_unit_norm(seen.updates))
+
+        closed = self.averaging.close_round(state, messages, rng, both)
+        self.variance.append(spread.variance)
+        return closed
+
+    def figure(self, state: State, *, quick: bool = False) -> Figure:
+        """As averaging's: nothing is hidden."""
+        return self.averaging.figure(state, quick=quick)
+
+
+def at_unit_norm(updates: Any) -> FloatArray:
+    """(c, d) each row divided by its norm; a row of zeros stays.
+
+    >>> at_unit_norm([[3.0, 4.0], [0.0, 0.0]]).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    rows = np.asarray(updates, dtype=np.float64)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(norms > 0, norms, 1.0))
+
+
+def not_private_with_unit_norms(
+    digits: Digits, setting: Setting, seed: int, rounds: int, *, processes: int = 1
+) -> tuple[History, FloatArray]:
+    """`not_private`, and V_c (rounds,) with every update scaled to norm 1."""
+    watched = UnitNorms(NotPrivate(setting.clients, setting.clients))
+    history = simulate(digits.task(setting, seed), watched, seed=seed, rounds=rounds, processes=processes)
+    return history, np.array(watched.variance)

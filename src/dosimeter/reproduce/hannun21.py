@@ -11,6 +11,7 @@ from pathlib import Path
 from dosimeter.reproduce import hannun21_deciles as deciles
 from dosimeter.reproduce import hannun21_figures as figures
 from dosimeter.reproduce import hannun21_images as images
+from dosimeter.reproduce import hannun21_v1 as first_text
 from dosimeter.reproduce import hannun21_warfarin as warfarin
 from dosimeter.reproduce.hannun21_table import (
     SETTINGS,
@@ -57,6 +58,7 @@ def reproduction(data: Path, quick: bool = False) -> Reproduction:
         *chain.from_iterable(deciles.rows(one) for one in both),
         *(deciles.individual_row(one) for one in both),
         deciles.pipeline_row(both[0]),
+        *first_text.rows(four),
     ]
     drawn = (
         figures.histograms(four),

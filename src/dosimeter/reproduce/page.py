@@ -42,6 +42,7 @@ def page(told: Reproduction) -> str:
         "reproduction.html.j2",
         report=report,
         held=sum(row.ok for row in report.rows),
+        weak=sum(row.ok and row.weak for row in report.rows),
         # The markup of a figure was made by `chart` and `strip`, which escape; joined, it is a plain string again.
         figures=[{"name": f.name, "caption": f.caption, "markup": Markup(f.markup)} for f in told.figures],
         lines=[_line(row) for row in report.rows],
@@ -51,7 +52,8 @@ def page(told: Reproduction) -> str:
 
 def _line(row: Row) -> dict[str, str]:
     return {
-        "state": "ok" if row.ok else "differs" if row.why else "unexplained",
+        "state": row.state,
+        "kind": row.state.partition(",")[0],
         "figure": row.figure,
         "paper": f"{row.paper:g}",
         "ours": f"{row.ours:.5g}",

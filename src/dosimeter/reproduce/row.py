@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 
@@ -28,6 +28,18 @@ class Row:
         """Within the paper's printed precision."""
         return abs(self.ours - self.paper) <= self.tolerance * (1 + 1e-9)
 
+    @property
+    def weak(self) -> bool:
+        """Whether the row says of itself that it could hardly have failed."""
+        return self.measured.startswith(_WEAK)
+
+    @property
+    def state(self) -> str:
+        """`ok`, `ok, weak`, `differs`, or `unexplained` where it differs and does not say why."""
+        if self.ok:
+            return "ok, weak" if self.weak else "ok"
+        return "differs" if self.why else "unexplained"
+
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         return {**asdict(self), "ok": self.ok}
@@ -42,16 +54,31 @@ def claim(words: str, holds: bool, measured: str, why: str | None = None) -> Row
     return Row(words, 1.0, float(holds), 0.0, why, measured)
 
 
+_WEAK = "weak: "
+
+
+def weak(row: Row, reason: str) -> Row:
+    """A row that holds by construction, or by a threshold that was set after a look: `reason` says which.
+
+    >>> weak(claim("k queries leak at most kγ", True, "13.3 <= 20"), "a bound on a bound").measured
+    'weak: a bound on a bound; 13.3 <= 20'
+    """
+    return replace(row, measured=f"{_WEAK}{reason}; {row.measured}")
+
+
 @dataclass(frozen=True)
 class Report:
     """All rows of one paper."""
 
     name: str
     rows: tuple[Row, ...]
+    note: str = ""
+    """What is to be known of all rows of this run; empty: nothing."""
 
     def plain(self) -> dict[str, Any]:
-        """`{"name": ..., "rows": [...]}`."""
-        return {"name": self.name, "rows": [row.plain() for row in self.rows]}
+        """`{"name": ..., "rows": [...]}`, and `note` where there is one."""
+        noted = {"note": self.note} if self.note else {}
+        return {"name": self.name, **noted, "rows": [row.plain() for row in self.rows]}
 
     @property
     def unexplained(self) -> tuple[Row, ...]:

@@ -94,7 +94,9 @@ def _exact(bound: Mapping[str, Any], inside: Mapping[str, Any]) -> list[Part]:
         (f"the most exposed {unit} at these very votes", float(inside["highest_nats"]), inside["standing"]),
         ("any table whatever", float(bound["nats"]), bound["standing"]),
     )
-    parts: list[Part] = [Grid("Nats; exact figures hold for queries fixed beforehand", ("", NATS, "standing"), rows)]
+    parts: list[Part] = [
+        Grid("Nats; figures at these votes hold for queries fixed beforehand", ("", NATS, "standing"), rows)
+    ]
     if inside.get("distribution"):
         parts += distribution(inside["distribution"])
     return parts + ranked(inside.get("ranked") or [], unit, of=NATS)
