@@ -153,7 +153,8 @@ def test_dropped_columns_and_nominal_numbers_are_taken_at_their_word() -> None:
 def test_tied_columns_go_with_the_person() -> None:
     people = {**PEOPLE, "age": np.repeat(AGE[::2], 2), "target": SCORE}
     tied = fit_table(Table.of(people), "target", l2=L2, noise=NOISE, person="id", tied=["age"]).leakage
-    free = fit_table(Table.of(people), "target", l2=L2, noise=NOISE, person="id").leakage
+    assert fit_table(Table.of(people), "target", l2=L2, noise=NOISE, person="id").leakage.persons == tied.persons
+    free = fit_table(Table.of(people), "target", l2=L2, noise=NOISE, person="id", not_tied=["age"]).leakage
     assert max(tied.persons[k] / free.persons[k] for k in tied.persons) > 1.0
     with pytest.raises(dm.Refusal, match="row 2 counted from 1"):
         fit_table(Table.of({**PEOPLE, "target": SCORE}), "target", l2=L2, noise=NOISE, person="id", tied=["bmi"])

@@ -18,27 +18,30 @@ WHO = np.repeat(np.arange(20), 3)
 BORN = RNG.integers(1930, 2000, 20)[WHO].astype(float)
 VISITS = pd.DataFrame({"who": WHO, "born": BORN, "weight": RNG.normal(70, 9, N)})
 VISITS["score"] = (VISITS["born"] - 1960) / 20 + VISITS["weight"] / 9 + RNG.normal(size=N)
-UNDER = "born never changes within a person: pass --tied born (Python: tied=) or its figure is under-reported"
+TIED = "tied: born, one unknown for all rows of a person; --not-tied NAME (Python: not_tied=) counts it once a row"
+UNDER = "not tied, as asked: born, though one value on all rows of a person; its figure is under-reported if it is one"
 
 
 def remarks_of(columns, target, **how):
     return prepare(Table.of(columns), target, **how).remarks
 
 
-def test_a_column_that_never_changes_within_a_person_is_pointed_out_unless_it_is_tied():
+def test_a_column_that_never_changes_within_a_person_is_tied_and_said_to_be():
     own = fit_table(Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who").leakage
-    assert UNDER in own.remarks
+    assert TIED in own.remarks
     assert not [r for r in own.remarks if r.startswith("weight")]
     model = Ridge().fit(VISITS[["born", "weight"]], VISITS["score"])
     given = dm.measure(model, VISITS, "score", person="who", noise=dm.Gaussian(1.0))
-    assert UNDER in given.remarks
+    assert given.remarks == (TIED,)
     tied = dm.measure(model, VISITS, "score", person="who", tied=["born"], noise=dm.Gaussian(1.0))
-    assert tied.remarks == ("tied: born, one unknown for all rows of a person",)
+    assert tied.remarks == (TIED,)
+    free = dm.measure(model, VISITS, "score", person="who", not_tied="born", noise=dm.Gaussian(1.0))
+    assert free.remarks == (UNDER,)
 
 
 def test_nothing_is_said_of_ties_where_every_person_has_one_row():
     own = fit_table(Table.of(VISITS.assign(who=np.arange(N))), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who")
-    assert not [r for r in own.leakage.remarks if "never changes" in r]
+    assert not [r for r in own.leakage.remarks if "tied" in r]
 
 
 def test_the_tied_figure_can_exceed_root_rows_times_a_cells_but_not_the_stacked_norm():
@@ -46,7 +49,9 @@ def test_the_tied_figure_can_exceed_root_rows_times_a_cells_but_not_the_stacked_
     leak = fit_table(
         Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who", tied=["born"], unit="own"
     ).leakage
-    plain = fit_table(Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who", unit="own").leakage
+    plain = fit_table(
+        Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who", not_tied=["born"], unit="own"
+    ).leakage
     tied, single = leak.cell("born"), plain.cell("born")
     stacked = np.sqrt(np.bincount(WHO, weights=single**2))[WHO]
     assert (tied > np.sqrt(3) * single * 1.01).any()

@@ -42,7 +42,7 @@ def _figures(J, columns, groups, tied, label):
 
 def final_weights(
     X, y, name, l2, rounds, columns=None, intercept=False, start=None, groups=None, tied=(), label=True, W=None, P=None,
-    label_unit=1.0, targets=None,
+    label_unit=1.0, targets=None, tied_label=False,
 ):  # fmt: skip
     """The parameters fitted after `rounds` reweightings."""
     n, d = X.shape
@@ -60,7 +60,8 @@ def final_weights(
             axis=2,
         )
         J = -omega[:, None, None] * ((np.eye(len(w)) if W is None else W) @ np.linalg.inv(H) @ inside)
-        omega = omega / _figures(J, columns, groups, tied, label) * (1.0 if targets is None else targets)
+        bound = (*tied, J.shape[2] - 1) if tied_label else tied
+        omega = omega / _figures(J, columns, groups, bound, label) * (1.0 if targets is None else targets)
         omega = omega * n / omega.sum()
     return _fit(Xt, y, omega, penalty, name)[0]
 

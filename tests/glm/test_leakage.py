@@ -157,6 +157,20 @@ def test_a_person_with_several_rows_has_the_norm_of_their_stacked_jacobians(prob
             assert eta == pytest.approx(top(together), rel=1e-9)
 
 
+@pytest.mark.parametrize("problem", list(ordinary()), ids=lambda p: p.name)
+def test_a_tied_label_is_one_unknown_of_a_person(problem):
+    J, d = dense_oracle(problem), problem.X.shape[1]
+    leak = glm.measure(problem.fit(), problem.X, problem.y, ONE)
+    person = np.random.default_rng(1).integers(0, 15, len(J))
+    for tied in ((), (1,)):
+        for who, eta in leak.group(person, tied=tied, tied_label=True).items():
+            mine = J[person == who]
+            free = [j for j in range(d) if j not in tied]
+            shared = mine[:, :, [*tied, *range(d, J.shape[2])]].sum(axis=0)
+            assert eta == pytest.approx(top(np.column_stack([stacked(mine[:, :, free]), shared])), rel=1e-9)
+    assert leak.without_label().group(person, tied_label=True) == leak.without_label().group(person)
+
+
 def test_a_tied_column_leaks_up_to_root_k_more_than_its_separate_cells():
     rng = np.random.default_rng(4)
     X = np.repeat(rng.standard_normal((10, 2)), 9, axis=0)

@@ -108,6 +108,38 @@ def test_the_total_is_the_norm_of_the_jacobians_stacked_as_refits_give_them(file
         assert squares(ledger)["p1"] == pytest.approx(np.linalg.norm(stacked, 2) ** 2, rel=1e-7)
 
 
+def test_a_tied_label_is_one_unknown_of_the_block_and_the_joint_total_is_that_of_refits():
+    """The label of all rows of a person moved together, by central differences of the refitted weights."""
+    X, y = table()
+    rows = [k for k, who in enumerate(IDS) if who == "p1"]
+    y[rows] = y[rows[0]]
+    fits = [glm.fit(X, y, glm.Squared(), l2, intercept=True) for l2 in (0.01, 5.0)]
+    leaks = [glm.measure(fit, X, y, Gaussian(0.7)) for fit in fits]
+
+    def weights(l2, column, size):
+        Z, t = X.copy(), y.copy()
+        if column is None:
+            t[rows] += size
+        else:
+            Z[column] += size
+        return glm.fit(Z, t, glm.Squared(), l2, intercept=True).w
+
+    moves = [(row, j) for row in rows for j in range(X.shape[1])] + [None]
+    stacked = np.vstack(
+        [
+            np.column_stack([(weights(l2, m, 1e-5) - weights(l2, m, -1e-5)) / 2e-5 for m in moves]) / 0.7
+            for l2 in (0.01, 5.0)
+        ]
+    )
+    kept = [glm.blocks(leak, IDS, np.column_stack([X, y]), tied_label=True) for leak in leaks]
+    mine = [blocks[list(dict.fromkeys(IDS)).index("p1")] for blocks in kept]
+    assert mine[0].unknowns[-1] == "*/label"
+    assert mine[0].identity == mine[1].identity
+    joint = np.linalg.eigvalsh(mine[0].matrix + mine[1].matrix)[-1]
+    assert joint == pytest.approx(np.linalg.norm(stacked, 2) ** 2, rel=1e-7)
+    assert mine[0].norm == pytest.approx(leaks[0].group(IDS, tied_label=True)["p1"] ** 2, rel=1e-9)
+
+
 def test_k_releases_with_the_same_settings_follow_the_law_of_square_roots(place):
     made = person_dose(leakage())
     with place.create() as ledger:

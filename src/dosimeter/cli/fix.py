@@ -9,6 +9,7 @@ import typer
 
 from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 from dosimeter.cli.declared import BoundsFile
+from dosimeter.cli.given import NotTied
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
@@ -47,9 +48,11 @@ def fix(
     nominal: Annotated[list[str] | None, typer.Option("--nominal", help="A column of codes. May be repeated.")] = None,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. May be repeated.")] = None,
     tied: Annotated[
-        list[str] | None, typer.Option("--tied", help="A column with one value per person. May be repeated.")
+        list[str] | None,
+        typer.Option("--tied", help="A column, or the target, with one value per person. May be repeated."),
     ] = None,
     bounds: BoundsFile = None,
+    not_tied: NotTied = None,
     missing: Annotated[str, typer.Option("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
     delimiter: Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")] = ",",
     ledger: LedgerAt = None,
@@ -92,7 +95,9 @@ def fix(
     limit = None if max_dose is None else positive("--max-dose", max_dose)
     known = told(bounds, target, person, nominal or (), drop or ())
     codes = list(dict.fromkeys([*(nominal or []), *known.text]))
-    people = read(table, delimiter, missing, person, codes, drop or [], target=target, tied=tied or ())
+    people = read(
+        table, delimiter, missing, person, codes, drop or [], target=target, tied=tied or (), not_tied=not_tied or ()
+    )
     done = repair(
         people,
         target,
@@ -107,6 +112,7 @@ def fix(
         nominal=tuple(nominal or ()),
         tied=tuple(tied or ()),
         **known.how,
+        not_tied=tuple(not_tied or ()),
     )
     within = limit is None or done.plan.highest <= limit
     facts = repaired(done, people, limit, within) | {"reproduce": how_asked(context, people)}

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 if TYPE_CHECKING:
     from dosimeter.core.noise import Density
     from dosimeter.frames.table import Table
+
+NotTied = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--not-tied",
+        help="A column, or the target, that never changes within a person and is yet no one value. May be repeated.",
+    ),
+]
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path]) -> None:
@@ -62,6 +72,7 @@ def read(
     *,
     target: str | None = None,
     tied: Sequence[str] = (),
+    not_tied: Sequence[str] = (),
 ) -> Table:
     """The table, persons and codes kept as exact text; options that contradict each other are refused first."""
     from dosimeter.core.refusal import Refusal
@@ -70,7 +81,8 @@ def read(
     if missing not in ("refuse", "drop"):
         raise Refusal(f"--missing {harmless(missing)}: use refuse or drop")
     aside = [] if person is None else [person]
-    named = {"--target": [] if target is None else [target], "--person": aside, "--nominal": nominal, "--tied": tied}
+    named = {"--target": [] if target is None else [target], "--person": aside, "--nominal": nominal}
+    named |= {"--tied": list(tied), "--not-tied": list(not_tied)}
     for option, names in named.items():
         for name in names:
             if name in drop:
@@ -78,9 +90,10 @@ def read(
                 raise Refusal(f"{option} {shown}: the column was dropped by --drop {shown}; leave one of the two out")
     if target is not None and person == target:
         raise Refusal(f"--target {harmless(target)} is also the --person: name two columns")
-    if tied and person is None:
-        raise Refusal("--tied: a tied column is one value per person: pass --person as well")
+    for option in ("--tied", "--not-tied"):
+        if named[option] and person is None:
+            raise Refusal(f"{option}: a tied column is one value per person: pass --person as well")
     text = tuple(dict.fromkeys([*aside, *nominal]))
     policy: Any = missing
-    needed = (*named["--target"], *tied)
+    needed = (*named["--target"], *tied, *not_tied)
     return read_table(path, delimiter=delimiter, text=text, drop=tuple(drop), needed=needed, missing=policy)

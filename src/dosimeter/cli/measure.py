@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dosimeter.cli.declared import BoundsFile
-from dosimeter.cli.given import check_loss, check_outputs, law_of, read
+from dosimeter.cli.given import NotTied, check_loss, check_outputs, law_of, read
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
@@ -71,8 +71,13 @@ def measure(
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. May be repeated.")] = None,
     tied: Annotated[
         list[str] | None,
-        typer.Option("--tied", help="A column that is one value on all rows of a person. May be repeated."),
+        typer.Option(
+            "--tied",
+            help="A column, or the target, that is one value on all rows of a person; refused where it is not. Those "
+            "that never change within a person are tied without it. May be repeated.",
+        ),
     ] = None,
+    not_tied: NotTied = None,
     group: Annotated[
         list[str] | None, typer.Option("--group", help="A column whose groups to compare. May be repeated.")
     ] = None,
@@ -104,10 +109,13 @@ def measure(
         not_negative("--l2", l2)
     known = told(bounds, target, person, nominal or (), drop or ())
     codes = list(dict.fromkeys([*(nominal or []), *known.text]))
-    people = read(table, delimiter, missing, person, codes, drop or [], target=target, tied=tied or ())
+    people = read(
+        table, delimiter, missing, person, codes, drop or [], target=target, tied=tied or (), not_tied=not_tied or ()
+    )
     for name in group or []:
         people[name]  # an unknown name is refused before the work starts
-    how: dict[str, Any] = {"noise": law, "person": person, "tied": tuple(tied or ()), "unit": _unit(unit)}
+    how: dict[str, Any] = {"noise": law, "person": person, "unit": _unit(unit)}
+    how |= {"tied": tuple(tied or ()), "not_tied": tuple(not_tied or ())}
     how["label"] = not no_label
     if model is None:
         leak, extra = _own(people, target, how | {"loss": loss, "l2": l2, "nominal": tuple(nominal or ())} | known.how)

@@ -55,6 +55,8 @@ class TableLeakage:
     """(n,) the person of each row."""
     tied: tuple[str, ...] = ()
     """Source columns that are one unknown for all rows of a person."""
+    tied_label: bool = False
+    """Whether the target is one, too."""
     uncovered: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
@@ -92,7 +94,12 @@ class TableLeakage:
         """(people,) the figure of each person, or row; for an exact release at noise of scale 1, which ranks them."""
         if self.ids is None:
             return self.leak.sensitivity
-        return np.array(list(replace(self.leak, bounded=True).group(self.ids, tied=self._tied).values()))
+        return np.array(list(replace(self.leak, bounded=True).group(self.ids, **self.shared).values()))
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What is one unknown for all rows of a person, as `glm` takes it."""
+        return {"tied": self._tied, "tied_label": self.tied_label}
 
     # --- by row ---
 
@@ -103,8 +110,8 @@ class TableLeakage:
 
     @cached_property
     def labels(self) -> Any:
-        """(n,) η of each row's label."""
-        return self._series(self.leak.labels)
+        """(n,) η of each row's label; a tied one is the person's."""
+        return self._series(self._label_eta)
 
     @cached_property
     def cells(self) -> Any:
@@ -137,12 +144,12 @@ class TableLeakage:
     @cached_property
     def persons(self) -> dict[Hashable, float]:
         """Person -> η of all their rows together, in the order in which they first appear."""
-        return self.leak.group(self._persons.named, tied=self._tied)
+        return self.leak.group(self._persons.named, **self.shared)
 
     def group(self, by: str | Sequence[Hashable]) -> dict[Hashable, float]:
         """Group -> η of all its rows together; `by` names a column of the frame or gives one group a row."""
         groups = ids_of(self.frame, by, self.leak.n, "by")
-        if not len(self._tied):
+        if not len(self._tied) and not self.tied_label:
             return self.leak.group(groups)
         members: dict[Hashable, list[int]] = {}
         for row, name in enumerate(groups):
@@ -170,12 +177,12 @@ class TableLeakage:
         if not 0 <= row < self.leak.n:
             raise Refusal(f"rows are positions from 0 to {self.leak.n - 1}, not {row}")
         if column == self.target and column not in self.design.blocks:
-            eta = float(self.leak.labels[row])
+            eta, tied = float(self._label_eta[row]), self.tied_label
             deviation, nominal = float(self.target_deviation[row]), self.classes
         else:
             eta, nominal = float(self.cell(column)[row]), column in self.design.nominal
-            deviation = float("nan") if nominal else float(self.deviation(column)[row])
-        rows = self._persons.rows_beside(row) if column in self.tied else 1
+            deviation, tied = float("nan") if nominal else float(self.deviation(column)[row]), column in self.tied
+        rows = self._persons.rows_beside(row) if tied else 1
         return cell_sentence(column, row, eta, None if nominal else deviation, rows)
 
     def __repr__(self) -> str:
@@ -200,7 +207,11 @@ class TableLeakage:
 
     @cached_property
     def _persons(self) -> Persons:
-        return Persons(self.leak, self.ids, self._tied)
+        return Persons(self.leak, self.ids, self._tied, self.tied_label)
+
+    @cached_property
+    def _label_eta(self) -> FloatArray:
+        return self._persons.labels()
 
     def _is_number(self, name: str) -> bool:
         return bool(self.design.blocks[name]) and name not in self.design.nominal
@@ -237,7 +248,7 @@ class TableLeakage:
     @property
     def target_deviation(self) -> FloatArray:
         """(n,) least standard deviation of an unbiased guess of the target, in its own unit; classes are 1 apart."""
-        return _one_over(self.leak.labels, self.label_unit)
+        return _one_over(self._label_eta, self.label_unit)
 
     def _series(self, eta: FloatArray) -> Any:
         return series_like(self.frame, "eta", eta)

@@ -20,10 +20,10 @@ from dosimeter.frames.models import problem_of, refuse_unmeasurable, why_not
 from dosimeter.frames.pipelines import columns_read, transform
 from dosimeter.frames.polish import VISIBLE, polished
 from dosimeter.frames.problem import Target
-from dosimeter.frames.remarks import tied_remarks
+from dosimeter.frames.remarks import varies
 from dosimeter.frames.results import column_names
-from dosimeter.frames.source import advice
 from dosimeter.frames.table import Table
+from dosimeter.frames.tied import Tied, tie
 from dosimeter.io.text import harmless, listed
 
 UNITS = {"own": "own units", "sd": "standard deviations"}
@@ -39,6 +39,7 @@ def measure(
     person: Any = None,
     noise: Any,
     tied: Sequence[str] = (),
+    not_tied: Sequence[str] = (),
     label: bool = True,
     unit: str = "own",
     sample_weight: Any = None,
@@ -49,7 +50,8 @@ def measure(
     (held fixed); statsmodels GLM results; or `Coefficients`.
     frame: the table it was trained on: pandas, polars, pyarrow or a 2-D array.
     y, person: a column's name or one value a row; several rows may be one person.
-    tied: source columns with one value per person.
+    tied: source columns, or the target, with one value per person. Those that never change within a person are tied
+    without being named; not_tied takes them for separate values, which under-reports a value that is one.
     unit: 'own' units of the columns, or 'sd' for standard deviations.
     sample_weight: as it was given to `fit`.
 
@@ -61,9 +63,8 @@ def measure(
     >>> {person: round(eta, 3) for person, eta in leak.persons.items()}
     {'a': 1.049, 'b': 0.633, 'c': 0.409}
     """
-    if isinstance(tied, str):
-        tied = (tied,)
-    check(noise, unit, tied, person)
+    tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
+    check(noise, unit, (*tied, *not_tied), person)
     if isinstance(y, str) and isinstance(person, str) and y == person:
         raise Refusal(SAME.format(name=harmless(y)))
     steps, final, chosen = _unwrapped(model)
@@ -82,10 +83,7 @@ def measure(
     )
     ids = None if person is None else ids_of(frame, person, n)
     target = y if isinstance(y, str) else "y"
-    # A tied column that the model does not see has nothing to tie.
-    tied = tuple(name for name in tied if name in columns or name not in names_of(frame))
-    refuse_untied(tied, columns, ids, target, frame)
-    seen = {name: column for name, column in columns.items() if design.blocks.get(name)}
+    shared = _tie(frame, columns, design, problem.y if label else None, ids, target, tied, not_tied)
     return TableLeakage(
         glm.measure(fit, design.X, problem.y, **how),
         fit,
@@ -95,10 +93,30 @@ def measure(
         label_unit=how["label_unit"],
         measured_in=UNITS[unit],
         ids=ids,
-        tied=tied,
+        tied=shared.columns,
+        tied_label=shared.label,
         uncovered=design.uncovered + problem.uncovered + chosen,
-        remarks=(*remarks, *tied_remarks(seen, ids, tied)),
+        remarks=(*remarks, *shared.remarks),
     )
+
+
+def _tie(
+    frame: Any,
+    columns: dict[str, NDArray[Any]],
+    design: Design,
+    y: FloatArray | None,
+    ids: Sequence[Any] | None,
+    target: str,
+    tied: Sequence[str],
+    not_tied: Sequence[str],
+) -> Tied:
+    """A column that the model does not see has nothing to tie."""
+    unseen = {name for name in names_of(frame) if name not in columns and name != target}
+    asked = {*tied, *not_tied}
+    # A column of one value (the ones of an intercept) is no value of a person's.
+    seen = {name: c for name, c in columns.items() if design.blocks.get(name) and (varies(c) or name in asked)}
+    named = ([name for name in names if name not in unseen] for names in (tied, not_tied))
+    return tie(seen, y, ids, target, *named, frame=frame)
 
 
 def reading(design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool, unit: str) -> dict[str, Any]:
@@ -107,29 +125,6 @@ def reading(design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool
     through = design.through * design.spread if sd else design.through
     label_unit = spread(y) if sd and loss.name in ("squared", "poisson") else 1.0
     return {"noise": noise, "label": label, "through": through, "label_unit": label_unit}
-
-
-def refuse_untied(
-    tied: Sequence[str], columns: dict[str, NDArray[Any]], ids: Sequence[Any] | None, target: str, frame: Any = None
-) -> None:
-    """A tied column must hold one value per person. frame: the caller's, whose rows a refusal counts."""
-    for name in tied:
-        if name == target:
-            raise Refusal("the target cannot be tied: its Jacobians are those of separate labels")
-        if name not in columns:
-            raise Refusal(f"tied: the model has no column {harmless(name)}: {advice(name, columns)}")
-        first: dict[Any, Any] = {}
-        for row, (who, cell) in enumerate(zip(ids or (), columns[name].tolist(), strict=True)):
-            if first.setdefault(who, cell) != cell:
-                raise Refusal(
-                    f"column {harmless(name)} is tied but not constant within a person ({_place(frame, row)}): "
-                    "leave it out of tied"
-                )
-
-
-def _place(frame: Any, row: int) -> str:
-    """A row as its owner counts it: of a table by its number in the source, where rows may have been left out."""
-    return f"row {int(frame.rows[row]) + 1} counted from 1" if isinstance(frame, Table) else f"row {row} counted from 0"
 
 
 def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:

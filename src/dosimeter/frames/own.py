@@ -26,9 +26,10 @@ from dosimeter.frames.declared import (
 from dosimeter.frames.dependent import columns_named
 from dosimeter.frames.features import Design, held_fixed
 from dosimeter.frames.leakage import TableLeakage
-from dosimeter.frames.measure import SAME, UNITS, check, reading, refuse_untied
-from dosimeter.frames.remarks import class_remarks, id_remarks, target_remarks, tied_remarks
+from dosimeter.frames.measure import SAME, UNITS, check, reading
+from dosimeter.frames.remarks import class_remarks, id_remarks, target_remarks
 from dosimeter.frames.table import Table
+from dosimeter.frames.tied import Tied, tie
 from dosimeter.io.text import harmless, listed
 
 LOSSES = ("auto", "squared", "logistic", "poisson", "softmax")
@@ -69,6 +70,7 @@ def fit_table(
     nominal: Sequence[str] = (),
     drop: Sequence[str] = (),
     tied: Sequence[str] = (),
+    not_tied: Sequence[str] = (),
     unit: str = "sd",
     label: bool = True,
     bounds: Bounds | None = None,
@@ -86,7 +88,7 @@ def fit_table(
     >>> own, list(own.coef), own.leakage.measured_in
     (<OwnFit logistic, 2 weights, accuracy 0.750 on its own table>, ['age', 'sex=m'], 'standard deviations')
     """
-    check(noise, unit, tied, person)
+    check(noise, unit, (*tied, *not_tied), person)
     ready = prepare(
         table,
         target,
@@ -95,6 +97,8 @@ def fit_table(
         nominal=nominal,
         drop=drop,
         tied=tied,
+        not_tied=not_tied,
+        label=label,
         bounds=bounds,
         own_units=own_units,
     )
@@ -124,7 +128,7 @@ class Prepared:
     columns: Columns
     design: Design
     ids: tuple[Any, ...] | None
-    tied: tuple[str, ...]
+    tied: Tied
     remarks: tuple[str, ...]
     classes: NDArray[Any] | None = None
     """The classes of the target in their order, as the table writes them; None where it is a number."""
@@ -139,6 +143,12 @@ class Prepared:
     def penalty(self, l2: float | None) -> glm.Penalty:
         """The stated penalty, or scikit-learn's default for this loss and number of rows."""
         return glm.penalty(self.loss, len(self.y), l2)
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What is one unknown for all rows of a person, as `glm` takes it."""
+        positions = [j for name in self.tied.columns for j in self.design.blocks[name]]
+        return {"tied": positions, "tied_label": self.tied.label}
 
     def fit(self, l2: float) -> glm.Fit:
         """The exact minimiser with penalty l2; columns that are to blame for a refusal are named."""
@@ -159,7 +169,8 @@ class Prepared:
             label_unit=how["label_unit"],
             measured_in=UNITS[unit],
             ids=self.ids,
-            tied=self.tied,
+            tied=self.tied.columns,
+            tied_label=self.tied.label,
             uncovered=self.design.uncovered,
             remarks=(*self.remarks, *remarks),
             assumed=self.assumed,
@@ -175,12 +186,15 @@ def prepare(
     nominal: Sequence[str] = (),
     drop: Sequence[str] = (),
     tied: Sequence[str] = (),
+    not_tied: Sequence[str] = (),
+    label: bool = True,
     bounds: Bounds | None = None,
     own_units: bool = False,
 ) -> Prepared:
-    """Columns standardised and one-hot encoded, the target as its loss wants it, persons and tied columns checked.
+    """Columns standardised and one-hot encoded, the target as its loss wants it, persons and tied values checked.
 
     bounds: as in `fit_table`. own_units: numbers are centred and clipped by their bounds, but not scaled.
+    label: whether the target counts among a row's unknowns.
     """
     if loss not in LOSSES:
         raise Refusal(f"loss {harmless(loss)!r} is not one of {', '.join(LOSSES)}")
@@ -193,11 +207,10 @@ def prepare(
     y, kind, outputs, remark, classes = _target(table, target, loss, None if told is None else _about(told, target))
     rest = table.drop({target, *drop, *([] if person is None else [person])})
     ids = None if person is None else tuple(table[person].tolist())
-    if tied and ids is None:
-        raise Refusal("tied columns are one value per person: name the person column as well")
-    refuse_untied(tied, {name: rest[name] for name in rest.names}, ids, target, rest)
     columns = Columns.of(rest, nominal=nominal) if told is None else declared_columns(rest, told, own_units=own_units)
     design = _design(columns, rest, told is not None)
+    sources = {name: rest[name] for name in rest.names if design.blocks[name] or name in (*tied, *not_tied)}
+    shared = tie(sources, y if label else None, ids, target, tied, not_tied, frame=rest)
     numbers = [s.name for s in columns.sources if isinstance(s, Number)]
     aside = {name for name in rest.names if name not in numbers}
     remarks = (
@@ -207,11 +220,9 @@ def prepare(
         *columns.notes,
         *(() if told is None else outside_remarks(columns, rest)),
         *id_remarks(rest.drop(aside)),
-        *tied_remarks({name: rest[name] for name in rest.names}, ids, tied),
+        *shared.remarks,
     )
-    return Prepared(
-        y, kind, target, outputs, columns, design, ids, tuple(tied), remarks, classes, declared=told is not None
-    )
+    return Prepared(y, kind, target, outputs, columns, design, ids, shared, remarks, classes, declared=told is not None)
 
 
 _Told = tuple[FloatArray, Any, tuple[str, ...], str, NDArray[Any] | None]

@@ -25,6 +25,8 @@ class Persons:
     """(n,) the person of each row."""
     tied: Any
     """Positions of the tied unknowns."""
+    tied_label: bool = False
+    """Whether a person's label is one unknown for all their rows."""
 
     @property
     def named(self) -> tuple[Hashable, ...]:
@@ -58,17 +60,30 @@ class Persons:
                 eta[row] = self._figure(M + outer(np.array([row]), own, False, _NONE) if len(own) else M)
         return eta
 
+    def labels(self) -> FloatArray:
+        """(n,) η of each row's label; a tied one is the person's on all their rows."""
+        eta = self.leak.labels
+        if not self.tied_label:
+            return eta
+        eta = eta.copy()
+        for rows in self._several(np.arange(self.leak.n)):
+            eta[rows] = self._figure(self.leak.jacobian.outer(rows, _NONE, False, self.leak.label_positions))
+        return eta
+
     def together(self, rows: Any, columns: Any, label: bool) -> float:
         """η of the unknowns `columns` of some rows together, with their labels if asked."""
         if not len(columns) and not label:
             return 0.0
         outer = self.leak.jacobian.outer
         shared, own = np.intersect1d(self.tied, columns), np.setdiff1d(columns, self.tied)
+        free_label = label and not self.tied_label
+        if label and self.tied_label:
+            shared = np.concatenate([shared, self.leak.label_positions])
         several = self._several(rows) if len(shared) else []
         alone = np.setdiff1d(rows, np.concatenate(several)) if several else rows
         M = outer(alone, columns, label, _NONE)
         for person in several:
-            M = M + outer(person, own, label, shared)
+            M = M + outer(person, own, free_label, shared)
         return self._figure(M)
 
     def _several(self, rows: Any) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,30 +19,6 @@ FEW_ROWS = 10
 
 CODES = range(3, 11)
 """A target of this many distinct whole numbers may be a code of classes."""
-
-
-def tied_remarks(
-    columns: Mapping[str, NDArray[Any]], ids: Sequence[Any] | None, tied: Sequence[str]
-) -> tuple[str, ...]:
-    """Which columns are tied, and which of `columns` (those that vary) look as if they ought to be.
-
-    >>> visits = {"born": np.array([1950.0, 1950.0, 1970.0]), "weight": np.array([70.0, 71.0, 80.0])}
-    >>> tied_remarks(visits, ["ann", "ann", "bob"], ())
-    ('born never changes within a person: pass --tied born (Python: tied=) or its figure is under-reported',)
-    >>> tied_remarks(visits, ["ann", "ann", "bob"], ("born",))
-    ('tied: born, one unknown for all rows of a person',)
-    """
-    said = [f"tied: {listed(tied)}, one unknown for all rows of a person"] if tied else []
-    if ids is None or len(set(ids)) == len(ids):
-        return tuple(said)
-    for name, column in columns.items():
-        if name not in tied and not varies_within(column, ids) and varies(column):
-            shown = harmless(name)
-            said.append(
-                f"{shown} never changes within a person: pass --tied {shown} (Python: tied=) or its figure is "
-                "under-reported"
-            )
-    return tuple(said)
 
 
 def varies(column: NDArray[Any]) -> bool:

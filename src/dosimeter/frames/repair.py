@@ -67,14 +67,13 @@ class Repair:
         if ready.ids is None:
             raise Refusal("blocks are kept of persons: name the column that says whose row it is, --person")
         names = {j: f"{name}/{k}" for name, unknowns in design.blocks.items() for k, j in enumerate(unknowns)}
-        tied = [j for name in ready.tied for j in design.blocks[name]]
         found = glm.blocks(
             self.plan.leakage,
             ready.ids,
             np.column_stack([design.X, ready.y]),
             units=np.concatenate([(design.through * design.spread).ravel(), design.spread, [_label_unit(ready)]]),
             names=[names[j] for j in range(len(names))],
-            tied=tied,
+            **ready.shared,
         )
         return replace(self.dose, blocks=found)
 
@@ -100,6 +99,7 @@ def repair(
     nominal: Sequence[str] = (),
     drop: Sequence[str] = (),
     tied: Sequence[str] = (),
+    not_tied: Sequence[str] = (),
     bounds: Bounds | None = None,
     own_units: bool = False,
     rng: np.random.Generator | None = None,
@@ -117,12 +117,12 @@ def repair(
         nominal=nominal,
         drop=drop,
         tied=tied,
+        not_tied=not_tied,
         bounds=bounds,
         own_units=own_units,
     )
     if isinstance(ready.loss, glm.Softmax):
         raise CannotMeasure("a softmax model is measured but not repaired here: use two classes")
-    positions = [j for name in ready.tied for j in ready.design.blocks[name]]
     penalty = ready.penalty(l2)
     plainly = ready.fit(penalty.l2)
     planned = plan(
@@ -136,7 +136,7 @@ def repair(
         equalise=equalise,
         shape=shape,
         groups=ready.ids,
-        tied=positions,
+        **ready.shared,
         intercept=True,
         through=ready.design.through * ready.design.spread,
         label_unit=_label_unit(ready),
@@ -145,7 +145,7 @@ def repair(
     release = planned.draw(rng)
     coef, intercept = release.values["coef"], float(release.values["intercept"][0])
     told = planned.leakage
-    doses = told.examples if ready.ids is None else np.array(list(told.group(ready.ids, tied=positions).values()))
+    doses = told.examples if ready.ids is None else np.array(list(told.group(ready.ids, **ready.shared).values()))
     name, first = score(ready.loss, plainly.margin, ready.y)
     _, after = score(ready.loss, ready.design.X @ coef + intercept, ready.y)
     model = pipeline(ready.columns, table, ready.loss, coef, intercept, ready.classes)

@@ -30,11 +30,13 @@ def blocks(
     units: Any = (),
     names: Sequence[str] | None = None,
     tied: Sequence[int] = (),
+    tied_label: bool = False,
 ) -> tuple[Block, ...]:
     """The block of each group, in the order in which the groups first appear; its norm is `leak.group` squared.
 
     at: (n, k) what each row is: its columns and its label. units: how the unknowns are measured. Both go into the
     digest by which blocks of two releases are known to be about the same unknowns. names: (m,) of a row's unknowns.
+    tied, tied_label: as in `Leakage.group`.
 
     >>> from dosimeter import glm, Gaussian
     >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
@@ -56,28 +58,35 @@ def blocks(
     for i, group in enumerate(groups):
         rows.setdefault(group, []).append(i)
     free = np.setdiff1d(np.arange(leak.m), bound)
-    labels = leak.jacobian.label_width if leak.label else 0
-    check_size([len(of) * (len(free) + labels) + len(bound) for of in rows.values()])
+    if leak.label:
+        named += _label_names(leak.jacobian.label_width)
+        bound, free = (
+            (np.concatenate([bound, leak.label_positions]), free)
+            if tied_label
+            else (bound, np.concatenate([free, leak.label_positions]))
+        )
+    check_size([len(of) * len(free) + len(bound) for of in rows.values()])
     matrices = dict(_matrices(leak, rows, free, bound))
     common = np.ascontiguousarray(units, dtype="<f8").tobytes()
-    unknowns = {size: _unknowns(size, named, free, bound, labels) for size in {len(of) for of in rows.values()}}
+    unknowns = {size: _unknowns(size, named, free, bound) for size in {len(of) for of in rows.values()}}
     return tuple(
         Block(unknowns[len(of)], matrices[group], hashlib.sha256(common + where[of].tobytes()).digest())
         for group, of in rows.items()
     )
 
 
-def _unknowns(size: int, names: Sequence[str], free: Index, bound: Index, labels: int) -> tuple[str, ...]:
-    row = [*(names[j] for j in free), *(["label"] if labels == 1 else [f"label {c}" for c in range(labels)])]
-    return (*(f"{i}/{name}" for i in range(size) for name in row), *(f"*/{names[j]}" for j in bound))
+def _label_names(width: int) -> list[str]:
+    return ["label"] if width == 1 else [f"label {c}" for c in range(width)]
+
+
+def _unknowns(size: int, names: Sequence[str], free: Index, bound: Index) -> tuple[str, ...]:
+    return (*(f"{i}/{names[j]}" for i in range(size) for j in free), *(f"*/{names[j]}" for j in bound))
 
 
 def _matrices(
     leak: Leakage, rows: dict[Hashable, list[int]], free: Index, bound: Index
 ) -> Iterator[tuple[Hashable, FloatArray]]:
     """Groups of one size together, so many as fit into a block of memory."""
-    m, labels = leak.m, leak.jacobian.label_width if leak.label else 0
-    pick = np.concatenate([free, np.arange(m, m + labels, dtype=np.intp)])
     by_size: dict[int, list[Hashable]] = {}
     for group, of in rows.items():
         by_size.setdefault(len(of), []).append(group)
@@ -88,7 +97,7 @@ def _matrices(
             which = some[start : start + step]
             J = leak.jacobian.dense(np.array([i for group in which for i in rows[group]], dtype=np.intp))
             J = J.reshape(len(which), size, *J.shape[1:])
-            apart = J[:, :, :, pick].transpose(0, 2, 1, 3).reshape(len(which), J.shape[2], -1)
+            apart = J[:, :, :, free].transpose(0, 2, 1, 3).reshape(len(which), J.shape[2], -1)
             whole = np.concatenate([apart, J[:, :, :, bound].sum(axis=1)], axis=2)
             information = whole.transpose(0, 2, 1) @ whole
             yield from zip(which, (information + information.transpose(0, 2, 1)) / 2, strict=True)

@@ -54,9 +54,11 @@ def quantile_of_examples(q: float) -> Reading:
     return Reading(f"{q:g} quantile of examples", lambda leak: float(np.quantile(leak.examples, q, method="higher")))
 
 
-def highest_group(groups: Sequence[Hashable], *, tied: Sequence[int] = (), name: str = "group") -> Reading:
-    """The highest group of rows; with persons as groups, the highest person. `tied` as in `Leakage.group`."""
-    return Reading(f"highest {name}", lambda leak: max(leak.group(groups, tied=tied).values()))
+def highest_group(
+    groups: Sequence[Hashable], *, tied: Sequence[int] = (), tied_label: bool = False, name: str = "group"
+) -> Reading:
+    """The highest group of rows; with persons as groups, the highest person. Tied values as in `Leakage.group`."""
+    return Reading(f"highest {name}", lambda leak: max(leak.group(groups, tied=tied, tied_label=tied_label).values()))
 
 
 def column_over_rows(columns: int | Sequence[int]) -> Reading:
@@ -93,9 +95,9 @@ class Calibration:
     law: str
     uncovered: tuple[str, ...] = (CHOSEN,)
 
-    def dose(self, person: Sequence[Hashable] | None = None, *, tied: Sequence[int] = (), **how: Any) -> Dose:
-        """The dose at `scale`, standing `unaccounted` because of what is uncovered."""
-        return self.leakage.dose(person, tied=tied, standing=Standing.UNACCOUNTED, uncovered=self.uncovered, **how)
+    def dose(self, person: Sequence[Hashable] | None = None, **how: Any) -> Dose:
+        """The dose at `scale`, standing `unaccounted` because of what is uncovered; `how` as in `Leakage.dose`."""
+        return self.leakage.dose(person, standing=Standing.UNACCOUNTED, uncovered=self.uncovered, **how)
 
     def __repr__(self) -> str:
         return (

@@ -24,7 +24,11 @@ Rows = Index | slice
 
 
 class Jacobian(Protocol):
-    """What a reading needs of the sensitivity of a release; all figures are whitened norms."""
+    """What a reading needs of the sensitivity of a release; all figures are whitened norms.
+
+    Unknowns go by position: the columns 0 .. m - 1, then the label m .. m + label_width - 1. `columns` are columns, and
+    with `label` the label stands beside them: one unknown a row. `tied` may hold either: one unknown for all the rows.
+    """
 
     @property
     def n(self) -> int: ...

@@ -59,6 +59,11 @@ class Leakage:
         """Unknown quantities in a row, the label not counted."""
         return self.jacobian.m
 
+    @property
+    def label_positions(self) -> Index:
+        """Where the label stands among the unknowns of a Jacobian: after the columns."""
+        return np.arange(self.m, self.m + self.jacobian.label_width, dtype=np.intp)
+
     @cached_property
     def sensitivity(self) -> FloatArray:
         """(n,) ||Jᵢ|| whitened by the noise, or by a noise of scale 1 for an exact release: the ranking of the rows."""
@@ -137,23 +142,31 @@ class Leakage:
         return self._one(self.jacobian.together_mask(chosen))
 
     def group(
-        self, groups: Sequence[Hashable], *, tied: Sequence[int] = (), columns: Any = None
+        self,
+        groups: Sequence[Hashable],
+        *,
+        tied: Sequence[int] = (),
+        tied_label: bool = False,
+        columns: Any = None,
     ) -> dict[Hashable, float]:
         """η of each group of rows together, groups in the order in which they first appear.
 
         `tied` columns hold one value per group (a person's sex on each of their rows): one unknown whose Jacobians add.
-        Left out of `tied`, they count as separate unknowns and are under-reported: by up to √rows of the stacked norm.
+        `tied_label`: so does the label. Left out, such values count as separate unknowns and are under-reported: by up
+        to √rows of the stacked norm.
         """
         order, index = _first_appearance(groups, self.n)
         chosen = self._every if columns is None else self._columns(columns)
         bound = np.intersect1d(self._columns(tied, empty=True), chosen)
         free = np.setdiff1d(chosen, bound)
         label = self.label and columns is None
+        if label and tied_label:
+            label, bound = False, np.concatenate([bound, self.label_positions])
         sizes = np.bincount(index, minlength=len(order))
         out = np.zeros(len(order))
         alone = sizes[index] == 1
         if alone.any():
-            single = self.sensitivity if columns is None else self.jacobian.row_norms(chosen, label)
+            single = self.sensitivity if columns is None else self.jacobian.row_norms(chosen, False)
             out[index[alone]] = single[alone]
         by_group = np.split(np.argsort(index, kind="stable").astype(np.intp), np.cumsum(sizes)[:-1])
         for size in np.unique(sizes[sizes > 1]):  # groups of one size are taken together
@@ -205,11 +218,18 @@ class Leakage:
             )
         return top * (self.noise.scale if isinstance(self.noise, Density) else 1.0) / target
 
-    def dose(self, person: Sequence[Hashable] | None = None, *, tied: Sequence[int] = (), **how: Any) -> Dose:
+    def dose(
+        self,
+        person: Sequence[Hashable] | None = None,
+        *,
+        tied: Sequence[int] = (),
+        tied_label: bool = False,
+        **how: Any,
+    ) -> Dose:
         """One row per person (several rows may be one person), or per row where no person is given."""
         if person is None:
             return Dose.of_reading(FISHER, "example", range(self.n), self.examples, **how)
-        eta = self.group(person, tied=tied)
+        eta = self.group(person, tied=tied, tied_label=tied_label)
         return Dose.of_reading(FISHER, "person", list(eta), list(eta.values()), **how)
 
     def after(self, A: Any) -> Leakage:

@@ -86,6 +86,7 @@ def plan(
     shape: str | None = None,
     groups: Sequence[Hashable] | None = None,
     tied: Sequence[int] = (),
+    tied_label: bool = False,
     sample_weight: Any = None,
     intercept: bool = False,
     through: Any = None,
@@ -95,7 +96,8 @@ def plan(
 
     One of: max_dose, the highest η that a row (or a group of rows: a person) may have, from which the scale follows
     and is rounded up to the public ladder; scale, a public constant. equalise: rounds of IRFIL, the dose then being
-    the one through the whole reweighting. shape: "hessian" for covariance c H⁻¹ (squared loss).
+    the one through the whole reweighting. tied, tied_label: as in `Leakage.group`. shape: "hessian" for covariance
+    c H⁻¹ (squared loss).
     """
     if (max_dose is None) == (scale is None):
         raise Refusal("state either max_dose or scale, one of the two")
@@ -105,7 +107,8 @@ def plan(
         raise Refusal(
             "noise shaped by the Hessian is Gaussian and is not derived together with reweighting: choose one"
         )
-    reading = HIGHEST if groups is None else highest_group(groups, tied=tied, name="person")
+    shared: dict[str, Any] = {"tied": tied, "tied_label": tied_label}
+    reading = HIGHEST if groups is None else highest_group(groups, **shared, name="person")
     units: dict[str, Any] = {"through": through, "label_unit": label_unit}
     settings: dict[str, str | int | float | bool | None] = {"loss": loss.name, "l2": float(l2), "n": len(X)}
     if equalise:
@@ -120,7 +123,7 @@ def plan(
             law,
             equalise,
             groups,
-            tied,
+            shared,
             sample_weight,
             intercept,
             units,
@@ -171,7 +174,7 @@ def _equalised(
     law: type[Density],
     rounds: int,
     groups: Sequence[Hashable] | None,
-    tied: Sequence[int],
+    shared: dict[str, Any],
     sample_weight: Any,
     intercept: bool,
     units: dict[str, Any],
@@ -179,8 +182,8 @@ def _equalised(
 ) -> Plan:
     # Tolerance 0: the number of rounds is then public, and the figure through the reweighting holds for it.
     found = irfil(
-        X, y, loss, l2, rounds=rounds, groups=groups, tied=tied, sample_weight=sample_weight, intercept=intercept,
-        tolerance=0.0, **units,
+        X, y, loss, l2, rounds=rounds, groups=groups, sample_weight=sample_weight, intercept=intercept, tolerance=0.0,
+        **shared, **units,
     )  # fmt: skip
     once = honest_leakage(found, X, y, Gaussian(1.0)).true
     J = once.jacobian.dense(slice(None))

@@ -37,6 +37,7 @@ class Level:
     """(n,) number of each row's group, or None: each row by itself."""
     tied: Index | None = None
     """Columns that hold one value per group, as in `Leakage.group`."""
+    tied_label: bool = False
     label: bool = True
     noise: Noise = UNIT
     """Only its shape matters: a scale cancels in the update."""
@@ -52,7 +53,8 @@ class Level:
         """(units,) η of each row or group."""
         if self.groups is not None:
             tied = () if self.tied is None else self.tied.tolist()
-            return np.array(list(leak.group(self.groups.tolist(), tied=tied, columns=self.columns).values()))
+            how: dict[str, Any] = dict(tied=tied, tied_label=self.tied_label, columns=self.columns)
+            return np.array(list(leak.group(self.groups.tolist(), **how).values()))
         return leak.examples if self.columns is None else leak.attribute(self.columns.tolist())
 
     def of_rows(self, values: FloatArray) -> FloatArray:
@@ -143,6 +145,7 @@ def irfil(
     columns: int | Sequence[int] | None = None,
     groups: Sequence[Hashable] | None = None,
     tied: Sequence[int] = (),
+    tied_label: bool = False,
     label: bool = True,
     targets: Any = None,
     sample_weight: Any = None,
@@ -157,9 +160,10 @@ def irfil(
     """Weights ω with which every unit of X (n, d), y (n,) has the same η, and the model fitted with them.
 
     The unit is a row; with `columns` an attribute of each row; with `groups` (one label a row) a person's rows
-    together, which then share one factor of weight. targets (units,): η is made proportional to them instead of equal.
-    sample_weight: ω⁰ (ones if None), scaled to sum n. Stops after `rounds` reweightings, or as soon as max/min - 1 of η
-    is within `tolerance` (0: never early); each fit starts at the last one. `progress(t, round)` sees every round.
+    together, which then share one factor of weight; `tied` and `tied_label` as in `Leakage.group`. targets (units,): η
+    is made proportional to them instead of equal. sample_weight: ω⁰ (ones if None), scaled to sum n. Stops after
+    `rounds` reweightings, or as soon as max/min - 1 of η is within `tolerance` (0: never early); each fit starts at the
+    last one. `progress(t, round)` sees every round.
     A unit whose η is zero is refused: no weight would raise it.
     """
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0:
@@ -167,7 +171,7 @@ def irfil(
     if not tolerance >= 0:
         raise Refusal(f"tolerance is a number >= 0, not {tolerance}")
     n = len(X)
-    level = _level(n, columns, groups, tied, label, noise, through, label_unit)
+    level = _level(n, columns, groups, tied, tied_label, label, noise, through, label_unit)
     weight = _start(sample_weight, n)
     aim = _targets(targets, n if level.groups is None else int(level.groups.max()) + 1)
     path: list[Round] = []
@@ -211,6 +215,7 @@ def _level(
     columns: Any,
     groups: Sequence[Hashable] | None,
     tied: Sequence[int],
+    tied_label: bool,
     label: bool,
     noise: Noise,
     through: Any,
@@ -218,8 +223,8 @@ def _level(
 ) -> Level:
     if noise is no_noise:
         raise Refusal("an exact release leaks without bound whatever the weights: give a noise, or leave it out")
-    if len(tied) and groups is None:
-        raise Refusal("tied columns hold one value per group: say which rows are a group")
+    if (len(tied) or tied_label) and groups is None:
+        raise Refusal("tied columns and labels hold one value per group: say which rows are a group")
     number = None
     if groups is not None:
         names = list(groups)
@@ -231,6 +236,7 @@ def _level(
         columns=None if columns is None else np.atleast_1d(np.asarray(columns, dtype=np.intp)),
         groups=number,
         tied=np.asarray(tied, dtype=np.intp) if len(tied) else None,
+        tied_label=tied_label,
         label=label,
         noise=noise,
         through=None if through is None else np.asarray(through, dtype=np.float64),

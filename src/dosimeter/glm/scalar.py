@@ -155,7 +155,8 @@ class ScalarJacobian:
     def outer(self, rows: Index | slice, columns: Index, label: bool, tied: Index) -> FloatArray:
         """(p, p) J Jᵀ of some rows' unknowns together.
 
-        `columns` are separate unknowns on every row; `tied` are one unknown for all the rows, whose Jacobians add.
+        `columns` are separate unknowns on every row; `tied` are one unknown for all the rows, whose Jacobians add. The
+        position m stands for the label.
         """
         g, b = self.g[columns], self.b[:, columns]
         weight = np.square(self.a[rows])
@@ -166,9 +167,13 @@ class ScalarJacobian:
         cross = np.outer(q, b @ g)
         M = G + cross + cross.T + rho * (b @ b.T)
         if len(tied):
+            shared, with_label = self._apart(tied)
             s = self._weighted_sum(rows, self.a[rows])
-            J = np.outer(s, self.g[tied]) + self.r[rows].sum() * self.b[:, tied]
+            J = np.outer(s, self.g[shared]) + self.r[rows].sum() * self.b[:, shared]
             M = M + J @ J.T
+            if with_label:
+                s = self._weighted_sum(rows, self.c[rows])
+                M = M + np.outer(s, s)
         return np.asarray(M)
 
     def norms_together(self, rows: Index, columns: Index, label: bool, tied: Index) -> FloatArray:
@@ -176,6 +181,7 @@ class ScalarJacobian:
         g, b = self.g, self.b
         side, share = b[:, columns] @ g[columns], g[columns] @ g[columns]
         spread = b[:, columns] @ b[:, columns].T
+        shared, with_label = self._apart(tied)
         step = max(1, rows_per_block(len(self.F) * (len(self.F) + rows.shape[1]), 32 << 20))
         out = np.empty(len(rows))
         for i in range(0, len(rows), step):
@@ -187,9 +193,12 @@ class ScalarJacobian:
             M = (weight[:, :, None] * U).transpose(0, 2, 1) @ U
             cross = np.einsum("gk,gkp->gp", a * r, U)[:, :, None] * side
             M += cross + cross.transpose(0, 2, 1) + np.sum(r * r, axis=1)[:, None, None] * spread
-            if len(tied):
-                J = np.einsum("gk,gkp->gp", a, U)[:, :, None] * g[tied] + r.sum(axis=1)[:, None, None] * b[:, tied]
+            if len(shared):
+                J = np.einsum("gk,gkp->gp", a, U)[:, :, None] * g[shared] + r.sum(axis=1)[:, None, None] * b[:, shared]
                 M += J @ J.transpose(0, 2, 1)
+            if with_label:
+                s = np.einsum("gk,gkp->gp", c, U)
+                M += s[:, :, None] * s[:, None, :]
             out[i : i + step] = np.linalg.eigvalsh(M)[:, -1]
         return np.sqrt(np.maximum(out, 0.0))
 
@@ -207,12 +216,16 @@ class ScalarJacobian:
     def together(self, rows: Index | slice, columns: Index, label: bool, tied: Index) -> float:
         """||J|| of some rows' unknowns together; unknowns as in `outer`."""
         square = float(np.linalg.eigvalsh(self.outer(rows, columns, label, tied))[-1])
-        every = np.union1d(columns, tied) if len(tied) else columns
+        every = np.union1d(columns, self._apart(tied)[0]) if len(tied) else columns
         r = self.r[rows]
         # What the square is made of: where little of it is left, the stacked Jacobian is taken instead.
         if square > CANCELLED * float((r @ r) * np.sum(self.b[:, every] ** 2)):
             return float(np.sqrt(square))
         return stacked_norm(self, np.arange(self.n, dtype=np.intp)[rows], columns, label, tied)
+
+    def _apart(self, tied: Index) -> tuple[Index, bool]:
+        """Tied columns, and whether the label is tied."""
+        return tied[tied < self.m], bool((tied >= self.m).any())
 
     def together_mask(self, mask: Mask) -> float:
         """||J|| of any set of cells; mask (n, m + 1), label last."""

@@ -229,10 +229,10 @@ class ShapedNoise:
     """The covariance's part alone: no c brings any reading below it."""
     uncovered: tuple[str, ...] = ()
 
-    def dose(self, person: Sequence[Hashable] | None = None, *, tied: Sequence[int] = (), **how: Any) -> Dose:
+    def dose(self, person: Sequence[Hashable] | None = None, **how: Any) -> Dose:
         """The dose of the release; `unaccounted` where the exponent was chosen from the data."""
         standing = Standing.UNACCOUNTED if self.uncovered else Standing.EXACT
-        return self.leakage.dose(person, tied=tied, standing=standing, uncovered=self.uncovered, **how)
+        return self.leakage.dose(person, standing=standing, uncovered=self.uncovered, **how)
 
     def __repr__(self) -> str:
         top, least = self.leakage.examples.max(), self.floor.examples.max()

@@ -178,7 +178,8 @@ def _singular_vectors(level: Level, stage: Round, X: FloatArray, y: FloatArray) 
     n, m, units = jacobian.n, jacobian.m, len(stage.eta)
     columns = np.arange(m, dtype=np.intp) if level.columns is None else level.columns
     pick = np.append(columns, m) if level.columns is None and level.label else columns
-    tied = np.intersect1d(level.tied if level.tied is not None else [], columns).astype(np.intp)
+    bound = [*([] if level.tied is None else level.tied.tolist()), *([m] if level.tied_label else [])]
+    tied = np.intersect1d(bound, pick).astype(np.intp)
     unit = np.arange(n, dtype=np.intp) if level.groups is None else level.groups
     left, gaps = _left_vectors(jacobian, unit, pick, tied)
     _refuse_equal(level, gaps)

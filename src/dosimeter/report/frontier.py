@@ -13,7 +13,7 @@ and anything else is simulated, and says so. Internal: scores and doses alike ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -141,5 +141,4 @@ def _shaped(leak: TableLeakage, here: float | None) -> list[dict[str, float]]:
 def _doses(leak: TableLeakage, found: Any) -> FloatArray:
     if leak.ids is None:
         return np.asarray(found.examples)
-    tied: Sequence[int] = [j for name in leak.tied for j in leak.design.blocks[name]]
-    return np.array(list(found.group(leak.ids, tied=tied).values()))
+    return np.array(list(found.group(leak.ids, **leak.shared).values()))
