@@ -15,6 +15,7 @@ from dosimeter.glm.factor import times
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.scalar import ScalarJacobian
+from dosimeter.glm.scaler import ScaledJacobian, through_scaler
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.table import HUGE, TINY, as_floats, check_table
 
@@ -28,11 +29,14 @@ def measure(
     label: bool = True,
     through: Any = None,
     label_unit: float = 1.0,
+    scaled: Any = None,
 ) -> Leakage:
     """The leakage of fit.w + noise about its training table X (n, d), y (n,).
 
     through: (d, m) frozen map from the unknown quantities to the columns of X (a scaler, a change of unit); identity
-    if None. label_unit: how much of y one unit of the unknown label is.
+    if None. label_unit: how much of y one unit of the unknown label is. scaled: (d,) which columns of X were
+    standardised by their own mean and deviation (1/n); the figure is then that of the noised weights folded into raw
+    units, through mean and deviation (docs/scaler.md). None regards `through` as public.
     """
     # A law of ours first: the question about the protocol costs as much as a pass over a small table.
     if not isinstance(noise, Density | Noise):
@@ -61,7 +65,8 @@ def measure(
 
         return membership(fit, X, y, noise).mu
 
-    return Leakage(jacobian, noise, label, bounded, members=members)
+    leak = Leakage(jacobian, noise, label, bounded, members=members)
+    return leak if scaled is None or not np.any(scaled) else through_scaler(leak, fit, X, scaled, P[:d])
 
 
 def compose(leaks: Iterable[Leakage]) -> Leakage:
@@ -83,6 +88,7 @@ def compose(leaks: Iterable[Leakage]) -> Leakage:
 def _same_table(a: Jacobian, b: Jacobian) -> bool:
     """Whether two Jacobians are about the same cells: one table, one map from unknowns to columns."""
     a, b = (j.parts[0] if isinstance(j, StackedJacobian) else j for j in (a, b))
+    a, b = (j.base if isinstance(j, ScaledJacobian) else j for j in (a, b))
     if not (isinstance(a, ScalarJacobian | SoftmaxJacobian) and isinstance(b, ScalarJacobian | SoftmaxJacobian)):
         return False
     d = a.X.shape[1]
