@@ -24,6 +24,7 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.scaler import floor_of
 from dosimeter.glm.shape import EXPONENTS, ShapedNoise, shaped
 
 EXPONENT_CHOSEN = "the exponent of the shape was chosen from the data: the choice itself is not covered"
@@ -43,7 +44,7 @@ class Reading:
         return float(self.read(leak))
 
 
-HIGHEST = Reading("highest example", lambda leak: float(leak.examples.max()))
+HIGHEST = Reading("highest example", lambda leak: leak.highest)
 DATASET = Reading("dataset", lambda leak: leak.dataset)
 
 
@@ -117,14 +118,23 @@ def calibrate(
     label: bool = True,
     through: Any = None,
     label_unit: float = 1.0,
+    scaled: Any = None,
 ) -> Calibration:
-    """The least rung at which `reading` of fit.w + noise is not above `target`, for X (n, d), y (n,)."""
+    """The least rung at which `reading` of fit.w + noise is not above `target`, for X (n, d), y (n,).
+
+    scaled: as in `glm.measure`; a target that the scaler's own part exceeds at any scale is refused.
+    """
     check_target(target)
+    units: dict[str, Any] = {"label": label, "through": through, "label_unit": label_unit}
 
     def leak(scale: float) -> Leakage:
-        return measure(fit, X, y, at_scale(law, scale), label=label, through=through, label_unit=label_unit)
+        return measure(fit, X, y, at_scale(law, scale), scaled=scaled, **units)
 
-    at_one = reading(leak(1.0))
+    frozen = measure(fit, X, y, at_scale(law, 1.0), **units)
+    at_one, floor = reading(frozen), floor_of(leak(1.0))
+    if floor is not None:
+        words = law.__name__ if isinstance(law, type) else str(law)
+        return above_floor(at_one, reading(floor), target, reading, leak, words, exactly=True)
     if not at_one > 0:
         raise Refusal(
             f"the {reading.name} is {at_one:g} at every scale: nothing leaks there, so no target fixes a scale"
@@ -139,6 +149,62 @@ def on_ladder(exact: float, target: float, reading: Reading, leak: Callable[[flo
     while (reached := reading(found := leak(rung(k)))) > target:
         k += 1
     return Calibration(target, reading.name, exact, rung(k), reached, found, law)
+
+
+def refuse_below_floor(target: float, floor: float, reading: Reading) -> None:
+    """No scale brings a reading to its floor, let alone below."""
+    if target <= floor:
+        raise Refusal(
+            f"no scale brings the {reading.name} to η = {target:g}: mean and deviation that the columns are "
+            f"standardised by are made from the data and leave η = {floor:.4g} at any scale (internal); ask for more "
+            "than that, or declare public bounds (--bounds; Python: bounds=)"
+        )
+
+
+def above_floor(
+    frozen: float,
+    floor: float,
+    target: float,
+    reading: Reading,
+    leak: Callable[[float], Leakage],
+    law: str,
+    *,
+    exactly: bool = False,
+) -> Calibration:
+    """The least rung of a reading that falls towards a floor as the scale grows; frozen: about its value at scale 1.
+
+    exactly: find the exact scale too, instead of the rung itself.
+    """
+    refuse_below_floor(target, floor, reading)
+    guess = frozen / math.sqrt(target**2 - floor**2)
+    return _least_rung(rung_above(guess) if guess > 0 else 0, target, reading, leak, law, exactly)
+
+
+def _least_rung(
+    k: int, target: float, reading: Reading, leak: Callable[[float], Leakage], law: str, exactly: bool
+) -> Calibration:
+    """From a first guess k up or down in growing steps, then between: few readings, because each may be long."""
+    seen: dict[int, tuple[float, Leakage]] = {}
+
+    def above(rank: int) -> bool:
+        if rank not in seen:
+            found = leak(rung(rank))
+            seen[rank] = (reading(found), found)
+        return seen[rank][0] > target
+
+    low, step = k - 1, 1
+    while above(k):
+        low, k, step = k, k + step, 2 * step
+    step = 1
+    while not above(low):
+        low, k, step = low - step, low, 2 * step
+    while k - low > 1:
+        middle = (low + k) // 2
+        low, k = (middle, k) if above(middle) else (low, middle)
+    exact = rung(k)
+    if exactly and seen[k][0] < target:
+        exact = float(brentq(lambda s: reading(leak(s)) - target, rung(low), rung(k), rtol=1e-9))
+    return Calibration(target, reading.name, min(exact, rung(k)), rung(k), *seen[k], law)
 
 
 def at_scale(law: Law, scale: float) -> Density | CorrelatedGaussian:
@@ -169,7 +235,7 @@ def calibrate_shape(
     if target <= least:
         raise Refusal(
             f"no scale brings the {reading.name} to η = {target:g}: the shape itself is made from the data and leaks "
-            f"{least:.4g} at any scale; ask for more than that, or use p = 0 or a public shape"
+            f"{least:.4g} at any scale (internal); ask for more than that, or use p = 0 or a public shape"
         )
     if not constant > 0:
         raise Refusal(f"the {reading.name} is zero at every scale: nothing leaks there, so no target fixes a scale")
@@ -177,17 +243,7 @@ def calibrate_shape(
     def leak(scale: float) -> Leakage:
         return shaped(fit, X, y, c=scale**2, p=p, **how).leakage
 
-    low = k = rung_above(constant / target) - 1  # the frozen figure is never above the true one
-    step = 1
-    while reading(leak(rung(k))) > target:
-        low, k, step = k, k + step, 2 * step
-    while k - low > 1:
-        middle = (low + k) // 2
-        low, k = (middle, k) if reading(leak(rung(middle))) > target else (low, middle)
-    exact = rung(k)
-    if reading(leak(rung(k - 1))) > target:
-        exact = float(brentq(lambda s: reading(leak(s)) - target, rung(k - 1), rung(k), rtol=1e-9))
-    return on_ladder(min(exact, rung(k)), target, reading, leak, f"shaped noise, p = {p:g}")
+    return _least_rung(rung_above(constant / target), target, reading, leak, f"shaped noise, p = {p:g}", exactly=True)
 
 
 def best_exponent(
@@ -212,7 +268,7 @@ def best_exponent(
         raise Refusal("no exponent was given to choose from")
     best, lowest = tried[0][2], np.inf
     for bound, _, noise in tried:
-        if bound >= lowest:
+        if bound >= lowest and how.get("scaled") is None:  # behind a scaler the frozen figure bounds nothing
             break
         figure = reading(noise.leakage)
         if figure < lowest:

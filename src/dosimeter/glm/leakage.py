@@ -75,6 +75,14 @@ class Leakage:
         return self._figure(self.sensitivity)
 
     @cached_property
+    def highest(self) -> float:
+        """The largest of `examples`; behind a fitted scaler without the figures of all rows."""
+        quick = getattr(self.jacobian, "highest", None)
+        if quick is None or "sensitivity" in self.__dict__:
+            return float(self.examples.max())
+        return self._one(quick(self._every, self.label))
+
+    @cached_property
     def labels(self) -> FloatArray:
         """(n,) η of each row's label."""
         return self._figure(self.jacobian.label_norms())
@@ -204,8 +212,11 @@ class Leakage:
     def scale_for(self, target: float, reading: Any = None) -> float:
         """The noise scale at which the highest of `reading` (examples if None) would be `target`: η falls as 1/scale.
 
-        The scale is a function of the data; released as it stands it is not covered by the figure.
+        The scale is a function of the data; released as it stands it is not covered by the figure. Behind a fitted
+        scaler η does not fall as 1/scale: `glm.calibrate` finds the scale there.
         """
+        if hasattr(self.jacobian, "floor"):
+            raise Refusal("a part of this figure is left at any scale: use glm.calibrate, which knows it")
         if not (np.isfinite(target) and target > 0):
             raise Refusal(f"a target η is a finite number > 0, not {target}")
         if self.bounded and not isinstance(self.noise, Density):

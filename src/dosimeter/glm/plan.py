@@ -19,13 +19,24 @@ from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 from dosimeter.core.release import Recipe, Release
-from dosimeter.glm.calibrate import HIGHEST, Reading, at_scale, calibrate_shape, check_target, highest_group, on_ladder
+from dosimeter.glm.calibrate import (
+    HIGHEST,
+    Reading,
+    above_floor,
+    at_scale,
+    calibrate_shape,
+    check_target,
+    highest_group,
+    on_ladder,
+    refuse_below_floor,
+)
 from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import Fit, Loss
 from dosimeter.glm.fit import fit as minimise
 from dosimeter.glm.honest import TotalJacobian, honest_leakage
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.reweight import Reweighting, irfil
+from dosimeter.glm.scaler import floor_of, through_scaler_dense
 from dosimeter.glm.shape import shaped
 from dosimeter.sampling import noisy, release, simulate
 
@@ -49,6 +60,8 @@ class Plan:
     """Public constants for the recipe."""
     uncovered: tuple[str, ...]
     reweighting: Reweighting | None = None
+    floor: float = 0.0
+    """What a scaler fitted on the table leaves of that reading at any scale; 0 where nothing was fitted. Internal."""
 
     @property
     def described(self) -> str:
@@ -91,6 +104,8 @@ def plan(
     intercept: bool = False,
     through: Any = None,
     label_unit: float = 1.0,
+    scaled: Any = None,
+    held: bool = False,
 ) -> Plan:
     """What would be released of a model of X (n, d), y (n,).
 
@@ -98,6 +113,9 @@ def plan(
     and is rounded up to the public ladder; scale, a public constant. equalise: rounds of IRFIL, the dose then being
     the one through the whole reweighting. tied, tied_label: as in `Leakage.group`. shape: "hessian" for covariance
     c H⁻¹ (squared loss).
+    scaled: (d,) columns that were standardised by the table itself; the figures go through their mean and deviation
+    (docs/scaler.md), and a limit below what these leave at any scale is refused. held: regard them as public instead;
+    the floor is told and kept all the same.
     """
     if (max_dose is None) == (scale is None):
         raise Refusal("state either max_dose or scale, one of the two")
@@ -110,6 +128,7 @@ def plan(
     shared: dict[str, Any] = {"tied": tied, "tied_label": tied_label}
     reading = HIGHEST if groups is None else highest_group(groups, **shared, name="person")
     units: dict[str, Any] = {"through": through, "label_unit": label_unit}
+    behind = None if scaled is None or not np.any(scaled) else _Behind(np.asarray(scaled), held)
     settings: dict[str, str | int | float | bool | None] = {"loss": loss.name, "l2": float(l2), "n": len(X)}
     if equalise:
         return _equalised(
@@ -128,39 +147,61 @@ def plan(
             intercept,
             units,
             settings,
+            behind,
         )
     fitted = minimise(X, y, loss, l2, sample_weight=sample_weight, intercept=intercept)
     if shape is not None:
-        return _shaped(fitted, X, y, reading, max_dose, scale, units, settings)
+        return _shaped(fitted, X, y, reading, max_dose, scale, units, settings, behind)
 
-    def leak(s: float) -> Leakage:
+    def frozen(s: float) -> Leakage:
         return measure(fitted, X, y, at_scale(law, s), **units)
 
-    return _scaled(fitted, leak, reading, max_dose, scale, law, settings, ())
+    def total(s: float) -> Leakage:
+        return measure(fitted, X, y, at_scale(law, s), scaled=None if behind is None else behind.scaled, **units)
+
+    return _scaled(fitted, frozen, total, reading, max_dose, scale, law, settings, behind)
+
+
+@dataclass(frozen=True, eq=False)
+class _Behind:
+    """Which columns a fitted scaler made, and whether the figures regard it as public."""
+
+    scaled: Any
+    held: bool
 
 
 def _scaled(
     fitted: Fit,
-    leak: Callable[[float], Leakage],
+    frozen: Callable[[float], Leakage],
+    total: Callable[[float], Leakage],
     reading: Reading,
     max_dose: float | None,
     scale: float | None,
     law: type[Density],
     settings: dict[str, str | int | float | bool | None],
-    uncovered: tuple[str, ...],
+    behind: _Behind | None,
 ) -> Plan:
     """The plan for noise with a scale: the one stated, or the rung above the one that meets the limit."""
+    leak = frozen if behind is None or behind.held else total
+    uncovered: tuple[str, ...] = ()
+    left = None if behind is None else floor_of(total(1.0))
+    floor = 0.0 if left is None else reading(left)
+    told: Leakage | None = None
     if scale is None:
         target = float(max_dose if max_dose is not None else 0.0)
         check_target(target)
-        at_one = reading(leak(1.0))
-        if not at_one > 0:
+        refuse_below_floor(target, floor, reading)
+        at_one = reading(frozen(1.0))
+        if not at_one > 0 and not floor > 0:
             raise Refusal(f"the {reading.name} is zero at every scale: nothing leaks there, so no target fixes a scale")
-        found = on_ladder(at_one / target, target, reading, leak, law.__name__)
-        scale, uncovered = found.scale, (*uncovered, CHOSEN)
-    noise, told = at_scale(law, scale), leak(scale)
+        if leak is total:
+            found = above_floor(at_one, floor, target, reading, leak, law.__name__)
+        else:
+            found = on_ladder(at_one / target, target, reading, leak, law.__name__)
+        scale, uncovered, told = found.scale, (CHOSEN,), found.leakage
+    noise, told = at_scale(law, scale), leak(scale) if told is None else told
     settings = {**settings, "scale": float(scale)}
-    return Plan(fitted, noise, told, reading(told), reading.name, settings, uncovered)
+    return Plan(fitted, noise, told, reading(told), reading.name, settings, uncovered, floor=floor)
 
 
 def _equalised(
@@ -179,6 +220,7 @@ def _equalised(
     intercept: bool,
     units: dict[str, Any],
     settings: dict[str, str | int | float | bool | None],
+    behind: _Behind | None,
 ) -> Plan:
     # Tolerance 0: the number of rounds is then public, and the figure through the reweighting holds for it.
     found = irfil(
@@ -188,12 +230,20 @@ def _equalised(
     once = honest_leakage(found, X, y, Gaussian(1.0)).true
     J = once.jacobian.dense(slice(None))
 
-    def leak(s: float) -> Leakage:
+    def frozen(s: float) -> Leakage:
         noise = at_scale(law, s)
         return replace(once, jacobian=TotalJacobian(J * noise.whiten(np.ones(1))[0]), noise=noise)
 
-    planned = _scaled(found.fit, leak, reading, max_dose, scale, law, {**settings, "reweightings": rounds}, ())
-    return replace(planned, reweighting=found)
+    def total(s: float) -> Leakage:
+        if behind is None:
+            return frozen(s)
+        P = np.eye(np.shape(X)[1]) if units["through"] is None else np.asarray(units["through"], dtype=np.float64)
+        return through_scaler_dense(frozen(s), found.fit.w, np.asarray(X, dtype=np.float64), behind.scaled, P)
+
+    settings = {**settings, "reweightings": rounds}
+    return replace(
+        _scaled(found.fit, frozen, total, reading, max_dose, scale, law, settings, behind), reweighting=found
+    )
 
 
 def _shaped(
@@ -205,12 +255,21 @@ def _shaped(
     scale: float | None,
     units: dict[str, Any],
     settings: dict[str, str | int | float | bool | None],
+    behind: _Behind | None,
 ) -> Plan:
     uncovered: tuple[str, ...] = ()
+    floor = 0.0
+    if behind is not None:
+        left = shaped(fitted, X, y, c=1.0, scaled=behind.scaled, **units)
+        floor = reading(left.floor)
+        if scale is None:
+            refuse_below_floor(float(max_dose or 0.0), floor, reading)
+        units = units if behind.held else {**units, "scaled": behind.scaled}
     if scale is None:
         scale = calibrate_shape(fitted, X, y, float(max_dose or 0.0), reading, **units).scale
         uncovered = (CHOSEN,)
     found = shaped(fitted, X, y, c=scale**2, **units)
     noise = CorrelatedGaussian(found.covariance)
     settings = {**settings, "scale": float(scale), "shape": "hessian"}
-    return Plan(fitted, noise, found.leakage, reading(found.leakage), reading.name, settings, uncovered)
+    told = found.leakage
+    return Plan(fitted, noise, told, reading(told), reading.name, settings, uncovered, floor=floor)

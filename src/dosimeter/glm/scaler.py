@@ -259,10 +259,12 @@ def through_scaler(leak: Leakage, fit: Fit, X: FloatArray, scaled: Any, through:
     """
     scaler = Scaler.of(X, scaled, through)
     if not fit.intercept:
-        raise CannotMeasure("a fitted mean folds into an intercept, and this model has none: fit one, or declare bounds")
+        raise CannotMeasure(
+            "a fitted mean folds into an intercept, and this model has none: fit one, or declare bounds"
+        )
     base, noise = leak.jacobian, leak.noise if leak.bounded else Gaussian(1.0)
     classes = len(fit.inner) // len(fit.factor.basis)
-    moved = _penalty_part(base, fit, scaler)
+    moved = penalty_part(base, fit, scaler)
     shifted = np.zeros_like(moved)
     return _folded(leak, base, scaler, moved, shifted, noise, classes)
 
@@ -327,7 +329,7 @@ def _moments(noise: Noise | None) -> Moments:
     raise CannotMeasure(f"what a fitted scaler gives away under {noise} is not derived: declare bounds")
 
 
-def _penalty_part(base: Jacobian, fit: Fit, scaler: Scaler) -> FloatArray:
+def penalty_part(base: Jacobian, fit: Fit, scaler: Scaler) -> FloatArray:
     """(q, k) whitened -2λ H⁻¹(w_f ⊗ e_f): the folded minimiser moves with the scaler through its penalty alone."""
     E = np.zeros((len(fit.factor.basis), len(scaler.features)))
     E[scaler.features, np.arange(len(scaler.features))] = 1.0
@@ -375,6 +377,7 @@ __all__ = [
     "ScaledJacobian",
     "Scaler",
     "floor_of",
+    "penalty_part",
     "through_scaler",
     "through_scaler_dense",
 ]

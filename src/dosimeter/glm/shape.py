@@ -253,8 +253,11 @@ def shaped(
     label: bool = True,
     through: Any = None,
     label_unit: float = 1.0,
+    scaled: Any = None,
 ) -> ShapedNoise:
     """Noise N(0, c H⁻ᵖ) for a squared-loss fit of X (n, d), y (n,), with its leakage.
+
+    scaled: (d,) columns that were standardised by the table itself, as in `glm.measure`; figures go through them.
 
     One of: c, a public constant; excess_loss, a public ½ tr(HΣ), from which c = 2·excess_loss/tr H^(1-p) follows. The
     second makes c a function of the data for every p but 1, and the figures include that.
@@ -283,6 +286,8 @@ def shaped(
     mean = replace(mean, F=(H.roots ** (1 - p) / np.sqrt(scale))[:, None] * H.R.T)
     pull = np.zeros(len(weights)) if c is not None else (1 - p) * weights / weights.sum()
     jacobian = ShapedJacobian(mean, H.R, H.divided(p), pull, fit.sample_weight)
+    if scaled is not None and np.any(scaled):
+        jacobian = _behind_scaler(jacobian, fit, H, p, scaled)
     return ShapedNoise(
         p=float(p),
         c=scale,
@@ -292,6 +297,18 @@ def shaped(
         frozen=frozen,
         floor=replace(frozen, jacobian=replace(jacobian, floor=True), of="the covariance", members=None),
     )
+
+
+def _behind_scaler(jacobian: ShapedJacobian, fit: Fit, H: Spectrum, p: float, scaled: Any) -> ShapedJacobian:
+    from dosimeter.glm.scaler import Scaler
+    from dosimeter.glm.shaped_scaler import behind_scaler  # late: it extends the Jacobian of this module
+
+    if not fit.intercept:
+        raise CannotMeasure(
+            "a fitted mean folds into an intercept, and this model has none: fit one, or declare bounds"
+        )
+    X = jacobian.mean.X
+    return behind_scaler(jacobian, fit, H, p, Scaler.of(X, scaled, jacobian.mean.P[: X.shape[1]]))
 
 
 def refuse_unless_squared(fit: Fit) -> None:
