@@ -1,4 +1,4 @@
-"""Figures through a scaler that was fitted on the table, against refits of the whole pipeline at neighbouring tables."""
+"""Figures through a scaler that was fitted on the table, against refits of the whole pipeline at nearby tables."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_the_score_of_other_laws_has_the_variance_that_is_told(law):
     """Two released numbers: the density at neighbouring tables, its score by differences, averaged over the noise."""
     u, y, scale, l2, row = RAW[:, :1], TARGETS["squared"], 0.4, 0.3, 0
     noise = law(scale)
-    X, m, s = standardised(u, ALL[:1])
+    X, _, s = standardised(u, ALL[:1])
     fit = glm.fit(X, y, glm.Squared(), l2, intercept=True)
     leak = glm.measure(fit, X, y, noise, scaled=ALL[:1])
 
@@ -274,7 +274,7 @@ def test_the_worst_cell_of_diabetes_at_much_noise_was_199_times_too_low():
 
 
 def test_no_attack_beats_the_figure_and_one_beats_the_frozen_figure():
-    """The most likely value of a cell given many releases of the same weights: at the bound, and below the frozen one."""
+    """The most likely value of a cell given many releases of the same weights: at the bound, below the frozen one."""
     loss, l2, sigma, row = "squared", 0.05, 5.0, 0
     leak, fit, X, y, s = case(loss, l2, sigma)
     frozen = glm.measure(fit, X, y, dm.Gaussian(sigma))
@@ -323,7 +323,7 @@ def test_calibration_takes_the_least_rung_above_the_floor(law):
             assert reading(at(found.scale * (1 - 1e-9) / np.sqrt(2))) > target
             assert found.exact_scale <= found.scale
             assert found.scale in [rung(k) for k in range(-60, 60)]
-        with pytest.raises(dm.Refusal, match="at any scale.*--bounds"):
+        with pytest.raises(dm.Refusal, match=r"at any scale.*--bounds"):
             glm.calibrate(fit, X, y, 0.99 * floor, reading, law=law, scaled=ALL)
 
 
@@ -354,7 +354,7 @@ def test_what_is_not_standardised_is_refused():
     whole = glm.fit(X, y, glm.Squared(), 0.1, intercept=True)
     with pytest.raises(dm.Refusal, match="one boolean"):
         glm.measure(whole, X, y, dm.Gaussian(1.0), scaled=[0, 1, 2])
-    with pytest.raises(dm.Refusal, match="glm.calibrate"):
+    with pytest.raises(dm.Refusal, match=r"glm\.calibrate"):
         glm.measure(whole, X, y, dm.Gaussian(1.0), scaled=ALL).scale_for(1.0)
 
 
