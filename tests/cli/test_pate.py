@@ -84,6 +84,8 @@ def test_the_words_keep_the_figure_for_print_apart_from_what_is_internal(tables,
     shown = " ".join(capsys.readouterr().out.split())
     before, after = shown.split("internal", 1)
     assert "at most 20 nats: nobody's chance of a right guess about any one teacher's data" in before
+    assert "hence about any one person's, given who is in the table, grows" in before
+    assert "who the person is included: at most" in before
     assert "upper bound" in before
     assert "one teacher's partition replaced by any other (replace-one)" in before
     assert "plain vote" not in before
@@ -225,7 +227,34 @@ def test_one_persons_rows_move_one_teachers_votes_only(estimator, tables, tmp_pa
         tables[0].write_text(csv(moved))
     changed = (states[0] != states[1]).any(axis=1)
     # Statistics taken over all rows (a scaler, levels) would let 1e6 and Atlantis move every teacher.
-    assert changed.sum() == 1
+    assert changed.sum() <= 1
+    if estimator != "tree":  # a tree of many rows cuts the outlier off and votes as before
+        assert changed.sum() == 1
+
+
+@pytest.mark.parametrize("change", ["another", "gone", "come"])
+def test_who_is_in_the_table_moves_no_more_teachers_than_are_paid_for(change, tables, tmp_path):
+    """Another person in the place of one (two are charged), one person less, one more (one)."""
+    states, told = [], {}
+    for name in ("before", "after"):
+        state, facts = tmp_path / f"{name}.npz", tmp_path / "facts.json"
+        more = ["--resume", state, "--estimator", "tree", "--json", facts, "-q"]
+        assert run(arguments(tables, tmp_path / f"{name}.csv", *more)) == 0
+        states.append(read_progress(state).votes)
+        told = json.loads(facts.read_text())["publishable"]
+        columns = {key: list(values) for key, values in PRIVATE.items()}
+        if change == "another":
+            columns["id"] = ["somebody else" if i in (10, 11) else who for i, who in enumerate(columns["id"])]
+        elif change == "gone":
+            columns = {key: [v for i, v in enumerate(values) if i not in (10, 11)] for key, values in columns.items()}
+        else:
+            columns = {key: [*values, {"id": "newcomer"}.get(key, values[3])] for key, values in columns.items()}
+        tables[0].write_text(csv(columns))
+    moved = (states[0] != states[1]).any(axis=1).sum()
+    assert moved <= (2 if change == "another" else 1)
+    # Two votes cost more than one and at most twice as much as one.
+    assert told["nats"] < told["nats_who"] <= 2 * told["nats"]
+    assert told["unit"] == "teacher's part, and so any person in it, given who is in the table"
 
 
 @pytest.mark.parametrize("named", [True, False])

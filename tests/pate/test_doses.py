@@ -16,10 +16,11 @@ from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, Logisti
 from dosimeter.core.notion import LEAKAGE, Standing
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.pate.adversary import joint_channel
-from dosimeter.pate.doses import dose, leakage_matrix, published, totals, worst_by_query
+from dosimeter.pate.doses import WHO, dose, leakage_matrix, published, totals, worst_by_query
 from dosimeter.pate.leakage import leakage
 from dosimeter.pate.threshold import Threshold, threshold_bound, threshold_leakage
 from dosimeter.pate.votes import Votes
+from tests.pate import brute
 
 NOISE = Laplace(2.0)
 
@@ -52,6 +53,30 @@ def test_totals_are_the_sums_over_the_queries_teacher_by_teacher(votes: Votes, t
         assert sums[t] == pytest.approx(alone.sum(), rel=1e-13)
     assert worst_by_query(votes, NOISE, threshold=threshold) == pytest.approx(matrix.max(axis=0), rel=1e-13)
     assert sums.max() <= matrix.max(axis=0).sum()
+
+
+@pytest.mark.parametrize("law", [Laplace(1.5), Gumbel(1.5), Exponential(1.5), LogisticNoise(1.0), Gaussian(1.5)])
+@pytest.mark.parametrize("threshold", [None, Threshold(3, Laplace(1.0))])
+def test_who_a_person_is_costs_no_more_than_two_votes_and_may_cost_more_than_one(
+    law: Density, threshold: Threshold | None
+) -> None:
+    """Every table with one person whose teacher is not known: one of the others' votes is moved, any one anywhere.
+
+    eq. 2 of [Saeidian21] on the whole channel, its chances by integration in multiple precision.
+    """
+    most = 0.0
+    for base in brute.placements(4, 3):
+        moved = {
+            tuple(v - (k == i) + (k == j) for k, v in enumerate(base)) for i in range(3) if base[i] for j in range(3)
+        }
+        rows = []
+        for v in sorted(moved | {base}):
+            answered = 1.0 if threshold is None else float(threshold.noise.sf(threshold.T - max(v)))
+            rows.append([*(answered * float(p) for p in brute.wins(v, law)), 1 - answered])
+        most = max(most, math.log(np.array(rows).max(axis=0).sum()))
+    if threshold is None:  # the bound with refusals has room for it here
+        assert published(1, 3, law).nats < most
+    assert most <= published(1, 3, law, threshold=threshold, shift=WHO).nats
 
 
 def test_a_sum_is_what_is_leaked_where_every_combination_of_votes_is_possible_and_more_elsewhere() -> None:

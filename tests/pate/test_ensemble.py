@@ -55,7 +55,7 @@ def nearest(X, y, power=1):
 
 
 def test_all_rows_of_a_person_have_one_teacher_and_no_teacher_is_without_rows():
-    made = Partition.of(PERSON, 7)
+    made = Partition.of(PERSON, 7, even=True)
     for person in set(PERSON.tolist()):
         assert len(set(made.parts[person == PERSON].tolist())) == 1
     assert sorted(set(made.parts.tolist())) == list(range(7))
@@ -72,12 +72,58 @@ def test_the_part_of_a_person_depends_neither_on_the_order_of_rows_nor_on_the_da
     assert Partition.of(PERSON, 7, salt="another").digest != Partition.of(PERSON, 7).digest
 
 
-def test_without_evening_out_a_newcomer_moves_nobody_else():
-    before = Partition.of(PERSON, 5, even=False).teacher_of
-    after = Partition.of([*PERSON, "newcomer"], 5, even=False).teacher_of
+def test_a_newcomer_moves_nobody_else_unless_parts_are_evened_out():
+    before = Partition.of(PERSON, 5).teacher_of
+    after = Partition.of([*PERSON, "newcomer"], 5).teacher_of
     assert {p: t for p, t in after.items() if p != "newcomer"} == before
-    evened = Partition.of([*PERSON, "newcomer"], 5).teacher_of  # the price of even parts, which is why it is told
-    assert any(evened[p] != t for p, t in Partition.of(PERSON, 5).teacher_of.items())
+    evened = Partition.of([*PERSON, "newcomer"], 5, even=True).teacher_of
+    assert any(evened[p] != t for p, t in Partition.of(PERSON, 5, even=True).teacher_of.items())
+
+
+def _changed_parts(before, after, n):
+    """Parts whose rows are not the same in both tables; a row is known by its person and its number among theirs."""
+
+    def rows(persons, made):
+        count, found = {}, [set() for _ in range(n)]
+        for person, part in zip(persons, made.parts.tolist(), strict=True):
+            count[person] = count.get(person, 0) + 1
+            found[part].add((person, count[person]))
+        return found
+
+    pairs = zip(*(rows(persons, made) for persons, made in (before, after)), strict=True)
+    return sum(one != other for one, other in pairs)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_another_person_in_the_place_of_one_changes_two_parts_at_most(seed):
+    """Of even parts it changes nearly all: a third of the rows have another teacher then."""
+    rng, n = np.random.default_rng(seed), 20
+    ids = [f"{rng.integers(1 << 40):x}" for _ in range(100) for _ in range(rng.integers(1, 4))]
+    gone, come = ids[rng.integers(len(ids))], f"{rng.integers(1 << 40):x}"
+    other = [come if person == gone else person for person in ids]
+    fewer = [person for person in ids if person != gone]
+    here = ids, Partition.of(ids, n)
+    assert _changed_parts(here, (other, Partition.of(other, n)), n) <= 2
+    assert _changed_parts(here, (fewer, Partition.of(fewer, n)), n) == 1
+    evened = (ids, Partition.of(ids, n, even=True)), (other, Partition.of(other, n, even=True))
+    if evened[0][1].teacher_of != {gone if p == come else p: t for p, t in evened[1][1].teacher_of.items()}:
+        assert _changed_parts(*evened, n) > 2
+
+
+def test_a_teacher_without_rows_votes_by_a_public_rule_and_is_counted():
+    """Thirty people leave some of thirty hashes without anybody, and nothing is refused for it."""
+    persons = [f"p{i}" for i in range(30)]
+    Z, y = rng.normal(0, 1, (30, 2)), np.arange(30) % 3
+    work = Teachers(nearest, 30, groups=persons).training(Z, y, Z[:7], classes=[0, 1, 2])
+    *_, state = work.run()
+    alone = [t for t in range(30) if not len(work.partition.rows(t))]
+    assert state.done.all()
+    assert state.empty == len(alone) > 0
+    other = Teachers(nearest, 30, groups=persons).training(Z + 5, (y + 1) % 3, Z[:7], classes=[0, 1, 2])
+    *_, again = other.run()
+    np.testing.assert_array_equal(again.votes[alone], state.votes[alone])
+    assert set(np.unique(state.votes[alone]).tolist()) == {0, 1, 2}
+    assert "<Partition of 30 rows, 30 persons into 30 parts of 0 to" in repr(work.partition)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +135,7 @@ def test_without_evening_out_a_newcomer_moves_nobody_else():
         (lambda: Partition.of(["a", None, "b"], 2), "row 1 .* has no person"),
         (lambda: Partition.of([1.0, float("nan")], 2), "row 1 .* has no person"),
         (lambda: Partition.of([["a"], ["b"]], 2), "a list names no person"),
-        (lambda: Partition.of(range(30), 30, even=False), "has no rows"),
+        (lambda: Partition.given([0, 5], n_parts=3), "from 0 to 2"),
         (lambda: Partition.given([0, 1, 0], ["a", "b", "b"]), "in parts 1 and 0"),
         (lambda: Partition.given([0, 2, 2]), "part 1 has no rows"),
         (lambda: Partition.given([-1, 0]), "from 0"),

@@ -49,6 +49,8 @@ class Cast:
     teacher_of: Mapping[Hashable, int] | None = None
     constant: int = 0
     lacking: int = 0
+    empty: int = 0
+    """Teachers without rows."""
     left_out: LeftOut | None = None
     """None where the table was not read here."""
 
@@ -116,7 +118,7 @@ class Tables:
         return Cast(
             work.votes(state), self.ballot.classes, self.keys, self.named, self.source, self.ballot.uncovered,
             self.ballot.declared, remarks, self.ballot, work.partition.teacher_of, state.constant, state.lacking,
-            self.left_out,
+            state.empty, self.left_out,
         )  # fmt: skip
 
 
@@ -188,7 +190,7 @@ def from_tables(
         listed = list(digits.CLASSES)
     asked = ballot(
         private, open_rows.drop([] if key is None else [key]), target,
-        person=person, nominal=nominal, classes=listed, queries=queries, even=read["missing"] != "drop",
+        person=person, nominal=nominal, classes=listed, queries=queries,
     )  # fmt: skip
     names = asked.rows + 1 if key is None else open_rows[key]
     keys, named = tuple(names[: asked.n_queries].tolist()), "row" if key is None else "key"

@@ -23,6 +23,14 @@ ASSUMED = (
 )
 
 
+HENCE = {
+    "": "",
+    "any person in it, given who is in the table": ", hence about any one person's, given who is in the table,",
+    "any row in it, given how many rows there are": ", hence about any one row's, given how many rows there are,",
+}
+"""What follows for people, by the unit of the figure."""
+
+
 def facts_of(cast: Cast, labels: Labels, how: How, delta: float, student: Any, demo: bool = False) -> dict[str, Any]:
     """Everything, as a plain dict."""
     from dosimeter import __version__
@@ -30,12 +38,13 @@ def facts_of(cast: Cast, labels: Labels, how: How, delta: float, student: Any, d
 
     facts = voted(
         cast.votes, labels, how.noise, threshold=how.threshold, delta=delta, teacher_of=cast.teacher_of,
-        declared=cast.declared,
+        named=cast.ballot is not None and cast.ballot.persons is not None, declared=cast.declared,
     )  # fmt: skip
     gone = cast.left_out
     facts["internal"] |= {
         "teachers_with_one_class": cast.constant,
         "teachers_lacking_a_class": cast.lacking,
+        "teachers_without_rows": cast.empty,
         "rows_left_out": "unknown" if gone is None else gone.rows,
         "persons_left_out": "unknown" if gone is None else gone.persons,
     }
@@ -72,7 +81,7 @@ def tell(facts: dict[str, Any], words: Console, receipt: Receipt) -> None:
     if told["standing"] == "unaccounted":
         _nothing_to_publish(page, told)
     else:
-        _to_publish(page, told, people=kept["unit"] == "person")
+        _to_publish(page, told)
     _internal(page, kept, told)
     for heading, notes in (("not covered", facts["not_covered"]), ("remarks", facts["remarks"])):
         for k, note in enumerate(notes):
@@ -91,8 +100,10 @@ def tell(facts: dict[str, Any], words: Console, receipt: Receipt) -> None:
         )
 
 
-def _to_publish(page: Page, told: dict[str, Any], people: bool) -> None:
-    page.add("to publish", _published(told, people), "bold")
+def _to_publish(page: Page, told: dict[str, Any]) -> None:
+    page.add("to publish", _published(told), "bold")
+    if told["nats_who"] is not None:
+        page.add("", f"who the person is included: at most {number(told['nats_who'])} nats (two teachers change)")
     page.add("", "upper bound, the same for every table, also where queries depend on earlier answers", "dim")
     page.add(
         "",
@@ -126,9 +137,9 @@ def _short(law: str) -> str:
     return re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda found: f"{float(found[0]):.4g}", law)
 
 
-def _published(told: dict[str, Any], people: bool) -> str:
+def _published(told: dict[str, Any]) -> str:
     """Of persons only where the parts are known here to be disjoint by person."""
-    nats, hence = number(told["nats"]), ", hence about any one person's," if people else ""
+    nats, hence = number(told["nats"]), HENCE[told["unit"].partition(", and so ")[2]]
     return (
         f"at most {nats} nats: nobody's chance of a right guess about any one teacher's data{hence} grows by more than "
         f"a factor e^{nats} = {number(told['factor'])}"
@@ -154,6 +165,12 @@ def _internal(page: Page, kept: dict[str, Any], told: dict[str, Any]) -> None:
             "",
             f"{kept['teachers_lacking_a_class']} of {told['teachers']} teachers lack a class, "
             f"{kept['teachers_with_one_class']} of them have one only and vote for it always",
+        )
+    if kept["teachers_without_rows"]:
+        page.add(
+            "",
+            f"{kept['teachers_without_rows']} of {told['teachers']} teachers have no rows and vote by a public rule: "
+            "take fewer teachers",
         )
     if kept["rows_left_out"] not in (0, "unknown"):
         page.add(

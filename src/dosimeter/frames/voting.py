@@ -49,8 +49,6 @@ class Ballot:
     declared: bool
     """Whether the classes were listed beforehand; read off the private table, one person's label changes them."""
     uncovered: tuple[str, ...]
-    even: bool = True
-    """See `Partition.of`; not so where rows are left out, for then what a row holds decides who is in the table."""
 
     @property
     def queries(self) -> FloatArray:
@@ -63,13 +61,14 @@ class Ballot:
         return teachers.training(self.X, self.y, self.queries, classes=self.classes)
 
     def partition(self, n_teachers: int) -> Partition:
-        """By who is in the source, never by what a row holds: a row left out leaves the others with their teachers."""
+        """Persons by their own ids, rows by their places in the source: nobody else's rows decide, and no row's values.
+
+        A row left out, and a person added or removed, leave all others with their teachers.
+        """
         if self.persons is not None:
-            return Partition.of(self.persons, n_teachers, even=self.even)
-        parts = Partition.of(range(self.source_rows), n_teachers).parts[self.places]
-        if len(np.unique(parts)) < n_teachers:
-            raise Refusal(f"a part of {n_teachers} has no rows without missing values: take fewer teachers")
-        return Partition.given(parts, persons=self.places)
+            return Partition.of(self.persons, n_teachers)
+        parts = Partition.of(range(self.source_rows), n_teachers, even=True).parts[self.places]
+        return Partition.given(parts, persons=self.places, n_parts=n_teachers)
 
     def student(self, labels: Labels) -> Any:
         """A logistic model of the labelled public rows, as a Pipeline over their columns by name."""
@@ -98,11 +97,8 @@ def ballot(
     nominal: Sequence[str] = (),
     classes: Sequence[str] | None = None,
     queries: int | None = None,
-    even: bool = True,
 ) -> Ballot:
     """Columns by the public table, classes as listed or as found, the first `queries` public rows as questions.
-
-    even: as in `Partition.of`, of persons; False where rows with a missing value are left out.
 
     >>> private = Table.of({"age": [31, 54, 47, 62], "ill": ["no", "yes", "no", "yes"]})
     >>> asked = ballot(private, Table.of({"age": [40, 50, 60]}), "ill", queries=2)
@@ -130,8 +126,7 @@ def ballot(
         n_queries=k,
         classes=_listed(classes, y, target),
         declared=classes is not None,
-        uncovered=_uncovered(target, person, classes is None, even),
-        even=even,
+        uncovered=_uncovered(target, person, classes is None),
     )
 
 
@@ -166,7 +161,7 @@ def _listed(classes: Sequence[str] | None, y: NDArray[np.str_], target: str) -> 
     return listed
 
 
-def _uncovered(target: str, person: str | None, found: bool, even: bool) -> tuple[str, ...]:
+def _uncovered(target: str, person: str | None, found: bool) -> tuple[str, ...]:
     notes = ["the choice of columns, teachers and estimator, if made by looking at the private table"]
     if found:
         notes.insert(
@@ -175,8 +170,14 @@ def _uncovered(target: str, person: str | None, found: bool, even: bool) -> tupl
             "noise and every figure (--classes lists them beforehand)",
         )
     if person is None:
-        notes.append("whose rows are whose: each row is taken for another person (--person names the column)")
-    elif even:
-        notes.append("the list of persons: it decides which teacher a person has")
+        notes += [
+            "whose rows are whose: each row is taken for another person (--person names the column)",
+            "how many rows there are: a row's place in the file decides its teacher",
+        ]
+    else:
+        notes.append(
+            "who is in the table: a person's rows, and whether they are there, are covered; which of several persons "
+            "it is moves two teachers, and has a figure of its own"
+        )
     notes.append("earlier and later labels of the same people: each run adds its own nats")
     return tuple(notes)

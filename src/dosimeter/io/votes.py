@@ -64,9 +64,9 @@ def _state(read: dict[str, NDArray[Any]], source: Source, todo: str) -> Progress
     kinds = votes.dtype == seen.dtype == np.int32 and digest.dtype == np.uint8 and read["n_classes"].dtype.kind == "i"
     if not (shapes and kinds):
         raise source.refusal("not a state of training", todo)
-    m, open_rows = int(read["n_classes"]), seen == 0
+    m, open_rows = int(read["n_classes"]), (votes == -1).all(axis=1)
     cast = votes[~open_rows]
-    if (seen < 0).any() or (seen > m).any() or (votes[open_rows] != -1).any() or (cast < 0).any() or (cast >= m).any():
+    if (seen < 0).any() or (seen > m).any() or seen[open_rows].any() or (cast < 0).any() or (cast >= m).any():
         raise source.refusal("the votes in it are not those of its classes", todo)
     return Progress(votes, seen, m, digest.tobytes().decode("ascii", "replace"))
 

@@ -22,6 +22,9 @@ from dosimeter.pate.leakage import leakage
 from dosimeter.pate.threshold import Threshold, threshold_bound, threshold_leakage
 from dosimeter.pate.votes import ByHistogram, Votes, as_classes
 
+WHO = 2
+"""The `shift` that covers who a person is, where each person's own id decides their teacher: whoever it is, one vote of
+those without the person is moved, and v - δᵢ + δⱼ gives class j no more than v + 2δⱼ (docs/pate.md, Not covered)."""
 TEACHER = "teacher"
 """The unit of a teacher's dose: whatever its partition of people told it."""
 
@@ -29,6 +32,9 @@ TEACHER = "teacher"
 @dataclass(frozen=True)
 class Published:
     """The figure for print: nats about any one teacher's partition, and so about any one person in it.
+
+    About what the person's rows hold, and whether they are there, where nobody else's teacher depends on it; about who
+    the person is too with shift=WHO.
 
     It is read off public constants alone, and holds whatever the votes and however the queries were chosen.
 

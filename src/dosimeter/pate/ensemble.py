@@ -33,7 +33,7 @@ class Progress:
     votes: NDArray[np.int32]
     """(teachers, queries), -1 in the rows of teachers that are not done."""
     seen: NDArray[np.int32]
-    """(teachers,) how many classes the teacher's part holds; 0 where it is not done."""
+    """(teachers,) how many classes the teacher's part holds; 0 where it has no rows, and where it is not done."""
     n_classes: int
     digest: str
     """Of the data, the queries, the estimator, the partition and the classes."""
@@ -41,7 +41,12 @@ class Progress:
     @property
     def done(self) -> Mask:
         """(teachers,)."""
-        return np.asarray(self.seen > 0)
+        return np.asarray((self.votes != _OPEN).all(axis=1))
+
+    @property
+    def empty(self) -> int:
+        """How many teachers have no rows and vote by a public rule."""
+        return int(np.sum(self.done & (self.seen == 0)))
 
     @property
     def constant(self) -> int:
@@ -50,7 +55,7 @@ class Progress:
 
     @property
     def lacking(self) -> int:
-        """How many teachers lack a class, those with one class among them."""
+        """How many teachers lack a class, those with one class or without rows among them."""
         return int(np.sum(self.done & (self.seen < self.n_classes)))
 
     def with_votes(self, teachers: Sequence[int], votes: Any, seen: Any) -> Progress:
@@ -70,11 +75,11 @@ class Teachers:
     estimator: a scikit-learn classifier (cloned for each teacher), or a callable factory(X, y) that returns something
     with predict(X), y the numbers of the classes. groups: (n,) the person of each row, or a `Partition`; without it
     every row is a person. A random_state of None is set to the teacher's number, so that votes depend neither on the
-    number of processes nor on a restart.
+    number of processes nor on a restart. Where no row has the hash of a teacher, that teacher votes by a public rule.
 
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> X, y = np.arange(12.0)[:, None], ["low"] * 6 + ["high"] * 6
-    >>> teachers = Teachers(DecisionTreeClassifier(), 2, groups=list("aabbccddeeff"))
+    >>> teachers = Teachers(DecisionTreeClassifier(), 2, groups=list("mmnnooppqqrr"))
     >>> teachers.vote(X, y, [[0.0], [11.0]]).values.tolist()     # classes in order: high, low
     [[1, 0], [1, 0]]
     """
@@ -83,8 +88,9 @@ class Teachers:
     n_teachers: int
     groups: Any = None
     salt: str = SALT
-    even: bool = True
-    """See `Partition.of`."""
+    even: bool = False
+    """Of persons, see `Partition.of`. Rows without persons are always dealt evenly, by their number: a row that is
+    replaced keeps its place, and how many rows there are is taken as known."""
 
     def partition(self, n: int) -> Partition:
         """Of n rows."""
@@ -93,8 +99,9 @@ class Teachers:
             if made.n_parts != self.n_teachers:
                 raise Refusal(f"{self.n_teachers} teachers for a partition into {made.n_parts} parts: make them equal")
         else:
-            persons = range(n) if self.groups is None else as_persons(self.groups)
-            made = Partition.of(persons, self.n_teachers, salt=self.salt, even=self.even)
+            rows = self.groups is None
+            persons = range(n) if rows else as_persons(self.groups)
+            made = Partition.of(persons, self.n_teachers, salt=self.salt, even=rows or self.even)
         if made.parts.size != n:
             raise Refusal(f"{made.parts.size} persons for {n} rows: give each row its person")
         return made
@@ -238,6 +245,8 @@ def coded(y: ArrayLike, classes: Sequence[Hashable] | None = None) -> tuple[Inde
 def _teach(estimator: Any, X: Any, y: Index, queries: Any, m: int, teacher: int) -> tuple[NDArray[np.int32], int]:
     """One teacher's votes (q,) and the number of classes in its part. Runs in another process or on another machine."""
     seen = np.unique(y)
+    if not seen.size:  # a refusal would tell that nobody's id falls here; every class gets a share of such votes
+        return ((np.arange(len(queries)) + teacher) % m).astype(np.int32), 0
     if len(seen) == 1:  # most classifiers refuse to fit one class; asking other parts for rows would break the parts
         return np.full(len(queries), seen[0], dtype=np.int32), 1
     said = np.asarray(taught(estimator, X, y, teacher).predict(queries))

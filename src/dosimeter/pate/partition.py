@@ -1,7 +1,8 @@
 """Who teaches whom: every person's rows go to one teacher, by a keyed hash of the person and never by the data.
 
 The guarantee of PATE is about one teacher's vote. It is about one person only where that person's rows are in one part,
-so the parts are disjoint by person, and that is checked wherever a part array comes from.
+so the parts are disjoint by person, and that is checked wherever a part array comes from. It is about whether a person
+is there at all only where nobody else's part depends on it, so each person's own id decides alone.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ SALT = "dosimeter"
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The teacher of each row; no teacher is without rows, no person is with two teachers.
+    """The teacher of each row; no person is with two teachers.
 
-    >>> Partition.of(["ann", "bob", "ann", "eve"], 2).parts.tolist()
-    [0, 0, 0, 1]
+    >>> Partition.of(["ann", "bob", "ann", "eve"], 2).teacher_of
+    {'ann': 1, 'bob': 0, 'eve': 0}
     >>> Partition.given([0, 0, 1, 1], persons=["ann", "ann", "bob", "eve"])
     <Partition of 4 rows, 3 persons into 2 parts of 2 to 2 rows>
     """
@@ -35,22 +36,26 @@ class Partition:
     """(n,) from 0 to n_parts - 1."""
     persons: tuple[Hashable, ...]
     """(n,) whose row it is. Private: never part of a digest that leaves, a repr or a message."""
+    n_parts: int = 0
+    """How many teachers; 0 to count them, and then none may be without rows."""
 
     def __post_init__(self) -> None:
         parts = np.array(self.parts, dtype=np.intp)
-        _check(parts, self.persons)
+        _check(parts, self.persons, self.n_parts)
         parts.setflags(write=False)
         object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "n_parts", self.n_parts or int(parts.max()) + 1)
 
     @classmethod
     def of(
-        cls, persons: ArrayLike | Sequence[Hashable], n_parts: int, *, salt: str = SALT, even: bool = True
+        cls, persons: ArrayLike | Sequence[Hashable], n_parts: int, *, salt: str = SALT, even: bool = False
     ) -> Partition:
-        """Persons (n,) dealt to n_parts teachers in the order of a keyed hash of their ids.
+        """Persons (n,) dealt to n_parts teachers by a keyed hash of each person's own id.
 
-        even: parts differ by at most one person; then who else is in the table decides the part of a person, and the
-        list of persons is taken as known. even=False lets a person's own hash decide alone: adding or removing a
-        person changes one part and no other, at the price of uneven parts (an empty one is refused).
+        Adding or removing a person changes one part, and putting another person in the place of one changes two, at
+        the price of uneven parts, of which one may even be empty. even=True makes parts that differ by at most one
+        person; then who else is in the table decides the part of a person, one id can move a third of the rows, and
+        no figure covers who is in the table.
         """
         ids = as_persons(persons)
         everyone = list(dict.fromkeys(ids))
@@ -61,27 +66,25 @@ class Partition:
             place = {person: k % n_parts for k, person in enumerate(order)}
         else:
             place = {person: int.from_bytes(mark[person], "big") % n_parts for person in everyone}
-            if len(set(place.values())) < n_parts:
-                raise Refusal(f"a part of {n_parts} has no rows: take fewer teachers, or even=True")
-        return cls(np.array([place[person] for person in ids], dtype=np.intp), ids)
+        return cls(np.array([place[person] for person in ids], dtype=np.intp), ids, n_parts)
 
     @classmethod
-    def given(cls, parts: ArrayLike, persons: ArrayLike | Sequence[Hashable] | None = None) -> Partition:
-        """Parts (n,) from elsewhere, 0 to n_parts - 1, checked; without persons every row is a person."""
+    def given(
+        cls, parts: ArrayLike, persons: ArrayLike | Sequence[Hashable] | None = None, n_parts: int = 0
+    ) -> Partition:
+        """Parts (n,) from elsewhere, 0 to n_parts - 1, checked; without persons every row is a person.
+
+        n_parts: how many there are, where some may be without rows; without it none may be.
+        """
         array = np.asarray(parts)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise Refusal(f"parts of dtype {array.dtype} and shape {array.shape}: give one whole number a row")
-        return cls(array, as_persons(np.arange(array.size) if persons is None else persons))
-
-    @property
-    def n_parts(self) -> int:
-        """How many teachers."""
-        return int(self.parts.max()) + 1
+        return cls(array, as_persons(np.arange(array.size) if persons is None else persons), n_parts)
 
     @property
     def digest(self) -> str:
-        """Of the parts, row by row; persons are not in it."""
-        return digest_of(self.parts)
+        """Of the parts, row by row, and their number; persons are not in it."""
+        return digest_of(self.parts, self.n_parts)
 
     def rows(self, part: int) -> Index:
         """The rows of one teacher."""
@@ -93,7 +96,7 @@ class Partition:
         return dict(zip(self.persons, self.parts.tolist(), strict=True))
 
     def __repr__(self) -> str:
-        sizes, people = np.bincount(self.parts), len(set(self.persons))
+        sizes, people = np.bincount(self.parts, minlength=self.n_parts), len(set(self.persons))
         said = f"{self.parts.size} rows, {people} persons into {self.n_parts} parts"
         return f"<Partition of {said} of {sizes.min()} to {sizes.max()} rows>"
 
@@ -134,13 +137,15 @@ def _checked_parts(n_parts: Any, people: int) -> int:
     return int(n_parts)
 
 
-def _check(parts: Index, persons: tuple[Hashable, ...]) -> None:
+def _check(parts: Index, persons: tuple[Hashable, ...], n_parts: int) -> None:
     if parts.shape != (len(persons),) or not len(persons):
         raise Refusal(f"parts of shape {parts.shape} for {len(persons)} rows: give one part a row")
     if parts.min() < 0:
         raise Refusal(f"part {parts.min()}: number the parts from 0")
-    sizes = np.bincount(parts)
-    if not sizes.all():
+    if n_parts and parts.max() >= n_parts:
+        raise Refusal(f"part {parts.max()} of {n_parts}: number the parts from 0 to {n_parts - 1}")
+    sizes = np.bincount(parts, minlength=n_parts)
+    if not n_parts and not sizes.all():
         raise Refusal(f"part {int(np.argmin(sizes))} has no rows: number the parts from 0 without gaps, or take fewer")
     if len(sizes) < 2:
         raise Refusal("one part only: a vote needs two teachers or more")

@@ -94,6 +94,7 @@ def _labels(told: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
         ("noise", f"{found['noise']} on each count of votes"),
         ("guarantee", f"at most {found['nats']:.4g} nats ({found['notion']}); {found['standing']}"),
         ("unit", found["unit"]),
+        ("who the person is", f"at most {found['nats_who']:.4g} nats" if "nats_who" in found else None),
         ("beside it", f"ε = {found['epsilon']:.4g}, δ = {found['delta']:g}; {found['neighbours']}"),
     )
 

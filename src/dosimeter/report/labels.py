@@ -35,6 +35,8 @@ class ForPrint(Facts):
     nats: Annotated[float, PUBLISHED]
     nats_per_query: Annotated[float, PUBLISHED]
     factor: Annotated[Amount, PUBLISHED]
+    nats_who: Annotated[float | None, PUBLISHED] = None
+    """Where it is not known who the person is; only of persons whose own ids decide their teachers."""
     standing: Annotated[str, GIVEN]
     notion: Annotated[str, WORDS]
     unit: Annotated[str, WORDS]
@@ -73,6 +75,7 @@ class InsideVotes(Facts):
     provenance: Annotated[dict[str, str | int], internal("fingerprints of the tables")]
     teachers_with_one_class: Annotated[int, STATISTIC]
     teachers_lacking_a_class: Annotated[int, STATISTIC]
+    teachers_without_rows: Annotated[int, STATISTIC] = 0
     rows_left_out: Annotated[int | str, STATISTIC]
     persons_left_out: Annotated[int | str, STATISTIC]
     distribution: Annotated[Distribution | None, STATISTIC] = None

@@ -10,7 +10,7 @@ import numpy as np
 from dosimeter.core.density import Density
 from dosimeter.core.notion import Standing
 from dosimeter.pate.accounting import epsilon
-from dosimeter.pate.doses import dose, published, totals, worst_by_query
+from dosimeter.pate.doses import WHO, dose, published, totals, worst_by_query
 from dosimeter.pate.label import Labels
 from dosimeter.pate.threshold import Threshold
 from dosimeter.pate.votes import Votes
@@ -30,11 +30,13 @@ def voted(
     threshold: Threshold | None = None,
     delta: float = 1e-5,
     teacher_of: Mapping[Hashable, int] | None = None,
+    named: bool = False,
     declared: bool = True,
 ) -> dict[str, Any]:
     """Facts about one labelling.
 
-    teacher_of: person -> teacher, where the people are known here. declared: the classes were listed beforehand; if
+    teacher_of: person -> teacher, where the people are known here. named: they are persons whose own ids decide their
+    teachers, and not rows dealt by their places. declared: the classes were listed beforehand; if
     they were read off the private table, one person's label changes their number and so every figure here, and the
     standing of the figures is "unaccounted".
 
@@ -52,9 +54,12 @@ def voted(
             "nats": spent.nats,
             "nats_per_query": spent.per_query,
             "factor": spent.factor,
+            "nats_who": published(votes.n_queries, votes.n_classes, noise, threshold=threshold, shift=WHO).nats
+            if named
+            else None,
             "standing": (spent.standing if declared else Standing.UNACCOUNTED).value,
             "notion": "pointwise conditional maximal leakage",
-            "unit": "teacher's part" if teacher_of is None else "teacher's part, and so any person in it",
+            "unit": _unit(teacher_of, named),
             "neighbours": beside.neighbours,
             "teachers": votes.n_teachers,
             "queries": votes.n_queries,
@@ -70,6 +75,14 @@ def voted(
         "internal": _internal(votes, labels, noise, threshold, teacher_of, declared),
         "remarks": [] if noise.scale * WIDE <= votes.n_teachers else [_too_wide(votes, noise)],
     }
+
+
+def _unit(teacher_of: Mapping[Hashable, int] | None, named: bool) -> str:
+    if teacher_of is None:
+        return "teacher's part"
+    if named:
+        return "teacher's part, and so any person in it, given who is in the table"
+    return "teacher's part, and so any row in it, given how many rows there are"
 
 
 def _internal(

@@ -64,6 +64,7 @@ def _promise(told: Mapping[str, Any]) -> list[Part]:
         release(
             [
                 ("at most", f"{number(found['nats'])} nats in all, {number(found['nats_per_query'])} per query"),
+                ("who the person is included", _who(found)),
                 ("a right guess grows by at most a factor", number(amount(found["factor"]))),
                 ("notion", found["notion"]),
                 ("unit", found["unit"]),
@@ -83,6 +84,11 @@ def _promise(told: Mapping[str, Any]) -> list[Part]:
             quiet=True,
         ),
     ]
+
+
+def _who(found: Mapping[str, Any]) -> str | None:
+    nats = found.get("nats_who")
+    return None if nats is None else f"at most {number(nats)} nats in all: another person instead moves two teachers"
 
 
 def _exact(bound: Mapping[str, Any], inside: Mapping[str, Any]) -> list[Part]:
