@@ -27,7 +27,7 @@ class Partition:
     """The teacher of each row; no person is with two teachers.
 
     >>> Partition.of(["ann", "bob", "ann", "eve"], 2).teacher_of
-    {'ann': 1, 'bob': 0, 'eve': 0}
+    {'ann': 0, 'bob': 0, 'eve': 1}
     >>> Partition.given([0, 0, 1, 1], persons=["ann", "ann", "bob", "eve"])
     <Partition of 4 rows, 3 persons into 2 parts of 2 to 2 rows>
     """
