@@ -17,7 +17,7 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.frames.source import Source
 from dosimeter.io.atomic import AnyPath, write_bytes
 from dosimeter.io.gate import GIBIBYTE, cannot, regular_file
-from dosimeter.pate.ensemble import Progress
+from dosimeter.pate.ensemble import Progress, public_votes
 
 _MEMBERS = ("votes", "seen", "n_classes", "digest")
 _SAVE = "save whole numbers with numpy.save, one row a teacher and one column a query"
@@ -67,6 +67,9 @@ def _state(read: dict[str, NDArray[Any]], source: Source, todo: str) -> Progress
     m, open_rows = int(read["n_classes"]), (votes == -1).all(axis=1)
     cast = votes[~open_rows]
     if (seen < 0).any() or (seen > m).any() or seen[open_rows].any() or (cast < 0).any() or (cast >= m).any():
+        raise source.refusal("the votes in it are not those of its classes", todo)
+    alone = np.flatnonzero(~open_rows & (seen == 0))  # without rows, and so without a class: they vote by a public rule
+    if any((votes[t] != public_votes(t, votes.shape[1], m)).any() for t in alone):
         raise source.refusal("the votes in it are not those of its classes", todo)
     return Progress(votes, seen, m, digest.tobytes().decode("ascii", "replace"))
 

@@ -245,8 +245,8 @@ def coded(y: ArrayLike, classes: Sequence[Hashable] | None = None) -> tuple[Inde
 def _teach(estimator: Any, X: Any, y: Index, queries: Any, m: int, teacher: int) -> tuple[NDArray[np.int32], int]:
     """One teacher's votes (q,) and the number of classes in its part. Runs in another process or on another machine."""
     seen = np.unique(y)
-    if not seen.size:  # a refusal would tell that nobody's id falls here; every class gets a share of such votes
-        return ((np.arange(len(queries)) + teacher) % m).astype(np.int32), 0
+    if not seen.size:  # a refusal would tell that nobody's id falls here
+        return public_votes(teacher, len(queries), m), 0
     if len(seen) == 1:  # most classifiers refuse to fit one class; asking other parts for rows would break the parts
         return np.full(len(queries), seen[0], dtype=np.int32), 1
     said = np.asarray(taught(estimator, X, y, teacher).predict(queries))
@@ -256,6 +256,15 @@ def _teach(estimator: Any, X: Any, y: Index, queries: Any, m: int, teacher: int)
     if not (np.array_equal(whole, said) and (whole >= 0).all() and (whole < m).all()):
         raise Refusal(f"teacher {teacher} answers with something that is not a class from 0 to {m - 1}")
     return whole, len(seen)
+
+
+def public_votes(teacher: int, n_queries: int, n_classes: int) -> NDArray[np.int32]:
+    """(q,) votes of a teacher without rows: (query + teacher) modulo m, so that every class gets its share of them.
+
+    >>> public_votes(1, 4, 3).tolist()
+    [1, 2, 0, 1]
+    """
+    return ((np.arange(n_queries) + teacher) % n_classes).astype(np.int32)
 
 
 def _rows(values: Any, name: str) -> NDArray[Any]:
