@@ -68,7 +68,8 @@ def _state(read: dict[str, NDArray[Any]], source: Source, todo: str) -> Progress
     cast = votes[~open_rows]
     if (seen < 0).any() or (seen > m).any() or seen[open_rows].any() or (cast < 0).any() or (cast >= m).any():
         raise source.refusal("the votes in it are not those of its classes", todo)
-    alone = np.flatnonzero(~open_rows & (seen == 0))  # without rows, and so without a class: they vote by a public rule
+    # Without rows, and so without a class: such teachers vote by a public rule.
+    alone = np.flatnonzero(~open_rows & (seen == 0)).tolist()
     if any((votes[t] != public_votes(t, votes.shape[1], m)).any() for t in alone):
         raise source.refusal("the votes in it are not those of its classes", todo)
     return Progress(votes, seen, m, digest.tobytes().decode("ascii", "replace"))
