@@ -7,6 +7,7 @@ bounded, and it is public only where the bounds are: they are inputs, never read
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -84,35 +85,35 @@ class Box:
         """Columns."""
         return len(self.centre)
 
-    @property
+    @cached_property
     def shortens(self) -> bool:
         """Whether a row inside the box can still be longer than C."""
         corner = np.maximum(np.abs(self.lower - self.centre), np.abs(self.upper - self.centre))
         return bool(np.linalg.norm(corner) > self.norm)
 
-    @property
+    @cached_property
     def low(self) -> FloatArray:
         """(d,) least z of each column; shortening moves a row towards 0, which then belongs to the range."""
         low = self.lower - self.centre
         return np.maximum(np.minimum(low, 0.0), -self.norm) if self.shortens else low
 
-    @property
+    @cached_property
     def high(self) -> FloatArray:
         """(d,) largest z of each column."""
         high = self.upper - self.centre
         return np.minimum(np.maximum(high, 0.0), self.norm) if self.shortens else high
 
-    @property
+    @cached_property
     def reach(self) -> FloatArray:
         """(d,) M, largest |z| of each column."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
-    @property
+    @cached_property
     def spread(self) -> FloatArray:
         """(d,) Λ of [Zari22], section 5.2: the width of each column's range."""
         return self.high - self.low
 
-    @property
+    @cached_property
     def length(self) -> float:
         """The longest that a centred row can be: C, or what the box allows."""
         return min(self.norm, float(np.linalg.norm(self.reach)))

@@ -7,7 +7,8 @@ second moment with noise on it; only the components of the sum come out. `noisy_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +21,14 @@ from dosimeter.core.noise import Noise
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 from dosimeter.core.release import Release
-from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.clipping import Bounds, Box
 from dosimeter.pca.components import Components, as_rows, components, components_of, second_moment
 from dosimeter.pca.mechanisms import Mechanism
 from dosimeter.pca.membership import MembershipByComponents, attack
 from dosimeter.pca.null_band import Generator
-from dosimeter.pca.private import release
+from dosimeter.pca.price import cost
+from dosimeter.pca.private import about_mean, release
+from dosimeter.pca.sensitivity import Sensitivity
 
 Protect = Callable[[FloatArray, int], FloatArray]
 """What a party does to its second moment (d, d) of n rows before it is sent; symmetric in, symmetric out."""
@@ -113,21 +116,42 @@ class NoisyMoment:
     """What one party sends: its noisy second moment and public constants. Nothing else of its rows is in it."""
 
     release: Release
-    """`second_moment` (d, d), the public `centre` (d,) and bounds, and how they were made."""
+    """`second_moment` (d, d), `mean` (d,) if it was noised, the public `centre` (d,) and bounds, how they were made."""
     n_samples: int
     """N_p, public."""
     scales: FloatArray
     """(d, d) of the noise on each entry, public."""
     mechanism: Mechanism
     dose: EventDose
-    """What it costs the party's rows, also against the aggregator."""
-    epsilon: float
-    """ε at the mechanism's own δ, an upper bound."""
+    """What it costs the party's rows, or people, also against the aggregator."""
+    sensitivity: Sensitivity
+    """What one row, or person, can move: public."""
+    mean_scale: float = 0.0
+    """Of the noise on each entry of the mean; 0 where none is sent."""
+
+    @property
+    def delta(self) -> float:
+        """δ of the party's own budget."""
+        return self.mechanism.budget_delta
+
+    @property
+    def epsilon(self) -> float:
+        """ε at `delta`, an upper bound."""
+        return self.epsilon_at(self.delta)
+
+    def epsilon_at(self, delta: float) -> float:
+        """ε at another δ, an upper bound."""
+        return cost(self.mechanism, self.scales, self.sensitivity, self.n_samples, delta, self.mean_scale)
 
     @property
     def variances(self) -> FloatArray:
         """(d, d) of the noise on each entry."""
         return np.asarray(self.mechanism.law(1.0).variance * self.scales**2)  # type: ignore[call-arg]
+
+    @property
+    def mean_variance(self) -> float:
+        """Of the noise on each entry of the mean."""
+        return float(self.mechanism.law(1.0).variance * self.mean_scale**2)  # type: ignore[call-arg]
 
     def __repr__(self) -> str:
         return f"<NoisyMoment of {self.n_samples} rows (public), {self.mechanism}, {self.dose.adjacency}>"
@@ -145,9 +169,18 @@ class Joined:
     messages: tuple[NoisyMoment, ...]
 
     @property
+    def delta(self) -> float:
+        """The largest δ of the parties' budgets: what `epsilon` is read at."""
+        return max(message.delta for message in self.messages)
+
+    @property
     def epsilon(self) -> float:
-        """The largest of the parties': a row is with one party. Somebody with rows at several pays their sum."""
-        return max(message.epsilon for message in self.messages)
+        """ε at `delta`, the largest of the parties': a unit is with one party, else it pays the sum of its parties."""
+        return self.epsilon_at(self.delta)
+
+    def epsilon_at(self, delta: float) -> float:
+        """ε at another δ, the largest of the parties'."""
+        return max(message.epsilon_at(delta) for message in self.messages)
 
     @property
     def simulation(self) -> bool:
@@ -165,12 +198,14 @@ def noisy_moment(
     mechanism: Mechanism,
     *,
     bounds: Bounds,
+    person: Sequence[Hashable] | None = None,
     n_samples: int | None = None,
     rng: Generator | None = None,
 ) -> NoisyMoment:
     """A party's part: rows X (n_p, d) held to the common public bounds, noise on their second moment, both sent.
 
-    n_samples: N_p, public, needed where neighbours add or remove a row. rng: a simulation, not for release; without it
+    With `mechanism.mean_share` a noisy mean is sent too, from the same budget. person, n_samples: as in `release`; N_p
+    is public. rng: a simulation, not for release; without it
     the bits come from the operating system. The guarantee is that of the mechanism, whatever the other parties do.
 
     >>> from dosimeter.pca.mechanisms import AnalyticGauss
@@ -178,26 +213,54 @@ def noisy_moment(
     >>> join(sent)
     <Joined: 2 parties, 6 rows (public), each with noise of its own>
     """
-    made = release(X, mechanism, bounds=bounds, n_samples=n_samples, rng=rng)
+    made = release(X, mechanism, bounds=bounds, person=person, n_samples=n_samples, rng=rng)
     # Not `made` itself: it knows the share of clipped rows, which is the party's own.
-    return NoisyMoment(made.release, made.n_samples, made.scales, mechanism, made.dose, made.epsilon())
+    return NoisyMoment(
+        made.release, made.n_samples, made.scales, mechanism, made.dose, made.sensitivity, made.mean_scale
+    )
 
 
 def join(messages: Sequence[NoisyMoment]) -> Joined:
-    """The aggregator's part: components of Σ N_p Ã_p / Σ N_p."""
+    """The aggregator's part: components of Σ N_p Ã_p / Σ N_p, about the parties' mean where all of them send one."""
     if not len(messages):
         raise Refusal("there are no parties")
-    centre = messages[0].release.values["centre"]
+    first = messages[0]
+    centre = first.release.values["centre"]
     for message in messages:
-        if not np.array_equal(message.release.values["centre"], centre):
-            raise Refusal("the parties must have the same columns about the same public centre: agree on the bounds")
-        if message.dose.adjacency != messages[0].dose.adjacency:
-            raise Refusal("the parties must declare the same neighbours: unlike guarantees do not mix")
+        _refuse_unlike(message, first)
     shares = np.array([message.n_samples for message in messages]) / sum(message.n_samples for message in messages)
     moments = np.array([message.release.values["second_moment"] for message in messages])
     total = np.einsum("p,pij->ij", shares, moments)
     variances = np.einsum("p,pij->ij", shares**2, np.array([message.variances for message in messages]))
-    return Joined(components(total, centre), total, variances, tuple(messages))
+    if not first.mean_scale:
+        return Joined(components(total, centre), total, variances, tuple(messages))
+    means = np.array([message.release.values["mean"] - centre for message in messages])
+    variance = float(shares**2 @ np.array([message.mean_variance for message in messages]))
+    found = about_mean(total, shares @ means, variance, _box(first))
+    return Joined(found, total, variances, tuple(messages))
+
+
+def _refuse_unlike(message: NoisyMoment, first: NoisyMoment) -> None:
+    """Parties whose messages do not make one table, or whose guarantees are not of one kind."""
+    mine, theirs = message.release, first.release
+    if not np.array_equal(mine.values["centre"], theirs.values["centre"]):
+        raise Refusal("the parties must have the same columns about the same public centre: agree on the bounds")
+    free = np.empty(0)
+    alike = (np.array_equal(mine.values.get(end, free), theirs.values.get(end, free)) for end in ("lower", "upper"))
+    if not all(alike) or mine.recipe.settings["row_norm"] != theirs.recipe.settings["row_norm"]:
+        raise Refusal("the parties must clip to the same bounds and row norm: agree on them first")
+    if message.dose.adjacency != first.dose.adjacency or message.dose.unit != first.dose.unit:
+        raise Refusal("the parties must declare the same neighbours and unit: unlike guarantees do not mix")
+    if (message.mean_scale > 0) != (first.mean_scale > 0):
+        raise Refusal("either all parties send a noisy mean or none does: agree on mean_share")
+
+
+def _box(message: NoisyMoment) -> Box:
+    """The public bounds that came with a message."""
+    values, norm = message.release.values, message.release.recipe.settings["row_norm"]
+    free = np.full(len(values["centre"]), np.inf)
+    bound = math.inf if norm is None else float(norm)
+    return Box(values.get("lower", -free), values.get("upper", free), values["centre"], bound)
 
 
 def simulated(noise: Noise, rng: Generator) -> Protect:

@@ -4,8 +4,10 @@ An entry a_ij = Σ z_i z_j / N with noise of information w_ij moves by z_j/N wit
 
     F = diag(V z²) + V ∘ zzᵀ + 2 diag(V_kk z_k²),     V = w / N²,
 
-(‖z‖² I + zzᵀ + 2 diag(z²))/(N s)² for noise of one scale s. A clamped cell moves nothing; a shortened row moves beside
-itself only. Components are made from the noisy matrix, so for them every figure is an upper bound.
+(‖z‖² I + zzᵀ + 2 diag(z²))/(N s)² for noise of one scale s. A noisy mean of the same rows adds v I, v its information
+over N². A clamped cell moves nothing; a shortened row moves beside itself only. Where a person's rows weigh 1 in all,
+y = z/√k stands for z: A is Σ yyᵀ/N, and the mean Σ y/√k/N. Components are made from the noisy matrix and mean, so for
+them every figure is an upper bound.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from dosimeter.core.notion import FISHER, MEMBERSHIP, FloatArray, Index, Mask, N
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.pca.clipping import Clipped
 from dosimeter.pca.mechanisms import true_sensitivity
-from dosimeter.pca.private import PrivateComponents
+from dosimeter.pca.private import PERSON, PrivateComponents
 from dosimeter.pca.secular import beside_itself, diagonal_plus_rank_one
+from dosimeter.pca.sums import root_weights
 
 _NUMBERS = 1 << 20
 """Numbers in one temporary array: 8 MB."""
@@ -49,8 +52,13 @@ class MomentLeakage:
 
     made: PrivateComponents
     held: Clipped
+    """Its rows are y = r z: of weight one, or less where a person has several."""
     V: FloatArray
     """(d, d) information of each entry over N²."""
+    v: float
+    """Of each entry of the mean over N²; 0 where no mean was released."""
+    roots: FloatArray
+    """(n,) r, the roots of the weights."""
 
     @property
     def examples(self) -> FloatArray:
@@ -67,7 +75,8 @@ class MomentLeakage:
         """(n,) μ of each row's presence: ‖lower(zzᵀ)‖ / (N s), all others known, N fixed. Gaussian noise only."""
         self._refuse_no_mu()
         Q = self.held.rows**2
-        return np.asarray(np.sqrt(self._halved(np.einsum("nd,nd->n", Q @ self.V, Q), Q**2 @ np.diag(self.V))))
+        moment = self._halved(np.einsum("nd,nd->n", Q @ self.V, Q), Q**2 @ np.diag(self.V))
+        return np.asarray(np.sqrt(moment + self.v * self.roots**2 * Q.sum(axis=1)))
 
     @property
     def auc(self) -> FloatArray:
@@ -87,8 +96,10 @@ class MomentLeakage:
         self._refuse_no_mu()
         out: dict[Hashable, float] = {}
         for who, rows in self._rows_of(labels).items():
-            moved = self.held.rows[rows].T @ self.held.rows[rows]
-            out[who] = float(np.sqrt(self._halved((self.V * moved**2).sum(), (np.diag(self.V * moved**2)).sum())))
+            Y = self.held.rows[rows]
+            moved, mean = Y.T @ Y, self.roots[rows] @ Y
+            moment = self._halved((self.V * moved**2).sum(), (np.diag(self.V * moved**2)).sum())
+            out[who] = float(np.sqrt(moment + self.v * float(mean @ mean)))
         return out
 
     def dose(
@@ -105,6 +116,8 @@ class MomentLeakage:
         uncovered = self.made.release.recipe.uncovered
         standing = Standing.EXACT if of == MATRIX else Standing.UPPER_BOUND
         how = {"standing": Standing.UNACCOUNTED if uncovered else standing, "uncovered": uncovered, **how}
+        if person is None and self.made.unit == PERSON:
+            raise Refusal("the release is about people: say whose each row is")
         if person is None:
             figures = self.examples if notion is FISHER else self.membership
             return Dose.of_reading(notion, "example", range(len(figures)), figures, **how)
@@ -114,7 +127,7 @@ class MomentLeakage:
     def matrix(self, rows: Sequence[int]) -> FloatArray:
         """(m d, m d) Fisher information about the numbers of these m rows, row after row.
 
-        Between rows a and b it is Jₐᵀ (diag(V zₐz_b) + V ∘ z_b zₐᵀ + 2 diag(V_kk zₐz_b)) J_b, J the clipping's.
+        Between rows a and b it is Jₐᵀ (diag(V yₐy_b) + V ∘ y_b yₐᵀ + 2 diag(V_kk yₐy_b) + v rₐr_b) J_b, J = dy/dx.
         """
         index, V = np.asarray(rows, dtype=np.intp), self.V
         Z, J = self.held.rows[index], self._jacobians(index)
@@ -122,19 +135,20 @@ class MomentLeakage:
         cross = Z[:, None, :] * Z[None, :, :]
         straight = cross @ V + 2 * np.diag(V) * cross
         F = V[None, :, None, :] * Z.T[None, :, :, None] * Z[:, None, None, :]  # (row a, cell k, row b, cell l)
+        straight += self.v * np.outer(self.roots[index], self.roots[index])[:, :, None]
         F[:, np.arange(d), :, np.arange(d)] += np.moveaxis(straight, 2, 0)
         left = np.swapaxes(J, 1, 2) @ F.reshape(m, d, m * d)
         both = np.swapaxes(J, 1, 2) @ left.reshape(m * d, m, d).transpose(1, 2, 0)
         return np.asarray(both.reshape(m * d, m * d).T)
 
     def _jacobians(self, index: Index) -> FloatArray:
-        """(m, d, d) dz/dx of the clipping of each row; 0 for clamped cells."""
+        """(m, d, d) dy/dx of the clipping and weighing of each row; 0 for clamped cells."""
         Z, factor = self.held.rows[index], self.held.factor[index]
         P = np.tile(np.eye(Z.shape[1]), (len(Z), 1, 1))
         short = factor < 1
-        u = Z[short] / np.linalg.norm(Z[short], axis=1, keepdims=True)
+        u = _directions(Z[short])
         P[short] = factor[short, None, None] * (P[short] - u[:, :, None] * u[:, None, :])
-        return np.asarray(P * ~self.held.clamped[index][:, None, :])
+        return np.asarray(P * ~self.held.clamped[index][:, None, :] * self.roots[index][:, None, None])
 
     def _stacked(self, rows: Index) -> float:
         """η of several rows together: of their own matrix if that is small, else by products with the entries."""
@@ -150,19 +164,20 @@ class MomentLeakage:
 
     def _product(self, rows: Index, v: FloatArray) -> FloatArray:
         """F v for the rows stacked, v (m, d): how far the entries move, weighed, and back."""
-        Z = self.held.rows[rows]
-        moved = Z.T @ self._through(rows, v)
+        Z, r = self.held.rows[rows], self.roots[rows]
+        inside = self._through(rows, v)
+        moved = Z.T @ inside
         moved = self.V * (moved + moved.T)
         moved[np.diag_indices_from(moved)] *= 2
-        return self._through(rows, Z @ moved, back=True)
+        return self._through(rows, Z @ moved + self.v * np.outer(r, r @ inside), back=True)
 
     def _through(self, rows: Index, v: FloatArray, *, back: bool = False) -> FloatArray:
         """J v of every row, or Jᵀ v, (m, d)."""
         free, Z, factor = ~self.held.clamped[rows], self.held.rows[rows], self.held.factor[rows]
         v = v if back else v * free
         short = factor < 1
-        u = Z[short] / np.linalg.norm(Z[short], axis=1, keepdims=True)
-        v = v.copy()
+        u = _directions(Z[short])
+        v = v * self.roots[rows][:, None]
         v[short] = factor[short, None] * (v[short] - u * np.einsum("nd,nd->n", u, v[short])[:, None])
         return np.asarray(v * free if back else v)
 
@@ -175,42 +190,43 @@ class MomentLeakage:
     def _diagonal(self, s: slice) -> FloatArray:
         """(m, d) diagonal of the information about each row of the block."""
         Z, V, own = self.held.rows[s], self.V, np.diag(self.V)
-        Q = Z * Z
-        straight = Q @ V + 2 * own * Q  # the diagonal part of F
+        Q, w = Z * Z, self.roots[s] ** 2
+        straight = Q @ V + 2 * own * Q + (self.v * w)[:, None]  # the diagonal part of F
         out = straight + own * Q
         short = self.held.factor[s] < 1
         if short.any():
             z, a = Z[short], straight[short]
-            u = z / np.linalg.norm(z, axis=1, keepdims=True)
+            u = _directions(z)
             Fu = a * u + z * ((z * u) @ V)
             beside = out[short] - 2 * u * Fu + u**2 * np.einsum("nd,nd->n", u, Fu)[:, None]
             out[short] = self.held.factor[s][short, None] ** 2 * beside
-        return np.where(self.held.clamped[s], 0.0, out)
+        return np.where(self.held.clamped[s], 0.0, w[:, None] * out)
 
     def _largest(self, s: slice) -> FloatArray:
         """(m,) largest eigenvalue of the information about each row of the block."""
         Z, clamped, factor = self.held.rows[s], self.held.clamped[s], self.held.factor[s]
         omega, even = _product_form(self.V), bool(np.ptp(self.V) == 0)
-        short, cut = factor < 1, clamped.any(axis=1)
+        short, cut, w = factor < 1, clamped.any(axis=1), self.roots[s] ** 2
         out = np.empty(len(Z))
         plain = ~short if omega is not None else np.zeros(len(Z), bool)
         if plain.any() and omega is not None:
-            out[plain] = self._secular(Z[plain], clamped[plain], omega)
+            out[plain] = w[plain] * self._secular(Z[plain], clamped[plain], omega, w[plain])
         round_ = short & ~cut if even else np.zeros(len(Z), bool)
         if round_.any():
             sizes = np.einsum("nd,nd->n", Z[round_], Z[round_])
-            t = beside_itself(Z[round_] ** 2 / sizes[:, None])
+            t = beside_itself(_directions(Z[round_]) ** 2)
             spare = 1.0 if Z.shape[1] > 1 else 0.0
-            out[round_] = factor[round_] ** 2 * self.V[0, 0] * sizes * (spare + 2 * t)
+            moment = self.V[0, 0] * sizes * (spare + 2 * t)
+            out[round_] = w[round_] * factor[round_] ** 2 * (moment + spare * self.v * w[round_])
         for i in np.flatnonzero(~plain & ~round_):
             row = (s.start or 0) + int(i)
             out[i] = np.linalg.eigvalsh(self.matrix([row]))[-1]
         return out
 
-    def _secular(self, Z: FloatArray, clamped: Mask, omega: FloatArray) -> FloatArray:
+    def _secular(self, Z: FloatArray, clamped: Mask, omega: FloatArray, w: FloatArray) -> FloatArray:
         """λ₁ of diag(D) + yyᵀ, y = ω z, over the cells that were not clamped."""
         Q, own = Z * Z, np.diag(self.V)
-        D = Q @ self.V + (3 * own - omega**2) * Q
+        D = Q @ self.V + (3 * own - omega**2) * Q + (self.v * w)[:, None]
         return diagonal_plus_rank_one(np.where(clamped, 0.0, D), np.where(clamped, 0.0, omega * Z))
 
     def _rows_of(self, labels: Sequence[Hashable]) -> dict[Hashable, Index]:
@@ -233,9 +249,18 @@ class MomentLeakage:
         return (both + diagonal) / 2
 
 
-def measure(made: PrivateComponents, X: ArrayLike) -> MomentLeakage:
-    """What the noisy second moment tells about each row of the table X (n, d) it was made from."""
+def measure(made: PrivateComponents, X: ArrayLike, person: Sequence[Hashable] | None = None) -> MomentLeakage:
+    """What the noisy second moment and mean tell about each row of the table X (n, d) they were made from.
+
+    person: whose each row is, as the release was given it; needed where its unit is a person.
+    """
     held = made.box.clip(X)
+    roots = np.ones(len(held.rows))
+    if made.unit == PERSON:
+        if person is None or len(person) != len(held.rows):
+            raise Refusal("the release is about people: say whose each row is")
+        roots = root_weights(person)[0]
+        held = Clipped(held.rows * roots[:, None], held.clamped, held.factor)
     moved = true_sensitivity(made.mechanism, made.box, made.n_samples).entries
     if ((made.scales == 0) & (moved > 0)).any():
         i, j = (int(k) for k in np.argwhere((made.scales == 0) & (moved > 0))[0])
@@ -243,7 +268,14 @@ def measure(made: PrivateComponents, X: ArrayLike) -> MomentLeakage:
     unit = made.mechanism.law(1.0).fisher_information  # type: ignore[call-arg]
     V = np.zeros_like(made.scales)
     np.divide(unit, (made.n_samples * made.scales) ** 2, out=V, where=made.scales > 0)
-    return MomentLeakage(made, held, V)
+    v = unit / (made.n_samples * made.mean_scale) ** 2 if made.mean_scale > 0 else 0.0
+    return MomentLeakage(made, held, V, v, roots)
+
+
+def _directions(Z: FloatArray) -> FloatArray:
+    """(m, d) rows of length one; a row of nobody, of weight 0, stays 0."""
+    size = np.linalg.norm(Z, axis=1, keepdims=True)
+    return np.asarray(np.divide(Z, size, out=np.zeros_like(Z), where=size > 0))
 
 
 def _product_form(V: FloatArray) -> FloatArray | None:

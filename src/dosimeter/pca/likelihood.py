@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 
 from dosimeter.attacks.result import Scores
 from dosimeter.core.notion import FloatArray
@@ -19,6 +19,8 @@ from dosimeter.pca.components import Components, as_rows, mean, refuse_not_finit
 from dosimeter.pca.residuals import ROWS, Tails
 
 _STILL = "the population does not vary in a direction that the members have"
+_ROUNDINGS = 8
+"""Times d ulp of the largest eigenvalue: what the covariance, its two products with V and eigvalsh lose together."""
 EDGE = 1e-9
 """A leverage this close to 1: the row alone holds a direction, up to rounding."""
 
@@ -144,16 +146,20 @@ def _distance(rows: FloatArray, components: Components, population: Population) 
     """(m,) yᵀ(VᵀΣV)⁻¹y with y = Vᵀ(z - m): how unusual the row is in the population, in the directions seen."""
     V = components.vectors[:, : components.rank]
     S = V.T @ population.covariance @ V
-    try:
-        L = cholesky(S, lower=True)
-    except LinAlgError as error:
-        raise CannotMeasure(_STILL) from error
-    # Rounding decides whether a singular S has a factor; what is left of a direction after the others does not.
-    if (np.diagonal(L) ** 2 <= len(S) * np.finfo(np.float64).eps * np.diagonal(S)).any():
+    # Rounding decides whether a singular S has a Cholesky factor, and how large its last pivot is: S_jj of a quiet
+    # direction is itself off by the rounding of the loud ones. What rounding cannot move further is an eigenvalue.
+    lost = _ROUNDINGS * len(population.covariance) * np.finfo(np.float64).eps * _size(population.covariance)
+    if not np.linalg.eigvalsh(S)[0] > lost:
         raise CannotMeasure(_STILL)
+    L = cholesky(S, lower=True)
     q = np.empty(len(rows))
     for start in range(0, len(rows), ROWS):
         U = np.asarray(rows[start : start + ROWS], dtype=np.float64) - population.mean
         Y = solve_triangular(L, V.T @ U.T, lower=True)
         q[start : start + ROWS] = np.einsum("rm,rm->m", Y, Y)
     return q
+
+
+def _size(covariance: FloatArray) -> float:
+    """Its largest eigenvalue; the covariance is symmetric up to rounding."""
+    return float(np.abs(np.linalg.eigvalsh((covariance + covariance.T) / 2)).max())

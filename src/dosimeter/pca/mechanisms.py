@@ -1,4 +1,4 @@
-"""Mechanisms: how wide the noise on each entry of the second moment is.
+"""Mechanisms: how wide the noise on each entry of the second moment is, and on the mean where it is released too.
 
 Four as Table 1 of [Zari22] prints them, kept to be compared and attacked, and four to be used. All are recipes of
 public constants; the table is nowhere in them. A scale is that of the noise on A = Σ zzᵀ / N.
@@ -20,6 +20,9 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.pca.clipping import Box
 from dosimeter.pca.scales import check_budget, eps_prime, gaussian_deviation, laplace_share
 from dosimeter.pca.sensitivity import NEIGHBOURS, REPLACE, Sensitivity, sensitivity
+
+MEAN_SHARE, MOST_SHARE = 0.1, 0.9
+"""What the verb and the estimator spend on the mean unless told, and the most: the components need the rest."""
 
 
 def entries_of(d: int) -> int:
@@ -46,6 +49,8 @@ class Mechanism(ABC):
         check_budget(self.epsilon, self.budget_delta)
         if self.relation not in NEIGHBOURS:
             raise Refusal(f"neighbours {self.relation!r} is not one of {', '.join(NEIGHBOURS)}")
+        if isinstance(self.share, bool) or not 0 <= self.share <= MOST_SHARE:
+            raise Refusal(f"mean_share must be from 0 (the public centre) to {MOST_SHARE}, not {self.share}")
 
     @property
     def budget_delta(self) -> float:
@@ -56,6 +61,15 @@ class Mechanism(ABC):
     def relation(self) -> str:
         """The neighbour relation of the claim; [Zari22] has Hamming distance 1, one row replaced."""
         return str(getattr(self, "neighbours", REPLACE))
+
+    @property
+    def share(self) -> float:
+        """The part of the budget that is spent on the mean; 0: no mean is released, moments are about the centre."""
+        return float(getattr(self, "mean_share", 0.0))
+
+    def mean_scale(self, box: Box, N: int) -> float:
+        """Scale of the noise on each of the d entries of the mean; 0 where no mean is released."""
+        return 0.0
 
     @abstractmethod
     def scales(self, box: Box, N: int) -> FloatArray:
@@ -144,9 +158,13 @@ class LaplaceJoint(Mechanism):
     """
 
     neighbours: str = REPLACE
+    mean_share: float = 0.0
 
     def scales(self, box: Box, N: int) -> FloatArray:
-        return np.full((box.d, box.d), true_sensitivity(self, box, N).l1 / (N * self.epsilon))
+        return np.full((box.d, box.d), true_sensitivity(self, box, N).l1 / (N * _left(self)))
+
+    def mean_scale(self, box: Box, N: int) -> float:
+        return _laplace_mean(self, box, N)
 
 
 @dataclass(frozen=True)
@@ -158,13 +176,17 @@ class LaplaceSplit(Mechanism):
 
     delta: float = 0.0
     neighbours: str = REPLACE
+    mean_share: float = 0.0
 
     def scales(self, box: Box, N: int) -> FloatArray:
-        alpha = entries_of(box.d)
-        share = self.epsilon / alpha
+        alpha, left = entries_of(box.d), _left(self)
+        each = left / alpha
         if self.delta > 0:
-            share = max(share, eps_prime(self.epsilon, self.delta, alpha))
-        return true_sensitivity(self, box, N).entries / (N * share)
+            each = max(each, eps_prime(left, self.delta, alpha))
+        return true_sensitivity(self, box, N).entries / (N * each)
+
+    def mean_scale(self, box: Box, N: int) -> float:
+        return _laplace_mean(self, box, N)
 
 
 @dataclass(frozen=True)
@@ -176,13 +198,17 @@ class LaplacePriced(Mechanism):
 
     delta: float
     neighbours: str = REPLACE
+    mean_share: float = 0.0
 
     def scales(self, box: Box, N: int) -> FloatArray:
         _refuse_no_delta(self.delta)
         moved, lower = true_sensitivity(self, box, N), np.tril_indices(box.d)
-        each = moved.entries / (N * laplace_share(self.epsilon, self.delta, entries_of(box.d)))
-        joint = np.full_like(each, moved.l1 / (N * laplace_share(self.epsilon, self.delta, 1)))
+        each = moved.entries / (N * laplace_share(_left(self), self.delta, entries_of(box.d)))
+        joint = np.full_like(each, moved.l1 / (N * laplace_share(_left(self), self.delta, 1)))
         return joint if np.linalg.norm(joint[lower]) < np.linalg.norm(each[lower]) else each
+
+    def mean_scale(self, box: Box, N: int) -> float:
+        return _laplace_mean(self, box, N)
 
 
 @dataclass(frozen=True)
@@ -190,18 +216,27 @@ class AnalyticGauss(Mechanism):
     """Gaussian noise at the least deviation that is (ε, δ)-differentially private, ε from 1e-5 to 1e6 [dp-accounting].
 
     The sensitivity is that of the declared relation: with a row norm C it is C²/N for a row more or less, √2 C²/N for a
-    row replaced; with bounds alone less, see docs/pca.md.
+    row replaced; with bounds alone less, see docs/pca.md. `mean_share` is of 1/σ²: Gaussian moves add in squares.
     """
 
     delta: float
     neighbours: str = REPLACE
+    mean_share: float = 0.0
 
     law: ClassVar[type[Density]] = Gaussian
 
     def scales(self, box: Box, N: int) -> FloatArray:
-        _refuse_no_delta(self.delta)
-        unit = gaussian_deviation(self.epsilon, self.delta)
+        unit = self._unit() / math.sqrt(1 - self.mean_share)
         return np.full((box.d, box.d), unit * true_sensitivity(self, box, N).l2 / N)
+
+    def mean_scale(self, box: Box, N: int) -> float:
+        if self.mean_share == 0:
+            return 0.0
+        return self._unit() / math.sqrt(self.mean_share) * true_sensitivity(self, box, N).mean_l2 / N
+
+    def _unit(self) -> float:
+        _refuse_no_delta(self.delta)
+        return gaussian_deviation(self.epsilon, self.delta)
 
 
 PUBLISHED = (LaplaceScalar, LaplaceVector, LaplaceAdvanced, AnalyzeGauss)
@@ -209,9 +244,24 @@ SOUND = (AnalyticGauss, LaplaceJoint, LaplaceSplit, LaplacePriced)
 
 
 def true_sensitivity(mechanism: Mechanism, box: Box, N: int) -> Sensitivity:
-    """Of Σ zzᵀ in the mechanism's relation, with what float64 loses; adding rows may bring their number to 2N."""
+    """Of Σ zzᵀ and Σ z in the mechanism's relation, with what float64 loses.
+
+    N rows, or N people whose rows weigh 1 in all; adding some may bring their number to 2N.
+    """
     rows = _count(N) if mechanism.relation == REPLACE else 2 * _count(N)
     return sensitivity(box, mechanism.relation, rows)
+
+
+def _left(mechanism: Mechanism) -> float:
+    """ε that the mean leaves to the second moment; Laplace noise splits ε, and δ stays with the second moment."""
+    return mechanism.epsilon * (1 - mechanism.share)
+
+
+def _laplace_mean(mechanism: Mechanism, box: Box, N: int) -> float:
+    """One query for the whole mean, pure: its sensitivity in the 1-norm over N times its part of ε."""
+    if mechanism.share == 0:
+        return 0.0
+    return true_sensitivity(mechanism, box, N).mean_l1 / (_count(N) * mechanism.epsilon * mechanism.share)
 
 
 def _products(box: Box) -> FloatArray:

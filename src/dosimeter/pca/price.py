@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dosimeter.core.noise import Gaussian
+from dosimeter.core.noise import Gaussian, Laplace
 from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
 from dosimeter.pca.mechanisms import Mechanism
 from dosimeter.pca.scales import check_budget, gaussian_epsilon, laplace_epsilon
 from dosimeter.pca.sensitivity import REPLACE, Sensitivity
@@ -17,8 +19,12 @@ _LEVELS = 32
 """Different ratios of sensitivity to scale that are told apart; more are rounded up to a ladder of as many rungs."""
 
 
-def cost(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int, delta: float) -> float:
+def cost(
+    mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int, delta: float, mean_scale: float = 0.0
+) -> float:
     """ε at δ, an upper bound, of noise of these scales (d, d) on A = Σ zzᵀ / N; infinite where an entry has none.
+
+    mean_scale: of the noise on each entry of the mean, where it is released from the same rows; 0 where it is not.
 
     >>> from dosimeter.pca.clipping import Bounds
     >>> from dosimeter.pca.mechanisms import AnalyzeGauss, true_sensitivity
@@ -27,42 +33,121 @@ def cost(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int, d
     0.845
     """
     check_budget(1.0, delta)
-    if mechanism.law is Gaussian:
-        if moved.l2 == 0:
-            return 0.0  # no column can vary: all tables within the bounds are one
-        return math.inf if delta == 0 else gaussian_epsilon(float(scales.min()) * N / moved.l2, delta)
-    ratios = _ratios(scales, moved, N)
-    if not ratios:
-        return 0.0
-    if max(ratios) == math.inf:
-        return math.inf
-    entry_by_entry = laplace_epsilon(ratios, delta)
-    return min(entry_by_entry, laplace_epsilon({_joint(scales, moved, N): 1}, delta))
+    price = {Gaussian: _gaussian_cost, Laplace: _laplace_cost}.get(mechanism.law)
+    if price is None:
+        raise _no_price(mechanism)
+    return price(_Widths(scales, mean_scale, moved, N), delta)
 
 
-def event(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int) -> Any:
+def event(mechanism: Mechanism, scales: FloatArray, moved: Sensitivity, N: int, mean_scale: float = 0.0) -> Any:
     """The same as an event of dp-accounting, where a multiplier is the scale over what one row contributes.
 
-    A replaced row is one less and one more, so a multiplier of m then stands for a move of 2/m scales.
+    A replaced row is one less and one more, so a multiplier of m then stands for a move of 2/m scales. A mean from the
+    same rows is composed with the second moment.
     """
     from dp_accounting import dp_event  # late: a second of import
 
-    rows = 2.0 if moved.neighbours == REPLACE else 1.0
-    if mechanism.law is Gaussian:
-        if moved.l2 == 0:
-            return dp_event.NoOpDpEvent()
-        return dp_event.GaussianDpEvent(rows * float(scales.min()) * N / moved.l2)
-    ratios = _ratios(scales, moved, N)
-    if not ratios:
+    parts_of = {Gaussian: _gaussian_events, Laplace: _laplace_events}.get(mechanism.law)
+    if parts_of is None:
+        raise _no_price(mechanism)
+    parts = parts_of(_Widths(scales, mean_scale, moved, N), mechanism.budget_delta)
+    if not parts:
         return dp_event.NoOpDpEvent()
-    if max(ratios) == math.inf:
-        return dp_event.NonPrivateDpEvent()
-    joint, delta = _joint(scales, moved, N), mechanism.budget_delta
-    # Where they are equal the entries one by one: the same guarantee at δ = 0 and a better one above it.
-    if laplace_epsilon({joint: 1}, delta) < 0.999 * laplace_epsilon(ratios, delta):
-        return dp_event.LaplaceDpEvent(rows / joint)
-    groups = [dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(rows / r), k) for r, k in ratios.items()]
-    return groups[0] if len(groups) == 1 else dp_event.ComposedDpEvent(groups)
+    return parts[0] if len(parts) == 1 else dp_event.ComposedDpEvent(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Widths:
+    """The noise on a release, and what it has to hide."""
+
+    scales: FloatArray
+    mean_scale: float
+    moved: Sensitivity
+    N: int
+
+    @property
+    def units(self) -> float:
+        """Moves of one row that a replaced one makes in dp-accounting's convention."""
+        return 2.0 if self.moved.neighbours == REPLACE else 1.0
+
+    @property
+    def gaussian(self) -> list[float]:
+        """Sensitivity over deviation, of the second moment and of the mean; what cannot move is left out."""
+        told = [(self.moved.l2, float(self.scales.min()))]
+        if self.mean_scale > 0:
+            told.append((self.moved.mean_l2, self.mean_scale))
+        return [math.inf if width == 0 else size / (self.N * width) for size, width in told if size > 0]
+
+    @property
+    def laplace_mean(self) -> dict[float, int]:
+        """{r: 1} of the mean as one query, or nothing."""
+        size = self.moved.mean_l1
+        return {size / (self.N * self.mean_scale): 1} if self.mean_scale > 0 and size > 0 else {}
+
+
+def _gaussian_cost(told: _Widths, delta: float) -> float:
+    moves = told.gaussian
+    if not moves:
+        return 0.0  # no column can vary: all tables within the bounds are one
+    if delta == 0 or max(moves) == math.inf:
+        return math.inf
+    return gaussian_epsilon(1 / math.hypot(*moves), delta)
+
+
+def _gaussian_events(told: _Widths, delta: float) -> list[Any]:
+    from dp_accounting import dp_event
+
+    if math.inf in told.gaussian:
+        return [dp_event.NonPrivateDpEvent()]
+    return [dp_event.GaussianDpEvent(told.units / move) for move in told.gaussian]
+
+
+def _laplace_cost(told: _Widths, delta: float) -> float:
+    ratios = _ratios(told.scales, told.moved, told.N)
+    mean = told.laplace_mean
+    if max(ratios, default=0.0) == math.inf:
+        return math.inf
+    if not ratios:
+        return laplace_epsilon(mean, delta)
+    one = _one_query(told)
+    # Two bounds of each: all losses composed, and the mean's largest loss on top of the others at the same δ.
+    return min(
+        min(laplace_epsilon(_together(each, mean), delta), laplace_epsilon(each, delta) + sum(mean))
+        for each in (ratios, one)
+    )
+
+
+def _laplace_events(told: _Widths, delta: float) -> list[Any]:
+    from dp_accounting import dp_event
+
+    ratios = _ratios(told.scales, told.moved, told.N)
+    if max(ratios, default=0.0) == math.inf:
+        return [dp_event.NonPrivateDpEvent()]
+    groups: list[Any] = []
+    if ratios:
+        one = _one_query(told)
+        # Where they are equal the entries one by one: the same guarantee at δ = 0 and a better one above it.
+        if laplace_epsilon(one, delta) < 0.999 * laplace_epsilon(ratios, delta):
+            groups = [dp_event.LaplaceDpEvent(told.units / r) for r in one]
+        else:
+            groups = [
+                dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(told.units / r), k) for r, k in ratios.items()
+            ]
+    return [*groups, *(dp_event.LaplaceDpEvent(told.units / r) for r in told.laplace_mean)]
+
+
+def _together(some: dict[float, int], others: dict[float, int]) -> dict[float, int]:
+    return {r: some.get(r, 0) + others.get(r, 0) for r in {**some, **others}}
+
+
+def _no_price(mechanism: Mechanism) -> Refusal:
+    return Refusal(
+        f"{mechanism.law.__name__} noise on a second moment has no price here: use Gaussian or Laplace noise"
+    )
+
+
+def _one_query(told: _Widths) -> dict[float, int]:
+    return {_joint(told.scales, told.moved, told.N): 1}
 
 
 def _joint(scales: FloatArray, moved: Sensitivity, N: int) -> float:

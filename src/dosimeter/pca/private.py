@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,36 +15,46 @@ from dosimeter.core.notion import FloatArray, Standing
 from dosimeter.core.refusal import Refusal
 from dosimeter.core.release import Recipe, Release
 from dosimeter.pca.clipping import Bounds, Box, bounds_of
-from dosimeter.pca.components import Components, as_rows, components, second_moment_of_blocks
+from dosimeter.pca.components import Components, as_rows, components
 from dosimeter.pca.mechanisms import Mechanism, true_sensitivity
 from dosimeter.pca.price import cost, event
-from dosimeter.pca.sensitivity import ADD_OR_REMOVE, REPLACE
+from dosimeter.pca.sensitivity import ADD_OR_REMOVE, REPLACE, Sensitivity
+from dosimeter.pca.sums import moments, root_weights
 from dosimeter.sampling import noisy, simulate
 
 _LOCAL = Local()
 NOT_PRIVATE = "not private"
+ROW, PERSON = "example", "person"
+"""The unit of a guarantee: one row, or all rows of one person."""
 _BOUNDS = "not private: the bounds, and with them the centre and the scale of the noise, were read off the table"
 _ROWS = "not private: the number of rows was read off the table, where neighbours add or remove a row"
+_ONE_ROW = "the unit is a row: somebody with several rows is protected less than the figure says"
+_ONE_PERSON = (
+    "the unit is a person: all rows of one person weigh as much as one row; which names are in the table, and how "
+    "many, is taken as given"
+)
 # Values below 2^45 steps can be drawn (sampling/grid.py); a bit to spare.
 _BITS = 44
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateComponents:
-    """A noisy second moment, its components, and what the release costs every row."""
+    """A noisy second moment and perhaps a noisy mean, their components, and what the release costs every unit."""
 
     mechanism: Mechanism
     box: Box
     n_samples: int
-    """N, public."""
+    """N, public: rows, or people where the unit is a person."""
     scales: FloatArray
     """(d, d) scale of the noise on each entry of A."""
+    mean_scale: float
+    """Scale of the noise on each entry of the mean; 0 where no mean is released."""
     release: Release
-    """`second_moment` (d, d), and the public `centre`, `lower` and `upper` (d,)."""
+    """`second_moment` (d, d) about the centre, `mean` (d,) if it was noised, the public `centre` and bounds (d,)."""
     components: Components
-    """Post-processing of the noisy matrix: no further cost."""
+    """Post-processing of the noisy matrix and the noisy mean: no further cost."""
     dose: EventDose
-    """The event: one for all rows, in the declared neighbour relation."""
+    """The event: one for all rows, or people, in the declared neighbour relation."""
     clipped_share: float = 0.0
     """Share of rows that the bounds changed. Internal: a statistic of the table without protection."""
 
@@ -58,14 +68,23 @@ class PrivateComponents:
         """(d, d) noisy A."""
         return self.release.values["second_moment"]
 
+    @property
+    def unit(self) -> str:
+        """Who the guarantee is about: "example", one row, or "person", all rows of one."""
+        return self.dose.unit
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """What one unit can move. Public: it follows from the bounds and N."""
+        return true_sensitivity(self.mechanism, self.box, self.n_samples)
+
     def epsilon(self, delta: float | None = None) -> float:
         """ε at δ (None: the budget's own) that these scales cost in the declared relation, an upper bound.
 
         Whatever the mechanism claims: it may be more or less than `mechanism.epsilon` for those as published.
         """
         at = self.mechanism.budget_delta if delta is None else delta
-        moved = true_sensitivity(self.mechanism, self.box, self.n_samples)
-        return cost(self.mechanism, self.scales, moved, self.n_samples, at)
+        return cost(self.mechanism, self.scales, self.sensitivity, self.n_samples, at, self.mean_scale)
 
     @property
     def holds(self) -> bool:
@@ -79,7 +98,8 @@ class PrivateComponents:
 
     def __repr__(self) -> str:
         words = f", {NOT_PRIVATE}" if self.standing is Standing.UNACCOUNTED else ""
-        return f"<PrivateComponents of {self.box.d} columns, {self.mechanism}, {self.dose.adjacency}{words}>"
+        of = "" if self.unit == ROW else " person"
+        return f"<PrivateComponents of {self.box.d} columns, {self.mechanism}, {self.dose.adjacency}{of}{words}>"
 
 
 def release(
@@ -87,6 +107,7 @@ def release(
     mechanism: Mechanism,
     *,
     bounds: Bounds | None = None,
+    person: Sequence[Hashable] | None = None,
     n_samples: int | None = None,
     private: bool = True,
     rng: np.random.Generator | None = None,
@@ -94,9 +115,14 @@ def release(
 ) -> PrivateComponents:
     """Clip rows X (n, d), add noise to the lower triangle of A = Σ zzᵀ / N, mirror it, and find its components.
 
+    With `mechanism.mean_share` the mean Σ z / N is noised within the same budget, and the components are those of
+    A - mmᵀ, about that mean; without it they are those of A, about the public centre.
+
     bounds: public. Without them the release is refused; with `private=False` they are read off the table and the
-    release says "not private". n_samples: N, public; needed where neighbours add or remove a row, else it is len(X).
-    More than 2N rows are refused, which tells 2N rows from 2N + 1: declare an N that leaves room.
+    release says "not private". person: whose each row is (n,), None for nobody's. The unit is then a person, whose rows
+    weigh 1 in all, and N counts people. n_samples: N, public; needed where neighbours add or remove one. Else it is
+    len(X), or with `person` the number of people: more may be declared, and who is not there counts as the centre.
+    More than 2N rows or people are refused, which tells 2N from 2N + 1: declare an N that leaves room.
     rng: a simulation, not for release; without it the bits come from the operating system.
 
     >>> from dosimeter.pca.mechanisms import AnalyticGauss
@@ -104,40 +130,73 @@ def release(
     >>> out = release(X, AnalyticGauss(1.0, 1e-5), bounds=Bounds(0.0, 1.0))
     >>> out.components.vectors.shape, round(out.epsilon(1e-5), 6), out.standing.value
     ((2, 2), 1.0, 'upper bound')
+    >>> about = release(X, AnalyticGauss(1.0, 1e-5, mean_share=0.1), bounds=Bounds(0.0, 1.0), person=["a", "b", "a"])
+    >>> about.unit, about.n_samples, sorted(about.release.values), round(about.epsilon(1e-5), 6)
+    ('person', 2, ['centre', 'lower', 'mean', 'second_moment', 'upper'], 1.0)
     """
     rows = as_rows(X)
-    box, N, uncovered = _public(rows, mechanism, bounds, n_samples, private)
+    if person is not None and len(person) != len(rows):
+        raise Refusal(f"{len(rows)} rows need as many names of persons, not {len(person)}")
+    roots, units = (np.ones(len(rows)), len(rows)) if person is None else root_weights(person)
+    unit = ROW if person is None else PERSON
+    box, N, uncovered = _public(rows, units, unit, mechanism, bounds, n_samples, private)
     box.refuse_extreme()
-    scales = mechanism.scales(box, N)
+    scales, mean_scale = mechanism.scales(box, N), mechanism.mean_scale(box, N)
     changed: list[int] = []
-    A = second_moment_of_blocks(_clipped(rows, box, changed), None, engine, N)
-    noised = _noised(A, scales, box, mechanism, rng)
+    A, m = (total / N for total in moments(_clipped(rows, roots, box, changed), engine))
+    if mechanism.relation == REPLACE and units < N:
+        # Whoever is declared and not there stands as the centre, held to the bounds: a row like any other.
+        z = box.clip(box.centre[None, :]).rows[0]
+        A, m = A + (N - units) / N * np.outer(z, z), m + (N - units) / N * z
+    noised, mean = _noised(A, m, scales, mean_scale, box, mechanism, rng)
     recipe = Recipe(
         "principal components" + (f", {NOT_PRIVATE}" if uncovered else ""),
-        _noise_in_words(mechanism, scales),
-        _settings(mechanism, box, N),
+        _noise_in_words(mechanism, scales, mean_scale),
+        _settings(mechanism, box, N, unit),
         uncovered,
         simulation=rng is not None,
     )
     moved = true_sensitivity(mechanism, box, N)
     standing = Standing.UNACCOUNTED if uncovered else Standing.UPPER_BOUND
+    about = {} if mean is None else {"mean": box.centre + mean}
+    variance = mechanism.law(1.0).variance * mean_scale**2  # type: ignore[call-arg]
     return PrivateComponents(
         mechanism,
         box,
         N,
         scales,
-        Release({"second_moment": noised, **_constants(box)}, recipe),
-        components(noised, box.centre),
-        EventDose(event(mechanism, scales, moved, N), "example", mechanism.relation, standing),
+        mean_scale,
+        Release({"second_moment": noised, **about, **_constants(box)}, recipe),
+        components(noised, box.centre) if mean is None else about_mean(noised, mean, variance, box),
+        EventDose(event(mechanism, scales, moved, N, mean_scale), unit, mechanism.relation, standing),
         clipped_share=sum(changed) / len(rows),
     )
 
 
+def about_mean(A: FloatArray, mean: FloatArray, variance: float, box: Box) -> Components:
+    """Components of a noisy A (d, d) about the centre, taken about a noisy mean (d,), also from the centre.
+
+    Post-processing. The mean is shrunk towards the centre as far as it may be noise (James and Stein; `variance`, of
+    its noise, is public) and held to the bounds: where noise drowns it, the moments stay about the centre, and nothing
+    is made of the noise squared.
+    """
+    size = float(mean @ mean)
+    kept = max(0.0, 1 - max(box.d - 2, 1) * variance / size) if size > 0 else 0.0
+    m = np.clip(kept * mean, box.low, box.high)
+    return components(A - np.outer(m, m), box.centre + m)
+
+
 def _public(
-    rows: NDArray[np.generic], mechanism: Mechanism, bounds: Bounds | None, n_samples: int | None, private: bool
+    rows: NDArray[np.generic],
+    units: int,
+    unit: str,
+    mechanism: Mechanism,
+    bounds: Bounds | None,
+    n_samples: int | None,
+    private: bool,
 ) -> tuple[Box, int, tuple[str, ...]]:
     """The public constants, and what was not public about them."""
-    n, d = rows.shape
+    d, of = rows.shape[1], "rows" if unit == ROW else "people"
     uncovered: list[str] = []
     if bounds is None:
         if private:
@@ -149,48 +208,65 @@ def _public(
         uncovered.append(_BOUNDS)
     if mechanism.relation == REPLACE:
         # The same in all neighbours, so public by the relation itself.
-        if n_samples not in (None, n):
-            raise Refusal(f"n_samples = {n_samples}, but the table has {n} rows, and replacing one leaves their number")
-        return bounds.over(d), n, tuple(uncovered)
+        if unit == ROW and n_samples not in (None, units):
+            raise Refusal(
+                f"n_samples = {n_samples}, but the table has {units} rows, and replacing one leaves their number"
+            )
+        N = units if n_samples is None else n_samples
+        if units > N:
+            raise Refusal(f"the table has more people than the declared n_samples = {N}; nothing was released")
+        if N < 1:
+            raise Refusal("no row has a person: nothing was released")
+        return bounds.over(d), N, tuple(uncovered)
     if n_samples is None:
         if private:
             raise Refusal(
-                f"neighbours = {ADD_OR_REMOVE!r} hides the number of rows: declare n_samples, a public N to divide by"
+                f"neighbours = {ADD_OR_REMOVE!r} hides the number of {of}: declare n_samples, a public N to divide by"
             )
         uncovered.append(_ROWS)
-    N = n if n_samples is None else n_samples
-    if n > 2 * N:
-        raise Refusal(f"the table has more than twice the declared n_samples = {N} rows; nothing was released")
+    N = units if n_samples is None else n_samples
+    if units > 2 * N:
+        raise Refusal(f"the table has more than twice the declared n_samples = {N} {of}; nothing was released")
     return bounds.over(d), N, tuple(uncovered)
 
 
-def _clipped(rows: NDArray[np.generic], box: Box, changed: list[int]) -> Iterator[Block]:
-    """Blocks of centred rows within the bounds; how many rows each had to change goes into `changed`."""
+def _clipped(rows: NDArray[np.generic], roots: FloatArray, box: Box, changed: list[int]) -> Iterator[Block]:
+    """Blocks of centred rows within the bounds, times the roots of their weights; how many rows were changed goes into
+    `changed`."""
     step = rows_per_block(box.d)
     for start in range(0, len(rows), step):
-        held = box.clip(rows[start : start + step], start)
+        held, r = box.clip(rows[start : start + step], start), roots[start : start + step]
         changed.append(round(held.share * len(held.rows)))
-        yield (held.rows,)
+        yield held.rows * r[:, None], r
 
 
 def _noised(
-    A: FloatArray, scales: FloatArray, box: Box, mechanism: Mechanism, rng: np.random.Generator | None
-) -> FloatArray:
-    """A with noise on its lower triangle, mirrored.
+    A: FloatArray,
+    m: FloatArray,
+    scales: FloatArray,
+    mean_scale: float,
+    box: Box,
+    mechanism: Mechanism,
+    rng: np.random.Generator | None,
+) -> tuple[FloatArray, FloatArray | None]:
+    """A with noise on its lower triangle, mirrored, and the mean m with noise, or None where it stays inside.
 
     Entries are divided by their scale, drawn at scale one and multiplied again, which is post-processing; what the
     division rounds is in the sensitivity. An entry of scale 0 has one value for every table within the bounds.
     """
     lower = np.tril_indices(len(A))
-    width, values = scales[lower], A[lower]
+    width, values, most = scales[lower], A[lower], np.outer(box.reach, box.reach)[lower]
+    if mean_scale > 0:
+        values, most = np.concatenate([values, m]), np.concatenate([most, box.reach])
+        width = np.concatenate([width, np.full(box.d, mean_scale)])
     noisy_here = width > 0
     units, unit = values[noisy_here] / width[noisy_here], mechanism.law(1.0)  # type: ignore[call-arg]
-    grid = _grid(np.outer(box.reach, box.reach)[lower][noisy_here], width[noisy_here])
+    grid = _grid(most[noisy_here], width[noisy_here])
     drawn = noisy(units, unit, grid=grid) if rng is None else simulate(units, unit, rng, grid=grid)
     values[noisy_here] = drawn * width[noisy_here]
     noised = np.zeros_like(A)
-    noised[lower] = values
-    return noised + np.tril(noised, -1).T
+    noised[lower] = values[: len(lower[0])]
+    return noised + np.tril(noised, -1).T, values[len(lower[0]) :] if mean_scale > 0 else None
 
 
 def _grid(largest: FloatArray, width: FloatArray) -> float | None:
@@ -201,19 +277,22 @@ def _grid(largest: FloatArray, width: FloatArray) -> float | None:
     return None if bits - _BITS <= -16 else 2.0 ** (bits - _BITS)
 
 
-def _noise_in_words(mechanism: Mechanism, scales: FloatArray) -> str:
+def _noise_in_words(mechanism: Mechanism, scales: FloatArray, mean_scale: float) -> str:
     low, high = float(scales.min()), float(scales.max())
+    mean = f"; on the mean, scale {mean_scale:.6g}" if mean_scale > 0 else ""
     if low == high and low > 0:
-        return repr(mechanism.law(low))  # type: ignore[call-arg]
-    return f"{mechanism.law.__name__}, scale {low:.6g} to {high:.6g} by entry, on the lower triangle, mirrored"
+        return f"{mechanism.law(low)!r}{mean}"  # type: ignore[call-arg]
+    return f"{mechanism.law.__name__}, scale {low:.6g} to {high:.6g} by entry, on the lower triangle, mirrored{mean}"
 
 
-def _settings(mechanism: Mechanism, box: Box, N: int) -> dict[str, str | int | float | bool | None]:
+def _settings(mechanism: Mechanism, box: Box, N: int, unit: str) -> dict[str, str | int | float | bool | None]:
     return {
         "mechanism": type(mechanism).__name__,
         "epsilon": float(mechanism.epsilon),
         "delta": mechanism.budget_delta,
         "neighbours": mechanism.relation,
+        "unit": "row" if unit == ROW else unit,
+        "mean_share": mechanism.share,
         "n_samples": N,
         "row_norm": None if math.isinf(box.norm) else box.norm,
         "columns": box.d,
@@ -240,9 +319,9 @@ def _remarks(made: PrivateComponents) -> tuple[str, ...]:
     still = np.flatnonzero(made.box.spread == 0)
     if len(still):
         told.append(f"columns {_listed(still)} cannot vary within their bounds and carry no component")
-    if made.n_samples < made.box.d:
+    if made.n_samples < made.box.d and made.unit == ROW:
         told.append(f"{made.n_samples} rows have at most as many directions; the other components are noise alone")
-    told.append("the unit is a row: somebody with several rows is protected less than the figure says")
+    told.append(_ONE_ROW if made.unit == ROW else _ONE_PERSON)
     return tuple(told)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 from dosimeter.pca.clipping import ROUNDING, Box
+from dosimeter.pca.sums import ROUNDINGS
 
 REPLACE, ADD_OR_REMOVE = "replace-one", "add-or-remove-one"
 NEIGHBOURS = (REPLACE, ADD_OR_REMOVE)
@@ -21,7 +22,11 @@ NEIGHBOURS = (REPLACE, ADD_OR_REMOVE)
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """The most that Σ zzᵀ moves between neighbours; for A = Σ zzᵀ / N divide by N."""
+    """The most that Σ zzᵀ and Σ z move between neighbours; for A = Σ zzᵀ / N and the mean Σ z / N divide by N.
+
+    The same for a person whose rows weigh 1 in all: a mean of zzᵀ over their rows is no further from another one than
+    some zzᵀ is from some z'z'ᵀ.
+    """
 
     entries: FloatArray
     """(d, d) of each entry."""
@@ -29,14 +34,19 @@ class Sensitivity:
     """Of the α entries together, in the 1-norm."""
     l2: float
     """And in the 2-norm."""
+    mean_l1: float
+    """Of the d entries of Σ z together, in the 1-norm."""
+    mean_l2: float
+    """And in the 2-norm."""
     neighbours: str
 
 
 def sensitivity(box: Box, neighbours: str, rows: int = 0) -> Sensitivity:
-    """Sensitivity of Σ zzᵀ for rows z within the box, in the declared relation.
+    """Sensitivity of Σ zzᵀ and Σ z for rows z within the box, in the declared relation.
 
-    `rows` > 0 adds what float64 can lose in two sums of that many products, (rows + 8) ulp of rows · |z_i z_j|, so that
-    the bound holds for the sum that is computed and not only for the one that is meant.
+    `rows` > 0 adds what float64 can lose in two sums of that many rows, or people, taken as `pca.sums` does: each
+    addend is off by `ROUNDINGS` ulp at most, so a sum by as much of Σ |z_i z_j| <= rows · max |z_i z_j|, and in a norm
+    of rows · the largest norm of one row. So the bound holds for the sum that is computed, not only for the one meant.
 
     >>> from dosimeter.pca.clipping import Bounds
     >>> unit = Bounds(row_norm=1.0).over(3)
@@ -47,16 +57,16 @@ def sensitivity(box: Box, neighbours: str, rows: int = 0) -> Sensitivity:
         raise Refusal(f"neighbours {neighbours!r} is not one of {', '.join(NEIGHBOURS)}")
     box.refuse_extreme()
     most = _largest(box)
-    entries = most if neighbours == ADD_OR_REMOVE else _ranges(box, most)
-    together = _l1(box, most), _l2(box)
+    one = _l1(box, most), _l2(box), _mean_l1(box), box.length
+    entries, together = most, one
     if neighbours == REPLACE:
+        entries = _ranges(box, most)
         low = entries[np.tril_indices(box.d)]
-        together = min(float(low.sum()), 2 * together[0]), _l2_replaced(box, low)
-    lost = 2.0 * rows * (rows + 8) * ROUNDING
-    extra = lost * most
-    lower = extra[np.tril_indices(box.d)]
-    l1, l2 = together[0] + float(lower.sum()), together[1] + float(np.linalg.norm(lower))
-    return Sensitivity(entries + extra, l1, l2, neighbours)
+        mean = min(float(box.spread.sum()), 2 * one[2]), min(float(np.linalg.norm(box.spread)), 2 * one[3])
+        together = min(float(low.sum()), 2 * one[0]), _l2_replaced(box, low), *mean
+    lost = 2.0 * rows * ROUNDINGS * ROUNDING
+    l1, l2, mean_l1, mean_l2 = (moved + lost * size for moved, size in zip(together, one, strict=True))
+    return Sensitivity(entries + lost * most, l1, l2, mean_l1, mean_l2, neighbours)
 
 
 def _largest(box: Box) -> FloatArray:
@@ -85,6 +95,12 @@ def _l1(box: Box, most: FloatArray) -> float:
     """max Σ_{i>=j} |z_i z_j| = (‖z‖₁² + ‖z‖²)/2; within a norm C at most C²(d + 1)/2."""
     entries = float(most[np.tril_indices(box.d)].sum())
     return min(entries, box.norm**2 * (box.d + 1) / 2) if box.shortens else entries
+
+
+def _mean_l1(box: Box) -> float:
+    """max ‖z‖₁; within a norm C at most √d C."""
+    most = float(box.reach.sum())
+    return min(most, math.sqrt(box.d) * box.norm) if box.shortens else most
 
 
 def _l2(box: Box) -> float:
