@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter import glm
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.io.text import harmless, listed
@@ -38,6 +39,17 @@ class Feature:
     """True while it is a source column as it was read."""
     statistics: frozenset[str] = frozenset()
     """What was taken from the data to make it and is held fixed."""
+    gaps: NDArray[np.bool_] | None = None
+    """(n,) where there is no value yet; None where there is one everywhere."""
+
+    def refuse_gaps(self) -> None:
+        """Refuse a column whose gaps nothing has filled."""
+        if self.gaps is not None:
+            row = int(np.argmax(self.gaps))
+            raise Refusal(
+                f"column {harmless(self.name)} has no value in row {row} (from 0), and no SimpleImputer of the model "
+                "fills it: fill it or leave the row out"
+            )
 
     @property
     def numbers(self) -> FloatArray:
@@ -76,18 +88,48 @@ class Design:
     spread: FloatArray
     """(m,) standard deviation of each unknown over the rows; 1 for indicators, booleans and constants."""
     uncovered: tuple[str, ...] = ()
+    known: NDArray[np.bool_] | None = None
+    """(n, m) True where a cell was filled in: a constant, no unknown. None where none was."""
+
+    def read(self, leak: glm.Leakage) -> glm.Leakage:
+        """A reading on this design, in which cells that were filled in are no unknowns."""
+        return leak if self.known is None else glm.with_known(leak, self.known)
 
 
-def raw_feature(name: str, column: NDArray[Any]) -> Feature:
-    """A source column (n,) as it was read."""
+def known_cells(
+    blocks: Mapping[str, Sequence[int]], gaps: Mapping[str, NDArray[np.bool_]], n: int, m: int
+) -> NDArray[np.bool_] | None:
+    """(n, m) the unknowns of the columns that had gaps, where they had them."""
+    found = {name: mask for name, mask in gaps.items() if blocks.get(name)}
+    if not found:
+        return None
+    known = np.zeros((n, m), dtype=bool)
+    for name, mask in found.items():
+        known[:, list(blocks[name])] = mask[:, None]
+    return known
+
+
+def raw_feature(name: str, column: NDArray[Any], gaps: NDArray[np.bool_] | None = None) -> Feature:
+    """A source column (n,) as it was read; gaps: (n,) where it has no value."""
     slopes: dict[Unknown, float] = {} if column.dtype.kind == "O" else {(name, None): 1.0}
-    return Feature(name, column, slopes, raw=True)
+    return Feature(name, column, slopes, raw=True, gaps=gaps)
 
 
-def assemble(features: Sequence[Feature], columns: Mapping[str, NDArray[Any]], sources: Sequence[str]) -> Design:
-    """The matrix of the features; `columns` were read, `sources` are all of them in the table's order."""
+def assemble(
+    features: Sequence[Feature],
+    columns: Mapping[str, NDArray[Any]],
+    sources: Sequence[str],
+    gaps: Mapping[str, NDArray[np.bool_]] | None = None,
+) -> Design:
+    """The matrix of the features; `columns` were read, `sources` are all of them in the table's order.
+
+    gaps: column -> where it had no value and an imputer filled it.
+    """
     if not features:
         raise CannotMeasure("the model sees no column at all: there is nothing that could leak")
+    for feature in features:
+        feature.refuse_gaps()
+    gone = gaps or {}
     unknowns = _unknowns(features, sources)
     place = {unknown: j for j, unknown in enumerate(unknowns)}
     through = np.zeros((len(features), len(unknowns)))
@@ -101,9 +143,17 @@ def assemble(features: Sequence[Feature], columns: Mapping[str, NDArray[Any]], s
         through=through,
         blocks=blocks,
         nominal=frozenset(source for source, level in unknowns if level is not None),
-        spread=np.array([1.0 if level is not None else spread(columns[source]) for source, level in unknowns]),
+        spread=np.array(
+            [1.0 if level is not None else _spread(columns[source], gone.get(source)) for source, level in unknowns]
+        ),
         uncovered=_uncovered(features),
+        known=known_cells(blocks, gone, len(features[0].values), len(unknowns)),
     )
+
+
+def _spread(column: NDArray[Any], gone: NDArray[np.bool_] | None) -> float:
+    """Of the values that are there: constants would make it smaller, and every figure with it."""
+    return spread(column if gone is None else column[~gone])
 
 
 def spread(column: NDArray[Any]) -> float:

@@ -14,6 +14,7 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.coefficients import Coefficients
 from dosimeter.frames.features import Design, assemble, raw_feature, spread
+from dosimeter.frames.gaps import Gaps, gap_notes, observed_by_person
 from dosimeter.frames.given import ids_of, names_of, target_of, weights_of
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.models import problem_of, refuse_unmeasurable, why_not
@@ -69,7 +70,7 @@ def measure(
         raise Refusal(SAME.format(name=harmless(y)))
     steps, final, chosen = _unwrapped(model)
     refuse_unmeasurable(final)
-    design, table, columns = _design(model, steps, final, frame, [k for k in (y, person) if isinstance(k, str)])
+    design, table, columns, gaps = _design(model, steps, final, frame, [k for k in (y, person) if isinstance(k, str)])
     n = table.n
     problem = problem_of(final, Target(target_of(frame, y, n), weights_of(frame, sample_weight, n)))
     if problem.penalised_intercept:
@@ -83,9 +84,12 @@ def measure(
     )
     ids = None if person is None else ids_of(frame, person, n)
     target = y if isinstance(y, str) else "y"
+    if ids is not None:
+        there = {name: observed_by_person(columns[name], gap.mask, ids) for name, gap in gaps.items()}
+        columns = {**columns, **there}
     shared = _tie(frame, columns, design, problem.y if label else None, ids, target, tied, not_tied)
     return TableLeakage(
-        glm.measure(fit, design.X, problem.y, **how),
+        design.read(glm.measure(fit, design.X, problem.y, **how)),
         fit,
         design,
         frame=frame,
@@ -95,7 +99,7 @@ def measure(
         ids=ids,
         tied=shared.columns,
         tied_label=shared.label,
-        uncovered=design.uncovered + problem.uncovered + chosen,
+        uncovered=design.uncovered + problem.uncovered + chosen + gap_notes(gaps),
         remarks=(*remarks, *shared.remarks),
     )
 
@@ -162,20 +166,24 @@ def _unwrapped(model: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
 
 def _design(
     model: Any, steps: tuple[Any, ...], final: Any, frame: Any, set_aside: list[str]
-) -> tuple[Design, Table, dict[str, NDArray[Any]]]:
-    """The model's matrix, the table that was read, and its columns under the model's names."""
+) -> tuple[Design, Table, dict[str, NDArray[Any]], dict[str, Gaps]]:
+    """The model's matrix, the table that was read, its columns under the model's names, and their gaps."""
     names, sources = _sources(model, steps, final, frame, set_aside)
     used = columns_read(steps, names) if steps else tuple(range(len(names)))
     read = [sources[j] for j in used]
-    table = Table.of(frame, drop=[name for name in names_of(frame) if name not in read])
+    table = Table.of(frame, drop=[name for name in names_of(frame) if name not in read], missing="keep")
     columns = {names[j]: table[sources[j]] for j in used}
     nothing = np.zeros(table.n)
-    features = tuple(raw_feature(name, columns.get(name, nothing)) for name in names)
+    gaps = {names[j]: table.gaps[sources[j]] for j in used if sources[j] in table.gaps}
+    masks = {name: gap.mask for name, gap in gaps.items()}
+    # Cells that were filled before they came here need no imputer.
+    open_ = {name: gap.mask for name, gap in gaps.items() if gap.value is None}
+    features = tuple(raw_feature(name, columns.get(name, nothing), open_.get(name)) for name in names)
     for step in steps:
         features = transform(step, features)
     # A person or target column that the model drops is no source of it.
     shown = [name for j, name in enumerate(names) if j in used or name not in set_aside]
-    return assemble(features, columns, shown), table, columns
+    return assemble(features, columns, shown, masks), table, columns, gaps
 
 
 def _sources(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from dosimeter.frames.declared import (
     spreads,
 )
 from dosimeter.frames.dependent import columns_named
-from dosimeter.frames.features import Design, held_fixed
+from dosimeter.frames.features import Design, held_fixed, known_cells, spread
+from dosimeter.frames.gaps import gap_notes, gap_remarks, observed_by_person
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.measure import SAME, UNITS, check, reading
 from dosimeter.frames.remarks import class_remarks, id_remarks, target_remarks
@@ -161,7 +162,7 @@ class Prepared:
         """The `TableLeakage` of a fit of this table."""
         how = reading(self.design, self.loss, self.y, noise=noise, label=label, unit=unit)
         return TableLeakage(
-            glm.measure(fit, self.design.X, self.y, **how),
+            self.design.read(glm.measure(fit, self.design.X, self.y, **how)),
             fit,
             self.design,
             frame=frame,
@@ -207,9 +208,14 @@ def prepare(
     y, kind, outputs, remark, classes = _target(table, target, loss, None if told is None else _about(told, target))
     rest = table.drop({target, *drop, *([] if person is None else [person])})
     ids = None if person is None else tuple(table[person].tolist())
+    for name in (target, *([] if person is None else [person])):
+        if name in table.gaps:
+            raise Refusal(f"column {harmless(name)} had missing values, which are not filled in: leave the rows out")
     columns = Columns.of(rest, nominal=nominal) if told is None else declared_columns(rest, told, own_units=own_units)
-    design = _design(columns, rest, told is not None)
+    design = with_gaps(_design(columns, rest, told is not None), rest)
     sources = {name: rest[name] for name in rest.names if design.blocks[name] or name in (*tied, *not_tied)}
+    for name in [] if ids is None else [name for name in sources if name in rest.gaps]:
+        sources[name] = observed_by_person(sources[name], rest.gaps[name].mask, ids or ())
     shared = tie(sources, y if label else None, ids, target, tied, not_tied, frame=rest)
     numbers = [s.name for s in columns.sources if isinstance(s, Number)]
     aside = {name for name in rest.names if name not in numbers}
@@ -219,6 +225,7 @@ def prepare(
         *(class_remarks(table[target], ids, target) if isinstance(kind, glm.Logistic | glm.Softmax) else ()),
         *columns.notes,
         *(() if told is None else outside_remarks(columns, rest)),
+        *gap_remarks(rest.gaps),
         *id_remarks(rest.drop(aside)),
         *shared.remarks,
     )
@@ -240,7 +247,7 @@ def _clipped_target(table: Table, target: str, told: Declaration | None) -> Tabl
         raise Refusal(f"the target {harmless(target)} holds text, and lower and upper were declared: declare levels")
     held = np.clip(table[target].astype(float), told.lower, told.upper)
     columns = tuple(held if name == target else table[name] for name in table.names)
-    return Table(table.names, columns, table.rows, table.dropped)
+    return Table(table.names, columns, table.rows, table.dropped, table.gaps)
 
 
 def _classes(table: Table, target: str, told: tuple[str, ...]) -> tuple[NDArray[Any], FloatArray]:
@@ -346,6 +353,20 @@ def _design(columns: Columns, table: Table, declared: bool) -> Design:
         spread=spreads(columns, table) if declared else columns.scale,
         uncovered=tuple(uncovered),
     )
+
+
+def with_gaps(design: Design, table: Table) -> Design:
+    """The design with the cells that were filled in marked; a number's spread is that of the values that are there."""
+    masks = {name: gap.mask for name, gap in table.gaps.items()}
+    known = known_cells(design.blocks, masks, table.n, design.through.shape[1])
+    if known is None:
+        return design
+    found = np.array(design.spread)
+    for name in table.gaps:
+        if name not in design.nominal:
+            for j in design.blocks.get(name, ()):  # one unknown a column: its slope is 1/scale
+                found[j] = spread(design.X[~table.gaps[name].mask, j]) / design.through[j, j]
+    return replace(design, known=known, spread=found, uncovered=(*design.uncovered, *gap_notes(table.gaps)))
 
 
 def by_output(fit: glm.Fit, w: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -145,18 +146,39 @@ def _function(transformer: Any, features: Features) -> Features:
 
 
 def _imputer(imputer: Any, features: Features) -> Features:
-    """The identity: a table with missing values is refused before it gets here."""
-    _fitted(imputer, "statistics_", features)
+    """Gaps filled by the imputer's constants; its indicators of what was missing are constants too."""
+    fills = np.asarray(_fitted(imputer, "statistics_", features), dtype=object).ravel().tolist()
     marker = imputer.missing_values
     if not (marker is None or marker != marker or type(marker).__name__ == "NAType"):
         raise CannotMeasure(
-            f"SimpleImputer replaces the value {harmless(marker)} by a statistic of the data: impute first "
-            "and pass the resulting table"
+            f"SimpleImputer takes the value {harmless(marker)} for a missing one: write gaps as missing values (nan)"
         )
+    # A constant was declared; any other filling is a statistic of the rows that have a value.
+    learned = "" if imputer.strategy == "constant" else f"the {str(imputer.strategy).replace('_', ' ')} that fills gaps"
+    made = tuple(_filled(feature, fill, learned) for feature, fill in zip(features, fills, strict=True))
     indicator = getattr(imputer, "indicator_", None)
-    if indicator is not None and len(indicator.features_):
-        raise CannotMeasure("SimpleImputer adds missing-value indicators: impute first and pass the resulting table")
-    return features
+    if indicator is None:
+        return made
+    return (*made, *(_was_missing(features[int(j)]) for j in np.ravel(indicator.features_)))
+
+
+def _filled(feature: Feature, fill: Any, learned: str) -> Feature:
+    if isinstance(fill, float) and fill != fill:
+        raise CannotMeasure(
+            f"SimpleImputer found no value in column {harmless(feature.name)} and drops it: leave the column out"
+        )
+    if feature.gaps is None:
+        return feature
+    values = np.array(feature.values)
+    values[feature.gaps] = str(fill) if values.dtype.kind == "O" else float(fill)
+    named = feature.statistics | ({learned} if learned else frozenset())
+    return replace(feature, values=values, gaps=None, statistics=named)
+
+
+def _was_missing(feature: Feature) -> Feature:
+    """Whether a cell is missing: no unknown moves it."""
+    gone = np.zeros(len(feature.values)) if feature.gaps is None else feature.gaps.astype(np.float64)
+    return Feature(f"{feature.name} is missing", gone)
 
 
 def _one_hot(encoder: Any, features: Features) -> Features:

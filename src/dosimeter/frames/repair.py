@@ -140,6 +140,7 @@ def repair(
         intercept=True,
         through=ready.design.through * ready.design.spread,
         label_unit=_label_unit(ready),
+        known=ready.design.known,
     )
     before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
     release = planned.draw(rng)

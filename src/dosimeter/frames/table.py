@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.refusal import Refusal
+from dosimeter.frames.gaps import Gaps, filled, refuse_gaps
 from dosimeter.frames.source import Source, advice
 from dosimeter.frames.values import missing as missing_in
 from dosimeter.frames.values import raw_column, settle
 from dosimeter.io.text import harmless
 
 Kind = Literal["number", "text", "bool"]
-Missing = Literal["refuse", "drop"]
+Missing = Literal["refuse", "drop", "impute", "keep"]
 _KINDS: dict[str, Kind] = {"f": "number", "O": "text", "b": "bool"}
 
 
@@ -28,7 +29,8 @@ _KINDS: dict[str, Kind] = {"f": "number", "O": "text", "b": "bool"}
 class Table:
     """Columns under unique names, without missing values. Arrays are read-only.
 
-    rows: (n,) the position of each row in its source, from 0; dropped: rows left out for a missing value.
+    rows: (n,) the position of each row in its source, from 0; dropped: rows left out for a missing value;
+    gaps: column -> where it had no value, and what stands there instead.
 
     >>> people = Table.of({"age": [31, 54, 47], "ill": [True, False, True], "city": ["Ulm", "Graz", "Ulm"]})
     >>> people
@@ -43,6 +45,7 @@ class Table:
     columns: tuple[NDArray[Any], ...]
     rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     dropped: int = 0
+    gaps: Mapping[str, Gaps] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         source = Source("table")
@@ -69,12 +72,16 @@ class Table:
         text: Collection[str] = (),
         drop: Collection[str] = (),
         missing: Missing = "refuse",
+        impute: Mapping[str, Any] | None = None,
+        whole: Collection[str] = (),
         source: Source | None = None,
     ) -> Table:
         """From pandas, polars, pyarrow, a dict of columns, a 2-D array (named x0, x1, ...), or a Table as it is.
 
         text: columns kept as exact text whatever they hold (identifiers); drop: columns not looked at;
-        missing: "refuse" names the first place without a value, "drop" leaves those rows out and counts them.
+        missing: "refuse" names the first place without a value, "drop" leaves those rows out and counts them,
+        "impute" fills a number with the constant declared for its column in `impute` and a label with a level of its
+        own, "keep" leaves nan or an empty text for a model's own imputer. whole: columns that are never filled.
         """
         source = source or Source("frame")
         if isinstance(frame, Table):
@@ -86,7 +93,14 @@ class Table:
         if len({len(column) for column in used.values()}) > 1:
             lengths = sorted({len(column) for column in used.values()})
             raise source.refusal(f"columns of lengths {lengths}", "give columns of one length")
-        keep = present({name: missing_in(column) for name, column in used.items()}, missing, source)
+        masks = {name: missing_in(column) for name, column in used.items()}
+        if missing in ("impute", "keep"):
+            refuse_gaps(masks, whole, source)
+            constants = impute if missing == "impute" else None
+            made = [filled(masks[k], _settler(c, k, source, k in text), k, constants, source) for k, c in used.items()]
+            gaps = {name: gap for name, (_, gap) in zip(used, made, strict=True) if gap is not None}
+            return cls(tuple(used), tuple(column for column, _ in made), gaps=gaps)
+        keep = present(masks, missing, source)
         columns = []
         for name, column in used.items():
             kept = column if keep.size == len(column) else column[keep]
@@ -113,13 +127,19 @@ class Table:
         for name in names:
             self[name]
         kept = [(name, column) for name, column in zip(self.names, self.columns, strict=True) if name not in names]
-        return Table(tuple(k for k, _ in kept), tuple(c for _, c in kept), self.rows, self.dropped)
+        gaps = {name: gap for name, gap in self.gaps.items() if name not in names}
+        return Table(tuple(k for k, _ in kept), tuple(c for _, c in kept), self.rows, self.dropped, gaps)
 
     def take(self, rows: Sequence[int] | NDArray[Any]) -> Table:
         """The table of these rows (positions or a mask), in the order given."""
         chosen = np.asarray(rows)
         chosen = chosen if chosen.dtype == bool else chosen.astype(np.intp)
-        return Table(self.names, tuple(c[chosen] for c in self.columns), self.rows[chosen], self.dropped)
+        gaps = {name: gap.take(chosen) for name, gap in self.gaps.items()}
+        return Table(self.names, tuple(c[chosen] for c in self.columns), self.rows[chosen], self.dropped, gaps)
+
+    def observed(self, name: str) -> NDArray[Any]:
+        """The values of a column where it had one, (k,)."""
+        return self[name][~self.gaps[name].mask] if name in self.gaps else self[name]
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{harmless(name)} ({self.kind(name)})" for name in self.names)
@@ -130,7 +150,7 @@ class Table:
 def present(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, source: Source) -> NDArray[np.intp]:
     """Positions of the rows without a missing value, or a refusal that names the first missing one."""
     if missing not in ("refuse", "drop"):
-        raise Refusal(f"missing={harmless(missing)!r}: use 'refuse' or 'drop'")
+        raise Refusal(f"missing={harmless(missing)!r}: use 'refuse', 'drop' or 'impute'")
     if not masks:
         return np.empty(0, dtype=np.intp)
     absent = np.logical_or.reduce(list(masks.values()))
@@ -138,13 +158,17 @@ def present(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, source: So
         row = int(np.argmax(absent))
         column = next(name for name, mask in masks.items() if mask[row])
         n = f"{int(absent.sum())} of {absent.size} rows"
-        todo = f"fill it, drop the column (--drop), or leave such rows out (--missing drop: {n})"
+        todo = f"fill it (--missing impute), drop the column (--drop), or leave such rows out (--missing drop: {n})"
         raise source.refusal("missing value", todo, row=row, column=column)
     if absent.size and absent.all():
         emptiest = max(masks, key=lambda name: int(masks[name].sum()))
         todo = "drop the emptiest column (--drop)"
         raise source.refusal("every row has a missing value", todo, column=emptiest)
     return np.flatnonzero(~absent)
+
+
+def _settler(column: Any, name: str, source: Source, text: bool) -> Any:
+    return lambda rows: settle(column if rows.size == len(column) else column[rows], name, source, rows, text=text)
 
 
 def like(frame: Any, columns: Mapping[str, Any], rows: NDArray[np.intp] | None = None) -> Any:

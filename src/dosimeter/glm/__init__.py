@@ -6,6 +6,7 @@ from dosimeter.glm.fisher import compose, measure
 from dosimeter.glm.fit import Fit, at, fit
 from dosimeter.glm.honest import honest_leakage
 from dosimeter.glm.inversion import Candidates, black_box, white_box
+from dosimeter.glm.known import with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.loss import Logistic, Poisson, Squared
 from dosimeter.glm.membership import membership, shaped_membership
@@ -45,4 +46,5 @@ __all__ = [
     "shaped",
     "shaped_membership",
     "white_box",
+    "with_known",
 ]

@@ -34,6 +34,7 @@ from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import Fit, Loss
 from dosimeter.glm.fit import fit as minimise
 from dosimeter.glm.honest import TotalJacobian, honest_leakage
+from dosimeter.glm.known import with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.reweight import Reweighting, irfil
 from dosimeter.glm.scaler import floor_of, through_scaler_dense
@@ -106,6 +107,7 @@ def plan(
     label_unit: float = 1.0,
     scaled: Any = None,
     held: bool = False,
+    known: Any = None,
 ) -> Plan:
     """What would be released of a model of X (n, d), y (n,).
 
@@ -116,6 +118,7 @@ def plan(
     scaled: (d,) columns that were standardised by the table itself; the figures go through their mean and deviation
     (docs/scaler.md), and a limit below what these leave at any scale is refused. held: regard them as public instead;
     the floor is told and kept all the same.
+    known: (n, m) cells that are constants and no unknowns (`with_known`).
     """
     if (max_dose is None) == (scale is None):
         raise Refusal("state either max_dose or scale, one of the two")
@@ -127,11 +130,17 @@ def plan(
         )
     shared: dict[str, Any] = {"tied": tied, "tied_label": tied_label}
     reading = HIGHEST if groups is None else highest_group(groups, **shared, name="person")
+
+    def about(leak: Leakage) -> Leakage:
+        return leak if known is None else with_known(leak, known)
+
+    every = reading
+    reading = Reading(every.name, lambda leak: every(about(leak)))
     units: dict[str, Any] = {"through": through, "label_unit": label_unit}
     behind = None if scaled is None or not np.any(scaled) else _Behind(np.asarray(scaled), held)
     settings: dict[str, str | int | float | bool | None] = {"loss": loss.name, "l2": float(l2), "n": len(X)}
     if equalise:
-        return _equalised(
+        planned = _equalised(
             X,
             y,
             loss,
@@ -149,9 +158,11 @@ def plan(
             settings,
             behind,
         )
+        return replace(planned, leakage=about(planned.leakage))
     fitted = minimise(X, y, loss, l2, sample_weight=sample_weight, intercept=intercept)
     if shape is not None:
-        return _shaped(fitted, X, y, reading, max_dose, scale, units, settings, behind)
+        planned = _shaped(fitted, X, y, reading, max_dose, scale, units, settings, behind)
+        return replace(planned, leakage=about(planned.leakage))
 
     def frozen(s: float) -> Leakage:
         return measure(fitted, X, y, at_scale(law, s), **units)
@@ -159,7 +170,8 @@ def plan(
     def total(s: float) -> Leakage:
         return measure(fitted, X, y, at_scale(law, s), scaled=None if behind is None else behind.scaled, **units)
 
-    return _scaled(fitted, frozen, total, reading, max_dose, scale, law, settings, behind)
+    planned = _scaled(fitted, frozen, total, reading, max_dose, scale, law, settings, behind)
+    return replace(planned, leakage=about(planned.leakage))
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from dosimeter.core.notion import FloatArray, Index
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.glm.dense import DenseJacobian, Jacobian, Rows, SoftmaxJacobian, largest_singular_values
 from dosimeter.glm.fit import Fit
+from dosimeter.glm.known import KnownCells, with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.scalar import ScalarJacobian
 
@@ -365,6 +366,9 @@ def _root(G: FloatArray) -> FloatArray:
 def floor_of(leak: Leakage) -> Leakage | None:
     """What no scale removes, as a leakage of its own; None where nothing was fitted on the table."""
     jacobian = leak.jacobian
+    if isinstance(jacobian, KnownCells):
+        below = floor_of(replace(leak, jacobian=jacobian.inner))
+        return None if below is None else with_known(below, jacobian.known)
     if not isinstance(jacobian, ScaledJacobian):
         return None
     return replace(leak, jacobian=jacobian.floor, bounded=True, of="the fitted scaler", members=None)

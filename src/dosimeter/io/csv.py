@@ -9,11 +9,13 @@ from __future__ import annotations
 import csv
 import itertools
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from dosimeter.core.refusal import Refusal
+from dosimeter.frames.gaps import filled, refuse_gaps
 from dosimeter.frames.source import Source
 from dosimeter.frames.table import Missing, Table, present
 from dosimeter.io.cells import Cells
@@ -42,6 +44,8 @@ def read_csv(
     drop: Collection[str] = (),
     needed: Collection[str] = (),
     missing: Missing = "refuse",
+    impute: Mapping[str, Any] | None = None,
+    whole: Collection[str] = (),
     limit: int = 4 * GIBIBYTE,
 ) -> Table:
     """A CSV file as a Table; see `dosimeter.io.tables.read_table`."""
@@ -56,11 +60,25 @@ def read_csv(
             columns = _scan(file, source, delimiter, text, drop, again)
     except OSError as error:
         raise cannot(error, source, "read") from None
+    if missing in ("impute", "keep"):
+        return _with_gaps(columns, impute if missing == "impute" else None, whole, source)
     keep = present({column.name: column.missing for column in columns}, missing, source)
     settled = tuple(column.settle(keep, source) for column in columns)
     if keep.size < 2:
         raise source.refusal("only one row is left", "give at least two people")
     return Table(tuple(column.name for column in columns), settled, keep, columns[0].length - keep.size)
+
+
+def _with_gaps(
+    columns: list[Cells], constants: Mapping[str, Any] | None, whole: Collection[str], source: Source
+) -> Table:
+    """Every row, with its gaps filled or marked."""
+    masks = {column.name: column.missing for column in columns}
+    refuse_gaps(masks, whole, source)
+    names = tuple(masks)
+    made = [filled(masks[c.name], partial(c.settle, source=source), c.name, constants, source) for c in columns]
+    gaps = {name: gap for name, (_, gap) in zip(names, made, strict=True) if gap is not None}
+    return Table(names, tuple(column for column, _ in made), gaps=gaps)
 
 
 def _scan(

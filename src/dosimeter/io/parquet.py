@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ def read_parquet(
     drop: Collection[str] = (),
     needed: Collection[str] = (),
     missing: Missing = "refuse",
+    impute: Mapping[str, Any] | None = None,
+    whole: Collection[str] = (),
     limit: int = 4 * GIBIBYTE,
 ) -> Table:
     """A Parquet file as a Table; see `dosimeter.io.tables.read_table`."""
@@ -49,7 +51,7 @@ def read_parquet(
     if frame.num_rows < 2:
         what = "there is no row" if frame.num_rows == 0 else "there is only one row"
         raise source.refusal(what, "give at least two people")
-    return Table.of(columns, text=set(text) - set(drop), missing=missing, source=source)
+    return Table.of(columns, text=set(text) - set(drop), missing=missing, impute=impute, whole=whole, source=source)
 
 
 def _shared(column: Any) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from dosimeter.frames.table import Missing, Table
 from dosimeter.io.csv import read_csv
@@ -24,6 +25,8 @@ def read_table(
     drop: Collection[str] = (),
     needed: Collection[str] = (),
     missing: Missing = "refuse",
+    impute: Mapping[str, Any] | None = None,
+    whole: Collection[str] = (),
     limit: int = 4 * GIBIBYTE,
 ) -> Table:
     """The people in a .csv (.tsv, .txt) or .parquet file.
@@ -31,16 +34,19 @@ def read_table(
     delimiter: of text files; text: columns kept as exact text, in which only an empty cell is missing
     (identifiers, labels that look like numbers); drop: columns that are not read; needed: columns that must be
     there, asked before any value is; missing: "refuse" names the first missing value, "drop" leaves such rows out
-    (`table.dropped` counts them, `table.rows` says which are left); limit: bytes of the file, and of what
+    (`table.dropped` counts them, `table.rows` says which are left), "impute" fills them (`Table.of`), numbers with the
+    constants in `impute`, none in the columns `whole`; limit: bytes of the file, and of what
     a Parquet file declares to hold.
 
     All else is a `Refusal` of one line, `<file>: <what> (row r, column c): <what to do>`, rows from 1.
     """
     kind = Path(path).suffix.lower()
+    how: dict[str, Any] = {"text": text, "drop": drop, "needed": needed, "missing": missing, "limit": limit}
+    how |= {"impute": impute, "whole": whole}
     if kind in _TEXT:
-        return read_csv(path, delimiter=delimiter, text=text, drop=drop, needed=needed, missing=missing, limit=limit)
+        return read_csv(path, delimiter=delimiter, **how)
     if kind in _PARQUET:
-        return read_parquet(path, text=text, drop=drop, needed=needed, missing=missing, limit=limit)
+        return read_parquet(path, **how)
     file, source = regular_file(path, limit)
     refuse_pickle(file, source, model=False)
     seen = kind_of(file, source)

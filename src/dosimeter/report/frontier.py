@@ -130,10 +130,10 @@ def _shaped(leak: TableLeakage, here: float | None) -> list[dict[str, float]]:
     rows = np.column_stack([X, np.ones(n)]) if fit.intercept else X
     moved = float(np.sum((rows @ fit.factor.matrix) ** 2))
     rest, whole = np.sum((fit.y - fit.margin) ** 2), np.sum((fit.y - fit.y.mean()) ** 2)
-    once = _doses(leak, glm.shaped(fit, X, fit.y, c=1.0, **how).leakage)
+    once = _doses(leak, leak.design.read(glm.shaped(fit, X, fit.y, c=1.0, **how).leakage))
     steps = []
     for s in sorted([*(float(once.max()) / np.array(SHAPED)).tolist(), *([] if here is None else [here])]):
-        eta = _doses(leak, glm.shaped(fit, X, fit.y, c=s * s, **how).leakage)
+        eta = _doses(leak, leak.design.read(glm.shaped(fit, X, fit.y, c=s * s, **how).leakage))
         steps.append(_step(s, float(1 - (rest + s * s * moved) / whole), eta.max(), np.median(eta)))
     return [step for step in steps if step["score"] >= USELESS]
 

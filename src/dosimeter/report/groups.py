@@ -64,9 +64,11 @@ def group_remarks(found: Sequence[dict[str, Any]], asked: Sequence[str]) -> tupl
 def _parts(table: Table, name: str, first: Any) -> list[tuple[str, str, Any]]:
     """(label, end, members): each level of a label; of a number the lowest and the highest tenth."""
     values = table[name][first]
-    levels = np.unique(values) if values.dtype.kind != "O" else np.array(sorted(set(values)), dtype=object)
+    # A gap that is left for a model's own imputer is no level.
+    there = values if name not in table.gaps or table.gaps[name].value else values[~table.gaps[name].mask[first]]
+    levels = np.unique(there) if values.dtype.kind != "O" else np.array(sorted(set(there)), dtype=object)
     if values.dtype.kind == "O" or len(levels) <= 6:
         text = values.dtype.kind == "O"
         return [(f"= {level}" if text else f"= {float(level):g}", "", values == level) for level in levels[:50]]
-    low, high = np.quantile(values.astype(float), [0.1, 0.9])
+    low, high = np.quantile(there.astype(float), [0.1, 0.9])
     return [(f"<= {low:.4g}", LOWEST, values <= low), (f">= {high:.4g}", HIGHEST, values >= high)]

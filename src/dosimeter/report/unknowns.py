@@ -89,14 +89,14 @@ def _column(leak: TableLeakage, table: Table, name: str) -> Unknown:
         with np.errstate(divide="ignore"):
             return Unknown(name, "category", np.asarray(1.0 / leak.cell(name)), 1.0)
     deviation = leak.deviation(name)
-    values = np.unique(table[name].astype(float))
+    values = np.unique(table.observed(name).astype(float))
     if len(values) == 2:
         return Unknown(name, "category", deviation / float(values[1] - values[0]), 1.0)
     return Unknown(name, "number", deviation, _spread(table, name))
 
 
 def _spread(table: Table, name: str) -> float:
-    return float(np.std(table[name].astype(float))) or 1.0
+    return float(np.std(table.observed(name).astype(float))) or 1.0
 
 
 def _inverse(deviation: Any) -> float:
