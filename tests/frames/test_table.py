@@ -180,7 +180,7 @@ def test_a_column_that_is_not_there_is_refused_with_a_hint() -> None:
         table.drop(["zzzzzz"])
     with pytest.raises(Refusal, match="no column agee"):
         Table.of(COLUMNS, text=["agee"])
-    with pytest.raises(Refusal, match="use 'refuse' or 'drop'"):
+    with pytest.raises(Refusal, match="use 'refuse', 'drop' or 'impute'"):
         Table.of(COLUMNS, missing="ignore")  # type: ignore[arg-type]
 
 

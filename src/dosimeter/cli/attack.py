@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dosimeter.cli.commands import Command
+from dosimeter.cli.given import Impute, MissingValues
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ Trials = Annotated[int, typer.Option("--trials", help="Releases to simulate.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of the simulation; nothing is released.")]
 Nominal = Annotated[list[str] | None, typer.Option("--nominal", help="A column of codes. May be repeated.")]
 Drop = Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. May be repeated.")]
-Missing = Annotated[str, typer.Option("--missing", help="refuse, or drop rows with a missing value.")]
 Delimiter = Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")]
 Json = Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No words.")]
@@ -44,7 +44,8 @@ def inversion(
     seed: Seed = 0,
     nominal: Nominal = None,
     drop: Drop = None,
-    missing: Missing = "refuse",
+    missing: MissingValues = "refuse",
+    impute: Impute = None,
     delimiter: Delimiter = ",",
     json: Json = None,
     quiet: Quiet = False,
@@ -52,7 +53,7 @@ def inversion(
     """Guess one column of every row from the released weights, knowing everything else; the prior is the control."""
     from dosimeter.frames.attacked import invert
 
-    people = _read(table, target, nominal, drop, missing, delimiter)
+    people = _read(table, target, nominal, drop, missing, impute, delimiter)
     how = _how(nominal, scale, noise, l2, trials, seed)
     done = invert(people, target, column, **how)
     top, rest = done.share_of_top()
@@ -88,7 +89,8 @@ def membership(
     seed: Seed = 0,
     nominal: Nominal = None,
     drop: Drop = None,
-    missing: Missing = "refuse",
+    missing: MissingValues = "refuse",
+    impute: Impute = None,
     delimiter: Delimiter = ",",
     json: Json = None,
     quiet: Quiet = False,
@@ -100,7 +102,7 @@ def membership(
     from dosimeter.frames.attacked import presence
     from dosimeter.report.summarise import number_of
 
-    people = _read(table, target, nominal, drop, missing, delimiter)
+    people = _read(table, target, nominal, drop, missing, impute, delimiter)
     how = _how(nominal, scale, noise, l2, trials, seed)
     done = presence(people, target, **how)
     auc, caught = ndtr(done.mu / np.sqrt(2)), ndtr(done.mu + ndtri(0.01))
@@ -140,11 +142,17 @@ def _safe(text: str) -> str:
 
 
 def _read(
-    table: Path, target: str, nominal: list[str] | None, drop: list[str] | None, missing: str, delimiter: str
+    table: Path,
+    target: str,
+    nominal: list[str] | None,
+    drop: list[str] | None,
+    missing: str,
+    impute: list[str] | None,
+    delimiter: str,
 ) -> Table:
     from dosimeter.cli.given import read
 
-    return read(table, delimiter, missing, None, nominal or [], drop or [], target=target)
+    return read(table, delimiter, missing, None, nominal or [], drop or [], target=target, impute=impute or ())
 
 
 def _how(

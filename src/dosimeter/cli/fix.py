@@ -9,7 +9,7 @@ import typer
 
 from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 from dosimeter.cli.declared import BoundsFile
-from dosimeter.cli.given import NotTied
+from dosimeter.cli.given import Impute, MissingValues, NotTied
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def fix(
     ] = None,
     bounds: BoundsFile = None,
     not_tied: NotTied = None,
-    missing: Annotated[str, typer.Option("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
+    missing: MissingValues = "refuse",
+    impute: Impute = None,
     delimiter: Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")] = ",",
     ledger: LedgerAt = None,
     keys: Keys = None,
@@ -95,9 +96,9 @@ def fix(
     limit = None if max_dose is None else positive("--max-dose", max_dose)
     known = told(bounds, target, person, nominal or (), drop or ())
     codes = list(dict.fromkeys([*(nominal or []), *known.text]))
-    people = read(
-        table, delimiter, missing, person, codes, drop or [], target=target, tied=tied or (), not_tied=not_tied or ()
-    )
+    gaps: dict[str, Any] = {"impute": impute or ()}
+    gaps |= {"tied": tied or (), "not_tied": not_tied or ()}
+    people = read(table, delimiter, missing, person, codes, drop or [], target=target, **gaps)
     done = repair(
         people,
         target,

@@ -21,6 +21,19 @@ NotTied = Annotated[
 ]
 
 
+MissingValues = Annotated[
+    str,
+    typer.Option(
+        "--missing",
+        help="refuse, drop rows with a missing value, or impute: --impute for numbers, a level of its own for labels.",
+    ),
+]
+Impute = Annotated[
+    list[str] | None,
+    typer.Option("--impute", help="COLUMN=VALUE: a public constant for missing values. May be repeated."),
+]
+
+
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path]) -> None:
     """Outputs that cannot be written are refused before any work is done."""
     from dosimeter.core.refusal import Refusal
@@ -73,13 +86,23 @@ def read(
     target: str | None = None,
     tied: Sequence[str] = (),
     not_tied: Sequence[str] = (),
+    impute: Sequence[str] | None = None,
+    own_imputer: bool = False,
 ) -> Table:
-    """The table, persons and codes kept as exact text; options that contradict each other are refused first."""
+    """The table, persons and codes kept as exact text; options that contradict each other are refused first.
+
+    impute: COLUMN=VALUE, the constants of --missing impute; None for a verb that fills nothing in.
+    own_imputer: a given model fills its gaps itself.
+    """
     from dosimeter.core.refusal import Refusal
     from dosimeter.io import harmless, read_table
 
-    if missing not in ("refuse", "drop"):
-        raise Refusal(f"--missing {harmless(missing)}: use refuse or drop")
+    policies = ("refuse", "drop", *(() if impute is None else ("impute",)))
+    if missing not in policies:
+        raise Refusal(f"--missing {harmless(missing)}: use {' or '.join(policies)}")
+    constants = _constants(impute or (), missing, drop)
+    if own_imputer and constants:
+        raise Refusal("--impute is for a model fitted here and --model has its own imputer: leave one of the two out")
     aside = [] if person is None else [person]
     named = {"--target": [] if target is None else [target], "--person": aside, "--nominal": nominal}
     named |= {"--tied": list(tied), "--not-tied": list(not_tied)}
@@ -94,6 +117,25 @@ def read(
         if named[option] and person is None:
             raise Refusal(f"{option}: a tied column is one value per person: pass --person as well")
     text = tuple(dict.fromkeys([*aside, *nominal]))
-    policy: Any = missing
-    needed = (*named["--target"], *tied, *not_tied)
-    return read_table(path, delimiter=delimiter, text=text, drop=tuple(drop), needed=needed, missing=policy)
+    policy: Any = "keep" if missing == "impute" and own_imputer else missing
+    needed = (*named["--target"], *tied, *not_tied, *constants)
+    whole = (*named["--target"], *aside)
+    how: dict[str, Any] = {"text": text, "drop": tuple(drop), "needed": needed}
+    return read_table(path, delimiter=delimiter, missing=policy, impute=constants, whole=whole, **how)
+
+
+def _constants(impute: Sequence[str], missing: str, drop: Sequence[str]) -> dict[str, str]:
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.text import harmless
+
+    found: dict[str, str] = {}
+    for word in impute:
+        name, sign, value = word.rpartition("=")
+        if not (sign and name and value):
+            raise Refusal(f"--impute {harmless(word)}: write COLUMN=VALUE, a constant that is public")
+        if name in found or name in drop:
+            raise Refusal(f"--impute {harmless(word)}: the column is named twice or dropped; leave one of the two out")
+        found[name] = value
+    if found and missing != "impute":
+        raise Refusal("--impute fills gaps with --missing impute: pass both")
+    return found

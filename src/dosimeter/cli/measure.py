@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dosimeter.cli.declared import BoundsFile
-from dosimeter.cli.given import NotTied, check_loss, check_outputs, law_of, read
+from dosimeter.cli.given import Impute, MissingValues, NotTied, check_loss, check_outputs, law_of, read
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def measure(
         list[str] | None, typer.Option("--group", help="A column whose groups to compare. May be repeated.")
     ] = None,
     bounds: BoundsFile = None,
-    missing: Annotated[str, typer.Option("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
+    missing: MissingValues = "refuse",
+    impute: Impute = None,
     delimiter: Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")] = ",",
     out: Annotated[Path | None, typer.Option("--out", help="Write the dose of each person as CSV (internal).")] = None,
     json: Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")] = None,
@@ -109,9 +110,9 @@ def measure(
         not_negative("--l2", l2)
     known = told(bounds, target, person, nominal or (), drop or ())
     codes = list(dict.fromkeys([*(nominal or []), *known.text]))
-    people = read(
-        table, delimiter, missing, person, codes, drop or [], target=target, tied=tied or (), not_tied=not_tied or ()
-    )
+    gaps: dict[str, Any] = {"impute": impute or (), "own_imputer": model is not None}
+    gaps |= {"tied": tied or (), "not_tied": not_tied or ()}
+    people = read(table, delimiter, missing, person, codes, drop or [], target=target, **gaps)
     for name in group or []:
         people[name]  # an unknown name is refused before the work starts
     how: dict[str, Any] = {"noise": law, "person": person, "unit": _unit(unit)}

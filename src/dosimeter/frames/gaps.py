@@ -76,8 +76,8 @@ def _constant(
         return LEVEL if given is None else str(given)
     if given is None:
         todo = (
-            f"declare a public constant (--impute {shown}=VALUE, not the column's mean), or make it a label with a level "
-            f"of its own (--nominal {shown})"
+            f"declare a public constant (--impute {shown}=VALUE, not the column's mean), or make it a label with a "
+            f"level of its own (--nominal {shown})"
         )
         raise source.refusal(f"{count} missing values in a column of numbers", todo, column=name)
     return _truth(given, shown) if kind == "b" else _number(given, shown)
@@ -128,8 +128,8 @@ def gap_notes(gaps: Mapping[str, Gaps]) -> tuple[str, ...]:
 def gap_remarks(gaps: Mapping[str, Gaps]) -> tuple[str, ...]:
     """How many cells were filled, and by what. Internal."""
     return tuple(
-        f"{int(gap.mask.sum())} missing cells of {harmless(name)} are filled with {harmless(gap.value)}: constants, not "
-        "unknowns of their rows"
+        f"{int(gap.mask.sum())} missing cells of {harmless(name)} are filled with {harmless(gap.value)}: constants, "
+        "not unknowns of their rows"
         for name, gap in gaps.items()
         if gap.value is not None
     )

@@ -32,7 +32,7 @@ def indicators(encoder: Any, features: tuple[Feature, ...]) -> tuple[Feature, ..
     made: list[Feature] = []
     for feature, levels, rare, drop in zip(features, encoder.categories_, infrequent, dropped, strict=True):
         found = _indicators(feature, levels.tolist(), [] if rare is None else rare.tolist(), drop)
-        made.extend(replace(indicator, statistics=learned) for indicator in found)
+        made.extend(replace(indicator, statistics=feature.statistics | learned) for indicator in found)
     return tuple(made)
 
 

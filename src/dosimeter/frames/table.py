@@ -96,7 +96,7 @@ class Table:
         masks = {name: missing_in(column) for name, column in used.items()}
         if missing in ("impute", "keep"):
             refuse_gaps(masks, whole, source)
-            constants = impute if missing == "impute" else None
+            constants = dict(impute or {}) if missing == "impute" else None
             made = [filled(masks[k], _settler(c, k, source, k in text), k, constants, source) for k, c in used.items()]
             gaps = {name: gap for name, (_, gap) in zip(used, made, strict=True) if gap is not None}
             return cls(tuple(used), tuple(column for column, _ in made), gaps=gaps)

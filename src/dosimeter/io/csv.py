@@ -61,7 +61,7 @@ def read_csv(
     except OSError as error:
         raise cannot(error, source, "read") from None
     if missing in ("impute", "keep"):
-        return _with_gaps(columns, impute if missing == "impute" else None, whole, source)
+        return _with_gaps(columns, dict(impute or {}) if missing == "impute" else None, whole, source)
     keep = present({column.name: column.missing for column in columns}, missing, source)
     settled = tuple(column.settle(keep, source) for column in columns)
     if keep.size < 2:

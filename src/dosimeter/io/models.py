@@ -39,6 +39,10 @@ def read_model(path: str | os.PathLike[str], *, limit: int = GIBIBYTE) -> Any:
     return _skops(data, limit, source) if kind == ".skops" else _coefficients(data, source)
 
 
+HARMLESS = ("numpy.dtype",)
+"""Beside what skops trusts: a kind of array, kept as an empty array of it, which a SimpleImputer holds."""
+
+
 def _skops(data: bytes, limit: int, source: Source) -> Any:
     if not data.startswith(b"PK\x03\x04"):
         raise source.refusal("not a skops file", "write it with skops.io.dump")
@@ -46,7 +50,7 @@ def _skops(data: bytes, limit: int, source: Source) -> Any:
 
     try:
         _check_archive(data, limit, source)
-        untrusted = get_untrusted_types(data=data)
+        untrusted = [name for name in get_untrusted_types(data=data) if name not in HARMLESS]
         if untrusted and all(name.startswith("sklearn.") for name in untrusted):
             # scikit-learn's own, such as the trees of a forest: nothing hostile, but nothing linear either.
             raise CannotMeasure(
@@ -55,7 +59,7 @@ def _skops(data: bytes, limit: int, source: Source) -> Any:
         if untrusted:
             what = f"it holds types that are not trusted: {listed(untrusted)}"
             raise source.refusal(what, "dump a model made of scikit-learn, numpy and scipy alone")
-        return loads(data, trusted=[])
+        return loads(data, trusted=list(HARMLESS))
     except Refusal:
         raise
     except Exception as error:  # of zlib, json, numpy, the recursion, the memory: anything
