@@ -114,7 +114,7 @@ def observed_by_person(column: NDArray[Any], gone: NDArray[np.bool_], ids: Seque
             first.setdefault(who, cell)
     nothing = "" if column.dtype.kind == "O" else 0
     whole = np.array(column)
-    whole[gone] = [first.get(ids[row], nothing) for row in np.flatnonzero(gone)]
+    whole[gone] = [first.get(ids[row], nothing) for row in np.flatnonzero(gone).tolist()]
     return whole
 
 
