@@ -24,9 +24,17 @@ COLUMNS = {
     "city": ["Bern", "Graz", "Bern"],
     "ill": [True, False, True],
 }
+
+
+def nullable(frame: pd.DataFrame) -> pd.DataFrame:
+    """pandas asks whether an infinite number is whole, of which numpy may warn."""
+    with np.errstate(invalid="ignore"):
+        return frame.convert_dtypes()
+
+
 MAKERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "pandas": pd.DataFrame,
-    "pandas nullable": lambda columns: pd.DataFrame(columns).convert_dtypes(),
+    "pandas nullable": lambda columns: nullable(pd.DataFrame(columns)),
     "pandas arrow": lambda columns: pa.table(columns).to_pandas(types_mapper=pd.ArrowDtype),
     "pandas object": lambda columns: pd.DataFrame(columns, dtype=object),
     "polars": pl.DataFrame,
