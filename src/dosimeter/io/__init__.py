@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from dosimeter.io.networks import read_network as read_network
     from dosimeter.io.networks import write_network as write_network
     from dosimeter.io.sheet import write_sheet as write_sheet
+    from dosimeter.io.tables import read_column as read_column
     from dosimeter.io.tables import read_table as read_table
+    from dosimeter.io.tables import table_names as table_names
     from dosimeter.io.text import harmless as harmless
     from dosimeter.io.votes import read_progress as read_progress
     from dosimeter.io.votes import read_votes as read_votes
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 _HOME = {
     "DoseFile": "doses",
     "harmless": "text",
+    "read_column": "tables",
     "read_doses": "doses",
     "read_model": "models",
     "read_network": "networks",
@@ -36,6 +39,7 @@ _HOME = {
     "read_state": "checkpoint",
     "read_table": "tables",
     "read_votes": "votes",
+    "table_names": "tables",
     "write_bytes": "atomic",
     "write_doses": "doses",
     "write_network": "networks",

@@ -24,6 +24,7 @@ _INFINITE = frozenset(["inf", "infinity", "+inf", "+infinity", "-inf", "-infinit
 # float() also takes underscores, digits of every script, "nan" and "inf"; a number here has these bytes only.
 _PLAIN = b"0123456789+-.eE \t"
 _NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*")
+_TRUE_OR_FALSE = {"true": True, "false": False, "True": True, "False": False, "TRUE": True, "FALSE": False}
 _TRUTH = ({"true": True, "false": False}, {"True": True, "False": False}, {"TRUE": True, "FALSE": False})
 
 
@@ -114,6 +115,53 @@ class Cells:
             todo = "correct the cell or leave the row out"
             raise source.refusal("number that is not finite", todo, row=int(keep[bad[0]]), column=self.name)
         return column
+
+
+class DeclaredNumbers:
+    """A growing column that was declared to hold numbers: a cell that cannot be read as a finite one is missing.
+
+    So one person's cell changes one cell of the table, whatever stands in it: no refusal and no message depends on it.
+    """
+
+    forgotten = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.length = 0
+        self._blocks: list[NDArray[np.float64]] = []
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """True where there is no value, (n,)."""
+        return ~np.isfinite(self._column())
+
+    def add(self, cells: Sequence[str]) -> None:
+        """The next block of cells."""
+        numbers = _all_numbers(cells)
+        self._blocks.append(as_declared(cells) if numbers is None else numbers)
+        self.length += len(cells)
+
+    def settle(self, keep: NDArray[np.intp], source: Source) -> NDArray[Any]:
+        """The kept rows as float64, (len(keep),)."""
+        return self._column()[keep]
+
+    def _column(self) -> NDArray[np.float64]:
+        return np.concatenate(self._blocks) if self._blocks else np.zeros(0)
+
+
+def as_declared(cells: Sequence[str | None]) -> NDArray[np.float64]:
+    """Text as numbers, (n,); nan where it is none. True and false are 1 and 0.
+
+    >>> as_declared(["1.5", " 2e1", "abc", "", "1e400", "inf", "true"]).tolist()
+    [1.5, 20.0, nan, nan, nan, nan, 1.0]
+    """
+    value: dict[str | None, float] = {}
+    for cell in set(cells):
+        found = None if cell is None else _number(cell)
+        truth = _TRUE_OR_FALSE.get("" if cell is None else cell.strip())
+        read = float(truth) if truth is not None else np.nan if found is None else found
+        value[cell] = read if np.isfinite(read) else np.nan
+    return np.array([value[cell] for cell in cells], dtype=np.float64)
 
 
 def _all_numbers(cells: Sequence[str]) -> NDArray[np.float64] | None:

@@ -2,6 +2,9 @@
 
 The reader is the standard library's. Ours is that every failure names its place, that a line without end does
 not fill the memory, and that whole blocks of a column become numbers at once.
+
+Where columns were declared beforehand (`declared`) no line may end the reading or change what another line means: every
+line after the header is one row, and one that cannot be cut into the header's cells is a row without values.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import csv
 import itertools
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +21,7 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.frames.gaps import filled, refuse_gaps
 from dosimeter.frames.source import Source
 from dosimeter.frames.table import Missing, Table, present
-from dosimeter.io.cells import Cells
+from dosimeter.io.cells import Cells, DeclaredNumbers
 from dosimeter.io.gate import (
     GIBIBYTE,
     cannot,
@@ -46,31 +49,39 @@ def read_csv(
     missing: Missing = "refuse",
     impute: Mapping[str, Any] | None = None,
     whole: Collection[str] = (),
+    declared: Collection[str] | None = None,
     limit: int = 4 * GIBIBYTE,
 ) -> Table:
     """A CSV file as a Table; see `dosimeter.io.tables.read_table`."""
     delimiter = _checked_delimiter(delimiter)
-    file, source = regular_file(path, limit)
-    refuse_pickle(file, source, model=False)
-    _refuse_other_kinds(file, source)
+    file, source = _checked_file(path, limit)
+
+    def scan(verbatim: Collection[str]) -> list[Cells | DeclaredNumbers]:
+        if declared is None:
+            return [*_scan(file, source, delimiter, text, drop, verbatim, needed)]
+        return _scan_lines(file, source, delimiter, (text, drop, needed, declared), verbatim)
+
     try:
-        columns = _scan(file, source, delimiter, text, drop, frozenset(), needed)
+        columns = scan(frozenset())
         again = frozenset(column.name for column in columns if column.forgotten)
         if again:
-            columns = _scan(file, source, delimiter, text, drop, again)
+            columns = scan(again)
     except OSError as error:
         raise cannot(error, source, "read") from None
     if missing in ("impute", "keep"):
         return _with_gaps(columns, dict(impute or {}) if missing == "impute" else None, whole, source)
     keep = present({column.name: column.missing for column in columns}, missing, source)
     settled = tuple(column.settle(keep, source) for column in columns)
-    if keep.size < 2:
+    if keep.size < 2 and declared is None:
         raise source.refusal("only one row is left", "give at least two people")
     return Table(tuple(column.name for column in columns), settled, keep, columns[0].length - keep.size)
 
 
 def _with_gaps(
-    columns: list[Cells], constants: Mapping[str, Any] | None, whole: Collection[str], source: Source
+    columns: Sequence[Cells | DeclaredNumbers],
+    constants: Mapping[str, Any] | None,
+    whole: Collection[str],
+    source: Source,
 ) -> Table:
     """Every row, with its gaps filled or marked."""
     masks = {column.name: column.missing for column in columns}
@@ -79,6 +90,109 @@ def _with_gaps(
     made = [filled(masks[c.name], partial(c.settle, source=source), c.name, constants, source) for c in columns]
     gaps = {name: gap for name, (_, gap) in zip(names, made, strict=True) if gap is not None}
     return Table(names, tuple(column for column, _ in made), gaps=gaps)
+
+
+def names_csv(path: str | os.PathLike[str], *, delimiter: str = ",", limit: int = 4 * GIBIBYTE) -> list[str]:
+    """The header of a CSV file; no row is looked at."""
+    file, source = _checked_file(path, limit)
+    try:
+        with file.open("rb") as stream:
+            return _header(_lines(stream), _checked_delimiter(delimiter), source)
+    except OSError as error:
+        raise cannot(error, source, "read") from None
+
+
+def column_csv(
+    path: str | os.PathLike[str], name: str, *, delimiter: str = ",", limit: int = 4 * GIBIBYTE
+) -> list[str | None]:
+    """One column of a file whose columns were declared: the text of every line, None where the line has none.
+
+    A line with too few or too many cells still says whose it is, if it reaches that far.
+    """
+    delimiter = _checked_delimiter(delimiter)
+    file, source = _checked_file(path, limit)
+    with file.open("rb") as stream:
+        header = _header(_header_lines(stream), delimiter, source)
+        source.check_known([name], header)
+        j = header.index(name)
+        return [row[j] if len(row) > j and row[j].strip() else None for row in _row_by_line(stream, delimiter)]
+
+
+def _scan_lines(
+    file: Path, source: Source, delimiter: str, used: tuple[Collection[str], ...], verbatim: Collection[str]
+) -> list[Cells | DeclaredNumbers]:
+    """Every used column of the file, line by line; all cells of a line that is no row of this table are empty."""
+    text, drop, needed, declared = used
+    lines = 0
+    with file.open("rb") as stream:
+        header = _header(_header_lines(stream), delimiter, source)
+        source.check_known([*text, *drop, *needed], header)
+        columns = {
+            j: DeclaredNumbers(name) if name in declared else Cells(name, exact=name in text, verbatim=name in verbatim)
+            for j, name in enumerate(header)
+            if name not in drop
+        }
+        if not columns:
+            raise source.refusal("every column is dropped", "keep at least one")
+        block, empty, size = [], [""] * len(header), max(1, _CELLS_PER_BLOCK // len(header))
+        for row in _row_by_line(stream, delimiter):
+            block.append(row if len(row) == len(header) else empty)
+            lines += 1
+            if len(block) == size:
+                _add(columns, block)
+                block = []
+        _add(columns, block)
+    if not lines:
+        raise source.refusal("there is a header and no row", "give at least two people")
+    return list(columns.values())
+
+
+def _row_by_line(stream: BinaryIO, delimiter: str) -> Iterator[list[str]]:
+    """The cells of each line by itself; none where the line cannot be read. A quote ends with its line."""
+    while line := stream.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+            while rest := stream.readline(_LONGEST_LINE):
+                if rest.endswith(b"\n"):
+                    break
+            yield []
+            continue
+        try:
+            yield _cells(line, delimiter)
+        except (UnicodeDecodeError, csv.Error):
+            yield []
+
+
+def _cells(line: bytes, delimiter: str) -> list[str]:
+    if b"\0" in line:
+        return []
+    plain = line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    special = '"' in plain or "\r" in plain or delimiter + " " in plain or plain[:1] == " "
+    if special or len(plain) > csv.field_size_limit():
+        return next(csv.reader([plain], delimiter=delimiter, strict=True, skipinitialspace=True), [])
+    return plain.split(delimiter) if plain else []
+
+
+def _header_lines(stream: BinaryIO) -> Iterator[str]:
+    """The first line alone, so that the rows after it are still in the stream."""
+    lines = _lines(stream)
+    first = next(lines, None)
+    return iter([] if first is None else [first])
+
+
+def _header(lines: Iterator[str], delimiter: str, source: Source) -> list[str]:
+    try:
+        header = next(_rows(lines, delimiter), [])
+    except (csv.Error, UnicodeDecodeError, _BadLine) as error:
+        raise _broken(error, -1, source) from None
+    _check_header(header, delimiter, source)
+    return header
+
+
+def _checked_file(path: str | os.PathLike[str], limit: int) -> tuple[Path, Source]:
+    file, source = regular_file(path, limit)
+    refuse_pickle(file, source, model=False)
+    _refuse_other_kinds(file, source)
+    return file, source
 
 
 def _scan(
@@ -129,7 +243,7 @@ def _scan(
     return list(columns.values())
 
 
-def _add(columns: dict[int, Cells], block: list[list[str]]) -> None:
+def _add(columns: Mapping[int, Cells | DeclaredNumbers], block: list[list[str]]) -> None:
     if block:
         across = list(zip(*block, strict=True))
         for j, column in columns.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from dosimeter.core.refusal import Refusal
 from dosimeter.frames.source import Source
 from dosimeter.frames.table import Missing, Table
+from dosimeter.io.cells import as_declared
 from dosimeter.io.gate import GIBIBYTE, kind_of, refuse_pickle, regular_file
 from dosimeter.io.text import harmless
 
@@ -24,14 +26,11 @@ def read_parquet(
     missing: Missing = "refuse",
     impute: Mapping[str, Any] | None = None,
     whole: Collection[str] = (),
+    declared: Collection[str] | None = None,
     limit: int = 4 * GIBIBYTE,
 ) -> Table:
     """A Parquet file as a Table; see `dosimeter.io.tables.read_table`."""
-    file, source = regular_file(path, limit)
-    refuse_pickle(file, source, model=False)
-    if kind_of(file, source) != "a Parquet file":
-        raise source.refusal("not a Parquet file", "check the name; a text table is named .csv")
-    parquet = _pyarrow(source)
+    file, source, parquet = _checked(path, limit)
     try:
         with parquet.ParquetFile(file) as opened:
             wanted = _wanted(opened, drop, source)
@@ -42,16 +41,70 @@ def read_parquet(
         with parquet.ParquetFile(file, read_dictionary=words) as opened:
             frame = opened.read(columns=list(wanted))
         frame.validate(full=True)  # offsets and UTF-8, which reading takes on trust
-        columns = {name: _shared(frame.column(name)) for name in wanted}
+        columns = {
+            name: _numbers(frame.column(name)) if declared and name in declared else _shared(frame.column(name))
+            for name in wanted
+        }
     except Refusal:
         raise
     except Exception as error:  # pyarrow has no one error of its own
-        what = f"cannot be read as Parquet ({harmless(error, 100)})"
-        raise source.refusal(what, "it may be truncated; write it again") from None
+        raise _damaged(error, source) from None
     if frame.num_rows < 2:
         what = "there is no row" if frame.num_rows == 0 else "there is only one row"
         raise source.refusal(what, "give at least two people")
     return Table.of(columns, text=set(text) - set(drop), missing=missing, impute=impute, whole=whole, source=source)
+
+
+def names_parquet(path: str | os.PathLike[str], *, limit: int = 4 * GIBIBYTE) -> list[str]:
+    """The names in the footer."""
+    file, source, parquet = _checked(path, limit)
+    try:
+        with parquet.ParquetFile(file) as opened:
+            names = list(opened.schema_arrow.names)
+    except Exception as error:
+        raise _damaged(error, source) from None
+    source.check_names(names)
+    return names
+
+
+def column_parquet(path: str | os.PathLike[str], name: str, *, limit: int = 4 * GIBIBYTE) -> list[str | None]:
+    """One column as text, None where there is none."""
+    table = read_parquet(path, drop=[n for n in names_parquet(path, limit=limit) if n != name], text=[name],
+                         missing="drop", limit=limit)  # fmt: skip
+    found: list[str | None] = [None] * (table.n + table.dropped)
+    for position, text in zip(table.rows.tolist(), table[name].tolist(), strict=True):
+        found[position] = text
+    return found
+
+
+def _checked(path: str | os.PathLike[str], limit: int) -> tuple[Path, Source, Any]:
+    file, source = regular_file(path, limit)
+    refuse_pickle(file, source, model=False)
+    if kind_of(file, source) != "a Parquet file":
+        raise source.refusal("not a Parquet file", "check the name; a text table is named .csv")
+    return file, source, _pyarrow(source)
+
+
+def _numbers(column: Any) -> Any:
+    """A column that was declared to hold numbers, as float64; nan where a value is missing or no finite number."""
+    kind = column.type
+    if str(kind) in ("string", "large_string") or str(kind).startswith("dictionary"):
+        return as_declared([None if cell is None else str(cell) for cell in _shared_text(column)])
+    try:
+        values = np.asarray(column.cast("float64", safe=False).to_numpy(), dtype=np.float64)
+    except Exception:  # dates, times, binary: nothing in it is a number
+        return np.full(len(column), np.nan)
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _shared_text(column: Any) -> list[Any]:
+    cells: list[Any] = _shared(column).tolist() if str(column.type).startswith("dictionary") else column.to_pylist()
+    return cells
+
+
+def _damaged(error: Exception, source: Source) -> Refusal:
+    what = f"cannot be read as Parquet ({harmless(error, 100)})"
+    return source.refusal(what, "it may be truncated; write it again")
 
 
 def _shared(column: Any) -> Any:
