@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.text import Text
 
 from dosimeter.cli import demo
-from dosimeter.datasets.demo import TARGET, diabetes
+from dosimeter.datasets.demo import DERIVED, TARGET, diabetes
 
 HERE = Path(__file__).parent
 WIDTH = 104
-BUDGET, LIMIT = "fil=12", "10"
-"""Two releases at η = 10 make 14.1 in quadrature: the first is within 12, the second is not."""
+BUDGET, LIMIT = "fil=1", "0.8"
+"""Two releases at η = 0.8 make 1.13 in quadrature: the first is within 1, the second is not."""
 PAGE = {"width": 1000, "height": 1840}
 
 
@@ -45,8 +45,8 @@ def draw_demo(folder: Path) -> None:
 
 
 def draw_refusal(folder: Path) -> None:
-    """A monthly retrain: January is booked, February would take three people over the budget."""
-    table = diabetes()
+    """A monthly retrain: January is booked, February would take four people over the budget."""
+    table = diabetes().drop(DERIVED)
     with (folder / "patients.csv").open("w", newline="", encoding="utf-8") as file:
         sheet = csv.writer(file)
         sheet.writerow(["patient", *table.names])

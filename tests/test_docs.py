@@ -168,18 +168,22 @@ def test_the_pages_speak_of_the_product_alone() -> None:
 def test_the_picture_shows_what_the_demo_says_today() -> None:
     from dosimeter.cli.demo import figures
     from dosimeter.cli.show import number
+    from dosimeter.report.sections.meaning import times_right
 
     facts = figures()
     drawn = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")
     dose, meaning = facts["dose"], facts["meaning"]
     shown = [number(dose[k]) for k in ("typical", "worst_1_percent", "highest")]
-    shown += [f"patient&#160;{dose['highest_row']}", f"±{number(meaning['deviation'])}", str(facts["verdict"]["above"])]
+    shown += [f"patient&#160;{dose['highest_row']}", number(meaning["eta"]), str(facts["verdict"]["above"])]
     assert [figure for figure in shown if figure not in drawn] == []
     assert "url(" not in drawn.replace("url(#", "")
     said = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert (
-        f"patient {dose['highest_row']}'s {meaning['column']} can be pinned to ±{number(meaning['deviation'])}" in said
-    )
+    assert f"patient {dose['highest_row']}'s {meaning['column']} has η = {number(meaning['eta'])}" in said
+    (bmi,) = [one for one in facts["columns"] if one["column"] == "bmi"]
+    assert f"bmi can be pinned closer than ±{number(bmi['least_deviation'])}" in said
+    assert f"gives it to ±{number(bmi['without_release'])} without the release" in said
+    assert f"{times_right(meaning['eta'])}" in said
+    assert times_right(facts["verdict"]["limit"]).startswith("69 ")
 
 
 def test_the_readme_example_runs_on_a_table_of_patients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

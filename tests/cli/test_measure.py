@@ -87,8 +87,8 @@ def test_an_exact_release_is_answered_honestly(people, capsys):
     assert run(["measure", str(people), "--target", "dose", "--person", "id", "--json", "-", "--quiet"]) == 0
     facts = facts_of(capsys)
     assert facts["dose"]["highest"] == "unbounded"
-    assert [n["highest"] for n in facts["noise_needed"]] == [0.1, 1.0, 10.0]
-    scale = facts["noise_needed"][1]["scale"]
+    assert [n["highest"] for n in facts["noise_needed"]] == [0.1, 0.3, 1.0]
+    scale = facts["noise_needed"][2]["scale"]
     assert (
         run(
             [
@@ -258,7 +258,9 @@ def test_demo_tells_the_whole_story(capsys, tmp_path):
         "typical",
         "worst 1 %",
         "highest",
-        "can pin",
+        "what it means",
+        "without the release",
+        "the limit",
         "groups",
         "columns that leak most",
         "verdict",

@@ -187,8 +187,8 @@ def test_nobody_has_a_dose_and_the_page_still_stands():
     lay_out(made)
 
 
-def test_an_error_larger_than_the_spread_is_said_to_tell_nothing_beyond_it():
-    note = "nothing beyond that spread"
+def test_an_error_larger_than_that_of_a_guess_without_the_release_is_said_to_add_little():
+    note = "the release adds little"
     facts = sample("measurement")
     for one in (*facts["columns"], facts["target"]):
         if "spread" in one:

@@ -39,7 +39,7 @@ class AttackResult(ABC):
     @property
     @abstractmethod
     def control_figure(self) -> float:
-        """The same measure of somebody who knows the prior alone."""
+        """The same measure of somebody who does not see the release."""
 
     @property
     def beats_control(self) -> bool:
@@ -83,7 +83,7 @@ class Guesses(AttackResult):
     truths: NDArray[np.integer[Any]]
     """(rows,) number of the true one."""
     control: NDArray[np.integer[Any]]
-    """(rows,) number of the value guessed without the release: the likeliest by the prior."""
+    """(rows,) number of the value guessed without the release: the likeliest by the prior, or from everything else."""
     level: float = 0.95
     how: str = ""
     """How the guess was made, in words: which form, which refits."""
@@ -115,7 +115,7 @@ class Guesses(AttackResult):
 
     @property
     def control_figure(self) -> float:
-        """Accuracy of the likeliest value by the prior."""
+        """Accuracy of the guess without the release."""
         return float(np.mean(self.control == self.truths))
 
     @property

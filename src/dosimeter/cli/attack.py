@@ -50,7 +50,7 @@ def inversion(
     json: Json = None,
     quiet: Quiet = False,
 ) -> int:
-    """Guess one column of every row from the released weights, knowing everything else; the prior is the control."""
+    """Guess one column of every row from the released weights, knowing everything else; the control does without."""
     from dosimeter.frames.attacked import invert
 
     people = _read(table, target, nominal, drop, missing, impute, delimiter)
@@ -59,7 +59,7 @@ def inversion(
     top, rest = done.share_of_top()
     facts = {**done.guesses.facts(), "column": column, "candidates": done.levels, "noise": str(how["noise"])}
     facts |= {"top_1_percent": top, "others": rest, "highest_eta": float(done.eta.max()), "internal": True}
-    facts["remarks"] = list(done.remarks)
+    facts |= {"by_prior": done.by_prior, "remarks": list(done.remarks)}
     if json is not None:
         write_json(facts, json, inputs=[table])
     interval = done.guesses.interval
@@ -69,7 +69,8 @@ def inversion(
     )
     words.print(
         f"guessed right: {100 * done.guesses.figure:.1f} % [{100 * interval.low:.1f}, {100 * interval.high:.1f}]; "
-        f"by the prior alone {100 * done.guesses.control_figure:.1f} %"
+        f"from everything else without the weights {100 * done.guesses.control_figure:.1f} %; by the shares of the "
+        f"values alone {100 * done.by_prior:.1f} %"
     )
     words.print(f"of the 1 % with the highest figure: {100 * top:.1f} %; of the others: {100 * rest:.1f} %")
     words.print("the guesser knows everything else in the table; the figures are internal")

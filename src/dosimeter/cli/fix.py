@@ -27,7 +27,10 @@ def fix(
         Path, typer.Option("--out", help="Where the released model goes: a .skops file.", show_default=False)
     ],
     max_dose: Annotated[
-        float | None, typer.Option("--max-dose", help="Highest η a person may have; the noise scale follows from it.")
+        float | None,
+        typer.Option(
+            "--max-dose", help="Highest η a person may have, at most 1 to protect; the noise follows from it."
+        ),
     ] = None,
     scale: Annotated[
         float | None, typer.Option("--scale", help="A public noise scale; with --max-dose it must keep within it.")

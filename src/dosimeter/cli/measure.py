@@ -56,7 +56,9 @@ def measure(
     ] = None,
     max_dose: Annotated[
         float | None,
-        typer.Option("--max-dose", help="Highest η allowed for a person; exit 1 where somebody is above."),
+        typer.Option(
+            "--max-dose", help="Highest η allowed for a person, at most 1 to protect; exit 1 where somebody is above."
+        ),
     ] = None,
     unit: Annotated[
         str,

@@ -70,7 +70,8 @@ def _attack(page: Page, facts: dict[str, Any], noun: str) -> None:
     top, rest, blind = (f"{100 * attack[k]:.0f} %" for k in ("top_1_percent", "others", "control"))
     guessed = f"guessed `{harmless(attack['column'])}` among {attack['candidates']} values"
     found = (
-        f"right for {top} of the 1 % most exposed and {rest} of the other {PLURAL[noun]}; without the weights {blind}"
+        f"right for {top} of the 1 % most exposed and {rest} of the other {PLURAL[noun]}; from everything else without "
+        f"the weights {blind}"
     )
     page.add("checked by attack", f"somebody who knows everything else {guessed}: {found}")
 
@@ -93,7 +94,8 @@ def _meaning(page: Page, meaning: dict[str, Any] | None, noun: str, who: str) ->
     if meaning["kind"] == "category":
         words = (
             f"What the release says most about {who} is the category {name}{where}: η = {number(meaning['eta'])} for "
-            f"the step from one value to another; of a typical {noun} {number(meaning['typical_eta'])}."
+            f"the step from one value to another; of a typical {noun} {number(meaning['typical_eta'])}. "
+            f"{_two(meaning['eta'])}{_follows(meaning)}"
         )
     else:
         words = _guess(meaning, name + where, noun, who)
@@ -112,15 +114,39 @@ def _guess(meaning: dict[str, Any], name: str, noun: str, who: str) -> str:
             f"(Standard deviations, {unit}.)"
         )
     spread = f"±{number(meaning['spread'])}"
-    if own >= meaning["spread"]:
+    unit = f"(Standard deviations, in the column's own unit; the column itself spreads {spread}.)"
+    without = meaning.get("without_release")
+    if without is None:
+        return f"{known} pin {what} of {who} closer than ±{number(own)}; of a typical {noun} ±{number(typical)}. {unit}"
+    from dosimeter.core.cramer_rao import error_with_prior
+
+    # own is infinite where the release says nothing, 0 where everything.
+    together = error_with_prior(1 / own if own > 0 else float("inf"), without)
+    change = f"±{number(without)} without the release (R² {meaning['r2']:.2f}), ±{number(together)} with it at best"
+    if own >= without:
         return (
-            f"The release says of {what} of {who} nothing beyond its spread ({spread}): an unbiased guess by somebody "
-            f"who knows everything else in the table errs by ±{number(own)} or more."
+            f"The release adds little to what everything else in the table says of {what} of {who}: {change}. An "
+            f"unbiased guess from the release errs by ±{number(own)} or more. {unit}"
         )
-    rest = f"±{number(typical)}" if typical < meaning["spread"] else "nothing beyond its spread"
     return (
-        f"{known} pin {what} of {who} closer than ±{number(own)}; of a typical {noun} {rest}. "
-        f"(Standard deviations, in the column's own unit; the column itself spreads {spread}.)"
+        f"{known} pin {what} of {who} closer than ±{number(own)}; of a typical {noun} ±{number(typical)}. Everything "
+        f"else in the table gives it to {change}. {unit}"
+    )
+
+
+def _two(eta: float) -> str:
+    """What the step of a category comes to for somebody who takes two values for equally likely."""
+    from dosimeter.report.sections.meaning import times_right
+
+    return f"Somebody who takes two values for equally likely is right {times_right(eta)} at best."
+
+
+def _follows(meaning: dict[str, Any]) -> str:
+    """How far the rest of the table gives it away."""
+    return (
+        ""
+        if meaning.get("r2") is None
+        else f" (R² of it on everything else, without the release: {meaning['r2']:.2f}.)"
     )
 
 
@@ -153,20 +179,28 @@ def _columns(page: Page, facts: dict[str, Any]) -> None:
     if "least_deviation" in target:
         rows.append(_row(target, f"{harmless(target['column'], 30)} (target)"))
     if rows:
-        page.add(heading, small(("guessed no closer than", "typical", "closest", "spread"), rows))
+        page.add(heading, small(("guessed no closer than", "typical", "closest", "without it", "R²"), rows))
         heading = ""
     if categories:
-        rows = [(harmless(c["column"], 30), number(c["typical"]), number(c["highest"])) for c in categories]
-        page.add(heading, small(("η of a category", "typical", "highest"), rows))
+        rows = [(harmless(c["column"], 30), number(c["typical"]), number(c["highest"]), _r2(c)) for c in categories]
+        page.add(heading, small(("η of a category", "typical", "highest", "R²"), rows))
+    if rows:
+        page.add(
+            "", "without it, R²: what everything else in the table gives without the release (least squares)", "dim"
+        )
 
 
 def _row(column: dict[str, Any], name: str) -> tuple[str, ...]:
     typical, closest = column["typical_deviation"], column["least_deviation"]
     if "spread" not in column:
-        return name, f"±{number(typical)}", f"±{number(closest)}", "classes 1 apart"
-    spread = column["spread"]
-    shown = f"±{number(closest)}" if closest < spread else "nothing beyond its spread"
-    return name, f"±{number(typical)}" if typical < spread else "its spread", shown, f"±{number(spread)}"
+        return name, f"±{number(typical)}", f"±{number(closest)}", "classes 1 apart", _r2(column)
+    without = column.get("without_release", column["spread"])
+    return name, f"±{number(typical)}", f"±{number(closest)}", f"±{number(without)}", _r2(column)
+
+
+def _r2(column: dict[str, Any]) -> str:
+    """R² on everything else; empty where there were too few rows."""
+    return "" if column.get("r2") is None else f"{column['r2']:.2f}"
 
 
 def _verdict(page: Page, facts: dict[str, Any], noun: str) -> None:
@@ -174,6 +208,9 @@ def _verdict(page: Page, facts: dict[str, Any], noun: str) -> None:
     if not verdict:
         return
     limit = f"η = {verdict['limit']:g}"
+    from dosimeter.report.sections.meaning import remaining
+
+    page.add("the limit", remaining(verdict["limit"], facts["notion"]["measured_in"]))
     if verdict["within"]:
         page.add("verdict", f"within the limit: no {noun} is above {limit}", "green")
     else:

@@ -1,4 +1,4 @@
-"""What a Fisher information matrix forbids: [Hannun21] eq. 3 to 12.
+"""What a Fisher information matrix forbids: [Hannun21] eq. 3 to 12, and what it leaves an attacker with a prior.
 
 All functions take the whitened Jacobian J (q, k) of the release about k unknowns; the information is I = JᵀJ.
 Where I is singular (it has rank <= q) a direction outside its range admits no unbiased guess at all: the bound is
@@ -8,6 +8,7 @@ infinite. A pseudo-inverse would claim a finite, wrong variance there and break 
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtr
 
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
@@ -60,6 +61,29 @@ def biased_error(J: FloatArray, mean_jacobian: FloatArray, bias: FloatArray) -> 
     rows = np.atleast_2d(np.asarray(mean_jacobian, dtype=np.float64))
     variances = (unbiased_variance(J, row) for row in rows if np.any(row))
     return float(sum(variances) + np.sum(np.asarray(bias) ** 2))
+
+
+def error_with_prior(eta: float, deviation: float = 1.0) -> float:
+    """Least root mean squared error of any guess, biased or not, where the unknown is normal beforehand.
+
+    1/√(η² + 1/τ²), van Trees [VanTrees68], error and η² averaged over the prior of standard deviation τ. Attained where
+    the release is the unknown plus Gaussian noise.
+
+    >>> [round(error_with_prior(eta), 3) for eta in (0.1, 1.0, 10.0)]
+    [0.995, 0.707, 0.1]
+    """
+    return float(1.0 / np.hypot(eta, 1.0 / deviation)) if deviation > 0 else 0.0
+
+
+def accuracy_of_two(eta: float) -> float:
+    """Share of right guesses of one of two equally likely values that are η apart in deviations of the noise: Φ(η/2).
+
+    The best there is for Gaussian noise; η is that of the step from one value to the other.
+
+    >>> [round(accuracy_of_two(eta), 2) for eta in (0.0, 1.0, 5.0)]
+    [0.5, 0.69, 0.99]
+    """
+    return float(ndtr(eta / 2.0))
 
 
 def dfil(J: FloatArray) -> float:

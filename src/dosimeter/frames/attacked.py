@@ -15,13 +15,17 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.own import Prepared, penalty_remark, prepare
 from dosimeter.frames.remarks import identifiers
+from dosimeter.frames.rest import encoded
 from dosimeter.frames.source import advice
 from dosimeter.frames.table import Table
 from dosimeter.glm.membership import likelihood_ratio, removal
+from dosimeter.glm.rest import guesses_from_the_rest
 from dosimeter.io.text import harmless
 
 GRID = 8
 """Values that a numeric column is guessed among: the middles of as many equally large parts of it."""
+LEAST_SHARE = 0.01
+"""What no level falls below in the prior: least squares may give it less than nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +33,12 @@ class Inversion:
     """An attribute guessed from released weights, row by row."""
 
     guesses: Guesses
-    """MAP: the best guess there is for somebody who knows everything else."""
+    """MAP, the prior of each row what everything else in the table says of it; the control is that prior alone."""
     eta: FloatArray
     """(n,) the figure of the same attribute in each row."""
     levels: int
+    by_prior: float
+    """Share of right guesses of somebody who knows how frequent the values are, and nothing else."""
     remarks: tuple[str, ...] = ()
 
     def share_of_top(self, share: float = 0.01) -> tuple[float, float]:
@@ -87,9 +93,25 @@ def invert(
         values = np.unique(np.quantile(X[:, block[0]], (np.arange(GRID) + 0.5) / GRID))
         candidates = glm.Candidates.grid(block[0], np.unique(X[:, block[0]]) if _few(X[:, block[0]]) else values)
     draws = noise.draw(rng, (trials, len(fit.w)))
-    guesses = glm.white_box(fit, X, ready.y, candidates, draws, noise=noise)
+    everything = encoded(table, [*ready.design.blocks, target], ready.design.nominal)
+    prior = _prior(candidates, X[:, list(block)], guesses_from_the_rest(everything.without(column), X[:, list(block)]))
+    guesses = glm.white_box(fit, X, ready.y, candidates, draws, noise=noise, prior=prior)
     eta = glm.measure(fit, X, ready.y, noise).attribute(list(block))
-    return Inversion(guesses, eta, candidates.k, (*_remarks(table, target, how), penalty))
+    by_prior = float(np.bincount(guesses.truths).max() / len(X))
+    return Inversion(guesses, eta, candidates.k, by_prior, (*_remarks(table, target, how), penalty))
+
+
+def _prior(candidates: glm.Candidates, true: FloatArray, guess: FloatArray) -> FloatArray:
+    """(n, k) what everything else says of each candidate: a normal law about a number's guess, a level's share.
+
+    true, guess: (n, m) the attribute's columns, and the guess of each row by a regression on the others.
+    """
+    if candidates.nearest:
+        error = max(float(np.std(true - guess)), 1e-9)
+        away = (guess - candidates.values[:, 0]) / error
+        return np.asarray(np.exp(0.5 * (np.min(away**2, axis=1, keepdims=True) - away**2)))
+    shares = np.column_stack([guess, 1.0 - guess.sum(axis=1)])
+    return np.asarray(np.clip(shares, LEAST_SHARE, None))
 
 
 def _few(values: FloatArray) -> bool:

@@ -105,19 +105,19 @@ def white_box(
     """Eq. 30: the candidate whose refit is nearest to the release fit.w + draws, (t, p) draws of noise.
 
     With `noise`, the density that the draws came from, the most probable candidate instead (MAP), the best guess there
-    is: it maximises log prior(c) + log p(release - refit(c)); `prior` (k,) is the candidates' frequency in the table if
-    None. `rows` attacks some rows only. `exact` refits losses other than the squared to convergence, 4 n p flops and n
-    residuals a candidate and step; without it they take one Newton step, and `how` says how far off that is on the
-    rows that move most.
+    is: it maximises log prior(c) + log p(release - refit(c)); `prior` (k,), or (n, k) with a line for each row, is the
+    candidates' frequency in the table if None. `rows` attacks some rows only. `exact` refits losses other than the
+    squared to convergence, 4 n p flops and n residuals a candidate and step; without it they take one Newton step, and
+    `how` says how far off that is on the rows that move most.
     """
     problem = _Problem.of(fit, X, y, candidates, draws, prior, rows)
-    aim = _Aim(problem.draws, noise, None if noise is None else problem.log_prior)
+    aim = _Aim(problem.draws, noise)
     guesses = np.empty((len(problem.draws), len(problem.rows)), dtype=np.uint16)
     reach = np.empty(len(problem.rows))
     for part in parts(len(problem.rows), problem.k * max(len(fit.w), aim.width)):
         delta = problem.moves(problem.rows[part], exact)
         reach[part] = np.linalg.norm(delta, axis=2).max(axis=1)
-        guesses[:, part] = aim.guess(delta).T
+        guesses[:, part] = aim.guess(delta, problem.log_prior_of(problem.rows[part])).T
     form = "nearest model" if noise is None else f"most probable under {noise}"
     how = "exact refits" if exact or isinstance(fit.loss, Squared) else problem.newton_error(reach)
     return problem.result("white-box inversion", guesses, f"{form}, {how}")
@@ -150,7 +150,7 @@ def black_box(
         rest = margin[problem.rows] - problem.X[problem.rows[:, None], S] @ w[S]
         predicted = rest[:, None] + problem.candidates.values @ w[S]
         likelihood = score(margin, problem.y, predicted, problem.y[problem.rows], len(fit.w))
-        guesses[t] = np.argmax(problem.log_prior + likelihood, axis=1)
+        guesses[t] = np.argmax(problem.log_prior_of(problem.rows) + likelihood, axis=1)
     return problem.result("black-box inversion", guesses, f"eq. 31, {fit.loss.name}")
 
 
@@ -174,6 +174,7 @@ class _Problem:
     truths: Index
     draws: FloatArray
     log_prior: FloatArray
+    """(k,), or (n, k) where each row has its own."""
     rows: Index
 
     @classmethod
@@ -195,6 +196,10 @@ class _Problem:
     @property
     def columns(self) -> Index:
         return np.array(self.candidates.columns, dtype=np.intp)
+
+    def log_prior_of(self, rows: Index) -> FloatArray:
+        """(rows, k)."""
+        return self.log_prior[rows] if self.log_prior.ndim == 2 else np.tile(self.log_prior, (len(rows), 1))
 
     def moves(self, rows: Index, exact: bool) -> FloatArray:
         """(rows, k, p)."""
@@ -227,7 +232,7 @@ class _Problem:
         return f"refits by one Newton step, off by at most {worst:.1g} of their length on the {len(far)} farthest rows"
 
     def result(self, attack: str, guesses: NDArray[np.uint16], how: str) -> Guesses:
-        control = np.full(len(self.rows), int(np.argmax(self.log_prior)))
+        control = np.argmax(self.log_prior_of(self.rows), axis=1)
         return Guesses(attack, guesses, self.truths[self.rows], control, how=how)
 
 
@@ -237,7 +242,6 @@ class _Aim:
 
     draws: FloatArray
     noise: Noise | None
-    log_prior: FloatArray | None
 
     @property
     def linear(self) -> bool:
@@ -250,8 +254,11 @@ class _Aim:
         t, p = self.draws.shape
         return int(t if self.linear else t * p)
 
-    def guess(self, delta: FloatArray) -> NDArray[np.uint16]:
-        """(rows, t) best candidate for refits - w of shape (rows, k, p); the first of equals."""
+    def guess(self, delta: FloatArray, log_prior: FloatArray) -> NDArray[np.uint16]:
+        """(rows, t) best candidate for refits - w of shape (rows, k, p); the first of equals.
+
+        log_prior (rows, k) counts where the noise is known.
+        """
         noise = self.noise
         if noise is None or self.linear:
             rows, k, p = delta.shape
@@ -262,8 +269,8 @@ class _Aim:
             scores = (D @ b.T - 0.5 * np.einsum("np,np->n", D, D)[:, None]).reshape(rows, k, -1)
         else:
             scores = log_density(noise, self.draws - delta[:, :, None, :])
-        if self.log_prior is not None:
-            scores += self.log_prior[:, None]
+        if noise is not None:
+            scores += log_prior[:, :, None]
         return _first_best(scores)
 
 
@@ -301,7 +308,8 @@ def _confusion_score(
 
 def _log_prior(prior: Any, truths: Index, k: int) -> FloatArray:
     weights = np.bincount(truths, minlength=k).astype(float) if prior is None else np.asarray(prior, dtype=np.float64)
-    if weights.shape != (k,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise Refusal(f"a prior has a number >= 0 for each of the {k} candidates, not all zero")
+    fits = weights.shape in ((k,), (len(truths), k)) and np.isfinite(weights).all() and not (weights < 0).any()
+    if not fits or not weights.any(axis=-1).all():
+        raise Refusal(f"a prior has a number >= 0 for each of the {k} candidates, not all zero, or one line a row")
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(weights / weights.sum()))
+        return np.asarray(np.log(weights / weights.sum(axis=-1, keepdims=True)))

@@ -99,6 +99,9 @@ class Meaning(Facts):
     typical_deviation: Annotated[Amount | None, STATISTIC] = None
     spread: Annotated[float | None, STATISTIC] = None
     step: Annotated[float | None, STATISTIC] = None
+    r2: Annotated[float | None, STATISTIC] = None
+    nearly_given: Annotated[bool | None, STATISTIC] = None
+    without_release: Annotated[float | None, STATISTIC] = None
 
 
 class Group(Facts):
@@ -129,6 +132,12 @@ class ColumnFigures(Facts):
     least_deviation: Annotated[Amount | None, ONE] = None
     spread: Annotated[float | None, STATISTIC] = None
     step: Annotated[float | None, STATISTIC] = None
+    r2: Annotated[float | None, STATISTIC] = None
+    """Of the column on everything else in the table, the target among it; no release is in it."""
+    nearly_given: Annotated[bool | None, STATISTIC] = None
+    """Whether that is so high that the column is a function of the others, or nearly."""
+    without_release: Annotated[float | None, STATISTIC] = None
+    """Standard deviation of a guess from everything else, without the release."""
 
 
 class TargetFigures(ColumnFigures):
@@ -195,6 +204,8 @@ class Inversion(Attacked):
     candidates: Annotated[int, STATISTIC]
     top_1_percent: Annotated[float, STATISTIC]
     others: Annotated[float, STATISTIC]
+    by_prior: Annotated[float | None, STATISTIC] = None
+    """Of somebody who knows the shares of the values alone; `control` knows everything else in the table."""
     simulation: Annotated[bool, STATISTIC]
 
 

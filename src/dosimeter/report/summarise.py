@@ -17,7 +17,7 @@ from dosimeter.report.groups import groups as group_figures
 from dosimeter.report.people import People, ranked
 from dosimeter.report.people import number_of as number_of
 from dosimeter.report.strip import strip
-from dosimeter.report.unknowns import columns, meaning, target, unknowns
+from dosimeter.report.unknowns import columns, given_remarks, meaning, target, unknowns
 
 SCHEMA = "dosimeter.measurement/2"
 NOTION = {"name": "Fisher information loss", "symbol": "η"}
@@ -29,7 +29,7 @@ ASSUMED = (
     "the model",
     "other releases about the same people add to the dose: their η² add up",
 )
-TARGETS = (0.1, 1.0, 10.0)
+TARGETS = (0.1, 0.3, 1.0)
 """Highest doses for which an exact release is told the noise it would need."""
 UNKNOWNS = {
     True: "the target is counted among a row's unknowns",
@@ -81,7 +81,7 @@ def summarise(
         "strip": strip(found, people, table, ids=leak.ids if show_ids else None),
         "not_covered": list(leak.uncovered),
         "assumptions": [*ASSUMED, *leak.assumed],
-        "remarks": [*leak.remarks, *group_remarks(compared, groups)],
+        "remarks": [*leak.remarks, *given_remarks(found), *group_remarks(compared, groups)],
     }
     if not bounded:
         asked = sorted({*TARGETS, *(() if limit is None else (limit,))})

@@ -11,7 +11,7 @@ from dosimeter.report.charts import Axis, Series, Span, dots, drawing
 from dosimeter.report.layout import Drawing, Gauge, Grid, Part, Section, Tone, Verdict, Words, number
 from dosimeter.report.sections.closing import closing, release
 from dosimeter.report.sections.doses import MANY, WIDE, amount, cell, distribution, one_by_one, ranked, strip
-from dosimeter.report.sections.meaning import MEASURED, of_eta
+from dosimeter.report.sections.meaning import MEASURED, of_eta, times_right
 from dosimeter.report.verdict import nothing_left
 
 TITLE = "What the weights of this model give away"
@@ -20,7 +20,8 @@ MOST_GROUPS = 20
 STANDING = {"unaccounted": "exact for the weights as fitted; the choices named under “not covered” are unaccounted"}
 LEAST_SCORE = -1.0
 """A score below it is a model that nobody would release; drawn, it would flatten the rest of the frontier."""
-_BEYOND = "Where the error is no smaller than the spread, such a guess tells nothing beyond that spread."
+_BEYOND = "Where the error is no smaller than that of a guess without the release, the release adds little."
+_REST = "Without, and R²: what everything else in the table gives without the release, by least squares. "
 
 
 def sections(told: Mapping[str, Any]) -> list[Section]:
@@ -131,11 +132,15 @@ def _meaning(found: Mapping[str, Any], unit: str) -> str:
         own, typical = number(amount(found["eta"])), number(cell(found.get("typical_eta")))
         return (
             f"What the release says most about {who} is the category “{found['column']}”: η = {own} for the step from "
-            f"one value to another; of a typical {unit} {typical}."
+            f"one value to another; of a typical {unit} {typical}. Somebody who takes two values for equally likely is "
+            f"right {times_right(amount(found['eta']))} at best.{_follows(found)}"
         )
     own, typical = (number(cell(found.get(key))) for key in ("deviation", "typical_deviation"))
     what = "the target" if found["kind"] == "target" else "the column"
     spread = f" The column itself spreads ±{number(found['spread'])}." if found.get("spread") is not None else ""
+    if found.get("without_release") is not None:
+        spread += f" Everything else gives it to ±{number(found['without_release'])} without the release."
+    spread += _follows(found)
     spread += f" {_BEYOND}" if _beyond(found, "deviation", "typical_deviation") else ""
     return (
         f"Nobody who knows everything else in the table and guesses without bias can pin {what} “{found['column']}” of "
@@ -143,9 +148,13 @@ def _meaning(found: Mapping[str, Any], unit: str) -> str:
     )
 
 
+def _follows(found: Mapping[str, Any]) -> str:
+    return "" if found.get("r2") is None else f" (R² of it on everything else: {found['r2']:.2f}.)"
+
+
 def _beyond(found: Mapping[str, Any], *keys: str) -> bool:
-    """Whether one of the least errors is no smaller than the column's own spread."""
-    spread = found.get("spread")
+    """Whether one of the least errors is no smaller than that of a guess without the release."""
+    spread = found.get("without_release", found.get("spread"))
     return spread is not None and any(found.get(k) is not None and amount(found[k]) >= amount(spread) for k in keys)
 
 
@@ -190,22 +199,36 @@ def _columns(told: Mapping[str, Any]) -> list[Part]:
     parts: list[Part] = []
     if numbers:
         rows = tuple(
-            (one["column"], cell(one["typical_deviation"]), cell(one["least_deviation"]), cell(one.get("spread")))
+            (
+                one["column"],
+                cell(one["typical_deviation"]),
+                cell(one["least_deviation"]),
+                cell(one.get("without_release")),
+                cell(one.get("spread")),
+                _r2(one),
+            )
             for one in numbers
         )
         of = "Least error (standard deviation) of an unbiased guess, in the column's own unit"
-        parts.append(Grid(of, ("column", "typical ±", "closest ±", "spread ±"), rows))
-        if any(_beyond(one, "typical_deviation", "least_deviation") for one in numbers):
-            parts.append(Words(_BEYOND, quiet=True))
+        parts.append(Grid(of, ("column", "typical ±", "closest ±", "without ±", "spread ±", "R²"), rows))
+        added = any(_beyond(one, "typical_deviation", "least_deviation") for one in numbers)
+        parts.append(Words(_REST + (_BEYOND if added else ""), quiet=True))
     if labels:
-        steps = tuple((one["column"], cell(one.get("typical")), cell(one.get("highest"))) for one in labels)
+        steps = tuple((one["column"], cell(one.get("typical")), cell(one.get("highest")), _r2(one)) for one in labels)
         parts.append(
-            Grid("Categories: η of the step from one value to another", ("column", "typical", "highest"), steps)
+            Grid("Categories: η of the step from one value to another", ("column", "typical", "highest", "R²"), steps)
         )
     if not told.get("strip"):
         return parts
     made = strip(told["strip"])
     return [*([made] if made else []), *one_by_one(told["strip"]), *parts]
+
+
+def _r2(one: Mapping[str, Any]) -> str:
+    """R² on everything else, marked where the column follows from it."""
+    if one.get("r2") is None:
+        return ""
+    return f"{one['r2']:.2f}, nearly given" if one.get("nearly_given") else f"{one['r2']:.2f}"
 
 
 def _attack(one: Mapping[str, Any] | None) -> list[Part]:
@@ -216,7 +239,7 @@ def _attack(one: Mapping[str, Any] | None) -> list[Part]:
         Span("everybody", float(one["figure"]), float(one["low"]), float(one["high"])),
         Span("the 1 % most exposed", float(one["top_1_percent"])),
         Span("the others", float(one["others"])),
-        Span("control: without the weights", float(one["control"])),
+        Span("control: everything else, without the weights", float(one["control"])),
     ]
     rows = tuple((s.name, s.at, s.low, s.high) for s in spans)
     title = "What the attack got"
