@@ -7,12 +7,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from dosimeter.core.density import Density
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
 from dosimeter.core.notion import Standing
 from dosimeter.core.refusal import CannotMeasure, Refusal
-from dosimeter.pate.accounting import epsilon, epsilon_by_rdp, event_dose, pure_epsilon
+from dosimeter.pate.accounting import concentrated, epsilon, epsilon_by_rdp, event_dose, pure_epsilon
 from dosimeter.pate.adversary import channels
 from dosimeter.pate.threshold import Threshold
 
@@ -80,6 +81,49 @@ def test_the_refusal_alone_attains_what_it_is_charged(own: Density) -> None:
     assert epsilon(1, Laplace(1e5), seen * 1.001, threshold=at).epsilon < 1e-3
 
 
+@pytest.mark.parametrize("gamma", [0.05, 0.5, 3.0])
+@pytest.mark.parametrize("shift", [1, 2])
+def test_a_label_with_gumbel_noise_has_the_renyi_divergences_of_its_range_and_nearly_all_of_them(
+    gamma: float, shift: int
+) -> None:
+    """Every histogram of few votes, all ways to move them, orders to 200: a softmax by hand, Σ Pᵅ Q^(1-α) as it is."""
+    rho, closest = concentrated(Gumbel(1 / gamma), shift), 0.0
+    for n, m in ((6, 2), (6, 3), (4, 4)):
+        histograms = [v for v in itertools.product(range(n + 1), repeat=m) if sum(v) == n]
+        for v, w in itertools.permutations(histograms, 2):
+            if sum(abs(a - b) for a, b in zip(v, w, strict=True)) > 2 * shift:
+                continue
+            p, q = (gamma * np.array(x) - np.log(np.exp(gamma * np.array(x)).sum()) for x in (v, w))
+            for order in (1.01, 2.0, 8.0, 50.0, 200.0):
+                terms = order * p + (1 - order) * q
+                found = (np.log(np.exp(terms - terms.max()).sum()) + terms.max()) / (order - 1)
+                assert found <= rho * order * (1 + 1e-9)
+                closest = max(closest, found / (rho * order))
+    # At wide noise the worst pair, two classes at equal odds, attains the bound; γ²/2 · order / 2 would fail here.
+    assert closest > (0.99 if gamma * shift < 0.2 else 0.7 if gamma * shift < 1.5 else 0.3)
+
+
+@pytest.mark.parametrize(("k", "gamma"), [(40, 0.5), (50, 0.2), (1000, 0.05), (1000, 0.5), (2000, 0.025)])
+def test_the_figure_of_gumbel_noise_lies_between_the_exact_one_of_two_classes_and_half_the_pure_one(
+    k: int, gamma: float
+) -> None:
+    """Two classes at equal odds: k labels are a binomial number, and δ at ε a finite sum. It had been 2.2 times it."""
+    delta = 1e-5
+    found = epsilon(k, Gumbel(1 / gamma), delta)
+    j, p = np.arange(k + 1), 1 / (1 + math.exp(-gamma))  # the odds move from e^-γ to e^γ
+    pmf = [binom.logpmf(j, k, share) for share in (p, 1 - p)]
+
+    def exact(eps: float) -> float:
+        return float(np.maximum(np.exp(pmf[0]) - np.exp(pmf[1] + eps), 0.0).sum())
+
+    assert exact(found.epsilon) <= delta
+    assert exact(found.epsilon / 1.25) > delta  # so that a fifth less is refuted
+    # The worst mechanism with the same pure ε, as it had been charged; k randomised responses.
+    charged = event_dose(k, Gumbel(1 / gamma)).epsilon(delta) if k <= 50 else math.inf
+    assert found.epsilon < 0.55 * charged
+    assert found.how == "bounded range, by Rényi orders"
+
+
 def test_the_gaussian_figure_is_that_of_a_move_by_root_two_and_of_no_less() -> None:
     """Two classes, equal counts: the label is the best test between the neighbours, so δ at ε = 0 is attained.
 
@@ -117,7 +161,7 @@ def test_renyi_orders_lie_between_the_loss_distribution_and_the_classical_conver
 
 def test_two_laplace_mechanisms_are_closer_than_the_worst_pure_one_and_never_above_it() -> None:
     k, delta = 200, 1e-6
-    laplace, pure = epsilon(k, Laplace(50.0), delta).epsilon, epsilon(k, Gumbel(50.0), delta).epsilon
+    laplace, pure = epsilon(k, Laplace(50.0), delta).epsilon, epsilon(k, Exponential(50.0), delta).epsilon
     assert laplace < 0.8 * pure
     assert pure < k * pure_epsilon(Gumbel(50.0))
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.refusal import CannotMeasure, Refusal
 
 Array = NDArray[np.float64]
 Size = int | tuple[int, ...]
@@ -99,6 +99,10 @@ class Density(ABC):
     @property
     def fisher_information(self) -> float:
         """Information about the location, E[(log p)'²]: eq. 1 of [Hannun21] for one released value."""
+        if not self.regular:
+            raise CannotMeasure(
+                f"{self}: eq. 6 fails, its score has not mean zero, so it has no Fisher information loss"
+            )
         return self._unit_information / self.scale**2
 
     def with_scale(self, scale: float) -> Self:

@@ -185,4 +185,6 @@ def _moved_once(event: Any) -> Any:
         return type(event)(event.noise_multiplier / 2)
     if isinstance(event, dp_event.DiscreteLaplaceDpEvent):
         return dp_event.DiscreteLaplaceDpEvent(event.noise_parameter, 2 * event.sensitivity)
-    return event
+    if isinstance(event, dp_event.NoOpDpEvent):
+        return event
+    raise Refusal(f"a {type(event).__name__} has no price where a value is replaced")

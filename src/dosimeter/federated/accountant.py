@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
 from dosimeter.federated import fixed_size
 from dosimeter.federated.cohort import Cohort, FixedSize, Poisson
 from dosimeter.federated.given import number
@@ -119,7 +120,7 @@ def event_of(spent: Sequence[Spend], cohort: Cohort) -> Any:
 
     def once(s: Spend) -> Any:
         gaussian = GaussianDpEvent(s.noise)
-        if isinstance(cohort, FixedSize):
+        if _is_fixed(cohort):
             return SampledWithoutReplacementDpEvent(cohort.clients, int(s.per_round), gaussian)
         return PoissonSampledDpEvent(cohort.rate(s.per_round), gaussian)
 
@@ -154,7 +155,7 @@ def _fitting(spent: Spent, cohort: Cohort, grid: float) -> float:
     How far the losses reach is only guessed here (twelve deviations, of one round and of all); on any grid they are
     rounded up.
     """
-    moves = 2.0 if isinstance(cohort, FixedSize) else 1.0
+    moves = 2.0 if _is_fixed(cohort) else 1.0
     one = all_ = 0.0
     for s in spent:
         mu, q = moves / s.noise, cohort.rate(s.per_round)
@@ -171,7 +172,7 @@ _MOST_STEPS = 1 << 22
 @lru_cache(maxsize=64)
 def _once(cohort: Cohort, per_round: float, noise: float, grid: float) -> Any:
     q = cohort.rate(per_round)
-    if isinstance(cohort, FixedSize):
+    if _is_fixed(cohort):
         return fixed_size.loss_distribution(q, noise, grid)
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -190,14 +191,21 @@ def _renyi_once(cohort: Cohort, per_round: float, noise: float) -> FloatArray:
 
     q = cohort.rate(per_round)
     relation, event = (
-        (NeighboringRelation.ADD_OR_REMOVE_ONE, PoissonSampledDpEvent(q, GaussianDpEvent(noise)))
-        if isinstance(cohort, Poisson)
-        else (NeighboringRelation.REPLACE_ONE, fixed_size.renyi_event(cohort.clients, int(per_round), noise))
+        (NeighboringRelation.REPLACE_ONE, fixed_size.renyi_event(cohort.clients, int(per_round), noise))
+        if _is_fixed(cohort)
+        else (NeighboringRelation.ADD_OR_REMOVE_ONE, PoissonSampledDpEvent(q, GaussianDpEvent(noise)))
     )
     with _quiet():
         found = np.array(RdpAccountant(ORDERS, relation).compose(event).rdp)
     found.setflags(write=False)
     return found
+
+
+def _is_fixed(cohort: Cohort) -> bool:
+    """Samples of fixed size, or Poisson ones; a third way of asking has no price here."""
+    if type(cohort) not in (Poisson, FixedSize):
+        raise Refusal(f"{cohort!r} is not a cohort that is accounted here: use Poisson or FixedSize")
+    return type(cohort) is FixedSize
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from dosimeter.federated import accountant
 from dosimeter.federated.accountant import Spent, booked
 from dosimeter.federated.arrivals import Seen
 from dosimeter.federated.budget import Figure, remarks
-from dosimeter.federated.cohort import FixedSize
+from dosimeter.federated.cohort import Poisson
 from dosimeter.federated.curator import Curator
 from dosimeter.federated.state import State
 
@@ -80,7 +80,7 @@ def charge(curator: Curator, state: State, norms: Norms, client: int, *, quick: 
 
 def rounds_of_client(curator: Curator, state: State, norms: Norms, client: int) -> Spent:
     """The book with the client's own multipliers."""
-    if isinstance(curator.cohort, FixedSize):
+    if type(curator.cohort) is not Poisson:
         raise CannotMeasure("with a fixed number one client is replaced by another, whose norm may be C: use Poisson")
     if not 0 <= client < curator.cohort.clients:
         raise Refusal(f"client {client!r}: clients are numbered from 0 to {curator.cohort.clients - 1}")

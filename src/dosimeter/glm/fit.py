@@ -147,7 +147,7 @@ def _problem(
     X: Any, y: Any, loss: Loss, l2: float, sample_weight: Any, intercept: bool, engine: Engine | None
 ) -> Problem:
     X, y, weight = check_table(X, y, sample_weight)
-    if not isinstance(loss, Squared | Logistic | Poisson | Softmax):
+    if type(loss) not in (Squared, Logistic, Poisson, Softmax):  # one derived from them may have other derivatives
         raise Refusal(f"loss is one of Squared(), Logistic(), Poisson(), Softmax(...), not {loss!r}")
     loss.check(y)
     if isinstance(l2, bool) or not isinstance(l2, int | float | np.number) or not 0 <= l2 <= HUGE:

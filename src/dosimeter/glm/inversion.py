@@ -246,7 +246,7 @@ class _Aim:
     @property
     def linear(self) -> bool:
         """Whether the draws enter through one product: log p is a square."""
-        return self.noise is None or isinstance(self.noise, Gaussian | CorrelatedGaussian)
+        return self.noise is None or type(self.noise) in (Gaussian, CorrelatedGaussian)
 
     @property
     def width(self) -> int:

@@ -252,9 +252,9 @@ class Leakage:
         p = len(jacobian.P)
         if A.shape[1] != p or not np.isfinite(A).all():
             raise Refusal(f"A needs {p} finite columns, one for each released weight, not shape {A.shape}")
-        if isinstance(self.noise, Gaussian):
+        if type(self.noise) is Gaussian:
             root = self.noise.sigma * np.eye(p)
-        elif isinstance(self.noise, CorrelatedGaussian):
+        elif type(self.noise) is CorrelatedGaussian:
             root = self.noise.cholesky
         else:
             raise CannotMeasure(f"a linear image of {self.noise} has no closed form; the leakage of w' bounds it")

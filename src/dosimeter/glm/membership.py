@@ -111,7 +111,7 @@ def membership(fit: Fit, X: Any, y: Any, noise: Noise) -> Membership:
 
     Other laws have no μ: `likelihood_ratio` attacks them with their own density.
     """
-    if not isinstance(noise, Gaussian | CorrelatedGaussian) and noise is not no_noise:
+    if type(noise) not in (Gaussian, CorrelatedGaussian) and noise is not no_noise:
         raise CannotMeasure(f"{noise} has no μ: simulate the best attack with likelihood_ratio(removal(...)[i], ...)")
     delta = removal(fit, X, y)
     exists = np.isfinite(delta).all(axis=1)

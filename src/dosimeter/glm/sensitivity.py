@@ -93,9 +93,9 @@ def differential_privacy(
     """
     from dp_accounting.dp_event import GaussianDpEvent  # late: a second of import
 
-    if isinstance(noise, Gaussian):
+    if type(noise) is Gaussian:
         sigma = noise.sigma
-    elif isinstance(noise, CorrelatedGaussian):
+    elif type(noise) is CorrelatedGaussian:
         sigma = float(np.sqrt(np.linalg.eigvalsh(noise.covariance)[0]))  # the quietest direction, whichever way w moves
     else:
         raise CannotMeasure(f"the sensitivity is in the 2-norm, which suits Gaussian noise, not {noise}")

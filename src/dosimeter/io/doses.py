@@ -113,7 +113,9 @@ def _plain(dose: PersonDoses) -> dict[str, Any]:
             "ids": [text_of(i) for i in dose.ids],
             "event": plain_of(of.event),
         }
-    key = next(key for key, notion in NOTIONS.items() if notion.name == dose.notion.name)
+    key = next((key for key, notion in NOTIONS.items() if notion.name == dose.notion.name), None)
+    if key is None:
+        raise Refusal(f"the ledger has no account for {dose.notion.name}")
     return {
         "account": key,
         "unit": dose.unit,

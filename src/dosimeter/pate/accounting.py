@@ -52,9 +52,25 @@ def pure_epsilon(noise: Density, shift: int = 1) -> float:
     0.1
     """
     as_law(noise)
-    if not isinstance(noise, Laplace | Gumbel | Exponential | LogisticNoise):
+    if type(noise) not in (Laplace, Gumbel, Exponential, LogisticNoise):
         raise CannotMeasure(f"{noise} gives no pure ε: its loss has no bound; use a δ > 0")
     return 2 * as_shift(shift) / noise.scale
+
+
+def concentrated(noise: Density, shift: int = 1) -> float:
+    """ρ = (2cγ)²/8 of one query with Gumbel noise: zero-concentrated, D_α <= ρα for every order α > 1.
+
+    The label is that of the exponential mechanism, P(y) ∝ e^(γ v_y), so log P(y)/P'(y) over the classes y lies in an
+    interval of width 2cγ (bounded range), wherever c votes go (docs/pate.md, The (ε, δ) beside it).
+
+    >>> concentrated(Gumbel(2.0))
+    0.125
+    """
+    if type(noise) is not Gumbel:
+        raise CannotMeasure(
+            f"{noise}: a bounded range is known for Gumbel noise, whose argmax is a softmax; use epsilon"
+        )
+    return pure_epsilon(noise, shift) ** 2 / 8
 
 
 def epsilon(
@@ -63,8 +79,9 @@ def epsilon(
     """ε at δ by privacy loss distributions. Every query is charged, refused or not.
 
     Gaussian: the noisy histogram moves by √2·c in the 2-norm, and the label is computed from it. Laplace: two counts
-    move by c each, so a query is two Laplace mechanisms. Gumbel, exponential, logistic: pure 2cγ. At δ = 0 the laws
-    with a pure ε give k times it.
+    move by c each, so a query is two Laplace mechanisms. Exponential, logistic: pure 2cγ. Gumbel: pure 2cγ too, or
+    (2cγ)²/8-zCDP by its bounded range and then by Rényi orders, whichever is less. At δ = 0 the laws with a pure ε give
+    k times it.
 
     >>> round(epsilon(1, Laplace(20.0), 0.0).epsilon, 6)
     0.1
@@ -76,11 +93,15 @@ def epsilon(
     if delta == 0:
         spent = k * (pure_epsilon(noise, c) + (0.0 if threshold is None else _pure_threshold(threshold, c)))
         return EpsilonDelta(spent, 0.0, "pure, by adding")
-    found, pure = _by_losses(_parts(noise, threshold, k, c), delta), _pure(noise, threshold, k, c)
-    # With next to no noise, or a δ below what the distributions leave out, adding is the smaller.
-    if pure < found:
-        return EpsilonDelta(pure, float(delta), "pure, by adding")
-    return EpsilonDelta(found, float(delta), "privacy loss distributions")
+    # With next to no noise, or a δ below what the distributions leave out, adding is the smallest.
+    bounds = {
+        "privacy loss distributions": _by_losses(_parts(noise, threshold, k, c), delta),
+        "pure, by adding": _pure(noise, threshold, k, c),
+    }
+    if type(noise) is Gumbel:
+        bounds["bounded range, by Rényi orders"] = _by_range(noise, threshold, k, c, delta)
+    how = min(bounds, key=lambda name: bounds[name])
+    return EpsilonDelta(bounds[how], float(delta), how)
 
 
 def epsilon_by_rdp(n_queries: int, noise: Gaussian, delta: float, shift: int = 1) -> EpsilonDelta:
@@ -90,7 +111,7 @@ def epsilon_by_rdp(n_queries: int, noise: Gaussian, delta: float, shift: int = 1
 
     if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
         raise Refusal(f"delta={delta!r}: must lie above 0 and below 1")
-    if not isinstance(noise, Gaussian):
+    if type(noise) is not Gaussian:
         raise CannotMeasure(f"{noise}: Rényi accounting is offered for Gaussian noise; use epsilon")
     # The multiplier is over √2·c, the 2-norm by which the histogram moves; the accountant takes it for a norm of one.
     event = GaussianDpEvent(noise.sigma / (math.sqrt(2) * as_shift(shift)))
@@ -109,10 +130,10 @@ def event_dose(n_queries: int, noise: Density, *, threshold: Threshold | None = 
 
     as_law(noise)
     k, c = as_queries(n_queries), as_shift(shift)
-    events = [_event(noise, math.sqrt(2) * c, None if isinstance(noise, Gaussian) else pure_epsilon(noise, c))]
+    events = [_event(noise, math.sqrt(2) * c, None if type(noise) is Gaussian else pure_epsilon(noise, c))]
     if threshold is not None:
         law = threshold.noise
-        events.append(_event(law, c, None if isinstance(law, Gaussian) else _pure_threshold(threshold, c)))
+        events.append(_event(law, c, None if type(law) is Gaussian else _pure_threshold(threshold, c)))
     # The accountant (0.6.0) counts a randomised response in a SelfComposedDpEvent once: it is listed k times.
     listed = [SelfComposedDpEvent(e, k) if isinstance(e, GaussianDpEvent) else ComposedDpEvent([e] * k) for e in events]
     return EventDose(ComposedDpEvent(listed), "teacher", ADJACENCY)
@@ -129,7 +150,7 @@ def _event(noise: Density, moved: float, pure: float | None) -> Any:
 
 
 def _pure_threshold(threshold: Threshold, c: int) -> float:
-    if not isinstance(threshold.noise, Laplace):
+    if type(threshold.noise) is not Laplace:
         raise CannotMeasure(f"{threshold.noise} on the threshold gives no pure ε: use a δ > 0")
     return c / threshold.noise.b
 
@@ -137,7 +158,7 @@ def _pure_threshold(threshold: Threshold, c: int) -> float:
 def _pure(noise: Density, threshold: Threshold | None, k: int, c: int) -> float:
     """k times the pure ε, infinite where a law has none."""
     laws = [noise] if threshold is None else [noise, threshold.noise]
-    if any(isinstance(law, Gaussian) for law in laws):
+    if any(type(law) is Gaussian for law in laws):
         return math.inf
     return k * (pure_epsilon(noise, c) + (0.0 if threshold is None else _pure_threshold(threshold, c)))
 
@@ -152,22 +173,32 @@ class _Part:
 
 
 def _parts(noise: Density, threshold: Threshold | None, k: int, c: int) -> list[_Part]:
-    parts = [
-        # k Gaussian mechanisms are one whose mean moves by √k as much.
-        _Part(Gaussian, math.sqrt(2 * k) * c / noise.scale, 1)
-        if isinstance(noise, Gaussian)
-        else _Part(Laplace, c / noise.scale, 2 * k)
-        if isinstance(noise, Laplace)
-        else _Part(None, pure_epsilon(noise, c), k)
-    ]
+    moved = c / noise.scale
+    # k Gaussian mechanisms are one whose mean moves by √k as much; two counts move.
+    made = {Gaussian: _Part(Gaussian, math.sqrt(2 * k) * moved, 1), Laplace: _Part(Laplace, moved, 2 * k)}
+    parts = [made[type(noise)] if type(noise) in made else _Part(None, pure_epsilon(noise, c), k)]
     if threshold is not None:
-        moved = c / threshold.noise.scale  # max v moves by c at most
-        parts.append(
-            _Part(Gaussian, math.sqrt(k) * moved, 1)
-            if isinstance(threshold.noise, Gaussian)
-            else _Part(Laplace, moved, k)
-        )
+        law, moved = type(threshold.noise), c / threshold.noise.scale  # max v moves by c at most
+        made = {Gaussian: _Part(Gaussian, math.sqrt(k) * moved, 1), Laplace: _Part(Laplace, moved, k)}
+        if law not in made:
+            raise CannotMeasure(f"{threshold.noise} on the threshold has no price here: use Laplace or Gaussian")
+        parts.append(made[law])
     return parts
+
+
+def _by_range(noise: Density, threshold: Threshold | None, k: int, c: int, delta: float) -> float:
+    """ε at δ of k labels with Gumbel noise by Rényi orders, the refusals of a threshold by their own law."""
+    from dp_accounting import GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent, ZCDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant().compose(ZCDpEvent(k * concentrated(noise, c)))
+    if threshold is not None:
+        events = {Gaussian: GaussianDpEvent, Laplace: LaplaceDpEvent}
+        if type(threshold.noise) not in events:
+            raise CannotMeasure(f"{threshold.noise} on the threshold has no price here: use Laplace or Gaussian")
+        event = events[type(threshold.noise)](threshold.noise.scale / c)  # max v moves by c at most
+        accountant = accountant.compose(SelfComposedDpEvent(event, k))
+    return float(accountant.get_epsilon(delta))
 
 
 def _by_losses(parts: list[_Part], delta: float) -> float:
@@ -195,6 +226,6 @@ def _distribution(part: _Part, grid: float) -> Any:
     if part.law is None:
         each = pld.from_privacy_parameters(common.DifferentialPrivacyParameters(part.loss), grid)
     else:
-        make = pld.from_gaussian_mechanism if part.law is Gaussian else pld.from_laplace_mechanism
+        make = {Gaussian: pld.from_gaussian_mechanism, Laplace: pld.from_laplace_mechanism}[part.law]
         each = make(1.0, sensitivity=part.loss, value_discretization_interval=grid)
     return each if part.count == 1 else each.self_compose(part.count)

@@ -7,17 +7,21 @@ its digits (docs/pate.md). Figures from votes are internal: a leakage is itself 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from dosimeter.core.density import Density
-from dosimeter.core.noise import Exponential, Gumbel, Laplace
+from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
 from dosimeter.core.notion import FloatArray, Index
+from dosimeter.core.refusal import CannotMeasure
 from dosimeter.pate import gumbel, kinked, kinked_wins, smooth
 from dosimeter.pate.histograms import Counts, as_histograms, as_law, as_shift, shapes
 from dosimeter.pate.rule import FEW
+
+Way = Callable[..., FloatArray]
+"""From gaps between counts to a figure of each histogram."""
 
 
 def leakage(others: Any, noise: Density, shift: int = 1) -> FloatArray:
@@ -80,16 +84,17 @@ def _runs(gaps: Counts) -> Iterator[tuple[Index, Counts, Counts | None]]:
 
 
 def _excess(gaps: Counts, times: Counts | None, law: Density, c: int) -> FloatArray:
-    if isinstance(law, Gumbel):
-        return gumbel.excess(gaps, times, law, c)
-    if isinstance(law, Laplace | Exponential):
-        return kinked.excess(gaps, times, law, c)
-    return smooth.excess(gaps, times, law, c)
+    return _by_law(law, gumbel.excess, kinked.excess, smooth.excess)(gaps, times, law, c)
 
 
 def _wins(gaps: Counts, times: Counts | None, law: Density) -> FloatArray:
-    if isinstance(law, Gumbel):
-        return gumbel.wins(gaps, times, law)
-    if isinstance(law, Laplace | Exponential):
-        return kinked_wins.wins(gaps, times, law)
-    return smooth.wins(gaps, times, law)
+    return _by_law(law, gumbel.wins, kinked_wins.wins, smooth.wins)(gaps, times, law)
+
+
+def _by_law(law: Density, closed: Way, between_kinks: Way, on_lattice: Way) -> Way:
+    """The way in which this law is integrated; a law that is not known has none."""
+    ways: dict[type[Density], Way] = {Gumbel: closed, Laplace: between_kinks, Exponential: between_kinks}
+    ways |= {LogisticNoise: on_lattice, Gaussian: on_lattice}
+    if type(law) not in ways:
+        raise CannotMeasure(f"{law!r} is not a law whose noisy vote can be integrated here")
+    return ways[type(law)]

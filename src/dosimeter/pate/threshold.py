@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from dosimeter.core.density import Density
 from dosimeter.core.noise import Gaussian, Laplace
 from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.pate.bounds import data_independent_bound
 from dosimeter.pate.histograms import Counts, as_law, as_shift
 from dosimeter.pate.leakage import win_probabilities
@@ -50,7 +50,7 @@ class Threshold:
         given: Any = self.T
         if isinstance(given, bool) or not isinstance(given, Real) or not abs(float(given)) < _MOST:
             raise Refusal(f"threshold T={given!r}: must be a number of votes, public and fixed beforehand")
-        if not isinstance(self.noise, Laplace | Gaussian):
+        if type(self.noise) not in (Laplace, Gaussian):  # a law derived from one of them may have another density
             raise Refusal(
                 f"threshold noise must be Laplace or Gaussian, not {self.noise!r}: without noise a refusal "
                 "tells one vote at its boundary, log 2 nats"
@@ -89,6 +89,8 @@ def threshold_bound(n_classes: int, noise: Density, threshold: Threshold, shift:
     0.073152
     """
     c, law = as_shift(shift), threshold.noise
+    if type(law) not in (Laplace, Gaussian):
+        raise CannotMeasure(f"{law} on the threshold has no bound here: use Laplace or Gaussian")
     log_B = float(data_independent_bound(as_classes(n_classes), noise, shift=c))
     if isinstance(law, Laplace):
         if log_B * law.b >= c:

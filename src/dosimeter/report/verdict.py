@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dosimeter.core.refusal import Refusal
+from dosimeter.io.text import harmless
+
 BIT = "that the limit was kept is itself read off the data (one bit): not covered"
 NOTHING = "Nothing was released."
 """For everybody not why: that somebody's dose or total was too high is a fact about the data."""
@@ -34,6 +37,18 @@ def nothing_left(facts: Mapping[str, Any]) -> bool:
     (True, True, False)
     """
     return bool(facts.get("refused")) or facts.get("within") is False or facts.get("sentence") in (NOTHING, REFUSED)
+
+
+def change(what: str, neighbours: str) -> str:
+    """What tells two neighbouring tables apart, in words; a relation that is not known is refused.
+
+    >>> change("row", "replace-one"), change("client", "add-or-remove-one")
+    ('one row replaced', 'one client added or removed')
+    """
+    known = {"replace-one": "replaced", "add-or-remove-one": "added or removed"}
+    if neighbours not in known:
+        raise Refusal(f"neighbours {harmless(neighbours)}: known here are {', '.join(known)}")
+    return f"one {what} {known[neighbours]}"
 
 
 def _number(value: Any) -> str:
@@ -99,7 +114,7 @@ def _projected(facts: Mapping[str, Any]) -> str:
         return f"Not private: bounds were read off the table, so {pair} is not claimed."
     if not told["holds"]:
         return f"Not proved: {pair} is what was stated, and this noise costs ε = {_number(told['costs'])}."
-    of = "one row replaced" if told["neighbours"] == "replace-one" else "one row added or removed"
+    of = change("row", told["neighbours"])
     return f"The components are {pair}-differentially private; neighbours: {of} ({told['standing']})."
 
 

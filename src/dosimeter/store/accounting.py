@@ -87,7 +87,9 @@ def _loss(event: Any, replaced: bool) -> float:
         # Of a sample with rate q at most the share q of the loss L; about q² (e^2L - 1) where L is small.
         q, inner = float(event.sampling_probability), _loss(event.event, replaced)
         return min(q * inner, q * q * math.expm1(2 * inner)) if inner < 300 else q * inner
-    return 0.0
+    if name in ("NoOpDpEvent", "RandomizedResponseDpEvent"):  # the accountant is never asked for too much by these
+        return 0.0
+    raise Refusal(f"an event of class {name} has no price in a ledger")
 
 
 def _by_fixed_size(leaves: list[tuple[Any, int]], adjacency: str, delta: float) -> float:

@@ -12,11 +12,10 @@ from dosimeter.report.layout import Gauge, Grid, Part, Section, Tone, Verdict, W
 from dosimeter.report.sections.closing import closing, release
 from dosimeter.report.sections.doses import WIDE, amount, cell, distribution, ranked
 from dosimeter.report.sections.meaning import of_epsilon
-from dosimeter.report.verdict import nothing_left
+from dosimeter.report.verdict import change, nothing_left
 
 TITLE = "What these principal components give away"
 K = "components seen (k)"
-REPLACE = "replace-one"
 
 
 def sections(told: Mapping[str, Any]) -> list[Section]:
@@ -51,8 +50,8 @@ def _promised(told: Mapping[str, Any]) -> list[Part]:
     found = told["guarantee"]
     if not _claimed(told):
         return [_promise(told)]
-    change = "one row replaced" if found["neighbours"] == REPLACE else "one row added or removed"
-    return [of_epsilon(float(found["epsilon"]), float(found["delta"]), change), _promise(told)]
+    told_apart = change("row", found["neighbours"])
+    return [of_epsilon(float(found["epsilon"]), float(found["delta"]), told_apart), _promise(told)]
 
 
 def _promise(told: Mapping[str, Any]) -> Part:

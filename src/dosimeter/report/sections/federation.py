@@ -12,7 +12,7 @@ from dosimeter.report.layout import Gauge, Part, Section, Tone, Verdict, Words, 
 from dosimeter.report.sections.closing import closing, release
 from dosimeter.report.sections.doses import WIDE, amount
 from dosimeter.report.sections.meaning import of_epsilon
-from dosimeter.report.verdict import nothing_left
+from dosimeter.report.verdict import change, nothing_left
 
 TITLE = "What this federated model gives away"
 PLAN = "What a federated training would give away"
@@ -46,8 +46,8 @@ def _meant(told: Mapping[str, Any]) -> list[Part]:
     found = told["guarantee"]
     if not _claimed(told):
         return []
-    change = "one client replaced" if found["adjacency"] == "replace-one" else "one client added or removed"
-    return [of_epsilon(amount(found["epsilon"]), float(found["delta"]), change)]
+    told_apart = change("client", found["adjacency"])
+    return [of_epsilon(amount(found["epsilon"]), float(found["delta"]), told_apart)]
 
 
 def _promise(told: Mapping[str, Any]) -> list[Part]:
