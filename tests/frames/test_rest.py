@@ -112,3 +112,17 @@ def test_large_and_wide_tables_are_sampled_and_texts_are_levels():
     assert found["x"].left == pytest.approx(0.1 / x.std(), rel=0.03)
     assert found["noise"].r2 < 0.01
     assert found["kind"].r2 > 0.5
+
+
+def test_the_work_stays_bounded_on_a_table_with_thousands_of_levels(monkeypatch):
+    import dosimeter.frames.rest as module
+
+    rng = np.random.default_rng(4)
+    n, shapes = 30_000, []
+    many = {f"c{k}": rng.integers(300, size=n).astype(str).astype(object) for k in range(6)}
+    table = Table.of({**many, "x": rng.normal(size=n)})
+    monkeypatch.setattr(module, "explained", lambda Z, blocks, own: shapes.append(Z.shape) or [None] * len(own))
+    assert set(rest(table, table.names).values()) == {None}
+    ((rows, columns),) = shapes
+    assert columns > 1500
+    assert rows * columns**2 <= module.MOST_WORK

@@ -94,8 +94,8 @@ class PrivateLinearRegression(_Regressor):
     """Least squares whose weights leave with noise.
 
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.1, 1.9, 3.1])
-    >>> model = PrivateLinearRegression(max_dose=2.0).fit(X, y)
-    >>> model.highest_dose_ <= 2.0, model.release_.recipe.simulation
+    >>> model = PrivateLinearRegression(max_dose=1.0).fit(X, y)
+    >>> model.highest_dose_ <= 1.0, model.release_.recipe.simulation
     (True, False)
     """
 

@@ -18,8 +18,9 @@ from dosimeter.glm.rest import Rest, explained
 
 NEARLY = 0.99
 """R² from which a column is called a function of the others, or nearly: a tenth of its spread is left, or less."""
-MOST_ROWS, MOST_COLUMNS = 20_000, 400
-"""More rows say nothing new about an R²: evenly spaced ones are taken. Levels beyond so many are left out."""
+MOST_ROWS, MOST_COLUMNS, MOST_WORK = 20_000, 400, 1e10
+"""More rows say nothing new about an R²: evenly spaced ones are taken, fewer where columns make the work (rows times
+columns squared) more than a few seconds. Levels of a column beyond so many are left out."""
 ROWS_A_SQUARE = 20
 """Rows for each predictor that squares must leave."""
 
@@ -66,16 +67,22 @@ def rest(table: Table, names: Sequence[str], nominal: Collection[str] = ()) -> d
     >>> {name: round(one.r2, 1) for name, one in found.items()}
     {'a': 1.0, 'b': 1.0, 'sum': 1.0, 'c': 0.0}
     """
-    if table.n > MOST_ROWS:
-        table = table.take(np.linspace(0, table.n - 1, MOST_ROWS).astype(np.intp))
+    wide = sum(1 if _is_number(table, name, nominal) else len(set(table[name].tolist())) for name in names)
+    most = min(MOST_ROWS, int(MOST_WORK / max(1, wide) ** 2))
+    if table.n > most:
+        table = table.take(np.linspace(0, table.n - 1, max(1, most)).astype(np.intp))
     made = encoded(table, names, nominal)
     found = explained(made.Z, [made.block[name] for name in names], [made.own[name] for name in names])
     return dict(zip(names, found, strict=True))
 
 
+def _is_number(table: Table, name: str, nominal: Collection[str]) -> bool:
+    return table.kind(name) != "text" and name not in nominal
+
+
 def _columns(table: Table, name: str, nominal: Collection[str]) -> list[FloatArray]:
     column = table[name]
-    if table.kind(name) != "text" and name not in nominal:
+    if _is_number(table, name, nominal):
         return [column.astype(np.float64)]
     levels, where = np.unique(column.astype(str), return_inverse=True)
     return [(where == k).astype(np.float64) for k in range(1, min(len(levels), MOST_COLUMNS))]
