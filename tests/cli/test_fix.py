@@ -105,6 +105,30 @@ def test_an_inversion_attack_finds_more_of_the_exposed_than_of_the_rest(people, 
     assert 0 <= facts["others"] <= 1
 
 
+def test_an_inversion_of_a_rare_attribute_tells_recall_and_precision_of_the_rare_value(tmp_path, capsys):
+    rng = np.random.default_rng(9)
+    hiv = np.zeros(150, dtype=int)
+    hiv[[4, 70, 101]] = 1
+    age = rng.normal(50, 10, 150)
+    score = age / 10 + 2 * hiv + rng.normal(size=150)
+    lines = [f"{a:.3f},{'ja' if h else 'nein'},{s:.4f}" for a, h, s in zip(age, hiv, score, strict=True)]
+    path = tmp_path / "rare.csv"
+    path.write_text("\n".join(["age,hiv,score", *lines]) + "\n")
+    for scale, low, high in ((0.001, 0.95, 1.0), (50.0, 0.0, 0.05)):
+        words = ["attack", "inversion", str(path), "--target", "score", "--column", "hiv", "--scale", str(scale)]
+        assert run([*words, "--trials", "60", "--json", "-", "-q"]) == 0
+        rare = facts_of(capsys)["rare"]
+        assert rare["group"] == "ja"
+        assert rare["share"] == pytest.approx(0.02)
+        assert low <= rare["recall"] <= high
+        assert rare["recall_low"] <= rare["recall"] <= rare["recall_high"]
+        assert (rare["recall_control"], rare["precision_control"]) == (0.0, None)
+        assert run([*words, "--trials", "60"]) == 0
+        told = capsys.readouterr().out
+        assert "of those with hiv = ja (2.0 % of the rows) found:" in told
+        assert ("of those named as such, right:" in told) or ("nobody was named" in told)
+
+
 def test_a_played_membership_attack_agrees_with_the_exact_figure(people, capsys):
     options = "--target dose --drop id --scale 0.5 --trials 4000 --json - -q"
     assert run(["attack", "membership", str(people), *options.split()]) == 0

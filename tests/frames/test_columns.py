@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dosimeter.core.category import simplex
 from dosimeter.core.refusal import Refusal
 from dosimeter.frames.columns import Columns, Nominal, Number
 from dosimeter.frames.table import Table
@@ -25,7 +26,7 @@ def people(n: int = 40) -> Table:
     )
 
 
-def test_the_design_is_that_of_scikit_learn() -> None:
+def test_numbers_are_standardised_and_levels_stand_on_the_corners_of_a_simplex() -> None:
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     table = people()
@@ -34,10 +35,21 @@ def test_the_design_is_that_of_scikit_learn() -> None:
     X = columns.design(table)
     numbers = np.column_stack([table["age"], table["income"]])
     assert np.allclose(X[:, [0, 3]], StandardScaler().fit_transform(numbers), rtol=1e-12, atol=1e-12)
-    one_hot = OneHotEncoder(drop="first", sparse_output=False)
-    assert np.array_equal(X[:, 1:3], one_hot.fit_transform(table["race"][:, None]))
-    assert np.array_equal(X[:, 5:], one_hot.fit_transform(table["site"][:, None]))
-    assert np.array_equal(X[:, 4], table["ill"].astype(float))
+    one_hot = OneHotEncoder(sparse_output=False)
+    for columns_of, name in ((X[:, 1:3], "race"), (X[:, 5:], "site")):
+        levels = one_hot.fit_transform(table[name][:, None])
+        # One-hot rows are √2 apart: centred and shrunk by that they have the same distances and so the same products.
+        centred = (levels - 1 / 3) / np.sqrt(2)
+        np.testing.assert_allclose(columns_of @ columns_of.T, centred @ centred.T, atol=1e-14)
+    assert np.array_equal(X[:, 4], table["ill"].astype(float) - 0.5)
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4, 7, 50])
+def test_the_corners_are_one_apart_and_centred(levels: int) -> None:
+    V = simplex(levels)
+    apart = np.linalg.norm(V[:, None] - V[None], axis=2)
+    np.testing.assert_allclose(apart, 1 - np.eye(levels), atol=1e-14)
+    np.testing.assert_allclose(V.sum(axis=0), 0.0, atol=1e-14)
 
 
 def test_the_derivative_is_that_of_the_design_in_original_units() -> None:
@@ -153,7 +165,7 @@ def test_new_rows_are_read_by_the_old_recipe_and_unknown_levels_are_refused() ->
 def test_a_recipe_can_be_declared_instead_of_learned() -> None:
     columns = Columns((Number("age", centre=50, scale=10), Nominal("sex", ("f", "m"))))
     table = Table.of({"sex": ["m", "f"], "age": [60, 45]})
-    assert columns.design(table).tolist() == [[1.0, 1.0], [-0.5, 0.0]]
+    assert columns.design(table).tolist() == [[1.0, 0.5], [-0.5, -0.5]]
 
 
 @pytest.mark.parametrize("columns", [{"a=1": [0.5, 1.0, 0.0], "a": ["0", "1", "1"]}])

@@ -30,6 +30,10 @@ FRONTIER = {
     "score_name": "R²", "score_is": "expected over the noise, exact", "without_noise": 0.52, "isotropic": STEPS,
     "shaped": [{**step, "score": step["score"] + 0.01} for step in STEPS[:2]], "here": 1.0, "here_on": "isotropic",
 }  # fmt: skip
+RARE = {
+    "group": "positive", "share": 0.02, "recall": 0.6, "recall_low": 0.5, "recall_high": 0.7, "recall_control": 0.0,
+    "precision": 0.8, "precision_low": 0.7, "precision_high": 0.9, "precision_control": None,
+}  # fmt: skip
 BOOKED = {"name": "readmission-v3", "seq": 17, "head": "17:9f3c9f3c9f3c9f3c"}
 
 MEASUREMENT: dict[str, Any] = {
@@ -73,6 +77,7 @@ MEASUREMENT: dict[str, Any] = {
     "verdict": {"limit": 2.0, "above": 3, "within": False}, "frontier": FRONTIER,
     "attack": {
         **ATTACKED, "column": "age", "candidates": 8, "top_1_percent": 0.9, "others": 0.5, "simulation": True,
+        "rare": RARE,
     },
     "dropped_rows": 0, "reproduce": ASKED,
 }  # fmt: skip

@@ -51,15 +51,14 @@ def inversion(
     quiet: Quiet = False,
 ) -> int:
     """Guess one column of every row from the released weights, knowing everything else; the control does without."""
+    from dosimeter.cli import show
     from dosimeter.frames.attacked import invert
 
     people = _read(table, target, nominal, drop, missing, impute, delimiter)
     how = _how(nominal, scale, noise, l2, trials, seed)
     done = invert(people, target, column, **how)
-    top, rest = done.share_of_top()
-    facts = {**done.guesses.facts(), "column": column, "candidates": done.levels, "noise": str(how["noise"])}
-    facts |= {"top_1_percent": top, "others": rest, "highest_eta": float(done.eta.max()), "internal": True}
-    facts |= {"by_prior": done.by_prior, "remarks": list(done.remarks)}
+    facts = {**done.facts(), "column": column, "noise": str(how["noise"]), "remarks": list(done.remarks)}
+    facts |= {"highest_eta": float(done.eta.max()), "internal": True}
     if json is not None:
         write_json(facts, json, inputs=[table])
     interval = done.guesses.interval
@@ -72,7 +71,11 @@ def inversion(
         f"from everything else without the weights {100 * done.guesses.control_figure:.1f} %; by the shares of the "
         f"values alone {100 * done.by_prior:.1f} %"
     )
+    top, rest = facts["top_1_percent"], facts["others"]
     words.print(f"of the 1 % with the highest figure: {100 * top:.1f} %; of the others: {100 * rest:.1f} %")
+    if "rare" in facts:
+        for line in show.rare(facts["rare"], column):
+            words.print(line)
     words.print("the guesser knows everything else in the table; the figures are internal")
     for note in done.remarks:
         words.print(f"remark: {note}")

@@ -86,10 +86,7 @@ def _attacked(table: Any, target: str, column: str, noise: Any) -> dict[str, Any
     if column == target:
         return None
     played = invert(table, target, column, noise=noise, trials=TRIALS, rng=np.random.Generator(np.random.PCG64(0)))
-    top, rest = played.share_of_top()
-    facts = {"column": column, "candidates": played.levels, "top_1_percent": top, "others": rest, "simulation": True}
-    facts["by_prior"] = played.by_prior
-    return {**played.guesses.facts(), **facts}
+    return {**played.facts(), "column": column, "simulation": True}
 
 
 def tell(facts: dict[str, Any], words: Console) -> None:

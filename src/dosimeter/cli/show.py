@@ -17,7 +17,7 @@ STANDING = {
 }
 PER = {
     "own units": "in the columns' own units",
-    "standard deviations": "per standard deviation of each column",
+    "standard deviations": "per standard deviation of a number, per step of a category",
 }
 
 
@@ -74,6 +74,23 @@ def _attack(page: Page, facts: dict[str, Any], noun: str) -> None:
         f"the weights {blind}"
     )
     page.add("checked by attack", f"somebody who knows everything else {guessed}: {found}")
+    if attack.get("rare"):
+        page.add("", "; ".join(rare(attack["rare"], attack["column"])))
+
+
+def rare(found: dict[str, Any], column: str) -> tuple[str, str]:
+    """Recall and precision of the rarest level of a category, each beside those of somebody without the release."""
+    level = f"{harmless(column)} = {harmless(found['group'])}"
+    recall = f"of those with {level} ({100 * found['share']:.1f} % of the rows) found: {_share(found, 'recall')}"
+    if found["precision"] is None:
+        return recall, "nobody was named as one of them"
+    return recall, f"of those named as such, right: {_share(found, 'precision')}"
+
+
+def _share(found: dict[str, Any], name: str) -> str:
+    low, high, blind = (found[f"{name}_{part}"] for part in ("low", "high", "control"))
+    alone = "names nobody" if blind is None else f"{100 * blind:.1f} %"
+    return f"{100 * found[name]:.1f} % [{100 * low:.1f}, {100 * high:.1f}]; without the weights {alone}"
 
 
 def _unbounded(page: Page, facts: dict[str, Any], noun: str, who: str) -> None:

@@ -17,17 +17,20 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dosimeter import glm
+from dosimeter.core.category import step_of
 from dosimeter.core.noise import NOISES
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 from dosimeter.glm.plan import plan
+from dosimeter.glm.steps import units_of_columns
 
 
 class _Private(BaseEstimator):  # type: ignore[misc]
     """What the four models share: their parameters, the plan and the draw.
 
-    max_dose: the highest Fisher information loss η a row may have, in the units of X and y; the noise scale that meets
-    it is chosen from the data (named in `release_.recipe.uncovered`). scale: a public noise scale instead; max_dose
+    max_dose: the highest Fisher information loss η a row may have, in the units of X and y (of a column or a target of
+    two values: per step from one to the other); the noise scale that meets it is chosen from the data (named in
+    `release_.recipe.uncovered`). scale: a public noise scale instead; max_dose
     must then be None. noise: "gaussian", "laplace", "gumbel" or "logistic". equalise: rounds of reweighting that make
     the doses more equal (True: 3; beyond that the true figure grows uneven again, docs/irfil.md). shape: "hessian" to
     shape the noise (squared loss only). random_state: None draws from the operating system; anything else is a
@@ -49,6 +52,8 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             shape=self.shape,
             sample_weight=sample_weight,
             intercept=self.fit_intercept,
+            through=np.diag(units_of_columns(X)),
+            label_unit=1.0 if isinstance(loss, glm.Logistic) else step_of(y) or 1.0,
         )
         self.release_ = planned.draw(_generator(self.random_state))
         self.highest_dose_ = planned.highest

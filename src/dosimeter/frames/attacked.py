@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from dosimeter import glm
-from dosimeter.attacks import Guesses, Scores
+from dosimeter.attacks import Guesses, LevelGuesses, Scores, rarest
 from dosimeter.core.noise import Density
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.frames.columns import Nominal, level_names
 from dosimeter.frames.own import Prepared, penalty_remark, prepare
 from dosimeter.frames.remarks import identifiers
 from dosimeter.frames.rest import encoded
@@ -40,6 +41,16 @@ class Inversion:
     by_prior: float
     """Share of right guesses of somebody who knows how frequent the values are, and nothing else."""
     remarks: tuple[str, ...] = ()
+    rare: LevelGuesses | None = None
+    """Of a category: recall and precision of its rarest level."""
+    rare_level: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for a report."""
+        top, rest = self.share_of_top()
+        found = {**self.guesses.facts(), "candidates": self.levels, "top_1_percent": top, "others": rest}
+        found["by_prior"] = self.by_prior
+        return found if self.rare is None else {**found, "rare": {"group": self.rare_level, **self.rare.facts()}}
 
     def share_of_top(self, share: float = 0.01) -> tuple[float, float]:
         """How often the most exposed `share` of rows was guessed, and the others."""
@@ -87,31 +98,45 @@ def invert(
     if not block:
         there = [name for name, found in ready.design.blocks.items() if found]
         raise Refusal(f"the model has no column {harmless(column)} to guess: {advice(column, there)}")
-    if column in ready.design.nominal:
-        candidates = glm.Candidates.nominal(list(block))
+    if len(block) > 1 or isinstance(next(s for s in ready.columns.sources if s.name == column), Nominal):
+        candidates = glm.Candidates(block, ready.design.vertices[column])
     else:
         values = np.unique(np.quantile(X[:, block[0]], (np.arange(GRID) + 0.5) / GRID))
         candidates = glm.Candidates.grid(block[0], np.unique(X[:, block[0]]) if _few(X[:, block[0]]) else values)
     draws = noise.draw(rng, (trials, len(fit.w)))
+    own = X[:, list(block)]
     everything = encoded(table, [*ready.design.blocks, target], ready.design.nominal)
-    prior = _prior(candidates, X[:, list(block)], guesses_from_the_rest(everything.without(column), X[:, list(block)]))
+    guess = guesses_from_the_rest(everything.without(column), own)
+    levels = column in ready.design.nominal and candidates.k == len(block) + 1
+    prior = _level_prior(candidates, guess) if levels else _number_prior(candidates, own, guess)
     guesses = glm.white_box(fit, X, ready.y, candidates, draws, noise=noise, prior=prior)
-    eta = glm.measure(fit, X, ready.y, noise).attribute(list(block))
+    eta = ready.read(fit, noise=noise, label=True, unit="sd", frame=table).cell(column)
     by_prior = float(np.bincount(guesses.truths).max() / len(X))
-    return Inversion(guesses, eta, candidates.k, by_prior, (*_remarks(table, target, how), penalty))
+    rare = rarest(guesses) if levels else None
+    name = "" if rare is None else _level_name(ready, table, column, rare.level)
+    return Inversion(guesses, eta, candidates.k, by_prior, (*_remarks(table, target, how), penalty), rare, name)
 
 
-def _prior(candidates: glm.Candidates, true: FloatArray, guess: FloatArray) -> FloatArray:
-    """(n, k) what everything else says of each candidate: a normal law about a number's guess, a level's share.
+def _number_prior(candidates: glm.Candidates, true: FloatArray, guess: FloatArray) -> FloatArray:
+    """(n, k) what everything else says of each candidate: a normal law about the guess of a number.
 
-    true, guess: (n, m) the attribute's columns, and the guess of each row by a regression on the others.
+    true, guess: (n, 1) the attribute's column, and the guess of each row by a regression on the others.
     """
-    if candidates.nearest:
-        error = max(float(np.std(true - guess)), 1e-9)
-        away = (guess - candidates.values[:, 0]) / error
-        return np.asarray(np.exp(0.5 * (np.min(away**2, axis=1, keepdims=True) - away**2)))
-    shares = np.column_stack([guess, 1.0 - guess.sum(axis=1)])
+    error = max(float(np.std(true - guess)), 1e-9)
+    away = (guess - candidates.values[:, 0]) / error
+    return np.asarray(np.exp(0.5 * (np.min(away**2, axis=1, keepdims=True) - away**2)))
+
+
+def _level_prior(candidates: glm.Candidates, guess: FloatArray) -> FloatArray:
+    """(n, k) the share of each level that a guess (n, k - 1) of the category's coordinates is made of."""
+    ones = np.ones((candidates.k, 1))
+    shares = np.column_stack([guess, np.ones(len(guess))]) @ np.linalg.inv(np.hstack([candidates.values, ones]))
     return np.asarray(np.clip(shares, LEAST_SHARE, None))
+
+
+def _level_name(ready: Prepared, table: Table, column: str, level: int) -> str:
+    source = next(s for s in ready.columns.sources if s.name == column)
+    return source.levels[level] if isinstance(source, Nominal) else level_names(table, column)[level]
 
 
 def _few(values: FloatArray) -> bool:

@@ -1,7 +1,9 @@
 """From a table of people to the numbers of our own fit, and back to what is unknown of a person.
 
-Numbers are standardised, x = (u - centre) / scale; a nominal column of k levels becomes k - 1 indicators.
-Leakage is read in the original units u through dx/du, so the figures do not depend on these coordinates.
+Numbers are standardised, x = (u - centre) / scale. A category of k levels becomes k - 1 columns, the corners of a
+simplex (`core/category.py`): -1/2 and 1/2 for two levels, so that neither penalty nor noise nor figure hangs on which
+level comes first. A column of two values is a category however it is written: 0 and 1, 0.5 and 7.3, ja and nein.
+Leakage of a number is read in its original units u through dx/du, so the figures do not depend on these coordinates.
 Centre, scale and levels follow from public bounds (`frames/declared.py`), or are taken from the data: then the figure
 goes through centre and scale (docs/scaler.md), and what the levels give away is not covered.
 """
@@ -16,6 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.core.category import simplex, step_of
 from dosimeter.core.refusal import Refusal
 from dosimeter.frames.source import advice
 from dosimeter.frames.table import Table
@@ -43,6 +46,8 @@ class Number:
     """Public bounds that values are clipped to; None where there are none."""
     fitted: bool = False
     """Whether centre and scale are the mean and the standard deviation (1/n) of the table's own column."""
+    two: bool = False
+    """Whether centre and scale are the middle of the table's two values and the step between them."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,16 +56,19 @@ class Number:
 
     def design(self, table: Table) -> NDArray[np.float64]:
         """(n, 1)."""
+        return ((self.values(table) - self.centre) / self.scale)[:, None]
+
+    def values(self, table: Table) -> NDArray[np.float64]:
+        """(n,) in its own unit, clipped to its bounds."""
         if table.kind(self.name) == "text":
             raise Refusal(f"column {harmless(self.name)} was a number and is text here: give the same columns")
         u = table[self.name].astype(float)
-        u = u if self.bounds is None else np.clip(u, *self.bounds)
-        return ((u - self.centre) / self.scale)[:, None]
+        return np.asarray(u if self.bounds is None else np.clip(u, *self.bounds))
 
 
 @dataclass(frozen=True)
 class Nominal:
-    """A column of labels; an indicator for each level but the first. Levels are public or taken from the data."""
+    """A column of labels on the corners of a simplex. Levels are public or taken from the data."""
 
     name: str
     levels: tuple[str, ...]
@@ -69,7 +77,7 @@ class Nominal:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The indicators: "race=white" for each level after the first."""
+        """Each level after the first, "race=white": set against the levels before it."""
         return tuple(f"{self.name}={level}" for level in self.levels[1:])
 
     def design(self, table: Table) -> NDArray[np.float64]:
@@ -82,7 +90,12 @@ class Nominal:
             where = f"row {row} counted from 0, column {harmless(self.name)}"
             raise Refusal(f"a level that was not there before ({where}): give the rows that were learned from")
         known = np.array([place.get(level, self.others or 0) for level in found], dtype=np.intp)
-        return np.eye(len(self.levels))[:, 1:][known[position]]
+        return self.vertices[known[position]]
+
+    @property
+    def vertices(self) -> NDArray[np.float64]:
+        """(levels, levels - 1) where each level stands."""
+        return simplex(len(self.levels))
 
 
 @dataclass(frozen=True)
@@ -91,14 +104,14 @@ class Columns:
 
     constant: columns left out because they have one value; notes say so in words.
 
-    >>> table = Table.of({"age": [40, 60, 40, 60], "race": ["white", "black"] * 2, "one": [1, 1, 1, 1]})
+    >>> table = Table.of({"age": [40, 60, 36, 64], "race": ["white", "black"] * 2, "one": [1, 1, 1, 1]})
     >>> columns = Columns.of(table)
     >>> columns.names
     ('age', 'race=white')
-    >>> columns.design(table)[:2]
-    array([[-1.,  1.], [ 1.,  0.]])
-    >>> columns.through
-    array([[0.1, 0. ], [0. , 1. ]])
+    >>> columns.design(table)[:2].round(2)
+    array([[-0.82,  0.5 ], [ 0.82, -0.5 ]])
+    >>> columns.through.round(3)
+    array([[0.082, 0.   ], [0.   , 1.   ]])
     >>> columns.blocks
     {'age': (0,), 'race': (1,)}
     >>> columns.notes
@@ -131,7 +144,7 @@ class Columns:
             elif name in nominal or table.kind(name) == "text":
                 made.append(_nominal(table, name, max_levels, name in nominal))
             else:
-                made.append(Number(name) if table.kind(name) == "bool" else _number(name, column))
+                made.append(_two_values(name, table.observed(name).astype(float)) or _number(name, column))
         return cls(tuple(made), tuple(constant))
 
     def design(self, table: Table) -> NDArray[np.float64]:
@@ -145,17 +158,17 @@ class Columns:
 
     @property
     def unknowns(self) -> tuple[str, ...]:
-        """What is unknown of a person, (m,): each number in its own units, each indicator. Here m = d."""
+        """What is unknown of a person, (m,): each number in its own units, each coordinate of a simplex. Here m = d."""
         return self.names
 
     @property
     def centre(self) -> NDArray[np.float64]:
-        """(d,); 0 for indicators."""
+        """(d,); 0 for labels."""
         return np.array([s.centre if isinstance(s, Number) else 0.0 for s in self.sources for _ in s.names])
 
     @property
     def scale(self) -> NDArray[np.float64]:
-        """(d,); 1 for indicators."""
+        """(d,); 1 for labels."""
         return np.array([s.scale if isinstance(s, Number) else 1.0 for s in self.sources for _ in s.names])
 
     @property
@@ -165,7 +178,7 @@ class Columns:
 
     @property
     def through(self) -> NDArray[np.float64]:
-        """dx/du, (d, m): 1/scale for a number, 1 for an indicator."""
+        """dx/du, (d, m): 1/scale for a number, 1 for a coordinate of a simplex."""
         return np.diag(1.0 / self.scale)
 
     @property
@@ -190,16 +203,30 @@ class Columns:
         return self.blocks[name]
 
 
+def _two_values(name: str, u: NDArray[np.float64]) -> Number | None:
+    """A column of two values as -1/2 and 1/2; None where it has more."""
+    step = step_of(u)
+    if step is None:
+        return None
+    low, size = float(u.min()), float(np.abs(u).max())
+    _refuse_odd(name, low, step, size)
+    return Number(name, low + step / 2, step, two=True)
+
+
 def _number(name: str, u: NDArray[np.float64]) -> Number:
     # Divided by the largest magnitude first: the squares of 1e200 are infinite and those of 1e-200 are zero.
     size = float(np.abs(u).max())
     centre, scale = float((u / size).mean() * size), float((u / size).std() * size)
+    _refuse_odd(name, centre, scale, size)
+    return Number(name, centre, scale, fitted=True)
+
+
+def _refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
     shown = f"column {harmless(name)}"
     if not 1e-150 < scale < 1e150 or size > 1e150:
         raise Refusal(f"{shown} has a spread of {scale:.3g}: change its units, squares of it leave float64")
     if scale < 1e-12 * size:
         raise Refusal(f"{shown} varies by {scale:.3g} around {centre:.3g}: subtract a fixed number")
-    return Number(name, centre, scale, fitted=True)
 
 
 def _nominal(table: Table, name: str, max_levels: int, declared: bool) -> Nominal:
@@ -234,6 +261,11 @@ def as_text(table: Table, name: str) -> NDArray[np.str_]:
     """(n,) each cell as the text of its level."""
     levels, position = _levels(table, name)
     return np.asarray(levels, dtype=np.str_)[position]
+
+
+def level_names(table: Table, name: str) -> tuple[str, ...]:
+    """The levels of a column as text, in their order."""
+    return _levels(table, name)[0]
 
 
 def _levels(table: Table, name: str) -> tuple[tuple[str, ...], NDArray[np.intp]]:

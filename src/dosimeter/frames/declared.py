@@ -126,7 +126,7 @@ def outside_remarks(columns: Columns, table: Table) -> tuple[str, ...]:
 
 
 def spreads(columns: Columns, table: Table) -> NDArray[np.float64]:
-    """(d,) standard deviation of each clipped number, the unit of the reading; 1 for indicators. Internal."""
+    """(d,) standard deviation of each clipped number, the unit of the reading; 1 for labels. Internal."""
     from dosimeter.frames.features import spread
 
     found = []

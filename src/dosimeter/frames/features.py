@@ -6,7 +6,7 @@ between the table and the model is frozen and affine, so one slope a pair says a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter import glm
+from dosimeter.core.category import simplex, step_of
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.io.text import harmless, listed
@@ -83,10 +84,12 @@ class Design:
     """(d, m) dX/d unknown, in the source columns' own units."""
     blocks: dict[str, tuple[int, ...]]
     """Every source column in the table's order -> positions of its unknowns; none for one that is dropped."""
-    nominal: frozenset[str]
-    """Source columns whose unknowns are indicators."""
+    vertices: dict[str, FloatArray]
+    """Every category -> (k, m') its levels in the coordinates of its unknowns, one apart (`core/category.py`).
+
+    A column of two values is one, however it is written: its unknown is the step between them."""
     spread: FloatArray
-    """(m,) standard deviation of each unknown over the rows; 1 for indicators, booleans and constants."""
+    """(m,) standard deviation of each unknown over the rows; 1 for categories and constants."""
     uncovered: tuple[str, ...] = ()
     known: NDArray[np.bool_] | None = None
     """(n, m) True where a cell was filled in: a constant, no unknown. None where none was."""
@@ -94,6 +97,11 @@ class Design:
     def read(self, leak: glm.Leakage) -> glm.Leakage:
         """A reading on this design, in which cells that were filled in are no unknowns."""
         return leak if self.known is None else glm.with_known(leak, self.known)
+
+    @property
+    def nominal(self) -> frozenset[str]:
+        """The categories."""
+        return frozenset(self.vertices)
 
 
 def known_cells(
@@ -137,14 +145,18 @@ def assemble(
         for unknown, slope in feature.slopes.items():
             through[i, place[unknown]] = slope
     blocks = {name: tuple(j for j, (source, _) in enumerate(unknowns) if source == name) for name in sources}
+    labels = {source for source, level in unknowns if level is not None}
+    seen = {name: columns[name] for name in blocks if name in columns}
+    seen |= {name: seen[name][~mask] for name, mask in gone.items() if name in seen}
+    vertices = categories(through, blocks, labels, seen)
     return Design(
         X=np.column_stack([feature.numbers for feature in features]),
         names=tuple(feature.name for feature in features),
         through=through,
         blocks=blocks,
-        nominal=frozenset(source for source, level in unknowns if level is not None),
+        vertices=vertices,
         spread=np.array(
-            [1.0 if level is not None else _spread(columns[source], gone.get(source)) for source, level in unknowns]
+            [1.0 if source in vertices else _spread(columns[source], gone.get(source)) for source, _ in unknowns]
         ),
         uncovered=_uncovered(features),
         known=known_cells(blocks, gone, len(features[0].values), len(unknowns)),
@@ -154,6 +166,33 @@ def assemble(
 def _spread(column: NDArray[Any], gone: NDArray[np.bool_] | None) -> float:
     """Of the values that are there: constants would make it smaller, and every figure with it."""
     return spread(column if gone is None else column[~gone])
+
+
+def categories(
+    through: FloatArray,
+    blocks: Mapping[str, tuple[int, ...]],
+    labels: Collection[str],
+    columns: Mapping[str, NDArray[Any]],
+) -> dict[str, FloatArray]:
+    """The vertices of every category; `through` (d, m) is turned in place into the coordinates of `core/category.py`.
+
+    labels: columns whose unknowns are indicators of every level but one. Of the others, those of two values are
+    categories, too, and count by the step between the two.
+    """
+    found = {}
+    for name, block in blocks.items():
+        if not block:
+            continue
+        at = list(block)
+        step = None if name in labels or name not in columns else step_of(columns[name])
+        if name in labels:
+            V = simplex(len(block) + 1)
+            through[:, at] = np.linalg.solve(V[1:] - V[0], through[:, at].T).T
+            found[name] = V
+        elif step is not None:
+            through[:, at] *= step
+            found[name] = simplex(2)
+    return found
 
 
 def spread(column: NDArray[Any]) -> float:

@@ -115,7 +115,7 @@ class TableLeakage:
 
     @cached_property
     def cells(self) -> Any:
-        """(n, columns) η of each cell; a nominal one with all its indicators, a tied one the person's."""
+        """(n, columns) η of each cell; of a category its largest step, of a tied one the person's."""
         return self._table(self._eta)
 
     @cached_property
@@ -211,7 +211,7 @@ class TableLeakage:
 
     @cached_property
     def _label_eta(self) -> FloatArray:
-        return self._persons.labels()
+        return self._persons.labels(self.label_unit)
 
     def _is_number(self, name: str) -> bool:
         return bool(self.design.blocks[name]) and name not in self.design.nominal
@@ -219,7 +219,11 @@ class TableLeakage:
     @cached_property
     def _eta(self) -> dict[str, FloatArray]:
         """Source column -> (n,) η of its cell in each row."""
-        return {name: self._persons.per_row(self._unknowns([name])) for name in self.columns}
+        return {name: self._cell(name) for name in self.columns}
+
+    def _cell(self, name: str) -> FloatArray:
+        block, vertices = self._unknowns([name]), self.design.vertices.get(name)
+        return self._persons.per_row(block) if vertices is None else self._persons.category(block, vertices)
 
     def cell(self, name: str) -> FloatArray:
         """(n,) η of one source column in each row, as an array whatever the frame."""
@@ -233,7 +237,10 @@ class TableLeakage:
         return self._persons.together(np.arange(self.leak.n), block, False)
 
     def deviation(self, name: str) -> FloatArray:
-        """(n,) least standard deviation of an unbiased guess of a number, in the column's own unit, as an array."""
+        """(n,) least standard deviation of an unbiased guess of a number, in the column's own unit, as an array.
+
+        A category has no unit: of it the least deviation of a guess of its step, which is 1.
+        """
         if not self.design.blocks.get(name):
             return np.full(self.leak.n, np.inf)
         own = self.measured_in == "own units"
@@ -248,7 +255,7 @@ class TableLeakage:
     @property
     def target_deviation(self) -> FloatArray:
         """(n,) least standard deviation of an unbiased guess of the target, in its own unit; classes are 1 apart."""
-        return _one_over(self._label_eta, self.label_unit)
+        return _one_over(self._label_eta, 1.0 if self.classes else self.label_unit)
 
     def _series(self, eta: FloatArray) -> Any:
         return series_like(self.frame, "eta", eta)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter import glm
+from dosimeter.core.category import step_of
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.coefficients import Coefficients
@@ -62,7 +64,7 @@ def measure(
     >>> model = LinearRegression().fit(X, y)
     >>> leak = dm.measure(model, X, y, person=["a", "b", "b", "c"], noise=dm.Gaussian(1.0))
     >>> {person: round(eta, 3) for person, eta in leak.persons.items()}
-    {'a': 1.049, 'b': 0.633, 'c': 0.409}
+    {'a': 1.049, 'b': 0.677, 'c': 0.409}
     """
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)
@@ -125,10 +127,20 @@ def _tie(
 
 def reading(design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool, unit: str) -> dict[str, Any]:
     """How `glm.measure` reads a fit on this design in the chosen unit: its keyword arguments."""
-    sd = unit == "sd"
-    through = design.through * design.spread if sd else design.through
-    label_unit = spread(y) if sd and loss.name in ("squared", "poisson") else 1.0
-    return {"noise": noise, "label": label, "through": through, "label_unit": label_unit}
+    through = design.through * design.spread if unit == "sd" else design.through
+    return {"noise": noise, "label": label, "through": through, "label_unit": label_unit(loss, y, unit)}
+
+
+def label_unit(loss: Any, y: FloatArray, unit: str) -> float:
+    """How much of the target one unit of the figures is: the step where it has two values, as for every column.
+
+    Of several classes the unit is √2, the length of a step from one indicator to another.
+    """
+    if loss.name == "logistic":
+        return 1.0
+    if loss.name == "softmax":
+        return math.sqrt(2.0)
+    return step_of(y) or (spread(y) if unit == "sd" else 1.0)
 
 
 def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:

@@ -24,7 +24,7 @@ from dosimeter.frames.declared import (
     spreads,
 )
 from dosimeter.frames.dependent import columns_named
-from dosimeter.frames.features import Design, held_fixed, known_cells, spread
+from dosimeter.frames.features import Design, categories, held_fixed, known_cells, spread
 from dosimeter.frames.gaps import gap_notes, gap_remarks, observed_by_person
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.measure import SAME, UNITS, check, reading
@@ -339,18 +339,26 @@ def _positions(column: NDArray[Any], levels: list[Any]) -> FloatArray:
 
 
 def _design(columns: Columns, table: Table, declared: bool) -> Design:
-    numbers = [s.name for s in columns.sources if isinstance(s, Number) and table.kind(s.name) != "bool"]
-    labels = [s.name for s in columns.sources if isinstance(s, Nominal)]
+    numbers = [s.name for s in columns.sources if isinstance(s, Number) and s.fitted]
+    labels = [s.name for s in columns.sources if isinstance(s, Nominal) or (s.two and table.kind(s.name) != "bool")]
     uncovered = [held_fixed("mean and scale", numbers)] if numbers and not declared else []
     if labels and not declared:
         uncovered.append(held_fixed("the levels", labels))
+    X, through = columns.design(table), columns.through
+    blocks = {name: columns.blocks.get(name, ()) for name in table.names}
+    seen = {s.name: s.values(table) for s in columns.sources if isinstance(s, Number)}
+    seen |= {name: seen[name][~gap.mask] for name, gap in table.gaps.items() if name in seen}
+    vertices = {s.name: s.vertices for s in columns.sources if isinstance(s, Nominal)}
+    vertices |= categories(through, blocks, (), seen)
+    spread = spreads(columns, table) if declared else columns.scale
+    spread[[j for name in vertices for j in blocks[name]]] = 1.0
     return Design(
-        X=columns.design(table),
+        X=X,
         names=columns.names,
-        through=columns.through,
-        blocks={name: columns.blocks.get(name, ()) for name in table.names},
-        nominal=frozenset(labels),
-        spread=spreads(columns, table) if declared else columns.scale,
+        through=through,
+        blocks=blocks,
+        vertices=vertices,
+        spread=spread,
         uncovered=tuple(uncovered),
     )
 

@@ -60,14 +60,28 @@ class Persons:
                 eta[row] = self._figure(M + outer(np.array([row]), own, False, _NONE) if len(own) else M)
         return eta
 
-    def labels(self) -> FloatArray:
-        """(n,) η of each row's label; a tied one is the person's on all their rows."""
-        eta = self.leak.labels
-        if not self.tied_label:
-            return eta
-        eta = eta.copy()
-        for rows in self._several(np.arange(self.leak.n)):
-            eta[rows] = self._figure(self.leak.jacobian.outer(rows, _NONE, False, self.leak.label_positions))
+    def category(self, block: Any, vertices: FloatArray) -> FloatArray:
+        """(n,) η of the largest step of a category in each row; a tied one is the person's on all their rows."""
+        return self._steps(block, vertices, bool(np.isin(block, self.tied).all()))
+
+    def labels(self, unit: float) -> FloatArray:
+        """(n,) η of each row's label, of several classes their largest step; a tied one is the person's.
+
+        unit: how much of a label one unit of the figures is.
+        """
+        at = self.leak.label_positions
+        if len(at) == 1 and not self.tied_label:
+            return self.leak.labels
+        return self._steps(at, np.array([[0.0], [1.0]]) if len(at) == 1 else np.eye(len(at)) / unit, self.tied_label)
+
+    def _steps(self, at: Any, vertices: FloatArray, tied: bool) -> FloatArray:
+        eta = self.leak.labels if len(at) == 1 and at[0] == self.leak.m else self.leak.category(at, vertices)
+        several = self._several(np.arange(self.leak.n)) if tied else []
+        if several:
+            eta = eta.copy()
+            eta[np.concatenate(several)] = np.repeat(
+                self.leak.category(at, vertices, several), [len(rows) for rows in several]
+            )
         return eta
 
     def together(self, rows: Any, columns: Any, label: bool) -> float:

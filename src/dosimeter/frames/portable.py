@@ -46,7 +46,13 @@ def pipeline(columns: Columns, table: Table, loss: Any, coef: FloatArray, interc
 def folded(columns: Columns, coef: FloatArray, intercept: float) -> tuple[FloatArray, float]:
     """Weights and intercept for the columns in their own units."""
     weights = coef / columns.scale
-    return weights, float(intercept - weights @ columns.centre)
+    offset = intercept - weights @ columns.centre
+    for source in columns.sources:
+        if isinstance(source, Nominal):  # from the corners of the simplex to an indicator for each level but the first
+            block, V = list(columns.block(source.name)), source.vertices
+            offset += float(V[0] @ coef[block])
+            weights[block] = (V[1:] - V[0]) @ coef[block]
+    return weights, float(offset)
 
 
 def _example(numbers: list[Number], labels: list[Nominal]) -> Any:

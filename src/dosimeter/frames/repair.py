@@ -15,8 +15,8 @@ from dosimeter.core.notion import FISHER, FloatArray, Standing
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.core.release import Release
 from dosimeter.frames.declared import Bounds
-from dosimeter.frames.features import spread
 from dosimeter.frames.leakage import TableLeakage
+from dosimeter.frames.measure import label_unit
 from dosimeter.frames.own import Prepared, prepare, score
 from dosimeter.frames.portable import pipeline
 from dosimeter.frames.table import Table
@@ -154,4 +154,4 @@ def repair(
 
 
 def _label_unit(ready: Prepared) -> float:
-    return spread(ready.y) if ready.loss.name in ("squared", "poisson") else 1.0
+    return label_unit(ready.loss, ready.y, "sd")

@@ -32,10 +32,9 @@ def cell_sentence(column: str, row: int, eta: float, deviation: float | None, ro
         )
     if deviation is None:
         return (
-            f"For somebody who knows {KNOWN}, {cell}{once} is a category without a unit: guessing its "
-            "indicators "
-            f"(0 or 1 each) as numbers without bias, they cannot come closer than ±{1 / eta:.2g} (standard "
-            "deviation)."
+            f"For somebody who knows {KNOWN}, {cell}{once} is a category without a unit: guessing its step from one "
+            f"value to another, 0 or 1, as a number without bias, they cannot come closer than ±{1 / eta:.2g} "
+            "(standard deviation)."
         )
     return (
         f"Nobody who knows {KNOWN} and guesses without bias can pin {cell}{once} closer than "

@@ -15,6 +15,7 @@ from dosimeter.core.notion import FloatArray, Index, Mask
 from dosimeter.core.refusal import Refusal
 from dosimeter.glm.dense import DenseJacobian, Jacobian, Rows, largest_singular_values
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.steps import step_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,15 @@ class KnownCells(DenseJacobian):
             out[~some] = self.inner.norms_together(rows[~some], columns, label, tied)
         out[some] = [self.together(group, columns, label, tied) for group in rows[some]]
         return out
+
+
+@step_norms.register
+def _(jacobian: KnownCells, columns: Index, vertices: FloatArray) -> FloatArray:
+    gone = jacobian.known[:, columns[columns < jacobian.m]]
+    if (gone.any(axis=1) & ~gone.all(axis=1)).any():  # some coordinates of a category are constants, others not
+        plain: Any = step_norms.dispatch(object)
+        return np.asarray(plain(jacobian, columns, vertices))
+    return np.where(gone.any(axis=1), 0.0, step_norms(jacobian.inner, columns, vertices))
 
 
 def with_known(leak: Leakage, known: Any) -> Leakage:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.core.category import simplex
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.cramer_rao import unbiased_variance
 from dosimeter.core.dose import Dose
@@ -21,6 +22,7 @@ from dosimeter.core.notion import FISHER, FloatArray, Index
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.glm.dense import Jacobian
 from dosimeter.glm.scalar import ScalarJacobian
+from dosimeter.glm.steps import shared_step_norms, step_norms
 
 ONE_BY_ONE = 64
 """Groups with more rows than this are few and large: each is a sum over its rows, taken by blocks."""
@@ -127,8 +129,26 @@ class Leakage:
         return replace(self, label=False)
 
     def attribute(self, columns: int | Sequence[int]) -> FloatArray:
-        """(n,) η of a block of columns, per row, the label not counted (one-hot columns of one nominal, say)."""
+        """(n,) η of a block of columns, per row, the label not counted; of one category's steps see `category`."""
         return self._figure(self.jacobian.row_norms(self._columns(columns), label=False))
+
+    def category(
+        self, columns: int | Sequence[int], vertices: Any = None, shared: Sequence[Index] | None = None
+    ) -> FloatArray:
+        """(n,) η of a category in each row: of the largest step between two of its levels, `glm/steps.py`.
+
+        columns: its unknowns, or the positions of the label. vertices: (k, m') its levels in their coordinates,
+        `core/category.py` if None. shared: groups of rows on which it is one unknown; then (groups,).
+        """
+        index = np.atleast_1d(np.asarray(columns)).astype(np.intp)
+        if not np.array_equal(index, self.label_positions):
+            index = self._columns(columns)
+        V = simplex(len(index) + 1) if vertices is None else np.asarray(vertices, dtype=np.float64)
+        if V.ndim != 2 or V.shape[1] != len(index) or len(V) < 2:
+            raise Refusal(f"the levels of a category are a (k, {len(index)}) array, not of shape {V.shape}")
+        if shared is None:
+            return self._figure(step_norms(self.jacobian, index, V))
+        return self._figure(shared_step_norms(self.jacobian, shared, index, V))
 
     def attribute_over(self, columns: int | Sequence[int]) -> float:
         """η of a block of columns over all rows together."""

@@ -31,6 +31,7 @@ from dosimeter.glm.fit import Fit
 from dosimeter.glm.known import KnownCells, with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.scalar import ScalarJacobian
+from dosimeter.glm.steps import step_norms
 
 STANDARD = 1e-6
 """How far mean and deviation of a standardised column may be from 0 and 1."""
@@ -251,6 +252,15 @@ class ScaledJacobian(DenseJacobian):
             whole = np.concatenate([apart, J[..., tied].sum(axis=1)], axis=2)
             out[i : i + step] = largest_singular_values(whole)
         return out
+
+
+@step_norms.register
+def _(jacobian: ScaledJacobian, columns: Index, vertices: FloatArray) -> FloatArray:
+    """A category that no scaler touches is read from the frozen Jacobian."""
+    if jacobian._apart(columns):
+        return step_norms(jacobian.base, columns, vertices)
+    plain: Any = step_norms.dispatch(object)
+    return np.asarray(plain(jacobian, columns, vertices))
 
 
 def through_scaler(leak: Leakage, fit: Fit, X: FloatArray, scaled: Any, through: FloatArray) -> Leakage:

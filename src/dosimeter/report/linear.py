@@ -197,6 +197,23 @@ class Frontier(Facts):
     here_on: Annotated[Literal["isotropic", "shaped", ""], STATISTIC] = ""
 
 
+class RareLevel(Facts):
+    """The rarest level of a guessed category: how many of its people were found, how many of those named have it."""
+
+    group: Annotated[str, internal("a level of a column")]
+    share: Annotated[float, STATISTIC]
+    recall: Annotated[float, STATISTIC]
+    recall_low: Annotated[float, STATISTIC]
+    recall_high: Annotated[float, STATISTIC]
+    recall_control: Annotated[float, STATISTIC]
+    """Of the likeliest level by everything else, without the release."""
+    precision: Annotated[float | None, STATISTIC] = None
+    precision_low: Annotated[float | None, STATISTIC] = None
+    precision_high: Annotated[float | None, STATISTIC] = None
+    precision_control: Annotated[float | None, STATISTIC] = None
+    """Nothing where that never names it."""
+
+
 class Inversion(Attacked):
     """A column guessed from the released weights."""
 
@@ -207,6 +224,7 @@ class Inversion(Attacked):
     by_prior: Annotated[float | None, STATISTIC] = None
     """Of somebody who knows the shares of the values alone; `control` knows everything else in the table."""
     simulation: Annotated[bool, STATISTIC]
+    rare: Annotated[RareLevel | None, STATISTIC] = None
 
 
 class Measurement(Facts):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.core.category import step_of
 from dosimeter.core.notion import FloatArray
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.rest import NEARLY, rest
@@ -34,7 +35,7 @@ class Unknown:
     spread: float
     """The column's standard deviation; 1 for categories and classes, the step between two of them."""
     classes: bool = False
-    """A target that is a class."""
+    """A target that is a class, or has two values: read by its step."""
     rest: Rest | None = None
     """How far the other columns give it away without any release; None where the rows are too few to say."""
 
@@ -78,9 +79,11 @@ def unknowns(leak: TableLeakage, table: Table) -> list[Unknown]:
     """The source columns in the table's order, then the target where it counts."""
     found = [_column(leak, table, name) for name in leak.columns]
     if leak.leak.label:
-        regression = not leak.classes and leak.target in table.names
+        step = step_of(leak.fit.y) if not leak.classes else None
+        regression = not leak.classes and step is None and leak.target in table.names
         spread = _spread(table, leak.target) if regression else 1.0
-        found.append(Unknown(leak.target, "target", leak.target_deviation, spread, leak.classes))
+        deviation = leak.target_deviation / (step or 1.0)
+        found.append(Unknown(leak.target, "target", deviation, spread, leak.classes or step is not None))
     known = [name for name in dict.fromkeys((*leak.columns, leak.target)) if name in table.names]
     given = rest(table, known, leak.design.nominal)
     return [replace(one, rest=given.get(one.name)) for one in found]
@@ -137,11 +140,7 @@ def _column(leak: TableLeakage, table: Table, name: str) -> Unknown:
     if name not in leak.numbers:
         with np.errstate(divide="ignore"):
             return Unknown(name, "category", np.asarray(1.0 / leak.cell(name)), 1.0)
-    deviation = leak.deviation(name)
-    values = np.unique(table.observed(name).astype(float))
-    if len(values) == 2:
-        return Unknown(name, "category", deviation / float(values[1] - values[0]), 1.0)
-    return Unknown(name, "number", deviation, _spread(table, name))
+    return Unknown(name, "number", leak.deviation(name), _spread(table, name))
 
 
 def _spread(table: Table, name: str) -> float:

@@ -249,7 +249,20 @@ def _attack(one: Mapping[str, Any] | None) -> list[Part]:
         f"fails proves nothing: {one['standing']}."
     )
     grid = Grid(title, ("who was guessed", share, "low", "high"), rows, folded=True)
-    return [Drawing(title, dots(title, Axis(share), spans), grid, says)]
+    return [Drawing(title, dots(title, Axis(share), spans), grid, says), *_rare(one)]
+
+
+def _rare(one: Mapping[str, Any]) -> list[Part]:
+    """Accuracy is high for a rare level whoever guesses: what it takes is to name its people, and few others."""
+    found = one.get("rare")
+    if not found:
+        return []
+    rows = tuple(
+        (words, *(cell(found.get(key)) for key in (name, f"{name}_low", f"{name}_high", f"{name}_control")))
+        for name, words in (("recall", "recall: of its people, found"), ("precision", "precision: of those named, its"))
+    )
+    title = f"The rarest value: {one['column']} = {found['group']}, {number(cell(found['share']))} of the rows"
+    return [Grid(title, ("", "share", "low", "high", "without the weights"), rows)]
 
 
 def _frontier(found: Mapping[str, Any] | None) -> list[Part]:
