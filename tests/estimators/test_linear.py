@@ -65,12 +65,15 @@ def test_the_promised_dose_is_kept(make, max_dose, diabetes, cancer):
     model = make(max_dose=max_dose).fit(X, y)
     assert model.highest_dose_ <= max_dose
     assert model.highest_dose_ > max_dose / 1.5  # the ladder's rungs are √2 apart: no noise is wasted beyond that
-    # The oracle: measure a plain release of the same penalty at the recorded scale.
+    # The oracle: measure a plain release of the same penalty at the recorded scale; sex has two values, and counts by
+    # the step from one to the other.
     loss = {PrivateLogisticRegression: glm.Logistic(), PrivatePoissonRegressor: glm.Poisson()}.get(make, glm.Squared())
     l2 = model.release_.recipe.settings["l2"]
     fit = glm.fit(X, y, loss, l2, intercept=True)
     scale = model.release_.recipe.settings["scale"]
-    eta = glm.measure(fit, X, y, dm.Gaussian(scale)).examples.max()
+    values = [np.unique(column) for column in X.T]
+    steps = np.diag([v[1] - v[0] if len(v) == 2 else 1.0 for v in values])
+    eta = glm.measure(fit, X, y, dm.Gaussian(scale), through=steps).examples.max()
     assert model.highest_dose_ == pytest.approx(eta, rel=1e-9)
 
 
