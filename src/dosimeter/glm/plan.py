@@ -122,6 +122,37 @@ def plan(
     """
     if (max_dose is None) == (scale is None):
         raise Refusal("state either max_dose or scale, one of the two")
+    how: dict[str, Any] = {"law": law, "equalise": equalise, "shape": shape, "groups": groups, "tied": tied}
+    how |= {"tied_label": tied_label, "sample_weight": sample_weight, "intercept": intercept, "through": through}
+    how |= {"label_unit": label_unit, "scaled": scaled, "held": held, "known": known}
+    return route(X, y, loss, l2, **how)(max_dose, scale)
+
+
+Route = Callable[[float | None, float | None], Plan]
+"""(max_dose, scale), one of the two -> the plan: the fit is made once, and many limits can be asked."""
+
+
+def route(
+    X: Any,
+    y: Any,
+    loss: Loss,
+    l2: float = 0.0,
+    *,
+    law: type[Density] = Gaussian,
+    equalise: int = 0,
+    shape: str | None = None,
+    groups: Sequence[Hashable] | None = None,
+    tied: Sequence[int] = (),
+    tied_label: bool = False,
+    sample_weight: Any = None,
+    intercept: bool = False,
+    through: Any = None,
+    label_unit: float = 1.0,
+    scaled: Any = None,
+    held: bool = False,
+    known: Any = None,
+) -> Route:
+    """The same as `plan` up to the limit."""
     if shape not in SHAPES:
         raise Refusal(f"shape {shape!r} is not None or 'hessian'")
     if shape is not None and (equalise or law is not Gaussian):
@@ -139,30 +170,18 @@ def plan(
     units: dict[str, Any] = {"through": through, "label_unit": label_unit}
     behind = None if scaled is None or not np.any(scaled) else _Behind(np.asarray(scaled), held)
     settings: dict[str, str | int | float | bool | None] = {"loss": loss.name, "l2": float(l2), "n": len(X)}
-    if equalise:
-        planned = _equalised(
-            X,
-            y,
-            loss,
-            l2,
-            reading,
-            max_dose,
-            scale,
-            law,
-            equalise,
-            groups,
-            shared,
-            sample_weight,
-            intercept,
-            units,
-            settings,
-            behind,
-        )
+
+    def masked(planned: Plan) -> Plan:
         return replace(planned, leakage=about(planned.leakage))
+
+    if equalise:
+        equal = _equalised(
+            X, y, loss, l2, reading, law, equalise, groups, shared, sample_weight, intercept, units, settings, behind
+        )
+        return lambda max_dose, scale: masked(equal(max_dose, scale))
     fitted = minimise(X, y, loss, l2, sample_weight=sample_weight, intercept=intercept)
     if shape is not None:
-        planned = _shaped(fitted, X, y, reading, max_dose, scale, units, settings, behind)
-        return replace(planned, leakage=about(planned.leakage))
+        return lambda max_dose, scale: masked(_shaped(fitted, X, y, reading, max_dose, scale, units, settings, behind))
 
     def frozen(s: float) -> Leakage:
         return measure(fitted, X, y, at_scale(law, s), **units)
@@ -170,8 +189,9 @@ def plan(
     def total(s: float) -> Leakage:
         return measure(fitted, X, y, at_scale(law, s), scaled=None if behind is None else behind.scaled, **units)
 
-    planned = _scaled(fitted, frozen, total, reading, max_dose, scale, law, settings, behind)
-    return replace(planned, leakage=about(planned.leakage))
+    return lambda max_dose, scale: masked(
+        _scaled(fitted, frozen, total, reading, max_dose, scale, law, settings, behind)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,8 +242,6 @@ def _equalised(
     loss: Loss,
     l2: float,
     reading: Reading,
-    max_dose: float | None,
-    scale: float | None,
     law: type[Density],
     rounds: int,
     groups: Sequence[Hashable] | None,
@@ -233,7 +251,7 @@ def _equalised(
     units: dict[str, Any],
     settings: dict[str, str | int | float | bool | None],
     behind: _Behind | None,
-) -> Plan:
+) -> Route:
     # Tolerance 0: the number of rounds is then public, and the figure through the reweighting holds for it.
     found = irfil(
         X, y, loss, l2, rounds=rounds, groups=groups, sample_weight=sample_weight, intercept=intercept, tolerance=0.0,
@@ -253,7 +271,7 @@ def _equalised(
         return through_scaler_dense(frozen(s), found.fit.w, np.asarray(X, dtype=np.float64), behind.scaled, P)
 
     settings = {**settings, "reweightings": rounds}
-    return replace(
+    return lambda max_dose, scale: replace(
         _scaled(found.fit, frozen, total, reading, max_dose, scale, law, settings, behind), reweighting=found
     )
 
