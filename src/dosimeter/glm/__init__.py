@@ -2,8 +2,10 @@
 
 from dosimeter.glm.blocks import blocks
 from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
+from dosimeter.glm.choice import Choice, choose
 from dosimeter.glm.fisher import compose, measure
 from dosimeter.glm.fit import Fit, at, fit
+from dosimeter.glm.held_out import HeldOut, held_out
 from dosimeter.glm.honest import honest_leakage
 from dosimeter.glm.inversion import Candidates, black_box, white_box
 from dosimeter.glm.known import with_known
@@ -19,7 +21,9 @@ from dosimeter.glm.softmax import Softmax
 
 __all__ = [
     "Candidates",
+    "Choice",
     "Fit",
+    "HeldOut",
     "Leakage",
     "Logistic",
     "Penalty",
@@ -33,10 +37,12 @@ __all__ = [
     "blocks",
     "calibrate",
     "calibrate_shape",
+    "choose",
     "compose",
     "differential_privacy",
     "fit",
     "frontier",
+    "held_out",
     "honest_leakage",
     "irfil",
     "measure",
