@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dosimeter.cli.booking import Desk, Receipt
     from dosimeter.frames.repair import Repair
 
+WAYS = "A higher --max-dose, more people or fewer columns help; --even-if-useless writes it all the same."
 KEPT = "the ledger keeps each person's Fisher matrix of this release: another about the same rows adds exactly"
 
 
@@ -38,10 +39,14 @@ def fix(
     equalise: Annotated[
         bool, typer.Option("--equalise", help="Reweight people so that their doses become equal.")
     ] = False,
-    rounds: Annotated[int, typer.Option("--rounds", help="Reweightings, with --equalise.")] = 10,
+    rounds: Annotated[int, typer.Option("--rounds", help="Reweightings, with --equalise.")] = 3,
     shape: Annotated[
-        str | None, typer.Option("--shape", help="hessian: shape the noise so that accuracy costs less leakage.")
-    ] = None,
+        str,
+        typer.Option("--shape", help="auto: the noise that costs least; hessian: shaped; none: alike on all weights."),
+    ] = "auto",
+    even_if_useless: Annotated[
+        bool, typer.Option("--even-if-useless", help="Write a model that does worse than one answer for everybody.")
+    ] = False,
     noise: Annotated[str, typer.Option("--noise", help="gaussian, laplace, gumbel or logistic.")] = "gaussian",
     person: Annotated[str | None, typer.Option("--person", help="The column that says whose row it is.")] = None,
     loss: Annotated[str, typer.Option("--loss", help="auto, squared, logistic or poisson.")] = "auto",
@@ -111,7 +116,7 @@ def fix(
         loss=check_loss(loss, LOSSES),
         law=law_of(noise),
         equalise=_rounds(rounds) if equalise else 0,
-        shape=shape,
+        shape=_shape(shape, equalise),
         person=person,
         nominal=tuple(nominal or ()),
         tied=tuple(tied or ()),
@@ -119,9 +124,10 @@ def fix(
         not_tied=tuple(not_tied or ()),
     )
     within = limit is None or done.plan.highest <= limit
-    facts = repaired(done, people, limit, within) | {"reproduce": how_asked(context, people)}
+    useless = done.useful.worse and not even_if_useless
+    facts = repaired(done, people, limit, within) | {"reproduce": how_asked(context, people), "useless": useless}
     words = console(quiet, color, json)
-    receipt = _leave(done, at, out, inputs, keep_blocks) if within else at.nothing
+    receipt = _leave(done, at, out, inputs, keep_blocks) if within and not useless else at.nothing
     facts |= receipt.facts
     facts["remarks"] += receipt.remarks
     if keep_blocks and receipt.booked and not receipt.remarks:
@@ -129,7 +135,16 @@ def fix(
     if json is not None:
         write_json(facts, json, inputs=inputs)
     _tell(facts, out, dose, words, receipt)
-    return 0 if within and not receipt.refused else 1
+    return 0 if within and not useless and not receipt.refused else 1
+
+
+def _shape(shape: str, equalise: bool) -> str | None:
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.text import harmless
+
+    if shape not in ("auto", "hessian", "none"):
+        raise Refusal(f"--shape {harmless(shape)}: use auto, hessian or none")
+    return None if shape == "none" or (shape == "auto" and equalise) else shape
 
 
 def _rounds(rounds: int) -> int:
@@ -172,6 +187,7 @@ def _tell(facts: dict[str, Any], out: Path, dose_file: Path | None, words: Any, 
     )
     words.print(f"highest over typical: {number(dose['spread_before'])} -> {number(dose['spread_after'])}")
     words.print(f"{score['name']} on this table: {score['before']:.3f} -> {score['after']:.3f}")
+    _tell_use(facts, words)
     for note in facts["not_covered"]:
         words.print(f"not covered: {harmless(gap(note), 400)}")
     for note in facts["remarks"]:
@@ -179,6 +195,10 @@ def _tell(facts: dict[str, Any], out: Path, dose_file: Path | None, words: Any, 
     if receipt.refused:
         for line in receipt.lines:
             words.print(line, style="red")
+    elif facts["useless"]:
+        words.print(
+            f"refused: one answer for everybody does better than this model; nothing was written. {WAYS}", style="red"
+        )
     elif facts["within"]:
         words.print(f"written: {harmless(out, 300)} ({receipt.words})")
         if dose_file is not None:
@@ -187,3 +207,31 @@ def _tell(facts: dict[str, Any], out: Path, dose_file: Path | None, words: Any, 
         words.print(
             f"refused: the highest dose is above the limit {facts['limit']:g}; nothing was written", style="red"
         )
+
+
+def _tell_use(facts: dict[str, Any], words: Any) -> None:
+    """The kind of noise, and the score on people left out at limits around the asked one, beside the base rate."""
+    from dosimeter.cli.page import small
+    from dosimeter.cli.show import number
+    from dosimeter.io import harmless
+
+    chosen, found = facts["choice"], facts["held_out"]
+    if chosen["prices"]:
+        prices = ", ".join(f"{kind} {number(price)}" for kind, price in chosen["prices"].items())
+        words.print(f"noise: {chosen['kind']}; expected loss added for each row at this limit: {prices}")
+    if found["why"]:
+        words.print(f"not scored on people left out: {harmless(found['why'], 400)}")
+        return
+    words.print(
+        f"{found['name']} on people left out ({found['folds']} folds, expected over the noise): "
+        f"{found['without_noise']:.3f} -> {found['score']:.3f}; one answer for everybody {found['base']:.3f}"
+    )
+    rows = [
+        (
+            f"{step['limit']:.3g}{' (this one)' if step['limit'] == found['limit'] else ''}",
+            "refused" if step["score"] is None else f"{step['score']:.3f}",
+            "" if step["score"] is None else ("useless" if step["score"] < found["base"] else ""),
+        )
+        for step in found["steps"]
+    ]
+    words.print(small(("limit η", found["name"], ""), rows, left=0))

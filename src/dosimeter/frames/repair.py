@@ -20,7 +20,9 @@ from dosimeter.frames.measure import label_unit
 from dosimeter.frames.own import Prepared, prepare, score
 from dosimeter.frames.portable import pipeline
 from dosimeter.frames.table import Table
-from dosimeter.glm.plan import Plan, plan
+from dosimeter.frames.useful import Usefulness, usefulness
+from dosimeter.glm.choice import EQUALISED, ISOTROPIC, ROUNDS, SHAPED
+from dosimeter.glm.plan import Plan, route
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,11 @@ class Repair:
     score_before: float
     score_after: float
     penalty: glm.Penalty
+    kind: str
+    """Of the noise: isotropic, shaped or equalised."""
+    useful: Usefulness
+    choice: glm.Choice | None = None
+    """What the other kinds would have cost; None where the kind was stated."""
 
     @property
     def uncovered(self) -> tuple[str, ...]:
@@ -106,6 +113,7 @@ def repair(
 ) -> Repair:
     """Fit, choose the noise for a highest dose of max_dose (or take the public scale), draw it, build the model.
 
+    shape: None for noise alike on all weights, "hessian", or "auto" for what costs least at max_dose (`glm.choose`).
     l2: None is the penalty of scikit-learn's default model for the loss.
     bounds: public bounds and levels as in `fit_table`.
     """
@@ -125,22 +133,33 @@ def repair(
         raise CannotMeasure("a softmax model is measured but not repaired here: use two classes")
     penalty = ready.penalty(l2)
     plainly = ready.fit(penalty.l2)
-    planned = plan(
-        ready.design.X,
-        ready.y,
-        ready.loss,
-        penalty.l2,
-        max_dose=max_dose,
-        scale=scale,
+    if (max_dose is None) == (scale is None):
+        raise Refusal("state either max_dose or scale, one of the two")
+    problem = (ready.design.X, ready.y, ready.loss, penalty.l2)
+    units: dict[str, Any] = {"through": ready.design.through * ready.design.spread, "label_unit": _label_unit(ready)}
+    how: dict[str, Any] = {**units, "groups": ready.ids, **ready.shared, "intercept": True}
+    how |= {"known": ready.design.known}
+    choice: glm.Choice | None = None
+    if shape == "auto" and not equalise and max_dose is not None:
+        choice = glm.choose(*problem, max_dose, law=law, **how)
+        kind, planned, way = choice.kind, choice.plan, choice.route
+        equalise = ROUNDS if kind == EQUALISED else 0
+    else:
+        form = None if shape == "auto" else shape
+        kind = EQUALISED if equalise else ISOTROPIC if form is None else SHAPED
+        way = route(*problem, law=law, equalise=equalise, shape=form, **how)
+        planned = way(max_dose, scale)
+    useful = usefulness(
+        *problem[:3],
+        lambda n: glm.penalty(ready.loss, n, l2).l2,
+        kind=kind,
+        way=way,
+        planned=planned,
         law=law,
-        equalise=equalise,
-        shape=shape,
+        limit=planned.highest if max_dose is None else max_dose,
+        rounds=equalise,
         groups=ready.ids,
-        **ready.shared,
-        intercept=True,
-        through=ready.design.through * ready.design.spread,
-        label_unit=_label_unit(ready),
-        known=ready.design.known,
+        **(units | ready.shared if kind == EQUALISED else {}),
     )
     before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
     release = planned.draw(rng)
@@ -150,7 +169,7 @@ def repair(
     name, first = score(ready.loss, plainly.margin, ready.y)
     _, after = score(ready.loss, ready.design.X @ coef + intercept, ready.y)
     model = pipeline(ready.columns, table, ready.loss, coef, intercept, ready.classes)
-    return Repair(ready, before, planned, release, model, doses, name, first, after, penalty)
+    return Repair(ready, before, planned, release, model, doses, name, first, after, penalty, kind, useful, choice)
 
 
 def _label_unit(ready: Prepared) -> float:

@@ -30,7 +30,8 @@ def _kept(facts: Mapping[str, Any]) -> bool:
 
 
 def _within(facts: Mapping[str, Any]) -> bool:
-    return bool(facts["within"]) and facts["limit"] is not None and not facts.get("refused")
+    left = not facts.get("refused") and not facts.get("useless")
+    return bool(facts["within"]) and facts["limit"] is not None and left
 
 
 def _l2_stated(facts: Mapping[str, Any]) -> bool:
@@ -295,6 +296,37 @@ class Scores(Facts):
     after: Annotated[float, STATISTIC]
 
 
+class NoiseChoice(Facts):
+    """The kind of noise, and what each would have cost."""
+
+    kind: Annotated[str, STATISTIC]
+    prices: Annotated[dict[str, float], STATISTIC]
+    left_out: Annotated[dict[str, str], STATISTIC]
+
+
+class LimitStep(Facts):
+    """One limit and the score that it leaves."""
+
+    limit: Annotated[float, STATISTIC]
+    scale: Annotated[float | None, STATISTIC] = None
+    score: Annotated[float | None, STATISTIC] = None
+    why: Annotated[str, STATISTIC] = ""
+
+
+class HeldOut(Facts):
+    """Scores on people left out, expected over the noise, beside one answer for everybody."""
+
+    name: Annotated[str, STATISTIC]
+    base: Annotated[float, STATISTIC]
+    without_noise: Annotated[float, STATISTIC]
+    score: Annotated[float, STATISTIC]
+    folds: Annotated[int, STATISTIC]
+    worse: Annotated[bool, STATISTIC]
+    limit: Annotated[float, STATISTIC]
+    steps: Annotated[list[LimitStep], STATISTIC]
+    why: Annotated[str, STATISTIC] = ""
+
+
 class Repair(Facts):
     """A model that keeps every person below a dose."""
 
@@ -314,6 +346,10 @@ class Repair(Facts):
     unit: Annotated[str, GIVEN]
     dose: Annotated[RepairedDose, STATISTIC]
     score: Annotated[Scores, STATISTIC]
+    choice: Annotated[NoiseChoice | None, STATISTIC] = None
+    held_out: Annotated[HeldOut | None, STATISTIC] = None
+    useless: Annotated[bool, STATISTIC] = False
+    """Nothing was released, because one answer for everybody does better."""
     limit: Annotated[float | None, public(LIMIT, _within)]
     within: Annotated[bool, public(LIMIT, _within)]
     distribution: Annotated[Distribution, STATISTIC]

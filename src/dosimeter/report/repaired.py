@@ -60,8 +60,11 @@ def repaired(done: Repair, table: Table, limit: float | None, within: bool) -> d
             "spread_after": _over_typical(doses),
         },
         "score": {"name": done.score_name, "before": done.score_before, "after": done.score_after},
+        "choice": _choice(done),
+        "held_out": _held_out(done, limit),
         "limit": limit,
         "within": within,
+        "useless": False,
         "distribution": doses_of(people, unit, limit),
         "ranked": ranked(people, table.rows),
         "groups": groups(after, table, people, ()),
@@ -72,6 +75,22 @@ def repaired(done: Repair, table: Table, limit: float | None, within: bool) -> d
         "remarks": [*done.ready.remarks, penalty_remark(done.penalty)],
         "booked": False,
     }
+
+
+def _choice(done: Repair) -> dict[str, Any]:
+    """The kind of noise, and what each kind would have cost where it was chosen here."""
+    if done.choice is None:
+        return {"kind": done.kind, "prices": {}, "left_out": {}}
+    return {"kind": done.kind, "prices": dict(done.choice.prices), "left_out": dict(done.choice.left_out)}
+
+
+def _held_out(done: Repair, limit: float | None) -> dict[str, Any]:
+    """Scores on people left out."""
+    found = done.useful
+    here = limit if limit is not None and CHOSEN in done.plan.uncovered else done.plan.highest
+    steps = [{"limit": s.limit, "scale": s.scale, "score": s.score, "why": s.why} for s in found.steps]
+    facts = {"name": found.name, "base": found.base, "without_noise": found.without_noise, "score": found.score}
+    return {**facts, "folds": found.folds, "worse": found.worse, "limit": here, "steps": steps, "why": found.why}
 
 
 def _law(done: Repair) -> Any:

@@ -31,12 +31,13 @@ def for_the_house(facts: Mapping[str, Any]) -> str:
 
 
 def nothing_left(facts: Mapping[str, Any]) -> bool:
-    """Whether a limit, the stated one or the ledger's, kept the release in the house.
+    """Whether a limit, the stated one or the ledger's, or its own uselessness, kept the release in the house.
 
     >>> nothing_left({"within": False}), nothing_left({"refused": [{}]}), nothing_left({"within": True})
     (True, True, False)
     """
-    return bool(facts.get("refused")) or facts.get("within") is False or facts.get("sentence") in (NOTHING, REFUSED)
+    kept = bool(facts.get("refused")) or bool(facts.get("useless")) or facts.get("within") is False
+    return kept or facts.get("sentence") in (NOTHING, REFUSED)
 
 
 def change(what: str, neighbours: str) -> str:
@@ -100,6 +101,8 @@ def _repaired_inside(facts: Mapping[str, Any]) -> str:
         f"the highest dose is η = {_number(dose['highest'])}, {score['name']} {score['before']:.3f} → "
         f"{score['after']:.3f}"
     )
+    if facts.get("useless"):
+        return f"One answer for everybody does better, nothing was released: {figures}."
     if facts["limit"] is None:
         return f"Noised at the stated scale: {figures}."
     if facts["within"]:

@@ -32,7 +32,7 @@ def sections(told: Mapping[str, Any]) -> list[Section]:
         Section("Groups", tuple(_groups(told.get("groups") or [], unit, _of(told)))),
         Section("Columns", tuple(_columns(told))),
         Section("Checked by attack", tuple(_attack(told.get("attack")))),
-        Section("Accuracy against dose", tuple(_frontier(told.get("frontier")))),
+        Section("Accuracy against dose", (*_held_out(told.get("held_out")), *_frontier(told.get("frontier")))),
         Section("What was put on the weights", tuple(_put(told, unit))),
     ]
     return [*(one for one in made if one.parts), *closing(told)]
@@ -263,6 +263,21 @@ def _rare(one: Mapping[str, Any]) -> list[Part]:
     )
     title = f"The rarest value: {one['column']} = {found['group']}, {number(cell(found['share']))} of the rows"
     return [Grid(title, ("", "share", "low", "high", "without the weights"), rows)]
+
+
+def _held_out(found: Mapping[str, Any] | None) -> list[Part]:
+    """Scores on people left out, at limits around the one asked for."""
+    if not found or found.get("why"):
+        return []
+    name = str(found["name"])
+    rows = tuple(
+        (number(float(one["limit"])), "refused" if one.get("score") is None else float(one["score"]))
+        for one in found["steps"]
+    )
+    rows += (("without noise", float(found["without_noise"])), ("one answer for everybody", float(found["base"])))
+    return [
+        Grid(f"{name} on people left out ({found['folds']} folds, expected over the noise)", ("limit η", name), rows)
+    ]
 
 
 def _frontier(found: Mapping[str, Any] | None) -> list[Part]:
