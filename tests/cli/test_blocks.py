@@ -14,7 +14,7 @@ from dosimeter.store import Ledger
 from .booked import asked
 from .test_bad_input import PEOPLE, csv
 
-HOW = "--target dose --person id --scale 0.5 -q"
+HOW = "--target dose --person id --scale 0.5 --even-if-useless -q"
 
 
 def released(tmp_path, name, *more, code=0, how=HOW):

@@ -163,3 +163,96 @@ def test_an_attack_takes_the_options_that_its_refusals_speak_of(attack, people, 
     facts = facts_of(capsys)
     assert run([*words, str(people), "--json", "-", "-q"]) == 0
     assert facts == facts_of(capsys)
+
+
+def written(path, rows):
+    path.write_text("a,b,y\n" + "\n".join(",".join(f"{v:.6f}" for v in row) for row in rows))
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    """300 rows of which two columns tell the target."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(300, 2)) @ np.array([[1.0, 0.9], [0.0, 0.3]])
+    return written(tmp_path / "t.csv", np.column_stack([X, X @ [1.0, 2.0] + rng.normal(size=300)]))
+
+
+def test_the_kind_of_noise_that_costs_least_is_chosen_and_named(table, tmp_path, capsys):
+    out = tmp_path / "m.skops"
+    words = ["fix", str(table), "--target", "y", "--max-dose", "0.5", "--json", "-", "-q", "--out", str(out)]
+    assert run(words) == 0
+    facts = facts_of(capsys)
+    prices = facts["choice"]["prices"]
+    assert set(prices) == {"isotropic", "shaped", "equalised"}
+    assert facts["choice"]["kind"] == min(prices, key=prices.get)
+    assert any("kind of noise" in note for note in facts["not_covered"])
+    for options, kind in (
+        (["--shape", "none"], "isotropic"),
+        (["--shape", "hessian"], "shaped"),
+        (["--equalise"], "equalised"),
+    ):
+        assert run([*words, *options, "--even-if-useless"]) == 0
+        forced = facts_of(capsys)
+        assert forced["choice"] == {"kind": kind, "prices": {}, "left_out": {}}
+        assert not any("kind of noise" in note for note in forced["not_covered"])
+        assert forced["dose"]["highest"] <= 0.5
+        # The rule agrees with people left out: nothing forced does better than what was chosen, but for chance.
+        assert forced["held_out"]["score"] <= facts["held_out"]["score"] + 0.01
+        assert (forced["model"].get("reweightings") or 3) == 3
+
+
+def test_a_model_worse_than_one_answer_for_everybody_is_not_written(table, tmp_path, capsys):
+    out = tmp_path / "m.skops"
+    words = ["fix", str(table), "--target", "y", "--max-dose", "0.001", "--out", str(out)]
+    assert run(words) == 1
+    assert not out.exists()
+    assert "one answer for everybody does better" in capsys.readouterr().out.replace("\n", " ")
+    assert run([*words, "--json", "-", "-q"]) == 1
+    facts = facts_of(capsys)
+    assert facts["useless"]
+    assert facts["held_out"]["score"] < facts["held_out"]["base"] == 0.0
+    assert not out.exists()
+    from dosimeter.report.editions import external
+
+    told = external(facts)
+    assert told["sentence"] == "Nothing was released."
+    assert not {"held_out", "useless", "choice", "limit", "within", "score"} & set(told)
+    assert run([*words, "--even-if-useless", "--json", "-", "-q"]) == 0
+    assert out.exists()
+    assert not facts_of(capsys)["useless"]
+
+
+def test_limits_around_the_asked_one_are_scored_on_rows_left_out(table, tmp_path, capsys):
+    """The score at the asked limit against folds refitted and noised by hand."""
+    out = tmp_path / "m.skops"
+    words = f"fix {table} --target y --max-dose 0.5 --shape none --out {out} --json - -q".split()
+    assert run(words) == 0
+    facts = facts_of(capsys)
+    found = facts["held_out"]
+    assert [step["limit"] for step in found["steps"]] == pytest.approx([0.05, 0.15, 0.5, 1.5, 5.0])
+    scores = [step["score"] for step in found["steps"]]
+    assert scores == sorted(scores)
+    from sklearn.linear_model import Ridge
+
+    from dosimeter.glm.held_out import fold_of
+
+    data = np.loadtxt(table, delimiter=",", skiprows=1)
+    X, y = data[:, :2], data[:, 2]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    fold, spent = fold_of(300, None), 0.0
+    for k in range(5):
+        left, model = fold == k, Ridge(alpha=1.0).fit(X[fold != k], y[fold != k])
+        variance = facts["model"]["scale"] ** 2 * (1 + np.sum(X[left] ** 2, axis=1))
+        spent += np.sum((y[left] - model.predict(X[left])) ** 2 + variance)
+    assert found["score"] == pytest.approx(1 - spent / np.sum((y - y.mean()) ** 2), rel=1e-9)
+
+
+def test_a_table_too_small_to_leave_anybody_out_says_so(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    table = written(tmp_path / "t.csv", rng.normal(size=(3, 3)))
+    words = f"fix {table} --target y --scale 1 --out {tmp_path}/m.skops --l2 0 --drop b --json - -q".split()
+    code = run(words)
+    facts = facts_of(capsys)
+    assert code == (1 if facts["useless"] else 0)
+    assert facts["held_out"]["why"] or facts["held_out"]["folds"] == 3

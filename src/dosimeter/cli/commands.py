@@ -66,8 +66,11 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; Ctrl-C is told apart from an exit, which some typers make of it."""
+        from dosimeter.cli.progress import shown
+
         try:
-            return super().invoke(ctx)
+            with shown(ctx.params):
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Stopped from None
 

@@ -22,8 +22,26 @@ def console(quiet: bool = False, color: bool = True, json: str | None = None) ->
     from rich.console import Console
 
     stream: Any = sys.stderr if json == "-" else sys.stdout
-    file: Any = stream if stream.isatty() else _Trimmed(stream)
+    file: Any = _Alone(stream) if stream.isatty() else _Trimmed(stream)
     return Console(file=file, quiet=quiet, highlight=False, markup=False, no_color=None if color else True)
+
+
+class _Alone:
+    """A terminal on which no line of progress stands beside what is written."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Wipe the line, then write."""
+        from dosimeter.cli.progress import wipe
+
+        wipe()
+        self._stream.write(text)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class _Trimmed:

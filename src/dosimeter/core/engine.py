@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
+from dosimeter.core.progress import counted
 from dosimeter.core.refusal import Refusal
 
 Block = tuple[NDArray[Any], ...]
@@ -42,7 +43,7 @@ class Local:
 
     def sum_over(self, blocks: Iterable[Block], f: Callable[[Block], Terms]) -> Terms:
         total: Terms | None = None
-        for block in blocks:
+        for block in counted(blocks):
             part = f(block)
             total = part if total is None else tuple(t + p for t, p in zip(total, part, strict=True))
         if total is None:
@@ -50,7 +51,7 @@ class Local:
         return total
 
     def map_over(self, blocks: Iterable[Block], f: Callable[[Block], T]) -> list[T]:
-        return [f(block) for block in blocks]
+        return [f(block) for block in counted(blocks)]
 
 
 def split(arrays: Block, rows: int) -> Iterator[Block]:
