@@ -28,7 +28,8 @@ class Line:
         self._stream = stream
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._stage, self._done = "", None
+        self._stage = ""
+        self._done: float | None = None
         self._since = self._first = time.monotonic()
         self._shown = False
         self._thread = threading.Thread(target=self._draw_on, daemon=True)

@@ -52,7 +52,7 @@ def part(done: float | None) -> None:
 
 
 def counted(items: Iterable[T], total: int | None = None) -> Iterator[T]:
-    """The items, the share that is behind told before each and at the end; total: how many, where they have no length."""
+    """The items; the share behind is told before each and at the end. total: how many, where they have no length."""
     listener = _LISTENER.get()
     if listener is None:
         yield from items
