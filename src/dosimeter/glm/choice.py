@@ -100,8 +100,8 @@ def choose(
     prices = {kind: price(planned, best, X) for kind, (planned, _) in found.items()}
     kind = min(prices, key=lambda k: prices[k])
     planned, way = found[kind]
-    planned = replace(planned, uncovered=(*planned.uncovered, CHOSEN)) if len(found) > 1 else planned
-    return Choice(kind, planned, way, prices, left_out)
+    # Also where nothing else could be had: that is a fact about the table as well.
+    return Choice(kind, replace(planned, uncovered=(*planned.uncovered, CHOSEN)), way, prices, left_out)
 
 
 def _not_tried(kind: str, loss: Loss, law: Any, size: tuple[int, ...], rounds: int, several: bool) -> str:

@@ -46,10 +46,15 @@ def _stated(facts: Mapping[str, Any]) -> bool:
     return bool(facts["scale_from"] == "stated")
 
 
+def _kind_stated(facts: Mapping[str, Any]) -> bool:
+    return not (facts.get("choice") or {}).get("prices")
+
+
 SEEN = internal("some of them tell what was seen in a column")
 LIMIT = "stated beforehand; that it was kept is one bit of the data, and the edition says so"
 """Where it was not kept nothing is said of a limit, not even that something is withheld: that would be the same bit."""
 SCALE = "stated by the user"
+KIND = "stated by the user; chosen here by its expected loss it depends on the data, and nothing is said of it"
 OF_ROWS = "a penalty that was not stated here is divided by the number of rows"
 
 
@@ -274,8 +279,8 @@ class RepairedModel(Facts):
     l2_from: Annotated[str | None, GIVEN] = None
     n: Annotated[int, STATISTIC]
     scale: Annotated[float, public(SCALE, _stated, CHOSEN)]
-    shape: Annotated[str | None, GIVEN] = None
-    reweightings: Annotated[int | None, GIVEN] = None
+    shape: Annotated[str | None, public(KIND, _kind_stated)] = None
+    reweightings: Annotated[int | None, public(KIND, _kind_stated)] = None
 
 
 class RepairedDose(Facts):
