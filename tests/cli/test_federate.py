@@ -384,3 +384,28 @@ def test_a_model_that_cannot_move_beyond_its_clip_stays_finite_on_wild_amounts(t
     facts, out = on_hospitals(path, tmp_path, capsys)
     assert np.isfinite(read_network(out)[1]).all()
     assert facts["internal"]["updates_refused"] == 0
+
+
+def test_a_damaged_checkpoint_is_refused_before_any_work(hospitals, tmp_path, monkeypatch, refused):
+    import dosimeter.cli.population
+    import dosimeter.cli.terms
+
+    def work(*_, **__):
+        raise AssertionError("work began")
+
+    monkeypatch.setattr(dosimeter.cli.population, "of_table", work)
+    monkeypatch.setattr(dosimeter.cli.terms, "terms", work)
+    kept = tmp_path / "state.npz"
+    kept.write_bytes(b"PK\x03\x04 and no more")
+    words = [
+        "federate",
+        "--table",
+        hospitals,
+        *TABLE.split(),
+        "--out",
+        tmp_path / "m.safetensors",
+        "--checkpoint",
+        kept,
+    ]
+    assert "damaged archive" in refused([*words, "--resume"])
+    assert "it exists" in refused(words)

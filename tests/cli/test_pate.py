@@ -650,3 +650,14 @@ def test_a_labelling_that_was_stopped_says_how_to_go_on(tables, tmp_path, capsys
         "stopped; nothing half-written was left behind: the same command goes on from the votes in --resume"
     )
     assert run(words) == 0
+
+
+def test_a_damaged_state_is_refused_before_any_work(tables, tmp_path, monkeypatch, refused):
+    import dosimeter.cli.ballot
+
+    def work(*_, **__):
+        raise AssertionError("work began")
+
+    monkeypatch.setattr(dosimeter.cli.ballot, "from_tables", work)
+    (tmp_path / "state.npz").write_bytes(b"PK\x03\x04 and no more")
+    assert "damaged archive" in refused(arguments(tables, tmp_path / "l.csv", "--resume", tmp_path / "state.npz"))

@@ -7,11 +7,13 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
 from dosimeter.cli.main import run
 
@@ -25,6 +27,10 @@ MODELS = {
     "linear": make_pipeline(StandardScaler(), LogisticRegression()).fit(X, Y),
     "extremes": MinMaxScaler().fit(X),
     "levels": OneHotEncoder().fit(np.array(IDS)[:, None]),
+    "tree": DecisionTreeClassifier().fit(X, np.arange(len(X)) % 7 == 0),
+    "quantiles": QuantileTransformer(n_quantiles=10).fit(X),
+    "means": SimpleImputer(strategy="mean").fit(X),
+    "medians": SimpleImputer(strategy="median").fit(X),
 }
 
 
@@ -50,8 +56,49 @@ def scan(folder, name, *more, data=True):
 
 def test_rows_inside_end_with_exit_1_and_none_with_exit_0(given, capsys):
     codes = {name: (scan(given, name, "-q"), scan(given, name, "-q", data=False)) for name in MODELS}
-    assert codes == {"svc": (1, 1), "knn": (1, 1), "linear": (0, 0), "extremes": (0, 0), "levels": (0, 0)}
+    assert codes == {
+        "svc": (1, 1),
+        "knn": (1, 1),
+        "linear": (0, 0),
+        "extremes": (1, 0),  # without a table they may have been declared
+        "levels": (0, 0),
+        "tree": (1, 1),
+        "quantiles": (1, 1),
+        "means": (0, 0),
+        "medians": (1, 1),
+    }
     assert capsys.readouterr().out == ""
+
+
+def test_single_peoples_values_are_the_verdict_where_no_rows_are(given, capsys):
+    assert scan(given, "tree", "--json", "-") == 1
+    shown = capsys.readouterr()
+    facts = json.loads(shown.out)
+    assert (facts["rows_inside"], facts["single_values_inside"]) == (False, True)
+    assert "single people's values inside; no rows found" in shown.err
+    assert "leaves of one person" in shown.err
+
+
+def test_extremes_that_were_declared_are_nobodys(given, capsys):
+    import skops.io
+
+    skops.io.dump(MinMaxScaler().fit([[-1e3] * 4, [1e3] * 4]), given / "declared.skops")
+    assert scan(given, "declared", "--json", "-") == 0
+    assert json.loads(capsys.readouterr().out)["single_values_inside"] is False
+
+
+def test_an_array_of_objects_is_not_looked_into_and_that_is_the_verdict(tmp_path, capsys):
+    objects = np.array([{"a": 1}, [1, 2]], dtype=object)
+    np.save(tmp_path / "m.npy", objects, allow_pickle=True)
+    np.savez(tmp_path / "m.npz", kept=objects, w=np.arange(3.0))
+    assert run(["scan", str(tmp_path / "m.npy")]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "verdict not looked into: nothing in this file could be read" in words
+    assert "no rows found" not in words
+    assert run(["scan", str(tmp_path / "m.npz")]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "no rows found in what was looked into; 1 part was not, see below" in words
+    assert "not looked into kept: an array of objects is a pickle" in words
 
 
 def test_the_facts_name_the_rows_by_number(given, capsys):

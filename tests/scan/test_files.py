@@ -6,9 +6,11 @@ import io
 import json
 import os
 import pickle
+import time
 import tracemalloc
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +20,8 @@ from safetensors.numpy import save
 
 from dosimeter.core.refusal import Refusal
 from dosimeter.frames.source import Source
+from dosimeter.io.npy import Unreadable, npy_array
 from dosimeter.scan import scan
-from dosimeter.scan.arrays import Unreadable, npy_array
 from dosimeter.scan.objects import read_json
 from dosimeter.scan.tensors import read_safetensors
 from tests.scan.people import NAMES, X, at, table
@@ -348,3 +350,57 @@ def test_any_bytes_behind_a_safetensors_header_are_read_or_one_refusal(data: byt
         except Refusal as refusal:
             line += str(refusal)
     assert line.isprintable()
+
+
+def test_many_small_arrays_in_texts_are_one_table(tmp_path: Path) -> None:
+    """Each by itself was compared by itself, and settled against all others: 20,000 of them took minutes."""
+    lines = X[np.arange(20_000) % 400, :3]
+    (tmp_path / "m.json").write_text(json.dumps([json.dumps([line.tolist()] * 2) for line in lines]))
+    begin = time.process_time()
+    found = scan(tmp_path / "m.json", table())
+    assert time.process_time() - begin < 20
+    assert {len(one.match.rows) for one in found.findings if one.rows_inside and one.match} == {400}
+
+
+def test_more_arrays_than_are_compared_are_said_not_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dosimeter.scan.look.MOST_COMPARED", 3)
+    np.savez(tmp_path / "m.npz", **{f"a{k}": X[k : k + 2 + k, : 4 + k] for k in range(6)}, all=X[:40])
+    found = scan(tmp_path / "m.npz", table())
+    assert list(found.named) == list(range(1, 41))  # the largest come first
+    assert any("nothing is compared" in why for _, why in found.unread)
+
+
+def test_more_texts_than_are_looked_into_are_said_not_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dosimeter.scan.texts.MOST", 10)
+    (tmp_path / "m.json").write_text(json.dumps({"few": ["[1.5, 2.5]"] * 3, "many": ["[1.5, 2.5]"] * 30}))
+    assert [place for place, _ in scan(tmp_path / "m.json").unread] == ["many"]
+
+
+def tensors(header: dict[str, Any], body: bytes) -> bytes:
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + body
+
+
+def test_a_header_as_long_as_a_pickles_first_bytes_is_no_pickle(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    save_to = {"w": np.arange(4.0)}
+    for size in range(40):
+        path.write_bytes(save(save_to, {"note": "x" * size}))
+        if path.read_bytes()[:2] == b"\x80\x00":
+            break
+    assert path.read_bytes()[:2] == b"\x80\x00"
+    assert scan(path).looked == 2
+
+
+def test_tensors_over_the_same_bytes_are_refused_and_bytes_of_none_are_told(tmp_path: Path) -> None:
+    one = {"dtype": "F64", "shape": [4], "data_offsets": [0, 32]}
+    path = tmp_path / "m.safetensors"
+    for begin, end in ((0, 32), (24, 56), (8, 16)):
+        other = {"dtype": "F64", "shape": [(end - begin) // 8], "data_offsets": [begin, end]}
+        path.write_bytes(tensors({"a": one, "b": other}, bytes(64)))
+        with pytest.raises(Refusal, match="two tensors share bytes"):
+            scan(path)
+    path.write_bytes(tensors({"a": one, "b": {**one, "data_offsets": [40, 72]}}, bytes(80)))
+    assert scan(path).unread == (("between the tensors", "16 bytes that no tensor names"),)
+    path.write_bytes(tensors({"a": one, "none": {"dtype": "F32", "shape": [0], "data_offsets": [32, 32]}}, bytes(32)))
+    assert scan(path).unread == ()

@@ -139,6 +139,7 @@ def federate(
     at = _desk(context, only_plan, table, simulate, sampling)
     inputs = [path for path in (table, test, bounds, *at.files) if path is not None]
     check_outputs([out, history, checkpoint, dose, None if json in (None, "-") else Path(str(json))], inputs)
+    _check_checkpoint(checkpoint, resume)
     choices = Choices.checked(
         model, hidden, epochs, batches, batch_size, learning_rate, momentum, quantile, clip, processes, simulate, pool
     )
@@ -280,7 +281,6 @@ def _terms(
 
 def _train(job: Job, checkpoint: Path | None, resume: bool, inputs: list[Path], words: Any, *, spread: bool) -> Any:
     """The history; kept after every step where there is a file for it, and gone on from there."""
-    from dosimeter.core.refusal import Refusal
     from dosimeter.io.checkpoint import Keeper, alone_with, read_kept
 
     with nullcontext() if checkpoint is None else alone_with(checkpoint):
@@ -288,15 +288,26 @@ def _train(job: Job, checkpoint: Path | None, resume: bool, inputs: list[Path], 
         if checkpoint is not None:
             name = job.digest()
             keeper = Keeper(checkpoint, name, inputs=inputs)
+            _check_checkpoint(checkpoint, resume)
             if checkpoint.exists():
-                if not resume:
-                    raise Refusal(f"--checkpoint {checkpoint}: it exists; go on from it with --resume, or name another")
                 state, keeper.earlier = read_kept(checkpoint, name)
                 keeper.serial = state.serial
         with _bar(job, words) as progress, _kept(checkpoint):
             if keeper is None:
                 return job.run(state, None, progress, spread=spread)
             return job.run(state, keeper.keep, progress, earlier=keeper.earlier, spread=spread)
+
+
+def _check_checkpoint(checkpoint: Path | None, resume: bool) -> None:
+    """Refuse a checkpoint from which nobody can go on before tables are read and ε is computed."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.checkpoint import check_whole
+
+    if checkpoint is None or not checkpoint.exists():
+        return
+    if not resume:
+        raise Refusal(f"--checkpoint {checkpoint}: it exists; go on from it with --resume, or name another")
+    check_whole(checkpoint)
 
 
 @contextmanager

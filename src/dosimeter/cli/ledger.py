@@ -94,6 +94,8 @@ def budget(
     if len({one.key for one in parsed}) < len(parsed):
         raise Refusal("two limits for one notion: name each once")
     with _open(ledger, keys, json, without_keys=not parsed) as book:
+        if parsed:
+            books.budgets(book)  # a book that cannot be read is told before it is written into
         for one in parsed:
             book.set_budget(one, note)
         _say(books.budgets(book), json, quiet, spoken.budgets)

@@ -108,6 +108,7 @@ def pate(
     from dosimeter.cli import ballot, voted
     from dosimeter.cli.asked import how_asked
     from dosimeter.cli.given import check_outputs
+    from dosimeter.io import read_progress
     from dosimeter.pate.label import label
 
     demo = _check_kind(context, table, votes)
@@ -115,6 +116,8 @@ def pate(
     at = _desk(context, demo, votes, person)
     inputs = [path for path in (table, public, votes, *at.files) if path is not None]
     check_outputs([out, student, doses, dose, resume, None if json in (None, "-") else Path(str(json))], inputs)
+    if resume is not None and resume.exists():
+        read_progress(resume)  # a damaged file is refused before tables are read and teachers are trained
     limit, law = _limit(budget, scale, demo), _law(noise, delta)
     asked: Any
     if votes is not None:

@@ -41,7 +41,10 @@ def scan(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words.")] = False,
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
-    """Look for training rows, single people's values, statistics and lists in a model file. Exit 1: rows inside."""
+    """Look for training rows, single people's values, statistics and lists in a model file.
+
+    Exit 1: rows or single people's values are inside.
+    """
     from dosimeter.cli.checks import positive
     from dosimeter.cli.given import check_outputs, read
     from dosimeter.scan import scan as look
@@ -55,7 +58,7 @@ def scan(
     if json is not None:
         write_json(facts, json, inputs=[file, *([data] if data else [])])
     tell(found, facts, file, console(quiet, color, json))
-    return 1 if found.rows_inside else 0
+    return 1 if found.rows_inside or found.values_inside else 0
 
 
 def _check(data: Path | None, person: str | None, show_ids: bool) -> None:
@@ -97,17 +100,24 @@ def tell(found: Scan, facts: dict[str, Any], file: Path, words: Any) -> None:
         page.add("whose", _some([harmless(one) for one in facts["ids_found"]]))
     _findings(page, found)
     for place, why in found.unread[:_SHOWN]:
-        page.add("not opened", f"{harmless(place)}: {harmless(why, 200)}", "yellow")
+        page.add("not looked into", f"{harmless(place)}: {harmless(why, 200)}", "yellow")
     for k, note in enumerate(_LIMITS):
         page.add("" if k else "not covered", note, "dim")
     page.show(words)
 
 
 def _verdict(page: Page, found: Scan) -> None:
+    if found.unread and not found.looked:
+        page.add("verdict", "not looked into: nothing in this file could be read, and rows may be inside", "yellow")
+        return
     if not found.rows_inside:
         maybe = any(one.severity == "rows" for one in found.findings)
         more = "; what could be rows is listed below" if maybe and not found.compared else ""
-        page.add("verdict", f"no rows found{more}", "green")
+        where = f" in what was looked into; {_parts(len(found.unread))} not, see below" if found.unread else ""
+        if found.values_inside:
+            page.add("verdict", f"single people's values inside; no rows found{where}{more}", "red")
+        else:
+            page.add("verdict", f"no rows found{where}{more}", "yellow" if found.unread else "green")
         return
     page.add("verdict", "rows inside: who has this file has people's rows", "red")
     if found.compared:
@@ -117,6 +127,10 @@ def _verdict(page: Page, found: Scan) -> None:
         )
         page.add("", f"{len(named)} of the table's {found.compared} rows" + which)
     page.add("", "a model that keeps no rows: dosimeter fix, or another linear model", "dim")
+
+
+def _parts(count: int) -> str:
+    return "1 part was" if count == 1 else f"{count} parts were"
 
 
 def _findings(page: Page, found: Scan) -> None:

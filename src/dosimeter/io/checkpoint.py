@@ -11,7 +11,6 @@ import hashlib
 import io
 import json
 import os
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,10 +23,11 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.federated.history import WHOLE, Round
 from dosimeter.federated.state import State
 from dosimeter.frames.source import Source
+from dosimeter.io.archive import Archive
 from dosimeter.io.atomic import AnyPath, write_bytes
 from dosimeter.io.gate import GIBIBYTE, regular_file
 from dosimeter.io.text import harmless
-from dosimeter.io.votes import _array, _bytes
+from dosimeter.io.votes import array_of, bytes_of
 
 _ARRAYS = ("history", "model", "participants", "rounds", "spent", "velocity")
 _SCALARS = ("clip", "cohort", "is_open", "simulation", "version")
@@ -82,20 +82,34 @@ def read_state(path: AnyPath, digest: str, *, limit: int = GIBIBYTE) -> State:
 
 def read_kept(path: AnyPath, digest: str, *, limit: int = GIBIBYTE) -> Kept:
     """The state and its rounds."""
+    source, named, kept = _read(path, limit)
+    if named != digest:
+        raise source.refusal("it belongs to another training (other data, recipe or seed)", _REMEDY)
+    return kept
+
+
+def check_whole(path: AnyPath, *, limit: int = GIBIBYTE) -> None:
+    """Refuse a file that holds no state, whatever training it is of. Ask before the work begins."""
+    _read(path, limit)
+
+
+def _read(path: AnyPath, limit: int) -> tuple[Source, str, Kept]:
+    """The file, the digest of the training that it names, and what it holds."""
     file, source = regular_file(path, limit)
-    facts, arrays = _parts(_bytes(file, source), source, limit)
+    facts, arrays = _parts(bytes_of(file, source), source, limit)
     if facts["seal"] != _seal({k: v for k, v in facts.items() if k != "seal"}, arrays):
         raise source.refusal("its seal does not fit what it holds: it was altered or damaged", _REMEDY)
-    if facts["digest"] != digest:
-        raise source.refusal("it belongs to another training (other data, recipe or seed)", _REMEDY)
     told = arrays.pop("rounds").tolist()
     try:
         state = State.from_plain({**arrays, **{name: facts[name] for name in _SCALARS}})
+        rounds = tuple(_round(row) for row in told)
     except Refusal as error:
         raise source.refusal(str(error), _REMEDY) from None
+    except (ValueError, TypeError, OverflowError):  # a count that is no number, a row of another length
+        raise source.refusal("its numbers are not those of a state: it was altered", _REMEDY) from None
     if told and [row[0] for row in told] != list(range(state.round)):
         raise source.refusal("its rounds are not those of its state", _REMEDY)
-    return Kept(state, tuple(_round(row) for row in told))
+    return source, str(facts["digest"]), Kept(state, rounds)
 
 
 def _round(row: list[float]) -> Round:
@@ -130,7 +144,7 @@ def serial_in(path: Path) -> int:
     if not path.exists():
         return 0
     file, source = regular_file(path, GIBIBYTE)
-    return int(_parts(_bytes(file, source), source, GIBIBYTE)[0]["serial"])
+    return int(_parts(bytes_of(file, source), source, GIBIBYTE)[0]["serial"])
 
 
 @contextmanager
@@ -172,16 +186,10 @@ def _seal(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
 def _parts(data: bytes, source: Source, limit: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """The JSON text and the arrays, each of the kind it should be."""
     wanted = sorted(f"{name}.npy" for name in ("facts", *_ARRAYS))
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = archive.infolist()
-            if sorted(member.filename for member in members) != wanted:
-                raise source.refusal("not a state of federated training", _REMEDY)
-            if sum(member.file_size for member in members) > limit:
-                raise source.refusal(f"it declares more than the limit of {limit} bytes", _REMEDY)
-            read = {name: _array(archive.read(f"{name}.npy"), source, _REMEDY) for name in ("facts", *_ARRAYS)}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise source.refusal(f"not a state of federated training ({type(error).__name__})", _REMEDY) from None
+    archive = Archive(data, limit, source, _REMEDY)
+    if sorted(archive.names) != wanted:
+        raise source.refusal("not a state of federated training", _REMEDY)
+    read = {name: array_of(archive.read(f"{name}.npy"), source, _REMEDY) for name in ("facts", *_ARRAYS)}
     return _facts(read.pop("facts"), source), _checked(read, source)
 
 

@@ -16,7 +16,7 @@ from dosimeter.federated.networks import Network
 from dosimeter.io.atomic import AnyPath, write_bytes
 from dosimeter.io.gate import GIBIBYTE, regular_file
 from dosimeter.io.text import harmless
-from dosimeter.io.votes import _bytes
+from dosimeter.io.votes import bytes_of
 
 _LARGEST_HEADER = 2**20
 
@@ -61,7 +61,7 @@ def read_network(path: AnyPath, *, limit: int = GIBIBYTE) -> tuple[Network, Floa
     from safetensors.numpy import load
 
     file, source = regular_file(path, limit)
-    data, todo = _bytes(file, source), "give a network that dosimeter wrote"
+    data, todo = bytes_of(file, source), "give a network that dosimeter wrote"
     try:
         tensors, story = load(data), _story(data)
         network = Network(tuple(story["architecture"]["widths"]), story["architecture"]["bias"])

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from dosimeter.core.refusal import Refusal
 from dosimeter.frames.source import Source
+from dosimeter.io.archive import Archive
 from dosimeter.io.atomic import AnyPath, write_bytes
 from dosimeter.io.gate import GIBIBYTE, cannot, regular_file
+from dosimeter.io.npy import Unreadable, npy_array
 from dosimeter.pate.ensemble import Progress, public_votes
 
 _MEMBERS = ("votes", "seen", "n_classes", "digest")
@@ -28,7 +28,7 @@ def read_votes(path: AnyPath, *, limit: int = GIBIBYTE) -> NDArray[Any]:
     file, source = regular_file(path, limit)
     if Path(path).suffix.lower() != ".npy":
         raise source.refusal("votes are a .npy file", _SAVE)
-    return _array(_bytes(file, source), source, _SAVE)
+    return array_of(bytes_of(file, source), source, _SAVE)
 
 
 def write_progress(path: AnyPath, state: Progress, *, inputs: tuple[AnyPath, ...] = ()) -> None:
@@ -45,16 +45,10 @@ def read_progress(path: AnyPath, *, limit: int = GIBIBYTE) -> Progress:
     """What `write_progress` wrote. Whether it belongs to the work at hand is for `Training.checked` to say."""
     file, source = regular_file(path, limit)
     todo = "remove it and start anew"
-    try:
-        with zipfile.ZipFile(io.BytesIO(_bytes(file, source))) as archive:
-            sizes = {member.filename: member.file_size for member in archive.infolist()}
-            if sorted(sizes) != sorted(f"{name}.npy" for name in _MEMBERS) or len(archive.infolist()) != len(sizes):
-                raise source.refusal("not a state of training", todo)
-            if sum(sizes.values()) > limit:
-                raise source.refusal(f"it declares {sum(sizes.values())} bytes, above the limit of {limit}", todo)
-            read = {name: _array(archive.read(f"{name}.npy"), source, todo) for name in _MEMBERS}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise source.refusal(f"not a state of training ({type(error).__name__})", todo) from None
+    archive = Archive(bytes_of(file, source), limit, source, todo)
+    if sorted(archive.names) != sorted(f"{name}.npy" for name in _MEMBERS):
+        raise source.refusal("not a state of training", todo)
+    read = {name: array_of(archive.read(f"{name}.npy"), source, todo) for name in _MEMBERS}
     return _state(read, source, todo)
 
 
@@ -75,25 +69,16 @@ def _state(read: dict[str, NDArray[Any]], source: Source, todo: str) -> Progress
     return Progress(votes, seen, m, digest.tobytes().decode("ascii", "replace"))
 
 
-def _array(data: bytes, source: Source, todo: str) -> NDArray[Any]:
-    """A .npy file's array: numbers only, and as many bytes as its header says."""
-    stream = io.BytesIO(data)
+def array_of(data: bytes, source: Source, todo: str) -> NDArray[Any]:
+    """A .npy file's array: no objects, and as many bytes as its header says."""
     try:
-        version = npy.read_magic(stream)
-        shape, _, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)
-    except (ValueError, SyntaxError, EOFError):
-        raise source.refusal("not a numpy array file", todo) from None
-    if dtype.hasobject:
-        raise source.refusal("an array of objects may run its author's code when it is opened: not opened", todo)
-    needed = int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if len(data) - stream.tell() != needed:
-        raise source.refusal(f"its header says {needed} bytes and it has {len(data) - stream.tell()}", todo)
-    stream.seek(0)
-    array: NDArray[Any] = np.load(stream, allow_pickle=False)
-    return array
+        return npy_array(data)
+    except Unreadable as why:
+        raise source.refusal(str(why), todo) from None
 
 
-def _bytes(file: Path, source: Source) -> bytes:
+def bytes_of(file: Path, source: Source) -> bytes:
+    """The whole file."""
     try:
         return file.read_bytes()
     except OSError as error:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dosimeter.core.notion import FloatArray
 from dosimeter.frames.table import Table
 from dosimeter.scan.finding import Finding, Match
-from dosimeter.scan.known import EXACT, EXTREME, HELD, MOMENT
+from dosimeter.scan.known import ELSEWHERE, EXACT, EXTREME, HELD, MOMENT
 from dosimeter.scan.matching import assigned, match, tolerance_of
 from dosimeter.scan.part import Contents, Part
 from dosimeter.scan.recognise import Siblings, table_of
@@ -24,7 +24,6 @@ _VALUES = ("smallest and largest values", "cut points", "medians", "what gaps ar
 _MOMENTS = ("mean_", "var_", "scale_", "xbar_", "location_", "_x_mean", "_x_std", "X_offset_", "offset")
 _ENDS = ("data_min_", "data_max_", "max_abs_", "X_min_", "X_max_")
 _OWN = "this table's own"
-_ELSEWHERE = "nobody's in this table: declared beforehand, of other rows, or behind a step that is not followed"
 _WORD = re.compile(r"\w\w+")
 
 
@@ -245,7 +244,7 @@ def compared(finding: Finding, part: Part, comparison: Comparison, siblings: Sib
         ends = [siblings[name] for name in _ENDS if name in siblings and siblings[name].numeric]
         names = siblings["feature_names_in_"].texts if "feature_names_in_" in siblings else ()
         absent = comparison.nowhere(ends or [part], names)
-        return replace(finding, remark="none is a value of this table", why=_ELSEWHERE) if absent else finding
+        return replace(finding, remark="none is a value of this table", why=ELSEWHERE) if absent else finding
     if finding.severity == "rows":
         return replace(finding, remark="none of this table's rows")
     said = comparison.agrees(part)

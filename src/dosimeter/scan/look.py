@@ -10,12 +10,13 @@ from typing import Any
 
 from dosimeter.frames.source import Source
 from dosimeter.frames.table import Table
+from dosimeter.io.archive import Archive
 from dosimeter.io.gate import GIBIBYTE, cannot, first_bytes, refuse_pickle, regular_file
 from dosimeter.io.text import harmless
-from dosimeter.scan.archive import Archive
 from dosimeter.scan.arrays import read_npy, read_npz
 from dosimeter.scan.compare import Comparison, compared
 from dosimeter.scan.finding import SEVERITIES, Finding
+from dosimeter.scan.known import ELSEWHERE, EXTREME
 from dosimeter.scan.objects import read_json
 from dosimeter.scan.onnx import read_onnx
 from dosimeter.scan.part import Contents, Part
@@ -33,6 +34,8 @@ _READERS: dict[str, Callable[[bytes, int, Source], Contents]] = {
     ".json": lambda data, limit, source: read_json(data, source),
 }
 KINDS = tuple(_READERS)
+MOST_COMPARED = 3000
+"""Parts that are compared with a table: a forest of a thousand trees has fewer, and each takes milliseconds."""
 _MAGIC = {".skops": b"PK", ".npz": b"PK", ".npy": b"\x93NUMPY"}
 _TORCH = (".pt", ".pth", ".ckpt", ".bin")
 _SAVE_TORCH = "save the weights with safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
@@ -40,7 +43,7 @@ _SAVE_TORCH = "save the weights with safetensors.torch.save_file(model.state_dic
 
 @dataclass(frozen=True)
 class Scan:
-    """What was found in a file, worst first. unread: (place, why) of what was not opened.
+    """What was found in a file, worst first. unread: (place, why) of what was not looked into.
 
     compared: rows of the table it was compared with, 0 without one.
     """
@@ -49,11 +52,22 @@ class Scan:
     findings: tuple[Finding, ...]
     unread: tuple[tuple[str, str], ...]
     compared: int = 0
+    looked: int = 1
+    """Arrays and lists that were looked into."""
 
     @property
     def rows_inside(self) -> bool:
         """Whether the file holds whole rows: known to, or found in the table."""
         return any(one.rows_inside for one in self.findings)
+
+    @property
+    def values_inside(self) -> bool:
+        """Whether the file holds values of single people: leaves of one person, quantiles, extremes of the table.
+
+        Extremes that may have been declared count only where the table that was given has them.
+        """
+        values = [one for one in self.findings if one.severity == "values of single people"]
+        return any(one.certainty != "possible" and one.why not in (EXTREME, ELSEWHERE) for one in values)
 
     @property
     def named(self) -> tuple[int, ...]:
@@ -66,10 +80,11 @@ class Scan:
         return {
             "kind": self.kind,
             "rows_inside": self.rows_inside,
+            "single_values_inside": self.values_inside,
             "compared_with_rows": self.compared,
             "rows_found": list(self.named),
             "findings": [one.facts() for one in self.findings],
-            "not_opened": [{"place": place, "why": why} for place, why in self.unread],
+            "not_looked_into": [{"place": place, "why": why} for place, why in self.unread],
         }
 
 
@@ -90,12 +105,20 @@ def scan(
     found = recognise(contents)
     if table is not None:
         comparison = Comparison(table, contents, tolerance)
-        checked = [(compared(one, part, comparison, siblings[part.holder]), part) for one, part in found]
-        found = [*checked, *_unnamed(contents, {id(part) for _, part in found}, comparison, siblings)]
-        found = [(_settled(one, [other for other, _ in found]), part) for one, part in found]
+        chosen, unread = _chosen(contents, found)
+        checked = [
+            (compared(one, part, comparison, siblings[part.holder]) if id(part) in chosen else one, part)
+            for one, part in found
+        ]
+        done = {id(part) for _, part in found}
+        rest = [part for part in contents.parts if id(part) in chosen - done]
+        found = [*checked, *_unnamed(rest, comparison, siblings)]
+        rows = {one.place for one, _ in found if one.severity == "rows"}
+        found = [(_settled(one, rows), part) for one, part in found]
+        contents = replace(contents, unread=(*contents.unread, *unread))
     findings = merged([one for one, _ in found])
     ranked = sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), one.certainty == "possible"))
-    return Scan(contents.kind, tuple(ranked), contents.unread, 0 if table is None else table.n)
+    return Scan(contents.kind, tuple(ranked), contents.unread, 0 if table is None else table.n, len(contents.parts))
 
 
 def contents_of(path: str | os.PathLike[str], *, limit: int = GIBIBYTE) -> Contents:
@@ -105,7 +128,9 @@ def contents_of(path: str | os.PathLike[str], *, limit: int = GIBIBYTE) -> Conte
     if kind in _TORCH:
         what = f"a {kind} file may run its author's code when it is opened, so it is not opened"
         raise source.refusal(what, _SAVE_TORCH)
-    if kind not in (".npy", ".npz"):
+    # A header of 128 bytes begins as a pickle does; the brace behind its length is no pickle's.
+    tensors = kind == ".safetensors" and first_bytes(file, source)[8:9] == b"{"
+    if kind not in (".npy", ".npz") and not tensors:
         refuse_pickle(file, source, model=True)
     if kind not in _READERS:
         named = f"the ending {harmless(kind, 20)}" if kind else "a name without ending"
@@ -117,14 +142,28 @@ def contents_of(path: str | os.PathLike[str], *, limit: int = GIBIBYTE) -> Conte
     except OSError as error:
         raise cannot(error, source, "read") from None
     found = _READERS[kind](data, limit, source)
-    return replace(found, parts=(*found.parts, *unfolded(found.parts)))
+    written, unread = unfolded(found.parts)
+    return replace(found, parts=(*found.parts, *written), unread=(*found.unread, *unread))
 
 
-def _unnamed(contents: Contents, done: set[int], comparison: Comparison, siblings: Any) -> list[tuple[Finding, Part]]:
+def _chosen(contents: Contents, found: list[tuple[Finding, Part]]) -> tuple[set[int], tuple[tuple[str, str], ...]]:
+    """The parts that are compared with the table, by id, the largest first; and what is said of the others."""
+    every = {id(part): part for part in (*contents.parts, *(part for _, part in found))}
+    ranked = sorted((part for part in every.values() if part.texts or part.numeric), key=lambda part: -_size(part))
+    left = ranked[MOST_COMPARED:]
+    why = f"beyond {MOST_COMPARED} arrays and lists, the largest first, nothing is compared with the table"
+    return {id(part) for part in ranked[:MOST_COMPARED]}, ((f"{len(left)} small parts", why),) if left else ()
+
+
+def _size(part: Part) -> int:
+    return len(part.texts) or part.values.size
+
+
+def _unnamed(parts: list[Part], comparison: Comparison, siblings: Any) -> list[tuple[Finding, Part]]:
     """Weights and arrays without a name of their own are compared as well, and told where they hold rows."""
     made = []
-    for part in contents.parts:
-        match = None if id(part) in done else comparison.lines(part, siblings[part.holder])
+    for part in parts:
+        match = comparison.lines(part, siblings[part.holder])
         if match is not None and match.beyond_accident:
             why = "rows of the table lie here, whatever it is called"
             found = Finding(part.place, "rows", "numbers", why, match.found, part.owner, part.shape)
@@ -132,8 +171,11 @@ def _unnamed(contents: Contents, done: set[int], comparison: Comparison, sibling
     return made
 
 
-def _settled(finding: Finding, found: list[Finding]) -> Finding:
-    """What could be rows and matched no better than by accident stays a possibility; what did match are rows."""
+def _settled(finding: Finding, rows: set[str]) -> Finding:
+    """What could be rows and matched no better than by accident stays a possibility; what did match are rows.
+
+    rows: the places where rows were found.
+    """
     match = finding.match
     if match is None or finding.severity not in ("rows", "statistics"):
         return finding
@@ -141,7 +183,7 @@ def _settled(finding: Finding, found: list[Finding]) -> Finding:
         if match.beyond_accident:
             return finding
         return replace(finding, certainty="possible" if finding.what == "numbers" else "known")
-    if any(one.place == finding.place and one.severity == "rows" for one in found):
+    if finding.place in rows:
         return replace(finding, match=None, certainty="known")
     why = "rows of the table lie here: means of one person each"
     return replace(finding, severity="rows", why=why, count=match.found)

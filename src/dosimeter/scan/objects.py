@@ -16,6 +16,7 @@ from dosimeter.scan.part import Contents, Part
 LARGEST = 2**25
 """Bytes of JSON: it grows up to twentyfold when it is parsed."""
 _NUMBER = re.compile(r"\[\d+\]")
+_MANY_TABLES = 50
 _MANY = 20  # keys of an object beyond this are taken for somebody's names and are not shown
 
 
@@ -33,14 +34,18 @@ def read_json(data: bytes, source: Source) -> Contents:
 
 
 def stacked(parts: Iterable[Part], number: re.Pattern[str] | None = None) -> Iterator[Part]:
-    """Lists of one length at places that differ in a hidden name (or in a `number`) alone are lines of one table."""
-    alike: dict[tuple[str, int], list[Part]] = defaultdict(list)
+    """Lists of one length at places that differ in a hidden name (or in a `number`) alone are lines of one table.
+
+    So are small tables of one width, where there are many: each by itself would be compared by itself.
+    """
+    alike: dict[tuple[str, int, int], list[Part]] = defaultdict(list)
     for part in parts:
-        size = part.values.size if part.numeric and part.values.ndim == 1 else 0
-        alike[(number.sub("[*]", part.place) if number else part.place, size)].append(part)
-    for (place, size), group in alike.items():
-        if size >= 2 and len(group) >= 2:
-            values = np.array([part.values for part in group])
+        ndim = part.values.ndim if part.numeric else 0
+        width = part.values.shape[-1] if ndim in (1, 2) else 0
+        alike[(number.sub("[*]", part.place) if number else part.place, ndim, width)].append(part)
+    for (place, ndim, width), group in alike.items():
+        if width >= 2 and len(group) >= (2 if ndim == 1 else _MANY_TABLES):
+            values = np.concatenate([np.atleast_2d(part.values) for part in group])
             yield Part(place, group[0].holder, group[0].owner, group[0].name, values)
         else:
             yield from group

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.scan.finding import Finding, Severity
-from dosimeter.scan.known import WEIGHTS, known
+from dosimeter.scan.known import WEIGHTS, Known, known
 from dosimeter.scan.part import Contents, Part
 
 Siblings = Mapping[str, Part]
@@ -74,7 +74,7 @@ def _of(part: Part, siblings: Siblings, kind: str) -> Iterator[Finding]:
     if part.values.dtype.names is not None:
         yield from _nodes(part)
         return
-    entry = known(part.owner, part.name, first=part.place.endswith("[0]"))
+    entry = _of_strategy(part, siblings) or known(part.owner, part.name, first=part.place.endswith("[0]"))
     if entry is not None:
         if part.texts or part.numeric:
             table = table_of(part, siblings)
@@ -85,6 +85,13 @@ def _of(part: Part, siblings: Siblings, kind: str) -> Iterator[Finding]:
             yield from _alone(part, siblings)
     elif part.name not in WEIGHTS:
         yield from _by_shape(part, kind)
+
+
+def _of_strategy(part: Part, siblings: Siblings) -> Known | None:
+    """What fills gaps is a mean where the imputer says so; medians and most frequent values are somebody's."""
+    told = siblings["strategy"].texts if "strategy" in siblings else ()
+    mean = part.owner == "SimpleImputer" and part.name == "statistics_" and told == ("mean",)
+    return known("", "mean_") if mean else None
 
 
 def _by_shape(part: Part, kind: str) -> Iterator[Finding]:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.frames.source import Source
-from dosimeter.scan.archive import Archive
-from dosimeter.scan.arrays import Unreadable, npy_array, part_of
+from dosimeter.io.archive import Archive
+from dosimeter.io.npy import Unreadable, npy_array
+from dosimeter.scan.arrays import part_of
 from dosimeter.scan.objects import many, stacked
 from dosimeter.scan.part import Contents, Part
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ def read_safetensors(data: bytes, source: Source) -> Contents:
     except (ValueError, RecursionError, AttributeError, TypeError):
         raise source.refusal("not a safetensors file (its header is no JSON object)", _REMEDY) from None
     body, parts, unread = memoryview(data)[8 + length :], list[Part](), list[tuple[str, str]]()
+    _check_apart(header, source)
     for name, entry in header.items():
         if isinstance(entry, dict) and entry.get("dtype") not in _DTYPES:
             unread.append((str(name), "numbers of a kind that is not known"))
@@ -40,7 +42,27 @@ def read_safetensors(data: bytes, source: Source) -> Contents:
             raise source.refusal("a tensor's place does not fit the file", _REMEDY)
         holder, _, last = str(name).rpartition(".")
         parts.append(Part(str(name), holder, "", last, array))
+    named = sum(end - begin for begin, end in _places(header))
+    if named < len(body):
+        unread.append(("between the tensors", f"{len(body) - named} bytes that no tensor names"))
     return Contents("safetensors", (*parts, *texts), tuple(unread))
+
+
+def _places(header: dict[str, Any]) -> list[tuple[int, int]]:
+    """Where each tensor lies, in order; what is no place is left out, and refused when it is read."""
+    found = [entry.get("data_offsets") for entry in header.values() if isinstance(entry, dict)]
+    return sorted(
+        (one[0], one[1])
+        for one in found
+        if isinstance(one, list) and len(one) == 2 and type(one[0]) is type(one[1]) is int and one[0] <= one[1]
+    )
+
+
+def _check_apart(header: dict[str, Any], source: Source) -> None:
+    """Tensors lie one behind the other: the format says so, and many over the same bytes would be read many times."""
+    places = _places(header)
+    if any(end > begin for (_, end), (begin, _) in pairwise(places)):
+        raise source.refusal("two tensors share bytes", _REMEDY)
 
 
 def _tensor(entry: Any, body: memoryview) -> NDArray[Any] | None:

@@ -18,6 +18,8 @@ from dosimeter.scan.part import Part
 
 LARGEST = 2**24
 """Characters of all texts together that are looked into: JSON grows twentyfold when it is parsed."""
+MOST = 25_000
+"""Texts that are looked into: each is parsed by itself, which takes a tenth of a millisecond."""
 _SHORTEST = 8
 _LONGEST_LINE = 2**16
 """Of a sheet: cells of a line are made one by one, and a line without end would become millions of them."""
@@ -26,22 +28,31 @@ _APART = re.compile(r"[,;|\t]|\s+")
 _NUMBER = re.compile(r"\[\d+\]")
 
 
-def unfolded(parts: Iterable[Part]) -> Iterator[Part]:
+def unfolded(parts: Iterable[Part]) -> tuple[list[Part], list[tuple[str, str]]]:
     """Arrays written in the parts' texts, under the same places; without names, for they are nobody's attributes.
 
-    >>> [made] = unfolded([Part("note", "", "", "note", texts=("1.5,2.5\\n3.5,4.5",))])
+    And (place, why) of the texts that were not looked into.
+
+    >>> [made], _ = unfolded([Part("note", "", "", "note", texts=("1.5,2.5\\n3.5,4.5",))])
     >>> made.place, made.values.tolist()
     ('note (text)', [[1.5, 2.5], [3.5, 4.5]])
     """
-    room, found = LARGEST, list[Part]()
+    room, left, found, unread = LARGEST, MOST, list[Part](), list[tuple[str, str]]()
     for part in parts:
-        room -= sum(map(len, part.texts))
-        if room < 0:
-            break
         written = _numbers(part.texts)
-        arrays = [written] if written is not None else [a for text in part.texts for a in _arrays(text)]
+        if written is not None:
+            arrays: list[NDArray[np.generic]] = [written]
+        else:
+            long = [text for text in part.texts if len(text) >= _SHORTEST]
+            size = sum(map(len, long))
+            if size > room or len(long) > left:
+                why = f"texts beyond {LARGEST} characters or {MOST} pieces are not looked into for numbers"
+                unread.append((part.place, why))
+                continue
+            room, left = room - size, left - len(long)
+            arrays = [array for text in long for array in _arrays(text)]
         found += [Part(f"{part.place} (text)", part.holder, "", "", values) for values in arrays]
-    yield from stacked(found, _NUMBER)
+    return list(stacked(found, _NUMBER)), unread
 
 
 def _numbers(texts: tuple[str, ...]) -> NDArray[np.float64] | None:
@@ -55,8 +66,6 @@ def _numbers(texts: tuple[str, ...]) -> NDArray[np.float64] | None:
 
 
 def _arrays(text: str) -> Iterator[NDArray[np.generic]]:
-    if len(text) < _SHORTEST:
-        return
     if text.lstrip()[:1] in ("[", "{"):
         yield from _of_json(text)
     elif _BASE64.fullmatch(text.strip()):

@@ -23,6 +23,7 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Tampered
 from dosimeter.store import schema
 from dosimeter.store.keys import Keys
+from dosimeter.store.records import amount_of, bytes_of, text_of
 
 AT_ONCE = 100
 """Rows at a time: a block can have 320 kB."""
@@ -70,7 +71,7 @@ def kept(connection: Connection, part: int) -> Iterator[Row]:
     query = select(b.pseudonym, b.unknowns, b.data).where(b.part == part).order_by(b.pseudonym)
     with connection.execute(query.execution_options(yield_per=AT_ONCE)) as rows:
         for who, mark, data in rows:
-            yield bytes(who), mark, bytes(data)
+            yield bytes_of(who, "a pseudonym"), text_of(mark, "a block"), bytes_of(data, "a block")
 
 
 def piles(
@@ -102,10 +103,10 @@ def _piled(connection: Connection, account: str, some: Sequence[bytes] | None) -
     if some is not None:
         query = query.where(b.pseudonym.in_(some))
     with connection.execute(query.execution_options(yield_per=AT_ONCE)) as rows:
-        for who, mine in groupby(rows, key=lambda row: bytes(row.pseudonym)):
+        for who, mine in groupby(rows, key=lambda row: bytes_of(row.pseudonym, "a pseudonym")):
             found: Piles = {}
             for row in mine:
-                one = Pile(_matrix(bytes(row.data), row.part), row.amount)
+                one = Pile(_matrix(bytes_of(row.data, "a block"), row.part), amount_of(row.amount))
                 found[row.unknowns] = _onto(found.get(row.unknowns), one)
             yield who, found
 

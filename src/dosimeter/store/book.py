@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -11,23 +10,20 @@ from sqlalchemy import Connection, insert, select
 from sqlalchemy.engine import Row
 
 from dosimeter.core.ledger import Budget
-from dosimeter.core.refusal import Tampered
-from dosimeter.store import schema
+from dosimeter.store import records, schema
 from dosimeter.store.chain import BEFORE_THE_FIRST, canonical, link
 from dosimeter.store.database import Database
 from dosimeter.store.entries import Entry, short
 from dosimeter.store.keys import Keys
+from dosimeter.store.records import account_of, altered, body_of, budgets_of, bytes_of, text_of
 
 EXPORT = "dosimeter.ledger/1"
 
 
 def entry_of(row: Row[Any]) -> Entry:
     """An entry from its row."""
-    try:
-        body = json.loads(row.body)
-        return Entry(row.seq, body["kind"], body["time"], row.digest, body)
-    except (LookupError, TypeError, ValueError) as error:
-        raise Tampered(f"entry {row.seq} cannot be read ({type(error).__name__}): altered or damaged") from None
+    body = body_of(row.body, row.seq)
+    return Entry(body["seq"], body["kind"], body["time"], text_of(row.digest, f"entry {body['seq']}"), body)
 
 
 def newest(connection: Connection) -> Row[Any] | None:
@@ -44,6 +40,8 @@ def check_head(connection: Connection, database: Database, keys: Keys, seen: tup
     last = newest(connection)
     if last is None:
         raise database.tampered("the chain is empty")
+    if type(last.seq) is not int:
+        raise altered("the number of the newest entry")
     before = connection.execute(select(schema.entry.c.digest).where(schema.entry.c.seq == last.seq - 1)).scalar()
     if link(before or BEFORE_THE_FIRST, last.body) != last.digest:
         raise database.tampered(f"entry {last.seq} was altered")
@@ -79,8 +77,10 @@ def budgets(connection: Connection) -> tuple[Budget, ...]:
     ).scalars()
     found: dict[str, Budget] = {}
     for body in rows:
-        for plain in json.loads(body)["budgets"]:
-            found[plain["key"]] = Budget(plain["key"], plain["limit"], plain["delta"])
+        entry = body_of(body, "of a budget")
+        if "budgets" not in entry:
+            raise altered(f"entry {entry['seq']}")
+        found |= {budget.key: budget for budget in budgets_of(entry)}
     return tuple(found[key] for key in sorted(found))
 
 
@@ -109,7 +109,7 @@ def append(
 def erasures(connection: Connection) -> int:
     """How many people the book says were erased."""
     bodies = connection.execute(select(schema.entry.c.body).where(schema.entry.c.kind == "erasure")).scalars()
-    return sum(json.loads(body)["count"] for body in bodies)
+    return sum(records.amount_of(body_of(body, "of an erasure").get("count"), "an erasure") for body in bodies)
 
 
 def exported(connection: Connection) -> dict[str, Any]:
@@ -122,8 +122,26 @@ def exported(connection: Connection) -> dict[str, Any]:
         .order_by(p.id, d.pseudonym)
     )
     doses = [
-        {"seq": row.seq, "account": row.account, "pseudonym": bytes(row.pseudonym).hex(), "nano": row.amount}
+        {
+            "seq": row.seq,
+            "account": account_of(row.account).text,
+            "pseudonym": bytes_of(row.pseudonym, "a pseudonym").hex(),
+            "nano": records.amount_of(row.amount),
+        }
         for row in connection.execute(query)
     ]
-    entries = [{**entry_of(row).body, "digest": row.digest, "signature": row.signature or ""} for row in rows]
-    return {"schema": EXPORT, "head": short(rows[-1].seq, rows[-1].digest), "entries": entries, "doses": doses}
+    entries = [
+        {**entry_of(row).body, "digest": row.digest, "signature": text_of(row.signature or "", f"entry {row.seq}")}
+        for row in rows
+    ]
+    if not entries:
+        raise altered("an empty chain")
+    known = {entry["seq"] for entry in entries if entry["kind"] == "release"}
+    if not all(dose["seq"] in known for dose in doses):
+        raise altered("a part of no release")
+    return {
+        "schema": EXPORT,
+        "head": short(entries[-1]["seq"], entries[-1]["digest"]),
+        "entries": entries,
+        "doses": doses,
+    }

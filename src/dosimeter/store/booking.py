@@ -21,6 +21,7 @@ from dosimeter.store.chain import canonical, digest_of_rows
 from dosimeter.store.database import Database
 from dosimeter.store.entries import Booked, OverBudget
 from dosimeter.store.keys import Keys
+from dosimeter.store.records import bytes_of, event_of, sum_of
 
 _AT_ONCE = 1000
 _Described = tuple[dict[str, Any], list[tuple[bytes, int]], list[Row]]
@@ -124,12 +125,12 @@ def spent(connection: Connection, account: str, pseudonyms: Sequence[bytes]) -> 
     total: dict[bytes, int] = {}
     for some in _batches(pseudonyms):
         query = (
-            select(d.pseudonym, func.sum(d.amount))
+            select(d.pseudonym, func.sum(d.amount), func.count() - func.count(d.amount))
             .join_from(schema.dose, schema.part, d.part == p.id)
             .where(d.pseudonym.in_(some), p.account == account)
             .group_by(d.pseudonym)
         )
-        total |= {bytes(pseudonym): int(amount) for pseudonym, amount in connection.execute(query)}
+        total |= {bytes_of(who, "a pseudonym"): sum_of(sums, gaps) for who, sums, gaps in connection.execute(query)}
     return total
 
 
@@ -142,10 +143,10 @@ def histories(connection: Connection, account: str, pseudonyms: Iterable[bytes])
         query = select(d.pseudonym, d.part).where(d.pseudonym.in_(some))
         for pseudonym, part in connection.execute(query):
             if part in events:
-                rows.setdefault(bytes(pseudonym), []).append(part)
+                rows.setdefault(bytes_of(pseudonym, "a pseudonym"), []).append(part)
     # Few histories, many people: each is put together once.
     taken = {pseudonym: tuple(sorted(parts)) for pseudonym, parts in rows.items()}
-    by_parts = {parts: history_of(events[k] or "" for k in parts) for parts in set(taken.values())}
+    by_parts = {parts: history_of(event_of(events[k]) for k in parts) for parts in set(taken.values())}
     return {pseudonym: by_parts[parts] for pseudonym, parts in taken.items()}
 
 
@@ -210,7 +211,7 @@ def _again(connection: Connection, keys: Keys, booking: Booking, parts: tuple[Pa
             f"{harmless(booking.name)} was booked before with another recipe or other doses: choose a new name"
         )
     stored = connection.execute(select(schema.artefact.c.data).where(schema.artefact.c.seq == entry.seq)).scalar_one()
-    return Booked(entry.name, entry.seq, entry.digest, False, bytes(stored))
+    return Booked(entry.name, entry.seq, entry.digest, False, bytes_of(stored, f"the artefact of entry {entry.seq}"))
 
 
 def _facts(

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.refusal import Refusal, Tampered
 
 BEFORE_THE_FIRST = "0" * 64
 
@@ -30,6 +30,9 @@ def link(previous: str, body: str) -> str:
     >>> link(BEFORE_THE_FIRST, "{}")[:16]
     '5508d2b710e64bc4'
     """
+    for text in (previous, body):
+        if not isinstance(text, str) or not text.isascii():
+            raise Tampered("an entry of the chain is no text of ASCII: altered or damaged")
     return hashlib.sha256(previous.encode("ascii") + body.encode("ascii")).hexdigest()
 
 

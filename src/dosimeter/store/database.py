@@ -6,6 +6,7 @@ else waits; nobody is told that the database is locked.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import stat
@@ -24,6 +25,8 @@ from dosimeter.core.refusal import Refusal, Tampered
 from dosimeter.io.text import harmless
 from dosimeter.store import schema
 
+# What SQLAlchemy cannot close of a damaged file it would print, with a traceback, beside our own line.
+logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 _orphans: list[Pool] = []
 PATIENCE = 120
 """Seconds that a writer waits for the others."""

@@ -108,7 +108,9 @@ class KeyFile:
         if row is None:
             raise self._damaged(f"its {name} is missing")
         self._sealed(row)
-        return bytes(row[1])
+        if not isinstance(row[1], bytes):
+            raise self._damaged(f"its {name} was altered")
+        return row[1]
 
     def _put(self, connection: sqlite3.Connection, name: str, value: bytes) -> None:
         connection.execute("INSERT OR REPLACE INTO ring VALUES (?, ?, ?)", (name, value, seal(name, value)))

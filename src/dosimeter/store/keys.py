@@ -20,6 +20,8 @@ from dosimeter.store.chain import sign
 from dosimeter.store.keyfile import KeyFile, new_file, refusal, remove, seal
 
 _AT_ONCE = 500
+PRIVATE_BYTES = 32
+"""Of an Ed25519 key."""
 PSEUDONYM_BYTES = 16
 """Of the 32 of HMAC-SHA256: two people share a pseudonym with a chance of n² 2^-129."""
 
@@ -83,24 +85,29 @@ class Keys(KeyFile):
         file then lags behind, which is allowed.
         """
         with suppress(Refusal), self._writing(durable=False) as connection:
-            if int(self._ring(connection, "head").split(b":")[0]) < seq:
+            if (_count(self._ring(connection, "head").split(b":")[0].decode("ascii", "replace")) or 0) < seq:
                 self._put(connection, "head", f"{seq}:{digest}".encode())
 
     @property
     def head(self) -> tuple[int, str]:
         """(seq, digest) of the newest entry seen through this key file."""
-        seq, digest = self.ring("head").decode("ascii").split(":")
-        return int(seq), digest
+        seq, colon, digest = self.ring("head").decode("ascii", "replace").partition(":")
+        number = _count(seq)
+        if not colon or number is None:
+            raise self._damaged("its head is no head")
+        return number, digest
 
     @property
     def made(self) -> int:
         """How many salts were ever made; it never falls."""
-        return int(self.ring("made"))
+        with self._using() as connection:
+            return self._counted(connection, "made")
 
     @property
     def erased(self) -> int:
         """How many salts were ever erased."""
-        return int(self.ring("erased"))
+        with self._using() as connection:
+            return self._counted(connection, "erased")
 
     def draw_mark(self, draw: bytes) -> str:
         """HMAC of a draw under the ledger's secret, in hex: a plain hash could be searched for likely noise."""
@@ -109,6 +116,8 @@ class Keys(KeyFile):
     def seal_of(self, digest: str) -> str:
         """What shows that an entry was written with this key file: its signature, or an HMAC where there is no key."""
         private = self.ring("private")
+        if private and len(private) != PRIVATE_BYTES:
+            raise self._damaged("its signing key was altered")
         if private:
             return sign(private, digest)
         mine = hmac.digest(self.ring("secret"), b"entries of the chain", "sha256")
@@ -137,7 +146,7 @@ class Keys(KeyFile):
                 newest = max(masters)
                 rows = [_row(_lookup(masters[newest], i), newest, salt) for i, salt in fresh.items()]
                 connection.executemany(_INSERT, rows)
-                self._put(connection, "made", str(int(self._ring(connection, "made")) + len(fresh)).encode())
+                self._put(connection, "made", str(self._counted(connection, "made") + len(fresh)).encode())
         return {i: _pseudonym(salt, i) for i, salt in (salts | fresh).items()}
 
     def _rotating(self) -> bool:
@@ -159,7 +168,7 @@ class Keys(KeyFile):
             found = self._salts(connection, [person])
             for lookup, _ in found.values():
                 connection.execute("DELETE FROM person WHERE lookup = ?", (lookup,))
-                self._put(connection, "erased", str(int(self._ring(connection, "erased")) + 1).encode())
+                self._put(connection, "erased", str(self._counted(connection, "erased") + 1).encode())
         self._settle()
         return bool(found)
 
@@ -194,12 +203,23 @@ class Keys(KeyFile):
                 query = f"SELECT lookup, master, salt, seal FROM person WHERE lookup IN ({marks})"
                 for row in connection.execute(query, some):
                     self._sealed(row)
+                    if not isinstance(row[2], bytes):
+                        raise self._damaged("a salt of it was altered")
                     found[missing[row[0]]] = (row[0], row[2])
         return found
 
+    def _counted(self, connection: sqlite3.Connection, name: str) -> int:
+        number = _count(self._ring(connection, name).decode("ascii", "replace"))
+        if number is None:
+            raise self._damaged(f"its {name} is no number")
+        return number
+
     def _masters(self, connection: sqlite3.Connection) -> dict[int, bytes]:
         rows = connection.execute("SELECT name FROM ring WHERE name LIKE 'master %'").fetchall()
-        return {int(name.split()[1]): self._ring(connection, name) for (name,) in rows}
+        found = {_count(name[7:]): self._ring(connection, name) for (name,) in rows}
+        if not found or None in found:
+            raise self._damaged("its masters are missing or altered")
+        return {number: value for number, value in found.items() if number is not None}
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Every row as it was written, and as many people as were made and not erased."""
@@ -209,7 +229,7 @@ class Keys(KeyFile):
         for row in connection.execute("SELECT lookup, master, salt, seal FROM person"):
             self._sealed(row)
             count += 1
-        if count != int(self._ring(connection, "made")) - int(self._ring(connection, "erased")):
+        if count != self._counted(connection, "made") - self._counted(connection, "erased"):
             raise self._damaged("people are missing from it")
 
 
@@ -218,6 +238,11 @@ _INSERT = "INSERT INTO person VALUES (?, ?, ?, ?)"
 
 def _row(lookup: bytes, master: int, salt: bytes) -> tuple[bytes, int, bytes, bytes]:
     return lookup, master, salt, seal(lookup, master, salt)
+
+
+def _count(text: str) -> int | None:
+    """A whole number as it was written, None where it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _lookup(master: bytes, person: str) -> bytes:

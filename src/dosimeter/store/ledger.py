@@ -14,7 +14,8 @@ from uuid import uuid4
 
 from sqlalchemy import select
 
-from dosimeter.core.ledger import Account, Booking, Budget, Over, parts_of, text_of
+from dosimeter.core.ledger import Account, Booking, Budget, Over, parts_of
+from dosimeter.core.ledger import text_of as id_of
 from dosimeter.core.refusal import Refusal
 from dosimeter.io.text import harmless
 from dosimeter.store import booking as bookings
@@ -27,6 +28,7 @@ from dosimeter.store.keyfile import remove
 from dosimeter.store.keys import Keys
 from dosimeter.store.migrations import migrate
 from dosimeter.store.opening import Target, belong, keys_path, new_book_file, open_book, plain_budget
+from dosimeter.store.records import bytes_of, text_of
 from dosimeter.store.verify import verify
 
 
@@ -149,7 +151,7 @@ class Ledger:
         """The short code of the newest entry."""
         with self._database.reading() as connection:
             last = newest(connection)
-            return short(last.seq, last.digest) if last is not None else short(0, "")
+            return short(0, "") if last is None else short(last.seq, text_of(last.digest, "the newest entry"))
 
     def entries(self) -> tuple[Entry, ...]:
         """The whole chain, the oldest first."""
@@ -172,13 +174,12 @@ class Ledger:
         """The bytes that were released under that name."""
         seq = self.entry(name).seq
         with self._database.reading() as connection:
-            return bytes(
-                connection.execute(select(schema.artefact.c.data).where(schema.artefact.c.seq == seq)).scalar_one()
-            )
+            data = connection.execute(select(schema.artefact.c.data).where(schema.artefact.c.seq == seq)).scalar()
+            return bytes_of(data, f"the artefact of entry {seq}")
 
     def person(self, person: Hashable) -> PersonBook:
         """What was released about somebody: the right-of-access answer. Unknown people have an empty book."""
-        text = text_of(person)
+        text = id_of(person)
         known = self.keys.pseudonyms([text])
         if text not in known:
             return PersonBook("")
@@ -220,7 +221,7 @@ class Ledger:
 
         Whoever comes again under the same id begins anew.
         """
-        found = self.keys.forget(text_of(person))
+        found = self.keys.forget(id_of(person))
         with self._database.writing() as connection:
             check_head(connection, self._database, self.keys, self.keys.head)
             # Also what an earlier call erased and was killed before it could say so.

@@ -11,12 +11,14 @@ from sqlalchemy import Connection, func, select
 
 from dosimeter.core.ledger import DELTA_WITHOUT_BUDGET, Account, Budget, standing_of_sum
 from dosimeter.core.notion import Standing
+from dosimeter.core.refusal import Refusal
 from dosimeter.store import schema
 from dosimeter.store.accounting import epsilon, history_of
 from dosimeter.store.blocks import Piles, piles, saved
 from dosimeter.store.book import budgets, entry_of
 from dosimeter.store.chain import canonical
 from dosimeter.store.entries import AccountTotals, Compared, Entry, PersonBook, PersonEntry, Total
+from dosimeter.store.records import account_of, altered, amount_of, bytes_of, event_of, standing_of, sum_of
 
 SHORT = 12
 """Hexadecimal digits of a pseudonym that are shown."""
@@ -39,17 +41,17 @@ def person(connection: Connection, pseudonym: bytes) -> PersonBook:
     totals: dict[Account, list[tuple[int, str, Standing]]] = {}
     for row in connection.execute(query):
         entry = entry_of(row)
-        about = entry.body["parts"][row.number]
-        account, standing = Account.of_text(about["account"]), Standing(about["standing"])
+        about = _about(entry, row.number)
+        account, standing, amount = account_of(about["account"]), standing_of(about), amount_of(row.amount)
         event = canonical(about["event"]) if about["event"] is not None else ""
         delta = _delta(account, limits)
-        reading = _reading(account, row.amount, (event,) if event else (), delta)
+        reading = _reading(account, amount, (event,) if event else (), delta)
         entries.append(
             PersonEntry(
                 entry.name, entry.seq, entry.time, entry.to, account, reading, standing, _uncovered(entry, about), delta
             )
         )
-        totals.setdefault(account, []).append((row.amount, event, standing))
+        totals.setdefault(account, []).append((amount, event, standing))
     return PersonBook(
         pseudonym.hex()[:SHORT],
         tuple(entries),
@@ -64,7 +66,7 @@ def totals(connection: Connection, wanted: Account | None) -> tuple[AccountTotal
     """Everybody's total, account by account, the highest first."""
     limits = {budget.key: budget for budget in budgets(connection)}
     names = connection.execute(select(schema.part.c.account).distinct()).scalars().all()
-    accounts = sorted(Account.of_text(name) for name in names)
+    accounts = sorted(account_of(name) for name in names)
     return tuple(_everybody(connection, a, limits) for a in accounts if wanted is None or a == wanted)
 
 
@@ -98,17 +100,17 @@ def _everybody(connection: Connection, account: Account, limits: Mapping[str, Bu
         query = select(d.pseudonym, p.event).select_from(joined).where(p.account == account.text)
         events: dict[bytes, list[str]] = {}
         for pseudonym, event in connection.execute(query):
-            events.setdefault(bytes(pseudonym), []).append(event)
+            events.setdefault(bytes_of(pseudonym, "a pseudonym"), []).append(event_of(event))
         found = {who: _reading(account, 0, tuple(all_), delta) for who, all_ in events.items()}
         passing = sum(e > limit.limit for e in found.values()) if limit else 0
     else:
         sums = (
-            select(d.pseudonym, func.sum(d.amount))
+            select(d.pseudonym, func.sum(d.amount), func.count() - func.count(d.amount))
             .select_from(joined)
             .where(p.account == account.text)
             .group_by(d.pseudonym)
         )
-        amounts = {bytes(who): int(amount) for who, amount in connection.execute(sums)}
+        amounts = {bytes_of(who, "a pseudonym"): sum_of(total, gaps) for who, total, gaps in connection.execute(sums)}
         for who, mine in piles(connection, account.text):
             amounts[who] -= saved(mine)
         found = {who: account.reading(amount) for who, amount in amounts.items()}
@@ -127,9 +129,18 @@ def _readings(connection: Connection, entry: Entry, account: Account, delta: flo
         .where(p.seq == entry.seq, p.account == account.text)
     )
     return {
-        bytes(who): _reading(account, amount, (event,) if event else (), delta)
+        bytes_of(who, "a pseudonym"): _reading(account, amount_of(amount), (event_of(event),) if event else (), delta)
         for who, amount, event in connection.execute(query)
     }
+
+
+def _about(entry: Entry, number: Any) -> Mapping[str, Any]:
+    """What an entry says of its part with this number, from 0."""
+    parts = entry.body.get("parts", ())
+    if type(number) is not int or not 0 <= number < len(parts):
+        raise altered(f"the parts of entry {entry.seq}")
+    found: Mapping[str, Any] = parts[number]
+    return found
 
 
 def _uncovered(entry: Entry, about: Mapping[str, Any]) -> tuple[str, ...]:
@@ -144,8 +155,16 @@ def _delta(account: Account, limits: Mapping[str, Budget]) -> float:
 
 def _reading(account: Account, amount: int, events: tuple[str, ...], delta: float) -> float:
     if account.key == "eps":
-        return epsilon(history_of(events), account.unit, account.measured_in, delta)
+        return _epsilon(history_of(events), account.unit, account.measured_in, delta)
     return account.reading(amount)
+
+
+def _epsilon(*history: Any) -> float:
+    """ε of events in the book: whatever was booked could be composed, so one that cannot was altered."""
+    try:
+        return epsilon(*history)
+    except (Refusal, ValueError, TypeError, RecursionError):
+        raise altered("an event") from None
 
 
 def _total(

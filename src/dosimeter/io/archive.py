@@ -4,44 +4,46 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 
+from dosimeter.core.refusal import Refusal
 from dosimeter.frames.source import Source
 
 MOST_MEMBERS = 200_000
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError, KeyError)
+SAVE_MODEL = "save the model again"
 
 
 class Archive:
-    """Members by name, each unpacked when asked for.
+    """Members by name, each unpacked when asked for; whatever is wrong with the archive is one `Refusal`.
 
     zipfile never unpacks more of a member than its entry declares, so the declaration is a bound.
     """
 
-    def __init__(self, data: bytes, limit: int, source: Source) -> None:
+    def __init__(self, data: bytes, limit: int, source: Source, remedy: str = SAVE_MODEL) -> None:
         self._source = source
+        self._remedy = remedy
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
             members = self._zip.infolist()
-        except _DAMAGED as error:
+        except Exception as error:
             raise self._damaged(error) from None
         self.sizes = {member.filename: member.file_size for member in members}
         self.names = tuple(self.sizes)
         if len(self.sizes) != len(members):
-            raise source.refusal("two members of the archive have one name", "save the model again")
+            raise source.refusal("two members of the archive have one name", remedy)
         if len(members) > MOST_MEMBERS:
             raise source.refusal(f"{len(members)} members", f"give an archive of at most {MOST_MEMBERS}")
         declared = sum(self.sizes.values())
         if declared > limit:
             what = f"it declares {declared} bytes unpacked, above the limit of {limit}"
-            raise source.refusal(what, "save a smaller model")
+            raise source.refusal(what, remedy)
 
     def read(self, name: str) -> bytes:
         """A member's bytes; its checksum is compared on the way."""
         try:
             return self._zip.read(name)
-        except _DAMAGED as error:
+        except Exception as error:
             raise self._damaged(error) from None
 
-    def _damaged(self, error: Exception) -> Exception:
-        return self._source.refusal(f"a damaged archive ({type(error).__name__})", "save the model again")
+    def _damaged(self, error: Exception) -> Refusal:
+        # Of zlib, lzma, bz2, struct, a seek before the beginning, a method that is not known: zipfile has no one error.
+        return self._source.refusal(f"a damaged archive ({type(error).__name__})", self._remedy)
