@@ -105,7 +105,7 @@ def test_the_fit_and_its_figures_are_those_of_scikit_learn_on_the_same_columns(n
     )
     np.testing.assert_allclose(ours.intercept, np.ravel(model.intercept_), rtol=1e-5, atol=1e-7)
     fit = glm.fit(Z, ours.leakage.fit.y, ours.leakage.fit.loss, L2, intercept=True)
-    theirs = glm.measure(fit, Z, fit.y, NOISE, label=False)
+    theirs = glm.measure(fit, Z, fit.y, NOISE, label=False, scaled=np.array([True, False, False, True]))
     np.testing.assert_allclose(
         list(ours.leakage.persons.values()), list(theirs.group(PEOPLE["id"]).values()), rtol=1e-9
     )
@@ -137,9 +137,10 @@ def test_standard_deviations_are_the_default_and_the_label_too() -> None:
 
 
 def test_every_choice_is_stated() -> None:
-    notes = " | ".join(own("two words").leakage.notes)
+    notes = " | ".join(own("two words", scaler="held").leakage.notes)
     for words in (
         "mean and scale of age, bmi",
+        "which is NOT in the figures",
         "levels of race",
         "1 is target = ill",
         "l2 = 0.02",

@@ -94,7 +94,7 @@ def test_shaped_noise_is_read_with_what_its_shape_gives_away():
     for step in told["shaped"]:
         found = glm.shaped(
             fit, design.X, fit.y, c=step["scale"] ** 2, through=design.through * design.spread,
-            label_unit=float(np.std(fit.y)),
+            label_unit=float(np.std(fit.y)), scaled=design.fitted,
         )  # fmt: skip
         assert step["highest"] == pytest.approx(found.leakage.examples.max())
     H = np.column_stack([design.X, np.ones(len(design.X))])

@@ -178,9 +178,11 @@ def test_an_exact_release_is_unbounded_ranked_and_told_the_noise_it_needs(table)
         assert again.leak.examples.max() == pytest.approx(need["highest"], rel=1e-9)
 
 
-def test_what_is_not_covered_is_named(leak, table):
-    facts = summarise(leak, table)
+def test_what_is_not_covered_is_named(table):
+    held = fit_table(table, "y", l2=0.01, noise=dm.Gaussian(0.1), scaler="held").leakage
+    facts = summarise(held, table)
     assert any("mean and scale" in note for note in facts["not_covered"])
+    assert facts["scaler"]["figures"] == "held"
     assert facts["standing"] == "unaccounted"
     assert facts["internal"] is True
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 WORDS = frozenset(
     "target loss noise unit shape missing mechanism neighbours sampling model estimator components budget hidden "
-    "dataset plan".split()
+    "dataset plan scaler".split()
 )
 """Options whose text is a word of ours, a number, or the target's name, which stands in the release."""
 ASIDE = frozenset(

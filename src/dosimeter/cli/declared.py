@@ -19,6 +19,26 @@ BoundsFile = Annotated[
 ]
 
 
+ScalerOption = Annotated[
+    str,
+    typer.Option(
+        "--scaler",
+        help="total: figures go through mean and deviation that columns are standardised by; held: these are public.",
+    ),
+]
+
+
+def scaler_of(name: str) -> str:
+    """A known way of treating the scaler."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.frames.scaler import SCALERS
+    from dosimeter.io.text import harmless
+
+    if name not in SCALERS:
+        raise Refusal(f"--scaler {harmless(name)}: use {' or '.join(SCALERS)}")
+    return name
+
+
 @dataclass(frozen=True)
 class Told:
     """What a bounds file says to a fit."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
-from dosimeter.cli.declared import BoundsFile
+from dosimeter.cli.declared import BoundsFile, ScalerOption
 from dosimeter.cli.given import Impute, MissingValues, NotTied
 from dosimeter.cli.output import console, write_json
 
@@ -60,6 +60,7 @@ def fix(
         typer.Option("--tied", help="A column, or the target, with one value per person. May be repeated."),
     ] = None,
     bounds: BoundsFile = None,
+    scaler: ScalerOption = "total",
     not_tied: NotTied = None,
     missing: MissingValues = "refuse",
     impute: Impute = None,
@@ -123,7 +124,7 @@ def fix(
         **known.how,
         not_tied=tuple(not_tied or ()),
     )
-    within = limit is None or done.plan.highest <= limit
+    within = limit is None or max(done.plan.highest, done.plan.floor) <= limit
     useless = done.useful.worse and not even_if_useless
     facts = repaired(done, people, limit, within) | {"reproduce": how_asked(context, people), "useless": useless}
     words = console(quiet, color, json)

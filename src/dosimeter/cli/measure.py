@@ -84,6 +84,15 @@ def measure(
         list[str] | None, typer.Option("--group", help="A column whose groups to compare. May be repeated.")
     ] = None,
     bounds: BoundsFile = None,
+    scaler: Annotated[
+        str | None,
+        typer.Option(
+            "--scaler",
+            help="total (a model fitted here): figures go through mean and deviation that columns are standardised by; "
+            "held (a given model): these count as public.",
+            show_default=False,
+        ),
+    ] = None,
     missing: MissingValues = "refuse",
     impute: Impute = None,
     delimiter: Annotated[str, typer.Option("--delimiter", help="What separates cells in a .csv.")] = ",",
@@ -99,7 +108,7 @@ def measure(
     from dosimeter.cli import show
     from dosimeter.cli.asked import how_asked
     from dosimeter.cli.checks import not_negative, positive
-    from dosimeter.cli.declared import told
+    from dosimeter.cli.declared import scaler_of, told
     from dosimeter.report.summarise import summarise
 
     if model is not None:
@@ -120,6 +129,7 @@ def measure(
     how: dict[str, Any] = {"noise": law, "person": person, "unit": _unit(unit)}
     how |= {"tied": tuple(tied or ()), "not_tied": tuple(not_tied or ())}
     how["label"] = not no_label
+    how["scaler"] = scaler_of(scaler if scaler is not None else "total" if model is None else "held")
     if model is None:
         leak, extra = _own(people, target, how | {"loss": loss, "l2": l2, "nominal": tuple(nominal or ())} | known.how)
     else:

@@ -99,6 +99,10 @@ def _unbounded(page: Page, facts: dict[str, Any], noun: str, who: str) -> None:
     ratio = number(dose["highest_over_typical"])
     page.add("ranking", f"{who} is the most exposed, {ratio} times the typical {noun}; {facts['unknowns']}")
     rows = [(f"{need['scale']:.3g}", f"{need['highest']:g}") for need in facts["noise_needed"]]
+    if not rows:
+        floor = number(facts["scaler"]["floor"])
+        page.add("noise needed", f"no noise brings the highest η below {floor}: the fitted scaler leaves it (--bounds)")
+        return
     page.add("noise needed", small(("--scale", "gives a highest η of"), rows, left=0))
     page.add("", "a scale read off the data is itself not covered: round it up to a public one", "dim")
 

@@ -42,6 +42,8 @@ class Feature:
     """What was taken from the data to make it and is held fixed."""
     gaps: NDArray[np.bool_] | None = None
     """(n,) where there is no value yet; None where there is one everywhere."""
+    standardised: bool = False
+    """Whether the last step took its mean away and divided by its standard deviation."""
 
     def refuse_gaps(self) -> None:
         """Refuse a column whose gaps nothing has filled."""
@@ -68,6 +70,7 @@ class Feature:
             values=factor * self.numbers + shift,
             slopes={unknown: factor * slope for unknown, slope in self.slopes.items()},
             raw=False,
+            standardised=False,
         )
         return replace(made, statistics=self.statistics | {statistic}) if statistic else made
 
@@ -93,6 +96,8 @@ class Design:
     uncovered: tuple[str, ...] = ()
     known: NDArray[np.bool_] | None = None
     """(n, m) True where a cell was filled in: a constant, no unknown. None where none was."""
+    fitted: Any = ()
+    """(d,) which features were standardised by mean and deviation (1/n) of these very rows; empty for none."""
 
     def read(self, leak: glm.Leakage) -> glm.Leakage:
         """A reading on this design, in which cells that were filled in are no unknowns."""
@@ -160,6 +165,7 @@ def assemble(
         ),
         uncovered=_uncovered(features),
         known=known_cells(blocks, gone, len(features[0].values), len(unknowns)),
+        fitted=_fitted(features),
     )
 
 
@@ -203,6 +209,16 @@ def spread(column: NDArray[Any]) -> float:
     size = float(np.abs(numbers).max(initial=0.0))
     deviation = float((numbers / size).std()) * size if size > 0 else 0.0
     return deviation if deviation > 1e-12 * size else 1.0
+
+
+def _fitted(features: Sequence[Feature]) -> Any:
+    """(d,) standardised features whose values do have mean 0 and deviation 1: a scaler of other rows has not."""
+    found = [f.standardised and _has_mean_0_and_deviation_1(f.numbers) for f in features]
+    return np.array(found, dtype=bool) if any(found) else ()
+
+
+def _has_mean_0_and_deviation_1(values: FloatArray) -> bool:
+    return bool(abs(values.mean()) < 1e-7 and abs(values.std() - 1.0) < 1e-7)
 
 
 def _unknowns(features: Sequence[Feature], sources: Sequence[str]) -> list[Unknown]:

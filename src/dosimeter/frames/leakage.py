@@ -8,18 +8,25 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from dosimeter import glm
 from dosimeter.core.dose import Dose
+from dosimeter.core.noise import Gaussian, Gumbel
 from dosimeter.core.notion import FISHER, FloatArray, Standing
 from dosimeter.core.refusal import Refusal
 from dosimeter.frames.features import Design
 from dosimeter.frames.given import ids_of
 from dosimeter.frames.persons import Persons
+from dosimeter.frames.scaler import floor_remark, floor_under
 from dosimeter.frames.sentences import cell_sentence
 from dosimeter.frames.source import advice
 from dosimeter.frames.table import like, series_like
+from dosimeter.glm.scaler import frozen_of
 from dosimeter.io.text import harmless
+
+WORK = 3e7
+"""Multiplications up to which figures at another noise are computed, not bounded: a tenth of a second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +68,10 @@ class TableLeakage:
     remarks: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     """What is taken on the caller's word."""
+    floor: glm.Leakage | None = None
+    """What a scaler fitted on the table leaves at any noise; None where none was fitted."""
+    scaler: str = "held"
+    """Whether the figures go through that scaler: 'total', or 'held'."""
 
     # --- what it is ---
 
@@ -92,9 +103,66 @@ class TableLeakage:
     @cached_property
     def relative(self) -> FloatArray:
         """(people,) the figure of each person, or row; for an exact release at noise of scale 1, which ranks them."""
+        return self._of_people(self.leak)
+
+    def _of_people(self, leak: glm.Leakage) -> FloatArray:
         if self.ids is None:
-            return self.leak.sensitivity
-        return np.array(list(replace(self.leak, bounded=True).group(self.ids, **self.shared).values()))
+            return leak.sensitivity
+        return np.array(list(replace(leak, bounded=True).group(self.ids, **self.shared).values()))
+
+    @cached_property
+    def left(self) -> FloatArray:
+        """(people,) what a fitted scaler leaves of each figure at any noise; zero where none was fitted."""
+        return np.zeros(len(self.relative)) if self.floor is None else self._of_people(self.floor)
+
+    def with_floor_remark(self) -> TableLeakage:
+        """The same, with what the scaler leaves said among the remarks."""
+        if self.floor is None:
+            return self
+        unit = "row" if self.ids is None else "person"
+        highest = float(self._of_people(self.floor).max())
+        return replace(self, remarks=(*self.remarks, floor_remark(self.design, highest, self.scaler, unit)))
+
+    def figures_at(self, law: Any, scale: float) -> FloatArray:
+        """(people,) figures at another noise; behind a fitted scaler of a large table an upper bound of them."""
+        noise = law(scale)
+        known = self.noise if self.leak.bounded else Gaussian(1.0)
+        share = noise.fisher_information / known.fisher_information
+        if self.floor is None or self.scaler == "held":
+            return np.asarray(self.relative * np.sqrt(share))
+        if self._work <= WORK:
+            how = {**self._how, "noise": noise, "scaled": self.design.fitted}
+            return self._of_people(self.design.read(glm.measure(self.fit, self.design.X, self.fit.y, **how)))
+        return self._at_most(law, type(known), share)
+
+    def _at_most(self, law: Any, known: Any, share: float) -> FloatArray:
+        """With t = 1/scale² a figure's square is λmax(tG + Φ), Φ the floor: convex in t, so it lies below the chord
+        from t = 0 to the known noise, and beyond that it grows no faster than t."""
+        left = self.left if known is law else self._left_under(law)
+        if Gumbel in (law, known):  # the mean of such noise moves with the scaler: norms add, squares do not
+            return np.asarray(np.sqrt(share) * (self.relative + self.left) + left)
+        rest = left**2 * (max(0.0, 1.0 - share) if known is law else 1.0)
+        return np.asarray(np.sqrt(share * self.relative**2 + rest))
+
+    @property
+    def _work(self) -> int:
+        """Multiplications of one exact pass behind a fitted scaler."""
+        return self.leak.n * (self.leak.m + 1) ** 2 * (self.leak.m + 10) * (1 if self.ids is None else 4)
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        unit = self.design.spread if self.measured_in == "standard deviations" else 1.0
+        return {"label": self.leak.label, "through": self.design.through * unit, "label_unit": self.label_unit}
+
+    @cached_property
+    def at_one(self) -> FloatArray:
+        """(people,) figures at Fisher information 1 with a fitted scaler held fixed: they fall as 1/scale."""
+        figures = self.relative if self.floor is None else self._of_people(frozen_of(self.leak))
+        return figures if not self.leak.bounded else figures / np.sqrt(self.noise.fisher_information)
+
+    def _left_under(self, law: Any) -> FloatArray:
+        found = floor_under(self.leak, self.design, self.fit, self._how, law)
+        return np.zeros(len(self.relative)) if found is None else self._of_people(found)
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -169,8 +237,22 @@ class TableLeakage:
         return Dose.of_reading(FISHER, "person", list(self.persons), list(self.persons.values()), **how)
 
     def scale_for(self, target: float) -> float:
-        """The noise scale at which the highest person (or row) has η = target; it depends on the data."""
-        return self.leak.scale_for(target, self.relative)
+        """The noise scale at which the highest person (or row) has η = target; it depends on the data.
+
+        Infinite where a scaler that was fitted on the table leaves as much at any noise.
+        """
+        if self.floor is None or self.scaler == "held":
+            return self.leak.scale_for(target, self.relative)
+        if target <= self.left.max():
+            return float("inf")
+        law = type(self.noise) if self.leak.bounded else Gaussian
+        low = high = float(self.noise.scale) if self.leak.bounded else 1.0
+        while self.figures_at(law, high).max() > target:
+            high *= 2.0
+        while self.figures_at(law, low).max() <= target:
+            low /= 2.0
+        root = brentq(lambda k: np.log(self.figures_at(law, np.exp(k)).max() / target), np.log(low), np.log(high))
+        return float(np.exp(root))
 
     def sentence(self, row: int, column: str) -> str:
         """What the figure of one cell (row by position from 0) or label forbids, in words."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter import glm
 from dosimeter.core.category import step_of
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import CannotMeasure, Refusal
@@ -25,6 +24,7 @@ from dosimeter.frames.polish import VISIBLE, polished
 from dosimeter.frames.problem import Target
 from dosimeter.frames.remarks import varies
 from dosimeter.frames.results import column_names
+from dosimeter.frames.scaler import INSIDE, check_scaler, read_through
 from dosimeter.frames.table import Table
 from dosimeter.frames.tied import Tied, tie
 from dosimeter.io.text import harmless, listed
@@ -46,6 +46,7 @@ def measure(
     label: bool = True,
     unit: str = "own",
     sample_weight: Any = None,
+    scaler: str = "held",
 ) -> TableLeakage:
     """What the model's coefficients and intercept, released with `noise` on each, give away about its table.
 
@@ -57,6 +58,8 @@ def measure(
     without being named; not_tied takes them for separate values, which under-reports a value that is one.
     unit: 'own' units of the columns, or 'sd' for standard deviations.
     sample_weight: as it was given to `fit`.
+    scaler: 'held' regards a fitted StandardScaler as public and tells what it leaves at any noise; 'total' measures the
+    weights as they leave folded into the columns' own units, through mean and deviation.
 
     >>> import dosimeter as dm
     >>> from sklearn.linear_model import LinearRegression
@@ -68,6 +71,7 @@ def measure(
     """
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)
+    check_scaler(scaler)
     if isinstance(y, str) and isinstance(person, str) and y == person:
         raise Refusal(SAME.format(name=harmless(y)))
     steps, final, chosen = _unwrapped(model)
@@ -90,10 +94,17 @@ def measure(
         there = {name: observed_by_person(columns[name], gap.mask, ids) for name, gap in gaps.items()}
         columns = {**columns, **there}
     shared = _tie(frame, columns, design, problem.y if label else None, ids, target, tied, not_tied)
-    return TableLeakage(
-        design.read(glm.measure(fit, design.X, problem.y, **how)),
+    if scaler == "total" and not (np.any(design.fitted) and fit.intercept):
+        raise CannotMeasure(
+            "scaler='total' is for columns behind a StandardScaler of this table and a model with an unpenalised "
+            "intercept: use scaler='held'"
+        )
+    held = design if fit.intercept else replace(design, fitted=())
+    found = read_through(fit, held, problem.y, how, scaler)
+    leak = TableLeakage(
+        found.leak,
         fit,
-        design,
+        held,
         frame=frame,
         target=target,
         label_unit=how["label_unit"],
@@ -101,9 +112,12 @@ def measure(
         ids=ids,
         tied=shared.columns,
         tied_label=shared.label,
-        uncovered=design.uncovered + problem.uncovered + chosen + gap_notes(gaps),
-        remarks=(*remarks, *shared.remarks),
+        uncovered=found.uncovered + problem.uncovered + chosen + gap_notes(gaps),
+        remarks=(*remarks, *shared.remarks, *((INSIDE,) if design.uncovered else ())),
+        floor=found.floor,
+        scaler=scaler,
     )
+    return leak.with_floor_remark()
 
 
 def _tie(
@@ -251,4 +265,5 @@ def _with_ones(design: Design) -> Design:
         X=np.hstack([design.X, ones]),
         names=(*design.names, "intercept"),
         through=np.vstack([design.through, np.zeros((1, design.through.shape[1]))]),
+        fitted=np.append(design.fitted, False) if np.any(design.fitted) else (),
     )

@@ -29,6 +29,7 @@ from dosimeter.frames.gaps import gap_notes, gap_remarks, observed_by_person
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.measure import SAME, UNITS, check, reading
 from dosimeter.frames.remarks import class_remarks, id_remarks, target_remarks
+from dosimeter.frames.scaler import STATISTIC, check_scaler, covered, read_through
 from dosimeter.frames.table import Table
 from dosimeter.frames.tied import Tied, tie
 from dosimeter.io.text import harmless, listed
@@ -76,12 +77,15 @@ def fit_table(
     label: bool = True,
     bounds: Bounds | None = None,
     own_units: bool = False,
+    scaler: str = "total",
 ) -> OwnFit:
     """Fit eq. 13 with penalty l2 on the standardised columns and measure the release of its weights.
 
     l2: None is the penalty of scikit-learn's default model for the loss (`glm.penalty`).
     bounds: column -> (lower, upper), or a list of levels: public, so that nothing of the preprocessing is a statistic
     of the table. Without them columns are standardised by their own mean and deviation.
+    scaler: 'total' measures the weights as they leave, folded into the columns' own units, through mean and deviation;
+    'held' regards these as public, and what they leave at any noise is told beside the figures.
 
     >>> from dosimeter.core.noise import Gaussian
     >>> people = Table.of({"age": [40, 50, 60, 70], "sex": list("fmfm"), "ill": ["no", "no", "yes", "no"]})
@@ -102,6 +106,7 @@ def fit_table(
         label=label,
         bounds=bounds,
         own_units=own_units,
+        scaler=scaler,
     )
     penalty = ready.penalty(l2)
     fit = ready.fit(penalty.l2)
@@ -135,6 +140,7 @@ class Prepared:
     """The classes of the target in their order, as the table writes them; None where it is a number."""
     declared: bool = False
     """Whether columns, levels and classes follow from public bounds."""
+    scaler: str = "total"
 
     @property
     def assumed(self) -> tuple[str, ...]:
@@ -161,8 +167,9 @@ class Prepared:
     ) -> TableLeakage:
         """The `TableLeakage` of a fit of this table."""
         how = reading(self.design, self.loss, self.y, noise=noise, label=label, unit=unit)
-        return TableLeakage(
-            self.design.read(glm.measure(fit, self.design.X, self.y, **how)),
+        found = read_through(fit, self.design, self.y, how, self.scaler)
+        leak = TableLeakage(
+            found.leak,
             fit,
             self.design,
             frame=frame,
@@ -172,10 +179,18 @@ class Prepared:
             ids=self.ids,
             tied=self.tied.columns,
             tied_label=self.tied.label,
-            uncovered=self.design.uncovered,
+            uncovered=found.uncovered,
             remarks=(*self.remarks, *remarks),
             assumed=self.assumed,
+            floor=found.floor,
+            scaler=self.scaler,
         )
+        return leak.with_floor_remark()
+
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        """What no figure of this table covers."""
+        return covered(self.design) if self.scaler == "total" else self.design.uncovered
 
 
 def prepare(
@@ -191,12 +206,14 @@ def prepare(
     label: bool = True,
     bounds: Bounds | None = None,
     own_units: bool = False,
+    scaler: str = "total",
 ) -> Prepared:
     """Columns standardised and one-hot encoded, the target as its loss wants it, persons and tied values checked.
 
     bounds: as in `fit_table`. own_units: numbers are centred and clipped by their bounds, but not scaled.
     label: whether the target counts among a row's unknowns.
     """
+    check_scaler(scaler)
     if loss not in LOSSES:
         raise Refusal(f"loss {harmless(loss)!r} is not one of {', '.join(LOSSES)}")
     if person == target:
@@ -229,7 +246,9 @@ def prepare(
         *id_remarks(rest.drop(aside)),
         *shared.remarks,
     )
-    return Prepared(y, kind, target, outputs, columns, design, ids, shared, remarks, classes, declared=told is not None)
+    return Prepared(
+        y, kind, target, outputs, columns, design, ids, shared, remarks, classes, told is not None, scaler=scaler
+    )
 
 
 _Told = tuple[FloatArray, Any, tuple[str, ...], str, NDArray[Any] | None]
@@ -341,7 +360,7 @@ def _positions(column: NDArray[Any], levels: list[Any]) -> FloatArray:
 def _design(columns: Columns, table: Table, declared: bool) -> Design:
     numbers = [s.name for s in columns.sources if isinstance(s, Number) and s.fitted]
     labels = [s.name for s in columns.sources if isinstance(s, Nominal) or (s.two and table.kind(s.name) != "bool")]
-    uncovered = [held_fixed("mean and scale", numbers)] if numbers and not declared else []
+    uncovered = [held_fixed(STATISTIC, numbers)] if numbers and not declared else []
     if labels and not declared:
         uncovered.append(held_fixed("the levels", labels))
     X, through = columns.design(table), columns.through
@@ -360,6 +379,7 @@ def _design(columns: Columns, table: Table, declared: bool) -> Design:
         vertices=vertices,
         spread=spread,
         uncovered=tuple(uncovered),
+        fitted=columns.fitted if columns.fitted.any() else (),
     )
 
 

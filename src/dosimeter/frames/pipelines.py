@@ -108,7 +108,8 @@ def _centred(features: Features, centre: Any, scale: Any, statistic: str) -> Fea
 def _standard(scaler: Any, features: Features) -> Features:
     scale, mean = _fitted(scaler, "scale_", features), scaler.mean_ if scaler.with_mean else None
     words = ["mean"] * (mean is not None) + ["scale"] * (scale is not None)
-    return _centred(features, mean, scale, " and ".join(words))
+    made = _centred(features, mean, scale, " and ".join(words))
+    return tuple(replace(feature, standardised=len(words) == 2) for feature in made)
 
 
 def _min_max(scaler: Any, features: Features) -> Features:

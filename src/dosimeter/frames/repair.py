@@ -24,6 +24,8 @@ from dosimeter.frames.useful import Usefulness, usefulness
 from dosimeter.glm.choice import EQUALISED, ISOTROPIC, ROUNDS, SHAPED
 from dosimeter.glm.plan import Plan, route
 
+UNIT = "the deviations in which columns and target count in the reweighting are statistics of the data: not covered"
+
 
 @dataclass(frozen=True, eq=False)
 class Repair:
@@ -51,7 +53,7 @@ class Repair:
     @property
     def uncovered(self) -> tuple[str, ...]:
         """What no figure covers: the choices of the columns, then those of the noise."""
-        return self.ready.design.uncovered + self.plan.uncovered
+        return self.ready.uncovered + self.plan.uncovered
 
     @property
     def dose(self) -> Dose:
@@ -109,13 +111,14 @@ def repair(
     not_tied: Sequence[str] = (),
     bounds: Bounds | None = None,
     own_units: bool = False,
+    scaler: str = "total",
     rng: np.random.Generator | None = None,
 ) -> Repair:
     """Fit, choose the noise for a highest dose of max_dose (or take the public scale), draw it, build the model.
 
     shape: None for noise alike on all weights, "hessian", or "auto" for what costs least at max_dose (`glm.choose`).
     l2: None is the penalty of scikit-learn's default model for the loss.
-    bounds: public bounds and levels as in `fit_table`.
+    bounds, scaler: as in `fit_table`; a limit below what a fitted scaler leaves at any noise is refused.
     """
     ready = prepare(
         table,
@@ -128,6 +131,7 @@ def repair(
         not_tied=not_tied,
         bounds=bounds,
         own_units=own_units,
+        scaler=scaler,
     )
     if isinstance(ready.loss, glm.Softmax):
         raise CannotMeasure("a softmax model is measured but not repaired here: use two classes")
@@ -138,7 +142,8 @@ def repair(
     problem = (ready.design.X, ready.y, ready.loss, penalty.l2)
     units: dict[str, Any] = {"through": ready.design.through * ready.design.spread, "label_unit": _label_unit(ready)}
     how: dict[str, Any] = {**units, "groups": ready.ids, **ready.shared, "intercept": True}
-    how |= {"known": ready.design.known}
+    fitted = ready.design.fitted if np.any(ready.design.fitted) else None
+    how |= {"known": ready.design.known, "scaled": fitted, "held": scaler == "held"}
     choice: glm.Choice | None = None
     if shape == "auto" and not equalise and max_dose is not None:
         choice = glm.choose(*problem, max_dose, law=law, **how)
@@ -161,6 +166,8 @@ def repair(
         groups=ready.ids,
         **(units | ready.shared if kind == EQUALISED else {}),
     )
+    if equalise and (ready.declared or ready.design.known is not None or _label_unit(ready) != 1.0):
+        planned = replace(planned, uncovered=(*planned.uncovered, UNIT))
     before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
     release = planned.draw(rng)
     coef, intercept = release.values["coef"], float(release.values["intercept"][0])

@@ -235,7 +235,7 @@ class Leakage:
         The scale is a function of the data; released as it stands it is not covered by the figure. Behind a fitted
         scaler η does not fall as 1/scale: `glm.calibrate` finds the scale there.
         """
-        if hasattr(self.jacobian, "floor"):
+        if hasattr(getattr(self.jacobian, "inner", self.jacobian), "floor"):
             raise Refusal("a part of this figure is left at any scale: use glm.calibrate, which knows it")
         if not (np.isfinite(target) and target > 0):
             raise Refusal(f"a target η is a finite number > 0, not {target}")

@@ -384,6 +384,14 @@ def floor_of(leak: Leakage) -> Leakage | None:
     return replace(leak, jacobian=jacobian.floor, bounded=True, of="the fitted scaler", members=None)
 
 
+def frozen_of(leak: Leakage) -> Leakage:
+    """The same release with mean and deviation regarded as public."""
+    jacobian = leak.jacobian
+    if isinstance(jacobian, KnownCells):
+        return with_known(frozen_of(replace(leak, jacobian=jacobian.inner)), jacobian.known)
+    return replace(leak, jacobian=jacobian.base) if isinstance(jacobian, ScaledJacobian) else leak
+
+
 __all__ = [
     "MOMENTS",
     "FloorJacobian",
@@ -391,6 +399,7 @@ __all__ = [
     "ScaledJacobian",
     "Scaler",
     "floor_of",
+    "frozen_of",
     "penalty_part",
     "through_scaler",
     "through_scaler_dense",

@@ -1,7 +1,8 @@
 """The frontier: accuracy against dose as the noise grows, for noise alike on all weights and for shaped noise.
 
-Doses fall as 1/scale for noise alike on all weights (whitening is linear); shaped noise has a floor, read at each
-scale. The score is expected over the noise: with margins m, rows x̃ and noise n of variance v on each weight,
+Doses fall as 1/scale for noise alike on all weights (whitening is linear), or towards what a fitted scaler leaves (in
+large tables an upper bound, `TableLeakage.figures_at`); shaped noise has a floor, read at each scale. The score is
+expected over the noise: with margins m, rows x̃ and noise n of variance v on each weight,
 
     squared     E Σ(y - m - x̃n)² = Σ(y - m)² + v Σ|x̃|²               symmetric laws
                                   = Σ(y - m)² + c tr(H⁻¹ X̃ᵀX̃)        for n ~ N(0, c H⁻¹)
@@ -42,15 +43,17 @@ def frontier(
     leak: TableLeakage, law: type[Density] = Gaussian, *, here: float | None = None, here_on: str = "isotropic"
 ) -> dict[str, Any] | None:
     """Steps of growing noise. here: the scale of this release, on the curve `here_on`. None where nothing leaks."""
-    at_one = leak.relative * (leak.noise.scale if leak.leak.bounded else _root_of_information(law))
+    at_one = leak.at_one * _root_of_information(law)
     if not at_one.max() > 0:
         return None
     fit, name = leak.fit, score(leak.fit.loss, leak.fit.margin, leak.fit.y)
     scored, how = _expected(leak, law)
     scales = (float(at_one.max()) / np.array(HIGHEST)).tolist()
     scales += [here] if here is not None and here_on == "isotropic" else []
-    highest, typical = float(at_one.max()), float(np.median(at_one))
-    steps = [_step(s, scored(s), highest / s, typical / s) for s in sorted(scales)]
+    steps = []
+    for s in sorted(scales):
+        eta = leak.figures_at(law, s)
+        steps.append(_step(s, scored(s), float(eta.max()), float(np.median(eta))))
     return {
         "score_name": name[0],
         "score_is": how,
@@ -63,7 +66,7 @@ def frontier(
 
 
 def _root_of_information(law: type[Density]) -> float:
-    """η at scale 1 of this law over that of an exact release, which is read at a Fisher information of one."""
+    """η at scale 1 of this law over that at a Fisher information of one."""
     at: Any = law
     return float(np.sqrt(at(1.0).fisher_information))
 
@@ -127,6 +130,8 @@ def _shaped(leak: TableLeakage, here: float | None) -> list[dict[str, float]]:
     unit = "own" if leak.measured_in == "own units" else "sd"
     how = reading(leak.design, fit.loss, fit.y, noise=None, label=leak.leak.label, unit=unit)
     how.pop("noise")
+    if leak.floor is not None and leak.scaler == "total":
+        how["scaled"] = leak.design.fitted
     rows = np.column_stack([X, np.ones(n)]) if fit.intercept else X
     moved = float(np.sum((rows @ fit.factor.matrix) ** 2))
     rest, whole = np.sum((fit.y - fit.margin) ** 2), np.sum((fit.y - fit.y.mean()) ** 2)

@@ -233,6 +233,15 @@ class Inversion(Attacked):
     rare: Annotated[RareLevel | None, STATISTIC] = None
 
 
+class FittedScaler(Facts):
+    """Mean and deviation that columns were standardised by, where they are statistics of the table."""
+
+    figures: Annotated[Literal["total", "held"], GIVEN]
+    """total: figures go through them; held: they count as public."""
+    floor: Annotated[float, STATISTIC]
+    """What they leave of the highest figure at any noise."""
+
+
 class Measurement(Facts):
     """What the weights of a linear model give away."""
 
@@ -262,6 +271,7 @@ class Measurement(Facts):
     not_covered: Annotated[list[str], FORM]
     assumptions: Annotated[list[str], WORDS]
     remarks: Annotated[list[str], SEEN]
+    scaler: Annotated[FittedScaler | None, GIVEN] = None
     noise_needed: Annotated[list[NoiseNeeded], STATISTIC] = Field(default_factory=list)
     verdict: Annotated[Verdict | None, public(LIMIT, _kept)] = None
     frontier: Annotated[Frontier | None, STATISTIC] = None
@@ -365,6 +375,7 @@ class Repair(Facts):
     not_covered: Annotated[list[str], FORM]
     assumptions: Annotated[list[str], WORDS]
     remarks: Annotated[list[str], SEEN]
+    scaler: Annotated[FittedScaler | None, GIVEN] = None
     booked: Booking
     artefact: Artefact = ""
     refused: Refused = Field(default_factory=list)

@@ -14,12 +14,13 @@ from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import Standing
 from dosimeter.frames.own import penalty_remark
 from dosimeter.frames.repair import Repair
+from dosimeter.frames.scaler import floor_remark
 from dosimeter.frames.table import Table
 from dosimeter.report.frontier import frontier
 from dosimeter.report.groups import groups
 from dosimeter.report.people import People, ranked
 from dosimeter.report.strip import strip
-from dosimeter.report.summarise import ASSUMED, ATTACKER, NOTION, doses_of
+from dosimeter.report.summarise import ASSUMED, ATTACKER, NOTION, doses_of, scaler_facts
 from dosimeter.report.unknowns import unknowns
 
 SCHEMA = "dosimeter.repair/2"
@@ -65,6 +66,7 @@ def repaired(done: Repair, table: Table, limit: float | None, within: bool) -> d
         "limit": limit,
         "within": within,
         "useless": False,
+        "scaler": scaler_facts(done.ready.scaler, plan.floor),
         "distribution": doses_of(people, unit, limit),
         "ranked": ranked(people, table.rows),
         "groups": groups(after, table, people, ()),
@@ -72,7 +74,7 @@ def repaired(done: Repair, table: Table, limit: float | None, within: bool) -> d
         "frontier": frontier(done.before, _law(done), here=float(settings["scale"] or 0.0), here_on=_curve(done)),
         "not_covered": list(done.uncovered),
         "assumptions": [*ASSUMED, *done.ready.assumed],
-        "remarks": [*done.ready.remarks, penalty_remark(done.penalty)],
+        "remarks": [*done.ready.remarks, penalty_remark(done.penalty), *_floor(done, unit)],
         "booked": False,
     }
 
@@ -91,6 +93,12 @@ def _held_out(done: Repair, limit: float | None) -> dict[str, Any]:
     steps = [{"limit": s.limit, "scale": s.scale, "score": s.score, "why": s.why} for s in found.steps]
     facts = {"name": found.name, "base": found.base, "without_noise": found.without_noise, "score": found.score}
     return {**facts, "folds": found.folds, "worse": found.worse, "limit": here, "steps": steps, "why": found.why}
+
+
+def _floor(done: Repair, unit: str) -> list[str]:
+    """What a fitted scaler leaves at any scale of this very noise."""
+    ready, left = done.ready, done.plan.floor
+    return [floor_remark(ready.design, left, ready.scaler, unit)] if left > 0 else []
 
 
 def _law(done: Repair) -> Any:

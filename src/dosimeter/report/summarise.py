@@ -82,16 +82,26 @@ def summarise(
         "not_covered": list(leak.uncovered),
         "assumptions": [*ASSUMED, *leak.assumed],
         "remarks": [*leak.remarks, *given_remarks(found), *group_remarks(compared, groups)],
+        "scaler": None if leak.floor is None else scaler_facts(leak.scaler, float(leak.left.max())),
     }
     if not bounded:
         asked = sorted({*TARGETS, *(() if limit is None else (limit,))})
-        facts["noise_needed"] = [{"highest": t, "scale": leak.scale_for(t)} for t in asked]
+        needed = [(t, leak.scale_for(t)) for t in asked]
+        # Below what a fitted scaler leaves no scale helps; the remark about it says so.
+        facts["noise_needed"] = [{"highest": t, "scale": s} for t, s in needed if np.isfinite(s)]
     if own:
         facts["frontier"] = _frontier(leak)
     if limit is not None:
-        above = len(people.eta) if not bounded else int((people.eta > limit).sum())
+        # A scaler that is held fixed leaves its own part all the same: no limit below that is kept.
+        counted = np.maximum(people.eta, leak.left)
+        above = len(people.eta) if not bounded else int((counted > limit).sum())
         facts["verdict"] = {"limit": limit, "above": above, "within": above == 0}
     return facts
+
+
+def scaler_facts(scaler: str, floor: float) -> dict[str, Any] | None:
+    """How the figures treat a scaler fitted on the table, and what it leaves at any noise; None where none was."""
+    return {"figures": scaler, "floor": floor} if floor > 0 else None
 
 
 def doses_of(people: People, unit: str, limit: float | None, *, relative: bool = False) -> dict[str, Any]:
