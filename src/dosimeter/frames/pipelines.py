@@ -19,6 +19,11 @@ from dosimeter.frames.features import Feature
 from dosimeter.frames.levels import indicators
 from dosimeter.io.text import harmless
 
+DERIVED = (
+    "its output measured as a table of its own would be under-reported: one cell moves several columns there, and they "
+    "would count as separate unknowns"
+)
+
 Features = tuple[Feature, ...]
 Handler = Callable[[Any, Features], Features]
 
@@ -31,9 +36,8 @@ def transform(transformer: Any, features: Features) -> Features:
         if cls in _handlers():
             return _handlers()[cls](transformer, features)
     raise CannotMeasure(
-        f"{type(transformer).__name__} before the model is not known to be a fixed affine map of the "
-        "columns: use scalers, "
-        "OneHotEncoder and passthrough, or apply it first and pass the resulting table"
+        f"{type(transformer).__name__} before the model is not known to be a fixed affine map of the columns: use "
+        f"scalers, OneHotEncoder and passthrough ({DERIVED})"
     )
 
 
@@ -140,8 +144,8 @@ def _clipped(scaler: Any) -> CannotMeasure:
 def _function(transformer: Any, features: Features) -> Features:
     if transformer.func is not None:
         raise CannotMeasure(
-            "FunctionTransformer with a function of one's own is not known to be affine: apply it first "
-            "and pass the resulting table"
+            "FunctionTransformer with a function of one's own is not known to be affine: fit the model on the columns "
+            f"themselves ({DERIVED})"
         )
     return features
 
