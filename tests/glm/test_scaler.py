@@ -115,6 +115,12 @@ def test_every_reading_is_that_of_the_stacked_jacobian():
     groups = RNG.integers(0, 5, N)
     for name, figure in leak.group(groups.tolist()).items():
         assert figure == pytest.approx(largest(J[groups == name]), rel=1e-10)
+    rows, none = np.array([1, 5, 6]), np.empty(0, dtype=np.intp)
+    for columns, tied in (([1], none), ([0, 1], [2]), ([1], [0, 3]), ([2], none)):
+        chosen, shared = (np.array(k, dtype=np.intp) for k in (columns, tied))
+        apart = J[rows][:, :, chosen].transpose(1, 0, 2).reshape(q, -1)
+        wanted = apart @ apart.T + J[rows][:, :, shared].sum(axis=0) @ J[rows][:, :, shared].sum(axis=0).T
+        np.testing.assert_allclose(leak.jacobian.outer(rows, chosen, False, shared), wanted, atol=1e-12)
 
 
 def test_the_highest_row_needs_few_rows_and_is_the_highest():

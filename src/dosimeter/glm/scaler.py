@@ -185,10 +185,18 @@ class ScaledJacobian(DenseJacobian):
         """Whether none of the unknowns moves a standardised feature: then the frozen figure is the total one."""
         return not np.isin(columns, self.scaler.touched).any()
 
+    def _narrow(self, columns: Index) -> ScaledJacobian:
+        """The same about the unknowns `columns` and the label alone: a few columns cost little."""
+        scaler = replace(self.scaler, P=np.ascontiguousarray(self.scaler.P[:, columns]))
+        floor = replace(self.floor, scaler=scaler)
+        return replace(self, base=narrowed(self.base, columns), scaler=scaler, floor=floor)
+
     def row_norms(self, columns: Index, label: bool) -> FloatArray:
         """(n,)."""
         if self._apart(columns):
             return self.base.row_norms(columns, label)
+        if len(columns) < self.m:
+            return self._narrow(columns).row_norms(np.arange(len(columns), dtype=np.intp), label)
         return self._norms_of(np.arange(self.n, dtype=np.intp), columns, label)
 
     def _norms_of(self, rows: Index, columns: Index, label: bool) -> FloatArray:
@@ -222,8 +230,9 @@ class ScaledJacobian(DenseJacobian):
         if not mixed.all():
             out[:, ~mixed] = self.base.cell_norms(columns[~mixed])
         if mixed.any():
-            for s in self._blocks():
-                out[s, mixed] = np.linalg.norm(self.dense(s)[:, :, columns[mixed]], axis=1)
+            few = self._narrow(columns[mixed])
+            for s in few._blocks():
+                out[s, mixed] = np.linalg.norm(few.dense(s)[:, :, : few.m], axis=1)
         return out
 
     def label_norms(self) -> FloatArray:
@@ -233,12 +242,27 @@ class ScaledJacobian(DenseJacobian):
     def column_norms(self) -> FloatArray:
         """(m,)."""
         out, touched = self.base.column_norms().copy(), self.scaler.touched
+        few = self._narrow(touched)
         total = np.zeros((len(touched), self.width, self.width))
-        for s in self._blocks():
-            J = np.ascontiguousarray(self.dense(s)[:, :, touched].transpose(2, 1, 0))
+        for s in few._blocks():
+            J = np.ascontiguousarray(few.dense(s)[:, :, : few.m].transpose(2, 1, 0))
             total += J @ J.transpose(0, 2, 1)
         out[touched] = np.sqrt(np.maximum(np.linalg.eigvalsh(total)[:, -1], 0.0)) if len(touched) else 0.0
         return out
+
+    def outer(self, rows: Rows, columns: Index, label: bool, tied: Index) -> FloatArray:
+        """(q + r, q + r) J Jᵀ of some rows' unknowns together."""
+        used = np.union1d(columns, tied[tied < self.m]).astype(np.intp)
+        if self._apart(used):
+            out, q = np.zeros((self.width, self.width)), len(self.moved)
+            out[:q, :q] = self.base.outer(rows, columns, label, tied)
+            return out
+        if len(used) == self.m:
+            return super().outer(rows, columns, label, tied)
+        labels = tied[tied >= self.m] - self.m + len(used)
+        at = np.searchsorted(used, columns).astype(np.intp)
+        tied_at = np.concatenate([np.searchsorted(used, tied[tied < self.m]), labels]).astype(np.intp)
+        return DenseJacobian.outer(self._narrow(used), rows, at, label, tied_at)
 
     def norms_together(self, rows: Index, columns: Index, label: bool, tied: Index) -> FloatArray:
         """(g,) ||J|| of g groups of k rows each, rows (g, k)."""
@@ -261,6 +285,43 @@ def _(jacobian: ScaledJacobian, columns: Index, vertices: FloatArray) -> FloatAr
         return step_norms(jacobian.base, columns, vertices)
     plain: Any = step_norms.dispatch(object)
     return np.asarray(plain(jacobian, columns, vertices))
+
+
+@dataclass(frozen=True, eq=False)
+class SomeColumns(DenseJacobian):
+    """Some unknowns of a Jacobian that is written out anyway, and the label."""
+
+    inner: Jacobian
+    columns: Index
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        return self.inner.n
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        return len(self.columns)
+
+    @property
+    def label_width(self) -> int:  # type: ignore[override]
+        return self.inner.label_width
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        return int(self.inner.dense(np.array([0], dtype=np.intp)).shape[1])
+
+    def dense(self, rows: Rows) -> FloatArray:
+        m = self.inner.m
+        return self.inner.dense(rows)[:, :, [*self.columns, *range(m, m + self.label_width)]]
+
+
+def narrowed(jacobian: Jacobian, columns: Index) -> Jacobian:
+    """A frozen Jacobian about some of its unknowns and the label."""
+    if isinstance(jacobian, ScalarJacobian):
+        return replace(jacobian, P=np.ascontiguousarray(jacobian.P[:, columns]), g=jacobian.g[columns])
+    if isinstance(jacobian, SoftmaxJacobian):
+        return replace(jacobian, P=np.ascontiguousarray(jacobian.P[:, columns]))
+    return SomeColumns(jacobian, columns)
 
 
 def through_scaler(leak: Leakage, fit: Fit, X: FloatArray, scaled: Any, through: FloatArray) -> Leakage:
