@@ -53,7 +53,9 @@ def test_fix_writes_a_model_that_tells_nothing_of_the_columns(files, tmp_path, c
 
     people, bounds = files
     out = tmp_path / "model.skops"
-    options = f"--target ill --person id --scale 0.5 --bounds {bounds} --drop dose --json - -q --out {out}"
+    options = (
+        f"--target ill --person id --scale 0.5 --bounds {bounds} --drop dose --even-if-useless --json - -q --out {out}"
+    )
     assert run(["fix", str(people), *options.split()]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["standing"] == "exact"

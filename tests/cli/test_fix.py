@@ -204,7 +204,8 @@ def test_the_kind_of_noise_that_costs_least_is_chosen_and_named(table, tmp_path,
 
 def test_a_model_worse_than_one_answer_for_everybody_is_not_written(table, tmp_path, capsys):
     out = tmp_path / "m.skops"
-    words = ["fix", str(table), "--target", "y", "--max-dose", "0.001", "--out", str(out)]
+    # Just above what the fitted scaler leaves at any noise (0.0155 of 300 rows): below it the limit itself is refused.
+    words = ["fix", str(table), "--target", "y", "--max-dose", "0.016", "--out", str(out)]
     assert run(words) == 1
     assert not out.exists()
     assert "one answer for everybody does better" in capsys.readouterr().out.replace("\n", " ")
