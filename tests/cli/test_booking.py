@@ -285,21 +285,24 @@ def test_the_dose_of_a_person_is_the_one_that_fix_reports(ledger, tmp_path, caps
         assert mine == pytest.approx(one["dose"], rel=1e-6)
 
 
-def test_a_person_with_more_rows_has_the_dearer_event(ledger, tmp_path, capsys):
+def test_the_event_of_components_is_for_a_person_whatever_their_rows(ledger, tmp_path, capsys):
+    """It was for a row, and three times as dear for somebody with three; now their rows weigh as much as one."""
     table = tmp_path / "visits.csv"
     rng = np.random.default_rng(4)
     ids = ["once"] * 1 + ["thrice"] * 3 + [f"p{k}" for k in range(200)]
     table.write_text(csv({"id": ids, "x": rng.uniform(0, 1, len(ids)), "z": rng.uniform(0, 1, len(ids))}))
+    table.write_text(table.read_text() + "unread,abc,0.5\n")
     (tmp_path / "b.toml").write_text("[x]\nlower = 0\nupper = 1\n[z]\nlower = 0\nupper = 1\n")
     words = f"pca {table} --epsilon 0.5 --delta 1e-6 --person id --bounds b.toml --out c.skops --name first --json - -q"
     assert run(words.split()) == 0
     facts = json.loads(capsys.readouterr().out)
     key = "eps|person|replace-one"
-    once, thrice = (totals(capsys, who)[key]["reading"] for who in ("once", "thrice"))
+    once, thrice, unread = (totals(capsys, who)[key]["reading"] for who in ("once", "thrice", "unread"))
     # The ledger reads at δ = 1e-6 where no budget says another, as the release was asked for.
     assert once == pytest.approx(facts["guarantee"]["costs"], rel=1e-3)
-    assert thrice == pytest.approx(facts["internal"]["epsilon_of_that_person"], rel=1e-3)
-    assert thrice > 2.5 * once
+    assert facts["guarantee"]["unit"] == "person"
+    assert facts["people_public"] == 203
+    assert once == thrice == unread
 
 
 def test_the_nats_of_a_person_are_those_of_the_sheet(ledger, tmp_path, capsys):

@@ -115,6 +115,25 @@ def test_rows_that_were_left_out_are_not_counted_in_the_file(tmp_path, capsys):
     assert not any("left out" in note for note in read_network(out)[2]["remarks"])
 
 
+def test_with_bounds_whatever_stands_on_one_line_changes_nothing_that_is_public(hospitals, tmp_path, capsys):
+    whole, stories = declared(tmp_path), []
+    base = hospitals.read_text().splitlines()
+
+    def with_cell(name, value):
+        cells = base[8].split(",")
+        cells[base[0].split(",").index(name)] = value
+        return ",".join(cells)
+
+    wrong = [with_cell("age", value) for value in ("abc", "1e400", '5"0')]
+    for line in (base[8], *wrong, base[8].rsplit(",", 1)[0], base[8] + ",7", with_cell("ill", "perhaps")):
+        hospitals.write_text("\n".join([*base[:8], line, *base[9:]]) + "\n")
+        facts, out = on_hospitals(hospitals, tmp_path, capsys, whole)
+        stories.append(read_network(out)[2])
+        assert facts["guarantee"]["standing"] == "upper bound"
+    assert all(story == stories[0] for story in stories)
+    assert any("class is not declared: 1 of the rows" in note for note in facts["remarks"])
+
+
 def test_names_that_may_be_one_client_are_told_and_not_published(tmp_path, capsys):
     path = tmp_path / "typos.csv"
     names = list(ROWS["hospital_id"])

@@ -65,7 +65,7 @@ def test_the_written_object_is_scikit_learns_and_works_without_us(people, bounds
     import pandas as pd
     import skops.io as sio
 
-    facts, out = released(people, bounds, tmp_path, capsys)
+    facts, out = released(people, bounds, tmp_path, capsys, "--mean-share 0")
     assert sio.get_untrusted_types(file=out) == []
     model = sio.load(out)
     frame = pd.read_csv(people)
@@ -115,14 +115,14 @@ def test_two_runs_give_different_noise(people, bounds, tmp_path, capsys):
 def test_what_is_told_is_the_guarantee_and_what_is_internal(people, bounds, tmp_path, capsys):
     facts, _ = released(people, bounds, tmp_path, capsys)
     told = facts["guarantee"]
-    assert (told["epsilon"], told["delta"], told["neighbours"], told["unit"]) == (1.0, 1e-6, "replace-one", "row")
+    assert (told["epsilon"], told["delta"], told["neighbours"], told["unit"]) == (1.0, 1e-6, "replace-one", "person")
     assert told["holds"]
     assert told["costs"] <= 1 + 1e-9
     assert told["standing"] == "upper bound"
     inside = facts["internal"]
     assert inside["most_rows_of_a_person"] == 2
-    assert 1.5 < inside["epsilon_of_that_person"] < 4
-    assert inside["people"] == N // 2
+    assert inside["people"] == facts["people_public"] == N // 2
+    assert "rows_public" not in facts  # how many rows somebody has is their own
     assert 0 <= inside["captured"]["at_random"] <= inside["captured"]["q"] + 1
     assert inside["dose"]["highest"] >= inside["dose"]["typical"] > 0
     assert inside["dose"]["standing"] == inside["membership"]["standing"] == "upper bound"
@@ -135,7 +135,7 @@ def test_the_noise_is_that_of_the_declared_bounds_and_not_of_the_rows(people, tm
 
     narrow = tmp_path / "narrow.toml"
     narrow.write_text(BOUNDS.replace("centre = 60", "").split("[city]")[0] + "\n")
-    facts, _ = released(people, narrow, tmp_path, capsys, "--drop city")
+    facts, _ = released(people, narrow, tmp_path, capsys, "--drop city --mean-share 0")
     # ‖lower(zzᵀ - z'z'ᵀ)‖ of corners: z and z' differ in one sign, two of three products change by 2.
     by_hand = np.sqrt(2 * 2.0**2)
     worst = max(
@@ -143,7 +143,7 @@ def test_the_noise_is_that_of_the_declared_bounds_and_not_of_the_rows(people, tm
         for z in np.stack(np.meshgrid(*[[-1, 0, 1]] * 3), -1).reshape(-1, 3)
         for w in np.stack(np.meshgrid(*[[-1, 0, 1]] * 3), -1).reshape(-1, 3)
     )
-    scale = facts["noise"]["scale_low"] * N / get_sigma_gaussian(1.0, 1e-6)
+    scale = facts["noise"]["scale_low"] * (N // 2) / get_sigma_gaussian(1.0, 1e-6)  # of people: two rows each
     assert facts["noise"]["scale_low"] == facts["noise"]["scale_high"]
     assert worst >= by_hand
     assert worst * (1 - 1e-9) <= scale <= 3.0 * (1 + 1e-6)  # ΣM² = 3 bounds it
@@ -178,7 +178,7 @@ def test_adding_or_removing_hides_the_number_of_rows(people, tmp_path, capsys):
     hidden = tmp_path / "hidden.toml"
     hidden.write_text('neighbours = "add-or-remove"\nn = 250\n' + BOUNDS)
     facts, _ = released(people, hidden, tmp_path, capsys)
-    assert facts["rows_public"] == 250
+    assert facts["people_public"] == 250
     assert facts["guarantee"]["neighbours"] == "add-or-remove-one"
 
 
@@ -208,9 +208,11 @@ def test_a_gap_in_one_row_changes_nothing_that_is_public(people, bounds, tmp_pat
     *full, none = public()
     with_a_gap(people, 7)
     *gap, one = public()
-    assert full == gap
-    assert full[2] == N
-    assert (none, one) == (0, 1)
+    with_a_gap(people, 8)  # the only other row of the same person
+    *gone, two = public()
+    assert full == gap == gone
+    assert full[2] == N // 2
+    assert (none, one, two) == (0, 1, 2)
 
 
 def test_rows_with_gaps_are_counted_in_words_and_with_their_person(people, bounds, tmp_path, capsys):
@@ -220,9 +222,12 @@ def test_rows_with_gaps_are_counted_in_words_and_with_their_person(people, bound
     out = tmp_path / "c.skops"
     options = [*GOOD.split(), "--missing", "drop", "--bounds", str(bounds), "--out", str(out)]
     assert run(["pca", str(people), *options]) == 0
-    assert f"2 rows with a missing value count among the {N + 1} as the public centre" in said(capsys)
+    assert "2 rows with a missing or unreadable value add nothing" in said(capsys)
     facts, _ = released(people, bounds, tmp_path, capsys, "--missing drop")
     assert facts["internal"]["most_rows_of_a_person"] == 3  # whatever the gaps are replaced by
+    alone = ["--epsilon", "1", "--drop", "id", "--bounds", str(bounds), "--out", str(out)]
+    assert run(["pca", str(people), *alone]) == 0
+    assert f"2 rows with a missing or unreadable value count among the {N + 1} as the public centre" in said(capsys)
 
 
 def said(capsys):
@@ -234,7 +239,7 @@ def test_where_n_is_declared_a_row_with_a_gap_adds_nothing(people, tmp_path, cap
     hidden.write_text('neighbours = "add-or-remove"\nn = 250\n' + BOUNDS)
     with_a_gap(people, 7)
     facts, _ = released(people, hidden, tmp_path, capsys, "--missing drop")
-    assert (facts["rows_public"], facts["internal"]["rows_left_out"]) == (250, 1)
+    assert (facts["people_public"], facts["internal"]["rows_left_out"]) == (250, 1)
 
 
 @pytest.mark.parametrize("centre", [[0.5, 1.0], [-3.0, 9.0]], ids=["inside the bounds", "outside"])
@@ -249,7 +254,8 @@ def test_a_full_row_beside_an_incomplete_one_moves_no_more_than_the_stated_sensi
     held = Bounds([0.0, 0.0], [1.0, 2.0], norm, centre)
     box = held.over(2)
     full = np.vstack([[[0, 0], [0, 2], [1, 0], [1, 2]], np.random.default_rng(0).uniform(-1, 3, (500, 2))])
-    filled = Rows(full, (), held, Declared({}), None, 0, incomplete=1).filled()
+    filled, person = Rows(full, (), held, Declared({}), None, 0, incomplete=1).given("replace-one")
+    assert person is None
     assert len(filled) == len(full) + 1
     Z = box.clip(filled).rows
     lower = np.tril_indices(2)
@@ -261,6 +267,122 @@ def test_a_full_row_beside_an_incomplete_one_moves_no_more_than_the_stated_sensi
     zeros = np.array([np.outer(z, z)[lower] for z in Z])
     if centre[0] < 0 and norm is None:
         assert (np.abs(zeros) > most.entries[lower] * (1 + 1e-9)).any()
+
+
+# What one person writes into their cells, or makes of their line; the id is theirs and stays.
+LINES = {
+    "a word": "p3,abc,60,170,Ulm",
+    "infinity": "p3,inf,60,170,Ulm",
+    "beyond float64": "p3,1e400,60,170,Ulm",
+    "a far number": "p3,1e300,60,170,Ulm",
+    "a gap": "p3,,60,170,Ulm",
+    "too few cells": "p3,50",
+    "too many cells": "p3,50,60,170,Ulm,7",
+    "an open quote": 'p3,50,60,170,"Ulm',
+    "a quote within": 'p3,5"0,60,170,Ulm',
+    "an unknown label": "p3,50,60,170,Atlantis",
+    "a whole number beyond 2^53": "p3,123456789012345678901,60,170,Ulm",
+}
+
+
+def handed_over(people, bounds, tmp_path, capsys, options):
+    """All that is not internal: exit code, words on stderr, facts, and what stands in the file beside noise."""
+    import skops.io as sio
+
+    out = tmp_path / "c.skops"
+    out.unlink(missing_ok=True)
+    line = f"--epsilon 1 --components 2 --json - -q {options}".split()
+    code = run(["pca", str(people), *line, "--bounds", str(bounds), "--out", str(out)])
+    shown = capsys.readouterr()
+    facts = json.loads(shown.out)
+    for name in ("internal", "artefact", "written"):
+        facts.pop(name)
+    model = sio.load(out)
+    made = model[-1]
+    return code, shown.err, facts, model.recipe_, made.n_samples_, made.components_.shape, str(model[0])
+
+
+@pytest.mark.parametrize("options", ["--person id", "--drop id", "--person id --neighbours add-or-remove", "--drop id "
+                                     "--neighbours add-or-remove --mean-share 0"])  # fmt: skip
+def test_whatever_one_person_writes_nothing_that_is_public_changes(options, people, tmp_path, capsys):
+    hidden = tmp_path / "hidden.toml"
+    hidden.write_text(("n = 250\n" if "add-or-remove" in options else "") + BOUNDS)
+    base = people.read_text().splitlines()
+    assert base[8].startswith("p3,")
+    expected = handed_over(people, hidden, tmp_path, capsys, options)
+    assert expected[:2] == (0, "")
+    for name, line in LINES.items():
+        people.write_text("\n".join([*base[:8], line, *base[9:]]) + "\n")
+        assert handed_over(people, hidden, tmp_path, capsys, options) == expected, name
+
+
+def test_a_person_replaced_by_one_with_other_rows_changes_nothing_that_is_public(people, bounds, tmp_path, capsys):
+    base = people.read_text().splitlines()
+    expected = handed_over(people, bounds, tmp_path, capsys, "--person id")
+    rest = [line for line in base if not line.startswith("p3,")]
+    for mine in (["new,50,60,170,Ulm"], ["new,99,140,130,Rome"] * 9, ["p3,,,,"], ["p3"] * 4):
+        people.write_text("\n".join([*rest, *mine]) + "\n")
+        assert handed_over(people, bounds, tmp_path, capsys, "--person id") == expected
+
+
+def test_one_row_each_and_nothing_else_makes_rows_and_people_the_same_release(people, bounds, tmp_path, capsys):
+    base = people.read_text().splitlines()
+    alone = [line.replace(line.split(",")[0], f"q{i}", 1) for i, line in enumerate(base[1:])]
+    people.write_text("\n".join([base[0], *alone]) + "\n")
+    whole, rows = (handed_over(people, bounds, tmp_path, capsys, extra)[2] for extra in ("--person id", "--drop id"))
+    assert rows["noise"] == whole["noise"]
+    assert whole["people_public"] == rows["rows_public"] == N
+    assert (whole["guarantee"]["unit"], rows["guarantee"]["unit"]) == ("person", "row")
+
+
+def test_with_bounds_a_gap_can_still_be_refused_and_the_cell_is_not_quoted(people, bounds, tmp_path, refused):
+    base = people.read_text().splitlines()
+    people.write_text("\n".join([*base[:8], "p3,abc,60,170,Ulm", *base[9:]]) + "\n")
+    line = refused(
+        ["pca", people, *GOOD.split(), "--bounds", bounds, "--missing", "refuse", "--out", tmp_path / "c.skops"]
+    )
+    assert "missing value (row 8, column age)" in line
+    assert "abc" not in line
+
+
+def test_a_tenth_of_the_budget_goes_to_the_mean_unless_told(people, bounds, tmp_path, capsys):
+    import skops.io as sio
+
+    facts, out = released(people, bounds, tmp_path, capsys)
+    noise = facts["noise"]
+    assert noise["mean_share"] == 0.1
+    assert noise["mean_scale"] > 0
+    assert "and each entry of the mean" in noise["on"]
+    assert any("noisy mean, which took 10 %" in note for note in facts["assumptions"])
+    first = sio.load(out)[-1].mean_
+    again = sio.load(released(people, bounds, tmp_path, capsys)[1])[-1].mean_
+    assert (first != again).any()
+    none, out = released(people, bounds, tmp_path, capsys, "--mean-share 0")
+    assert none["noise"]["mean_scale"] == 0
+    np.testing.assert_allclose(sio.load(out)[-1].mean_, [0, -0.5, 0, 0, 0, 0])
+    ratio = noise["scale_low"] / none["noise"]["scale_low"]
+    assert ratio == pytest.approx(1 / np.sqrt(0.9), rel=1e-9)  # what the mean costs the matrix
+    published = "--mechanism published-analyze-gauss --delta 1e-3"
+    assert released(people, bounds, tmp_path, capsys, published)[0]["noise"]["mean_share"] == 0
+
+
+def test_captured_variance_is_about_the_mean(people, tmp_path, capsys):
+    """All columns far from the middle of wide bounds: about the centre nearly all energy lies along the mean."""
+    wide = tmp_path / "wide.toml"
+    wide.write_text("[age]\nlower = -900\nupper = 100\n[weight]\nlower = -900\nupper = 150\n"
+                    "[height]\nlower = -900\nupper = 210\n")  # fmt: skip
+    told = [
+        released(people, wide, tmp_path, capsys, f"--drop city --epsilon 1000 --components 1 --mean-share {share}")[0]
+        for share in (0, 0.5)
+    ]
+    about_centre, about_mean = (facts["internal"]["captured"]["q"] for facts in told)
+    low, high = np.array([-900, -900, -900]), np.array([100, 150, 210])
+    Z = 2 * (np.column_stack([PEOPLE[c] for c in ("age", "weight", "height")]) - low) / (high - low) - 1
+    C = np.cov(Z.T)
+    ones = np.linalg.eigh(Z.T @ Z)[1][:, -1]
+    assert about_centre == pytest.approx(ones @ C @ ones / np.linalg.eigvalsh(C)[-1], abs=0.02)
+    assert about_mean > about_centre + 0.1
+    assert told[0]["internal"]["variance"]["exact"][-1] == pytest.approx(1.0)
 
 
 def test_mu_is_said_to_compare_a_row_with_its_absence(people, bounds, tmp_path, capsys):
@@ -444,6 +566,10 @@ OPTIONS = {
     "unknown drop": "--epsilon 1 --bounds B --out O --drop nothing",
     "unknown missing": "--epsilon 1 --bounds B --out O --missing guess",
     "wrong delimiter": "--epsilon 1 --bounds B --out O --delimiter ;",
+    "a mean that takes all": "--epsilon 1 --bounds B --out O --mean-share 1",
+    "less than no mean": "--epsilon 1 --bounds B --out O --mean-share -0.1",
+    "a mean that is nan": "--epsilon 1 --bounds B --out O --mean-share nan",
+    "published without a mean": "--epsilon 1 --bounds B --out O --mechanism published-laplace-scalar --mean-share 0.1",
     "a number as nominal": "--epsilon 1 --bounds B --out O --nominal age",
     "misspelt option": "--epsilonn 1 --bounds B --out O",
     "json over out": "--epsilon 1 --bounds B --out O --json O",

@@ -62,10 +62,22 @@ def test_the_released_model_is_plain_and_transforms_alike():
 
 
 def test_the_share_of_energy_is_read_from_the_noisy_eigenvalues():
-    model = PrivatePCA(0.9, epsilon=1.0, random_state=0, **LOUD).fit(DIGITS)
-    noisy = np.linalg.eigvalsh(model.release_.values["second_moment"])[::-1].clip(0)
-    held = np.cumsum(noisy) / noisy.sum()
-    assert held[model.n_components_ - 1] >= 0.9 > held[model.n_components_ - 2]
+    for share in (0.0, 0.1):
+        model = PrivatePCA(0.9, epsilon=1.0, mean_share=share, random_state=0, **LOUD).fit(DIGITS)
+        m = model.mean_ - 0.5
+        noisy = np.linalg.eigvalsh(model.release_.values["second_moment"] - np.outer(m, m))[::-1].clip(0)
+        held = np.cumsum(noisy) / noisy.sum()
+        assert held[model.n_components_ - 1] >= 0.9 > held[model.n_components_ - 2]
+
+
+def test_the_mean_is_noisy_within_the_budget_and_people_are_units_where_they_are_named():
+    person = np.arange(len(DIGITS)) // 3
+    model = PrivatePCA(2, epsilon=1.0, **LOUD).fit(DIGITS, person=person)
+    assert (model.dose_.unit, model.release_.recipe.settings["n_samples"]) == ("person", 599)
+    assert model.epsilon_ <= 1.0 * (1 + 1e-9)
+    assert np.abs(model.mean_ - DIGITS.mean(axis=0)).max() > 1e-6
+    assert PrivatePCA(2, **LOUD).fit(DIGITS).dose_.unit == "example"
+    np.testing.assert_array_equal(PrivatePCA(2, mean_share=0.0, **LOUD).fit(DIGITS).mean_, np.full(64, 0.5))
 
 
 def test_names_and_dataframes_come_out():

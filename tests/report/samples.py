@@ -113,15 +113,15 @@ COMPONENTS: dict[str, Any] = {
     },
     "noise": {
         "on": "each distinct entry of the second moment", "law": "gaussian", "scale_low": 0.01, "scale_high": 0.02,
-        "second_moment_reach": 4.0,
+        "second_moment_reach": 4.0, "mean_share": 0.1, "mean_scale": 0.03,
     },
-    "components": {"released": 2, "columns": 3, "share_of_noisy_energy": 0.9}, "rows_public": 100,
+    "components": {"released": 2, "columns": 3, "share_of_noisy_variance": 0.9}, "rows_public": 100,
     "bounds": "declared", "units": "half ranges", "not_covered": ["how many rows a person has"],
     "assumptions": ["fresh noise"], "remarks": ["about the public centre"],
     "internal": {
         "clipped_share": 0.02, "labels_outside_the_list": 0, "rows_left_out": 0,
         "captured": {"k": 2, "q": 0.97, "at_random": 0.6},
-        "energy": {
+        "variance": {
             "k": [1, 2, 3], "exact": [0.6, 0.9, 1.0], "released": [0.5, 0.88, 1.0], "at_random": [0.3, 0.6, 1.0],
         },
         "dose": {
@@ -129,7 +129,7 @@ COMPONENTS: dict[str, Any] = {
             "standing": "exact",
         },
         "membership": {"not_measured": "the noise is Laplace"}, "distribution": {**DISTRIBUTION, "unit": "row"},
-        "ranked": RANKED, "people": 50, "most_rows_of_a_person": 3, "epsilon_of_that_person": 3.1,
+        "ranked": RANKED, "people": 50, "most_rows_of_a_person": 3,
     },
     "attack": {
         "members": 50, "strangers": 50, "simulation": True, "dealt_by": "row",

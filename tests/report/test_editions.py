@@ -126,9 +126,11 @@ def test_a_scale_that_was_stated_is_told(printed):
 
 def test_components_with_bounds_of_the_table_keep_scales_price_and_rows_inside(printed):
     kept, open_ = external(printed[0]["pca"]), external(printed[0]["pca open"])
-    assert kept["rows_public"] == 120
+    assert kept["people_public"] == 60
+    assert "rows_public" not in kept
     assert kept["noise"]["scale_low"] > 0
-    assert set(open_["noise"]) == {"on", "law"}
+    assert set(open_["noise"]) == {"on", "law", "mean_share"}
+    assert "people_public" not in open_
     assert "rows_public" not in open_
     assert "costs" not in open_["guarantee"]
     assert "not claimed" in open_["sentence"]

@@ -48,7 +48,7 @@ CHARTS = {
         "Accuracy against dose",
     ),
     "repair": ("η per person", "Accuracy against dose"),
-    "components": ("η per row", "AUC by components seen", "Captured energy"),
+    "components": ("η per row", "AUC by components seen", "Captured variance"),
     "labels": ("nats per person", "Leakage by query", "Leakage by teacher"),
     "federation": ("Accuracy by round", "ε by round", "V_c and U_s by round"),
     "plan": (),

@@ -16,6 +16,7 @@ from dosimeter.report.verdict import NOTHING
 from tests.report.verbs import BOUNDS, COLUMNS, LINEAR, people, prepare, write
 
 Rows = list[tuple[Any, ...]]
+WHO = COLUMNS.index("who")
 FITS = "--person who --drop site --bounds {here}/bounds.toml --epsilon 2 --out {out}/m.skops"
 UNLISTED = "--person who --drop site --drop score --public {here}/public.csv --teachers 12"
 PATE = f"{UNLISTED} --classes no,yes"
@@ -32,7 +33,8 @@ COMMANDS = {
     "fix shaped": f"fix {{table}} {LINEAR} --max-dose 5 --shape hessian --out {{out}}/m.skops",
     "fix with a scale": f"fix {{table}} {LINEAR} --scale 50 --noise laplace --max-dose 1000 --out {{out}}/m.skops",
     "pca": f"pca {{table}} {FITS} --attack",
-    "pca by declared rows": f"pca {{table}} {FITS} --neighbours add-or-remove",
+    "pca by rows": f"pca {{table}} {FITS.replace('--person who', '--drop who')}",
+    "pca by declared people": f"pca {{table}} {FITS} --neighbours add-or-remove",
     "pca open": "pca {table} --person who --drop site --not-private --epsilon 2 --out {out}/m.skops",
     "pate": f"pate {{table}} --target ill {PATE} --scale 3 --queries 4 --out {{out}}/labels.csv",
     "pate by budget": f"pate {{table}} --target ill {PATE} --budget 2_nats --queries 4 --out {{out}}/labels.csv",
@@ -41,8 +43,11 @@ COMMANDS = {
     "pate by rows": f"pate {{table}} --target ill {BY_ROWS} --scale 3 --queries 4 --out {{out}}/labels.csv",
     "federate": f"federate --table {{table}} {CLIENTS} --clients 12",
 }
-SAME_NUMBER = ("pca",)
-"""N is public where neighbours replace a row: only tables with as many rows are neighbours."""
+SAME_NUMBER: dict[str, Callable[[Rows], int]] = {
+    "pca": lambda rows: len({row[WHO] for row in rows}),
+    "pca by rows": len,
+}
+"""N is public where one is replaced: only tables with as many people, whatever their rows, or rows are neighbours."""
 
 
 def _cell(row: int, name: str, value: Any) -> Callable[[Rows], Rows]:
@@ -59,11 +64,26 @@ NEIGHBOURS: dict[str, Callable[[Rows], Rows]] = {
     "a zero": _cell(5, "bmi", 0.0),
     "a target far off": _cell(7, "score", 2.0),
     "another person": _cell(5, "who", "canary-000000000000000"),
+    "a person under another name": lambda rows: [
+        (*("canary-999999999999999" if cell == rows[5][WHO] else cell for cell in row),) for row in rows
+    ],
     "a row less": lambda rows: rows[:-1],
     "a row twice": lambda rows: [*rows, rows[3]],
     "a person less": lambda rows: rows[2:],
 }
-OF_ONE_VERB = {"pate without classes": {"a class of one person": _cell(5, "ill", "neither")}}
+UNREADABLE: dict[str, Callable[[Rows], Rows]] = {
+    "a word for a number": _cell(5, "age", "abc"),
+    "infinity": _cell(5, "bmi", "inf"),
+    "beyond float64": _cell(5, "age", "1e400"),
+    "a gap": _cell(5, "age", ""),
+}
+"""Where columns are declared these are gaps; elsewhere they are refused."""
+OF_ONE_VERB = {
+    "pate without classes": {"a class of one person": _cell(5, "ill", "neither")},
+    "pca": UNREADABLE,
+    "pca by rows": UNREADABLE,
+    "pca by declared people": UNREADABLE,
+}
 """Where other verbs refuse the table."""
 
 
@@ -99,7 +119,7 @@ def test_neighbours_are_handed_over_alike(tmp_path, capsys, monkeypatch, verb):
     monkeypatch.chdir(tmp_path)
     for name, change in {"": lambda rows: rows, **NEIGHBOURS, **OF_ONE_VERB.get(verb, {})}.items():
         rows = change(base)
-        if verb in SAME_NUMBER and len(rows) != len(base):
+        if verb in SAME_NUMBER and SAME_NUMBER[verb](rows) != SAME_NUMBER[verb](base):
             continue
         found[name] = handed_over(tmp_path / "here", COMMANDS[verb], rows)
         said.append(capsys.readouterr().out)

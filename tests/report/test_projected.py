@@ -8,15 +8,15 @@ import pytest
 from dosimeter import pca
 from dosimeter.core.dose import Dose
 from dosimeter.core.notion import FISHER, Standing
-from dosimeter.report.projected import MOST, by_components, doses, energy
+from dosimeter.report.projected import MOST, by_components, doses, variance
 
 
-def test_energy_by_k_is_the_trace_in_the_first_k_directions():
+def test_variance_by_k_is_the_trace_in_the_first_k_directions():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 6)) * [5, 3, 2, 1, 1, 0.5]
     A = X.T @ X / 40
     V = np.linalg.qr(rng.normal(size=(6, 6)))[0]
-    told = energy(A, V)
+    told = variance(A, V)
     best = np.linalg.svd(X, compute_uv=False) ** 2
     for i, k in enumerate(told["k"]):
         P = V[:, :k] @ V[:, :k].T
@@ -26,7 +26,7 @@ def test_energy_by_k_is_the_trace_in_the_first_k_directions():
 
 
 def test_many_components_are_thinned_out_with_the_first_and_the_last_kept():
-    told = energy(np.eye(200), np.eye(200))
+    told = variance(np.eye(200), np.eye(200))
     assert len(told["k"]) <= MOST
     assert (told["k"][0], told["k"][-1]) == (1, 200)
 

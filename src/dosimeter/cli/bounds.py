@@ -1,7 +1,7 @@
 """The bounds file of `dosimeter pca`: what is known of the columns without the table, in TOML.
 
 neighbours = "replace-one"       # or "add-or-remove", which needs n
-n = 500                          # a public number of rows
+n = 500                          # a public number of rows, of people with --person
 row-norm = 2.5                   # optional: longer rows are shortened, after centring and scaling
 own-units = false                # true: columns are not scaled to their bounds
 

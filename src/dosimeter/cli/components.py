@@ -16,6 +16,7 @@ from dosimeter.core.refusal import Refusal
 from dosimeter.frames.table import Table
 from dosimeter.io.text import harmless
 from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.sensitivity import REPLACE
 
 if TYPE_CHECKING:
     from dosimeter.pca.private import PrivateComponents
@@ -37,9 +38,15 @@ class Rows:
     unknown: int
     """Labels outside the public list: all their indicators are 0. Internal."""
     incomplete: int = 0
-    """Rows of the table that X has not: a value is missing. Internal."""
+    """Rows of the table that X has not: a value is missing or cannot be read. Internal."""
     counts: Mapping[Hashable, int] = field(default_factory=dict)
     """Rows of each person, incomplete ones among them; empty where no person was named. Internal."""
+
+    @property
+    def absent(self) -> list[Hashable]:
+        """People of whom no row is complete. Internal."""
+        there = set(self.ids or ())
+        return [who for who in self.counts if who not in there]
 
     @property
     def most_rows(self) -> int:
@@ -56,15 +63,26 @@ class Rows:
         """The others."""
         return [c for c in self.columns if isinstance(c, Category)]
 
-    def filled(self) -> FloatArray:
-        """(n + incomplete, d) with the public centre, held to its bounds, for each incomplete row: every row counts.
+    def given(self, relation: str) -> tuple[FloatArray, list[Hashable] | None]:
+        """What a release is made of: rows (m, d), and whose they are where a person is the unit.
 
-        Leaving such rows out instead would make N itself depend on one person's gap, where a row is replaced.
+        Where one is replaced and N is counted, nobody may fall out of the count for a gap: the public centre, held to
+        its bounds, stands for each incomplete row, or for each person without a complete row. Where N is declared such
+        rows add nothing.
         """
-        if not self.incomplete:
-            return self.X
+        ids = None if self.ids is None else list(self.ids)
+        if relation != REPLACE or not self.declared.public:
+            return self.X, ids
+        gaps = self.absent if ids is not None else [None] * self.incomplete
+        if not gaps:
+            return self.X, ids
         box = self.bounds.over(self.X.shape[1])
-        return np.vstack([self.X, np.tile(np.clip(box.centre, box.lower, box.upper), (self.incomplete, 1))])
+        centre = np.tile(np.clip(box.centre, box.lower, box.upper), (len(gaps), 1))
+        return np.vstack([self.X, centre]), None if ids is None else [*ids, *gaps]
+
+    def n_public(self, relation: str) -> int | None:
+        """N where it is declared: of people or rows that may come and go, or of people who are replaced."""
+        return self.declared.n if relation != REPLACE or self.ids is not None else None
 
 
 def from_table(table: Table) -> Declared:
@@ -86,11 +104,12 @@ def prepare(
     declared: Declared,
     person: str | None,
     dropped: Sequence[str] = (),
-    everybody: Sequence[Hashable] = (),
+    everybody: Sequence[Hashable | None] = (),
 ) -> Rows:
     """Numbers and bounds of a table; refused where a column is not what was declared.
 
-    everybody: whose row it is of all rows, the incomplete ones among them; without it the complete ones are all.
+    everybody: whose row it is of all rows, the incomplete ones among them, None for nobody's; without it the complete
+    ones are all.
     """
     names = [name for name in table.names if name != person]
     if not names:
@@ -113,7 +132,7 @@ def prepare(
             lower, upper, centre = lower + [0.0] * size, upper + [1.0] * size, centre + [0.0] * size
     norm = _norm(columns, np.array(lower), np.array(upper), np.array(centre), declared)
     ids = None if person is None else tuple(table[person].tolist())
-    counts = {} if ids is None else dict(Counter(everybody or ids))
+    counts = {} if ids is None else dict(Counter(who for who in everybody or ids if who is not None))
     held = Bounds(lower, upper, norm, centre)
     return Rows(np.hstack(parts), columns, held, declared, ids, unknown, table.dropped, counts)
 

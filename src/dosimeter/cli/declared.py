@@ -49,6 +49,13 @@ class Told:
     """Categories: columns that are read as text."""
 
     @property
+    def numbers(self) -> list[str] | None:
+        """Columns in which a cell that cannot be read is missing; None where no file was given."""
+        return (
+            None if self.bounds is None else [n for n, column in self.bounds.items() if not isinstance(column, tuple)]
+        )
+
+    @property
     def how(self) -> dict[str, Any]:
         """Arguments of `fit_table` and `repair`."""
         return {} if self.bounds is None else {"bounds": self.bounds, "own_units": self.own_units}

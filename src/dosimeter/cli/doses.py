@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +43,6 @@ class Given:
     doses: tuple[PersonDoses, ...]
     draw: bytes
     """The bytes of the noise where they are at hand, else random ones made with the draw."""
-    most_rows: int = 1
-    """Of one person, where the verb's budget is for a row."""
 
 
 def of_repair(done: Repair, keep_blocks: bool = False) -> Given:
@@ -54,34 +52,14 @@ def of_repair(done: Repair, keep_blocks: bool = False) -> Given:
 
 
 def of_components(rows: Rows, made: PrivateComponents, k: int) -> Given:
-    """Components: an event for each person by their rows, and η² and μ² where they can be measured."""
+    """Components: one event for every person, all their rows together, and η² and μ² where they can be measured."""
     from dosimeter.cli.projected import TAKEN
+    from dosimeter.core.ledger import Events
 
     recipe = made.release.recipe
     told = replace(recipe, settings={**recipe.settings, "components": k}, uncovered=(*recipe.uncovered, TAKEN))
-    doses = (*_events(rows, made), *_measured(rows, made))
-    return Given("pca", told, doses, _moment_noise(rows, made).tobytes(), rows.most_rows)
-
-
-def _events(rows: Rows, made: PrivateComponents) -> tuple[PersonDoses, ...]:
-    """m rows move the second moment at most m times as far as one: an event with m times less noise."""
-    from dosimeter.core.dose import EventDose
-    from dosimeter.core.ledger import Events
-    from dosimeter.pca.mechanisms import true_sensitivity
-    from dosimeter.pca.price import event
-
-    mechanism, N = made.mechanism, made.n_samples
-    moved = true_sensitivity(mechanism, made.box, N)
-    by_rows: dict[int, list[Hashable]] = {}
-    for person, m in rows.counts.items():
-        by_rows.setdefault(m, []).append(person)
-    return tuple(
-        Events(
-            tuple(ids),
-            EventDose(event(mechanism, made.scales / m, moved, N), "person", mechanism.relation, made.standing),
-        )
-        for m, ids in sorted(by_rows.items())
-    )
+    doses = (Events(tuple(rows.counts), made.dose), *_measured(rows, made))
+    return Given("pca", told, doses, _moment_noise(rows, made).tobytes())
 
 
 def _measured(rows: Rows, made: PrivateComponents) -> tuple[PersonDoses, ...]:
@@ -91,7 +69,7 @@ def _measured(rows: Rows, made: PrivateComponents) -> tuple[PersonDoses, ...]:
 
     found: list[PersonDoses] = []
     try:
-        leak = measure(made, rows.X)
+        leak = measure(made, rows.X, rows.ids)
         # μ has no unit of an unknown; what is compared takes its place, so that unlike comparisons are never added.
         units = (FISHER, MEASURED_IN[rows.declared.own_units]), (MEMBERSHIP, COMPARES["membership"])
         for notion, unit in units:
@@ -102,9 +80,14 @@ def _measured(rows: Rows, made: PrivateComponents) -> tuple[PersonDoses, ...]:
 
 
 def _moment_noise(rows: Rows, made: PrivateComponents) -> Any:
-    """(d, d) noisy minus exact; a row left out stands at the centre and adds nothing."""
-    Z = made.box.clip(rows.X).rows
-    return made.second_moment - Z.T @ Z / made.n_samples
+    """(d, d) noisy minus exact: the noise, up to rounding."""
+    from dosimeter.pca.sums import root_weights
+
+    X, person = rows.given(made.mechanism.relation)
+    Y = made.box.clip(X).rows
+    if person is not None:
+        Y = Y * root_weights(person)[0][:, None]
+    return made.second_moment - Y.T @ Y / made.n_samples
 
 
 def of_labels(cast: Cast, labels: Labels, how: How) -> Given:

@@ -104,7 +104,14 @@ def federate(
     ] = None,
     nominal: Annotated[list[str] | None, Words("--nominal", help="A column of codes. May be repeated.")] = None,
     drop: Annotated[list[str] | None, Words("--drop", help="A column to leave out. May be repeated.")] = None,
-    missing: Annotated[str, Words("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
+    missing: Annotated[
+        str | None,
+        Words(
+            "--missing",
+            help="refuse, or drop rows with a missing value (the default with --bounds).",
+            show_default=False,
+        ),
+    ] = None,
     delimiter: Annotated[str, Words("--delimiter", help="What separates cells in a .csv.")] = ",",
     out: Annotated[
         Path | None, Words("--out", help="Where the model goes: a .safetensors file.", show_default=False)
@@ -149,7 +156,7 @@ def federate(
     if table is not None and not (only_plan and K is not None):
         people = population.of_table(
             table, str(target), str(client), test=test, bounds=bounds, classes=classes, drop=drop or [],
-            read={"missing": _missing(missing), "delimiter": delimiter}, nominal=nominal or [], clients=clients,
+            read={"missing": _missing(missing, bounds), "delimiter": delimiter}, nominal=nominal or [], clients=clients,
         )  # fmt: skip
         K = len(people.clients) if clients is None else clients
     agreed = _terms(K, demo, epsilon, delta, per_round, rounds, noise, sampling)
@@ -217,10 +224,12 @@ def _asked(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _missing(policy: str) -> str:
+def _missing(asked: str | None, bounds: Path | None) -> str:
+    """With declared columns one client's gap does not end the run unless that is asked for."""
     from dosimeter.core.refusal import Refusal
     from dosimeter.io import harmless
 
+    policy = asked or ("refuse" if bounds is None else "drop")
     if policy not in ("refuse", "drop"):
         raise Refusal(f"--missing {harmless(policy)}: use refuse or drop")
     return policy

@@ -106,7 +106,7 @@ def fix(
     known = told(bounds, target, person, nominal or (), drop or ())
     codes = list(dict.fromkeys([*(nominal or []), *known.text]))
     gaps: dict[str, Any] = {"impute": impute or ()}
-    gaps |= {"tied": tied or (), "not_tied": not_tied or ()}
+    gaps |= {"tied": tied or (), "not_tied": not_tied or (), "declared": known.numbers}
     people = read(table, delimiter, missing, person, codes, drop or [], target=target, **gaps)
     done = repair(
         people,

@@ -88,11 +88,13 @@ def read(
     not_tied: Sequence[str] = (),
     impute: Sequence[str] | None = None,
     own_imputer: bool = False,
+    declared: Sequence[str] | None = None,
 ) -> Table:
     """The table, persons and codes kept as exact text; options that contradict each other are refused first.
 
     impute: COLUMN=VALUE, the constants of --missing impute; None for a verb that fills nothing in.
-    own_imputer: a given model fills its gaps itself.
+    own_imputer: a given model fills its gaps itself. declared: numbers of a bounds file: what cannot be read in them is
+    missing.
     """
     from dosimeter.core.refusal import Refusal
     from dosimeter.io import harmless, read_table
@@ -120,7 +122,7 @@ def read(
     policy: Any = "keep" if missing == "impute" and own_imputer else missing
     needed = (*named["--target"], *tied, *not_tied, *constants)
     whole = (*named["--target"], *aside)
-    how: dict[str, Any] = {"text": text, "drop": tuple(drop), "needed": needed}
+    how: dict[str, Any] = {"text": text, "drop": tuple(drop), "needed": needed, "declared": declared}
     return read_table(path, delimiter=delimiter, missing=policy, impute=constants, whole=whole, **how)
 
 

@@ -122,7 +122,7 @@ def measure(
     known = told(bounds, target, person, nominal or (), drop or ())
     codes = list(dict.fromkeys([*(nominal or []), *known.text]))
     gaps: dict[str, Any] = {"impute": impute or (), "own_imputer": model is not None}
-    gaps |= {"tied": tied or (), "not_tied": not_tied or ()}
+    gaps |= {"tied": tied or (), "not_tied": not_tied or (), "declared": known.numbers}
     people = read(table, delimiter, missing, person, codes, drop or [], target=target, **gaps)
     for name in group or []:
         people[name]  # an unknown name is refused before the work starts

@@ -43,7 +43,7 @@ def pca(
         typer.Argument(help="The table: .csv or .parquet. Without it: a demonstration.", show_default=False),
     ] = None,
     epsilon: Annotated[
-        float | None, Words("--epsilon", help="ε of the budget: how far one row may shift any chance.")
+        float | None, Words("--epsilon", help="ε of the budget: how far one row, or person, may shift any chance.")
     ] = None,
     delta: Annotated[float, Words("--delta", help="δ of the budget; keep it well below 1 over the rows.")] = DELTA,
     bounds: Annotated[
@@ -55,7 +55,15 @@ def pca(
     template: Annotated[bool, Words("--template", help="Print a bounds file to fill in, and stop.")] = False,
     components: Annotated[
         str | None,
-        Words("--components", help="How many (5), or a share of the noisy energy (0.9).", show_default=False),
+        Words("--components", help="How many (5), or a share of the noisy variance (0.9).", show_default=False),
+    ] = None,
+    mean_share: Annotated[
+        float | None,
+        Words(
+            "--mean-share",
+            help="Part of the budget for a noisy mean (0.1); 0: components about the public centre.",
+            show_default=False,
+        ),
     ] = None,
     mechanism: Annotated[
         str,
@@ -71,12 +79,19 @@ def pca(
     out: Annotated[
         Path | None, Words("--out", help="Where the components go: a .skops file.", show_default=False)
     ] = None,
-    person: Annotated[str | None, Words("--person", help="The column that says whose row it is.")] = None,
+    person: Annotated[
+        str | None, Words("--person", help="The column that says whose row it is; ε is then for a person.")
+    ] = None,
     nominal: Annotated[list[str] | None, Words("--nominal", help="A column of codes. May be repeated.")] = None,
     drop: Annotated[list[str] | None, Words("--drop", help="A column to leave out. May be repeated.")] = None,
     missing: Annotated[
-        str, Words("--missing", help="refuse, or drop what a row with a missing value would add.")
-    ] = "refuse",
+        str | None,
+        Words(
+            "--missing",
+            help="drop what a row with a missing value would add (the default with --bounds), or refuse.",
+            show_default=False,
+        ),
+    ] = None,
     delimiter: Annotated[str, Words("--delimiter", help="What separates cells in a .csv.")] = ",",
     ledger: LedgerAt = None,
     keys: Keys = None,
@@ -105,9 +120,10 @@ def pca(
     if table is not None and template:
         return _print_template(table, delimiter, person, drop or [])
     told = None if bounds is None else _read_bounds(bounds, nominal or [])
-    rows = _demo() if table is None else _rows(table, told, person, nominal or [], drop or [], (delimiter, missing))
+    gaps = missing or ("refuse" if told is None else "drop")
+    rows = _demo() if table is None else _rows(table, told, person, nominal or [], drop or [], (delimiter, gaps))
     budget = (DEMO_EPSILON if epsilon is None else epsilon, delta)
-    recipe = _mechanism(mechanism, *budget, _relation(neighbours, rows.declared))
+    recipe = _mechanism(mechanism, *budget, _relation(neighbours, rows.declared), mean_share)
     facts, model, given = _made(rows, recipe, mechanism, components, attack or table is None)
     within = facts["private"] is False or facts["guarantee"]["holds"]
     receipt = at.nothing
@@ -170,10 +186,12 @@ def _check_options(
 def _print_template(table: Path, delimiter: str, person: str | None, drop: list[str]) -> int:
     """To stdout: it is what was asked for. Only names are wanted, so a missing value does not matter."""
     from dosimeter.cli.bounds import template
-    from dosimeter.cli.given import read
+    from dosimeter.frames.source import Source
+    from dosimeter.io import table_names
 
-    people = read(table, delimiter, "drop", person, [], drop)
-    print(template([name for name in people.names if name != person]), end="")
+    names = table_names(table, delimiter=delimiter)
+    Source(table.name).check_known([*drop, *([] if person is None else [person])], names)
+    print(template([name for name in names if name != person and name not in drop]), end="")
     return 0
 
 
@@ -196,24 +214,20 @@ def _rows(
     from dosimeter.cli.components import from_table, prepare
     from dosimeter.cli.given import read
     from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
+    from dosimeter.io import harmless, read_column, table_names
 
     if told is not None and person is not None and person in told.columns:
         raise Refusal(f"--person {harmless(person)}: the bounds file declares it a column; leave it out there")
-    declared = [name for name in (told.categories if told is not None else []) if name not in drop]
-    people = read(path, *how, person, list(dict.fromkeys([*nominal, *declared])), drop)
-    known = from_table(people.drop([person] if person else [])) if told is None else told
-    everybody = _everybody(path, how[0], person, [*people.names, *drop]) if person and people.dropped else []
-    return prepare(people, known, person, drop, everybody)
-
-
-def _everybody(path: Path, delimiter: str, person: str, names: list[str]) -> list[str]:
-    """Whose the rows are, incomplete ones among them: the column of persons alone, read once more."""
-    from dosimeter.io import read_table
-
-    others = [name for name in dict.fromkeys(names) if name != person]
-    ids: list[str] = read_table(path, delimiter=delimiter, text=[person], drop=others, missing="drop")[person].tolist()
-    return ids
+    if told is None:
+        people = read(path, *how, person, nominal, drop)
+        return prepare(people, from_table(people.drop([person] if person else [])), person, drop)
+    # Names before values: what is not declared is refused whatever the cells are.
+    names = [name for name in table_names(path, delimiter=how[0]) if name not in drop and name != person]
+    told.of(names, drop)
+    codes = list(dict.fromkeys([*nominal, *(name for name in told.categories if name not in drop)]))
+    people = read(path, *how, person, codes, drop, declared=[name for name in names if name not in codes])
+    everybody = read_column(path, person, delimiter=how[0]) if person and people.dropped else []
+    return prepare(people, told, person, drop, everybody)
 
 
 def _demo() -> Rows:
@@ -238,11 +252,12 @@ def _relation(asked: str | None, declared: Declared) -> str:
         raise Refusal(f"--neighbours {harmless(asked)}: use replace-one or add-or-remove")
     relation = NEIGHBOURS[asked] if asked is not None else declared.neighbours or NEIGHBOURS["replace-one"]
     if relation != NEIGHBOURS["replace-one"] and declared.n is None and declared.public:
-        raise Refusal("--neighbours add-or-remove hides the number of rows: put a public n = ... into the bounds file")
+        why = "hides the number of rows, or of people with --person"
+        raise Refusal(f"--neighbours add-or-remove {why}: put a public n = ... into the bounds file")
     return relation
 
 
-def _mechanism(name: str, epsilon: float, delta: float, relation: str) -> Mechanism:
+def _mechanism(name: str, epsilon: float, delta: float, relation: str, mean_share: float | None) -> Mechanism:
     from dosimeter.cli.bounds import nearest
     from dosimeter.core.refusal import Refusal
     from dosimeter.io import harmless
@@ -265,6 +280,12 @@ def _mechanism(name: str, epsilon: float, delta: float, relation: str) -> Mechan
         given["neighbours"] = relation
     elif relation != REPLACE:
         raise Refusal(f"--mechanism {name} is published for replace-one: leave --neighbours out")
+    if "mean_share" in takes:
+        given["mean_share"] = mechanisms.MEAN_SHARE if mean_share is None else mean_share
+        if not 0 <= given["mean_share"] <= mechanisms.MOST_SHARE:
+            raise Refusal(f"--mean-share {mean_share:g}: give a number from 0 to {mechanisms.MOST_SHARE:g}")
+    elif mean_share:
+        raise Refusal(f"--mechanism {name} is published without a mean: leave --mean-share out")
     made: Mechanism = kind(**given)
     return made
 
@@ -299,11 +320,9 @@ def _made(
 
     count = _count(components, rows.X.shape[1])
     public = rows.declared.public
-    replaced = recipe.relation == "replace-one"
-    n = None if replaced else rows.declared.n
-    # Where N is declared a row that is left out adds nothing; where N is counted it has to be counted too.
-    X = rows.filled() if replaced and public else rows.X
-    made = release(X, recipe, bounds=rows.bounds if public else None, n_samples=n, private=public)
+    X, person = rows.given(recipe.relation)
+    n = rows.n_public(recipe.relation)
+    made = release(X, recipe, bounds=rows.bounds if public else None, person=person, n_samples=n, private=public)
     values = made.components.values
     k = count if isinstance(count, int) else energy_rank(values, count) if values.sum() > 0 else 1
     facts = facts_of(rows, made, name, k, None if isinstance(count, int) else count)

@@ -109,8 +109,12 @@ def of_table(
 
     declared = None if bounds is None else _declared(bounds)
     texts = [*nominal, *(name for name, told in (declared or {}).items() if isinstance(told[0], str))]
-    rows = _read(table, [target, client, *texts], drop, read)
+    numbers = None if declared is None else [name for name in declared if name not in texts]
+    rows = _read(table, [target, client, *texts], drop, read, numbers)
     listed = None if classes is None else tuple(name.strip() for name in classes.split(","))
+    strangers = 0
+    if declared is not None and listed is not None:
+        rows, strangers = _of_classes(rows, target, listed)
     form, from_rows = form_of(rows, target, client, declared=declared, classes=listed)
     own = parted(rows, form, client)
     if clients is not None and len(own.clients) > clients:
@@ -124,7 +128,8 @@ def of_table(
         X_test, y_test = _tested(test, form, client, [target, *texts], drop, read)
         tested = f"the {len(y_test)} rows of {harmless(test.name)}, taken as public"
     counted = () if clients is not None else (COUNTED.format(len(own.clients)),)
-    left = (f"{INSIDE}left out for a missing value: {rows.dropped} of the rows",) if rows.dropped else ()
+    gone = {"for a missing value": rows.dropped, "because their class is not declared": strangers}
+    left = tuple(f"{INSIDE}left out {why}: {count} of the rows" for why, count in gone.items() if count)
     return Population(
         table.name, own.X, own.y, own.clients, X_test, y_test, form.classes, tested, form.plain(),
         (ONE_FILE, PUBLIC), (*left, *_alike(own.names)), (*counted, *from_rows), own.names,
@@ -147,7 +152,17 @@ def _alike(names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _read(path: Path, text: Sequence[str], drop: Sequence[str], how: Mapping[str, str]) -> Any:
+def _of_classes(rows: Any, target: str, classes: Sequence[str]) -> tuple[Any, int]:
+    """The rows of a declared class, and how many others there are: one client's label must not end the run."""
+    known = np.isin(rows[target].astype(str), classes)
+    if not known.any():
+        raise Refusal(f"no row of {harmless(target)} has a class of the list: correct --classes")
+    return (rows, 0) if known.all() else (rows.take(known), int((~known).sum()))
+
+
+def _read(
+    path: Path, text: Sequence[str], drop: Sequence[str], how: Mapping[str, str], declared: Sequence[str] | None = None
+) -> Any:
     from dosimeter.io import read_table
 
     for name in text:
@@ -155,7 +170,12 @@ def _read(path: Path, text: Sequence[str], drop: Sequence[str], how: Mapping[str
             raise Refusal(f"column {harmless(name)} is needed and was dropped by --drop: leave one of the two out")
     missing: Any = how["missing"]
     return read_table(
-        path, delimiter=how["delimiter"], text=tuple(dict.fromkeys(text)), drop=tuple(drop), missing=missing
+        path,
+        delimiter=how["delimiter"],
+        text=tuple(dict.fromkeys(text)),
+        drop=tuple(drop),
+        missing=missing,
+        declared=declared,
     )
 
 

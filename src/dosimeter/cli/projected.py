@@ -11,6 +11,7 @@ from dosimeter.cli.page import Page, small
 from dosimeter.cli.show import number
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.io.text import harmless
+from dosimeter.pca.private import PERSON
 from dosimeter.pca.sensitivity import REPLACE
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MEASURED_IN = {False: "half ranges", True: "own units"}
 ABOUT = "moments are about the public centre: where the mean lies far from it, the first component points to the mean"
+ABOUT_MEAN = "components are about a noisy mean, which took {:g} % of the budget and is in the file"
 COMPARES = {
     "dose": "values of the row, near its own",
     "membership": "presence against absence, N fixed",
@@ -33,6 +35,7 @@ ASSUMED = (
     "other releases about the same people add their own (ε, δ)",
 )
 PUBLIC = "names of columns, their bounds and the lists of levels are public"
+ON = ("each distinct entry of the second moment", "each entry of the mean")
 TAKEN = "that the bounds were known without the table is taken on your word"
 
 
@@ -49,19 +52,21 @@ def facts_of(rows: Rows, made: PrivateComponents, name: str, k: int, share: floa
         "mechanism": name,
         "guarantee": _guarantee(made),
         "noise": {
-            "on": "each distinct entry of the second moment",
+            "on": " and ".join(ON[: 2 if made.mechanism.share > 0 else 1]),
             "law": made.mechanism.law.__name__.lower(),
             "scale_low": float(made.scales.min()),
             "scale_high": float(made.scales.max()),
             "second_moment_reach": float(made.box.reach.max() ** 2),
+            "mean_share": made.mechanism.share,
+            "mean_scale": made.mean_scale,
         },
-        "components": {"released": k, "columns": made.box.d, "share_of_noisy_energy": share},
-        "rows_public": made.n_samples,
+        "components": {"released": k, "columns": made.box.d, "share_of_noisy_variance": share},
+        "people_public" if made.unit == PERSON else "rows_public": made.n_samples,
         "bounds": "declared" if public else "from the table: not private",
         "units": MEASURED_IN[rows.declared.own_units],
         "not_covered": [*recipe.uncovered, *([TAKEN] if public else [])],
-        "assumptions": [*ASSUMED, *([PUBLIC, *made.remarks, ABOUT, *_delta_remark(made)] if public else [])],
-        "remarks": [*made.remarks, ABOUT, *_delta_remark(made)],
+        "assumptions": [*ASSUMED, *([PUBLIC, *made.remarks, _about(made), *_delta_remark(made)] if public else [])],
+        "remarks": [*made.remarks, _about(made), *_delta_remark(made)],
         "internal": _internal(rows, made, k),
         "booked": False,
         "written": "",
@@ -74,54 +79,65 @@ def _guarantee(made: PrivateComponents) -> dict[str, Any]:
         "epsilon": float(mechanism.epsilon),
         "delta": mechanism.budget_delta,
         "neighbours": mechanism.relation,
-        "unit": "row",
+        "unit": _unit(made),
         "costs": made.epsilon(),
         "holds": bool(made.holds),
         "standing": made.standing.value,
     }
 
 
+def _unit(made: PrivateComponents) -> str:
+    return "person" if made.unit == PERSON else "row"
+
+
+def _about(made: PrivateComponents) -> str:
+    return ABOUT_MEAN.format(100 * made.mechanism.share) if made.mechanism.share > 0 else ABOUT
+
+
 def _delta_remark(made: PrivateComponents) -> list[str]:
     delta = made.mechanism.budget_delta
     if delta * made.n_samples < 1:
         return []
-    return [f"δ = {delta:g} is not below 1 over {made.n_samples} rows: it would allow a row to be printed"]
+    many, one = ("people", "a person") if made.unit == PERSON else ("rows", "a row")
+    return [f"δ = {delta:g} is not below 1 over {made.n_samples} {many}: it would allow {one} to be printed"]
 
 
 def _internal(rows: Rows, made: PrivateComponents, k: int) -> dict[str, Any]:
-    from dosimeter.pca.components import second_moment
     from dosimeter.pca.utility import captured_energy, random_subspace
-    from dosimeter.report.projected import energy
+    from dosimeter.report.projected import variance
 
-    exact = second_moment(made.box.clip(rows.X).rows)
+    exact = _covariance(rows, made)
     told: dict[str, Any] = {
         "clipped_share": made.clipped_share,
         "labels_outside_the_list": rows.unknown,
         "rows_left_out": rows.incomplete,
         "captured": {"k": k, "q": 0.0, "at_random": 0.0},
         **_doses(rows, made),
-        **_persons(rows, made),
+        **_persons(rows),
     }
     if np.any(exact):
         told["captured"] |= {
             "q": captured_energy(exact, made.components.vectors, k),
             "at_random": random_subspace(exact, k),
         }
-        told["energy"] = energy(exact, made.components.vectors)
+        told["variance"] = variance(exact, made.components.vectors)
     return told
 
 
-def _persons(rows: Rows, made: PrivateComponents) -> dict[str, Any]:
-    """ε for all rows of the person with the most: m rows move the second moment at most m times as far."""
+def _covariance(rows: Rows, made: PrivateComponents) -> Any:
+    """(d, d) of the clipped rows about their own mean, every person of weight one where a person is the unit."""
+    from dosimeter.pca.sums import root_weights
+
+    Z = made.box.clip(rows.X).rows
+    r, count = root_weights(rows.ids) if made.unit == PERSON and rows.ids is not None else (np.ones(len(Z)), len(Z))
+    Y = (Z - r**2 @ Z / max(count, 1)) * r[:, None]
+    return Y.T @ Y / max(count, 1)
+
+
+def _persons(rows: Rows) -> dict[str, Any]:
     if rows.ids is None:
         return {}
-    from dosimeter.pca.mechanisms import true_sensitivity
-    from dosimeter.pca.price import cost
-
-    moved = true_sensitivity(made.mechanism, made.box, made.n_samples)
-    delta, m = made.mechanism.budget_delta, rows.most_rows
-    epsilon = cost(made.mechanism, made.scales / m, moved, made.n_samples, delta)
-    return {"people": len(set(rows.ids)), "most_rows_of_a_person": m, "epsilon_of_that_person": epsilon}
+    return {"people": len(rows.counts), "most_rows_of_a_person": rows.most_rows}
 
 
 def _doses(rows: Rows, made: PrivateComponents) -> dict[str, Any]:
@@ -131,7 +147,7 @@ def _doses(rows: Rows, made: PrivateComponents) -> dict[str, Any]:
 
     told: dict[str, Any] = {}
     try:
-        leak = measure(made, rows.X)
+        leak = measure(made, rows.X, rows.ids)
         for key, notion in (("dose", FISHER), ("membership", MEMBERSHIP)):
             dose = leak.dose(rows.ids, of="components", notion=notion)
             reading = dose.reading
@@ -162,8 +178,11 @@ def rehearsed(rows: Rows, recipe: Mechanism, k: int) -> dict[str, Any]:
     box = rows.bounds.over(rows.X.shape[1])
     members, strangers = (box.clip(rows.X[who]).rows + box.centre for who in (inside, ~inside))
     n = None if recipe.relation == "replace-one" or rows.declared.n is None else max(1, rows.declared.n // 2)
-    noisy = release(members, recipe, bounds=rows.bounds if public else None, n_samples=n, private=public, rng=rng)
-    exact = pca.components(pca.second_moment(members, noisy.components.mean), noisy.components.mean)
+    whose = None if rows.ids is None else [rows.ids[i] for i in np.flatnonzero(inside)]
+    how: dict[str, Any] = {"bounds": rows.bounds if public else None, "n_samples": n, "private": public}
+    noisy = release(members, recipe, person=whose, rng=rng, **how)
+    about = pca.mean(members) if noisy.mean_scale > 0 else noisy.components.mean
+    exact = pca.components(pca.second_moment(members, about), about)
     told: dict[str, Any] = {"members": int(inside.sum()), "strangers": int((~inside).sum()), "simulation": True}
     told |= {"dealt_by": "row" if rows.ids is None else "person", "interval_over": "rows, as if independent"}
     ids = None if rows.ids is None else [rows.ids[i] for i in (*np.flatnonzero(inside), *np.flatnonzero(~inside))]
@@ -212,16 +231,21 @@ def tell(facts: dict[str, Any], words: Console, receipt: Receipt, *, demo: bool,
 
 def _promise(page: Page, facts: dict[str, Any]) -> None:
     told, found, noise = facts["guarantee"], facts["components"], facts["noise"]
-    how = "" if found["share_of_noisy_energy"] is None else f" ({found['share_of_noisy_energy']:g} of the noisy energy)"
+    share = found["share_of_noisy_variance"]
+    how = "" if share is None else f" ({share:g} of the noisy variance)"
     page.add("components", f"{found['released']} of {found['columns']}{how}, by {facts['mechanism']}")
     scale = number(noise["scale_low"])
     if noise["scale_high"] > noise["scale_low"]:
         scale = f"{scale} to {number(noise['scale_high'])}"
     page.add(
         "noise",
-        f"{noise['law']}, scale {scale}, on {noise['on']} (entries up to {number(noise['second_moment_reach'])})",
+        f"{noise['law']}, scale {scale}, on {ON[0]} (entries up to {number(noise['second_moment_reach'])})",
     )
-    pair = f"ε = {told['epsilon']:g}, δ = {told['delta']:g}; neighbours: {told['neighbours']}; unit: a row"
+    if noise["mean_scale"] > 0:
+        part = f"{100 * noise['mean_share']:g} % of the budget"
+        page.add("", f"{noise['law']}, scale {number(noise['mean_scale'])}, on {ON[1]} ({part})")
+    unit = "a person, all their rows together" if told["unit"] == "person" else "a row"
+    pair = f"ε = {told['epsilon']:g}, δ = {told['delta']:g}; neighbours: {told['neighbours']}; unit: {unit}"
     if not facts["private"]:
         page.add("guarantee", f"not private: the bounds come from the table, so {pair} is not claimed", "red")
     elif told["holds"]:
@@ -234,18 +258,21 @@ def _worth(page: Page, inside: dict[str, Any], facts: dict[str, Any]) -> None:
     q = inside["captured"]
     page.add("internal", "the lines from here on are computed from the table without protection: do not publish", "dim")
     page.add(
-        "captured energy", f"{q['q']:.3f} of what the best {q['k']} directions hold; at random {q['at_random']:.3f}"
+        "captured variance", f"{q['q']:.3f} of what the best {q['k']} directions hold; at random {q['at_random']:.3f}"
     )
     page.add("clipped", f"{100 * inside['clipped_share']:.1f} % of the rows lay outside the bounds")
     if inside["labels_outside_the_list"]:
         page.add("", f"{inside['labels_outside_the_list']} labels are not in the public list and count as none")
     if inside["rows_left_out"]:
         kept = facts["private"] and facts["guarantee"]["neighbours"] == REPLACE
-        how = f"count among the {facts['rows_public']} as the public centre" if kept else "add nothing"
-        page.add("left out", f"{inside['rows_left_out']} rows with a missing value {how}")
-    if "most_rows_of_a_person" in inside and inside["most_rows_of_a_person"] > 1:
-        m, epsilon = inside["most_rows_of_a_person"], inside["epsilon_of_that_person"]
-        page.add("per person", f"somebody has {m} rows: for all of them together ε = {number(epsilon)}")
+        how = "add nothing"
+        if kept and "rows_public" in facts:
+            how = f"count among the {facts['rows_public']} as the public centre"
+        elif kept:
+            how = "add nothing; a person without a complete row counts as the public centre"
+        page.add("left out", f"{inside['rows_left_out']} rows with a missing or unreadable value {how}")
+    if inside.get("most_rows_of_a_person", 1) > 1:
+        page.add("per person", f"somebody has {inside['most_rows_of_a_person']} rows; they weigh as much as one")
     rows = []
     for key, name in (("dose", "η"), ("membership", "μ")):
         one = inside.get(key, {})

@@ -83,8 +83,7 @@ def _noise(one: Over, given: Given, again: str) -> str:
     elif key == "leakage":
         option = f'--budget "{room:g} nats" (adds noise)'
     else:
-        each = down(one.room / given.most_rows)
-        option = f"--epsilon {each:g} --delta {one.budget.delta:g} (about what is left; adds noise)"
+        option = f"--epsilon {room:g} --delta {one.budget.delta:g} (about what is left; adds noise)"
     return f"{again} {option}".strip()
 
 

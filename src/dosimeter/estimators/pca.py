@@ -1,7 +1,7 @@
 """Principal components with the face of scikit-learn, made from a noisy second moment.
 
 `fit` clips the rows to declared bounds, draws the noise safely and keeps only what was released: `components_`,
-`explained_variance_`, the public `mean_` and `release_`. The exact second moment is forgotten. `released_` is a plain
+`explained_variance_`, the noisy `mean_` and `release_`. The exact moments are forgotten. `released_` is a plain
 scikit-learn PCA with the same components, which works without this package.
 """
 
@@ -19,7 +19,14 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
 from dosimeter.estimators.linear import _generator
 from dosimeter.pca.clipping import Bounds
-from dosimeter.pca.mechanisms import AnalyticGauss, LaplaceJoint, LaplacePriced, LaplaceSplit, Mechanism
+from dosimeter.pca.mechanisms import (
+    MEAN_SHARE,
+    AnalyticGauss,
+    LaplaceJoint,
+    LaplacePriced,
+    LaplaceSplit,
+    Mechanism,
+)
 from dosimeter.pca.private import release
 from dosimeter.pca.utility import energy_rank
 
@@ -30,11 +37,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     """(ε, δ)-differentially private principal components of rows within declared bounds.
 
     epsilon, delta: the budget; "laplace-joint" spends no delta.
-    n_components: a number, a share of the energy of the *noisy* eigenvalues (post-processing: it costs nothing and
+    n_components: a number, a share of the variance by the *noisy* eigenvalues (post-processing: it costs nothing and
     follows the noise), or None for all columns.
     lower, upper: bounds per column, or one for all; row_norm: the longest a centred row may be. All public.
-    centre: public, the middle of the bounds by default. The data's own mean would be a second release: not offered.
-    neighbours: "replace-one", or "add-or-remove-one", which needs the public n_samples.
+    centre: public, the middle of the bounds by default.
+    mean_share: the part of the budget for a noisy mean, about which the components are; 0: about the public centre.
+    neighbours: "replace-one", or "add-or-remove-one", which needs the public n_samples; of a row, or of a person with
+    all their rows where `fit` is told whose each row is.
     mechanism: "gaussian" (analytic), "laplace" (a query per entry, priced by its privacy loss), "laplace-split" (the
     same by a composition theorem), or "laplace-joint" (pure ε).
     private: False allows bounds from the table; the release then says "not private".
@@ -42,8 +51,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     >>> X = np.array([[0.0, 0.1], [1.0, 0.9], [0.5, 0.4], [0.2, 0.1]])
     >>> model = PrivatePCA(1, epsilon=2.0, lower=0.0, upper=1.0).fit(X)
-    >>> model.transform(X).shape, model.mean_.tolist(), model.release_.recipe.simulation
-    ((4, 1), [0.5, 0.5], False)
+    >>> model.transform(X).shape, sorted(model.release_.values), model.release_.recipe.simulation
+    ((4, 1), ['centre', 'lower', 'mean', 'second_moment', 'upper'], False)
     """
 
     def __init__(
@@ -56,6 +65,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         upper: Any = None,
         row_norm: float | None = None,
         centre: Any = None,
+        mean_share: float = MEAN_SHARE,
         n_samples: int | None = None,
         neighbours: str = "replace-one",
         mechanism: str = "gaussian",
@@ -69,20 +79,25 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.upper = upper
         self.row_norm = row_norm
         self.centre = centre
+        self.mean_share = mean_share
         self.n_samples = n_samples
         self.neighbours = neighbours
         self.mechanism = mechanism
         self.private = private
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Clip X (n, d), draw the noise, keep the release; y is not looked at."""
+    def fit(self, X: Any, y: Any = None, *, person: Any = None) -> Self:
+        """Clip X (n, d), draw the noise, keep the release; y is not looked at.
+
+        person: whose each row is (n,); the guarantee is then for a person, whose rows weigh as much as one.
+        """
         X = validate_data(self, X, dtype=np.float64)
         self._refuse_count(X.shape[1])
         made = release(
             X,
             self._mechanism(),
             bounds=self._bounds(),
+            person=None if person is None else np.asarray(person, dtype=object).tolist(),
             n_samples=self.n_samples,
             private=self.private,
             rng=_generator(self.random_state),
@@ -133,11 +148,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _mechanism(self) -> Mechanism:
         if self.mechanism == "laplace-joint":
-            return LaplaceJoint(self.epsilon, self.neighbours)
+            return LaplaceJoint(self.epsilon, self.neighbours, self.mean_share)
         kinds = {"gaussian": AnalyticGauss, "laplace": LaplacePriced, "laplace-split": LaplaceSplit}
         if self.mechanism not in kinds:
             raise Refusal(f"mechanism {self.mechanism!r} is not one of {', '.join(MECHANISMS)}")
-        return kinds[self.mechanism](self.epsilon, self.delta, self.neighbours)
+        return kinds[self.mechanism](self.epsilon, self.delta, self.neighbours, self.mean_share)
 
     def _bounds(self) -> Bounds | None:
         if self.lower is None and self.upper is None and self.row_norm is None:

@@ -1,4 +1,4 @@
-"""What a page draws of noised components: energy by k, the spread of doses, the attack by k. All of it internal."""
+"""What a page draws of noised components: variance by k, the spread of doses, the attack by k. All of it internal."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MOST = 64
 """Components shown one by one; more are thinned out to so many."""
 
 
-def energy(A: FloatArray, vectors: FloatArray) -> dict[str, Any]:
-    """Share of tr A, (d, d), that the first k directions hold: the best ones, those released (d, r), and random ones.
+def variance(A: FloatArray, vectors: FloatArray) -> dict[str, Any]:
+    """Share of tr A, (d, d) about the mean, that the first k directions hold: the best, those released (d, r), random.
 
-    >>> energy(np.diag([3.0, 1.0]), np.eye(2)[:, ::-1])
+    >>> variance(np.diag([3.0, 1.0]), np.eye(2)[:, ::-1])
     {'k': [1, 2], 'exact': [0.75, 1.0], 'released': [0.25, 1.0], 'at_random': [0.5, 1.0]}
     """
     d, total = len(A), float(np.trace(A))

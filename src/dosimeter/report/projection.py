@@ -53,6 +53,10 @@ class MomentNoise(Facts):
     scale_low: Annotated[float, BOUNDS]
     scale_high: Annotated[float, BOUNDS]
     second_moment_reach: Annotated[float, BOUNDS]
+    mean_share: Annotated[float, GIVEN]
+    """Part of the budget that is spent on the mean; 0: moments about the public centre."""
+    mean_scale: Annotated[float, BOUNDS]
+    """Of the noise on each entry of the mean; 0 where none is released."""
 
 
 class Released(Facts):
@@ -60,25 +64,25 @@ class Released(Facts):
 
     released: Annotated[int, NOISED]
     columns: Annotated[int, FORM]
-    share_of_noisy_energy: Annotated[float | None, GIVEN]
+    share_of_noisy_variance: Annotated[float | None, GIVEN]
 
 
 class Captured(Facts):
-    """Energy of the table that the released directions hold, over the best there is."""
+    """Variance of the table about its mean that the released directions hold, over the best there is."""
 
     k: Annotated[int, STATISTIC]
     q: Annotated[float, STATISTIC]
     at_random: Annotated[float, STATISTIC]
 
 
-class Energy(Facts):
+class Variance(Facts):
     """The same for k = 1, 2, ...: exact and noised directions."""
 
     k: Annotated[list[int], STATISTIC]
     exact: Annotated[list[float], STATISTIC]
-    """Share of the whole energy in the best k directions."""
+    """Share of the whole variance in the best k directions."""
     released: Annotated[list[float], STATISTIC]
-    """Share of the whole energy in the first k noised ones."""
+    """Share of the whole variance in the first k noised ones."""
     at_random: Annotated[list[float], STATISTIC]
 
 
@@ -101,14 +105,13 @@ class Inside(Facts):
     labels_outside_the_list: Annotated[int, STATISTIC]
     rows_left_out: Annotated[int, STATISTIC]
     captured: Annotated[Captured, STATISTIC]
-    energy: Annotated[Energy | None, STATISTIC] = None
+    variance: Annotated[Variance | None, STATISTIC] = None
     dose: Annotated[Reading | None, STATISTIC] = None
     membership: Annotated[Reading | None, STATISTIC] = None
     distribution: Annotated[Distribution | None, STATISTIC] = None
     ranked: Annotated[list[Ranked], ONE] = Field(default_factory=list)
     people: Annotated[int | None, STATISTIC] = None
     most_rows_of_a_person: Annotated[int | None, ONE] = None
-    epsilon_of_that_person: Annotated[Amount | None, ONE] = None
 
 
 class ByComponents(Facts):
@@ -158,7 +161,9 @@ class Projection(Facts):
     guarantee: Annotated[Guarantee, GIVEN]
     noise: Annotated[MomentNoise, GIVEN]
     components: Annotated[Released, NOISED]
-    rows_public: Annotated[int, ROWS]
+    rows_public: Annotated[int | None, ROWS] = None
+    people_public: Annotated[int | None, ROWS] = None
+    """In place of the rows where a person is the unit: their number of rows is their own."""
     bounds: Annotated[str, GIVEN]
     units: Annotated[str, GIVEN]
     not_covered: Annotated[list[str], WORDS]

@@ -92,7 +92,7 @@ def _components(facts: Mapping[str, Any]) -> dict[str, Any]:
         "people": rounded(people),
         "typical": _typical(inside.get("dose")),
         "typical_membership": _typical(inside.get("membership")),
-        "captured_energy": rounded(inside["captured"]["q"]),
+        "captured_variance": rounded(inside["captured"]["q"]),
         "auc_before_noise": rounded(attack["before"]["figure"]) if attack else None,
         "auc_after_noise": rounded(attack["after"]["figure"]) if attack else None,
         "histogram": histogram(inside["distribution"]),

@@ -41,15 +41,18 @@ def nothing_left(facts: Mapping[str, Any]) -> bool:
 
 
 def change(what: str, neighbours: str) -> str:
-    """What tells two neighbouring tables apart, in words; a relation that is not known is refused.
+    """What tells two neighbouring tables apart, in words; a unit or a relation that is not known is refused.
 
     >>> change("row", "replace-one"), change("client", "add-or-remove-one")
     ('one row replaced', 'one client added or removed')
     """
     known = {"replace-one": "replaced", "add-or-remove-one": "added or removed"}
+    whose = {"row": "row", "client": "client", "person": "person, with all their rows,"}
+    if what not in whose:
+        raise Refusal(f"unit {harmless(what)}: known here are {', '.join(whose)}")
     if neighbours not in known:
         raise Refusal(f"neighbours {harmless(neighbours)}: known here are {', '.join(known)}")
-    return f"one {what} {known[neighbours]}"
+    return f"one {whose[what]} {known[neighbours]}"
 
 
 def _number(value: Any) -> str:
@@ -117,7 +120,7 @@ def _projected(facts: Mapping[str, Any]) -> str:
         return f"Not private: bounds were read off the table, so {pair} is not claimed."
     if not told["holds"]:
         return f"Not proved: {pair} is what was stated, and this noise costs ε = {_number(told['costs'])}."
-    of = change("row", told["neighbours"])
+    of = change(told["unit"], told["neighbours"])
     return f"The components are {pair}-differentially private; neighbours: {of} ({told['standing']})."
 
 

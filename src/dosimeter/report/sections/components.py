@@ -25,7 +25,7 @@ def sections(told: Mapping[str, Any]) -> list[Section]:
         Section("What was promised", tuple(_promised(told))),
         Section("Dose", tuple(_doses(inside))),
         Section("Checked by attack", tuple(_attack(told.get("attack")))),
-        Section("What the components are worth", tuple(_energy(inside))),
+        Section("What the components are worth", tuple(_variance(inside))),
     ]
     return [*(one for one in made if one.parts), *closing(told)]
 
@@ -50,7 +50,7 @@ def _promised(told: Mapping[str, Any]) -> list[Part]:
     found = told["guarantee"]
     if not _claimed(told):
         return [_promise(told)]
-    told_apart = change("row", found["neighbours"])
+    told_apart = change(found["unit"], found["neighbours"])
     return [of_epsilon(float(found["epsilon"]), float(found["delta"]), told_apart), _promise(told)]
 
 
@@ -69,8 +69,11 @@ def _promise(told: Mapping[str, Any]) -> Part:
             ("noise", f"{noise['law']} on {noise['on']}"),
             ("scale", scale),
             ("entries of the second moment reach", noise.get("second_moment_reach")),
+            ("part of the budget for the mean", noise["mean_share"]),
+            ("scale on the mean", noise.get("mean_scale") or None),
             ("bounds", told["bounds"]),
             ("rows (public)", told.get("rows_public")),
+            ("people (public)", told.get("people_public")),
         ]
     )
 
@@ -88,9 +91,8 @@ def _doses(inside: Mapping[str, Any]) -> list[Part]:
     if rows:
         parts.append(Grid("Doses, computed without protection", ("", "typical", "highest", "standing"), tuple(rows)))
     parts += missing
-    if inside.get("epsilon_of_that_person") is not None:
-        m, epsilon = inside["most_rows_of_a_person"], number(cell(inside["epsilon_of_that_person"]))
-        parts.append(Words(f"Somebody has {m} rows: for all of them together ε = {epsilon}."))
+    if (inside.get("most_rows_of_a_person") or 1) > 1:
+        parts.append(Words(f"Somebody has {inside['most_rows_of_a_person']} rows; they weigh as much as one."))
     if inside.get("distribution"):
         parts += distribution(inside["distribution"])
     unit = (inside.get("dose") or {}).get("unit") or "row"
@@ -136,21 +138,21 @@ def _attack(found: Mapping[str, Any] | None) -> list[Part]:
     return parts
 
 
-def _energy(inside: Mapping[str, Any]) -> list[Part]:
+def _variance(inside: Mapping[str, Any]) -> list[Part]:
     parts: list[Part] = []
-    found = inside.get("energy")
+    found = inside.get("variance")
     if found and found["k"]:
         k = np.array(found["k"], dtype=float)
         names = (("exact", "best directions"), ("released", "released directions"), ("at_random", "random directions"))
         series = [Series(name, k, np.array(found[key], dtype=float)) for key, name in names]
-        says = "Share of the table's energy (second moment) in the first k directions."
-        axes = Axis("directions (k)", whole=True), Axis("share of the energy")
-        parts.append(drawing("Captured energy", *axes, series, says=says, size=WIDE))
+        says = "Share of the table's variance about its mean in the first k directions."
+        axes = Axis("directions (k)", whole=True), Axis("share of the variance")
+        parts.append(drawing("Captured variance", *axes, series, says=says, size=WIDE))
     captured = inside.get("captured")
     if captured:
         parts.append(
             Words(
-                f"The {captured['k']} released directions hold {captured['q']:.3f} of the energy that the best "
+                f"The {captured['k']} released directions hold {captured['q']:.3f} of the variance that the best "
                 f"{captured['k']} hold; random ones {captured['at_random']:.3f}."
             )
         )
