@@ -31,6 +31,37 @@ def facts_of(capsys):
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("writing", [(0, 1), (1, 2), ("nein", "ja"), ("false", "true"), (0.5, 7.3)])
+def test_a_rare_value_above_the_limit_is_above_it_however_it_is_written(writing, tmp_path, capsys):
+    """A column of two values was read by its deviation: within the limit beside a category that was above it."""
+    rng = np.random.default_rng(3)
+    hiv = np.zeros(200, dtype=int)
+    hiv[[5, 90]] = 1
+    age = rng.normal(50, 10, 200)
+    score = age / 10 + hiv + rng.normal(size=200)
+    rows = [f"{a:.3f},{writing[h]},{s:.4f}" for a, h, s in zip(age, hiv, score, strict=True)]
+    path = tmp_path / "rare.csv"
+    path.write_text("\n".join(["age,hiv,score", *rows]) + "\n")
+    words = ["measure", str(path), "--target", "score", "--l2", "0", "--scale", "1", "--json", "-", "-q"]
+    assert run([*words]) == 0
+    facts = facts_of(capsys)
+    (category,) = [one for one in facts["columns"] if one["kind"] == "category"]
+    seen = np.array([row.split(",")[::2] for row in rows], dtype=float)
+    A = np.column_stack([(seen[:, 0] - seen[:, 0].mean()) / seen[:, 0].std(), hiv - 0.5, np.ones(200)])
+    steps = []
+    for row in range(200):
+        up, down = A.copy(), A.copy()
+        up[row, 1] += 1e-4
+        down[row, 1] -= 1e-4
+        both = [np.linalg.lstsq(B, seen[:, 1], rcond=None)[0] for B in (up, down)]
+        steps.append(np.linalg.norm(both[0] - both[1]) / 2e-4)
+    assert category["highest"] == pytest.approx(max(steps), rel=1e-6)
+    assert facts["dose"]["highest"] >= category["highest"]
+    assert run([*words, "--max-dose", str(0.99 * category["highest"])]) == 1
+    capsys.readouterr()
+    assert run([*words, "--max-dose", str(1.0001 * facts["dose"]["highest"])]) == 0
+
+
 def test_the_figures_are_those_of_the_arrays(people, capsys):
     options = "--target dose --drop id --drop sex --drop ill --l2 0.02 --scale 0.5 --json - --quiet"
     assert run(["measure", str(people), *options.split()]) == 0

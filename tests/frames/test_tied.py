@@ -163,6 +163,15 @@ def test_ties_that_contradict_the_table_or_each_other_are_refused() -> None:
         tie(columns, ILL, None, "ill", [], ["age"])
 
 
+def test_a_slip_that_unties_a_column_is_said() -> None:
+    ids, slipped = np.repeat(np.arange(40), 2), np.repeat(RNG.normal(size=40), 2)
+    slipped[7] += 1
+    found = tie({"born": slipped, "stay": RNG.normal(size=80)}, RNG.normal(size=80), ids.tolist(), "y")
+    assert found.columns == ()
+    (said,) = found.remarks
+    assert said.startswith("not tied: born, which changes within few people only")
+
+
 def test_nothing_is_tied_where_every_person_has_one_row_or_a_column_has_one_value() -> None:
     assert tie({"age": AGE}, ILL, list(range(N)), "ill").columns == ()
     own = fit_table(

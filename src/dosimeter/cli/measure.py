@@ -62,7 +62,9 @@ def measure(
     ] = None,
     unit: Annotated[
         str,
-        typer.Option("--unit", help="sd: η per standard deviation of each column; own: in the columns' own units."),
+        typer.Option(
+            "--unit", help="sd: η per standard deviation of a number; own: in its own unit. A category: per step."
+        ),
     ] = "sd",
     no_label: Annotated[
         bool, typer.Option("--no-label", help="Take the target as known: do not count it among a row's unknowns.")

@@ -21,6 +21,10 @@ PER = {
 }
 
 
+RARE = 0.2
+"""Levels that fewer have are called rare beside other figures; the attack itself tells of every rarest one."""
+
+
 def number(value: float) -> str:
     """Three digits, or the word for what has no bound."""
     return "unbounded" if value == float("inf") else f"{value:.3g}"
@@ -74,7 +78,7 @@ def _attack(page: Page, facts: dict[str, Any], noun: str) -> None:
         f"the weights {blind}"
     )
     page.add("checked by attack", f"somebody who knows everything else {guessed}: {found}")
-    if attack.get("rare"):
+    if attack.get("rare") and attack["rare"]["share"] < RARE:
         page.add("", "; ".join(rare(attack["rare"], attack["column"])))
 
 

@@ -56,7 +56,8 @@ def measure(
     y, person: a column's name or one value a row; several rows may be one person.
     tied: source columns, or the target, with one value per person. Those that never change within a person are tied
     without being named; not_tied takes them for separate values, which under-reports a value that is one.
-    unit: 'own' units of the columns, or 'sd' for standard deviations.
+    unit: 'own' units of the columns, or 'sd' for standard deviations; a category, and a column or a target of two
+    values, counts by the step from one value to another in both.
     sample_weight: as it was given to `fit`.
     scaler: 'held' regards a fitted StandardScaler as public and tells what it leaves at any noise; 'total' measures the
     weights as they leave folded into the columns' own units, through mean and deviation.

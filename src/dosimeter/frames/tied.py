@@ -18,6 +18,8 @@ from dosimeter.frames.source import advice
 from dosimeter.frames.table import Table
 from dosimeter.io.text import harmless, listed
 
+FEW = 20
+"""A column that changes within one person in so many looks like one value of a person with slips."""
 UNTIE = "--not-tied NAME (Python: not_tied=) counts it once a row"
 
 
@@ -71,7 +73,8 @@ def tie(
     first = _first_row(ids)
     asked, apart = ({keys[name] for name in names} for names in (tied, not_tied))
     several = len(np.unique(first)) < len(first)
-    one = []
+    one: list[str | None] = []
+    slips: list[str | None] = []
     for key, column in known.items():
         change = _first_change(column, first)
         if key in asked and change is not None:
@@ -81,14 +84,16 @@ def tie(
             )
         if key in asked or (several and change is None):
             one.append(key)
+        elif several and _hardly(column, first):
+            slips.append(key)
     chosen, left = [k for k in one if k not in apart], [k for k in one if k in apart]
     remarks = _remarks(
-        *(listed([f"{target} (the target)" if k is None else k for k in some]) for some in (chosen, left))
+        *(listed([f"{target} (the target)" if k is None else k for k in some]) for some in (chosen, left, slips))
     )
     return Tied(tuple(key for key in chosen if key is not None), None in chosen, remarks)
 
 
-def _remarks(chosen: str, left: str) -> tuple[str, ...]:
+def _remarks(chosen: str, left: str, slips: str) -> tuple[str, ...]:
     made = []
     if chosen:
         made.append(f"tied: {chosen}, one unknown for all rows of a person; {UNTIE}")
@@ -97,7 +102,18 @@ def _remarks(chosen: str, left: str) -> tuple[str, ...]:
             f"not tied, as asked: {left}, though one value on all rows of a person; its figure is under-reported if "
             "it is one"
         )
+    if slips:
+        made.append(
+            f"not tied: {slips}, which changes within few people only; if it is one value of a person, mend the slips: "
+            "its figure is under-reported"
+        )
     return tuple(made)
+
+
+def _hardly(column: NDArray[Any], first: NDArray[np.intp]) -> bool:
+    """Whether a column changes within one in `FEW` people with several rows, or fewer."""
+    changed = np.unique(first[np.asarray(column != column[first], dtype=bool)])
+    return len(changed) * FEW <= int(np.sum(np.bincount(first) > 1))
 
 
 def _first_row(ids: Sequence[Any]) -> NDArray[np.intp]:
