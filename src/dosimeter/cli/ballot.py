@@ -129,6 +129,9 @@ def _watched(states: Iterator[Progress], teachers: int, words: Any) -> Iterator[
         return
     from rich.progress import Progress as Bar
 
+    from dosimeter.core.progress import stage
+
+    stage("")  # the bar instead of the line
     with Bar(console=words, transient=True) as bar:
         task = bar.add_task("training teachers", total=teachers)
         for state in states:

@@ -340,6 +340,9 @@ def _bar(job: Job, words: Any) -> Iterator[Any]:
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from dosimeter.core.progress import stage
+
+    stage("")  # the bar instead of the line
     shown = TextColumn("round {task.completed}/{task.total}"), BarColumn(), TextColumn("{task.description}")
     with Progress(*shown, TimeRemainingColumn(), console=words, transient=True) as bar:
         task = bar.add_task("", total=job.terms.rounds)

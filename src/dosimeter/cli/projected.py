@@ -9,6 +9,7 @@ import numpy as np
 
 from dosimeter.cli.page import Page, small
 from dosimeter.cli.show import number
+from dosimeter.core.progress import stage
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.io.text import harmless
 from dosimeter.pca.private import PERSON
@@ -106,6 +107,7 @@ def _internal(rows: Rows, made: PrivateComponents, k: int) -> dict[str, Any]:
     from dosimeter.pca.utility import captured_energy, random_subspace
     from dosimeter.report.projected import variance
 
+    stage("measuring every person")
     exact = _covariance(rows, made)
     told: dict[str, Any] = {
         "clipped_share": made.clipped_share,
@@ -168,6 +170,7 @@ def _doses(rows: Rows, made: PrivateComponents) -> dict[str, Any]:
 
 def rehearsed(rows: Rows, recipe: Mechanism, k: int) -> dict[str, Any]:
     """Half of the people as members, the others as strangers: the attack before and after the noise. A simulation."""
+    stage("rehearsing the attack")
     from dosimeter import pca
     from dosimeter.pca.private import release
     from dosimeter.report.projected import by_components

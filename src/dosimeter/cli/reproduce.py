@@ -49,6 +49,7 @@ def reproduce(
     """Print each number of a paper beside ours. Exit 1 where one differs without a reason."""
     from importlib import import_module
 
+    from dosimeter.core.progress import stage
     from dosimeter.core.refusal import Refusal
 
     if name not in PAPERS:
@@ -58,6 +59,7 @@ def reproduce(
     if seeds is not None and name != "geyer19":
         raise Refusal(f"{name} trains nothing over several seeds: leave --seeds out")
     asked = {} if seeds is None else {"seeds": seeds}
+    stage(f"reproducing {name}")
     told = import_module(f"dosimeter.reproduce.{name}").reproduction(data, quick, **asked)
     report = told.report
     if json is not None:

@@ -43,7 +43,7 @@ class Local:
 
     def sum_over(self, blocks: Iterable[Block], f: Callable[[Block], Terms]) -> Terms:
         total: Terms | None = None
-        for block in counted(blocks):
+        for block in blocks:
             part = f(block)
             total = part if total is None else tuple(t + p for t, p in zip(total, part, strict=True))
         if total is None:

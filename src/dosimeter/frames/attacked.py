@@ -12,6 +12,7 @@ from dosimeter import glm
 from dosimeter.attacks import Guesses, LevelGuesses, Scores, rarest
 from dosimeter.core.noise import Density
 from dosimeter.core.notion import FloatArray
+from dosimeter.core.progress import stage
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.columns import Nominal, level_names
 from dosimeter.frames.own import Prepared, penalty_remark, prepare
@@ -156,6 +157,7 @@ def presence(
     """μ of every row, and the best attack played on the most exposed one."""
     ready, fit, penalty = _fitted(table, target, l2, how)
     X = ready.design.X
+    stage("finding the most exposed row")
     mu = glm.membership(fit, X, ready.y, noise).mu
     row = int(np.argmax(mu))
     move = removal(fit, X, ready.y, [row])[0]

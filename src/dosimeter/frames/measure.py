@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dosimeter.core.category import step_of
 from dosimeter.core.notion import FloatArray
+from dosimeter.core.progress import stage
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.coefficients import Coefficients
 from dosimeter.frames.features import Design, assemble, raw_feature, spread
@@ -77,12 +78,14 @@ def measure(
         raise Refusal(SAME.format(name=harmless(y)))
     steps, final, chosen = _unwrapped(model)
     refuse_unmeasurable(final)
+    stage("preparing the columns")
     design, table, columns, gaps = _design(model, steps, final, frame, [k for k in (y, person) if isinstance(k, str)])
     n = table.n
     problem = problem_of(final, Target(target_of(frame, y, n), weights_of(frame, sample_weight, n)))
     if problem.penalised_intercept:
         design = _with_ones(design)
     how = reading(design, problem.loss, problem.y, noise=noise, label=label, unit=unit)
+    stage("polishing the fit")
     fit, moved = polished(problem, design, how)
     remarks = (
         (f"the coefficients were polished to the exact minimum, which moved some η by {100 * moved:.2g} %",)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dosimeter import glm
 from dosimeter.core.notion import FloatArray
+from dosimeter.core.progress import stage
 from dosimeter.core.refusal import Refusal
 from dosimeter.frames.columns import COMMA, Columns, Nominal, Number, as_text, decimal_commas
 from dosimeter.frames.declared import (
@@ -159,6 +160,7 @@ class Prepared:
 
     def fit(self, l2: float) -> glm.Fit:
         """The exact minimiser with penalty l2; columns that are to blame for a refusal are named."""
+        stage("fitting the model")
         with columns_named(self.design.names):
             return glm.fit(self.design.X, self.y, self.loss, l2, intercept=True)
 
@@ -214,6 +216,7 @@ def prepare(
     label: whether the target counts among a row's unknowns.
     """
     check_scaler(scaler)
+    stage("preparing the columns")
     if loss not in LOSSES:
         raise Refusal(f"loss {harmless(loss)!r} is not one of {', '.join(LOSSES)}")
     if person == target:

@@ -12,6 +12,7 @@ from dosimeter import glm
 from dosimeter.core.dose import Dose
 from dosimeter.core.noise import Density, Gaussian, no_noise
 from dosimeter.core.notion import FISHER, FloatArray, Standing
+from dosimeter.core.progress import stage
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.core.release import Release
 from dosimeter.frames.declared import Bounds
@@ -144,6 +145,7 @@ def repair(
     how: dict[str, Any] = {**units, "groups": ready.ids, **ready.shared, "intercept": True}
     fitted = ready.design.fitted if np.any(ready.design.fitted) else None
     how |= {"known": ready.design.known, "scaled": fitted, "held": scaler == "held"}
+    stage("choosing the noise")
     choice: glm.Choice | None = None
     if shape == "auto" and not equalise and max_dose is not None:
         choice = glm.choose(*problem, max_dose, law=law, **how)
@@ -168,6 +170,7 @@ def repair(
     )
     if equalise and (ready.declared or ready.design.known is not None or _label_unit(ready) != 1.0):
         planned = replace(planned, uncovered=(*planned.uncovered, UNIT))
+    stage("measuring every row")
     before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
     release = planned.draw(rng)
     coef, intercept = release.values["coef"], float(release.values["intercept"][0])

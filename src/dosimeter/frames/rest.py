@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dosimeter.core.notion import FloatArray
 from dosimeter.frames.table import Table
+from dosimeter.frames.values import distinct
 from dosimeter.glm.rest import Rest, explained
 
 NEARLY = 0.99
@@ -89,7 +90,7 @@ def _columns(table: Table, name: str, nominal: Collection[str]) -> list[FloatArr
 
 
 def _amounts(values: NDArray[np.float64]) -> bool:
-    return len(np.unique(values)) > 2
+    return distinct(values, 2) is None
 
 
 def _square(values: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import Any
 
 from dosimeter import glm
 from dosimeter.core.noise import Density
+from dosimeter.core.progress import counted, stage
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.glm.plan import Plan, Route
 
@@ -63,7 +64,8 @@ def usefulness(
     except (Refusal, CannotMeasure) as error:
         return Usefulness("", 0.0, 0.0, 0.0, 0, (), str(error))
     scale = float(planned.settings["scale"] or 0.0)
-    steps = [_step(limit * k, found, law, way) for k in AROUND if k != 1.0]
+    stage("trying other limits")
+    steps = [_step(limit * k, found, law, way) for k in counted([k for k in AROUND if k != 1.0])]
     here = Step(limit, scale, found.score(scale, law))
     ordered = tuple(sorted([*steps, here], key=lambda step: step.limit))
     return Usefulness(found.name, found.base, found.score(0.0), found.score(scale, law), found.folds, ordered)

@@ -66,6 +66,18 @@ def settle(raw: Any, name: str, source: Source, rows: NDArray[np.intp], *, text:
     raise _odd_kind(str(raw.dtype), where)
 
 
+def distinct(values: NDArray[Any], most: int) -> NDArray[Any] | None:
+    """The sorted distinct numbers (k,) where there are at most `most`, else None; a look at some spares the sort.
+
+    >>> distinct(np.array([2.0, 1.0, 2.0]), 2), distinct(np.arange(5.0), 2)
+    (array([1., 2.]), None)
+    """
+    if len(np.unique(values[:1000])) > most:
+        return None
+    found = np.unique(values)
+    return found if len(found) <= most else None
+
+
 def texts(cells: Sequence[str]) -> NDArray[np.object_]:
     """Python strings as an object array, (n,)."""
     column = np.empty(len(cells), dtype=object)

@@ -23,6 +23,7 @@ from scipy.special import ndtr, xlogy
 
 from dosimeter.core.noise import Density, Gaussian, Laplace, LogisticNoise
 from dosimeter.core.notion import FloatArray, Index
+from dosimeter.core.progress import counted, stage
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.glm.choice import EQUALISED, KINDS, SHAPED
 from dosimeter.glm.fit import Loss
@@ -115,7 +116,6 @@ def held_out(
     groups: Sequence[Hashable] | None = None,
     intercept: bool = True,
     sample_weight: Any = None,
-    progress: Callable[[int, int], None] | None = None,
     **how: Any,
 ) -> HeldOut:
     """Cross-validation of a model of X (n, d), y (n,). l2: number of rows -> penalty λ. kind: one of `KINDS`.
@@ -132,9 +132,8 @@ def held_out(
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     margin, moved = np.zeros(len(X)), np.zeros(len(X))
     folds = int(fold.max()) + 1
-    for k in range(folds):
-        if progress is not None:
-            progress(k, folds)
+    stage("scoring on people left out")
+    for k in counted(range(folds)):
         out = fold == k
         into = ~out
         their = None if groups is None else [g for g, keep in zip(groups, into.tolist(), strict=True) if keep]

@@ -18,6 +18,7 @@ from dosimeter.attacks.result import Guesses
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.noise import Gaussian, Noise
 from dosimeter.core.notion import FloatArray, Index
+from dosimeter.core.progress import counted, stage
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.glm.factor import times
 from dosimeter.glm.fisher import refuse_other_table
@@ -114,7 +115,8 @@ def white_box(
     aim = _Aim(problem.draws, noise)
     guesses = np.empty((len(problem.draws), len(problem.rows)), dtype=np.uint16)
     reach = np.empty(len(problem.rows))
-    for part in parts(len(problem.rows), problem.k * max(len(fit.w), aim.width)):
+    stage("playing the attack")
+    for part in counted(list(parts(len(problem.rows), problem.k * max(len(fit.w), aim.width)))):
         delta = problem.moves(problem.rows[part], exact)
         reach[part] = np.linalg.norm(delta, axis=2).max(axis=1)
         guesses[:, part] = aim.guess(delta, problem.log_prior_of(problem.rows[part])).T
@@ -143,7 +145,8 @@ def black_box(
     if not isinstance(fit.loss, Squared | Logistic):
         raise CannotMeasure(f"the black box of eq. 31 knows squared and logistic loss, not {fit.loss.name}")
     guesses = np.empty((len(problem.draws), len(problem.rows)), dtype=np.uint16)
-    for t, draw in enumerate(problem.draws):
+    stage("playing the attack")
+    for t, draw in counted(list(enumerate(problem.draws))):
         w = fit.w + draw
         margin = times(problem.X, w[:, None])[:, 0]
         S = problem.columns

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dosimeter.core.progress import part, stage
 from dosimeter.core.refusal import Refusal
 from dosimeter.frames.gaps import filled, refuse_gaps
 from dosimeter.frames.source import Source
@@ -206,6 +207,8 @@ def _scan(
 ) -> list[Cells]:
     """Every used column of the file, row by row; `done` counts the data rows that are complete."""
     done = -1
+    length = max(1, file.stat().st_size)
+    stage(f"reading {harmless(file.name, 40)}")
     with file.open("rb") as stream:
         reader = _rows(_lines(stream), delimiter)
         try:
@@ -234,6 +237,7 @@ def _scan(
                 if len(block) == size:
                     _add(columns, block)
                     block = []
+                    part(stream.tell() / length)
             _add(columns, block)
         except (csv.Error, UnicodeDecodeError, _BadLine) as error:
             raise _broken(error, done, source) from None

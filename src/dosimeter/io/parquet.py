@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.core.progress import stage
 from dosimeter.core.refusal import Refusal
 from dosimeter.frames.source import Source
 from dosimeter.frames.table import Missing, Table
@@ -31,6 +32,7 @@ def read_parquet(
 ) -> Table:
     """A Parquet file as a Table; see `dosimeter.io.tables.read_table`."""
     file, source, parquet = _checked(path, limit)
+    stage(f"reading {harmless(file.name, 40)}")
     try:
         with parquet.ParquetFile(file) as opened:
             wanted = _wanted(opened, drop, source)

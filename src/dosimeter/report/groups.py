@@ -10,6 +10,7 @@ import numpy as np
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.remarks import varies_within
 from dosimeter.frames.table import Table
+from dosimeter.frames.values import distinct
 from dosimeter.io.text import harmless
 from dosimeter.report.people import People
 
@@ -18,6 +19,8 @@ SMALLEST = 10
 
 MOST = 200
 """Groups that nobody asked for beyond so many, those that carry least, are left out: a wide table has thousands."""
+FEW = 6
+"""A number of so many values or fewer is compared value by value."""
 LOWEST, HIGHEST = "lowest tenth", "highest tenth"
 
 
@@ -66,9 +69,9 @@ def _parts(table: Table, name: str, first: Any) -> list[tuple[str, str, Any]]:
     values = table[name][first]
     # A gap that is left for a model's own imputer is no level.
     there = values if name not in table.gaps or table.gaps[name].value else values[~table.gaps[name].mask[first]]
-    levels = np.unique(there) if values.dtype.kind != "O" else np.array(sorted(set(there)), dtype=object)
-    if values.dtype.kind == "O" or len(levels) <= 6:
-        text = values.dtype.kind == "O"
+    text = values.dtype.kind == "O"
+    levels = np.array(sorted(set(there)), dtype=object) if text else distinct(there, FEW)
+    if levels is not None:
         return [(f"= {level}" if text else f"= {float(level):g}", "", values == level) for level in levels[:50]]
     low, high = np.quantile(there.astype(float), [0.1, 0.9])
     return [(f"<= {low:.4g}", LOWEST, values <= low), (f">= {high:.4g}", HIGHEST, values >= high)]

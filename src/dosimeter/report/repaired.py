@@ -12,6 +12,7 @@ from dosimeter.core.calibrate import CHOSEN
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import Standing
+from dosimeter.core.progress import stage
 from dosimeter.frames.own import penalty_remark
 from dosimeter.frames.repair import Repair
 from dosimeter.frames.scaler import floor_remark
@@ -28,6 +29,7 @@ SCHEMA = "dosimeter.repair/2"
 
 def repaired(done: Repair, table: Table, limit: float | None, within: bool) -> dict[str, Any]:
     """What the released weights give away, and what the repair cost; `table` holds the rows that were fitted."""
+    stage("summing up")
     before, doses, plan = done.before.relative, done.doses, done.plan
     people = People.named(doses, done.ready.ids)
     unit = "row" if done.ready.ids is None else "person"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter import __version__
+from dosimeter.core.progress import stage
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.table import Table
 from dosimeter.report.distribution import distribution
@@ -51,7 +52,9 @@ def summarise(
     groups: columns whose groups are compared besides those of the model. own: the model was fitted here, so that more
     noise and less can be tried on it. show_ids: the most exposed go by their ids.
     """
+    stage("measuring every row")
     people = People.of(leak)
+    stage("measuring every column")
     bounded = leak.leak.bounded
     found = unknowns(leak, table) if bounded else []
     compared = group_figures(leak, table, people, groups)

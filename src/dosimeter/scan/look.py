@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dosimeter.core.progress import counted, stage
 from dosimeter.frames.source import Source
 from dosimeter.frames.table import Table
 from dosimeter.io.archive import Archive
@@ -100,15 +101,18 @@ def scan(
     table: the training table, to name the rows found; tolerance: relative, by default what the file's own precision
     allows; limit: bytes of the file, and of what it declares to hold. A pickle is refused unopened.
     """
+    stage(f"reading {harmless(Path(path).name, 40)}")
     contents = contents_of(path, limit=limit)
+    stage("looking for people")
     siblings = siblings_of(contents)
     found = recognise(contents)
     if table is not None:
         comparison = Comparison(table, contents, tolerance)
+        stage("comparing with the table")
         chosen, unread = _chosen(contents, found)
         checked = [
             (compared(one, part, comparison, siblings[part.holder]) if id(part) in chosen else one, part)
-            for one, part in found
+            for one, part in counted(found)
         ]
         done = {id(part) for _, part in found}
         rest = [part for part in contents.parts if id(part) in chosen - done]
@@ -162,7 +166,8 @@ def _size(part: Part) -> int:
 def _unnamed(parts: list[Part], comparison: Comparison, siblings: Any) -> list[tuple[Finding, Part]]:
     """Weights and arrays without a name of their own are compared as well, and told where they hold rows."""
     made = []
-    for part in parts:
+    stage("comparing what has no name")
+    for part in counted(list(parts)):
         match = comparison.lines(part, siblings[part.holder])
         if match is not None and match.beyond_accident:
             why = "rows of the table lie here, whatever it is called"

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, distinct, func, select, text
 
 from dosimeter.core.amount import MOST
+from dosimeter.core.progress import counted, stage
 from dosimeter.core.refusal import Refusal
 from dosimeter.store import schema
 from dosimeter.store.blocks import digest_of_blocks, kept
@@ -42,7 +43,8 @@ def _verified(connection: Connection, database: Database, public: str, seal: Sea
     uuid = _named(connection, database)
     previous, count, releases, key = BEFORE_THE_FIRST, 0, 0, ""
     parts = _Parts(connection, database)
-    for row in connection.execute(select(schema.entry).order_by(schema.entry.c.seq)).all():
+    stage("verifying the ledger's entries")
+    for row in counted(connection.execute(select(schema.entry).order_by(schema.entry.c.seq)).all()):
         count += 1
         if row.seq != count:
             raise database.tampered(f"entry {count} is missing")
