@@ -212,10 +212,81 @@ def test_a_history_has_a_line_a_round(hospitals, tmp_path, capsys):
     on_hospitals(hospitals, tmp_path, capsys, f"--history {tmp_path / 'h.csv'}")
     head, *lines = (tmp_path / "h.csv").read_text().splitlines()
     assert len(lines) == 5
+    assert not {"accuracy", "loss"} & set(head.split(","))  # there is no row to measure them on
     place = head.split(",").index("epsilon")
     spent = [float(line.split(",")[place]) for line in lines]
     assert spent == sorted(spent)
     assert spent[-1] <= 8
+
+
+def test_a_history_with_public_rows_has_their_accuracy(hospitals, tmp_path, capsys):
+    history = tmp_path / "h.csv"
+    facts, _ = on_hospitals(hospitals, tmp_path, capsys, f"--history {history} --test {hospitals}")
+    head, *lines = (line.split(",") for line in history.read_text().splitlines())
+    assert float(lines[-1][head.index("accuracy")]) == pytest.approx(facts["accuracy"]["share"])
+    assert "loss" in head
+
+
+def pipeline_of(hospitals, tmp_path, capsys, extra=""):
+    bounds, out = tmp_path / "bounds.toml", tmp_path / "model.skops"
+    bounds.write_text(BOUNDS)
+    given = f"--bounds {bounds} --clients 60 --classes yes,no {extra}".split()
+    return trained(capsys, "--table", hospitals, *TABLE.split(), "--out", out, *given), out
+
+
+@pytest.mark.parametrize("model", ["--model softmax", "--model mlp --hidden 8"])
+def test_a_pipeline_works_without_us_and_answers_as_the_network_beside_it(model, hospitals, tmp_path, capsys):
+    import hashlib
+
+    import pandas as pd
+    import skops.io as sio
+
+    facts, out = pipeline_of(hospitals, tmp_path, capsys, f"{model} --test {hospitals}")
+    beside = tmp_path / "model.safetensors"
+    assert facts["written"] == [str(out), str(beside)]
+    assert facts["artefact"] == hashlib.sha256(out.read_bytes()).hexdigest()
+    assert facts["artefact_beside"] == hashlib.sha256(beside.read_bytes()).hexdigest()
+    assert facts["guarantee"]["standing"] == "upper bound"
+    network, weights, story = read_network(beside)
+    assert story["pipeline_sha256"] == facts["artefact"]
+    assert sio.get_untrusted_types(file=out) == []
+    made, frame = sio.load(out), pd.read_csv(hospitals)
+    said = made.predict(frame)
+    assert np.mean(said == frame["ill"]) == pytest.approx(facts["accuracy"]["share"])
+    # The same by the tensors and the form in the metadata, as somebody with torch would.
+    columns = story["rows_become"]["columns"]
+    scaled = [np.clip(2 * (frame[c] - lo) / (hi - lo) - 1, -1, 1) for c, (lo, hi) in list(columns.items())[:2]]
+    Z = np.column_stack([*scaled, *(frame["ward"] == level for level in columns["ward"])]).astype(float)
+    for k, (W, b) in enumerate(network.layers(weights[None])):
+        Z = (np.maximum(Z, 0) if k else Z) @ W[0] + b[0, 0]
+    assert said.tolist() == [["yes", "no"][k] for k in Z.argmax(axis=1)]
+    strange = frame.assign(ward="a ward that nobody has seen")
+    assert set(made.predict(strange)) <= {"yes", "no"}
+    page = tmp_path / "facts.json"
+    page.write_text(json.dumps(facts))
+    assert run(["report", str(page), "--out", str(tmp_path / "p.html"), "--card", str(tmp_path / "c.md")]) == 0
+    assert facts["artefact_beside"] in (tmp_path / "p.html").read_text()
+    assert facts["artefact_beside"] in (tmp_path / "c.md").read_text()
+
+
+def test_a_pipeline_cannot_standardise_for_a_client_that_it_does_not_know(hospitals, tmp_path, refused):
+    line = refused(["federate", "--table", hospitals, *TABLE.split(), "--out", tmp_path / "m.skops"])
+    assert "age, pressure: standardised inside each client" in line
+    assert "--bounds" in line
+
+
+def test_a_pipeline_that_was_booked_before_is_written_as_it_was_and_its_network_is_not(hospitals, tmp_path, capsys):
+    book = ["--ledger", str(tmp_path / "book.db")]
+    assert run(["ledger", "init", *book, "-q"]) == 0
+    first, out = pipeline_of(hospitals, tmp_path, capsys, f"{' '.join(book)} --name june")
+    before, beside = out.read_bytes(), tmp_path / "model.safetensors"
+    out.unlink()
+    beside.unlink()
+    again, _ = pipeline_of(hospitals, tmp_path, capsys, f"{' '.join(book)} --name june")
+    assert out.read_bytes() == before
+    assert again["artefact"] == first["artefact"]
+    assert not beside.exists()
+    assert any("model.safetensors was not written" in note for note in again["remarks"])
 
 
 def test_a_history_of_a_training_that_was_stopped_has_all_its_rounds(hospitals, tmp_path, capsys, monkeypatch):
@@ -243,7 +314,7 @@ def test_a_history_of_a_training_that_was_stopped_has_all_its_rounds(hospitals, 
     facts, _ = on_hospitals(hospitals, tmp_path, capsys, files)
     head, *lines = (line.split(",") for line in history.read_text().splitlines())
     assert [line[0] for line in lines] == ["0", "1", "2", "3", "4"]
-    for name in ("accuracy", "clip", "variance", "scale", "epsilon"):
+    for name in ("clip", "variance", "scale", "epsilon"):
         found = [float(line[head.index(name)]) for line in lines[:3]]
         assert found == pytest.approx([getattr(entry, name) for entry in told], rel=1e-12)
     assert float(lines[1][head.index("variance")]) > 0

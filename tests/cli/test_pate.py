@@ -333,6 +333,25 @@ def test_the_student_works_without_us_and_by_name(tables, tmp_path, capsys):
     assert set(model.predict(strange)) <= {"yes", "no"}
 
 
+def test_a_student_reads_codes_as_a_frame_has_them_and_ignores_those_that_nobody_has_seen(tables, tmp_path):
+    import pandas as pd
+    import skops.io as sio
+
+    codes = {"Ulm": 7, "Bern": 31, "Graz": 5}
+    for path, columns in zip(tables, (PRIVATE, {k: v for k, v in PUBLIC.items() if k != "ill"}), strict=True):
+        path.write_text(csv(columns | {"city": [codes[city] for city in columns["city"]]}))
+    student = tmp_path / "student.skops"
+    more = ["--nominal", "city", "--student", student, "--key", "visit", "-q"]
+    assert run(arguments(tables, tmp_path / "l.csv", *more, budget="25 nats")) == 0
+    model, frame = sio.load(student), pd.read_csv(tables[1])
+    kept, weights = model.named_steps["model"], model.named_steps["columns"]
+    design = np.column_stack([frame["age"], *(frame["city"] == code for code in (5, 7, 31))]).astype(float)
+    np.testing.assert_array_equal(weights.transform(frame), design)
+    np.testing.assert_array_equal(model.predict(frame), kept.predict(design))
+    design[:, 1:] = 0
+    np.testing.assert_array_equal(model.predict(frame.assign(city=99)), kept.predict(design))
+
+
 @pytest.mark.parametrize("quiet", [True, False])
 def test_labels_of_one_class_are_kept_and_their_price_is_told_though_no_student_learns_from_them(
     quiet, tables, tmp_path, capsys

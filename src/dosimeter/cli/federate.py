@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,7 +115,10 @@ def federate(
     ] = None,
     delimiter: Annotated[str, Words("--delimiter", help="What separates cells in a .csv.")] = ",",
     out: Annotated[
-        Path | None, Words("--out", help="Where the model goes: a .safetensors file.", show_default=False)
+        Path | None,
+        Words(
+            "--out", help="Where the model goes: .safetensors, or .skops with .safetensors beside.", show_default=False
+        ),
     ] = None,
     history: Annotated[
         Path | None, Words("--history", help="Each round as CSV, V_c and U_s too (internal).", show_default=False)
@@ -139,13 +143,16 @@ def federate(
     from dosimeter.cli.asked import how_asked
     from dosimeter.cli.given import check_outputs
     from dosimeter.cli.training import Choices
+    from dosimeter.frames.classifier import refuse_own_scales
 
     demo = _check_kind(context, plan, dataset, table)
     only_plan = plan is not None
     _check_files(out, history, checkpoint, resume, demo or only_plan)
     at = _desk(context, only_plan, table, simulate, sampling)
     inputs = [path for path in (table, test, bounds, *at.files) if path is not None]
-    check_outputs([out, history, checkpoint, dose, None if json in (None, "-") else Path(str(json))], inputs)
+    check_outputs(
+        [out, _beside(out), history, checkpoint, dose, None if json in (None, "-") else Path(str(json))], inputs
+    )
     _check_checkpoint(checkpoint, resume)
     choices = Choices.checked(
         model, hidden, epochs, batches, batch_size, learning_rate, momentum, quantile, clip, processes, simulate, pool
@@ -158,6 +165,8 @@ def federate(
             table, str(target), str(client), test=test, bounds=bounds, classes=classes, drop=drop or [],
             read={"missing": _missing(missing, bounds), "delimiter": delimiter}, nominal=nominal or [], clients=clients,
         )  # fmt: skip
+        if _beside(out) is not None and people.layout is not None:
+            refuse_own_scales(people.layout)
         K = len(people.clients) if clients is None else clients
     agreed = _terms(K, demo, epsilon, delta, per_round, rounds, noise, sampling)
     facts = trained.planned(agreed, only_plan, demo) | {"reproduce": how_asked(context)}
@@ -242,11 +251,15 @@ def _check_files(
     from dosimeter.io import harmless
 
     if out is None and not nothing_leaves:
-        raise Refusal("--out is missing: name the .safetensors file where the model goes")
-    kinds = (("--out", out, ".safetensors"), ("--history", history, ".csv"), ("--checkpoint", checkpoint, ".npz"))
-    for option, path, ending in kinds:
-        if path is not None and path.suffix != ending:
-            raise Refusal(f"{option} {harmless(path.name)}: name a {ending} file")
+        raise Refusal("--out is missing: name the .skops or .safetensors file where the model goes")
+    kinds = (
+        ("--out", out, (".skops", ".safetensors")),
+        ("--history", history, (".csv",)),
+        ("--checkpoint", checkpoint, (".npz",)),
+    )
+    for option, path, endings in kinds:
+        if path is not None and path.suffix not in endings:
+            raise Refusal(f"{option} {harmless(path.name)}: name a {' or '.join(endings)} file")
     if resume and checkpoint is None:
         raise Refusal("--resume from what? Name the file with --checkpoint")
 
@@ -357,6 +370,11 @@ def _bar(job: Job, words: Any) -> Iterator[Any]:
         yield step
 
 
+def _beside(out: Path | None) -> Path | None:
+    """Where the network goes beside a pipeline; None where it is the file itself."""
+    return out.with_suffix(".safetensors") if out is not None and out.suffix == ".skops" else None
+
+
 def _leave(
     job: Job,
     done: Any,
@@ -367,22 +385,54 @@ def _leave(
 ) -> Receipt:
     """The model booked and written, with the name it is booked under; then the history, which is internal."""
     from dosimeter.cli.doses import of_training
-    from dosimeter.cli.trained import story
+    from dosimeter.cli.trained import history_of, story
     from dosimeter.io import write_sheet
     from dosimeter.io.networks import as_safetensors
 
     out, history = files
-    receipt = at.nothing
+    beside, receipt = _beside(out), at.nothing
     if out is not None:
         # Number and head of the entry follow from these bytes and cannot stand in them.
         told = {**story(facts), "booked": {"name": at.name} if at.ledger is not None else False}
-        data = as_safetensors(job.network, done.state.model, told)
-        receipt = at.leave(data, out, inputs, lambda: of_training(job, done))
+        data = b"" if beside is None else _pipeline(job, done)
+        if beside is not None:
+            told["pipeline_sha256"] = sha256(data).hexdigest()
+        network = as_safetensors(job.network, done.state.model, told)
+        receipt = at.leave(data or network, out, inputs, lambda: of_training(job, done))
         facts |= receipt.facts
         facts["remarks"] += receipt.remarks
+        if beside is not None and not receipt.refused and receipt.artefact != data:
+            facts["remarks"].append(f"{beside.name} was not written: {out.name} is of an earlier training, as booked")
+            beside = None
+        if beside is not None and not receipt.refused:
+            _write_beside(beside, network, out, inputs)
+            facts["artefact_beside"] = sha256(network).hexdigest()
     if receipt.refused:
         return receipt
     if history is not None:
-        write_sheet(history, {name: list(values) for name, values in done.columns.items()}, inputs=inputs)
-    facts["written"] = [str(path) for path in files if path is not None]
+        columns = history_of(done, bool(job.people.tested))
+        write_sheet(history, {name: list(values) for name, values in columns.items()}, inputs=inputs)
+    facts["written"] = [str(path) for path in (out, beside, history) if path is not None]
     return receipt
+
+
+def _write_beside(path: Path, network: bytes, out: Path, inputs: list[Path]) -> None:
+    """The network, once the pipeline is written: a failure here takes nothing of that back, and says so."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io import harmless, write_bytes
+
+    try:
+        write_bytes(path, network, inputs=inputs)
+    except Refusal as error:
+        raise Refusal(f"{error} ({harmless(out.name)} was written, and holds the whole model)") from None
+
+
+def _pipeline(job: Job, done: Any) -> bytes:
+    """The model as a scikit-learn pipeline."""
+    import skops.io as sio
+
+    from dosimeter.frames.classifier import pipeline
+
+    people = job.people
+    made: bytes = sio.dumps(pipeline(people.layout, job.network, done.state.model, people.classes))
+    return made

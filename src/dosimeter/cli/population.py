@@ -6,12 +6,15 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dosimeter.core.refusal import Refusal
 from dosimeter.io.text import harmless
+
+if TYPE_CHECKING:
+    from dosimeter.frames.clients import Form
 
 DATASETS = ("digits", "mnist")
 DEMO_CLIENTS, DIGIT_POINTS, MNIST_POINTS = 500, 20, 600
@@ -46,6 +49,8 @@ class Population:
     remarks: tuple[str, ...] = ()
     unpaid: tuple[str, ...] = ()
     """What was read off the clients' rows without noise and is seen in the model or its file, and what to do."""
+    layout: Form | None = None
+    """The same as `form`, for a pipeline; None where rows are numbers already."""
     names: tuple[str, ...] = ()
     """(K,) what each client is called in the table; () where they are made up. Internal."""
 
@@ -132,7 +137,7 @@ def of_table(
     left = tuple(f"{INSIDE}left out {why}: {count} of the rows" for why, count in gone.items() if count)
     return Population(
         table.name, own.X, own.y, own.clients, X_test, y_test, form.classes, tested, form.plain(),
-        (ONE_FILE, PUBLIC), (*left, *_alike(own.names)), (*counted, *from_rows), own.names,
+        (ONE_FILE, PUBLIC), (*left, *_alike(own.names)), (*counted, *from_rows), form, own.names,
     )  # fmt: skip
 
 

@@ -111,6 +111,11 @@ def facts_of(job: Job, done: History, demo: bool) -> dict[str, Any]:
     }
 
 
+def history_of(done: History, tested: bool) -> dict[str, Any]:
+    """Each round's columns; without rows to measure on there is no accuracy and no loss."""
+    return {name: values for name, values in done.columns.items() if tested or name not in ("accuracy", "loss")}
+
+
 def _rounds(done: History, tested: bool) -> dict[str, Any]:
     """Columns that may be published: they follow from noised models, public rows and the recipe."""
     names = ("round", *(("accuracy",) if tested else ()), "epsilon", "per_round", "noise", "clip")
@@ -213,7 +218,7 @@ def tell(facts: dict[str, Any], words: Console, receipt: Receipt) -> None:
     elif facts["written"]:
         page.add("written", f"{', '.join(map(harmless, facts['written']))} ({receipt.words})")
     else:
-        page.add("written", "nothing: name a file with --out model.safetensors")
+        page.add("written", "nothing: name a file with --out model.skops")
     page.show(words)
     if facts["demo"]:
         own = "--table hospitals.csv --target readmitted --client hospital_id --epsilon 8 --out model.safetensors"

@@ -7,8 +7,9 @@ into every teacher, and one person would move more than one vote.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class PublicColumns:
         spare = [name for name in public.names if name not in used]
         columns = Columns.of(public.drop(spare), nominal=nominal)
         numbers = tuple(s.name for s in columns.sources if isinstance(s, Number))
-        labels = tuple(s for s in columns.sources if isinstance(s, Nominal))
+        labels = tuple(_in_order(s) for s in columns.sources if isinstance(s, Nominal))
         unused = [name for name in spare if name not in aside]
         notes = {"not used": unused, "left out, with one value only": columns.constant}
         return cls(numbers, labels, tuple(f"public columns {how}: {listed(of)}" for how, of in notes.items() if of))
@@ -87,22 +88,52 @@ class PublicColumns:
         if self.numbers:
             parts.append(("numbers", "passthrough", list(range(k))))
         if self.labels:
-            levels = [list(label.levels) for label in self.labels]
+            levels = [as_read(label.levels).tolist() for label in self.labels]
             encoder = OneHotEncoder(categories=levels, handle_unknown="ignore", sparse_output=False)
             parts.append(("labels", encoder, list(range(k, k + len(levels)))))
         before = ColumnTransformer(parts).fit(self._example())
         # Fitted on an array, so that no dataframe library is needed; with the names, frames are read by name.
         before.feature_names_in_ = np.array(self.names, dtype=object)
         if self.labels:
-            before.named_transformers_["labels"].feature_names_in_ = np.array(self.names[k:], dtype=object)
+            encoder = before.named_transformers_["labels"]
+            encoder.feature_names_in_ = np.array(self.names[k:], dtype=object)
+            encoder.categories_ = [as_category(label.levels) for label in self.labels]
         return Pipeline([("columns", before), ("model", model)])
 
     def _example(self) -> NDArray[Any]:
         """(2, columns) made-up rows in the order of `names`."""
         made = np.zeros((2, len(self.names)), dtype=object)
         for j, label in enumerate(self.labels, start=len(self.numbers)):
-            made[:, j] = [label.levels[0], label.levels[-1]]
+            known = as_read(label.levels).tolist()
+            made[:, j] = [known[0], known[-1]]
         return made
+
+
+def as_read(names: Sequence[str]) -> NDArray[Any]:
+    """(k,) names of classes or levels as a table's reader gives them: whole numbers where all of them are.
+
+    >>> as_read(["0", "1"]).tolist(), as_read(["01", "1"]).tolist()
+    ([0, 1], ['01', '1'])
+    """
+    whole = all(_WHOLE.fullmatch(name) for name in names)
+    return np.array([int(name) for name in names]) if whole else np.array(names)
+
+
+def as_category(names: Sequence[str]) -> NDArray[Any]:
+    """(k,) the same for a fitted OneHotEncoder: numbers in rising order, or objects in any."""
+    known = as_read(names)
+    return known if known.dtype.kind == "i" else known.astype(object)
+
+
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
+
+
+def _in_order(label: Nominal) -> Nominal:
+    """Codes that are whole numbers by their value: a OneHotEncoder looks such levels up by bisection."""
+    known = as_read(label.levels)
+    if known.dtype.kind != "i":
+        return label
+    return replace(label, levels=tuple(str(k) for k in np.sort(known).tolist()))
 
 
 def class_names(table: Table, target: str, classes: Sequence[str] | None = None) -> NDArray[np.str_]:

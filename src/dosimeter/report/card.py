@@ -47,6 +47,8 @@ def _rows(told: Mapping[str, Any], head: str | None) -> list[tuple[str, Any]]:
     rows = [(name, value) for name, value in _OF[kind](told) if value not in (None, "")]
     if told.get("artefact"):
         rows.append(("SHA-256 of the file", told["artefact"]))
+    if told.get("artefact_beside"):
+        rows.append(("SHA-256 of the network beside it", told["artefact_beside"]))
     booked = told.get("booked")
     if isinstance(booked, dict):
         rows += [("booked as", f"{booked['name']}, entry {booked['seq']}"), (LEDGER, head or booked["head"])]

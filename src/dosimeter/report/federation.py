@@ -162,6 +162,8 @@ class Federation(Facts):
     internal: Annotated[InsideTraining, STATISTIC]
     booked: Booking
     artefact: Artefact = ""
+    artefact_beside: Artefact = ""
+    """Of the network in safetensors beside a pipeline."""
     refused: Refused = Field(default_factory=list)
     written: Annotated[list[str], LOCAL]
     reproduce: Annotated[Asked | None, GIVEN] = None

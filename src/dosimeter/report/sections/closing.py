@@ -103,6 +103,7 @@ def _again(told: Mapping[str, Any]) -> Section:
         ("libraries", ", ".join(f"{name} {version}" for name, version in libraries.items())),
         ("SHA-256 of the table", asked.get("table")),
         ("SHA-256 of the released file", told.get("artefact")),
+        ("SHA-256 of the network beside it", told.get("artefact_beside")),
     ]
     parts.append(release(pairs))
     return Section("How to reproduce it", tuple(parts))
