@@ -47,6 +47,25 @@ def test_measure_stands_exact_with_bounds(files, capsys):
     assert str(bounds) not in facts["reproduce"]["command"]
 
 
+@pytest.mark.parametrize("verb", ["measure", "fix"])
+@pytest.mark.parametrize("line", ["{id},abc,{rest}", "{id},1e400,{rest}", "{id},inf,{rest}", "{id},50", "{id},,{rest}"])
+def test_what_cannot_be_read_in_a_declared_column_is_a_gap_and_is_never_quoted(verb, line, files, tmp_path, capsys):
+    people, bounds = files
+    base = people.read_text().splitlines()
+    assert base[0].split(",")[:2] == ["id", "age"]
+    who, _, rest = base[5].split(",", 2)
+    wrong = line.format(id=who, rest=rest)
+    people.write_text("\n".join([*base[:5], wrong, *base[6:]]) + "\n")
+    options = f"--target dose --person id --scale 1 --bounds {bounds} -q".split()
+    options += ["--out", str(tmp_path / "m.skops"), "--even-if-useless"] if verb == "fix" else []
+    assert run([verb, str(people), *options]) == 2
+    shown = capsys.readouterr().err
+    assert "missing value (row 5" in shown
+    for cell in ("abc", "1e400", "inf"):
+        assert cell not in shown
+    assert run([verb, str(people), *options, "--missing", "drop"]) == 0
+
+
 def test_fix_writes_a_model_that_tells_nothing_of_the_columns(files, tmp_path, capsys):
     """The fold is public: released weights times the half range are the noised ones, on the noise's own grid."""
     import skops.io as sio
