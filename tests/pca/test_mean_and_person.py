@@ -254,6 +254,21 @@ def test_about_the_mean_the_first_component_is_that_of_the_variance_and_about_th
     assert with_mean.epsilon(1e-6) == pytest.approx(without.epsilon(1e-6), rel=1e-9)
 
 
+def test_on_adult_a_tenth_of_the_budget_for_the_mean_finds_the_first_direction(papers_data):
+    """Columns between their ranges, taken here as if they were public: what docs/pca.md says of Adult."""
+    from dosimeter.datasets.papers import adult_codes
+
+    X = adult_codes(papers_data)[1]
+    low, high = X.min(axis=0), X.max(axis=0)
+    Z = 2 * (X - low) / (high - low) - 1
+    held = {
+        share: share_of_variance(Z, release(Z, AnalyticGauss(1.0, 1e-6, mean_share=share), bounds=Bounds(-1.0, 1.0)))
+        for share in (0.0, 0.1)
+    }
+    assert held[0.0] < 0.25
+    assert held[0.1] > 0.97
+
+
 def test_with_hardly_any_noise_the_components_are_those_of_the_covariance():
     X = far_from_the_centre()
     made = release(X, AnalyticGauss(1e6, 1e-3, mean_share=0.1), bounds=Bounds(-1.0, 1.0))
