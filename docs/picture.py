@@ -24,8 +24,8 @@ from dosimeter.datasets.demo import DERIVED, TARGET, diabetes
 
 HERE = Path(__file__).parent
 WIDTH = 104
-BUDGET, LIMIT = "fil=1", "0.8"
-"""Two releases at η = 0.8 make 1.13 in quadrature: the first is within 1, the second is not."""
+BUDGET, LIMIT = "fil=1", "1"
+"""Two releases at η = 1 make 1.41 in quadrature: the first is within 1, the second is not."""
 PAGE = {"width": 1000, "height": 1840}
 
 
@@ -45,7 +45,7 @@ def draw_demo(folder: Path) -> None:
 
 
 def draw_refusal(folder: Path) -> None:
-    """A monthly retrain: January is booked, February would take four people over the budget."""
+    """A monthly retrain: January is booked, February would take 65 people over the budget."""
     table = diabetes().drop(DERIVED)
     with (folder / "patients.csv").open("w", newline="", encoding="utf-8") as file:
         sheet = csv.writer(file)

@@ -113,7 +113,11 @@ def _spread(told: Study) -> list[Row]:
     (v0, v1), (u0, u1), (n0, n1) = (_ends(values) for values in (V, U, told.unit_variance))
     ends = f"mean of the first {EARLY} rounds and of the last {LATE}"
     defined = f"V_c as defined: {v0:.3g} and {v1:.3g}, {v1 / v0 - 1:+.0%}"
-    scaled = f"with every update scaled to norm 1: {n0:.3g} and {n1:.3g}, {n1 / n0 - 1:+.0%}"
+    first = told.unit_variance[0]
+    scaled = (
+        f"with every update scaled to norm 1: {n0:.3g} and {n1:.3g}, {n1 / n0 - 1:+.0%} ({n1 / first - 1:+.0%} against "
+        "the first round)"
+    )
     found = [
         claim(
             "6, figure 3: the between clients variance V_c rises",
