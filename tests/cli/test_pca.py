@@ -352,7 +352,7 @@ def test_a_tenth_of_the_budget_goes_to_the_mean_unless_told(people, bounds, tmp_
     noise = facts["noise"]
     assert noise["mean_share"] == 0.1
     assert noise["mean_scale"] > 0
-    assert "and each entry of the mean" in noise["on"]
+    assert noise["on"].endswith(", and of another scale on each entry of the mean")
     assert any("noisy mean, which took 10 %" in note for note in facts["assumptions"])
     first = sio.load(out)[-1].mean_
     again = sio.load(released(people, bounds, tmp_path, capsys)[1])[-1].mean_

@@ -73,3 +73,13 @@ def test_small_types_are_promoted_without_change() -> None:
     assert noisy(np.float32([0.1]), Gaussian(1e-6)).dtype == np.float64
     assert abs(noisy(np.float32([0.1]), Gaussian(1e-9))[0] - float(np.float32(0.1))) < 3e-8
     assert abs(noisy([3], Gaussian(1e-8))[0] - 3) < 3e-7
+
+
+def test_a_density_without_a_law_has_no_grid() -> None:
+    """A subclass is another law: it cannot be drawn, and is refused before anything is scaled to it."""
+
+    class Third(Gaussian):
+        pass
+
+    with pytest.raises(Refusal, match="there is no law"):
+        grid_of(Third(1.0))

@@ -53,7 +53,7 @@ def facts_of(rows: Rows, made: PrivateComponents, name: str, k: int, share: floa
         "mechanism": name,
         "guarantee": _guarantee(made),
         "noise": {
-            "on": " and ".join(ON[: 2 if made.mechanism.share > 0 else 1]),
+            "on": ON[0] if made.mechanism.share == 0 else f"{ON[0]}, and of another scale on {ON[1]}",
             "law": made.mechanism.law.__name__.lower(),
             "scale_low": float(made.scales.min()),
             "scale_high": float(made.scales.max()),

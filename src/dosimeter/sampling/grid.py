@@ -13,6 +13,7 @@ from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.density import Array, Density
 from dosimeter.core.noise import NoNoise
 from dosimeter.core.refusal import Refusal
+from dosimeter.sampling.laws import law_of
 
 # Sixteen bits below the scale: rounding adds variance g²/12, at most 2e-11 of the scale's square.
 _BITS_BELOW = 16
@@ -41,6 +42,7 @@ def least_scale(noise: object) -> float:
     if isinstance(noise, CorrelatedGaussian):
         return math.sqrt(float(np.diag(noise.covariance).min()))
     if isinstance(noise, Density):
+        law_of(noise)  # refused here already where it cannot be drawn
         return noise.scale
     raise Refusal(f"noise must be a law of dosimeter such as Gaussian(0.1), not {noise!r}")
 
