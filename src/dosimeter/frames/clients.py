@@ -148,10 +148,9 @@ def _numbers(table: Table, name: str) -> FloatArray:
 def _codes(table: Table, form: Form) -> Index:
     place = {name: k for k, name in enumerate(form.classes)}
     labels = table[form.target].astype(str).tolist()
-    strangers = sorted({name for name in labels if name not in place})
-    if strangers:
+    if not set(labels) <= set(place):  # the value is somebody's own and is not quoted
         raise Refusal(
-            f"class {harmless(strangers[0])} of {harmless(form.target)} is not in the list of classes: add it"
+            f"the target {harmless(form.target)} has a value that is not in the list of classes: add it there"
         )
     return np.array([place[name] for name in labels], dtype=np.intp)
 

@@ -40,7 +40,7 @@ class Published:
 
     >>> from dosimeter.core.noise import Laplace
     >>> published(100, 10, Laplace(100.0))
-    <at most 0.998 nats in 100 queries, about any one person: upper bound, data-independent, queries may adapt>
+    <at most 0.998 nats in 100 queries, about any one teacher's part: upper bound, data-independent, queries may adapt>
     """
 
     nats: float
@@ -56,7 +56,7 @@ class Published:
 
     def __repr__(self) -> str:
         return (
-            f"<at most {self.nats:.4g} nats in {self.n_queries} queries, about any one person: "
+            f"<at most {self.nats:.4g} nats in {self.n_queries} queries, about any one teacher's part: "
             f"{self.standing.value}, data-independent, queries may adapt>"
         )
 

@@ -100,7 +100,7 @@ class LearningCurve:
     answered: Index
     """(s,) how many of them got a label."""
     nats: FloatArray
-    """(s,) spent after k queries: upper bound, data-independent, about any one person; every query counts."""
+    """(s,) spent after k queries: upper bound, data-independent, about any one teacher's part; every query counts."""
     accuracy: FloatArray
     """(s,) share of the test rows that the student gets right."""
 
