@@ -64,8 +64,9 @@ def test_what_does_not_fit_is_refused(case):
 def test_a_class_that_is_not_listed_and_a_name_for_each_row_are_refused():
     table = Table.of(ROWS)
     form, _ = form_of(table, "ill", "site", classes=["no", "maybe"])
-    with pytest.raises(Refusal, match="yes"):
+    with pytest.raises(Refusal, match="ill has a value that is not in the list of classes") as refused:
         parted(table, form, "site")
+    assert "yes" not in str(refused.value)  # it may be one client's own
     names = {**{k: v * 20 for k, v in ROWS.items()}, "name": [f"n{i}" for i in range(100)]}
     with pytest.raises(Refusal, match="100 different texts"):
         form_of(Table.of(names), "ill", "site")
