@@ -12,6 +12,7 @@ import numpy as np
 from dosimeter import glm
 from dosimeter.core.notion import FloatArray
 from dosimeter.core.refusal import Refusal
+from dosimeter.glm.steps import shared_norms, shared_outer
 
 _NONE: Any = np.empty(0, dtype=np.intp)
 
@@ -53,11 +54,17 @@ class Persons:
         shared, own = np.intersect1d(self.tied, block), np.setdiff1d(block, self.tied)
         if not len(shared):
             return eta
-        eta, outer = eta.copy(), self.leak.jacobian.outer
-        for rows in self._several(np.arange(self.leak.n)):
+        eta, several = eta.copy(), self._several(np.arange(self.leak.n))
+        if not len(own):
+            norms = shared_norms(self.leak.jacobian, several, shared) if several else np.empty(0)
+            figures = norms if self.leak.bounded else np.where(norms > 0, np.inf, 0.0)
+            eta[_joined(several)] = np.repeat(figures, [len(rows) for rows in several])
+            return eta
+        outer = self.leak.jacobian.outer
+        for rows in several:
             M = outer(rows, _NONE, False, shared)
             for row in rows:
-                eta[row] = self._figure(M + outer(np.array([row]), own, False, _NONE) if len(own) else M)
+                eta[row] = self._figure(M + outer(np.array([row]), own, False, _NONE))
         return eta
 
     def category(self, block: Any, vertices: FloatArray) -> FloatArray:
@@ -79,7 +86,7 @@ class Persons:
         several = self._several(np.arange(self.leak.n)) if tied else []
         if several:
             eta = eta.copy()
-            eta[np.concatenate(several)] = np.repeat(
+            eta[_joined(several)] = np.repeat(
                 self.leak.category(at, vertices, several), [len(rows) for rows in several]
             )
         return eta
@@ -94,11 +101,13 @@ class Persons:
         if label and self.tied_label:
             shared = np.concatenate([shared, self.leak.label_positions])
         several = self._several(rows) if len(shared) else []
-        alone = np.setdiff1d(rows, np.concatenate(several)) if several else rows
-        M = outer(alone, columns, label, _NONE)
-        for person in several:
-            M = M + outer(person, own, free_label, shared)
-        return self._figure(M)
+        if not several:
+            return self._figure(outer(rows, columns, label, _NONE))
+        M = shared_outer(self.leak.jacobian, several, shared)
+        if len(own) or free_label:
+            M = M + outer(_joined(several), own, free_label, _NONE)
+        alone = np.setdiff1d(rows, _joined(several))
+        return self._figure(M + outer(alone, columns, label, _NONE) if len(alone) else M)
 
     def _several(self, rows: Any) -> list[Any]:
         """Those of the rows that belong to a person with more than one of them, person by person."""
@@ -109,3 +118,7 @@ class Persons:
     def _figure(self, outer: FloatArray) -> float:
         norm = float(np.sqrt(max(0.0, float(np.linalg.eigvalsh(outer)[-1]))))
         return norm if self.leak.bounded or norm == 0.0 else float("inf")
+
+
+def _joined(several: list[Any]) -> Any:
+    return np.concatenate(several) if several else _NONE

@@ -110,7 +110,16 @@ class DenseJacobian:
 
     def norms_together(self, rows: Index, columns: Index, label: bool, tied: Index) -> FloatArray:
         """(g,) ||J|| of g groups of k rows each, rows (g, k)."""
-        return np.array([self.together(group, columns, label, tied) for group in rows])
+        pick, k = self._picked(columns, label), rows.shape[1]
+        step = max(1, (32 << 20) // (8 * self.width * (self.m + self.label_width) * k))
+        out = np.empty(len(rows))
+        for i in range(0, len(rows), step):
+            part = rows[i : i + step]
+            J = self.dense(part.ravel())
+            J = J.reshape(len(part), k, *J.shape[1:])
+            apart = J[..., pick].transpose(0, 2, 1, 3).reshape(len(part), J.shape[2], -1)
+            out[i : i + step] = largest_singular_values(np.concatenate([apart, J[..., tied].sum(axis=1)], axis=2))
+        return out
 
     def together(self, rows: Rows, columns: Index, label: bool, tied: Index) -> float:
         """||J|| of some rows' unknowns together."""

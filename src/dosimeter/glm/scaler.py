@@ -31,7 +31,7 @@ from dosimeter.glm.fit import Fit
 from dosimeter.glm.known import KnownCells, with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.scalar import ScalarJacobian
-from dosimeter.glm.steps import step_norms
+from dosimeter.glm.steps import few_columns, step_norms
 
 STANDARD = 1e-6
 """How far mean and deviation of a standardised column may be from 0 and 1."""
@@ -285,6 +285,11 @@ def _(jacobian: ScaledJacobian, columns: Index, vertices: FloatArray) -> FloatAr
         return step_norms(jacobian.base, columns, vertices)
     plain: Any = step_norms.dispatch(object)
     return np.asarray(plain(jacobian, columns, vertices))
+
+
+@few_columns.register
+def _(jacobian: ScaledJacobian, columns: Index) -> tuple[Jacobian, Index]:
+    return jacobian._narrow(columns), np.arange(len(columns), dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ centred, so no image J V_a is longer than that, and squared distances from a Gra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from dosimeter.core.category import step_of
 from dosimeter.core.notion import FloatArray, Index
-from dosimeter.glm.dense import Jacobian
+from dosimeter.glm.dense import Jacobian, largest_singular_values
 from dosimeter.glm.scalar import CANCELLED, ScalarJacobian
 
 BLOCK = 16 << 20
@@ -68,25 +68,62 @@ def _(jacobian: ScalarJacobian, columns: Index, vertices: FloatArray) -> FloatAr
     return out
 
 
-def shared_step_norms(jacobian: Jacobian, groups: Sequence[Index], columns: Index, vertices: FloatArray) -> FloatArray:
-    """(groups,) the largest step of a category that is one unknown for all rows of a group: their Jacobians add."""
-    if isinstance(jacobian, ScalarJacobian) and (columns < jacobian.m).all():
-        jacobian = replace(jacobian, P=jacobian.P[:, columns], g=jacobian.g[columns])
-        columns = np.arange(len(columns), dtype=np.intp)
+@singledispatch
+def few_columns(jacobian: Jacobian, columns: Index) -> tuple[Jacobian, Index]:
+    """A Jacobian that writes out no more than these columns and the label, and where they stand in it."""
+    return jacobian, columns
+
+
+@few_columns.register
+def _(jacobian: ScalarJacobian, columns: Index) -> tuple[Jacobian, Index]:
+    few = replace(jacobian, P=jacobian.P[:, columns], g=jacobian.g[columns])
+    return few, np.arange(len(columns), dtype=np.intp)
+
+
+def group_sums(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> Iterator[tuple[slice, FloatArray]]:
+    """Which groups, and (g, q, m') the sums of their rows' Jacobians in these unknowns, so many as fit into a block.
+
+    Of an unknown that all rows of a group share, the sum is its Jacobian.
+    """
     if not groups:
-        return np.empty(0)
+        return
+    if (columns < jacobian.m).all():
+        jacobian, columns = few_columns(jacobian, columns)
     size = jacobian.dense(np.array([0], dtype=np.intp))[0].size
-    out, ends = np.empty(len(groups)), np.cumsum([len(rows) for rows in groups])
-    first = 0
+    ends, first = np.cumsum([len(rows) for rows in groups]), 0
     while first < len(groups):
         limit = (ends[first - 1] if first else 0) + max(1, BLOCK // (8 * size))
         last = max(first + 1, int(np.searchsorted(ends, limit, side="right")))
         part = groups[first:last]
         starts = np.cumsum([0, *(len(rows) for rows in part[:-1])])
         J = jacobian.dense(np.concatenate(part).astype(np.intp))[:, :, columns]
-        out[first:last] = _largest(np.add.reduceat(J, starts, axis=0), vertices)
+        yield slice(first, last), np.add.reduceat(J, starts, axis=0)
         first = last
+
+
+def shared_step_norms(jacobian: Jacobian, groups: Sequence[Index], columns: Index, vertices: FloatArray) -> FloatArray:
+    """(groups,) the largest step of a category that is one unknown for all rows of a group: their Jacobians add."""
+    out = np.empty(len(groups))
+    for which, J in group_sums(jacobian, groups, columns):
+        out[which] = _largest(J, vertices)
     return out
+
+
+def shared_norms(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> FloatArray:
+    """(groups,) ||J|| of unknowns that all rows of a group share."""
+    out = np.empty(len(groups))
+    for which, J in group_sums(jacobian, groups, columns):
+        out[which] = largest_singular_values(J)
+    return out
+
+
+def shared_outer(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> FloatArray:
+    """(q, q) the sum over groups of J Jᵀ of unknowns that all rows of a group share."""
+    total: FloatArray = np.zeros((1, 1))
+    for _, J in group_sums(jacobian, groups, columns):
+        flat = J.transpose(1, 0, 2).reshape(J.shape[1], -1)
+        total = total + flat @ flat.T
+    return total
 
 
 def _largest(J: FloatArray, vertices: FloatArray) -> FloatArray:
