@@ -222,6 +222,17 @@ def test_kept_blocks_of_two_releases_are_never_below_the_joint_step_of_a_categor
             assert np.hypot(*steps) <= joint * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("way", ["0 and 1", "nein and ja", "amounts", "truth"])
+def test_the_released_pipeline_answers_as_the_weights_on_the_simplex_do(way: str) -> None:
+    """From corners back to indicators and own units: the same margin for every row."""
+    people = table(hiv=column(way))
+    done = repair(people, "y", scale=0.01, l2=L2, person="who", rng=np.random.Generator(np.random.PCG64(1)))
+    values = done.release.values
+    margin = done.ready.design.X @ values["coef"] + values["intercept"][0]
+    rows = pd.DataFrame({name: people[name] for name in ("age", "hiv", "town")})
+    np.testing.assert_allclose(done.model.predict(rows), margin, atol=1e-6 * np.abs(margin).max())
+
+
 # --- other people's models ------------------------------------------------------------------------------------------
 
 FRAME = pd.DataFrame({"age": AGE, "hiv": HIV, "town": TOWN})
