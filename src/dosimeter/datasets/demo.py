@@ -9,7 +9,7 @@ from dosimeter.frames.table import Table
 TARGET = "progression"
 DERIVED = ("cholesterol", "cholesterol_over_hdl")
 """Functions of the other columns: cholesterol = ldl + hdl + triglycerides/5 (Friedewald), and its ratio to hdl. Whoever
-knows the rest has them to a thousandth without any model. Kept, they would raise the doses of all to fifteen times and
+knows the rest has them to a thousandth without any model. Kept, they would raise the highest dose to sixteen times and
 the share of explained variance by 0.005."""
 _MEANING = {
     "s1": "cholesterol",
