@@ -14,6 +14,7 @@ from dosimeter.glm.dense import Jacobian, SoftmaxJacobian, StackedJacobian
 from dosimeter.glm.factor import times
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.precision import refuse_imprecise
 from dosimeter.glm.scalar import ScalarJacobian
 from dosimeter.glm.scaler import ScaledJacobian, through_scaler
 from dosimeter.glm.softmax import Softmax
@@ -65,6 +66,7 @@ def measure(
 
         return membership(fit, X, y, noise).mu
 
+    refuse_imprecise(fit, jacobian)
     leak = Leakage(jacobian, noise, label, bounded, members=members)
     return leak if scaled is None or not np.any(scaled) else through_scaler(leak, fit, X, scaled, P[:d])
 

@@ -1,0 +1,95 @@
+"""How many digits a figure has, estimated after the fit, and a refusal where they are too few.
+
+The promise: η of every row is right to a relative PROMISE. Three things can break it, all of them rounding of float64:
+
+    margin       δm = ε Σ|xⱼwⱼ| + decrement · √(x̃ᵀH⁻¹x̃)        curvature follows with the same relative change
+    residual     δr = a δm + ε max(|mean|, |y|)                  a loss with a curve
+                 δr = ε² Σ|xⱼwⱼ|                                 squared, where residuals are refined
+                 δr = ε Σ|xⱼwⱼ|                                  squared, where they are large enough as they are
+
+and H⁻¹ multiplies the residual, while a product with A loses ε of its largest direction: relative error of a row =
+δm + (δr ||F AᵀP|| + ε ||F|| |Aᵀx̃|) / η. Columns over forty decades, targets of
+1e40 that one row fits, an outlier of 1e7 among three rows of soft labels are beyond it. Derivation: docs/fisher.md, 11.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dosimeter.core.notion import FloatArray
+from dosimeter.core.refusal import Refusal
+from dosimeter.glm.fit import Fit
+from dosimeter.glm.loss import Squared
+from dosimeter.glm.refine import cancels
+from dosimeter.glm.scalar import ScalarJacobian
+from dosimeter.glm.softmax import Softmax
+
+PROMISE = 1e-5
+"""Relative error of a row's figure that is never exceeded."""
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+def refuse_imprecise(fit: Fit, jacobian: object) -> None:
+    """Refuse a fit whose figures would have fewer digits than promised; most are let through by one comparison.
+
+    Parameters that were given (`glm.at`) are no minimum of ours, and nothing is promised of them.
+    """
+    if not fit.iterations:
+        return
+    if isinstance(fit.loss, Softmax) or not isinstance(jacobian, ScalarJacobian):
+        worst = EPS * fit.reach
+    elif _plain(fit, jacobian):
+        return
+    else:
+        worst = float(relative_errors(fit, jacobian).max(initial=0.0))
+    if worst > PROMISE:
+        raise Refusal(
+            f"float64 would leave these figures a relative error of {worst:.1g}, and {PROMISE:g} is promised: columns "
+            "or targets run over too many decades, or a row lies too far out; rescale them, clip the row, or use l2 > 0"
+        )
+
+
+def _plain(fit: Fit, jacobian: ScalarJacobian) -> bool:
+    """Whether nothing can be wrong: moderate margins that have settled, residuals that did not cancel, few decades."""
+    stretch = np.linalg.svd(jacobian.F, compute_uv=False)
+    if not stretch[0] <= 1e7 * stretch[-1]:
+        return False
+    if isinstance(fit.loss, Squared):
+        return fit.factor.easy and not cancels(fit.residual, fit.reach)
+    curved = fit.curvature[fit.sample_weight > 0]
+    least = float((fit.sample_weight[fit.sample_weight > 0] * curved).min(initial=np.inf))
+    soft = np.abs(fit.y[(fit.y != 0.0) & (fit.y != 1.0)]).max(initial=0.0)
+    if soft and EPS * soft * np.linalg.norm(jacobian.b, 2) > 1e-7 * jacobian.label_norms()[fit.sample_weight > 0].min():
+        return False
+    settled = fit.decrement <= 1e-9 * np.sqrt(max(least, 0.0))  # a x̃ᵀH⁻¹x̃ <= 1 for every row
+    return fit.factor.easy and fit.reach <= 1e6 and bool(settled)
+
+
+def relative_errors(fit: Fit, jacobian: ScalarJacobian) -> FloatArray:
+    """(n,) estimated relative error of each row's figure; zero for rows without weight."""
+    w = np.abs(fit.w)
+    d = jacobian.X.shape[1]
+    reach = np.abs(jacobian.X) @ w[:d] + (w[d] if fit.intercept else 0.0)
+    b = float(np.linalg.norm(jacobian.b, 2))
+    if isinstance(fit.loss, Squared):
+        lost = EPS**2 if cancels(fit.residual, fit.reach) or not fit.factor.easy else EPS
+        margin, residual = np.zeros(fit.n), lost * np.maximum(reach, np.abs(fit.y))
+    else:
+        z = jacobian.factor.rows(jacobian.X)
+        margin = EPS * reach + fit.decrement * np.sqrt(np.einsum("np,np->n", z, z))
+        soft = np.where((fit.y == 0.0) | (fit.y == 1.0), np.abs(fit.residual), np.abs(fit.y))
+        residual = fit.curvature * margin + EPS * soft
+    every = np.arange(jacobian.m, dtype=np.intp)
+    eta, parts = jacobian.row_norms(every, True), np.column_stack([jacobian.cell_norms(every), jacobian.label_norms()])
+    used = (fit.sample_weight > 0) & (eta > 0)
+    out = np.zeros(fit.n)
+    z = jacobian.factor.rows(jacobian.X)
+    through = EPS * float(np.linalg.norm(jacobian.F, 2)) * np.sqrt(np.einsum("np,np->n", z, z)) * jacobian.label_unit
+    out[used] = margin[used] + ((fit.sample_weight * residual) * b + fit.sample_weight * through)[used] / eta[used]
+    # A norm lies between the longest column and the root of all squares: where it does not, the solver lost its digits.
+    largest = parts.max(axis=1)
+    root = largest * np.sqrt(np.sum((parts / np.where(largest > 0, largest, 1.0)[:, None]) ** 2, axis=1))
+    seen = used & (largest > 0)
+    out[seen] = np.maximum(out[seen], np.maximum(eta[seen] / root[seen] - 1.0, 1.0 - eta[seen] / largest[seen]))
+    return out
