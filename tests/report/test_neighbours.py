@@ -13,6 +13,7 @@ import pytest
 from dosimeter.cli.main import run
 from dosimeter.report.marks import Mark
 from dosimeter.report.verdict import NOTHING
+from dosimeter.scan.look import contents_of
 from tests.report.verbs import BOUNDS, COLUMNS, LINEAR, people, prepare, write
 
 Rows = list[tuple[Any, ...]]
@@ -25,6 +26,7 @@ CLIENTS = (
     "--target ill --client site --drop who --drop score --epsilon 8 --rounds 2 --epochs 1 --out {out}/m.safetensors"
 )
 DECLARED = f"{CLIENTS} --clients 12 --classes no,yes --bounds {{here}}/bounds.toml"
+BOUNDED = "--bounds {here}/bounds.toml --missing drop"
 COMMANDS = {
     "measure": f"measure {{table}} {LINEAR} --scale 1 --max-dose 1000 --show-ids",
     "measure exact": f"measure {{table}} {LINEAR}",
@@ -45,12 +47,22 @@ COMMANDS = {
     "federate": f"federate --table {{table}} {CLIENTS} --clients 12",
     "federate declared": f"federate --table {{table}} {DECLARED}",
     "federate pipeline": f"federate --table {{table}} {DECLARED}".replace("m.safetensors", "m.skops"),
+    "measure with bounds": f"measure {{table}} {LINEAR} {BOUNDED} --scale 1",
+    "fix with bounds": f"fix {{table}} {LINEAR} {BOUNDED} --scale 50 --max-dose 1000 --even-if-useless "
+    "--out {out}/m.skops",
+    "fix of classes": f"fix {{table}} --target ill --person who --drop score --drop site {BOUNDED} --scale 5 "
+    "--max-dose 1000 --even-if-useless --out {out}/m.skops",
+    "pate with a student": f"pate {{table}} --target ill {PATE} --scale 0.5 --queries 30 --out {{out}}/labels.csv "
+    "--student {out}/s.skops",
 }
 SAME_NUMBER: dict[str, Callable[[Rows], int]] = {
     "pca": lambda rows: len({row[WHO] for row in rows}),
     "pca by rows": len,
 }
 """N is public where one is replaced: only tables with as many people, whatever their rows, or rows are neighbours."""
+
+
+ARTEFACTS = ("m.skops", "m.safetensors", "labels.csv", "s.skops")
 
 
 def _cell(row: int, name: str, value: Any) -> Callable[[Rows], Rows]:
@@ -70,6 +82,12 @@ NEIGHBOURS: dict[str, Callable[[Rows], Rows]] = {
     "a person under another name": lambda rows: [
         (*("canary-999999999999999" if cell == rows[5][WHO] else cell for cell in row),) for row in rows
     ],
+    "a label changed": lambda rows: _cell(5, "ill", "no" if rows[5][COLUMNS.index("ill")] == "yes" else "yes")(rows),
+    "a row of another kind": lambda rows: [
+        *rows[:5],
+        (rows[5][WHO], 9999.0, 0.0, "south" if rows[5][3] == "north" else "north", 0.5, "yes", rows[5][6]),
+        *rows[6:],
+    ],
     "a row less": lambda rows: rows[:-1],
     "a row twice": lambda rows: [*rows, rows[3]],
     "a person less": lambda rows: rows[2:],
@@ -81,11 +99,17 @@ UNREADABLE: dict[str, Callable[[Rows], Rows]] = {
     "a gap": _cell(5, "age", ""),
 }
 """Where columns are declared these are gaps; elsewhere they are refused."""
+RARE = {"a level of one person": _cell(5, "ward", "west")}
+"""Where levels are declared it is none of them; elsewhere the form of the model shows it."""
 OF_ONE_VERB = {
+    "measure with bounds": UNREADABLE | RARE,
+    "fix with bounds": UNREADABLE | RARE,
+    "fix of classes": UNREADABLE | RARE,
+    "federate declared": UNREADABLE | RARE,
     "pate without classes": {"a class of one person": _cell(5, "ill", "neither")},
-    "pca": UNREADABLE,
-    "pca by rows": UNREADABLE,
-    "pca by declared people": UNREADABLE,
+    "pca": UNREADABLE | RARE,
+    "pca by rows": UNREADABLE | RARE,
+    "pca by declared people": UNREADABLE | RARE,
 }
 """Where other verbs refuse the table."""
 
@@ -98,6 +122,8 @@ def handed_over(folder: Path, words: str, rows: Rows) -> dict[str, Any]:
     if "federate" in words:
         own = "".join(f"\n[{part}" for part in BOUNDS.split("\n[")[1:] if not part.startswith(("score]", "ill]")))
         (here / "bounds.toml").write_text(own)
+    for name in ARTEFACTS:
+        (here / name).unlink(missing_ok=True)
     given = words.format(table=here / "table.csv", here=here, out=here).split()
     arguments = [word.replace("_nats", " nats") for word in given]
     made = {"code": run([*arguments, "-q", "--json", str(here / "facts.json")])}
@@ -106,8 +132,10 @@ def handed_over(folder: Path, words: str, rows: Rows) -> dict[str, Any]:
         facts["clip_last"], facts["by_round"]["clip"] = 1.0, [1.0] * len(facts["by_round"]["clip"])
     if "publishable" in facts:
         facts["publishable"]["refused"] = 0
+    if "student" in facts:
+        facts["student"] = None
     if "artefact" in facts:
-        files = [path for path in here.iterdir() if path.name in ("m.skops", "m.safetensors", "labels.csv")]
+        files = [path for path in here.iterdir() if path.name in ARTEFACTS[:3]]
         known = [facts["artefact"], *([facts["artefact_beside"]] if "artefact_beside" in facts else [])]
         assert sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in files) == sorted(known)
         facts |= {name: "0" * 64 for name in ("artefact", "artefact_beside") if name in facts}
@@ -176,3 +204,47 @@ def test_a_page_names_the_file_it_speaks_of_and_a_refusal_names_none(tmp_path):
     refused = handed_over(tmp_path / "refused", words.replace("--max-dose 1000", "--max-dose 1e-9"), people(1))
     assert refused["code"] == 1
     assert b"SHA-256 of the" not in refused["page.html"] + refused["card.md"]
+
+
+def exact_parts(folder: Path, words: str, rows: Rows) -> dict[str, Any]:
+    """What two draws from one table have in common: names, forms, and every number that no noise has moved."""
+    found: list[dict[str, Any]] = []
+    for _ in range(2):
+        handed_over(folder, words, rows)
+        found.append({})
+        for name in ARTEFACTS:
+            path = folder / name
+            if name == "labels.csv" and path.exists():
+                found[-1][name] = [line.split(",")[0] for line in path.read_text().splitlines()]
+            elif path.exists():
+                for part in contents_of(path).parts:
+                    place = f"{name}: {part.place}"
+                    found[-1] |= {f"{place} (form)": part.shape, f"{place} (texts)": part.texts}
+                    found[-1] |= {f"{place}[{k}]": value for k, value in enumerate(part.values.ravel().tolist())}
+    one, other = found
+    assert one
+    return {name: value for name, value in one.items() if other.get(name) == value}
+
+
+RELEASED = ["fix", "fix shaped", "fix with bounds", "fix of classes", "pca by declared people", "pate with a student"]
+SLOW = ["federate declared", "federate pipeline", "fix equal"]
+
+
+@pytest.mark.parametrize("verb", [*RELEASED, *(pytest.param(verb, marks=pytest.mark.slow) for verb in SLOW)])
+def test_nothing_in_an_artefact_that_noise_has_not_moved_tells_neighbours_apart(tmp_path, capsys, verb):
+    """A number that is the same in every draw is exact: where it differs between neighbours, one row has moved it."""
+    base = exact_parts(tmp_path / "here", COMMANDS[verb], people(1))
+    assert any(name.endswith("(form)") for name in base) or "labels.csv" in base
+    for name in ("a row of another kind", "another person", "a row less"):
+        other = exact_parts(tmp_path / "here", COMMANDS[verb], NEIGHBOURS[name](people(1)))
+        both = base.keys() & other.keys()
+        assert {place: (base[place], other[place]) for place in both if base[place] != other[place]} == {}, name
+        assert {place for place in base.keys() ^ other.keys() if place.endswith(("(form)", "(texts)"))} == set(), name
+
+
+def test_the_comparison_of_artefacts_sees_an_exact_number(tmp_path, capsys, monkeypatch):
+    """Levels that were read off the table stand in the encoder: one person's own level is seen."""
+    base = exact_parts(tmp_path / "here", COMMANDS["fix"], people(1))
+    other = exact_parts(tmp_path / "here", COMMANDS["fix"], RARE["a level of one person"](people(1)))
+    moved = [place for place in base.keys() & other.keys() if base[place] != other[place]]
+    assert any("categories_" in place for place in moved)

@@ -168,7 +168,10 @@ def repair(
         groups=ready.ids,
         **(units | ready.shared if kind == EQUALISED else {}),
     )
-    if equalise and (ready.declared or ready.design.known is not None or _label_unit(ready) != 1.0):
+    # Also where another way was chosen: which of them won is read off the data, and this list leaves with the model.
+    if (equalise or choice is not None) and (
+        ready.declared or ready.design.known is not None or _label_unit(ready) != 1.0
+    ):
         planned = replace(planned, uncovered=(*planned.uncovered, UNIT))
     stage("measuring every row")
     before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
