@@ -21,7 +21,7 @@ from dosimeter.store import schema
 from tests.readers.databases import free
 from tests.readers.samples import READERS, Reader, prepare
 
-COUNT, MANY = 12, 400
+COUNT, MANY = 6, 400
 SECONDS = 20.0
 """Of the processor, for one file of some kilobytes. An ordinary one takes a hundredth of a second."""
 MEMORY = 1 << 30
