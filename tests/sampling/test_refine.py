@@ -78,7 +78,7 @@ def test_the_digits_of_others_are_left_alone_and_threads_have_their_own() -> Non
     assert Draw(GAUSSIAN, 1 << 60, then_zeros(np.array([], np.uint64))).ball(300)
     assert mpmath.mp.prec == before
     seen: list[object] = []
-    other = threading.Thread(target=lambda: seen.append(refine._context()))
+    other = threading.Thread(target=lambda: seen.append(refine.context()))
     other.start()
     other.join()
-    assert seen[0] is not refine._context()
+    assert seen[0] is not refine.context()

@@ -7,6 +7,7 @@ plain scikit-learn model with the same weights, which works without this package
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -37,7 +38,8 @@ class _Private(BaseEstimator):  # type: ignore[misc]
     simulation, stamped "not for release".
     """
 
-    def _fit(self, X: FloatArray, y: FloatArray, loss: Any, penalty: float, sample_weight: Any) -> None:
+    def _fit(self, X: FloatArray, y: FloatArray, loss: Any, penalty: float, told: str, sample_weight: Any) -> None:
+        """penalty: nλ of eq. 13; told: the same in public words, for λ itself tells the number of rows."""
         if self.noise not in NOISES:
             raise Refusal(f"noise {self.noise!r} is not one of {', '.join(NOISES)}")
         planned = plan(
@@ -55,10 +57,14 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             through=np.diag(units_of_columns(X)),
             label_unit=1.0 if isinstance(loss, glm.Logistic) else step_of(y) or 1.0,
         )
-        self.release_ = planned.draw(_generator(self.random_state))
+        self.release_ = replace(planned, penalty=told).draw(_generator(self.random_state))
         self.highest_dose_ = planned.highest
-        """η of the most exposed row: a statistic of the data without protection, internal; not part of the release."""
+        """η of the most exposed row: a statistic of the data without protection, internal. It is not saved."""
         self._keep(self.release_.values["coef"], float(self.release_.values.get("intercept", np.zeros(1))[0]))
+
+    def __getstate__(self) -> Any:
+        """Without the dose: what is saved, copied or sent to another process is the release alone."""
+        return {name: value for name, value in super().__getstate__().items() if name != "highest_dose_"}
 
     def _keep(self, coef: FloatArray, intercept: float) -> None:
         self.coef_: Any = coef.copy()
@@ -126,7 +132,7 @@ class PrivateLinearRegression(_Regressor):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit X (n, d), y (n,), draw the noise, keep the release."""
         X, y = self._table(X, y)
-        self._fit(X, y, glm.Squared(), 0.0, sample_weight)
+        self._fit(X, y, glm.Squared(), 0.0, "none", sample_weight)
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -166,7 +172,7 @@ class PrivateRidge(_Regressor):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit X (n, d), y (n,), draw the noise, keep the release."""
         X, y = self._table(X, y)
-        self._fit(X, y, glm.Squared(), self.alpha, sample_weight)
+        self._fit(X, y, glm.Squared(), self.alpha, f"Ridge(alpha={self.alpha!r})", sample_weight)
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -212,7 +218,7 @@ class PrivatePoissonRegressor(_Regressor):
         """Fit X (n, d), y (n,) >= 0, draw the noise, keep the release."""
         X, y = self._table(X, y)
         total = len(X) if sample_weight is None else float(np.asarray(sample_weight).sum())
-        self._fit(X, y, glm.Poisson(), self.alpha * total, sample_weight)
+        self._fit(X, y, glm.Poisson(), self.alpha * total, f"PoissonRegressor(alpha={self.alpha!r})", sample_weight)
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -265,7 +271,8 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         if len(self.classes_) != 2:
             kinds = "Only binary classification is supported." if len(self.classes_) > 2 else "there is one class"
             raise Refusal(f"{kinds} The target has {len(self.classes_)} classes: two are needed")
-        self._fit(X, (y == self.classes_[1]).astype(float), glm.Logistic(), 1.0 / self.C, sample_weight)
+        classes, told = (y == self.classes_[1]).astype(float), f"LogisticRegression(C={self.C!r})"
+        self._fit(X, classes, glm.Logistic(), 1.0 / self.C, told, sample_weight)
         return self
 
     def _keep(self, coef: FloatArray, intercept: float) -> None:

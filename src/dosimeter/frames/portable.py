@@ -1,66 +1,141 @@
 """Released weights as a plain scikit-learn Pipeline over the source columns, which works without this package.
 
-The scaler is folded into the weights (w/scale, and an intercept less Σ w·centre/scale), so that its exact means and
-deviations do not travel beside them; labels keep a OneHotEncoder with the levels.
+The scaler is folded into the noised weights before anything is rounded (`sampling.folded`), so that neither its exact
+means and deviations nor the grid of a rounding travel with them. Each level of a category has a weight, and these add
+up to 0: a level that was never seen counts as the mean of those that were. Where bounds were declared, they are in the
+file: numbers are clipped to them, and an unlisted label counts as the level that it was fitted as.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dosimeter import glm
 from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import CannotMeasure
+from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.columns import Columns, Nominal, Number
 from dosimeter.frames.table import Table
+from dosimeter.io.text import harmless
+from dosimeter.sampling.fold import Row
+
+FARTHEST = 1e8
+"""Deviations from 0 at which a column's mean may lie: rounding the weight moves a prediction by 2^-41 of that."""
 
 
-def pipeline(columns: Columns, table: Table, loss: Any, coef: FloatArray, intercept: float, classes: Any) -> Any:
-    """A fitted Pipeline; coef (d,) and intercept are those of the standardised design. classes: (2,) for logistic."""
+def fold(columns: Columns) -> list[Row]:
+    """The released numbers as sums over the weights of the design and its intercept, in the order of `pipeline`.
+
+    A number's weight is w/scale, and the intercept takes up -w·centre/scale; where it has bounds, both are for the
+    number between -1 and 1 at them. A level's weight is that of its corner of the simplex. Exact: fractions of the
+    float64 constants.
+    """
+    rows: list[Row] = []
+    intercept = {len(columns.names): Fraction(1)}
+    for number in (*_free(columns), *_bounded(columns)):
+        (j,) = columns.block(number.name)
+        middle, half = _public(number)
+        scale, offset = Fraction(number.scale), middle - Fraction(number.centre)
+        if not abs(offset) <= FARTHEST * scale:
+            shown = f"column {harmless(number.name)} varies by {number.scale:.3g} around {number.centre:.3g}"
+            raise Refusal(f"{shown}: subtract a fixed number, its weight in 40 bits would not do")
+        rows.append({j: half / scale})
+        if offset:
+            intercept[j] = offset / scale
+    for label in _labels(columns):
+        corners, others = _corners(columns, label), label.others
+        if others is not None:
+            away = corners.pop(others)
+            intercept |= away
+            corners = [_less(corner, away) for corner in corners]
+        rows += corners
+    return [*rows, intercept]
+
+
+def raw(columns: Columns, table: Table) -> FloatArray:
+    """(n, weights) what the released model sees of a table, in the order of `fold`."""
+    parts = [s.values(table)[:, None] for s in _free(columns)]
+    for s in _bounded(columns):
+        middle, half = (float(v) for v in _public(s))
+        parts.append((s.values(table)[:, None] - middle) / half)
+    for label in _labels(columns):
+        # Corners of a regular simplex with edges of length one: their products are ½ for k = l, less 1/(2k).
+        products = 2 * (label.design(table) @ label.vertices.T)
+        each = np.rint(products + 1 / len(label.levels))
+        parts.append(each if label.others is None else np.delete(each, label.others, axis=1))
+    return np.concatenate(parts, axis=1)
+
+
+def pipeline(columns: Columns, loss: Any, coef: FloatArray, intercept: float, classes: Any) -> Any:
+    """A fitted Pipeline; coef and intercept are those of `fold`. classes: (2,) for logistic."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import OneHotEncoder
+    from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
-    numbers = [s for s in columns.sources if isinstance(s, Number)]
-    labels = [s for s in columns.sources if isinstance(s, Nominal)]
-    parts: list[Any] = []
-    if numbers:
-        parts.append(("numbers", "passthrough", list(range(len(numbers)))))
-    if labels:
-        # The first level is the one without an indicator; a dense matrix keeps the last step simple.
-        encoder = OneHotEncoder(categories=[list(s.levels) for s in labels], drop="first", sparse_output=False)
-        parts.append(("labels", encoder, list(range(len(numbers), len(numbers) + len(labels)))))
-    before = ColumnTransformer(parts).fit(_example(numbers, labels))
+    free, bounded, labels = _free(columns), _bounded(columns), _labels(columns)
+    levels = [[level for j, level in enumerate(s.levels) if j != s.others] for s in labels]
+    # A dense matrix keeps the last step simple.
+    steps: list[tuple[str, Any, list[Any]]] = [
+        ("numbers", "passthrough", free),
+        ("bounded", MinMaxScaler(feature_range=(-1, 1), clip=True), bounded),
+        ("labels", OneHotEncoder(categories=levels, handle_unknown="ignore", sparse_output=False), labels),
+    ]
+    parts, first = [], 0
+    for name, step, group in steps:
+        if group:
+            parts.append((name, step, list(range(first, first + len(group)))))
+            first += len(group)
+    before = ColumnTransformer(parts).fit(_example(free, bounded, labels))
     # Fitted on an array, so that no dataframe library is needed; with the names, frames are read by name.
-    named = [s.name for s in labels]
-    before.feature_names_in_ = np.array([*(s.name for s in numbers), *named], dtype=object)
-    if labels:
-        before.named_transformers_["labels"].feature_names_in_ = np.array(named, dtype=object)
-    weights, offset = folded(columns, coef, intercept)
-    order = [j for group in (numbers, labels) for s in group for j in columns.block(s.name)]
-    return Pipeline([("columns", before), ("model", _model(loss, weights[order], offset, classes))])
+    before.feature_names_in_ = np.array([s.name for _, _, group in steps for s in group], dtype=object)
+    for name, _, group in steps[1:]:
+        if group:
+            before.named_transformers_[name].feature_names_in_ = np.array([s.name for s in group], dtype=object)
+    return Pipeline([("columns", before), ("model", _model(loss, coef, intercept, classes))])
 
 
-def folded(columns: Columns, coef: FloatArray, intercept: float) -> tuple[FloatArray, float]:
-    """Weights and intercept for the columns in their own units."""
-    weights = coef / columns.scale
-    offset = intercept - weights @ columns.centre
-    for source in columns.sources:
-        if isinstance(source, Nominal):  # from the corners of the simplex to an indicator for each level but the first
-            block, V = list(columns.block(source.name)), source.vertices
-            offset += float(V[0] @ coef[block])
-            weights[block] = (V[1:] - V[0]) @ coef[block]
-    return weights, float(offset)
+def _free(columns: Columns) -> list[Number]:
+    return [s for s in columns.sources if isinstance(s, Number) and s.bounds is None]
 
 
-def _example(numbers: list[Number], labels: list[Nominal]) -> Any:
+def _bounded(columns: Columns) -> list[Number]:
+    return [s for s in columns.sources if isinstance(s, Number) and s.bounds is not None]
+
+
+def _labels(columns: Columns) -> list[Nominal]:
+    return [s for s in columns.sources if isinstance(s, Nominal)]
+
+
+def _public(number: Number) -> tuple[Fraction, Fraction]:
+    """(middle, half width) of the bounds: the released model sees (u - middle)/half. (0, 1) where there are none."""
+    if number.bounds is None:
+        return Fraction(0), Fraction(1)
+    low, high = (Fraction(end) for end in number.bounds)
+    return (low + high) / 2, (high - low) / 2
+
+
+def _corners(columns: Columns, label: Nominal) -> list[dict[int, Fraction]]:
+    """The weight of each level as a sum over the weights of the simplex's coordinates."""
+    block = columns.block(label.name)
+    return [{j: Fraction(v) for j, v in zip(block, row, strict=True) if v} for row in label.vertices.tolist()]
+
+
+def _less(one: Row, other: Row) -> dict[int, Fraction]:
+    found = {j: one.get(j, Fraction(0)) - other.get(j, Fraction(0)) for j in {**one, **other}}
+    return {j: a for j, a in found.items() if a}
+
+
+def _example(free: list[Number], bounded: list[Number], labels: list[Nominal]) -> Any:
     """(rows, columns) made-up rows, numbers first: what the transformers are fitted on instead of people."""
     rows = max([2, *(len(s.levels) for s in labels)])
-    made = np.zeros((rows, len(numbers) + len(labels)), dtype=object)
-    for k, s in enumerate(labels):
-        made[:, len(numbers) + k] = [s.levels[i % len(s.levels)] for i in range(rows)]
+    made = np.zeros((rows, len(free) + len(bounded) + len(labels)), dtype=object)
+    for k, number in enumerate(bounded, start=len(free)):
+        low, high = number.bounds or (0.0, 1.0)
+        made[:, k], made[1, k] = low, high
+    for k, s in enumerate(labels, start=len(free) + len(bounded)):
+        made[:, k] = [s.levels[i % len(s.levels)] for i in range(rows)]
     return made
 
 

@@ -19,10 +19,11 @@ from dosimeter.frames.declared import Bounds
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.measure import label_unit
 from dosimeter.frames.own import Prepared, prepare, score
-from dosimeter.frames.portable import pipeline
+from dosimeter.frames.portable import fold, pipeline, raw
 from dosimeter.frames.table import Table
 from dosimeter.frames.useful import Usefulness, usefulness
 from dosimeter.glm.choice import EQUALISED, ISOTROPIC, ROUNDS, SHAPED
+from dosimeter.glm.penalty import STATED
 from dosimeter.glm.plan import Plan, route
 
 UNIT = "the deviations in which columns and target count in the reweighting are statistics of the data: not covered"
@@ -90,8 +91,9 @@ class Repair:
     @property
     def drawn(self) -> FloatArray:
         """(weights,) the noise, released minus exact. Internal: with it the exact weights are known."""
-        values = self.release.values
-        return np.concatenate([values["coef"], values["intercept"]]) - self.plan.fit.w
+        values, w = self.release.values, self.plan.fit.w
+        exact = [sum(float(a) * w[j] for j, a in row.items()) for row in fold(self.ready.columns)]
+        return np.concatenate([values["coef"], values["intercept"]]) - np.array(exact)
 
 
 def repair(
@@ -168,6 +170,8 @@ def repair(
         groups=ready.ids,
         **(units | ready.shared if kind == EQUALISED else {}),
     )
+    if penalty.source != STATED:
+        planned = replace(planned, penalty=penalty.source)
     # Also where another way was chosen: which of them won is read off the data, and this list leaves with the model.
     if (equalise or choice is not None) and (
         ready.declared or ready.design.known is not None or _label_unit(ready) != 1.0
@@ -175,13 +179,13 @@ def repair(
         planned = replace(planned, uncovered=(*planned.uncovered, UNIT))
     stage("measuring every row")
     before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
-    release = planned.draw(rng)
+    release = planned.draw(rng, fold(ready.columns))
     coef, intercept = release.values["coef"], float(release.values["intercept"][0])
     told = planned.leakage
     doses = told.examples if ready.ids is None else np.array(list(told.group(ready.ids, **ready.shared).values()))
     name, first = score(ready.loss, plainly.margin, ready.y)
-    _, after = score(ready.loss, ready.design.X @ coef + intercept, ready.y)
-    model = pipeline(ready.columns, table, ready.loss, coef, intercept, ready.classes)
+    _, after = score(ready.loss, raw(ready.columns, table) @ coef + intercept, ready.y)
+    model = pipeline(ready.columns, ready.loss, coef, intercept, ready.classes)
     return Repair(ready, before, planned, release, model, doses, name, first, after, penalty, kind, useful, choice)
 
 

@@ -39,7 +39,9 @@ from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.reweight import Reweighting, irfil
 from dosimeter.glm.scaler import floor_of, through_scaler_dense
 from dosimeter.glm.shape import shaped
-from dosimeter.sampling import noisy, release, simulate
+from dosimeter.sampling import folded, noisy, release, simulate
+from dosimeter.sampling.fold import SIGNIFICANT, Row
+from dosimeter.sampling.simulation import seeded
 
 SHAPES = (None, "hessian")
 FINER = 30
@@ -58,11 +60,13 @@ class Plan:
     """The reading that the limit is about."""
     reading: str
     settings: dict[str, str | int | float | bool | None]
-    """Public constants for the recipe."""
+    """Constants for the recipe; all public but for an l2 that was made from the number of rows."""
     uncovered: tuple[str, ...]
     reweighting: Reweighting | None = None
     floor: float = 0.0
     """What a scaler fitted on the table leaves of that reading at any scale; 0 where nothing was fitted. Internal."""
+    penalty: str = ""
+    """The penalty in words, where l2 was made from the data (1/n): the recipe then holds these and not the number."""
 
     @property
     def described(self) -> str:
@@ -71,20 +75,40 @@ class Plan:
             return f"Gaussian noise shaped by the inverse Hessian, √c = {self.settings['scale']:g}"
         return str(self.noise)
 
-    def draw(self, rng: np.random.Generator | None = None) -> Release:
-        """The release; a Generator makes it a simulation, not for release."""
+    @property
+    def public(self) -> dict[str, str | int | float | bool | None]:
+        """The settings as the recipe holds them."""
+        if not self.penalty:
+            return dict(self.settings)
+        return {
+            "penalty" if name == "l2" else name: self.penalty if name == "l2" else v
+            for name, v in self.settings.items()
+        }
+
+    def draw(self, rng: np.random.Generator | None = None, rows: Sequence[Row] | None = None) -> Release:
+        """The release; a Generator makes it a simulation, not for release.
+
+        rows: what leaves are these sums of the noised weights, the intercept last, and not the weights themselves: a
+        scaler folded in (`sampling.folded`). Without them the weights are in the units that are released.
+        """
+        if rows is not None:
+            return self._folded(rows, rng)
         d = len(self.fit.coef)
         values: dict[str, FloatArray] = {"coef": self.fit.w[:d], "intercept": self.fit.w[d:]}
         values = {name: v for name, v in values.items() if v.size}
         if not isinstance(self.noise, CorrelatedGaussian):
-            return release(
-                values, self.noise, kind="weights", settings=self.settings, uncovered=self.uncovered, rng=rng
-            )
+            return release(values, self.noise, kind="weights", settings=self.public, uncovered=self.uncovered, rng=rng)
         grid = 2.0 ** (math.floor(math.log2(float(self.settings["scale"] or 1.0))) - FINER)
         w = self.fit.w
         drawn = noisy(w, self.noise, grid=grid) if rng is None else simulate(w, self.noise, rng, grid=grid)
-        recipe = Recipe("weights", self.described, {**self.settings, "grid": grid}, self.uncovered, rng is not None)
+        recipe = Recipe("weights", self.described, {**self.public, "grid": grid}, self.uncovered, rng is not None)
         return Release({"coef": drawn[:d], **({"intercept": drawn[d:]} if self.fit.intercept else {})}, recipe)
+
+    def _folded(self, rows: Sequence[Row], rng: np.random.Generator | None) -> Release:
+        drawn = folded(self.fit.w, self.noise, rows, bits=None if rng is None else seeded(rng))
+        settings = {**self.public, "significant bits": SIGNIFICANT}
+        recipe = Recipe("weights", self.described, settings, self.uncovered, rng is not None)
+        return Release({"coef": drawn[:-1], "intercept": drawn[-1:]}, recipe)
 
 
 def plan(
@@ -169,7 +193,7 @@ def route(
     reading = Reading(every.name, lambda leak: every(about(leak)))
     units: dict[str, Any] = {"through": through, "label_unit": label_unit}
     behind = None if scaled is None or not np.any(scaled) else _Behind(np.asarray(scaled), held)
-    settings: dict[str, str | int | float | bool | None] = {"loss": loss.name, "l2": float(l2), "n": len(X)}
+    settings: dict[str, str | int | float | bool | None] = {"loss": loss.name, "l2": float(l2)}
 
     def masked(planned: Plan) -> Plan:
         return replace(planned, leakage=about(planned.leakage))

@@ -46,6 +46,7 @@ def repaired(done: Repair, table: Table, limit: float | None, within: bool) -> d
         "model": {
             "loss": done.ready.loss.name,
             "target": done.ready.target,
+            "n": len(done.ready.y),
             **settings,
             "l2_from": done.penalty.source,
         },

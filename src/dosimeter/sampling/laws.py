@@ -84,9 +84,11 @@ def _gumbel(T: Array, words: Words) -> Array:
 def _normal_inverse(mp: Any, T: Any, upper: bool) -> Any:
     """The root of log erfc(x/√2) = log T by Newton's method, sure as log erfc is concave.
 
-    erfc(x/√2) <= exp(-x²/2), so the start √(-2 log T) is above the root.
+    The start is the quantile in float64; where T is below float64, √(-2 log T), which is above the root since
+    erfc(x/√2) <= exp(-x²/2).
     """
-    goal, x = mp.log(T), mp.sqrt(-2 * mp.log(T))
+    goal, near = mp.log(T), float(T) / 2
+    x = -mp.mpf(float(special.ndtri(near))) if near > 1e-300 else mp.sqrt(-2 * goal)
     for _ in range(200):
         tail = mp.erfc(x / mp.sqrt(2))
         step = (mp.log(tail) - goal) * tail / (mp.sqrt(2 / mp.pi) * mp.exp(-x * x / 2))

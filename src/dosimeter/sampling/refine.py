@@ -22,7 +22,7 @@ _GUARD = 64
 _OWN = threading.local()
 
 
-def _context() -> Any:
+def context() -> Any:
     """A multiple-precision context of this thread's own: nobody else's digits are used or changed."""
     if not hasattr(_OWN, "mp"):
         import mpmath  # type: ignore[import-untyped]  # late: 60 ms, needed once in a million entries
@@ -56,7 +56,7 @@ class Draw:
     def _certified(self, q: int) -> tuple[Any, Any]:
         while self._m >> q == 0:  # so that log T is known to 1/m <= 2^-q; zeros in front only cost more words
             self._m, self._n = self._m << 64 | int(self._bits(1)[0]), self._n + 64
-        mp = _context()
+        mp = context()
         with mp.workprec(max(q, self._m.bit_length()) + _GUARD):
             T = mp.ldexp(mp.mpf(self._m), -self._n)
             x = self.law.inverse(mp, T, self.upper)
@@ -66,7 +66,7 @@ class Draw:
 
 def settle(part: float, factors: Sequence[float], draws: Sequence[Draw]) -> int:
     """The integer nearest to part + Σ factorⱼ xⱼ, with certainty; a tie has probability 0."""
-    mp, q = _context(), _FIRST
+    mp, q = context(), _FIRST
     while True:
         with mp.workprec(2 * q + _GUARD):
             balls = [draw.ball(q) for draw in draws]
