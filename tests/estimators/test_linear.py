@@ -68,13 +68,30 @@ def test_the_promised_dose_is_kept(make, max_dose, diabetes, cancer):
     # The oracle: measure a plain release of the same penalty at the recorded scale; sex has two values, and counts by
     # the step from one to the other.
     loss = {PrivateLogisticRegression: glm.Logistic(), PrivatePoissonRegressor: glm.Poisson()}.get(make, glm.Squared())
-    l2 = model.release_.recipe.settings["l2"]
+    l2 = {PrivateLinearRegression: 0.0, PrivatePoissonRegressor: 1.0}.get(make, 1.0 / len(X))  # alpha = 1, C = 1
     fit = glm.fit(X, y, loss, l2, intercept=True)
     scale = model.release_.recipe.settings["scale"]
     values = [np.unique(column) for column in X.T]
     steps = np.diag([v[1] - v[0] if len(v) == 2 else 1.0 for v in values])
     eta = glm.measure(fit, X, y, dm.Gaussian(scale), through=steps).examples.max()
     assert model.highest_dose_ == pytest.approx(eta, rel=1e-9)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_what_is_kept_tells_neither_the_number_of_rows_nor_a_dose(make, diabetes, cancer):
+    """Two tables, one a row shorter: but for the noised numbers all that is saved is the same."""
+    X, y = tasks(diabetes, cancer)[make]
+
+    def saved(rows):
+        kept = dict(make(scale=0.5, max_dose=None).fit(X[:rows], y[:rows]).__getstate__())
+        for noised in ("coef_", "intercept_"):
+            assert np.isfinite(kept.pop(noised)).all()
+        release = kept.pop("release_")
+        return repr(kept), repr(release), dict(release.recipe.settings), release.recipe.uncovered
+
+    assert saved(len(X)) == saved(len(X) - 1)
+    assert "highest_dose_" not in saved(len(X))[0]
+    assert {"n", "l2"}.isdisjoint(saved(len(X))[2])
 
 
 @pytest.mark.parametrize("make", ALL)
