@@ -27,6 +27,10 @@ from dosimeter.glm.penalty import STATED
 from dosimeter.glm.plan import Plan, route
 
 UNIT = "the deviations in which columns and target count in the reweighting are statistics of the data: not covered"
+FORM = "the form of the model (which columns vary) is read off the table: not covered"
+FORM_OF_CLASSES = (
+    "the form of the model (which columns vary, which two classes occur) is read off the table: not covered"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +58,9 @@ class Repair:
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """What no figure covers: the choices of the columns, then those of the noise."""
-        return self.ready.uncovered + self.plan.uncovered
+        """What no figure covers: the choices of the columns, the form of the file, then the choices of the noise."""
+        form = FORM_OF_CLASSES if isinstance(self.ready.loss, glm.Logistic) else FORM
+        return (*self.ready.uncovered, *(() if self.ready.declared else (form,)), *self.plan.uncovered)
 
     @property
     def dose(self) -> Dose:
