@@ -17,6 +17,7 @@ import skops.io as sio
 
 import dosimeter as dm
 from dosimeter.cli.main import run
+from dosimeter.core.category import simplex
 from dosimeter.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivatePCA, PrivateRidge
 from dosimeter.frames.columns import _number
 from dosimeter.frames.own import prepare
@@ -126,7 +127,7 @@ def naively_fixed(scale: float, target: str = "score", grid: float | None = None
         coef = w[:d] / columns.scale
         offset = float(w[d] - coef @ columns.centre)
         order = [j for name in ("age", "bmi") for j in columns.block(name)]
-        levels = np.concatenate([[0.0], coef[list(columns.block("ward"))]])
+        levels = simplex(3) @ w[list(columns.block("ward"))]
         classes = np.array(["no", "yes"]) if target == "ill" else None
         return sio.dumps(pipeline(columns, ready.loss, np.concatenate([coef[order], levels]), offset, classes))
 
@@ -216,15 +217,22 @@ def test_census_incomes(papers_data):
 # The map itself ------------------------------------------------------------------------------------------------------
 
 
-def test_the_fold_is_the_margin_in_the_columns_own_units():
-    """Exact weights through the rows give the margin of the standardised design, for every row of the table."""
-    table = Table.of(people())
-    ready = prepare(table.drop(("ill",)), "score")
+BOUNDS = {"age": (20, 80), "bmi": (15, 45), "ward": ["east", "north"], "score": (0, 200)}
+
+
+@pytest.mark.parametrize("bounds", [None, BOUNDS, {**BOUNDS, "ward": ["attic", "east", "north", "south"]}])
+def test_the_fold_is_the_margin_in_the_columns_own_units(bounds):
+    """Exact weights through the rows give the margin of the design, by `raw` and by the Pipeline itself."""
+    import pandas as pd
+
+    table = people()
+    ready = prepare(Table.of(table).drop(("ill",)), "score", bounds=bounds)
     w = ready.fit(0.01).w
-    rows = fold(ready.columns)
-    exact = [float(sum(a * Fraction(float(w[j])) for j, a in row.items())) for row in rows]
-    margin = raw(ready.columns, table) @ np.array(exact[:-1]) + exact[-1]
-    np.testing.assert_allclose(margin, ready.design.X @ w[:-1] + w[-1], rtol=1e-9)
+    exact = np.array([float(sum(a * Fraction(float(w[j])) for j, a in row.items())) for row in fold(ready.columns)])
+    margin = ready.design.X @ w[:-1] + w[-1]
+    np.testing.assert_allclose(raw(ready.columns, Table.of(table)) @ exact[:-1] + exact[-1], margin, rtol=1e-9)
+    model = pipeline(ready.columns, ready.loss, exact[:-1], exact[-1], None)
+    np.testing.assert_allclose(model.predict(pd.DataFrame(table)), margin, rtol=1e-9)
 
 
 def test_a_level_never_seen_counts_as_the_mean_of_those_that_were():
@@ -407,3 +415,5 @@ def test_what_the_form_of_a_file_tells_is_named():
     told = " ".join(done.uncovered)
     assert "levels of ward" in told
     assert "which columns vary" in told
+    bounds = {"age": (0, 100), "bmi": (10, 60), "flag": (0, 2), "ward": ["attic", "east"], "score": (0, 200)}
+    assert repair(Table.of(odd).drop(("ill",)), "score", scale=0.5, l2=0.01, bounds=bounds).uncovered == ()

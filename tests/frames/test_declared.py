@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dosimeter as dm
@@ -104,7 +105,7 @@ def test_classes_keep_the_kind_in_which_the_table_writes_them():
     table = Table.of({"age": AGE, "bmi": BMI, "ill": (SCORE > 0).astype(int) + 1})
     made = repair(table, "ill", scale=1.0, l2=L2, bounds={**BOUNDS, "ill": ["2", "1"]}, rng=np.random.default_rng(0))
     assert made.model[-1].classes_.tolist() == [1, 2]
-    assert set(made.model.predict(np.column_stack([AGE, BMI]).astype(object)).tolist()) <= {1, 2}
+    assert set(made.model.predict(pd.DataFrame({"age": AGE, "bmi": BMI})).tolist()) <= {1, 2}
     assert made.dose.standing is Standing.EXACT
 
 
