@@ -98,7 +98,7 @@ class Repair:
         """(weights,) the noise, released minus exact. Internal: with it the exact weights are known."""
         values, w = self.release.values, self.plan.fit.w
         exact = [sum(float(a) * w[j] for j, a in row.items()) for row in fold(self.ready.columns)]
-        return np.concatenate([values["coef"], values["intercept"]]) - np.array(exact)
+        return np.concatenate([values["coef"], values["intercept"]]) - np.array(exact, dtype=np.float64)
 
 
 def repair(
