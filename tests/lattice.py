@@ -36,7 +36,7 @@ LEAST_DIGITS = 9
 
 _RELEASED = "coef intercept second_moment"
 _MODELS = "coef_ intercept_ n_iter_"
-_COMPONENTS = "components_ explained_variance_ explained_variance_ratio_ singular_values_ noise_variance_"
+_COMPONENTS = "mean mean_ components_ explained_variance_ explained_variance_ratio_ singular_values_ noise_variance_"
 NOISED = frozenset(f"{_RELEASED} {_MODELS} {_COMPONENTS}".split())
 """Names of a `Release`, and attributes of scikit-learn models, under which noised numbers stand."""
 

@@ -143,6 +143,7 @@ def repair(
     )
     if isinstance(ready.loss, glm.Softmax):
         raise CannotMeasure("a softmax model is measured but not repaired here: use two classes")
+    rows = fold(ready.columns)
     penalty = ready.penalty(l2)
     plainly = ready.fit(penalty.l2)
     if (max_dose is None) == (scale is None):
@@ -184,7 +185,7 @@ def repair(
         planned = replace(planned, uncovered=(*planned.uncovered, UNIT))
     stage("measuring every row")
     before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
-    release = planned.draw(rng, fold(ready.columns))
+    release = planned.draw(rng, rows)
     coef, intercept = release.values["coef"], float(release.values["intercept"][0])
     told = planned.leakage
     doses = told.examples if ready.ids is None else np.array(list(told.group(ready.ids, **ready.shared).values()))
