@@ -32,7 +32,7 @@ def _everywhere(name: str, following: Callable[[], str]) -> dict[str, Any]:
             return {k: fill(one, k) for k, one in value.items()}
         if isinstance(value, list):
             return [fill(one, key) for one in value]
-        kept = key in OURS or value in ("unbounded", "unknown", "")
+        kept = key in OURS or value in ("unbounded", "unknown", "replace-one", "add-or-remove-one", "")
         return following() if isinstance(value, str) and not kept else value
 
     filled: dict[str, Any] = fill(deepcopy(SAMPLES[name]), "")

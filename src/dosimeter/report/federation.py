@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -39,7 +39,7 @@ class Promise(Facts):
     delta: Annotated[float, GIVEN]
     rounds: Annotated[int, TERMS]
     unit: Annotated[str, WORDS]
-    adjacency: Annotated[str, WORDS]
+    adjacency: Annotated[Literal["replace-one", "add-or-remove-one"], WORDS]
     neighbours: Annotated[str, WORDS]
     standing: Annotated[str, TERMS]
     how: Annotated[str, WORDS]

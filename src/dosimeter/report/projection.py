@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -38,8 +38,8 @@ class Guarantee(Facts):
 
     epsilon: Annotated[float, GIVEN]
     delta: Annotated[float, GIVEN]
-    neighbours: Annotated[str, GIVEN]
-    unit: Annotated[str, WORDS]
+    neighbours: Annotated[Literal["replace-one", "add-or-remove-one"], GIVEN]
+    unit: Annotated[Literal["row", "person"], WORDS]
     costs: Annotated[Amount, BOUNDS]
     holds: Annotated[bool, BOUNDS]
     standing: Annotated[str, GIVEN]
