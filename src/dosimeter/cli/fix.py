@@ -27,6 +27,10 @@ def fix(
     out: Annotated[
         Path, typer.Option("--out", help="Where the released model goes: a .skops file.", show_default=False)
     ],
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", help="A fitted model to repair, .skops or .json: its own preprocessing and penalty."),
+    ] = None,
     max_dose: Annotated[
         float | None,
         typer.Option(
@@ -86,10 +90,12 @@ def fix(
     from dosimeter.cli.booking import desk
     from dosimeter.cli.checks import not_negative, positive
     from dosimeter.cli.declared import told
-    from dosimeter.cli.given import check_loss, check_outputs, law_of, read
+    from dosimeter.cli.given import check_loss, check_outputs, law_of, read, refuse_settings_of_a_fit
     from dosimeter.core.refusal import Refusal
     from dosimeter.frames.own import LOSSES
     from dosimeter.frames.repair import repair
+    from dosimeter.frames.repair_model import repair_model
+    from dosimeter.io import read_model
     from dosimeter.report.repaired import repaired
 
     if out.suffix != ".skops":
@@ -98,32 +104,27 @@ def fix(
     at.needs_people(person)
     if keep_blocks:
         _needs_ledger(at)
-    inputs = [table, *([] if bounds is None else [bounds]), *at.files]
+    if model is not None:
+        refuse_settings_of_a_fit(context, ("loss", "l2", "bounds", "nominal", "scaler", "impute"))
+    inputs = [table, *([] if bounds is None else [bounds]), *([] if model is None else [model]), *at.files]
     check_outputs([out, dose, None if json in (None, "-") else Path(str(json))], inputs)
     if max_dose is None and scale is None:
         raise Refusal("state a limit: --max-dose, or a public --scale")
     limit = None if max_dose is None else positive("--max-dose", max_dose)
     known = told(bounds, target, person, nominal or (), drop or ())
     codes = list(dict.fromkeys([*(nominal or []), *known.text]))
-    gaps: dict[str, Any] = {"impute": impute or ()}
+    gaps: dict[str, Any] = {"impute": impute or (), "own_imputer": model is not None}
     gaps |= {"tied": tied or (), "not_tied": not_tied or (), "declared": known.numbers}
     people = read(table, delimiter, missing, person, codes, drop or [], target=target, **gaps)
-    done = repair(
-        people,
-        target,
-        max_dose=limit if scale is None else None,
-        scale=None if scale is None else positive("--scale", scale),
-        l2=None if l2 is None else not_negative("--l2", l2),
-        loss=check_loss(loss, LOSSES),
-        law=law_of(noise),
-        equalise=_rounds(rounds) if equalise else 0,
-        shape=_shape(shape, equalise),
-        person=person,
-        nominal=tuple(nominal or ()),
-        tied=tuple(tied or ()),
-        **known.how,
-        not_tied=tuple(not_tied or ()),
-    )
+    how: dict[str, Any] = {"max_dose": limit if scale is None else None, "person": person, "law": law_of(noise)}
+    how |= {"scale": None if scale is None else positive("--scale", scale), "shape": _shape(shape, equalise)}
+    how |= {"equalise": _rounds(rounds) if equalise else 0}
+    how |= {"tied": tuple(tied or ()), "not_tied": tuple(not_tied or ())}
+    if model is not None:
+        done = repair_model(read_model(model), people, target, **how)
+    else:
+        how |= {"l2": None if l2 is None else not_negative("--l2", l2), "loss": check_loss(loss, LOSSES)}
+        done = repair(people, target, **how, nominal=tuple(nominal or ()), **known.how)
     within = limit is None or max(done.plan.highest, done.plan.floor) <= limit
     useless = done.useful.worse and not even_if_useless
     facts = repaired(done, people, limit, within) | {"reproduce": how_asked(context, people), "useless": useless}
@@ -179,8 +180,8 @@ def _tell(facts: dict[str, Any], out: Path, dose_file: Path | None, words: Any, 
 
     dose, score = facts["dose"], facts["score"]
     words.print(
-        f"{facts['model']['loss']} model of {harmless(facts['model']['target'])}, noise on each released weight of the "
-        f"standardised columns: {facts['noise']}"
+        f"{facts['model']['loss']} model of {harmless(facts['model']['target'])}, noise on {facts['noise_on']}: "
+        f"{facts['noise']}"
     )
     words.print(
         f"dose per {facts['unit']} (η, standard deviations): unbounded -> highest {number(dose['highest'])}, "

@@ -75,6 +75,16 @@ def check_loss(loss: str, losses: Sequence[str]) -> str:
     return loss
 
 
+def refuse_settings_of_a_fit(context: typer.Context, names: Sequence[str]) -> None:
+    """A given model has its own loss and penalty: asked for here, they would be passed over in silence."""
+    from dosimeter.core.refusal import Refusal
+
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise Refusal(f"--{name} is for a model fitted here and --model has its own: leave one of the two out")
+
+
 def read(
     path: Path,
     delimiter: str,

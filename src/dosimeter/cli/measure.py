@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dosimeter.cli.declared import BoundsFile
-from dosimeter.cli.given import Impute, MissingValues, NotTied, check_loss, check_outputs, law_of, read
+from dosimeter.cli.given import (
+    Impute,
+    MissingValues,
+    NotTied,
+    check_loss,
+    check_outputs,
+    law_of,
+    read,
+    refuse_settings_of_a_fit,
+)
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
@@ -114,7 +123,7 @@ def measure(
     from dosimeter.report.summarise import summarise
 
     if model is not None:
-        _refuse_settings_of_a_fit(context)
+        refuse_settings_of_a_fit(context, ("loss", "l2", "bounds"))
     inputs = [path for path in (table, model, bounds) if path is not None]
     check_outputs([out, None if json in (None, "-") else Path(str(json))], inputs)
     limit = None if max_dose is None else positive("--max-dose", max_dose)
@@ -170,16 +179,6 @@ def _unit(unit: str) -> str:
     if unit not in ("sd", "own"):
         raise Refusal(f"--unit {harmless(unit)}: use sd or own")
     return unit
-
-
-def _refuse_settings_of_a_fit(context: typer.Context) -> None:
-    """A given model has its own loss and penalty: asked for here, they would be passed over in silence."""
-    from dosimeter.core.refusal import Refusal
-
-    for name in ("loss", "l2", "bounds"):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise Refusal(f"--{name} is for a model fitted here and --model has its own: leave one of the two out")
 
 
 def _own(people: Table, target: str, how: dict[str, Any]) -> tuple[TableLeakage, dict[str, Any]]:

@@ -44,6 +44,10 @@ class Feature:
     """(n,) where there is no value yet; None where there is one everywhere."""
     standardised: bool = False
     """Whether the last step took its mean away and divided by its standard deviation."""
+    levels: tuple[Any, ...] = ()
+    """Of an indicator all levels that its encoder knows."""
+    fill: Any = None
+    """The declared constant that stands for a missing value of the source column."""
 
     def refuse_gaps(self) -> None:
         """Refuse a column whose gaps nothing has filled."""

@@ -32,7 +32,8 @@ def indicators(encoder: Any, features: tuple[Feature, ...]) -> tuple[Feature, ..
     made: list[Feature] = []
     for feature, levels, rare, drop in zip(features, encoder.categories_, infrequent, dropped, strict=True):
         found = _indicators(feature, levels.tolist(), [] if rare is None else rare.tolist(), drop)
-        made.extend(replace(indicator, statistics=feature.statistics | learned) for indicator in found)
+        known = {"statistics": feature.statistics | learned, "levels": tuple(levels.tolist()), "fill": feature.fill}
+        made.extend(replace(indicator, **known) for indicator in found)
     return tuple(made)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,14 @@ from dosimeter.core.notion import FloatArray
 from dosimeter.core.progress import stage
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.coefficients import Coefficients
-from dosimeter.frames.features import Design, assemble, raw_feature, spread
+from dosimeter.frames.features import Design, Feature, assemble, raw_feature, spread
 from dosimeter.frames.gaps import Gaps, gap_notes, observed_by_person
 from dosimeter.frames.given import ids_of, names_of, target_of, weights_of
 from dosimeter.frames.leakage import TableLeakage
 from dosimeter.frames.models import problem_of, refuse_unmeasurable, why_not
 from dosimeter.frames.pipelines import columns_read, transform
 from dosimeter.frames.polish import VISIBLE, polished
-from dosimeter.frames.problem import Target
+from dosimeter.frames.problem import Problem, Target
 from dosimeter.frames.remarks import varies
 from dosimeter.frames.results import column_names
 from dosimeter.frames.scaler import INSIDE, check_scaler, read_through
@@ -71,6 +71,42 @@ def measure(
     >>> {person: round(eta, 3) for person, eta in leak.persons.items()}
     {'a': 1.049, 'b': 0.677, 'c': 0.409}
     """
+    how: dict[str, Any] = {"label": label, "unit": unit, "sample_weight": sample_weight, "scaler": scaler}
+    return understood(model, frame, y, person=person, noise=noise, tied=tied, not_tied=not_tied, **how).leakage
+
+
+@dataclass(frozen=True, eq=False)
+class Understood:
+    """A given model and its table as a problem of ours, with what it gives away."""
+
+    leakage: TableLeakage
+    problem: Problem
+    tied: Tied
+    features: tuple[Feature, ...]
+    """The columns that the final estimator sees; a penalised intercept is not among them."""
+    probe: Callable[[Mapping[str, NDArray[Any]]], FloatArray]
+    """Made-up source columns (k,), 0 where not named -> (k, d) what the final estimator would see."""
+    gaps: dict[str, Gaps]
+    columns: dict[str, NDArray[Any]]
+    """The source columns as they were read, gaps left open."""
+    classes: Any
+
+
+def understood(
+    model: Any,
+    frame: Any,
+    y: Any,
+    *,
+    person: Any = None,
+    noise: Any,
+    tied: Sequence[str] = (),
+    not_tied: Sequence[str] = (),
+    label: bool = True,
+    unit: str = "own",
+    sample_weight: Any = None,
+    scaler: str = "held",
+) -> Understood:
+    """`measure`, and what it found out on the way."""
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)
     check_scaler(scaler)
@@ -79,7 +115,8 @@ def measure(
     steps, final, chosen = _unwrapped(model)
     refuse_unmeasurable(final)
     stage("preparing the columns")
-    design, table, columns, gaps = _design(model, steps, final, frame, [k for k in (y, person) if isinstance(k, str)])
+    aside = [k for k in (y, person) if isinstance(k, str)]
+    features, design, table, columns, gaps = _design(model, steps, final, frame, aside)
     n = table.n
     problem = problem_of(final, Target(target_of(frame, y, n), weights_of(frame, sample_weight, n)))
     if problem.penalised_intercept:
@@ -94,6 +131,7 @@ def measure(
     )
     ids = None if person is None else ids_of(frame, person, n)
     target = y if isinstance(y, str) else "y"
+    read = dict(columns)
     if ids is not None:
         there = {name: observed_by_person(columns[name], gap.mask, ids) for name, gap in gaps.items()}
         columns = {**columns, **there}
@@ -121,7 +159,17 @@ def measure(
         floor=found.floor,
         scaler=scaler,
     )
-    return leak.with_floor_remark()
+    names, _ = _sources(model, steps, final, frame, aside)
+
+    def probe(values: Mapping[str, NDArray[Any]]) -> FloatArray:
+        k = len(next(iter(values.values())))
+        made = tuple(raw_feature(name, values.get(name, np.zeros(k))) for name in names)
+        for step in steps:
+            made = transform(step, made)
+        return np.column_stack([feature.numbers for feature in made])
+
+    classes = getattr(final, "classes_", None)
+    return Understood(leak.with_floor_remark(), problem, shared, features, probe, gaps, read, classes)
 
 
 def _tie(
@@ -196,8 +244,8 @@ def _unwrapped(model: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
 
 def _design(
     model: Any, steps: tuple[Any, ...], final: Any, frame: Any, set_aside: list[str]
-) -> tuple[Design, Table, dict[str, NDArray[Any]], dict[str, Gaps]]:
-    """The model's matrix, the table that was read, its columns under the model's names, and their gaps."""
+) -> tuple[tuple[Feature, ...], Design, Table, dict[str, NDArray[Any]], dict[str, Gaps]]:
+    """The model's columns, its matrix, the table that was read, its columns under the model's names, their gaps."""
     names, sources = _sources(model, steps, final, frame, set_aside)
     used = columns_read(steps, names) if steps else tuple(range(len(names)))
     read = [sources[j] for j in used]
@@ -213,7 +261,7 @@ def _design(
         features = transform(step, features)
     # A person or target column that the model drops is no source of it.
     shown = [name for j, name in enumerate(names) if j in used or name not in set_aside]
-    return assemble(features, columns, shown, masks), table, columns, gaps
+    return features, assemble(features, columns, shown, masks), table, columns, gaps
 
 
 def _sources(

@@ -172,6 +172,7 @@ def _filled(feature: Feature, fill: Any, learned: str) -> Feature:
         raise CannotMeasure(
             f"SimpleImputer found no value in column {harmless(feature.name)} and drops it: leave the column out"
         )
+    feature = feature if learned else replace(feature, fill=fill)
     if feature.gaps is None:
         return feature
     values = np.array(feature.values)

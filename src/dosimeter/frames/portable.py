@@ -8,6 +8,7 @@ file: numbers are clipped to them, and an unlisted label counts as the level tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -68,8 +69,18 @@ def raw(columns: Columns, table: Table) -> FloatArray:
     return np.concatenate(parts, axis=1)
 
 
-def pipeline(columns: Columns, loss: Any, coef: FloatArray, intercept: float, classes: Any) -> Any:
-    """A fitted Pipeline; coef and intercept are those of `fold`. classes: (2,) for logistic."""
+def pipeline(
+    columns: Columns,
+    loss: Any,
+    coef: FloatArray,
+    intercept: float,
+    classes: Any,
+    fills: Mapping[str, Any] | None = None,
+) -> Any:
+    """A fitted Pipeline; coef and intercept are those of `fold`. classes: (2,) for logistic.
+
+    fills: column -> the public constant that stands for a missing value.
+    """
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
@@ -87,13 +98,47 @@ def pipeline(columns: Columns, loss: Any, coef: FloatArray, intercept: float, cl
         if group:
             parts.append((name, step, list(range(first, first + len(group)))))
             first += len(group)
+    sources = [s for _, _, group in steps for s in group]
+    filled = {s.name: fills[s.name] for s in sources if s.name in fills} if fills else {}
     before = ColumnTransformer(parts).fit(_example(free, bounded, labels))
+    model = _model(loss, coef, intercept, classes)
+    if filled:
+        return Pipeline([("gaps", _filling(sources, filled)), ("columns", before), ("model", model)])
     # Fitted on an array, so that no dataframe library is needed; with the names, frames are read by name.
-    before.feature_names_in_ = np.array([s.name for _, _, group in steps for s in group], dtype=object)
+    before.feature_names_in_ = np.array([s.name for s in sources], dtype=object)
     for name, _, group in steps[1:]:
         if group:
             before.named_transformers_[name].feature_names_in_ = np.array([s.name for s in group], dtype=object)
-    return Pipeline([("columns", before), ("model", _model(loss, coef, intercept, classes))])
+    return Pipeline([("columns", before), ("model", model)])
+
+
+def _filling(sources: Sequence[Number | Nominal], filled: Mapping[str, Any]) -> Any:
+    """A transformer that leaves the columns in their order, gaps filled by constants."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import Pipeline
+
+    parts: list[Any] = []
+    made = np.zeros((2, len(sources)), dtype=object)
+    for k, s in enumerate(sources):
+        step: Any = "passthrough"
+        if s.name in filled and isinstance(s, Number):
+            step = SimpleImputer(strategy="constant", fill_value=float(filled[s.name]))
+        elif s.name in filled:
+            # A frame of pandas has nan where there is nothing, one of polars None.
+            both = [
+                SimpleImputer(missing_values=m, strategy="constant", fill_value=filled[s.name]) for m in (np.nan, None)
+            ]
+            step = Pipeline([("nan", both[0]), ("none", both[1])])
+            made[:, k] = filled[s.name]
+        parts.append((f"column {k}", step, [k]))
+    whole = ColumnTransformer(parts).fit(made)
+    whole.feature_names_in_ = np.array([s.name for s in sources], dtype=object)
+    for k, s in enumerate(sources):
+        if s.name in filled:
+            step = whole.named_transformers_[f"column {k}"]
+            (step if isinstance(s, Number) else step[0]).feature_names_in_ = np.array([s.name], dtype=object)
+    return whole
 
 
 def _free(columns: Columns) -> list[Number]:

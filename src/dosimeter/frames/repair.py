@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,9 @@ from dosimeter.frames.useful import Usefulness, usefulness
 from dosimeter.glm.choice import EQUALISED, ISOTROPIC, ROUNDS, SHAPED
 from dosimeter.glm.penalty import STATED
 from dosimeter.glm.plan import Plan, route
+from dosimeter.sampling.fold import Row
 
+NOISED = "each released weight of the standardised columns"
 UNIT = "the deviations in which columns and target count in the reweighting are statistics of the data: not covered"
 FORM = "the form of the model (which columns vary) is read off the table: not covered"
 FORM_OF_CLASSES = (
@@ -53,8 +55,11 @@ class Repair:
     kind: str
     """Of the noise: isotropic, shaped or equalised."""
     useful: Usefulness
+    rows: tuple[Row, ...]
+    """The released numbers as sums over the noised weights."""
     choice: glm.Choice | None = None
     """What the other kinds would have cost; None where the kind was stated."""
+    noise_on: str = NOISED
 
     @property
     def uncovered(self) -> tuple[str, ...]:
@@ -97,7 +102,7 @@ class Repair:
     def drawn(self) -> FloatArray:
         """(weights,) the noise, released minus exact. Internal: with it the exact weights are known."""
         values, w = self.release.values, self.plan.fit.w
-        exact = [sum(float(a) * w[j] for j, a in row.items()) for row in fold(self.ready.columns)]
+        exact = [sum(float(a) * w[j] for j, a in row.items()) for row in self.rows]
         return np.concatenate([values["coef"], values["intercept"]]) - np.array(exact, dtype=np.float64)
 
 
@@ -143,16 +148,56 @@ def repair(
     )
     if isinstance(ready.loss, glm.Softmax):
         raise CannotMeasure("a softmax model is measured but not repaired here: use two classes")
-    rows = fold(ready.columns)
-    penalty = ready.penalty(l2)
+    penalty, rows = ready.penalty(l2), fold(ready.columns)
     plainly = ready.fit(penalty.l2)
+    return released(
+        ready,
+        penalty,
+        lambda n: glm.penalty(ready.loss, n, l2).l2,
+        ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table),
+        rows,
+        raw(ready.columns, table),
+        {name: gap.value for name, gap in table.gaps.items()},
+        max_dose=max_dose,
+        scale=scale,
+        law=law,
+        equalise=equalise,
+        shape=shape,
+        rng=rng,
+    )
+
+
+def released(
+    ready: Prepared,
+    penalty: glm.Penalty,
+    l2: Callable[[int], float],
+    before: TableLeakage,
+    rows: Sequence[Row],
+    seen: FloatArray,
+    fills: Mapping[str, Any],
+    *,
+    max_dose: float | None,
+    scale: float | None,
+    law: type[Density],
+    equalise: int,
+    shape: str | None,
+    intercept: bool = True,
+    sample_weight: Any = None,
+    rng: np.random.Generator | None = None,
+) -> Repair:
+    """The noise chosen, drawn and priced. l2: number of rows -> penalty of a fold. before: the exact weights.
+
+    rows: the released numbers as sums over the weights. seen: (n, weights) what the released model sees of the table.
+    fills: column -> the constant that fills its gaps.
+    """
     if (max_dose is None) == (scale is None):
         raise Refusal("state either max_dose or scale, one of the two")
     problem = (ready.design.X, ready.y, ready.loss, penalty.l2)
     units: dict[str, Any] = {"through": ready.design.through * ready.design.spread, "label_unit": _label_unit(ready)}
-    how: dict[str, Any] = {**units, "groups": ready.ids, **ready.shared, "intercept": True}
+    how: dict[str, Any] = {**units, "groups": ready.ids, **ready.shared, "intercept": intercept}
+    how |= {"sample_weight": sample_weight}
     fitted = ready.design.fitted if np.any(ready.design.fitted) else None
-    how |= {"known": ready.design.known, "scaled": fitted, "held": scaler == "held"}
+    how |= {"known": ready.design.known, "scaled": fitted, "held": ready.scaler == "held"}
     stage("choosing the noise")
     choice: glm.Choice | None = None
     if shape == "auto" and not equalise and max_dose is not None:
@@ -166,7 +211,7 @@ def repair(
         planned = way(max_dose, scale)
     useful = usefulness(
         *problem[:3],
-        lambda n: glm.penalty(ready.loss, n, l2).l2,
+        l2,
         kind=kind,
         way=way,
         planned=planned,
@@ -174,25 +219,28 @@ def repair(
         limit=planned.highest if max_dose is None else max_dose,
         rounds=equalise,
         groups=ready.ids,
+        intercept=intercept,
+        sample_weight=sample_weight,
         **(units | ready.shared if kind == EQUALISED else {}),
     )
-    if penalty.source != STATED:
-        planned = replace(planned, penalty=penalty.source)
-    # Also where another way was chosen: which of them won is read off the data, and this list leaves with the model.
-    if (equalise or choice is not None) and (
-        ready.declared or ready.design.known is not None or _label_unit(ready) != 1.0
-    ):
+    # Said whichever kind was chosen: only where it is the reweighting would tell which one that was.
+    reweighted = bool(equalise) or choice is not None
+    if reweighted and (ready.declared or ready.design.known is not None or _label_unit(ready) != 1.0):
         planned = replace(planned, uncovered=(*planned.uncovered, UNIT))
     stage("measuring every row")
-    before = ready.read(plainly, noise=no_noise, label=True, unit="sd", frame=table)
-    release = planned.draw(rng, rows)
-    coef, intercept = release.values["coef"], float(release.values["intercept"][0])
+    if penalty.source != STATED:
+        planned = replace(planned, penalty=penalty.source)
+    # A model without an intercept and without a shift has 0 there, whatever the table.
+    still = not rows[-1]
+    release = planned.draw(rng, [*rows[:-1], rows[0] if still else rows[-1]])
+    coef, offset = release.values["coef"], 0.0 if still else float(release.values["intercept"][0])
     told = planned.leakage
     doses = told.examples if ready.ids is None else np.array(list(told.group(ready.ids, **ready.shared).values()))
-    name, first = score(ready.loss, plainly.margin, ready.y)
-    _, after = score(ready.loss, raw(ready.columns, table) @ coef + intercept, ready.y)
-    model = pipeline(ready.columns, ready.loss, coef, intercept, ready.classes)
-    return Repair(ready, before, planned, release, model, doses, name, first, after, penalty, kind, useful, choice)
+    name, first = score(ready.loss, before.fit.margin, ready.y)
+    _, after = score(ready.loss, seen @ coef + offset, ready.y)
+    model = pipeline(ready.columns, ready.loss, coef, offset, ready.classes, fills)
+    whole = (ready, before, planned, release, model, doses, name, first, after, penalty, kind, useful)
+    return Repair(*whole, tuple(rows), choice)
 
 
 def _label_unit(ready: Prepared) -> float:

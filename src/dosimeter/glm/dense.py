@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from dosimeter.core.notion import FloatArray, Index, Mask
+from dosimeter.core.progress import counted
 from dosimeter.glm.factor import Factor
 
 Rows = Index | slice
@@ -63,7 +64,7 @@ class DenseJacobian:
 
     def _slices(self) -> Iterator[slice]:
         step = max(1, (32 << 20) // (8 * self.width * (self.m + self.label_width)))
-        return (slice(i, min(i + step, self.n)) for i in range(0, self.n, step))
+        return counted([slice(i, min(i + step, self.n)) for i in range(0, self.n, step)])
 
     def _picked(self, columns: Index, label: bool) -> Index:
         extra = np.arange(self.m, self.m + self.label_width if label else self.m, dtype=np.intp)

@@ -52,7 +52,7 @@ def repaired(done: Repair, table: Table, limit: float | None, within: bool) -> d
         },
         "law": _law(done).__name__,
         "noise": plan.described,
-        "noise_on": "each released weight of the standardised columns",
+        "noise_on": done.noise_on,
         "scale_from": "the data" if CHOSEN in plan.uncovered else "stated",
         "people": len(doses),
         "unit": unit,
