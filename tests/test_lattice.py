@@ -23,6 +23,7 @@ from dosimeter.frames.columns import _number
 from dosimeter.frames.own import prepare
 from dosimeter.frames.portable import fold, pipeline, raw
 from dosimeter.frames.repair import repair
+from dosimeter.frames.repair_model import repair_model
 from dosimeter.frames.table import Table
 from dosimeter.glm.plan import plan
 from dosimeter.sampling import noisy
@@ -176,6 +177,29 @@ def test_the_attack_finds_nothing_in_what_fix_writes(kind, target, scale):
         found = attacked_cells(data, people())
         found += attacked_cells(data, people(), rows=(3, 30), name="bmi")
         draws.append([*found, *(attacked_row(data, people(), row) for row in (5, 40))])
+    assert no_better_than_chance([repeated(one) for one in zip(*draws, strict=True)])
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.5, 20.0])
+def test_the_attack_finds_nothing_in_a_given_model_that_was_repaired(scale):
+    """A pipeline of the user's own, its scaler folded into the noised weights: `fix --model`."""
+    import pandas as pd
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    table = people()
+    frame = pd.DataFrame(table)[["age", "bmi", "ward"]]
+    steps = make_column_transformer((StandardScaler(), ["age", "bmi"]), (OneHotEncoder(drop="first"), ["ward"]))
+    model = make_pipeline(steps, Ridge()).fit(frame, table["score"])
+    draws = []
+    for _ in range(3):
+        done = repair_model(model, Table.of(table).drop(TARGETS["score"]), "score", scale=scale)
+        data = sio.dumps(done.model)
+        found = attacked_cells(data, table)
+        found += attacked_cells(data, table, rows=(3, 30), name="bmi")
+        draws.append([*found, *(attacked_row(data, table, row) for row in (5, 40))])
     assert no_better_than_chance([repeated(one) for one in zip(*draws, strict=True)])
 
 
