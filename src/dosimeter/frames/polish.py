@@ -26,6 +26,9 @@ HIDDEN = 0.05
 depends on the coefficients: where it dominates, the first bound alone would let another table pass."""
 
 VISIBLE = 1e-4
+NOISED = (
+    "weights that carry noise already, such as those of a file that `fix` wrote, are no minimum: `fix` said their dose"
+)
 
 
 def polished(problem: Problem, design: Design, how: dict[str, Any]) -> tuple[glm.Fit, float]:
@@ -66,8 +69,7 @@ def _far(how_much: str) -> str:
     return (
         "the coefficients are not the minimum of the model's loss on this table: at the minimum some η differs "
         f"{how_much} (1 % is accepted); fit with a smaller tol, more iterations, solver='newton-cholesky' or scaled "
-        "columns, or pass the training table with its weights; weights that carry noise already, such as those of a "
-        "file that `fix` wrote, are no minimum: `fix` said their dose"
+        f"columns, or pass the training table with its weights; {NOISED}"
     )
 
 
@@ -87,4 +89,5 @@ def _minimiser(problem: Problem, design: Design, l2: float, settings: dict[str, 
         told = with_names(str(why), design.names)
         dependent = told != str(why) and design.nominal
         todo = "; OneHotEncoder(drop='first') helps where indicators sum to one" if dependent else ""
-        raise CannotMeasure(f"the model has no single minimum on this table: {told}{todo}") from None
+        noised = f"; {NOISED}" if dependent and not l2 else ""  # a file of `fix` has a weight for every level
+        raise CannotMeasure(f"the model has no single minimum on this table: {told}{todo}{noised}") from None
