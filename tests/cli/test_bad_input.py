@@ -200,3 +200,24 @@ def test_hostile_names_are_shown_harmlessly(tmp_path, capsys):
 
 def test_the_corpus_is_as_large_as_promised():
     assert len(TABLES) + len(JSON) + len(DANGEROUS) + len(OPTIONS) >= 120
+
+
+def test_a_model_whose_parts_do_not_fit_each_other_is_refused(people, tmp_path, refused):
+    import skops.io as sio
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X = np.column_stack([AGE, BMI])
+    for alter in (
+        lambda model: setattr(model[-1], "coef_", np.array(["a", "b"])),
+        lambda model: setattr(model[0], "scale_", np.ones(3)),
+        lambda model: setattr(model[0], "mean_", np.ones((2, 2))),
+        lambda model: delattr(model[-1], "intercept_"),
+    ):
+        model = make_pipeline(StandardScaler(), Ridge()).fit(X, PEOPLE["dose"])
+        alter(model)
+        path = tmp_path / "model.skops"
+        sio.dump(model, path)
+        words = ["measure", people, "--target", "dose", "--drop", "id", "--drop", "sex", "--drop", "ill"]
+        refused([*words, "--model", path])

@@ -404,3 +404,17 @@ def test_tensors_over_the_same_bytes_are_refused_and_bytes_of_none_are_told(tmp_
     assert scan(path).unread == (("between the tensors", "16 bytes that no tensor names"),)
     path.write_bytes(tensors({"a": one, "none": {"dtype": "F32", "shape": [0], "data_offsets": [32, 32]}}, bytes(32)))
     assert scan(path).unread == ()
+
+
+def test_numbers_at_the_ends_of_float64_are_nobodys_and_warn_of_nothing(tmp_path: Path) -> None:
+    ends = np.array([1e308, -1e308, 5e-324, np.inf, np.nan, 0.0])
+    np.savez(tmp_path / "m.npz", a=np.tile(ends, (30, 5)), b=np.outer(ends, np.ones(31)), c=ends, mean_=ends)
+    found = scan(tmp_path / "m.npz", table())  # warnings are errors here
+    assert found.named == ()
+
+
+def test_a_kind_of_numbers_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(tensors({"a": {"dtype": ["F64"], "shape": [4], "data_offsets": [0, 32]}}, bytes(32)))
+    with pytest.raises(Refusal, match="does not fit the file"):
+        scan(path)

@@ -190,11 +190,19 @@ def _own(people: Table, target: str, how: dict[str, Any]) -> tuple[TableLeakage,
 
 
 def _given(people: Table, target: str, model: Path, how: dict[str, Any]) -> TableLeakage:
+    from dosimeter.core.refusal import Refusal
     from dosimeter.frames.measure import measure as measure_model
-    from dosimeter.io import read_model
+    from dosimeter.io import harmless, read_model
 
     fitted = read_model(model)
-    return measure_model(fitted, people, target, **how)
+    try:
+        return measure_model(fitted, people, target, **how)
+    except Refusal:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # A file can hold an estimator of any attributes: coefficients of text, a scaler of another width.
+        what = f"the model's parts do not fit each other ({type(error).__name__})"
+        raise Refusal(f"{harmless(model, 120)}: {what}: dump the fitted model again") from error
 
 
 def _write_doses(leak: TableLeakage, people: Table, out: Path, table: Path) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dosimeter.core.progress import counted, stage
 from dosimeter.frames.source import Source
 from dosimeter.frames.table import Table
@@ -107,16 +109,18 @@ def scan(
     siblings = siblings_of(contents)
     found = recognise(contents)
     if table is not None:
-        comparison = Comparison(table, contents, tolerance)
         stage("comparing with the table")
         chosen, unread = _chosen(contents, found)
-        checked = [
-            (compared(one, part, comparison, siblings[part.holder]) if id(part) in chosen else one, part)
-            for one, part in counted(found)
-        ]
-        done = {id(part) for _, part in found}
-        rest = [part for part in contents.parts if id(part) in chosen - done]
-        found = [*checked, *_unnamed(rest, comparison, siblings)]
+        # A stranger's numbers may lie at the ends of float64: what overflows equals nobody's.
+        with np.errstate(all="ignore"):
+            comparison = Comparison(table, contents, tolerance)
+            checked = [
+                (compared(one, part, comparison, siblings[part.holder]) if id(part) in chosen else one, part)
+                for one, part in counted(found)
+            ]
+            done = {id(part) for _, part in found}
+            rest = [part for part in contents.parts if id(part) in chosen - done]
+            found = [*checked, *_unnamed(rest, comparison, siblings)]
         rows = {one.place for one, _ in found if one.severity == "rows"}
         found = [(_settled(one, rows), part) for one, part in found]
         contents = replace(contents, unread=(*contents.unread, *unread))

@@ -34,7 +34,8 @@ def read_safetensors(data: bytes, source: Source) -> Contents:
     body, parts, unread = memoryview(data)[8 + length :], list[Part](), list[tuple[str, str]]()
     _check_apart(header, source)
     for name, entry in header.items():
-        if isinstance(entry, dict) and entry.get("dtype") not in _DTYPES:
+        kind = entry.get("dtype") if isinstance(entry, dict) else None
+        if isinstance(kind, str) and kind not in _DTYPES:
             unread.append((str(name), "numbers of a kind that is not known"))
             continue
         array = _tensor(entry, body)

@@ -221,6 +221,8 @@ class Ledger:
 
         Whoever comes again under the same id begins anew.
         """
+        with self._database.reading() as connection:  # a book that cannot be read is told before anything is erased
+            erasures(connection)
         found = self.keys.forget(id_of(person))
         with self._database.writing() as connection:
             check_head(connection, self._database, self.keys, self.keys.head)
