@@ -224,13 +224,16 @@ def test_kept_blocks_of_two_releases_are_never_below_the_joint_step_of_a_categor
 
 @pytest.mark.parametrize("way", ["0 and 1", "nein and ja", "amounts", "truth"])
 def test_the_released_pipeline_answers_as_the_weights_on_the_simplex_do(way: str) -> None:
-    """From corners back to indicators and own units: the same margin for every row."""
-    people = table(hiv=column(way))
-    done = repair(people, "y", scale=0.01, l2=L2, person="who", rng=np.random.Generator(np.random.PCG64(1)))
-    values = done.release.values
-    margin = done.ready.design.X @ values["coef"] + values["intercept"][0]
-    rows = pd.DataFrame({name: people[name] for name in ("age", "hiv", "town")})
-    np.testing.assert_allclose(done.model.predict(rows), margin, atol=1e-6 * np.abs(margin).max())
+    """From corners back to levels and own units: its answers are those of some weights, six deviations off at most."""
+    people, sigma = table(hiv=column(way)), 0.01
+    done = repair(people, "y", scale=sigma, l2=L2, person="who", rng=np.random.Generator(np.random.PCG64(1)))
+    answers = done.model.predict(pd.DataFrame({name: people[name] for name in ("age", "hiv", "town")}))
+    design = np.column_stack([done.ready.design.X, np.ones(len(answers))])
+    weights = np.linalg.lstsq(design, answers, rcond=None)[0]
+    np.testing.assert_allclose(design @ weights, answers, atol=1e-9 * np.abs(answers).max())
+    noise = weights - done.plan.fit.w
+    assert np.abs(noise).min() > 1e-9
+    assert np.abs(noise).max() < 6 * sigma
 
 
 # --- other people's models ------------------------------------------------------------------------------------------
