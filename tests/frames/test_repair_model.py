@@ -30,21 +30,27 @@ FRAME = pd.DataFrame(
         "bmi": RNG.normal(27, 4, N),
         "city": RNG.choice(["u", "g", "k"], N),
         "code": RNG.choice([1, 2], N),
+        "ward": RNG.choice([2, 10, 3], N),
+        "smoker": RNG.choice([True, False], N),
     }
 )
 SCORE = FRAME["age"] / 10 + FRAME["bmi"] / 4 + 2 * (FRAME["city"] == "u") + RNG.normal(size=N)
 NEWTON = {"solver": "newton-cholesky", "tol": 1e-12}
 
 
-def columns(drop, scaler=StandardScaler):
+def columns(drop, scaler=StandardScaler, encoded=("city",)):
     return make_column_transformer(
-        (scaler(), ["bmi", "age"]), (OneHotEncoder(drop=drop), ["city"]), ("passthrough", ["code"])
+        (scaler(), ["bmi", "age"]), (OneHotEncoder(drop=drop), list(encoded)), ("passthrough", ["code"])
     )
 
 
 MODELS = {
     "ridge": (lambda: make_pipeline(columns("first"), Ridge(alpha=2.0)), SCORE),
     "ridge on every level": (lambda: make_pipeline(columns(None), Ridge(alpha=2.0)), SCORE),
+    "codes and truths": (
+        lambda: make_pipeline(columns("first", encoded=("city", "ward", "smoker")), Ridge()),
+        SCORE + FRAME["ward"] / 5,
+    ),
     "scaled twice": (lambda: make_pipeline(columns(None, MinMaxScaler), StandardScaler(), Ridge()), SCORE),
     "no intercept": (lambda: make_pipeline(columns("first", MinMaxScaler), Ridge(fit_intercept=False)), SCORE),
     "logistic": (
@@ -141,6 +147,18 @@ def test_a_declared_filling_goes_along_and_a_learned_one_is_refused():
     assert sio.get_untrusted_types(data=sio.dumps(done.model)) == ["numpy.dtype"]
     with pytest.raises(CannotMeasure, match="constant"):
         repair_model(model("mean"), table, "y", scale=1.0)
+
+
+def test_codes_of_our_own_repair_are_numbers_in_a_frame():
+    """Named as labels they are read as text here, "10" before "2"; whoever uses the model has numbers."""
+    y = SCORE + 3 * (FRAME["ward"] == 10)
+    people = Table.of({"age": FRAME["age"].to_numpy(), "ward": FRAME["ward"].astype(str).to_numpy(), "y": y.to_numpy()})
+    done = repair(people, "y", scale=1e-9, l2=1e-9, nominal=("ward",))
+    answers = done.model.predict(FRAME[["age", "ward"]])
+    design = np.column_stack([FRAME["age"], pd.get_dummies(FRAME["ward"]).to_numpy(float)])
+    np.testing.assert_allclose(answers, design @ np.linalg.lstsq(design, y, rcond=None)[0], rtol=1e-5)
+    elsewhere = done.model.predict(FRAME[["age", "ward"]].assign(ward=7))
+    assert np.isfinite(elsewhere).all()
 
 
 def test_our_own_repair_carries_its_fillings():

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from dosimeter import glm
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.notion import FloatArray, Index
 from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.frames.columns import Columns, Nominal, Number
+from dosimeter.frames.public import as_category
 from dosimeter.frames.table import Table
 from dosimeter.io.text import harmless
 from dosimeter.sampling.fold import Row
@@ -101,6 +103,10 @@ def pipeline(
     sources = [s for _, _, group in steps for s in group]
     filled = {s.name: fills[s.name] for s in sources if s.name in fills} if fills else {}
     before = ColumnTransformer(parts).fit(_example(free, bounded, labels))
+    if labels:
+        known, order = _as_frames_have_them(levels)
+        before.named_transformers_["labels"].categories_ = known
+        coef = np.concatenate([coef[: len(coef) - len(order)], coef[len(coef) - len(order) :][order]])
     model = _model(loss, coef, intercept, classes)
     if filled:
         return Pipeline([("gaps", _filling(sources, filled)), ("columns", before), ("model", model)])
@@ -110,6 +116,24 @@ def pipeline(
         if group:
             before.named_transformers_[name].feature_names_in_ = np.array([s.name for s in group], dtype=object)
     return Pipeline([("columns", before), ("model", model)])
+
+
+def _as_frames_have_them(levels: Sequence[Sequence[Any]]) -> tuple[list[Any], Index]:
+    """The levels of each column for a fitted OneHotEncoder, and the places of all of them in that order.
+
+    Codes are numbers in a frame, also where they were read here as labels. An encoder looks numbers up by bisection, so
+    they rise.
+    """
+    found, places, first = [], [], 0
+    for each in levels:
+        texts = all(isinstance(level, str) for level in each)
+        numbers = all(isinstance(level, Real | np.bool_) for level in each)
+        known = as_category(each) if texts else np.array(each) if numbers else np.array(each, dtype=object)
+        order = np.arange(len(known)) if known.dtype.kind == "O" else np.argsort(known, kind="stable")
+        found.append(known[order])
+        places.append(first + order)
+        first += len(known)
+    return found, np.concatenate(places)
 
 
 def _filling(sources: Sequence[Number | Nominal], filled: Mapping[str, Any]) -> Any:
