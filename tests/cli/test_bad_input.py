@@ -221,3 +221,5 @@ def test_a_model_whose_parts_do_not_fit_each_other_is_refused(people, tmp_path, 
         sio.dump(model, path)
         words = ["measure", people, "--target", "dose", "--drop", "id", "--drop", "sex", "--drop", "ill"]
         refused([*words, "--model", path])
+        refused(["fix", *words[1:], "--model", path, "--max-dose", "1", "--out", tmp_path / "out.skops"])
+        assert not (tmp_path / "out.skops").exists()

@@ -106,3 +106,41 @@ def test_a_given_model_has_its_own_preprocessing(files, tmp_path, refused):
     model = tmp_path / "model.json"
     model.write_text("{}")
     assert "--bounds" in refused(["measure", people, "--target", "dose", "--model", model, "--bounds", bounds])
+
+
+@pytest.mark.parametrize("verb", ["measure", "fix"])
+@pytest.mark.parametrize("label", ["7351", "abc", "1e400", "-inf", "0.515"])
+def test_a_label_outside_the_declared_classes_is_a_gap_and_is_never_quoted(verb, label, files, tmp_path, capsys):
+    """With the row left out the figures are those of the table that never had it."""
+    people, bounds = files
+    base = people.read_text().splitlines()
+    cells, at = base[5].split(","), base[0].split(",").index("ill")
+    strange = ",".join([*cells[:at], label, *cells[at + 1 :]])
+    options = f"--target ill --person id --scale 1 --bounds {bounds} --drop dose --json - -q".split()
+    out = tmp_path / "m.skops"
+    options += ["--out", str(out), "--even-if-useless"] if verb == "fix" else []
+    people.write_text("\n".join([*base[:5], *base[6:]]) + "\n")
+    assert run([verb, str(people), *options]) == 0
+    without = json.loads(capsys.readouterr().out)
+    out.unlink(missing_ok=True)
+    people.write_text("\n".join([*base[:5], strange, *base[6:]]) + "\n")
+    assert run([verb, str(people), *options]) == 2
+    told = capsys.readouterr()
+    assert "not among the listed classes (row 5, column ill)" in told.err
+    assert label not in told.err + told.out
+    assert not out.exists()
+    assert run([verb, str(people), *options, "--missing", "drop"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    if verb == "measure":
+        assert facts["dropped_rows"] == 1
+    else:
+        assert "left out for a missing value or a class that is not declared: 1 rows" in facts["remarks"]
+    for name in ("typical", "highest"):
+        assert facts["dose"][name] == pytest.approx(without["dose"][name], rel=1e-9)
+
+
+def test_a_list_of_classes_that_no_row_has_is_refused(files, refused):
+    people, bounds = files
+    bounds.write_text(BOUNDS.replace('["0", "1"]', '["no", "yes"]'))
+    options = f"--target ill --person id --scale 1 --bounds {bounds} --drop dose --missing drop"
+    assert "no row has a listed class" in refused(["measure", people, *options.split()])

@@ -296,7 +296,7 @@ def test_rows_left_out_are_counted_among_what_is_internal(named, tables, tmp_pat
     kept = told["internal"]
     assert (kept["rows_left_out"], kept["persons_left_out"]) == ((6, 2) if named else (5, 5))
     assert "left_out" not in json.dumps(told["publishable"])
-    counted = "private rows left out for a missing value: 6; persons without a row left: 2"
+    counted = "private rows left out for a missing value or an unlisted class: 6; persons without a row left: 2"
     assert (counted if named else counted.replace("6", "5").replace("2", "5")) in after
     assert "left out" not in before
 
@@ -680,3 +680,44 @@ def test_a_damaged_state_is_refused_before_any_work(tables, tmp_path, monkeypatc
     monkeypatch.setattr(dosimeter.cli.ballot, "from_tables", work)
     (tmp_path / "state.npz").write_bytes(b"PK\x03\x04 and no more")
     assert "damaged archive" in refused(arguments(tables, tmp_path / "l.csv", "--resume", tmp_path / "state.npz"))
+
+
+@pytest.mark.parametrize("person", ["id", None])
+def test_a_row_of_an_unlisted_class_is_a_gap_and_moves_nobody_to_another_teacher(tables, tmp_path, capsys, person):
+    """The reference is the deal of the whole table, person by person or place by place."""
+    from dosimeter.cli.ballot import from_tables
+
+    given = {"key": None, "queries": None, "nominal": [], "estimator": "tree", "teachers": 7, "person": person}
+    given |= {"drop": [] if person else ["id"], "classes": "no,yes"}
+
+    def deal(missing):
+        asked = from_tables(*tables, "ill", **given, read={"delimiter": ",", "missing": missing})
+        parts = asked.ballot.partition(7).parts.tolist()
+        return dict(zip(asked.ballot.places.tolist(), parts, strict=True)), asked.left_out
+
+    before, gone = deal("refuse")
+    assert (gone.rows, gone.persons) == (0, 0)
+    strange = {**PRIVATE, "ill": [{4: "sick-secret", 5: "1e400"}.get(i, v) for i, v in enumerate(PRIVATE["ill"])]}
+    tables[0].write_text(csv(strange))
+    after, gone = deal("drop")
+    assert (gone.rows, gone.persons) == (2, 1 if person else 2)
+    assert after == {place: part for place, part in before.items() if place not in (4, 5)}
+    options = arguments(tables, tmp_path / "l.csv")
+    assert run(options) == 2
+    shown = capsys.readouterr().err
+    assert "not among the listed classes (row 5, column ill)" in shown
+    assert "secret" not in shown
+    assert not (tmp_path / "l.csv").exists()
+    assert run([*options, "--missing", "drop"]) == 0
+
+
+def test_classes_that_are_numbers_are_known_however_they_are_written(tables, tmp_path, capsys):
+    coded = [("1.0" if i % 3 else "1") if v == "yes" else "0" for i, v in enumerate(PRIVATE["ill"])]
+    tables[0].write_text(csv({**PRIVATE, "ill": ["abc", *coded[1:]]}))
+    tables[1].write_text(csv({**PUBLIC, "ill": [int(v == "yes") for v in PUBLIC["ill"]]}).replace("visit,", "id,"))
+    for classes in ("0,1", "00,01"):
+        options = arguments(tables, tmp_path / "l.csv", "--classes", classes, "--missing", "drop", "--json", "-", "-q")
+        assert run(options) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert facts["internal"]["rows_left_out"] == 1
+        assert {row["label"] for row in rows_of(tmp_path / "l.csv")} <= set(classes.split(","))

@@ -52,6 +52,11 @@ COMMANDS = {
     "--out {out}/m.skops",
     "fix of classes": f"fix {{table}} --target ill --person who --drop score --drop site {BOUNDED} --scale 5 "
     "--max-dose 1000 --even-if-useless --out {out}/m.skops",
+    "measure of classes": f"measure {{table}} --target ill --person who --drop score --drop site {BOUNDED} --scale 5",
+    "pate with gaps": f"pate {{table}} --target ill {PATE} --missing drop --scale 3 --queries 4 "
+    "--out {out}/labels.csv",
+    "pate by rows with gaps": f"pate {{table}} --target ill {BY_ROWS} --missing drop --scale 3 --queries 4 "
+    "--out {out}/labels.csv",
     "pate with a student": f"pate {{table}} --target ill {PATE} --scale 0.5 --queries 30 --out {{out}}/labels.csv "
     "--student {out}/s.skops",
 }
@@ -101,11 +106,16 @@ UNREADABLE: dict[str, Callable[[Rows], Rows]] = {
 """Where columns are declared these are gaps; elsewhere they are refused."""
 RARE = {"a level of one person": _cell(5, "ward", "west")}
 """Where levels are declared it is none of them; elsewhere the form of the model shows it."""
+UNDECLARED = {"a class of one person": _cell(5, "ill", "neither"), "a number for a class": _cell(5, "ill", "1e400")}
+"""Where classes are declared these are gaps."""
 OF_ONE_VERB = {
     "measure with bounds": UNREADABLE | RARE,
     "fix with bounds": UNREADABLE | RARE,
-    "fix of classes": UNREADABLE | RARE,
-    "federate declared": UNREADABLE | RARE,
+    "fix of classes": UNREADABLE | RARE | UNDECLARED,
+    "measure of classes": UNREADABLE | RARE | UNDECLARED,
+    "federate declared": UNREADABLE | RARE | UNDECLARED,
+    "pate with gaps": UNDECLARED,
+    "pate by rows with gaps": UNDECLARED,
     "pate without classes": {"a class of one person": _cell(5, "ill", "neither")},
     "pca": UNREADABLE | RARE,
     "pca by rows": UNREADABLE | RARE,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Of the private table, for a missing value. Internal: a gap is one person's."""
+    """Of the private table, for a missing value or a class that is not listed. Internal: a gap is one person's."""
 
     rows: int = 0
     persons: int = 0
@@ -175,20 +175,23 @@ def from_tables(
     """Two tables read, or the digits without them, and the question put."""
     from dosimeter.cli.given import read as read_people
     from dosimeter.datasets import digits
-    from dosimeter.frames.voting import ballot, estimator_of
+    from dosimeter.frames.voting import ballot, check_classes, estimator_of
 
     estimator_of(estimator)  # a name that is not known is refused before anything is read
+    listed = None if classes is None else [name.strip() for name in classes.split(",")]
+    if listed is not None:
+        check_classes(listed)
     gone = LeftOut()
     if table is None or public is None or target is None:
         private, open_rows = digits.digits()
         target, source = digits.TARGET, "digits that ship with scikit-learn"
     else:
         _refuse_itself(table, public)
-        private = read_people(table, read["delimiter"], read["missing"], person, nominal, drop, target=target)
+        how: dict[str, Any] = {"target": target, "classes": listed, "class_names": True}
+        private = read_people(table, read["delimiter"], read["missing"], person, nominal, drop, **how)
         open_rows = _public(public, private.names, person, key, nominal, drop, read)
         gone = _left_out(table, private, person, drop, read["delimiter"])
         source = table.name
-    listed = None if classes is None else [name.strip() for name in classes.split(",")]
     if table is None and listed is None:
         listed = list(digits.CLASSES)
     asked = ballot(

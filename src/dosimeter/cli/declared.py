@@ -55,6 +55,11 @@ class Told:
             None if self.bounds is None else [n for n, column in self.bounds.items() if not isinstance(column, tuple)]
         )
 
+    def classes(self, target: str) -> tuple[str, ...] | None:
+        """Those of the target, if it has declared levels."""
+        levels = (self.bounds or {}).get(target)
+        return levels if isinstance(levels, tuple) else None
+
     @property
     def how(self) -> dict[str, Any]:
         """Arguments of `fit_table` and `repair`."""

@@ -90,7 +90,7 @@ def fix(
     from dosimeter.cli.booking import desk
     from dosimeter.cli.checks import not_negative, positive
     from dosimeter.cli.declared import told
-    from dosimeter.cli.given import check_loss, check_outputs, law_of, read, refuse_settings_of_a_fit
+    from dosimeter.cli.given import check_loss, check_outputs, fitting_parts, law_of, read, refuse_settings_of_a_fit
     from dosimeter.core.refusal import Refusal
     from dosimeter.frames.own import LOSSES
     from dosimeter.frames.repair import repair
@@ -114,14 +114,21 @@ def fix(
     known = told(bounds, target, person, nominal or (), drop or ())
     codes = list(dict.fromkeys([*(nominal or []), *known.text]))
     gaps: dict[str, Any] = {"impute": impute or (), "own_imputer": model is not None}
-    gaps |= {"tied": tied or (), "not_tied": not_tied or (), "declared": known.numbers}
+    gaps |= {
+        "tied": tied or (),
+        "not_tied": not_tied or (),
+        "declared": known.numbers,
+        "classes": known.classes(target),
+    }
     people = read(table, delimiter, missing, person, codes, drop or [], target=target, **gaps)
     how: dict[str, Any] = {"max_dose": limit if scale is None else None, "person": person, "law": law_of(noise)}
     how |= {"scale": None if scale is None else positive("--scale", scale), "shape": _shape(shape, equalise)}
     how |= {"equalise": _rounds(rounds) if equalise else 0}
     how |= {"tied": tuple(tied or ()), "not_tied": tuple(not_tied or ())}
     if model is not None:
-        done = repair_model(read_model(model), people, target, **how)
+        fitted = read_model(model)
+        with fitting_parts(model):
+            done = repair_model(fitted, people, target, **how)
     else:
         how |= {"l2": None if l2 is None else not_negative("--l2", l2), "loss": check_loss(loss, LOSSES)}
         done = repair(people, target, **how, nominal=tuple(nominal or ()), **known.how)
@@ -131,6 +138,8 @@ def fix(
     words = console(quiet, color, json)
     receipt = _leave(done, at, out, inputs, keep_blocks) if within and not useless else at.nothing
     facts |= receipt.facts
+    if people.dropped:
+        facts["remarks"] += (f"left out for a missing value or a class that is not declared: {people.dropped} rows",)
     facts["remarks"] += receipt.remarks
     if keep_blocks and receipt.booked and not receipt.remarks:
         facts["remarks"] += (KEPT,)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,12 +100,15 @@ def read(
     impute: Sequence[str] | None = None,
     own_imputer: bool = False,
     declared: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    class_names: bool = False,
 ) -> Table:
     """The table, persons and codes kept as exact text; options that contradict each other are refused first.
 
     impute: COLUMN=VALUE, the constants of --missing impute; None for a verb that fills nothing in.
     own_imputer: a given model fills its gaps itself. declared: numbers of a bounds file: what cannot be read in them is
-    missing.
+    missing. classes: those of the target, listed beforehand: a row of another is one with a missing value. class_names:
+    keep them as text.
     """
     from dosimeter.core.refusal import Refusal
     from dosimeter.io import harmless, read_table
@@ -128,12 +132,35 @@ def read(
     for option in ("--tied", "--not-tied"):
         if named[option] and person is None:
             raise Refusal(f"{option}: a tied column is one value per person: pass --person as well")
-    text = tuple(dict.fromkeys([*aside, *nominal]))
+    text = tuple(dict.fromkeys([*aside, *nominal, *([] if classes is None else named["--target"])]))
     policy: Any = "keep" if missing == "impute" and own_imputer else missing
     needed = (*named["--target"], *tied, *not_tied, *constants)
     whole = (*named["--target"], *aside)
     how: dict[str, Any] = {"text": text, "drop": tuple(drop), "needed": needed, "declared": declared}
-    return read_table(path, delimiter=delimiter, missing=policy, impute=constants, whole=whole, **how)
+    table = read_table(path, delimiter=delimiter, missing=policy, impute=constants, whole=whole, **how)
+    if classes is None or target is None:
+        return table
+    from dosimeter.frames.classes import of_classes
+    from dosimeter.frames.source import Source
+
+    source = Source(str(path), first=1)
+    as_text = class_names or target in nominal
+    return of_classes(table, target, classes, leave_out=missing == "drop", source=source, names=as_text)
+
+
+@contextmanager
+def fitting_parts(model: Path) -> Iterator[None]:
+    """A file can hold an estimator of any attributes: coefficients of text, a scaler of another width."""
+    from dosimeter.core.refusal import Refusal
+    from dosimeter.io.text import harmless
+
+    try:
+        yield
+    except Refusal:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = f"the model's parts do not fit each other ({type(error).__name__})"
+        raise Refusal(f"{harmless(model, 120)}: {what}: dump the fitted model again") from error
 
 
 def _constants(impute: Sequence[str], missing: str, drop: Sequence[str]) -> dict[str, str]:

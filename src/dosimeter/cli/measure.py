@@ -15,6 +15,7 @@ from dosimeter.cli.given import (
     NotTied,
     check_loss,
     check_outputs,
+    fitting_parts,
     law_of,
     read,
     refuse_settings_of_a_fit,
@@ -133,7 +134,12 @@ def measure(
     known = told(bounds, target, person, nominal or (), drop or ())
     codes = list(dict.fromkeys([*(nominal or []), *known.text]))
     gaps: dict[str, Any] = {"impute": impute or (), "own_imputer": model is not None}
-    gaps |= {"tied": tied or (), "not_tied": not_tied or (), "declared": known.numbers}
+    gaps |= {
+        "tied": tied or (),
+        "not_tied": not_tied or (),
+        "declared": known.numbers,
+        "classes": known.classes(target),
+    }
     people = read(table, delimiter, missing, person, codes, drop or [], target=target, **gaps)
     for name in group or []:
         people[name]  # an unknown name is refused before the work starts
@@ -190,19 +196,12 @@ def _own(people: Table, target: str, how: dict[str, Any]) -> tuple[TableLeakage,
 
 
 def _given(people: Table, target: str, model: Path, how: dict[str, Any]) -> TableLeakage:
-    from dosimeter.core.refusal import Refusal
     from dosimeter.frames.measure import measure as measure_model
-    from dosimeter.io import harmless, read_model
+    from dosimeter.io import read_model
 
     fitted = read_model(model)
-    try:
+    with fitting_parts(model):
         return measure_model(fitted, people, target, **how)
-    except Refusal:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # A file can hold an estimator of any attributes: coefficients of text, a scaler of another width.
-        what = f"the model's parts do not fit each other ({type(error).__name__})"
-        raise Refusal(f"{harmless(model, 120)}: {what}: dump the fitted model again") from error
 
 
 def _write_doses(leak: TableLeakage, people: Table, out: Path, table: Path) -> None:

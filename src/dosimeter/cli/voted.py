@@ -175,7 +175,7 @@ def _internal(page: Page, kept: dict[str, Any], told: dict[str, Any]) -> None:
     if kept["rows_left_out"] not in (0, "unknown"):
         page.add(
             "",
-            f"private rows left out for a missing value: {kept['rows_left_out']}; "
+            f"private rows left out for a missing value or an unlisted class: {kept['rows_left_out']}; "
             f"persons without a row left: {kept['persons_left_out']}",
         )
     page.add("", "computed from private data without protection: do not publish", "dim")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dosimeter.core.notion import FloatArray, Index
 from dosimeter.core.refusal import Refusal
+from dosimeter.frames.classes import places
 from dosimeter.frames.public import MOST_CLASSES, PublicColumns, class_names
 from dosimeter.frames.table import Table
 from dosimeter.io.text import harmless
@@ -122,7 +123,7 @@ def ballot(
         source_rows=max(private.n + private.dropped, int(private.rows.max()) + 1),
         public=columns.design(public),
         rows=public.rows,
-        truth=class_names(public, target, classes) if target in public.names else None,
+        truth=_truth(public, target, classes) if target in public.names else None,
         n_queries=k,
         classes=_listed(classes, y, target),
         declared=classes is not None,
@@ -153,12 +154,27 @@ def estimator_of(name: str) -> Any:
 def _listed(classes: Sequence[str] | None, y: NDArray[np.str_], target: str) -> tuple[str, ...]:
     if classes is None:
         return tuple(sorted(set(y.tolist())))
-    listed = tuple(classes)
-    if not 2 <= len(listed) <= MOST_CLASSES or len(set(listed)) < len(listed) or not all(listed):
-        raise Refusal(f"{len(listed)} classes: list from 2 to {MOST_CLASSES}, each once, separated by commas")
+    listed = check_classes(classes)
     if not set(y.tolist()) <= set(listed):
         raise Refusal(f"the target {harmless(target)} has a value that is not in the list of classes: add it there")
     return listed
+
+
+def check_classes(classes: Sequence[str]) -> tuple[str, ...]:
+    """A list of classes that can be voted on, before any row is looked at."""
+    listed = tuple(classes)
+    if not 2 <= len(listed) <= MOST_CLASSES or len(set(listed)) < len(listed) or not all(listed):
+        raise Refusal(f"{len(listed)} classes: list from 2 to {MOST_CLASSES}, each once, separated by commas")
+    return listed
+
+
+def _truth(public: Table, target: str, classes: Sequence[str] | None) -> NDArray[np.str_]:
+    """(n,) the public rows' own classes, as the list writes them; one that is not listed is as it stands."""
+    found = class_names(public, target, classes)
+    if classes is None:
+        return found
+    place = zip(places(found.tolist(), classes).tolist(), found.tolist(), strict=True)
+    return np.array([name if k < 0 else classes[k] for k, name in place])
 
 
 def _uncovered(target: str, person: str | None, found: bool) -> tuple[str, ...]:
