@@ -1,6 +1,6 @@
 """The suite on other machines: BLAS kernels and threads, the lowest versions that pyproject allows, other Pythons.
 
-    python tests/matrix.py kernels      the numerical packages under each kernel that this processor can run
+    python tests/matrix.py kernels      the numerical packages under each other kernel that this processor can run
     python tests/matrix.py all          the whole suite under each kernel with one and two threads, then under the
                                         lowest versions, then under each newer Python that is installed
 
@@ -30,6 +30,12 @@ def kernels() -> list[str]:
     info = Path("/proc/cpuinfo")
     flags = set(info.read_text().split()) if info.exists() else set()
     return [kernel for kernel, needs in KERNELS.items() if needs in flags]
+
+
+def own_kernel() -> str:
+    """The kernel that OpenBLAS picks by itself on this processor, under which the suite runs anyway."""
+    code = "import numpy, threadpoolctl as t; print(*[b.get('architecture') for b in t.threadpool_info()])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 def lowest(project: dict[str, object]) -> list[str]:
@@ -67,11 +73,12 @@ def environment(name: str, python: str, *options: str) -> str:
 
 
 def by_kernel(packages: tuple[str, ...], threads: tuple[str, ...]) -> list[bool]:
-    """The packages (all where none is named) under each kernel and number of threads."""
+    """The packages under each kernel but the processor's own, or the whole suite under every kernel."""
     folders = [f"tests/{package}" for package in packages]
     return [
         suite(sys.executable, *folders, workers=2 // int(t), OPENBLAS_CORETYPE=kernel, threads=t)
         for kernel in kernels()
+        if not packages or kernel not in own_kernel()
         for t in threads
     ]
 
