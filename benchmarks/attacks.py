@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import adult, iwpc
-from dosimeter.glm.inversion import moves, white_box
+from dosimeter.glm.attribute_inversion import moves, white_box
 from dosimeter.glm.membership import membership, removal
 
 

@@ -41,11 +41,11 @@ from threadpoolctl import threadpool_limits
 
 from dosimeter import federated
 from dosimeter.datasets.digits import mnist
-from dosimeter.federated.local import Local
+from dosimeter.federated.local_training import LocalSGD
 from dosimeter.federated.networks import Network
 from dosimeter.federated.partition import two_shards
 from dosimeter.federated.simulate import simulate
-from dosimeter.federated.tasks import Task
+from dosimeter.federated.task import Task
 
 HERE = Path(__file__).resolve().parent
 CLIENTS = 100
@@ -75,12 +75,12 @@ def written_job(data: Path, path: Path) -> dict[str, Any]:
 
 def ours(job: dict[str, Any], network: Network, cores: int, per_round: int, rounds: int, seed: int) -> dict[str, Any]:
     """The simulator with the sound curator: Poisson cohorts, exact sums, noise, accounting, evaluation."""
-    local = Local(4, 0.1, batches=10)
+    local = LocalSGD(4, 0.1, batches=10)
     task = Task(network, local, job["X"], job["y"], tuple(job["rows"]), job["X_test"], job["y_test"])
     curator = federated.Curator(
-        federated.Poisson(CLIENTS),
+        federated.PoissonSampling(CLIENTS),
         federated.Constant(per_round, 1.0),
-        federated.Budget(50.0, 1e-3),
+        federated.PrivacyBudget(50.0, 1e-3),
         federated.FixedClip(1.0),
     )
     marks: list[tuple[float, float, int]] = []

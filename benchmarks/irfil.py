@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import cifar_planes_and_cars, iwpc, mnist_zeros_and_ones
-from dosimeter.glm.honest import equalise, honest_leakage
-from dosimeter.glm.reweight import irfil, unevenness
+from dosimeter.glm.irfil import irfil, unevenness
+from dosimeter.glm.reweighted_leakage import equalise, honest_leakage
 from dosimeter.reproduce import hannun21
 
 ONE = dm.Gaussian(1.0)

@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 from dp_accounting import GaussianDpEvent
 
+from dosimeter.core.accounts import Booking, LedgerLimit, SharedEventDose
 from dosimeter.core.dose import Dose, EventDose
-from dosimeter.core.ledger import Booking, Budget, Events
 from dosimeter.core.notion import FISHER
 from dosimeter.core.release import Recipe
-from dosimeter.store import Ledger
+from dosimeter.ledger import Ledger
 
 RECIPE = Recipe("weights", "Gaussian(sigma=0.5)", {"loss": "squared", "l2": 0.01})
 
@@ -89,7 +89,7 @@ def large(target: str, keys: Path, people: int) -> None:
             print(f"  {people} people, {name} time: {took(lambda g=given: ledger.book(g))}")
         ids = tuple(f"person {k}" for k in range(people))
         for name in ("first", "second"):
-            events = Events(ids, EventDose(GaussianDpEvent(10.0), "person", "replace-one"))
+            events = SharedEventDose(ids, EventDose(GaussianDpEvent(10.0), "person", "replace-one"))
             given = Booking(f"events {name}", RECIPE, os.urandom(4000), (events,), os.urandom(16))
             print(f"  {people} people with one event, {name} time: {took(lambda g=given: ledger.book(g))}")
         print(f"  a person's book: {took(lambda: ledger.person('person 7'))}")
@@ -114,7 +114,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         target, keys = given.ledger or str(folder / "book.db"), folder / "book.keys"
-        Ledger.create(target, [Budget("fil", 10.0), Budget("eps", 10.0, 1e-6)], keys=keys).close()
+        Ledger.create(target, [LedgerLimit("fil", 10.0), LedgerLimit("eps", 10.0, 1e-6)], keys=keys).close()
         limit = bare(folder, given.releases, given.people * 24 + 4000)
         print(f"bare SQLite, same bytes: {limit:.0f} commits/s")
         one, work = alone(target, keys, given.releases, given.people)

@@ -22,7 +22,7 @@ from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 from dosimeter import pca
-from dosimeter.pca.null_band import midranks
+from dosimeter.pca.null_distribution import midranks
 
 
 def seconds(calls: dict[str, Callable[[], object]], runs: int) -> dict[str, float]:

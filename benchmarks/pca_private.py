@@ -25,11 +25,11 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from dosimeter.datasets.papers import adult_codes
-from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.components import components, second_moment
-from dosimeter.pca.mechanisms import AnalyticGauss, LaplaceJoint, LaplacePriced, Mechanism
-from dosimeter.pca.private import release
-from dosimeter.pca.utility import captured_energy, energy_rank, random_subspace
+from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, Mechanism, PLDLaplace
+from dosimeter.pca.release import release
+from dosimeter.pca.utility import explained_variance, random_subspace, rank_for_variance
 
 DELTA = 1e-6
 Fit = Callable[[np.ndarray, float, float, int], np.ndarray]
@@ -102,13 +102,13 @@ def one_table(name: str, X: np.ndarray, C: float, budgets: list[float], options:
     """The lines of one table."""
     rows = Bounds(row_norm=C).over(X.shape[1]).clip(X).rows
     A = second_moment(rows)
-    k = energy_rank(components(A).values)
+    k = rank_for_variance(components(A).values)
     print(f"\n{name}: {X.shape[0]} x {X.shape[1]}, row norm {C:g}, k = {k}, random q = {random_subspace(A, k):.3f}")
     print(f"{'':34}" + "".join(f"{f'ε = {e:g}':>30}" for e in budgets))
     contestants: dict[str, Callable[[float], tuple[list, list]]] = {}
     for label, fit in {
-        "ours, analytic Gaussian": ours(lambda e: AnalyticGauss(e, DELTA)),
-        "ours, Laplace priced": ours(lambda e: LaplacePriced(e, DELTA)),
+        "ours, analytic Gaussian": ours(lambda e: AnalyticGaussian(e, DELTA)),
+        "ours, Laplace priced": ours(lambda e: PLDLaplace(e, DELTA)),
         "ours, Laplace joint (pure)": ours(LaplaceJoint),
     }.items():
         contestants[label] = lambda e, fit=fit: timed(fit, rows, C, e, k, options.repeats)
@@ -131,7 +131,7 @@ def cell(label: str, run: Callable[[float], tuple[list, list]], epsilon: float, 
         return f"no end in {late.timeout:g} s"
     except subprocess.CalledProcessError as error:
         return f"failed: {error.stderr.decode().strip().splitlines()[-1]}"[:24]
-    q = [captured_energy(A, V, k) for V in found]
+    q = [explained_variance(A, V, k) for V in found]
     error = np.std(q, ddof=1) / np.sqrt(len(q)) if len(q) > 1 else float("nan")
     return f"q {np.mean(q):.3f} ± {error:.3f} {min(seconds):7.4f} s"
 

@@ -16,10 +16,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
-from dosimeter import sampling
+from dosimeter import noise_addition as sampling
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
-from dosimeter.sampling import exact
+from dosimeter.noise_addition import exact
 
 LIMIT = 8.0
 PEERS = {

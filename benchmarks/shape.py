@@ -17,8 +17,8 @@ import numpy as np
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import iwpc, mnist_zeros_and_ones
-from dosimeter.glm.calibrate import Reading, frontier
-from dosimeter.glm.shape import design, expected_excess_loss, shaped
+from dosimeter.glm.calibrate import DoseAtScale, frontier
+from dosimeter.glm.shaped_noise import design, expected_excess_loss, shaped
 from dosimeter.reproduce.hannun21 import in_principal_components, targets
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +44,7 @@ def convention(name: str, X: np.ndarray, y: np.ndarray, l2: float, rows: int) ->
     """One line: without the extra term at loss ½, then with it at the loss of σ = 1."""
     fit = glm.fit(X, y, glm.Squared(), l2)
     some = drawn(len(X), rows)
-    highest = Reading("highest drawn row", lambda leak: float(leak.examples[some].max()))
+    highest = DoseAtScale("highest drawn row", lambda leak: float(leak.examples[some].max()))
     flat, sharp = (shaped(fit, X, y, excess_loss=0.5, p=p) for p in (0.0, 1.0))
     one = dm.Gaussian(1.0)
     at_one = glm.measure(fit, X, y, one).examples[some].max()

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.sampling.fold import significant
+from dosimeter.noise_addition.linear_map import significant
 
 KEPT = 51
 """Bits of a number that are looked at: two fewer than float64 has, so that its roundings do not matter."""

@@ -168,7 +168,7 @@ def test_the_pages_speak_of_the_product_alone() -> None:
 def test_the_picture_shows_what_the_demo_says_today() -> None:
     from dosimeter.cli.demo import figures
     from dosimeter.cli.show import number
-    from dosimeter.report.sections.meaning import times_right
+    from dosimeter.report.sections.interpretation import times_right
 
     facts = figures()
     drawn = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")

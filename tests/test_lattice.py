@@ -19,15 +19,15 @@ import dosimeter as dm
 from dosimeter.cli.main import run
 from dosimeter.core.category import simplex
 from dosimeter.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivatePCA, PrivateRidge
-from dosimeter.frames.columns import _number
-from dosimeter.frames.own import prepare
-from dosimeter.frames.portable import fold, pipeline, raw
-from dosimeter.frames.repair import repair
-from dosimeter.frames.repair_model import repair_model
-from dosimeter.frames.table import Table
-from dosimeter.glm.plan import plan
-from dosimeter.sampling import noisy
-from dosimeter.sampling.fold import SIGNIFICANT, significant
+from dosimeter.glm.release_plan import plan
+from dosimeter.models.fit_table import prepare
+from dosimeter.models.given_model_release import repair_model
+from dosimeter.models.linear_release import repair
+from dosimeter.noise_addition import noisy
+from dosimeter.noise_addition.linear_map import SIGNIFICANT, significant
+from dosimeter.tables.fit_encoding import _number
+from dosimeter.tables.sklearn_export import fold, pipeline, raw
+from dosimeter.tables.table import Table
 from tests.lattice import (
     NOISED,
     Guess,

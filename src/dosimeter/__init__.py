@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dosimeter.core.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from dosimeter import federated as federated
     from dosimeter import glm as glm
@@ -16,21 +18,20 @@ if TYPE_CHECKING:
     from dosimeter.core.channel import maximal_leakage as maximal_leakage
     from dosimeter.core.covariance import CorrelatedGaussian as CorrelatedGaussian
     from dosimeter.core.dose import Dose as Dose
+    from dosimeter.core.errors import CannotMeasure as CannotMeasure
+    from dosimeter.core.errors import Refusal as Refusal
     from dosimeter.core.noise import Exponential as Exponential
     from dosimeter.core.noise import Gaussian as Gaussian
     from dosimeter.core.noise import Gumbel as Gumbel
     from dosimeter.core.noise import Laplace as Laplace
     from dosimeter.core.noise import LogisticNoise as LogisticNoise
     from dosimeter.core.noise import no_noise as no_noise
-    from dosimeter.core.refusal import CannotMeasure as CannotMeasure
-    from dosimeter.core.refusal import Refusal as Refusal
     from dosimeter.core.release import Release as Release
-    from dosimeter.frames.measure import measure as measure
+    from dosimeter.models.given_model import measure as measure
 
-__version__ = "0.1.0"
 
 _HOME = {
-    "CannotMeasure": "core.refusal",
+    "CannotMeasure": "core.errors",
     "CorrelatedGaussian": "core.covariance",
     "Dose": "core.dose",
     "Exponential": "core.noise",
@@ -38,10 +39,10 @@ _HOME = {
     "Gumbel": "core.noise",
     "Laplace": "core.noise",
     "LogisticNoise": "core.noise",
-    "Refusal": "core.refusal",
+    "Refusal": "core.errors",
     "Release": "core.release",
     "maximal_leakage": "core.channel",
-    "measure": "frames.measure",
+    "measure": "models.given_model",
     "no_noise": "core.noise",
 }
 _SLICES = ("federated", "glm", "pate", "pca")

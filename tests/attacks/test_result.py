@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dosimeter.attacks import AttackResult, Guesses, Scores
+from dosimeter.core.errors import Refusal
 from dosimeter.core.notion import Standing
-from dosimeter.core.refusal import Refusal
 
 
 def guesses(hits):

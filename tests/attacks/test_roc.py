@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from dosimeter.attacks import roc
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 7), (7, 7), (3, 11), (50, 1000)])

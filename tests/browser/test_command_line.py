@@ -11,7 +11,7 @@ from dosimeter.cli.demo import PAGES
 from dosimeter.cli.main import run
 from dosimeter.report.html import page
 from dosimeter.report.markup import shown
-from dosimeter.report.result import read_result
+from dosimeter.results.read import read_result
 
 from .opened import opened
 from .payloads import as_file_names, in_a_file

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from dosimeter.report.charts import Axis, Series, chart
 from dosimeter.report.html import page
 from dosimeter.report.markup import environment
-from dosimeter.report.shell import chart_scripts, policy, shell
+from dosimeter.report.standalone_page import chart_scripts, policy, shell
 from tests.report.samples import sample
 
 from .opened import opened

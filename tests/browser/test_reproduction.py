@@ -7,8 +7,8 @@ import numpy as np
 from dosimeter.report.charts import Axis, Series, chart
 from dosimeter.report.markup import shown
 from dosimeter.reproduce import saeidian21
-from dosimeter.reproduce.page import Figure, Reproduction, page, strip
-from dosimeter.reproduce.row import Report, Row
+from dosimeter.reproduce.comparison import Report, Row
+from dosimeter.reproduce.html_page import Figure, Reproduction, page, strip
 
 from .opened import opened
 from .payloads import PAYLOADS

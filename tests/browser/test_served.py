@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from dosimeter.core.notion import LEAKAGE
-from dosimeter.serve.run import Serving
-from dosimeter.store import Budget, Ledger
-from tests.store.samples import booking, dose, of_all_kinds
+from dosimeter.ledger import Budget, Ledger
+from dosimeter.serve.server import Serving
+from tests.ledger.samples import booking, dose, of_all_kinds
 
 from .opened import opened, widths
 from .payloads import PAYLOADS

@@ -7,9 +7,9 @@ import pytest
 from dosimeter import glm
 from dosimeter.cli.main import run
 from dosimeter.core.notion import Standing
-from dosimeter.frames.repair import repair
-from dosimeter.frames.table import Table
-from dosimeter.store import Ledger
+from dosimeter.ledger import Ledger
+from dosimeter.models.linear_release import repair
+from dosimeter.tables.table import Table
 
 from .booked import asked
 from .test_bad_input import PEOPLE, csv

@@ -19,7 +19,7 @@ import pytest
 
 import dosimeter
 from dosimeter.cli.main import run
-from dosimeter.store import Ledger
+from dosimeter.ledger import Ledger
 
 from .booked import ACCOUNTS, ENDING, VERBS, WHO, asked, command, everything, released
 from .test_bad_input import PEOPLE, csv
@@ -39,9 +39,9 @@ def artefact(ledger, name):
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_release_is_booked_for_everybody_and_its_file_holds_the_stored_bytes(verb, ledger, tmp_path, capsys):
     facts, out = released(verb, tmp_path, capsys, "first", "--to", "Hospital B", "--note", "monthly")
-    listed = asked(capsys, "list")
-    (entry,) = listed["releases"]
-    assert facts["booked"] == {"name": "first", "seq": entry["seq"], "head": listed["head"]}
+    safe_list = asked(capsys, "list")
+    (entry,) = safe_list["releases"]
+    assert facts["booked"] == {"name": "first", "seq": entry["seq"], "head": safe_list["head"]}
     assert (entry["to"], entry["note"], entry["people"]) == ("Hospital B", "monthly", len(WHO[verb]))
     assert set(entry["accounts"]) == ACCOUNTS[verb]
     assert out.read_bytes() == artefact(ledger, "first")
@@ -71,7 +71,7 @@ def test_a_run_killed_between_commit_and_export_is_repeated_with_the_same_draw(v
     arguments = [*command(verb, tmp_path, out), "--name", "first", "-q"]
     # Killed at the first file that is written: the commit is over by then.
     code = (
-        "import os, signal, dosimeter.io.atomic as atomic\n"
+        "import os, signal, dosimeter.files.atomic as atomic\n"
         "def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)\n"
         "atomic.replacing = die\n"
         "atomic.write_bytes = die\n"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dosimeter.cli.main import run
-from dosimeter.io import read_network
+from dosimeter.files.safetensors import read_network
 
 from .test_bad_input import csv
 
@@ -161,8 +161,8 @@ def test_a_model_is_scored_on_public_rows_only(hospitals, tmp_path, capsys):
 
 
 def test_what_one_client_becomes_does_not_depend_on_another():
-    from dosimeter.frames.clients import form_of, parted
-    from dosimeter.frames.table import Table
+    from dosimeter.tables.client_rows import form_of, parted
+    from dosimeter.tables.table import Table
 
     table = Table.of(ROWS)
     form, _ = form_of(table, "ill", "hospital_id")
@@ -291,9 +291,9 @@ def test_a_pipeline_that_was_booked_before_is_written_as_it_was_and_its_network_
 
 def test_a_history_of_a_training_that_was_stopped_has_all_its_rounds(hospitals, tmp_path, capsys, monkeypatch):
     """Stopped after the third round was kept; the lines of the first run stand in the second one's file."""
-    from dosimeter.io.checkpoint import Keeper
+    from dosimeter.files.federated_checkpoint import CheckpointWriter
 
-    told, keep = [], Keeper.keep
+    told, keep = [], CheckpointWriter.keep
 
     def stopping(self, state, rounds=()):
         keep(self, state, rounds)
@@ -305,7 +305,7 @@ def test_a_history_of_a_training_that_was_stopped_has_all_its_rounds(hospitals, 
     files = f"--history {history} --checkpoint {tmp_path / 'ck.npz'} --resume"
     out = tmp_path / "model.safetensors"
     with monkeypatch.context() as patch:
-        patch.setattr(Keeper, "keep", stopping)
+        patch.setattr(CheckpointWriter, "keep", stopping)
         assert run(["federate", "--table", str(hospitals), *TABLE.split(), "--out", str(out), *files.split()]) == 130
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("stopped; nothing half-written was left behind: go on with --resume")
@@ -477,14 +477,14 @@ def test_a_model_that_cannot_move_beyond_its_clip_stays_finite_on_wild_amounts(t
 
 
 def test_a_damaged_checkpoint_is_refused_before_any_work(hospitals, tmp_path, monkeypatch, refused):
-    import dosimeter.cli.population
-    import dosimeter.cli.terms
+    import dosimeter.models.federated_rows
+    import dosimeter.models.federated_terms
 
     def work(*_, **__):
         raise AssertionError("work began")
 
-    monkeypatch.setattr(dosimeter.cli.population, "of_table", work)
-    monkeypatch.setattr(dosimeter.cli.terms, "terms", work)
+    monkeypatch.setattr(dosimeter.models.federated_rows, "of_table", work)
+    monkeypatch.setattr(dosimeter.models.federated_terms, "terms", work)
     kept = tmp_path / "state.npz"
     kept.write_bytes(b"PK\x03\x04 and no more")
     words = [

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from dosimeter.cli.main import run
-from dosimeter.io import read_progress
+from dosimeter.files.pate_checkpoint import read_progress
 
 from .test_bad_input import csv
 
@@ -672,12 +672,12 @@ def test_a_labelling_that_was_stopped_says_how_to_go_on(tables, tmp_path, capsys
 
 
 def test_a_damaged_state_is_refused_before_any_work(tables, tmp_path, monkeypatch, refused):
-    import dosimeter.cli.ballot
+    import dosimeter.models.label_inputs
 
     def work(*_, **__):
         raise AssertionError("work began")
 
-    monkeypatch.setattr(dosimeter.cli.ballot, "from_tables", work)
+    monkeypatch.setattr(dosimeter.models.label_inputs, "from_tables", work)
     (tmp_path / "state.npz").write_bytes(b"PK\x03\x04 and no more")
     assert "damaged archive" in refused(arguments(tables, tmp_path / "l.csv", "--resume", tmp_path / "state.npz"))
 
@@ -685,7 +685,7 @@ def test_a_damaged_state_is_refused_before_any_work(tables, tmp_path, monkeypatc
 @pytest.mark.parametrize("person", ["id", None])
 def test_a_row_of_an_unlisted_class_is_a_gap_and_moves_nobody_to_another_teacher(tables, tmp_path, capsys, person):
     """The reference is the deal of the whole table, person by person or place by place."""
-    from dosimeter.cli.ballot import from_tables
+    from dosimeter.models.label_inputs import from_tables
 
     given = {"key": None, "queries": None, "nominal": [], "estimator": "tree", "teachers": 7, "person": person}
     given |= {"drop": [] if person else ["id"], "classes": "no,yes"}

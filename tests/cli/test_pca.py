@@ -246,10 +246,10 @@ def test_where_n_is_declared_a_row_with_a_gap_adds_nothing(people, tmp_path, cap
 @pytest.mark.parametrize("norm", [None, 1.2])
 def test_a_full_row_beside_an_incomplete_one_moves_no_more_than_the_stated_sensitivity(centre, norm):
     """Corners and random rows against what stands for a gap. A row of zeros would not do: 0 may lie outside."""
-    from dosimeter.cli.bounds import Declared
-    from dosimeter.cli.components import Rows
-    from dosimeter.pca.clipping import Bounds
+    from dosimeter.models.component_rows import Rows
+    from dosimeter.pca.bounds import Bounds
     from dosimeter.pca.sensitivity import sensitivity
+    from dosimeter.tables.bounds_file import Declared
 
     held = Bounds([0.0, 0.0], [1.0, 2.0], norm, centre)
     box = held.over(2)
@@ -397,18 +397,18 @@ def test_mu_is_said_to_compare_a_row_with_its_absence(people, bounds, tmp_path, 
 def test_people_with_many_alike_rows_are_dealt_as_people_in_the_rehearsal():
     """40 people of 25 rows and noise that drowns them: the alarm is as rare as it says.
 
-    Dealt by rows it came in half of the tables (tests/pca/test_null_band.py shows both).
+    Dealt by rows it came in half of the tables (tests/pca/test_null_distribution.py shows both).
     """
     from scipy.stats import binom
 
-    from dosimeter.cli.bounds import Declared
-    from dosimeter.cli.components import Rows
-    from dosimeter.cli.projected import rehearsed
-    from dosimeter.pca.clipping import Bounds
-    from dosimeter.pca.mechanisms import AnalyticGauss
+    from dosimeter.models.component_rows import Rows
+    from dosimeter.pca.bounds import Bounds
+    from dosimeter.pca.mechanisms import AnalyticGaussian
+    from dosimeter.results.component_facts import rehearsed
+    from dosimeter.tables.bounds_file import Declared
 
     alarms, tables = 0, 100
-    recipe = AnalyticGauss(1e-4, 1e-9)
+    recipe = AnalyticGaussian(1e-4, 1e-9)
     for seed in range(tables):
         draw = np.random.default_rng(seed)
         X = np.repeat(draw.uniform(-0.8, 0.8, (40, 4)), 25, axis=0) + draw.normal(0, 0.05, (1000, 4))

@@ -33,7 +33,7 @@ def on_terminal(tmp_path, arguments, after):
         "import sys, time\n"
         "from dosimeter.cli import progress\n"
         f"progress.AFTER, progress.EVERY = {after}, 0.01\n"
-        "import dosimeter.frames.own as own\n"
+        "import dosimeter.models.fit_table as own\n"
         "real = own.prepare\n"
         "def slow(*given, **how):\n"  # a stage that lasts until the line is there, however busy the machine is
         "    made, end, line = real(*given, **how), time.monotonic() + 60, progress._LINE\n"

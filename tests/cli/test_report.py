@@ -10,8 +10,8 @@ import stat
 import pytest
 
 from dosimeter.cli.main import run
-from dosimeter.core.refusal import Refusal
-from dosimeter.report.result import LIMIT, read_result
+from dosimeter.core.errors import Refusal
+from dosimeter.results.read import LIMIT, read_result
 from tests.report.samples import SAMPLES, sample
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dosimeter.core.channel import cascade, compose, maximal_leakage
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 
 NAN = float("nan")
 SYMMETRIC = [[0.75, 0.25], [0.25, 0.75]]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dosimeter.core.covariance import CorrelatedGaussian
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import (
     NOISES,
     Density,
@@ -25,7 +26,6 @@ from dosimeter.core.noise import (
     NoNoise,
     no_noise,
 )
-from dosimeter.core.refusal import CannotMeasure, Refusal
 
 every_class = pytest.mark.parametrize("law", NOISES.values(), ids=NOISES)
 

@@ -7,7 +7,7 @@ import gzip
 import numpy as np
 import pytest
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.datasets import papers
 
 

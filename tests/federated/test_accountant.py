@@ -10,8 +10,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from dosimeter.core.refusal import Refusal
-from dosimeter.federated import FixedSize, Poisson, Ramp, Spend, accountant
+from dosimeter.core.errors import Refusal
+from dosimeter.federated import FixedSizeSampling, PoissonSampling, Ramp, Spend, accountant
 from dosimeter.federated.accountant import booked, delta, delta_by_renyi, epsilon, epsilon_by_renyi
 
 
@@ -29,7 +29,7 @@ def test_without_sampling_it_is_the_analytic_gaussian(z: float, rounds: int) -> 
     mu = np.sqrt(rounds) / z
     for eps in (0.5 * mu, mu * mu / 2 + mu, mu * mu / 2 + 3 * mu):
         truth = gaussian_delta(mu, eps)
-        found = delta([Spend(50, z, rounds)], Poisson(50), eps)
+        found = delta([Spend(50, z, rounds)], PoissonSampling(50), eps)
         assert truth * (1 - 1e-9) <= found <= truth * 1.001
 
 
@@ -59,7 +59,7 @@ def test_sampled_rounds_agree_with_draws_and_five_per_cent_less_noise_does_not(
 ) -> None:
     """Five standard errors: wrong once in two million; the seeds are fixed beforehand."""
     estimate, error = hockey_stick_by_draws(q, z, rounds, eps, 400_000, seed=11)
-    right, less, more = (delta([Spend(1000 * q, f * z, rounds)], Poisson(1000), eps) for f in (1, 0.95, 1.05))
+    right, less, more = (delta([Spend(1000 * q, f * z, rounds)], PoissonSampling(1000), eps) for f in (1, 0.95, 1.05))
     assert estimate - 5 * error <= right <= estimate + 5 * error
     assert less > estimate + 5 * error
     assert more < estimate - 5 * error
@@ -67,15 +67,17 @@ def test_sampled_rounds_agree_with_draws_and_five_per_cent_less_noise_does_not(
 
 @pytest.mark.parametrize(("m", "z", "rounds"), [(30, 1.0, 20), (100, 1.5, 100), (5, 0.7, 300)])
 def test_the_other_accountant_is_never_below(m: float, z: float, rounds: int) -> None:
-    spent, cohort = [Spend(m, z, rounds)], Poisson(1000)
+    spent, cohort = [Spend(m, z, rounds)], PoissonSampling(1000)
     tight, loose = epsilon(spent, cohort, 1e-5), epsilon_by_renyi(spent, cohort, 1e-5)
     assert tight <= loose <= 1.6 * tight
     assert delta(spent, cohort, 3.0) <= delta_by_renyi(spent, cohort, 3.0)
 
 
-@pytest.mark.parametrize("cohort", [Poisson(200), FixedSize(200)], ids=repr)
+@pytest.mark.parametrize("cohort", [PoissonSampling(200), FixedSizeSampling(200)], ids=repr)
 @pytest.mark.parametrize("by", [partial(delta, grid=1e-3), delta_by_renyi], ids=["pld", "renyi"])
-def test_more_rounds_more_clients_and_less_noise_never_cost_less(cohort: Poisson | FixedSize, by: object) -> None:
+def test_more_rounds_more_clients_and_less_noise_never_cost_less(
+    cohort: PoissonSampling | FixedSizeSampling, by: object
+) -> None:
     cost = lambda m, z, n: by([Spend(m, z, n)], cohort, 1.0)  # type: ignore[operator]  # noqa: E731
     for path in (
         [cost(20, 2.0, n) for n in (1, 2, 5, 20, 80)],
@@ -96,18 +98,18 @@ def test_a_ramp_equals_its_rounds_composed_one_by_one() -> None:
         spent = booked(spent, m, z)
         peer.compose(PoissonSampledDpEvent(m / 1000, GaussianDpEvent(z)))
     assert sum(s.rounds for s in spent) == 15
-    assert epsilon(spent, Poisson(1000), 1e-5, grid=1e-3) == pytest.approx(peer.get_epsilon(1e-5), rel=1e-4)
+    assert epsilon(spent, PoissonSampling(1000), 1e-5, grid=1e-3) == pytest.approx(peer.get_epsilon(1e-5), rel=1e-4)
 
 
 def test_the_order_of_the_rounds_does_not_matter() -> None:
     a, b, c = Spend(10, 1.0, 3), Spend(20, 1.2, 2), Spend(30, 2.0, 5)
-    one, two = (epsilon(s, Poisson(100), 1e-4, grid=1e-3) for s in ([a, b, c], [c, a, b]))
+    one, two = (epsilon(s, PoissonSampling(100), 1e-4, grid=1e-3) for s in ([a, b, c], [c, a, b]))
     assert one == pytest.approx(two, rel=1e-9)
 
 
 def test_the_coarse_grid_errs_upwards_and_by_little() -> None:
     spent = [Spend(220, 1.251, 54)]
-    coarse, fine = (epsilon(spent, Poisson(1000), 1e-5, grid=g) for g in (1e-3, 1e-4))
+    coarse, fine = (epsilon(spent, PoissonSampling(1000), 1e-5, grid=g) for g in (1e-3, 1e-4))
     assert fine <= coarse <= fine * 1.0001
 
 
@@ -122,10 +124,10 @@ def test_a_further_round_costs_one_composition(monkeypatch: pytest.MonkeyPatch) 
     spent: tuple[Spend, ...] = ()
     for t in range(60):
         spent = booked(spent, 5, 4.0 + t / 100)
-        delta(spent, Poisson(1000), 1.0, grid=1e-2)
+        delta(spent, PoissonSampling(1000), 1.0, grid=1e-2)
     assert len(counted) == 59
     accountant._remembered.clear()
-    delta(spent, Poisson(1000), 1.0, grid=1e-2)  # from a kept state: all of them once
+    delta(spent, PoissonSampling(1000), 1.0, grid=1e-2)  # from a kept state: all of them once
     assert len(counted) == 2 * 59
 
 
@@ -137,7 +139,11 @@ def test_equal_rounds_are_kept_as_one_entry_with_a_count() -> None:
 
 
 def test_nothing_spent_costs_nothing() -> None:
-    assert (epsilon([], Poisson(10), 1e-5), delta([], Poisson(10), 0.0), epsilon_by_renyi([], Poisson(10), 0.1)) == (
+    assert (
+        epsilon([], PoissonSampling(10), 1e-5),
+        delta([], PoissonSampling(10), 0.0),
+        epsilon_by_renyi([], PoissonSampling(10), 0.1),
+    ) == (
         0,
         0,
         0,
@@ -146,24 +152,24 @@ def test_nothing_spent_costs_nothing() -> None:
 
 def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        epsilon_by_renyi([Spend(1, 0.4, 3)], Poisson(100), 1e-5)
-        delta_by_renyi([Spend(90, 30.0, 1)], Poisson(100), 4.0)
+        epsilon_by_renyi([Spend(1, 0.4, 3)], PoissonSampling(100), 1e-5)
+        delta_by_renyi([Spend(90, 30.0, 1)], PoissonSampling(100), 4.0)
     assert not caplog.records
 
 
 @pytest.mark.parametrize("terms", [1, 300])
 def test_the_least_delta_still_has_a_finite_epsilon(terms: int) -> None:
     spent = tuple(Spend(5, 6.0 + t / 1000, 3000 // terms) for t in range(terms))
-    assert epsilon(spent, Poisson(1000), accountant.LEAST_DELTA, grid=1e-2) < 20
+    assert epsilon(spent, PoissonSampling(1000), accountant.LEAST_DELTA, grid=1e-2) < 20
 
 
 @pytest.mark.parametrize("bad", [0, 1, -1e-3, 1e-13, np.nan, "1e-5", True])
 def test_a_delta_outside_its_range_is_refused(bad: object) -> None:
     with pytest.raises(Refusal, match="delta"):
-        epsilon([Spend(1, 1.0, 1)], Poisson(10), bad)  # type: ignore[arg-type]
+        epsilon([Spend(1, 1.0, 1)], PoissonSampling(10), bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bad", [-1, np.inf, np.nan, None])
 def test_an_epsilon_outside_its_range_is_refused(bad: object) -> None:
     with pytest.raises(Refusal, match="epsilon"):
-        delta([Spend(1, 1.0, 1)], Poisson(10), bad)  # type: ignore[arg-type]
+        delta([Spend(1, 1.0, 1)], PoissonSampling(10), bad)  # type: ignore[arg-type]

@@ -15,28 +15,28 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dosimeter.core.errors import Refusal
 from dosimeter.core.notion import Standing
-from dosimeter.core.refusal import Refusal
 from dosimeter.federated import (
-    Block,
-    Budget,
     CanaryAudit,
     Constant,
     Curator,
     FixedClip,
-    FixedSize,
-    Poisson,
+    FixedSizeSampling,
+    PoissonSampling,
+    PrivacyBudget,
     QuantileClip,
     State,
+    UpdateBatch,
     audit,
 )
 from dosimeter.federated import curator as room
 
 LEVEL = 0.999
 RECIPE: dict[str, Any] = {
-    "cohort": Poisson(2000),
+    "cohort": PoissonSampling(2000),
     "schedule": Constant(1000, 3.0),
-    "budget": Budget(30.0, 1e-5),
+    "budget": PrivacyBudget(30.0, 1e-5),
     "clip": QuantileClip(1.0),
 }
 
@@ -60,7 +60,7 @@ def test_the_bound_is_worth_something_and_grows_with_the_leak() -> None:
     """Without sampling and with little noise the canaries are seen: the bound is above zero and in order."""
     lows = []
     for z in (6.0, 2.0, 1.0):
-        curator = Curator(Poisson(1000), Constant(1000, z), Budget(200.0, 1e-5), FixedClip(1.0))
+        curator = Curator(PoissonSampling(1000), Constant(1000, z), PrivacyBudget(200.0, 1e-5), FixedClip(1.0))
         lows.append(audited(curator, 1, rounds=5).interval.low)
     assert lows[0] < lows[1] < lows[2]
     # 500 scores of each kind are counted: μ = 2.2 lets about two in five be seen at a false alarm in a hundred.
@@ -90,7 +90,7 @@ def test_five_per_cent_too_little_noise_is_found(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_update_that_is_not_clipped_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unclipped(state: State, clients: int, messages: Iterable[Block], *_: Any) -> tuple[np.ndarray, float]:
+    def unclipped(state: State, clients: int, messages: Iterable[UpdateBatch], *_: Any) -> tuple[np.ndarray, float]:
         return sum((m.updates.sum(axis=0) for m in messages), np.zeros(state.model.size)), 0.0
 
     monkeypatch.setattr(room, "gathered", unclipped)
@@ -102,7 +102,7 @@ def test_an_update_that_is_not_clipped_is_found(monkeypatch: pytest.MonkeyPatch)
 def test_a_clip_that_blows_small_updates_up_and_lets_large_ones_pass_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule of the authors' program: divided by min(1, ‖Δ‖/S)."""
 
-    def inverted(state: State, clients: int, messages: Iterable[Block], *_: Any) -> tuple[np.ndarray, float]:
+    def inverted(state: State, clients: int, messages: Iterable[UpdateBatch], *_: Any) -> tuple[np.ndarray, float]:
         total = np.zeros(state.model.size)
         for m in messages:
             total += (m.updates / np.minimum(1, np.linalg.norm(m.updates, axis=1, keepdims=True) / state.clip)).sum(
@@ -179,7 +179,7 @@ class AlwaysThere(Curator):
 
 
 def test_clients_asked_more_often_than_accounted_are_seen_by_the_attack_alone() -> None:
-    recipe = {**RECIPE, "cohort": Poisson(5000), "schedule": Constant(250, 2.0)}
+    recipe = {**RECIPE, "cohort": PoissonSampling(5000), "schedule": Constant(250, 2.0)}
     found = audited(AlwaysThere(**recipe), 1, rounds=12)
     assert found.findings == ()
     assert found.excess > 0
@@ -219,8 +219,8 @@ def test_scores_by_which_a_test_was_chosen_are_not_counted() -> None:
 
 
 def test_what_cannot_be_audited_is_refused() -> None:
-    fixed = Curator(FixedSize(100), Constant(10, 3.0), Budget(30.0, 1e-4), FixedClip(1.0))
+    fixed = Curator(FixedSizeSampling(100), Constant(10, 3.0), PrivacyBudget(30.0, 1e-4), FixedClip(1.0))
     with pytest.raises(Refusal, match="Poisson"):
         audit(fixed, 2, canaries=20)
     with pytest.raises(Refusal, match="canaries"):
-        audit(Curator(Poisson(10), Constant(5, 3.0), Budget(30.0, 1e-4), FixedClip(1.0)), 2, canaries=20)
+        audit(Curator(PoissonSampling(10), Constant(5, 3.0), PrivacyBudget(30.0, 1e-4), FixedClip(1.0)), 2, canaries=20)

@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.federated import (
-    Budget,
     BudgetSpent,
+    ClientUpdate,
     Constant,
     Curator,
     FixedClip,
-    Poisson,
+    PoissonSampling,
+    PrivacyBudget,
     QuantileClip,
-    Sent,
     Spend,
     State,
 )
 from dosimeter.federated.accountant import rounds_of
 
 D = 5
-CURATOR = Curator(Poisson(40), Constant(20, 2.0), Budget(40.0, 1e-3), QuantileClip(0.5), momentum=0.3)
+CURATOR = Curator(PoissonSampling(40), Constant(20, 2.0), PrivacyBudget(40.0, 1e-3), QuantileClip(0.5), momentum=0.3)
 ROUNDS = 80
 
 
@@ -77,7 +77,7 @@ def one_life(world: World, rng: np.random.Generator, rounds: int, wrong: str = "
         updates = []
         for k in state.participants:
             world.step()
-            updates.append(Sent(int(k), np.full(D, 0.1), state.round))
+            updates.append(ClientUpdate(int(k), np.full(D, 0.1), state.round))
         closed = CURATOR.close_round(state, updates)
         world.step()
         if wrong == "sent first":
@@ -158,7 +158,7 @@ def test_booking_at_the_end_would_forget_rounds_that_were_asked() -> None:
 
 def test_crashing_in_every_round_still_stops_at_the_budget() -> None:
     """Open, die, abandon, again and again: the budget ends it, as it should."""
-    curator = replace(CURATOR, budget=Budget(4.0, 1e-3))
+    curator = replace(CURATOR, budget=PrivacyBudget(4.0, 1e-3))
     state, opened = curator.start(np.zeros(D)), 0
     while curator.would_cost(state)[0]:
         state = State.from_plain(curator.open_round(state).plain())
@@ -176,9 +176,9 @@ def test_a_kept_state_goes_on_bit_for_bit() -> None:
     a = b = CURATOR.start(np.arange(D) / 7)
     for _ in range(6):
         a = CURATOR.open_round(a, one)
-        a = CURATOR.close_round(a, [Sent(int(k), np.full(D, 0.3)) for k in a.participants], one)
+        a = CURATOR.close_round(a, [ClientUpdate(int(k), np.full(D, 0.3)) for k in a.participants], one)
         b = State.from_plain(CURATOR.open_round(State.from_plain(b.plain()), two).plain())
-        b = CURATOR.close_round(b, [Sent(int(k), np.full(D, 0.3)) for k in b.participants], two)
+        b = CURATOR.close_round(b, [ClientUpdate(int(k), np.full(D, 0.3)) for k in b.participants], two)
     assert a.same_as(State.from_plain(b.plain()))
     assert not a.same_as(CURATOR.start(np.arange(D) / 7))
 
@@ -219,7 +219,7 @@ def test_a_state_that_was_altered_is_refused(change: dict[str, Any]) -> None:
 
 
 def test_states_cannot_be_written_into() -> None:
-    state = Curator(Poisson(10), Constant(5, 1.0), Budget(8, 1e-3), FixedClip(1.0)).start(np.zeros(D))
+    state = Curator(PoissonSampling(10), Constant(5, 1.0), PrivacyBudget(8, 1e-3), FixedClip(1.0)).start(np.zeros(D))
     with pytest.raises(ValueError, match="read-only"):
         state.model[0] = 1.0
 
@@ -227,7 +227,7 @@ def test_states_cannot_be_written_into() -> None:
 def test_a_book_is_not_read_with_more_clients_than_it_was_written_for() -> None:
     """The same rounds of 20 among 4,000 clients would cost next to nothing."""
     state = CURATOR.open_round(CURATOR.start(np.zeros(D)))
-    other = replace(CURATOR, cohort=Poisson(4000))
+    other = replace(CURATOR, cohort=PoissonSampling(4000))
     for use in (other.figure, other.dose, other.would_cost, other.open_round, lambda s: other.close_round(s, [])):
         with pytest.raises(Refusal, match="resume it with its own recipe"):
             use(State.from_plain(state.plain()))

@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 from scipy.special import chdtri
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.federated import (
-    Block,
-    Budget,
     BudgetSpent,
+    ClientUpdate,
     Constant,
     Curator,
     FixedClip,
-    FixedSize,
-    Given,
-    Poisson,
+    FixedSizeSampling,
+    ListedSchedule,
+    PoissonSampling,
+    PrivacyBudget,
     QuantileClip,
-    Sent,
     State,
+    UpdateBatch,
 )
 from dosimeter.federated.schedule import ScheduleEnded
 
-WIDE = Budget(1e3, 1e-2)
+WIDE = PrivacyBudget(1e3, 1e-2)
 
 
 def noise_of_a_round(curator: Curator, d: int, arrivals: int, rng: np.random.Generator | None) -> np.ndarray:
@@ -32,7 +32,7 @@ def noise_of_a_round(curator: Curator, d: int, arrivals: int, rng: np.random.Gen
     who = state.participants[:arrivals]
     sent = np.zeros((len(who), d))
     sent[:, 0] = 5.0
-    after = curator.close_round(state, [Block(who, sent)], rng)
+    after = curator.close_round(state, [UpdateBatch(who, sent)], rng)
     m, C = after.history[0].per_round, after.history[0].clip
     left = after.model * m / C
     left[0] -= len(who)
@@ -51,7 +51,9 @@ def test_the_noise_has_the_declared_size_whoever_comes_and_five_per_cent_less_is
     arrivals: int, rng: np.random.Generator | None
 ) -> None:
     """20,000 entries: a right scale is called wrong once in a million, one off by 5 % passes once in 1e6 too."""
-    noise = noise_of_a_round(Curator(Poisson(100), Constant(50, 0.8), WIDE, FixedClip(0.3)), 20_000, arrivals, rng)
+    noise = noise_of_a_round(
+        Curator(PoissonSampling(100), Constant(50, 0.8), WIDE, FixedClip(0.3)), 20_000, arrivals, rng
+    )
     assert fits(noise, 0.8)
     assert not fits(noise, 0.8 * 1.05)
     assert not fits(noise, 0.8 * 0.95)
@@ -61,27 +63,27 @@ def test_the_noise_has_the_declared_size_whoever_comes_and_five_per_cent_less_is
 
 def test_beside_a_quantile_the_sum_gets_the_larger_share_of_noise() -> None:
     rule = QuantileClip(0.3, share_noised=0.01)  # σ_b = z: a quarter of the cost goes to the bits
-    noise = noise_of_a_round(Curator(Poisson(100), Constant(50, 0.8), WIDE, rule), 20_000, 30, None)
+    noise = noise_of_a_round(Curator(PoissonSampling(100), Constant(50, 0.8), WIDE, rule), 20_000, 30, None)
     assert fits(noise, (0.8**-2 - 1.6**-2) ** -0.5)
     assert not fits(noise, 0.8)
 
 
 def test_the_same_update_moves_the_model_by_the_same_amount_however_many_come() -> None:
     """Divided by the expected number: half of the cohort moves the model half as far."""
-    curator = Curator(Poisson(1000), Constant(1000, 0.5), WIDE, FixedClip(1.0))
+    curator = Curator(PoissonSampling(1000), Constant(1000, 0.5), WIDE, FixedClip(1.0))
     steps = []
     for arrivals in (1000, 500):
         state = curator.open_round(curator.start(np.zeros(2000)))
         who = state.participants[:arrivals]
-        steps.append(curator.close_round(state, [Block(who, np.full((len(who), 2000), 0.5))]).model.mean())
+        steps.append(curator.close_round(state, [UpdateBatch(who, np.full((len(who), 2000), 0.5))]).model.mean())
     # Each entry moves by 0.022 with noise 0.0005, averaged over 2000 entries: the ratio is known to 5e-4.
     assert steps[1] / steps[0] == pytest.approx(0.5, abs=5e-3)
 
 
 def test_poisson_cohorts_are_binomial_and_independent() -> None:
     """20,000 clients asked 200 times: mean and variance of the size, and each client's share, at six deviations."""
-    cohort, q = Poisson(2000), 0.3
-    curator = Curator(cohort, Constant(600, 1.0), Budget(1e4, 1e-2), FixedClip(1.0))
+    cohort, q = PoissonSampling(2000), 0.3
+    curator = Curator(cohort, Constant(600, 1.0), PrivacyBudget(1e4, 1e-2), FixedClip(1.0))
     state, asked, sizes = curator.start(np.zeros(1)), np.zeros(2000), []
     for _ in range(200):
         state = curator.open_round(state)
@@ -96,9 +98,9 @@ def test_poisson_cohorts_are_binomial_and_independent() -> None:
 
 def test_a_cohort_of_fixed_size_is_a_uniform_subset() -> None:
     """All ten pairs of five clients, 20,000 draws: chi-square with 9 degrees, once in a million."""
-    from dosimeter.sampling.bits import fresh
+    from dosimeter.noise_addition.bits import fresh
 
-    cohort, bits, seen = FixedSize(5), fresh(), {}
+    cohort, bits, seen = FixedSizeSampling(5), fresh(), {}
     for _ in range(20_000):
         pair = tuple(cohort.draw(2, bits).tolist())
         seen[pair] = seen.get(pair, 0) + 1
@@ -107,9 +109,11 @@ def test_a_cohort_of_fixed_size_is_a_uniform_subset() -> None:
 
 
 @pytest.mark.parametrize("clip", [FixedClip(1.0), QuantileClip()], ids=repr)
-@pytest.mark.parametrize("cohort", [Poisson(100), FixedSize(100)], ids=repr)
-def test_the_budget_is_asked_before_the_round_and_never_passed(cohort: Poisson | FixedSize, clip: FixedClip) -> None:
-    budget = Budget(8.0, 1e-3)
+@pytest.mark.parametrize("cohort", [PoissonSampling(100), FixedSizeSampling(100)], ids=repr)
+def test_the_budget_is_asked_before_the_round_and_never_passed(
+    cohort: PoissonSampling | FixedSizeSampling, clip: FixedClip
+) -> None:
+    budget = PrivacyBudget(8.0, 1e-3)
     curator = Curator(cohort, Constant(30, 1.0), budget, clip)
     state = curator.start(np.zeros(2))
     while curator.would_cost(state)[0]:
@@ -124,7 +128,10 @@ def test_the_budget_is_asked_before_the_round_and_never_passed(cohort: Poisson |
 
 def test_a_budget_is_not_passed_by_changing_terms_either() -> None:
     curator = Curator(
-        Poisson(100), Given((30, 60, 90, 90, 90), (1.0, 1.0, 1.0, 1.0, 1.0)), Budget(5.0, 1e-3), FixedClip(1.0)
+        PoissonSampling(100),
+        ListedSchedule((30, 60, 90, 90, 90), (1.0, 1.0, 1.0, 1.0, 1.0)),
+        PrivacyBudget(5.0, 1e-3),
+        FixedClip(1.0),
     )
     state = curator.start(np.zeros(1))
     while curator.would_cost(state)[0]:
@@ -136,27 +143,27 @@ def test_a_budget_is_not_passed_by_changing_terms_either() -> None:
 
 
 def test_drop_outs_do_not_change_what_is_paid() -> None:
-    curator = Curator(Poisson(50), Constant(25, 1.0), Budget(20, 1e-3), FixedClip(1.0))
+    curator = Curator(PoissonSampling(50), Constant(25, 1.0), PrivacyBudget(20, 1e-3), FixedClip(1.0))
     doses = []
     for share in (0.0, 0.5, 1.0):
         state = curator.start(np.zeros(2))
         for _ in range(3):
             state = curator.open_round(state)
             who = state.participants[: int(len(state.participants) * share)]
-            state = curator.close_round(state, [Block(who, np.ones((len(who), 2)))])
+            state = curator.close_round(state, [UpdateBatch(who, np.ones((len(who), 2)))])
         doses.append(curator.dose(state).epsilon(1e-3))
     assert len(set(doses)) == 1
 
 
 def test_momentum_and_step_are_computed_from_what_was_released_alone() -> None:
     seeds = [np.random.default_rng(4) for _ in range(2)]
-    plain = Curator(Poisson(20), Constant(10, 1.0), WIDE, FixedClip(1.0))
-    moved = Curator(Poisson(20), Constant(10, 1.0), WIDE, FixedClip(1.0), momentum=0.5, step=2.0)
+    plain = Curator(PoissonSampling(20), Constant(10, 1.0), WIDE, FixedClip(1.0))
+    moved = Curator(PoissonSampling(20), Constant(10, 1.0), WIDE, FixedClip(1.0), momentum=0.5, step=2.0)
     a, b, v = plain.start(np.zeros(3)), moved.start(np.zeros(3)), np.zeros(3)
     for _ in range(4):
         before = a.model
         a, b = (
-            c.close_round(o, [Sent(int(k), np.ones(3)) for k in o.participants], r)
+            c.close_round(o, [ClientUpdate(int(k), np.ones(3)) for k in o.participants], r)
             for c, s, r in ((plain, a, seeds[0]), (moved, b, seeds[1]))
             for o in [c.open_round(s, r)]
         )
@@ -166,11 +173,11 @@ def test_momentum_and_step_are_computed_from_what_was_released_alone() -> None:
 
 
 def test_a_simulation_is_repeatable_and_says_so_and_a_production_run_is_neither() -> None:
-    curator = Curator(Poisson(20), Constant(10, 1.0), WIDE, FixedClip(1.0))
+    curator = Curator(PoissonSampling(20), Constant(10, 1.0), WIDE, FixedClip(1.0))
 
     def run(rng: np.random.Generator | None) -> State:
         state = curator.open_round(curator.start(np.zeros(3)), rng)
-        return curator.close_round(state, [Sent(int(k), np.ones(3)) for k in state.participants], rng)
+        return curator.close_round(state, [ClientUpdate(int(k), np.ones(3)) for k in state.participants], rng)
 
     seeded = [run(np.random.default_rng(3)) for _ in range(2)]
     assert seeded[0].model.tobytes() == seeded[1].model.tobytes()
@@ -184,7 +191,7 @@ def test_a_simulation_is_repeatable_and_says_so_and_a_production_run_is_neither(
 
 
 def test_the_release_carries_unit_relation_and_figure() -> None:
-    curator = Curator(Poisson(100), Constant(30, 1.0), Budget(8, 1e-3), FixedClip(1.0))
+    curator = Curator(PoissonSampling(100), Constant(30, 1.0), PrivacyBudget(8, 1e-3), FixedClip(1.0))
     state = curator.close_round(curator.open_round(curator.start(np.zeros(2))), [])
     recipe = curator.release(state).recipe
     assert recipe.settings["unit"] == "client"
@@ -196,7 +203,7 @@ def test_the_release_carries_unit_relation_and_figure() -> None:
 
 
 def test_steps_out_of_order_are_refused() -> None:
-    curator = Curator(Poisson(10), Constant(5, 1.0), WIDE, FixedClip(1.0))
+    curator = Curator(PoissonSampling(10), Constant(5, 1.0), WIDE, FixedClip(1.0))
     state = curator.start(np.zeros(2))
     with pytest.raises(Refusal, match="not open"):
         curator.close_round(state, [])
@@ -207,7 +214,7 @@ def test_steps_out_of_order_are_refused() -> None:
 
 
 def test_a_schedule_that_has_ended_says_so() -> None:
-    curator = Curator(Poisson(10), Given((5,), (1.0,)), WIDE, FixedClip(1.0))
+    curator = Curator(PoissonSampling(10), ListedSchedule((5,), (1.0,)), WIDE, FixedClip(1.0))
     state = curator.close_round(curator.open_round(curator.start(np.zeros(1))), [])
     with pytest.raises(ScheduleEnded, match="1 rounds"):
         curator.open_round(state)
@@ -216,13 +223,13 @@ def test_a_schedule_that_has_ended_says_so() -> None:
 @pytest.mark.parametrize("wrong", [{"momentum": 1.0}, {"momentum": -0.1}, {"step": 0}, {"step": np.nan}])
 def test_recipes_without_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(Refusal):
-        Curator(Poisson(10), Constant(5, 1.0), WIDE, FixedClip(1.0), **wrong)
+        Curator(PoissonSampling(10), Constant(5, 1.0), WIDE, FixedClip(1.0), **wrong)
 
 
 @pytest.mark.parametrize("per_round", [0, 11, -1, np.inf])
 def test_more_clients_than_there_are_cannot_be_asked(per_round: float) -> None:
     with pytest.raises(Refusal):
-        Curator(Poisson(10), Constant(per_round, 1.0), WIDE, FixedClip(1.0))
+        Curator(PoissonSampling(10), Constant(per_round, 1.0), WIDE, FixedClip(1.0))
 
 
 @pytest.mark.parametrize("model", [np.zeros((2, 2)), np.array([]), np.array([1.0, np.nan])])

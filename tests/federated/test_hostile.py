@@ -9,10 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dosimeter.federated import Block, Budget, Constant, Curator, Poisson, QuantileClip, Sent
-from dosimeter.federated.arrivals import Tally
+from dosimeter.federated import (
+    ClientUpdate,
+    Constant,
+    Curator,
+    PoissonSampling,
+    PrivacyBudget,
+    QuantileClip,
+    UpdateBatch,
+)
+from dosimeter.federated.client_messages import MessageCounts
+from dosimeter.federated.exact_sum import gathered
 from dosimeter.federated.state import State
-from dosimeter.federated.total import gathered
 
 K, M, D = 60, 30, 8
 
@@ -37,33 +45,33 @@ def trapped() -> np.ndarray:
 
 
 HOSTILE: dict[str, Any] = {
-    "nan": lambda k, t: Sent(k, spoiled(np.nan)),
-    "inf": lambda k, t: Sent(k, spoiled(-np.inf, 3)),
-    "huge": lambda k, t: Sent(k, np.full(D, 1e300)),
-    "largest": lambda k, t: Sent(k, np.full(D, -np.finfo(float).max)),
-    "zero": lambda k, t: Sent(k, np.zeros(D)),
-    "subnormal": lambda k, t: Sent(k, np.full(D, 5e-324)),
-    "too short": lambda k, t: Sent(k, np.ones(D - 1)),
-    "too long": lambda k, t: Sent(k, np.ones(D + 1)),
-    "matrix": lambda k, t: Sent(k, np.ones((1, D))),
-    "scalar": lambda k, t: Sent(k, np.float64(1.0)),
-    "integers": lambda k, t: Sent(k, np.ones(D, dtype=np.int64)),
-    "complex": lambda k, t: Sent(k, np.ones(D, dtype=complex)),
-    "half": lambda k, t: Sent(k, np.ones(D, dtype=np.float16)),
-    "text": lambda k, t: Sent(k, np.array(["1e9"] * D)),
-    "objects": lambda k, t: Sent(k, trapped()),
-    "trap": lambda k, t: Sent(k, Trap()),
-    "list": lambda k, t: Sent(k, [1e9] * D),
-    "none": lambda k, t: Sent(k, None),
-    "weight": lambda k, t: Sent(k, np.ones(D), t, 1e9),
-    "stale": lambda k, t: Sent(k, np.ones(D), t - 1 if t else 99),
-    "round in words": lambda k, t: Sent(k, np.ones(D), "now"),  # type: ignore[arg-type]
-    "no client": lambda k, t: Sent(None, np.ones(D)),
-    "not asked": lambda k, t: Sent(K + 5, np.ones(D)),
-    "client in words": lambda k, t: Sent(str(k), np.ones(D)),
+    "nan": lambda k, t: ClientUpdate(k, spoiled(np.nan)),
+    "inf": lambda k, t: ClientUpdate(k, spoiled(-np.inf, 3)),
+    "huge": lambda k, t: ClientUpdate(k, np.full(D, 1e300)),
+    "largest": lambda k, t: ClientUpdate(k, np.full(D, -np.finfo(float).max)),
+    "zero": lambda k, t: ClientUpdate(k, np.zeros(D)),
+    "subnormal": lambda k, t: ClientUpdate(k, np.full(D, 5e-324)),
+    "too short": lambda k, t: ClientUpdate(k, np.ones(D - 1)),
+    "too long": lambda k, t: ClientUpdate(k, np.ones(D + 1)),
+    "matrix": lambda k, t: ClientUpdate(k, np.ones((1, D))),
+    "scalar": lambda k, t: ClientUpdate(k, np.float64(1.0)),
+    "integers": lambda k, t: ClientUpdate(k, np.ones(D, dtype=np.int64)),
+    "complex": lambda k, t: ClientUpdate(k, np.ones(D, dtype=complex)),
+    "half": lambda k, t: ClientUpdate(k, np.ones(D, dtype=np.float16)),
+    "text": lambda k, t: ClientUpdate(k, np.array(["1e9"] * D)),
+    "objects": lambda k, t: ClientUpdate(k, trapped()),
+    "trap": lambda k, t: ClientUpdate(k, Trap()),
+    "list": lambda k, t: ClientUpdate(k, [1e9] * D),
+    "none": lambda k, t: ClientUpdate(k, None),
+    "weight": lambda k, t: ClientUpdate(k, np.ones(D), t, 1e9),
+    "stale": lambda k, t: ClientUpdate(k, np.ones(D), t - 1 if t else 99),
+    "round in words": lambda k, t: ClientUpdate(k, np.ones(D), "now"),  # type: ignore[arg-type]
+    "no client": lambda k, t: ClientUpdate(None, np.ones(D)),
+    "not asked": lambda k, t: ClientUpdate(K + 5, np.ones(D)),
+    "client in words": lambda k, t: ClientUpdate(str(k), np.ones(D)),
     "not a message": lambda k, t: b"garbage",
     "too many parts": lambda k, t: (k, np.ones(D), t, 1, 2),
-    "block of another size": lambda k, t: Block([k], np.ones((2, D))),
+    "block of another size": lambda k, t: UpdateBatch([k], np.ones((2, D))),
 }
 REFUSED = set(HOSTILE) - {"huge", "largest", "zero", "subnormal", "weight"}
 
@@ -74,8 +82,8 @@ def opened(clip: float = 0.7) -> State:
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_no_message_moves_the_sum_by_more_than_the_clip(kind: str) -> None:
-    honest = [Sent(k, np.random.default_rng(k).normal(size=D)) for k in range(10)]
-    tally, plain = Tally(), Tally()
+    honest = [ClientUpdate(k, np.random.default_rng(k).normal(size=D)) for k in range(10)]
+    tally, plain = MessageCounts(), MessageCounts()
     without, bits = gathered(opened(), K, honest, plain)
     with_it, more = gathered(opened(), K, [*honest[:5], HOSTILE[kind](40, 0), *honest[5:]], tally)
     moved = [Fraction(a) - Fraction(b) for a, b in zip(with_it.tolist(), without.tolist(), strict=True)]
@@ -90,16 +98,21 @@ def test_no_message_moves_the_sum_by_more_than_the_clip(kind: str) -> None:
 @pytest.mark.parametrize("weight", [0.0, 2.0, 1e9, np.nan])
 def test_a_claimed_weight_changes_nothing(weight: float, size: float) -> None:
     """Well within the clip too: beyond it, any weight above one would be clipped away again."""
-    plain, bit = gathered(opened(), K, [Sent(1, np.full(D, size))], Tally())
-    heavy, same = gathered(opened(), K, [Sent(1, np.full(D, size), 0, weight)], Tally())
+    plain, bit = gathered(opened(), K, [ClientUpdate(1, np.full(D, size))], MessageCounts())
+    heavy, same = gathered(opened(), K, [ClientUpdate(1, np.full(D, size), 0, weight)], MessageCounts())
     assert np.linalg.norm(plain) > 0
     assert plain.tobytes() == heavy.tobytes()
     assert bit == same
 
 
 def test_of_two_messages_under_one_name_the_first_counts() -> None:
-    tally = Tally()
-    total, _ = gathered(opened(), K, [Sent(3, np.ones(D)), Sent(3, -np.ones(D)), Block([4, 4], np.ones((2, D)))], tally)
+    tally = MessageCounts()
+    total, _ = gathered(
+        opened(),
+        K,
+        [ClientUpdate(3, np.ones(D)), ClientUpdate(3, -np.ones(D)), UpdateBatch([4, 4], np.ones((2, D)))],
+        tally,
+    )
     assert (tally.accepted, tally.refused) == (2, 2)
     assert np.linalg.norm(total) == pytest.approx(1.4, rel=1e-6)
 
@@ -113,17 +126,17 @@ def messages(state: State, hostile: set[int], rng: np.random.Generator) -> Itera
             yield make(int(k), state.round)
             yield make(int(k), state.round)
         else:
-            yield Sent(int(k), 0.3 * (1.0 - state.model) + 0.05 * rng.normal(size=D))
+            yield ClientUpdate(int(k), 0.3 * (1.0 - state.model) + 0.05 * rng.normal(size=D))
 
 
 def trained(hostile: set[int], absent: set[int], seed: int, rounds: int = 100) -> State:
     rng = np.random.default_rng(seed)
-    curator = Curator(Poisson(K), Constant(M, 1.0), Budget(1e3, 1e-2), QuantileClip(0.5))
+    curator = Curator(PoissonSampling(K), Constant(M, 1.0), PrivacyBudget(1e3, 1e-2), QuantileClip(0.5))
     state = curator.start(np.zeros(D))
     for _ in range(rounds):
         state = curator.open_round(state, rng)
         before = state.model
-        said = (m for m in messages(state, hostile, rng) if not (isinstance(m, Sent) and m.client in absent))
+        said = (m for m in messages(state, hostile, rng) if not (isinstance(m, ClientUpdate) and m.client in absent))
         state = curator.close_round(state, said, rng)
         assert np.isfinite(state.model).all()
         # 60 contributions of C/m and noise of 1.04·C/m: twelve deviations of an 8-vector.
@@ -143,12 +156,12 @@ def test_a_hundred_rounds_with_thirty_per_cent_hostile_clients_end_well() -> Non
 def test_refused_clients_are_no_worse_than_absent_ones() -> None:
     """Only refusable messages: the run equals, bit for bit, the run in which these clients never answer."""
     rng = [np.random.default_rng(9) for _ in range(2)]
-    curator = Curator(Poisson(K), Constant(M, 1.0), Budget(1e3, 1e-2), QuantileClip(0.5))
+    curator = Curator(PoissonSampling(K), Constant(M, 1.0), PrivacyBudget(1e3, 1e-2), QuantileClip(0.5))
     states = [curator.start(np.zeros(D)) for _ in rng]
     for t in range(20):
         for i, source in enumerate(rng):
             opened = curator.open_round(states[i], source)
-            honest = [Sent(int(k), np.full(D, 0.1 * k)) for k in opened.participants if k >= 18]
+            honest = [ClientUpdate(int(k), np.full(D, 0.1 * k)) for k in opened.participants if k >= 18]
             bad = [
                 HOSTILE[sorted(REFUSED)[(t + int(k)) % len(REFUSED)]](int(k), t) for k in opened.participants if k < 18
             ]
@@ -180,15 +193,15 @@ def one_epoch(w: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
 def accuracy_on_digits(hostile: set[int], answer: bool, seed: int) -> float:
     clients, X, y = digits()
     rng, kinds = np.random.default_rng(seed), sorted(HOSTILE)
-    curator = Curator(Poisson(K), Constant(M, 0.3), Budget(1e4, 1e-2), QuantileClip(1.0, 0.7))
+    curator = Curator(PoissonSampling(K), Constant(M, 0.3), PrivacyBudget(1e4, 1e-2), QuantileClip(1.0, 0.7))
     state = curator.start(np.zeros(X.shape[1] * 10))
 
     def said(k: int) -> Any:
         if k not in hostile:
-            return Sent(k, one_epoch(state.model, *clients[k]))
+            return ClientUpdate(k, one_epoch(state.model, *clients[k]))
         kind = kinds[(7 * k + state.round) % len(kinds)]
         if kind in ("huge", "largest"):
-            return Sent(k, np.full(state.model.size, 1e300 if kind == "huge" else -np.finfo(float).max))
+            return ClientUpdate(k, np.full(state.model.size, 1e300 if kind == "huge" else -np.finfo(float).max))
         return HOSTILE[kind](k, state.round)
 
     for _ in range(100):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.federated import networks
-from dosimeter.federated.local import Local, Stack, slots, stacked
+from dosimeter.federated.local_training import BatchedRows, LocalSGD, slots, stacked
 from dosimeter.federated.networks import Network
 
 NETWORKS = [Network(w, bias) for w in ((5, 3), (5, 4, 3), (5, 6, 4, 3)) for bias in (True, False)]
@@ -30,10 +30,10 @@ def loss_at(network: Network, model: np.ndarray, X: np.ndarray, y: np.ndarray, w
     return float(total)
 
 
-def random_stack(c: int, steps: int, b: int, p: int, classes: int, seed: int, kind: type = np.float64) -> Stack:
+def random_stack(c: int, steps: int, b: int, p: int, classes: int, seed: int, kind: type = np.float64) -> BatchedRows:
     rng = np.random.default_rng(seed)
     weight = np.full((c, steps, b), 1 / b, dtype=kind)
-    return Stack(
+    return BatchedRows(
         rng.normal(size=(c, steps, b, p)).astype(kind),
         rng.integers(classes, size=(c, steps, b)).astype(np.intp),
         weight,
@@ -46,7 +46,7 @@ def test_a_step_is_the_finite_difference_of_the_loss(network: Network) -> None:
     stack = random_stack(2, 1, 4, 5, 3, seed=1)
     stack.weight[1, 0] = [0.5, 0.5, 0.0, 0.0]
     model, rate, h = rng.normal(size=network.size), 0.3, 1e-5
-    found = network.updates(model, stack, Local(1, rate, batch=4), rate)
+    found = network.updates(model, stack, LocalSGD(1, rate, batch=4), rate)
     for k in range(2):
         rows = stack.X[k, 0], stack.y[k, 0], stack.weight[k, 0]
         slope = np.array(
@@ -59,18 +59,23 @@ def test_a_step_is_the_finite_difference_of_the_loss(network: Network) -> None:
 
 
 def test_later_steps_start_where_earlier_ones_ended() -> None:
-    network, local = Network((5, 4, 3)), Local(3, 0.2, batch=4)
+    network, local = Network((5, 4, 3)), LocalSGD(3, 0.2, batch=4)
     stack = random_stack(1, 2, 4, 5, 3, seed=2)
     model = w = np.random.default_rng(0).normal(size=network.size)
     for _ in range(3):
         for j in range(2):
-            w = w + network.updates(w, Stack(*(part[:, j : j + 1] for part in stack)), Local(1, 0.2, batch=4), 0.2)[0]
+            w = (
+                w
+                + network.updates(
+                    w, BatchedRows(*(part[:, j : j + 1] for part in stack)), LocalSGD(1, 0.2, batch=4), 0.2
+                )[0]
+            )
     np.testing.assert_allclose(network.updates(model, stack, local, 0.2)[0], w - model, atol=1e-12)
 
 
 @pytest.mark.parametrize("sizes", [(12, 12, 12), (3, 12, 7)], ids=["equal", "unequal"])
-@pytest.mark.parametrize("local", [Local(3, 0.2, batch=5), Local(3, 0.2, batches=4)], ids=["batch", "batches"])
-def test_a_stack_trains_each_client_as_it_would_train_alone(sizes: tuple[int, ...], local: Local) -> None:
+@pytest.mark.parametrize("local", [LocalSGD(3, 0.2, batch=5), LocalSGD(3, 0.2, batches=4)], ids=["batch", "batches"])
+def test_a_stack_trains_each_client_as_it_would_train_alone(sizes: tuple[int, ...], local: LocalSGD) -> None:
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(40, 5)).astype(np.float32), rng.integers(3, size=40)
     own = np.split(rng.permutation(40)[: sum(sizes)], np.cumsum(sizes)[:-1])
@@ -84,7 +89,7 @@ def test_a_stack_trains_each_client_as_it_would_train_alone(sizes: tuple[int, ..
 
 def test_every_row_is_taken_once_an_epoch_with_the_weight_of_its_batch() -> None:
     own = [np.arange(10, 17), np.arange(3)]
-    rows, weight = slots(own, Local(1, 0.1, batch=3), 1, 0, [0, 1])
+    rows, weight = slots(own, LocalSGD(1, 0.1, batch=3), 1, 0, [0, 1])
     for k in range(2):
         assert sorted(rows[k][weight[k] > 0].tolist()) == own[k].tolist()
     np.testing.assert_allclose(weight.sum(axis=2), [[1, 1, 1], [1, 0, 0]], atol=1e-6)
@@ -92,7 +97,7 @@ def test_every_row_is_taken_once_an_epoch_with_the_weight_of_its_batch() -> None
 
 
 def test_shuffles_depend_on_seed_round_and_client_and_on_nothing_else() -> None:
-    own, local = [np.arange(50)], Local(1, 0.1, batch=50)
+    own, local = [np.arange(50)], LocalSGD(1, 0.1, batch=50)
     first = slots(own, local, 1, 2, [3]).rows
     assert (slots(own * 2, local, 1, 2, [8, 3]).rows[1] == first[0]).all()
     for other in ((2, 2, 3), (1, 3, 3), (1, 2, 4)):
@@ -100,11 +105,11 @@ def test_shuffles_depend_on_seed_round_and_client_and_on_nothing_else() -> None:
 
 
 def test_a_large_network_takes_the_same_steps_inside_its_products() -> None:
-    network, local = Network((300, 500, 4)), Local(2, 0.1, batch=6)
+    network, local = Network((300, 500, 4)), LocalSGD(2, 0.1, batch=6)
     assert network.size > networks._FUSED
     stack = random_stack(2, 3, 6, 300, 4, seed=8, kind=np.float32)
     model = network.start(np.random.default_rng(1))
-    double = Stack(stack.X.astype(np.float64), stack.y, stack.weight.astype(np.float64))
+    double = BatchedRows(stack.X.astype(np.float64), stack.y, stack.weight.astype(np.float64))
     exact = network.updates(model, double, local, 0.1)
     found = network.updates(model, stack, local, 0.1)
     assert found.dtype == np.float32
@@ -113,7 +118,7 @@ def test_a_large_network_takes_the_same_steps_inside_its_products() -> None:
 
 
 def test_columns_without_an_entry_are_left_out_and_nothing_changes() -> None:
-    network, local = Network((8, 4, 3)), Local(2, 0.2, batch=4)
+    network, local = Network((8, 4, 3)), LocalSGD(2, 0.2, batch=4)
     stack = random_stack(2, 2, 4, 8, 3, seed=4)
     stack.X[..., [1, 6]] = 0.0
     model = np.random.default_rng(2).normal(size=network.size)
@@ -127,7 +132,7 @@ def test_columns_without_an_entry_are_left_out_and_nothing_changes() -> None:
 def test_rows_of_zeros_alone_move_biases_only() -> None:
     stack = random_stack(1, 1, 4, 5, 3, seed=4)
     stack.X[:] = 0.0
-    found = Network((5, 3)).updates(np.zeros(18), stack, Local(1, 1.0, batch=4), 1.0)[0]
+    found = Network((5, 3)).updates(np.zeros(18), stack, LocalSGD(1, 1.0, batch=4), 1.0)[0]
     assert (found[:15] == 0).all()
     assert (found[15:] != 0).any()
 
@@ -149,7 +154,7 @@ def test_a_score_is_what_counting_row_by_row_gives(monkeypatch: pytest.MonkeyPat
 def test_training_separates_what_can_be_separated() -> None:
     X = np.repeat(np.eye(3, dtype=np.float32), 10, axis=0)
     y = np.repeat(np.arange(3), 10)
-    network, local = Network((3, 16, 3)), Local(30, 0.5, batch=10)
+    network, local = Network((3, 16, 3)), LocalSGD(30, 0.5, batch=10)
     model = network.start(np.random.default_rng(0))
     update = network.updates(model, stacked(X, y, slots([np.arange(30)], local, 0, 0, [0])), local, 0.5)[0]
     assert network.score(model + update, X, y).accuracy == 1.0
@@ -158,7 +163,7 @@ def test_training_separates_what_can_be_separated() -> None:
 def test_a_rate_that_explodes_is_sent_as_it_is_and_raises_nothing() -> None:
     stack = random_stack(1, 3, 4, 5, 3, seed=4, kind=np.float32)
     model = np.random.default_rng(0).normal(size=Network((5, 6, 4, 3)).size)
-    found = Network((5, 6, 4, 3)).updates(model, stack, Local(9, 1e6, batch=4), 1e12)
+    found = Network((5, 6, 4, 3)).updates(model, stack, LocalSGD(9, 1e6, batch=4), 1e12)
     assert not np.isfinite(found).all()
 
 
@@ -171,11 +176,11 @@ def test_widths_that_are_no_network_are_refused(widths: tuple[float, ...]) -> No
 @pytest.mark.parametrize("wrong", [{}, {"batch": 5, "batches": 5}, {"batch": 5, "decay": 0.0}, {"batches": 2.5}])
 def test_a_local_training_that_is_not_said_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(Refusal, match=r"batch|decay"):
-        Local(1, 0.1, **wrong)  # type: ignore[arg-type]
+        LocalSGD(1, 0.1, **wrong)  # type: ignore[arg-type]
 
 
 def test_the_rate_decays_by_round() -> None:
-    local = Local(1, 0.8, batch=1, decay=0.5)
+    local = LocalSGD(1, 0.8, batch=1, decay=0.5)
     assert [local.rate_at(t) for t in range(3)] == [0.8, 0.4, 0.2]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.federated.partition import by_column, classes_of, dirichlet, iid, two_shards
 
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10), 600))

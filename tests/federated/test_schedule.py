@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dosimeter.core.refusal import Refusal
-from dosimeter.federated import Budget, Constant, Given, Poisson, Ramp
+from dosimeter.core.errors import Refusal
+from dosimeter.federated import Constant, ListedSchedule, PoissonSampling, PrivacyBudget, Ramp
 from dosimeter.federated.accountant import booked
 from dosimeter.federated.budget import within
 from dosimeter.federated.schedule import ScheduleEnded
@@ -23,7 +23,7 @@ def test_a_ramp_rises_to_its_end_at_constant_ratio() -> None:
 
 def test_a_ramp_saves_communication_at_the_same_budget() -> None:
     """K = 1000 at (8, 1e-5): constant 220 gives 54 rounds and CC 11,880; rising from 50, about as many for less."""
-    budget, cohort = Budget(8.0, 1e-5), Poisson(1000)
+    budget, cohort = PrivacyBudget(8.0, 1e-5), PoissonSampling(1000)
     spent, cost, rounds, schedule = (), 0.0, 0, Ramp(50, 220, 1.251, 54)
     while True:
         m, z = schedule.terms(rounds)
@@ -36,7 +36,7 @@ def test_a_ramp_saves_communication_at_the_same_budget() -> None:
 
 
 def test_given_terms_end() -> None:
-    schedule = Given((10, 20), (1.0, 2.0))
+    schedule = ListedSchedule((10, 20), (1.0, 2.0))
     assert [schedule.terms(t) for t in (0, 1)] == [(10, 1.0), (20, 2.0)]
     with pytest.raises(ScheduleEnded):
         schedule.terms(2)
@@ -51,9 +51,9 @@ def test_given_terms_end() -> None:
         lambda: Constant("10", 1.0),  # type: ignore[arg-type]
         lambda: Ramp(10, 20, 1.0, 0),
         lambda: Ramp(-1, 20, 1.0, 3),
-        lambda: Given((), ()),
-        lambda: Given((1, 2), (1.0,)),
-        lambda: Given((1, -2), (1.0, 1.0)),
+        lambda: ListedSchedule((), ()),
+        lambda: ListedSchedule((1, 2), (1.0,)),
+        lambda: ListedSchedule((1, -2), (1.0, 1.0)),
     ],
 )
 def test_schedules_without_sense_are_refused(make: object) -> None:

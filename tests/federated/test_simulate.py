@@ -16,27 +16,37 @@ import pytest
 from sklearn.datasets import load_digits
 
 from dosimeter import federated
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.notion import Standing
-from dosimeter.core.refusal import CannotMeasure, Refusal
-from dosimeter.federated import AsPublished, Budget, Constant, Curator, FixedClip, FixedSize, Given, Poisson, State
-from dosimeter.federated.baseline import NotPrivate, alone
+from dosimeter.federated import (
+    Constant,
+    Curator,
+    FixedClip,
+    FixedSizeSampling,
+    GeyerAlgorithm1,
+    ListedSchedule,
+    PoissonSampling,
+    PrivacyBudget,
+    State,
+)
+from dosimeter.federated.baseline import FedAvgBaseline, alone
 from dosimeter.federated.history import Round
-from dosimeter.federated.local import Local
+from dosimeter.federated.local_training import LocalSGD
 from dosimeter.federated.networks import Network
 from dosimeter.federated.partition import iid, two_shards
-from dosimeter.federated.personal import personalise
+from dosimeter.federated.personalisation import personalise
 from dosimeter.federated.simulate import simulate
-from dosimeter.federated.tasks import Task
+from dosimeter.federated.task import Task
 
 K = 40
-CURATOR = Curator(Poisson(K), Constant(20, 1.0), Budget(8.0, 1e-2))
+CURATOR = Curator(PoissonSampling(K), Constant(20, 1.0), PrivacyBudget(8.0, 1e-2))
 
 
 def task(hidden: tuple[int, ...] = (12,), clients: int = K) -> Task:
     X, y = load_digits(return_X_y=True)
     X = X / 16.0
     parts = two_shards(y[:1500], clients, np.random.default_rng(7), points=60)
-    return Task(Network((64, *hidden, 10)), Local(2, 0.2, batch=10), X[:1500], y[:1500], parts, X[1500:], y[1500:])
+    return Task(Network((64, *hidden, 10)), LocalSGD(2, 0.2, batch=10), X[:1500], y[:1500], parts, X[1500:], y[1500:])
 
 
 def into(kept: list[State]) -> Any:
@@ -96,14 +106,14 @@ def test_a_script_with_several_processes_leaves_nothing_behind(tmp_path: Any) ->
         "import numpy as np\n"
         "from dosimeter import federated as f\n"
         "from dosimeter.federated.simulate import simulate\n"
-        "from dosimeter.federated.tasks import Task\n"
-        "from dosimeter.federated.local import Local\n"
+        "from dosimeter.federated.task import Task\n"
+        "from dosimeter.federated.local_training import Local\n"
         "from dosimeter.federated.networks import Network\n"
         "if __name__ == '__main__':\n"
         "    X, y = np.repeat(np.eye(2), 20, axis=0), np.repeat([0, 1], 20)\n"
         "    rows = tuple(np.arange(40).reshape(20, 2))\n"
         "    task = Task(Network((2, 2)), Local(1, 1.0, batch=2), X, y, rows, X, y)\n"
-        "    c = f.Curator(f.Poisson(20), f.Constant(15, 2.0), f.Budget(4.0, 1e-2))\n"
+        "    c = f.Curator(f.Poisson(20), f.Constant(15, 2.0), f.EpsilonDelta(4.0, 1e-2))\n"
         "    print(simulate(task, c, seed=1, rounds=2, processes=2).state.round)\n"
     )
     ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
@@ -115,14 +125,14 @@ import os, signal, sys
 import numpy as np
 from dosimeter import federated as f
 from dosimeter.federated.simulate import simulate
-from dosimeter.federated.tasks import Task
-from dosimeter.federated.local import Local
+from dosimeter.federated.task import Task
+from dosimeter.federated.local_training import Local
 from dosimeter.federated.networks import Network
 if __name__ == '__main__':
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as the command line does
     X, y = np.repeat(np.eye(2), 20, axis=0), np.repeat([0, 1], 20)
     task = Task(Network((2, 2)), Local(1, 1.0, batch=2), X, y, tuple(np.arange(40).reshape(20, 2)), X, y)
-    c = f.Curator(f.Poisson(20), f.Constant(15, 20.0), f.Budget(4.0, 1e-2))
+    c = f.Curator(f.Poisson(20), f.Constant(15, 20.0), f.EpsilonDelta(4.0, 1e-2))
 
     def stop(entry):
         if entry.round == 1:
@@ -195,7 +205,7 @@ def test_the_budget_ends_the_training_before_it_is_passed(digits: Task) -> None:
 
 
 def test_a_schedule_that_ends_ends_the_training(digits: Task) -> None:
-    curator = replace(CURATOR, schedule=Given((10, 20), (2.0, 3.0)))
+    curator = replace(CURATOR, schedule=ListedSchedule((10, 20), (2.0, 3.0)))
     history = simulate(digits, curator, seed=1)
     assert history.columns["per_round"].tolist() == [10, 20]
     assert history.columns["noise"].tolist() == [2.0, 3.0]
@@ -214,7 +224,7 @@ def test_v_c_and_u_s_are_those_of_the_updates_themselves(digits: Task) -> None:
 
 def test_without_noise_and_clip_a_round_is_the_mean_of_the_updates(digits: Task) -> None:
     kept: list[State] = []
-    history = simulate(digits, NotPrivate(K, 15), seed=2, rounds=1, keep=into(kept))
+    history = simulate(digits, FedAvgBaseline(K, 15), seed=2, rounds=1, keep=into(kept))
     sent = [digits.updates(kept[0].model, [k], seed=2)[0] for k in kept[0].participants]
     np.testing.assert_allclose(history.state.model, kept[0].model + np.mean(sent, axis=0), atol=1e-6)
     assert len(kept[0].participants) == 15
@@ -223,8 +233,8 @@ def test_without_noise_and_clip_a_round_is_the_mean_of_the_updates(digits: Task)
 
 
 def test_a_wide_clip_and_hardly_any_noise_come_to_averaging(digits: Task) -> None:
-    quiet = Curator(Poisson(K), Constant(K, 0.01), Budget(1e5, 0.5), FixedClip(4.0))
-    ours, plain = (simulate(digits, c, seed=2, rounds=1) for c in (quiet, NotPrivate(K, K)))
+    quiet = Curator(PoissonSampling(K), Constant(K, 0.01), PrivacyBudget(1e5, 0.5), FixedClip(4.0))
+    ours, plain = (simulate(digits, c, seed=2, rounds=1) for c in (quiet, FedAvgBaseline(K, K)))
     assert len(ours.rounds) == len(plain.rounds) == 1
     # Six deviations of the noise on the mean, of 910 parameters: wrong once in half a million seeds.
     np.testing.assert_allclose(ours.state.model, plain.state.model, rtol=0, atol=6 * 0.01 * 4.0 / K)
@@ -233,7 +243,9 @@ def test_a_wide_clip_and_hardly_any_noise_come_to_averaging(digits: Task) -> Non
 
 
 def test_what_was_published_runs_and_says_that_it_is_unaccounted(digits: Task) -> None:
-    history = simulate(digits, AsPublished(FixedSize(K), Constant(20, 1.2), Budget(8.0, 1e-2)), seed=1, rounds=2)
+    history = simulate(
+        digits, GeyerAlgorithm1(FixedSizeSampling(K), Constant(20, 1.2), PrivacyBudget(8.0, 1e-2)), seed=1, rounds=2
+    )
     assert history.columns["sampled"].tolist() == [20, 20]
     assert history.figure.standing is Standing.UNACCOUNTED
     assert (np.diff(history.columns["delta"]) > 0).all()
@@ -258,17 +270,17 @@ def test_alone_a_client_tells_no_more_classes_apart_than_it_has_seen() -> None:
 def test_personal_models_know_their_client_better() -> None:
     X, y = load_digits(return_X_y=True)
     parts = two_shards(y[:1500], 25, np.random.default_rng(7), points=60)
-    whole = Task(Network((64, 10)), Local(2, 0.2, batch=10), X[:1500] / 16, y[:1500], parts, X[1500:] / 16, y[1500:])
+    whole = Task(Network((64, 10)), LocalSGD(2, 0.2, batch=10), X[:1500] / 16, y[:1500], parts, X[1500:] / 16, y[1500:])
     held = whole.hold_out(0.25, seed=3)
     for k in range(25):
         assert sorted([*held.clients[k], *held.held[k]]) == sorted(parts[k])
         assert len(held.held[k]) == 15
-    curator = Curator(Poisson(25), Constant(20, 1.0), Budget(8.0, 1e-2))
+    curator = Curator(PoissonSampling(25), Constant(20, 1.0), PrivacyBudget(8.0, 1e-2))
     model = simulate(held, curator, seed=1).state.model
-    personal = personalise(held, model, seed=1, local=Local(10, 0.5, batch=10))
+    personal = personalise(held, model, seed=1, local=LocalSGD(10, 0.5, batch=10))
     assert personal.before.shape == personal.after.shape == personal.alone.shape == (25,)
     assert personal.after.mean() > personal.before.mean()
-    first = personalise(held, model, seed=1, local=Local(10, 0.5, batch=10), clients=[4])
+    first = personalise(held, model, seed=1, local=LocalSGD(10, 0.5, batch=10), clients=[4])
     assert first.after[0] == personal.after[4]
     rows = held.held[4]
     assert first.before[0] == held.learner.score(model, held.X[rows], held.y[rows]).accuracy
@@ -284,8 +296,8 @@ def test_rows_are_not_held_out_where_another_client_trains_on_them(digits: Task)
 def test_clients_of_unequal_size_take_part() -> None:
     X, y = load_digits(return_X_y=True)
     parts = tuple(np.split(np.random.default_rng(1).permutation(1500), [3, 10, 400, 450]))
-    own = Task(Network((64, 10)), Local(1, 0.2, batch=16), X[:1500] / 16, y[:1500], parts, X[1500:] / 16, y[1500:])
-    curator = Curator(Poisson(5), Constant(5, 1.0), Budget(50.0, 1e-2))
+    own = Task(Network((64, 10)), LocalSGD(1, 0.2, batch=16), X[:1500] / 16, y[:1500], parts, X[1500:] / 16, y[1500:])
+    curator = Curator(PoissonSampling(5), Constant(5, 1.0), PrivacyBudget(50.0, 1e-2))
     one, other = (simulate(own, curator, seed=1, rounds=1, together=c) for c in (1, 3))
     np.testing.assert_allclose(one.state.model, other.state.model, rtol=0, atol=1e-5)
     assert one.rounds[0].accepted == 5
@@ -294,14 +306,16 @@ def test_clients_of_unequal_size_take_part() -> None:
 def test_clients_whose_training_explodes_are_refused_and_the_round_goes_on(digits: Task) -> None:
     X = np.array(digits.X)
     X[digits.clients[3]] *= np.float32(1e30)
-    history = simulate(replace(digits, X=X), Curator(Poisson(K), Constant(K, 2.0), Budget(8.0, 0.5)), seed=1, rounds=1)
+    history = simulate(
+        replace(digits, X=X), Curator(PoissonSampling(K), Constant(K, 2.0), PrivacyBudget(8.0, 0.5)), seed=1, rounds=1
+    )
     assert 0 < history.rounds[0].refused < history.rounds[0].accepted
     assert np.isfinite(history.state.model).all()
 
 
 def test_a_round_in_which_nobody_is_asked_is_a_round_of_noise() -> None:
     own = task(clients=25)
-    curator = Curator(Poisson(25), Constant(0.001, 1.0), Budget(8.0, 1e-2), FixedClip(1.0))
+    curator = Curator(PoissonSampling(25), Constant(0.001, 1.0), PrivacyBudget(8.0, 1e-2), FixedClip(1.0))
     history = simulate(own, curator, seed=1, rounds=1, processes=2)
     assert history.rounds[0].sampled == 0
     assert (history.rounds[0].variance, history.rounds[0].scale) == (0.0, 0.0)
@@ -317,7 +331,7 @@ def test_a_seed_is_marked_as_simulation_and_the_systems_bits_are_not(digits: Tas
     assert (real[0].state.model != real[1].state.model).any()
     assert "simulation" not in repr(real[0])
     with pytest.raises(Refusal, match="simulation"):
-        simulate(digits, NotPrivate(K, 5), seed=1, rounds=1, for_release=True)
+        simulate(digits, FedAvgBaseline(K, 5), seed=1, rounds=1, for_release=True)
 
 
 def unequal(left_out: int | None = None) -> Task:
@@ -327,7 +341,7 @@ def unequal(left_out: int | None = None) -> Task:
     parts = [np.arange(end - size, end) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
     X[: parts[-1][0], ::2] = 0.0
     kept = tuple(rows for k, rows in enumerate(parts) if k != left_out)
-    return Task(Network((1000, 8, 3)), Local(3, 0.3, batch=5), X, y, kept, X[:9], y[:9], declared=14)
+    return Task(Network((1000, 8, 3)), LocalSGD(3, 0.3, batch=5), X, y, kept, X[:9], y[:9], declared=14)
 
 
 def sent_by(own: Task, together: int, **how: Any) -> dict[int, np.ndarray]:
@@ -339,9 +353,9 @@ def sent_by(own: Task, together: int, **how: Any) -> dict[int, np.ndarray]:
             came = [(np.array(m.clients), np.array(m.updates)) for m in messages]
             for clients, updates in came:
                 sent.update({int(own.clients[k][0]): u for k, u in zip(clients, updates, strict=True)})
-            return super().close_round(state, [federated.Block(*part) for part in came], rng, observe)
+            return super().close_round(state, [federated.UpdateBatch(*part) for part in came], rng, observe)
 
-    curator = Listening(Poisson(14), Constant(14, 3.0), Budget(50.0, 1e-2))
+    curator = Listening(PoissonSampling(14), Constant(14, 3.0), PrivacyBudget(50.0, 1e-2))
     simulate(own, curator, seed=1, rounds=1, together=together, **how)
     return sent
 
@@ -382,12 +396,12 @@ def test_a_seed_ties_shuffles_to_numbers_and_a_release_has_none() -> None:
 def test_clients_that_were_declared_and_are_not_there_never_answer() -> None:
     own = unequal()
     assert own.enrolled == 14
-    everybody = Curator(Poisson(14), Constant(14, 3.0), Budget(50.0, 1e-2))
+    everybody = Curator(PoissonSampling(14), Constant(14, 3.0), PrivacyBudget(50.0, 1e-2))
     for processes in (1, 2):
         history = simulate(own, everybody, seed=1, rounds=1, processes=processes)
         assert (history.rounds[0].sampled, history.rounds[0].accepted, history.rounds[0].refused) == (14, 12, 0)
     with pytest.raises(Refusal, match="the curator knows 12 clients, the task has 14"):
-        simulate(own, replace(everybody, cohort=Poisson(12), schedule=Constant(12, 3.0)), seed=1)
+        simulate(own, replace(everybody, cohort=PoissonSampling(12), schedule=Constant(12, 3.0)), seed=1)
     with pytest.raises(Refusal, match="declared=11"):
         replace(own, declared=11)
 
@@ -407,8 +421,8 @@ def test_progress_is_told_every_round_and_columns_make_a_dataframe(digits: Task)
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"curator": replace(CURATOR, cohort=Poisson(41))}, "41 clients"),
-        ({"curator": NotPrivate(K, 5)}, "rounds="),
+        ({"curator": replace(CURATOR, cohort=PoissonSampling(41))}, "41 clients"),
+        ({"curator": FedAvgBaseline(K, 5)}, "rounds="),
         ({"rounds": -1}, "rounds"),
         ({"processes": 0}, "processes"),
         ({"seed": -1}, "seed"),
@@ -452,6 +466,8 @@ def test_iid_clients_learn_in_fewer_rounds_than_clients_with_two_labels() -> Non
         iid(1500, 25, np.random.default_rng(1)),
         two_shards(y[:1500], 25, np.random.default_rng(1), points=60),
     ):
-        own = Task(Network((64, 10)), Local(2, 0.2, batch=10), X[:1500] / 16, y[:1500], parts, X[1500:] / 16, y[1500:])
-        found.append(simulate(own, NotPrivate(25, 5), seed=1, rounds=3).accuracy)
+        own = Task(
+            Network((64, 10)), LocalSGD(2, 0.2, batch=10), X[:1500] / 16, y[:1500], parts, X[1500:] / 16, y[1500:]
+        )
+        found.append(simulate(own, FedAvgBaseline(25, 5), seed=1, rounds=3).accuracy)
     assert found[0] > found[1]

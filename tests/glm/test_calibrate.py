@@ -10,9 +10,9 @@ import pytest
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.core.calibrate import CHOSEN, rung, rung_above
 from dosimeter.core.noise import NOISES
-from dosimeter.glm.shape import shaped
+from dosimeter.core.scale_ladder import CHOSEN, rung, rung_above
+from dosimeter.glm.shaped_noise import shaped
 
 from .problems import LOSSES, targets
 

@@ -12,7 +12,7 @@ import pytest
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.glm import compiled, programs, secular
 
 from .problems import adversarial, ordinary

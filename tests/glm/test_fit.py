@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from dosimeter import Refusal, glm
-from dosimeter.core.engine import Local
+from dosimeter.core.engine import LocalEngine
 
 from .problems import adversarial, ordinary, targets
 
@@ -130,7 +130,7 @@ def test_blocks_of_any_size_give_the_same_fit(monkeypatch):
     whole = glm.fit(X, y, glm.Poisson(), 1e-3)
     # glm.fit is the function; the module of the same name is reached through the import system.
     monkeypatch.setattr(import_module("dosimeter.glm.fit"), "rows_per_block", lambda width: 64)
-    np.testing.assert_allclose(glm.fit(X, y, glm.Poisson(), 1e-3, engine=Local()).w, whole.w, rtol=1e-12)
+    np.testing.assert_allclose(glm.fit(X, y, glm.Poisson(), 1e-3, engine=LocalEngine()).w, whole.w, rtol=1e-12)
 
 
 rng = np.random.default_rng(11)

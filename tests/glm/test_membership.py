@@ -12,8 +12,8 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.attacks.roc import TwoGaussians
 from dosimeter.core.covariance import CorrelatedGaussian
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.notion import MEMBERSHIP, Standing
-from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.glm.membership import likelihood_ratio, membership, removal, shaped_membership, two_gaussians
 
 from .problems import ordinary, targets

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dosimeter.core.refusal import Refusal
-from dosimeter.glm import compiled, kernel, secular
+from dosimeter.core.errors import Refusal
+from dosimeter.glm import compiled, secular
+from dosimeter.glm import ritz as kernel
 from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
 
 Array = np.ndarray

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.noise import Density, Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
-from dosimeter.core.refusal import CannotMeasure
 
 SCALES = (1e-3, 0.05, 1.0, 40.0, 1e3)
 UNITS = (Gaussian(1.0), Laplace(1.0), Gumbel(1.0), Exponential(1.0), LogisticNoise(1.0))

@@ -12,16 +12,18 @@ import numpy as np
 import pytest
 
 from dosimeter import glm
+from dosimeter.core.accounts import _part
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.density import Density
 from dosimeter.core.dose import Dose, EventDose
-from dosimeter.core.ledger import _part
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian, Gumbel, Laplace
 from dosimeter.core.notion import FISHER
-from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.federated import accountant
-from dosimeter.federated.cohort import Poisson
-from dosimeter.io.doses import _plain
+from dosimeter.federated.client_sampling import PoissonSampling
+from dosimeter.files.dose_file import _plain
+from dosimeter.ledger.composition import _loss
+from dosimeter.noise_addition.release import release
 from dosimeter.pate import accounting
 from dosimeter.pate.accounting import concentrated, epsilon, epsilon_by_rdp, event_dose, pure_epsilon
 from dosimeter.pate.bounds import data_independent_bound
@@ -31,9 +33,7 @@ from dosimeter.pate.label import label
 from dosimeter.pate.leakage import _excess, _wins, leakage, win_probabilities
 from dosimeter.pate.threshold import Threshold, threshold_bound, threshold_leakage
 from dosimeter.pate.votes import Votes
-from dosimeter.report.verdict import change
-from dosimeter.sampling.release import release
-from dosimeter.store.accounting import _loss
+from dosimeter.report.verdicts import change
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,7 +168,7 @@ def test_a_loss_that_is_not_known_is_not_fitted(loss: Any) -> None:
         glm.fit(X, y, loss, l2=0.1)
 
 
-class Twice(Poisson):
+class Twice(PoissonSampling):
     """Every client with probability m/K, and once more."""
 
 

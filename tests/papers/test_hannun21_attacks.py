@@ -10,7 +10,7 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import adult, iwpc
-from dosimeter.glm.inversion import black_box, moves, white_box
+from dosimeter.glm.attribute_inversion import black_box, moves, white_box
 from dosimeter.glm.membership import membership, removal
 
 pytestmark = pytest.mark.paper

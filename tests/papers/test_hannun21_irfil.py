@@ -10,8 +10,8 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import cifar_planes_and_cars, iwpc, mnist_zeros_and_ones
-from dosimeter.glm.honest import honest_leakage
-from dosimeter.glm.reweight import irfil, unevenness
+from dosimeter.glm.irfil import irfil, unevenness
+from dosimeter.glm.reweighted_leakage import honest_leakage
 from dosimeter.reproduce import hannun21
 
 from ..glm.reweighting import derivative

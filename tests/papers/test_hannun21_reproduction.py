@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from dosimeter.cli.main import app
 from dosimeter.report.charts import SCHEMA
-from dosimeter.report.shell import chart_scripts
+from dosimeter.report.standalone_page import chart_scripts
 from dosimeter.reproduce import hannun21, hannun21_deciles, hannun21_images, hannun21_table, hannun21_warfarin
-from dosimeter.reproduce.page import page
+from dosimeter.reproduce.html_page import page
 
 pytestmark = pytest.mark.paper
 CLOSE = dict(rtol=1e-8, atol=1e-12)

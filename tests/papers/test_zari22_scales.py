@@ -7,16 +7,16 @@ import json
 import numpy as np
 import pytest
 
-from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.bounds import Bounds
+from dosimeter.pca.calibration import crossover, eps_prime
 from dosimeter.pca.mechanisms import (
-    AnalyticGauss,
+    AnalyticGaussian,
     AnalyzeGauss,
     LaplaceAdvanced,
     LaplaceScalar,
     LaplaceVector,
     entries_of,
 )
-from dosimeter.pca.scales import crossover, eps_prime
 
 pytestmark = pytest.mark.paper
 
@@ -67,7 +67,7 @@ def test_the_analytic_scale_in_both_relations(known, neighbours):
     example = known["table1_example"]
     name = f"analyze_gauss_{'replace_one' if neighbours == 'replace-one' else 'add_remove'}_analytic"
     unit = Bounds(row_norm=1.0).over(3)
-    ours = AnalyticGauss(1.0, 1e-3, neighbours).scales(unit, 100)[0, 0]
+    ours = AnalyticGaussian(1.0, 1e-3, neighbours).scales(unit, 100)[0, 0]
     # Above the known value by the share kept for the root's error (1e-9) and for float64's sums.
     assert 0 < ours / float(example[name]) - 1 < 2e-9
 
@@ -76,7 +76,7 @@ def test_the_analytic_gaussian_at_unit_sensitivity(known):
     unit = Bounds(row_norm=1.0).over(1)
     for row in known["analytic_gaussian_sigma_unit_sensitivity"]:
         epsilon, delta = float(row["eps"]), float(row["delta"])
-        sigma = AnalyticGauss(epsilon, delta, "add-or-remove-one").scales(unit, 1)[0, 0]
+        sigma = AnalyticGaussian(epsilon, delta, "add-or-remove-one").scales(unit, 1)[0, 0]
         assert 0 < sigma / float(row["sigma"]) - 1 < 2e-9
         assert AnalyzeGauss(epsilon, delta).scales(unit, 1)[0, 0] == pytest.approx(float(row["classic"]), rel=1e-14)
 

@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import binom
 
 from dosimeter.core.density import Density
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
 from dosimeter.core.notion import Standing
-from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.pate.accounting import concentrated, epsilon, epsilon_by_rdp, event_dose, pure_epsilon
 from dosimeter.pate.adversary import channels
 from dosimeter.pate.threshold import Threshold

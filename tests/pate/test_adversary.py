@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.core.density import Density
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
-from dosimeter.core.refusal import Refusal
 from dosimeter.pate.adversary import channels, gain_limit, guess_partition, guess_votes, joint_channel, success
 from dosimeter.pate.label import label
 from dosimeter.pate.leakage import leakage

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from dosimeter import pate
 from dosimeter.core.density import Array, Density, Size
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import NOISES, Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
 from dosimeter.core.notion import Standing
-from dosimeter.core.refusal import CannotMeasure, Refusal
 from tests.pate import oracle
 
 LAWS = list(NOISES.values())

@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import brentq
 
 from dosimeter.core.density import Density
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
-from dosimeter.core.refusal import Refusal
 from dosimeter.pate.budget import nats, plan, queries_within
 from dosimeter.pate.doses import published
 from tests.pate.brute import mp, wins

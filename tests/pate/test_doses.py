@@ -12,9 +12,9 @@ import pytest
 
 from dosimeter.core.channel import maximal_leakage
 from dosimeter.core.density import Density
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
 from dosimeter.core.notion import LEAKAGE, Standing
-from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.pate.adversary import joint_channel
 from dosimeter.pate.doses import WHO, dose, leakage_matrix, published, totals, worst_by_query
 from dosimeter.pate.leakage import leakage

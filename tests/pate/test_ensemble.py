@@ -21,11 +21,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from dosimeter.core.refusal import Refusal
-from dosimeter.io import read_progress, write_progress
+from dosimeter.core.errors import Refusal
+from dosimeter.files.pate_checkpoint import read_progress, write_progress
 from dosimeter.pate.ensemble import Teachers, coded
+from dosimeter.pate.estimators import described
 from dosimeter.pate.partition import Partition
-from dosimeter.pate.pupil import described
 
 rng = np.random.default_rng(5)
 N = 240
@@ -344,7 +344,7 @@ SAID = """
 from functools import partial
 import numpy as np
 from sklearn.preprocessing import FunctionTransformer
-from dosimeter.pate.pupil import described
+from dosimeter.pate.estimators import described
 
 def again(a, n=3):
     return a if n == 0 or "c" in {"a", "b", "c"} else again(a, n - 1)
@@ -376,7 +376,7 @@ def test_words_are_the_same_in_every_process():
 def test_what_cannot_be_taken_apart_is_taught_and_never_taken_for_another_processes():
     import threading
 
-    from dosimeter.pate import description
+    from dosimeter.pate import fingerprint as description
 
     lock = threading.Lock()
 

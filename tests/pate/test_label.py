@@ -11,16 +11,16 @@ import pytest
 from scipy import stats
 
 from dosimeter.core.density import Density
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
-from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.noise_addition import simulate
+from dosimeter.noise_addition.argmax import noisy_argmax, noisy_at_least
+from dosimeter.noise_addition.simulation import seeded
 from dosimeter.pate.label import REFUSED, label
 from dosimeter.pate.threshold import Threshold
 from dosimeter.pate.votes import Votes
-from dosimeter.sampling import simulate
-from dosimeter.sampling.argmax import noisy_argmax, noisy_at_least
-from dosimeter.sampling.simulation import seeded
+from tests.noise_addition.forged import LAWS, ideal, mp, then_zeros
 from tests.pate.brute import wins
-from tests.sampling.forged import LAWS, ideal, mp, then_zeros
 
 COUNTS = [6, 4, 4, 1]
 N = 200_000

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from dosimeter import pate
 from dosimeter.core.channel import cascade, compose, maximal_leakage
 from dosimeter.core.density import Density
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import NOISES, Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
-from dosimeter.core.refusal import CannotMeasure, Refusal
 from tests.pate import oracle
 
 LAWS = list(NOISES.values())

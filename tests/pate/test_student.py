@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import dosimeter as dm
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.pate.doses import published
 from dosimeter.pate.label import label
 from dosimeter.pate.student import Student

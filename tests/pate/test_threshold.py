@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from dosimeter.core.channel import maximal_leakage
 from dosimeter.core.density import Density
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
-from dosimeter.core.refusal import Refusal
 from dosimeter.pate.adversary import channels
-from dosimeter.pate.analysis import unsafe_fixed_refusal_leakage
 from dosimeter.pate.bounds import data_independent_bound
 from dosimeter.pate.leakage import leakage, win_probabilities
 from dosimeter.pate.threshold import Threshold, free_threshold, threshold_bound, threshold_leakage
+from dosimeter.reproduce.saeidian21_unsafe import unsafe_fixed_refusal_leakage
 from tests.pate.brute import cdf, mp, placements, two_class_wins, wins
 
 

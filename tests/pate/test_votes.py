@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.pate.votes import Votes, check_histograms
 
 GOOD = [[0, 1, 2], [2, 1, 0]]

@@ -10,8 +10,8 @@ from scipy import stats
 
 from dosimeter import pate
 from dosimeter.core.density import Density
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import NOISES, Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
-from dosimeter.core.refusal import CannotMeasure, Refusal
 from tests.pate import oracle
 
 LAWS = list(NOISES.values())

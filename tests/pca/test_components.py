@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dosimeter import pca
-from dosimeter.core.engine import Local
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.engine import LocalEngine
+from dosimeter.core.errors import Refusal
 from dosimeter.pca.components import _signed
 
 
@@ -44,10 +44,10 @@ class Backwards:
     def sum_over(self, blocks, f):
         blocks = list(blocks)
         self.sizes += [len(b[0]) for b in blocks]
-        return Local().sum_over(blocks[::-1], f)
+        return LocalEngine().sum_over(blocks[::-1], f)
 
     def map_over(self, blocks, f):
-        return Local().map_over(blocks, f)
+        return LocalEngine().map_over(blocks, f)
 
 
 def test_the_engine_takes_the_sums_block_by_block():

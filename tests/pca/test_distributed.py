@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import chi2
 
 from dosimeter import pca
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian
-from dosimeter.core.refusal import Refusal
 from dosimeter.pca.distributed import simulated, unprotected
-from dosimeter.pca.mechanisms import AnalyticGauss, LaplaceJoint
-from dosimeter.pca.private import release
+from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint
+from dosimeter.pca.release import release
 
 
 def people(seed, n, d=20):
@@ -98,7 +98,7 @@ def test_no_parties_or_other_columns_are_refused():
 HELD = pca.Bounds(-1.0, 1.0)
 
 
-@pytest.mark.parametrize("mechanism", [AnalyticGauss(1.0, 1e-6), LaplaceJoint(1.0)], ids=["gaussian", "laplace"])
+@pytest.mark.parametrize("mechanism", [AnalyticGaussian(1.0, 1e-6), LaplaceJoint(1.0)], ids=["gaussian", "laplace"])
 def test_the_variance_of_the_sum_is_the_sum_of_the_parties(mechanism):
     """Real draws of parties of 10, 30 and 60 empty rows: N²·variance is Σ N_p² variance_p, within 5 standard errors."""
     sizes, draws = (10, 30, 60), 300
@@ -120,7 +120,7 @@ def test_the_variance_of_the_sum_is_the_sum_of_the_parties(mechanism):
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-or-remove-one"])
 def test_each_party_has_the_guarantee_of_its_mechanism_and_clips_its_rows(neighbours):
-    mechanism = AnalyticGauss(0.7, 1e-6, neighbours)
+    mechanism = AnalyticGaussian(0.7, 1e-6, neighbours)
     n = None if neighbours == "replace-one" else 25
     far = people(9, 25, 5) * 100
     alone = release(far, mechanism, bounds=HELD, n_samples=n)
@@ -132,21 +132,23 @@ def test_each_party_has_the_guarantee_of_its_mechanism_and_clips_its_rows(neighb
     off = sent.release.values["second_moment"] - clipped.T @ clipped / 25
     assert np.abs(off / sent.scales).max() < 6  # 15 normal numbers: once in 3e7 runs
     assert not [name for name in vars(sent) if "clipped" in name]
-    other = pca.noisy_moment(people(10, 40, 5), AnalyticGauss(0.2, 1e-6, neighbours), bounds=HELD, n_samples=n and 40)
+    other = pca.noisy_moment(
+        people(10, 40, 5), AnalyticGaussian(0.2, 1e-6, neighbours), bounds=HELD, n_samples=n and 40
+    )
     assert pca.join([sent, other]).epsilon == sent.epsilon
 
 
 def test_with_little_noise_the_sum_has_the_components_of_all_rows():
     X = people(11, 20_000, 4) / 5
     parts = [X[:4000], X[4000:]]
-    joined = pca.join([pca.noisy_moment(part, AnalyticGauss(1e5, 1e-6), bounds=HELD) for part in parts])
+    joined = pca.join([pca.noisy_moment(part, AnalyticGaussian(1e5, 1e-6), bounds=HELD) for part in parts])
     together = pca.components(pca.second_moment(np.clip(X, -1, 1)))
     np.testing.assert_allclose(np.abs(np.sum(joined.components.vectors * together.vectors, axis=0)), 1, atol=1e-6)
 
 
 def test_messages_that_do_not_fit_are_refused_and_a_seed_is_told():
     def send(X, bounds=HELD, mechanism=None, **how):
-        return pca.noisy_moment(X, mechanism or AnalyticGauss(1.0, 1e-6), bounds=bounds, **how)
+        return pca.noisy_moment(X, mechanism or AnalyticGaussian(1.0, 1e-6), bounds=bounds, **how)
 
     first = send(people(0, 9, 3))
     with pytest.raises(Refusal, match="no parties"):
@@ -154,7 +156,7 @@ def test_messages_that_do_not_fit_are_refused_and_a_seed_is_told():
     for other in (send(people(0, 9, 2)), send(people(0, 9, 3), pca.Bounds(0.0, 1.0))):
         with pytest.raises(Refusal, match="same public centre"):
             pca.join([first, other])
-    hidden = send(people(0, 9, 3), mechanism=AnalyticGauss(1.0, 1e-6, "add-or-remove-one"), n_samples=9)
+    hidden = send(people(0, 9, 3), mechanism=AnalyticGaussian(1.0, 1e-6, "add-or-remove-one"), n_samples=9)
     with pytest.raises(Refusal, match="same neighbours"):
         pca.join([first, hidden])
     played = pca.join([first, send(people(0, 9, 3), rng=np.random.default_rng(0))])

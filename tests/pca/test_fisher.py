@@ -11,11 +11,11 @@ from scipy.stats import norm
 import dosimeter as dm
 from dosimeter.attacks.result import Scores
 from dosimeter.core.notion import FISHER, LEAKAGE, MEMBERSHIP, Standing
-from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.components import second_moment
 from dosimeter.pca.fisher import measure
-from dosimeter.pca.mechanisms import AnalyticGauss, LaplaceJoint, LaplacePriced, LaplaceScalar, LaplaceSplit
-from dosimeter.pca.private import release
+from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, LaplaceScalar, LaplaceSplit, PLDLaplace
+from dosimeter.pca.release import release
 from dosimeter.pca.secular import beside_itself, diagonal_plus_rank_one
 
 D = 4
@@ -32,11 +32,11 @@ BOUNDS = {
     "askew": Bounds([-2.0, -4.0, -1.0, -2.0], [3.0, 5.0, 1.0, 2.0], centre=0.1),
 }
 MECHANISMS = [
-    AnalyticGauss(1.0, 1e-4),
+    AnalyticGaussian(1.0, 1e-4),
     LaplaceJoint(1.0),
     LaplaceScalar(1.0),
     LaplaceSplit(1.0),
-    LaplacePriced(1.0, 1e-4),
+    PLDLaplace(1.0, 1e-4),
 ]
 every_release = pytest.mark.parametrize(
     ("bounds", "mechanism"), [(b, m) for b in BOUNDS for m in MECHANISMS], ids=lambda v: str(v)[:13]
@@ -98,7 +98,7 @@ def test_the_covariance_of_the_score_is_the_information(bounds, mechanism):
 
 
 def test_the_formula_of_one_scale_is_the_known_one():
-    leak = leak_of(BOUNDS["nothing clipped"], AnalyticGauss(1.0, 1e-4))
+    leak = leak_of(BOUNDS["nothing clipped"], AnalyticGaussian(1.0, 1e-4))
     s, N = leak.made.scales[0, 0], len(X)
     x = X[5]
     known = (x @ x * np.eye(D) + np.outer(x, x) + 2 * np.diag(x**2)) / (N * s) ** 2
@@ -106,7 +106,7 @@ def test_the_formula_of_one_scale_is_the_known_one():
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("mechanism", [AnalyticGauss(1.0, 1e-4), LaplaceSplit(1.0)])
+@pytest.mark.parametrize("mechanism", [AnalyticGaussian(1.0, 1e-4), LaplaceSplit(1.0)])
 def test_a_person_with_several_rows_has_their_stacked_information(bounds, mechanism):
     leak = leak_of(BOUNDS[bounds], mechanism)
     person = ["ann" if i % 3 == 0 else "bob" if i == 1 else f"p{i}" for i in range(len(X))]
@@ -128,7 +128,7 @@ def test_many_rows_of_one_person_by_products_agree_with_their_matrix(bounds):
 
 
 def test_membership_is_the_distance_of_the_matrices_with_and_without_the_row():
-    leak = leak_of(BOUNDS["both"], AnalyticGauss(1.0, 1e-4))
+    leak = leak_of(BOUNDS["both"], AnalyticGaussian(1.0, 1e-4))
     made, mu = leak.made, leak.membership
     clip = made.box.clip
     for i in range(len(X)):
@@ -138,7 +138,7 @@ def test_membership_is_the_distance_of_the_matrices_with_and_without_the_row():
 
 def test_nobodys_membership_exceeds_what_the_budget_allows():
     """μ of the worst row that could be: at most the Gaussian mechanism's own, for a row more or less."""
-    made = release(X, AnalyticGauss(0.5, 1e-4, "add-or-remove-one"), bounds=Bounds(row_norm=1.3), n_samples=30)
+    made = release(X, AnalyticGaussian(0.5, 1e-4, "add-or-remove-one"), bounds=Bounds(row_norm=1.3), n_samples=30)
     mu = measure(made, X).membership
     e = np.vstack([1.3 * np.eye(D), X[:26]])
     worst = measure(release(e, made.mechanism, bounds=Bounds(row_norm=1.3), n_samples=30), e).membership
@@ -149,7 +149,7 @@ def test_nobodys_membership_exceeds_what_the_budget_allows():
 
 
 def test_the_best_attack_on_the_matrix_reaches_its_auc_and_no_more():
-    made = release(X, AnalyticGauss(30.0, 1e-4), bounds=BOUNDS["nothing clipped"])
+    made = release(X, AnalyticGaussian(30.0, 1e-4), bounds=BOUNDS["nothing clipped"])
     leak = measure(made, X)
     row = int(np.argmax(leak.membership))
     delta = np.outer(leak.held.rows[row], leak.held.rows[row])[LOW] / (30 * made.scales[0, 0])
@@ -164,7 +164,7 @@ def test_the_best_attack_on_the_matrix_reaches_its_auc_and_no_more():
 
 
 def test_the_membership_of_a_person_is_that_of_all_their_rows():
-    leak = leak_of(BOUNDS["cells clamped"], AnalyticGauss(1.0, 1e-4))
+    leak = leak_of(BOUNDS["cells clamped"], AnalyticGaussian(1.0, 1e-4))
     labels = ["ann"] * 10 + [str(i) for i in range(20)]
     told = leak.group_membership(labels)
     Z = leak.held.rows
@@ -181,10 +181,10 @@ def test_laplace_noise_has_no_mu():
 
 
 def test_the_components_are_bounded_by_the_matrix_and_the_dose_says_so():
-    leak = leak_of(BOUNDS["both"], AnalyticGauss(1.0, 1e-4))
+    leak = leak_of(BOUNDS["both"], AnalyticGaussian(1.0, 1e-4))
     assert leak.dose().standing is Standing.EXACT
     assert leak.dose(of="components").standing is Standing.UPPER_BOUND
-    branded = measure(release(X, AnalyticGauss(1.0, 1e-4), private=False), X).dose()
+    branded = measure(release(X, AnalyticGaussian(1.0, 1e-4), private=False), X).dose()
     assert branded.standing is Standing.UNACCOUNTED
     assert branded.uncovered
     for wrong in ({"of": "weights"}, {"notion": LEAKAGE}):
@@ -233,6 +233,6 @@ def test_the_eigenvalue_beside_the_row_is_that_of_lapack(d):
 
 
 def test_the_dose_of_rows_in_the_notion_of_fisher_adds_over_releases():
-    leak = leak_of(BOUNDS["both"], AnalyticGauss(1.0, 1e-4))
+    leak = leak_of(BOUNDS["both"], AnalyticGaussian(1.0, 1e-4))
     twice = leak.dose(notion=FISHER) + leak.dose()
     np.testing.assert_allclose(twice.reading, math.sqrt(2) * leak.examples, rtol=1e-12)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dosimeter import pca
-from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.pca.likelihood import log_likelihood_ratio
 
 

@@ -12,18 +12,18 @@ from scipy import stats
 import dosimeter as dm
 from dosimeter import pca
 from dosimeter.core.notion import MEMBERSHIP
-from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.accounting import cost, event
+from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.fisher import measure
 from dosimeter.pca.mechanisms import (
-    AnalyticGauss,
+    AnalyticGaussian,
     AnalyzeGauss,
     LaplaceJoint,
-    LaplacePriced,
     LaplaceSplit,
+    PLDLaplace,
     true_sensitivity,
 )
-from dosimeter.pca.price import cost, event
-from dosimeter.pca.private import release
+from dosimeter.pca.release import release
 from dosimeter.pca.sensitivity import NEIGHBOURS, sensitivity
 
 from .test_sensitivity import BOXES, LOW, rows_of
@@ -32,12 +32,12 @@ SHARED = [
     make
     for neighbours in NEIGHBOURS
     for make in (
-        AnalyticGauss(1.0, 1e-3, neighbours, 0.1),
-        AnalyticGauss(1.0, 1e-3, neighbours, 0.5),
+        AnalyticGaussian(1.0, 1e-3, neighbours, 0.1),
+        AnalyticGaussian(1.0, 1e-3, neighbours, 0.5),
         LaplaceJoint(1.0, neighbours, 0.1),
         LaplaceSplit(1.0, 0.0, neighbours, 0.2),
         LaplaceSplit(1.0, 1e-3, neighbours, 0.2),
-        LaplacePriced(1.0, 1e-3, neighbours, 0.1),
+        PLDLaplace(1.0, 1e-3, neighbours, 0.1),
     )
 ]
 
@@ -139,7 +139,7 @@ def test_both_together_keep_the_budget_and_do_not_waste_it(mechanism, bounds):
     made = release(rows, mechanism, bounds=bounds, n_samples=N)
     assert made.holds
     assert made.epsilon() <= 1 + 1e-9
-    if isinstance(mechanism, AnalyticGauss | LaplaceJoint):
+    if isinstance(mechanism, AnalyticGaussian | LaplaceJoint):
         assert made.epsilon() > 0.999
     # dp-accounting's own composition of the event says no less than 0.98 and no more than ours.
     assert made.dose.epsilon(mechanism.budget_delta or 1e-9) <= made.epsilon() * 1.002 + 1e-9
@@ -149,9 +149,9 @@ def test_both_together_keep_the_budget_and_do_not_waste_it(mechanism, bounds):
 def test_the_gaussian_pair_is_exact_by_quadrature_and_a_mean_that_is_not_charged_is_caught(neighbours):
     C, N, epsilon, delta, share = 2.0, 50, 1.5, 1e-4, 0.3
     box = Bounds(row_norm=C).over(3)
-    told = AnalyticGauss(epsilon, delta, neighbours, share)
+    told = AnalyticGaussian(epsilon, delta, neighbours, share)
     moved = sensitivity(box, neighbours)
-    free = AnalyticGauss(epsilon, delta, neighbours).scales(box, N)[0, 0]
+    free = AnalyticGaussian(epsilon, delta, neighbours).scales(box, N)[0, 0]
     for scale, fits in ((told.scales(box, N)[0, 0], True), (free, False)):
         # More than any pair can do: both move by their own sensitivity at once.
         shift = math.hypot(moved.l2 / (N * scale), moved.mean_l2 / (N * told.mean_scale(box, N)))
@@ -184,7 +184,7 @@ def test_an_attack_on_both_gets_what_the_pair_allows_and_no_more_than_the_budget
     The pair C e₁ against C e₂ moves the matrix as far as any and the mean by √½ of the most: 0.95 of the budget in μ².
     """
     N, draws, C, share = 20, 2000, 1.0, 0.1
-    mechanism = AnalyticGauss(2.0, 1e-3, mean_share=share)
+    mechanism = AnalyticGaussian(2.0, 1e-3, mean_share=share)
     rest = np.random.default_rng(1).uniform(-0.4, 0.4, (N - 1, 3))
     tables = [np.vstack([rest, C * np.eye(3)[j]]) for j in (0, 1)]
     rng = np.random.default_rng(3)
@@ -209,7 +209,7 @@ def test_an_attack_on_both_gets_what_the_pair_allows_and_no_more_than_the_budget
 
 
 def test_a_law_that_has_no_price_is_refused():
-    class Third(AnalyticGauss):
+    class Third(AnalyticGaussian):
         law = dm.LogisticNoise
 
     told, box = Third(1.0, 1e-3), Bounds(-1.0, 1.0).over(2)
@@ -224,7 +224,7 @@ def test_a_law_that_has_no_price_is_refused():
 @pytest.mark.parametrize("share", [-0.1, 0.95, 1.0, float("nan"), True])
 def test_a_share_that_leaves_nothing_is_refused_and_published_mechanisms_have_none(share):
     with pytest.raises(dm.Refusal, match="mean_share"):
-        AnalyticGauss(1.0, 1e-3, mean_share=share)
+        AnalyticGaussian(1.0, 1e-3, mean_share=share)
     assert AnalyzeGauss(1.0, 1e-3).share == 0
 
 
@@ -245,7 +245,7 @@ def share_of_variance(X, made):
 def test_about_the_mean_the_first_component_is_that_of_the_variance_and_about_the_centre_it_is_the_mean():
     X = far_from_the_centre()
     with_mean, without = (
-        release(X, AnalyticGauss(1.0, 1e-6, mean_share=share), bounds=Bounds(-1.0, 1.0)) for share in (0.1, 0.0)
+        release(X, AnalyticGaussian(1.0, 1e-6, mean_share=share), bounds=Bounds(-1.0, 1.0)) for share in (0.1, 0.0)
     )
     assert share_of_variance(X, with_mean) > 0.9
     assert share_of_variance(X, without) < 0.4
@@ -262,7 +262,7 @@ def test_on_adult_a_tenth_of_the_budget_for_the_mean_finds_the_first_direction(p
     low, high = X.min(axis=0), X.max(axis=0)
     Z = 2 * (X - low) / (high - low) - 1
     held = {
-        share: share_of_variance(Z, release(Z, AnalyticGauss(1.0, 1e-6, mean_share=share), bounds=Bounds(-1.0, 1.0)))
+        share: share_of_variance(Z, release(Z, AnalyticGaussian(1.0, 1e-6, mean_share=share), bounds=Bounds(-1.0, 1.0)))
         for share in (0.0, 0.1)
     }
     assert held[0.0] < 0.25
@@ -271,7 +271,7 @@ def test_on_adult_a_tenth_of_the_budget_for_the_mean_finds_the_first_direction(p
 
 def test_with_hardly_any_noise_the_components_are_those_of_the_covariance():
     X = far_from_the_centre()
-    made = release(X, AnalyticGauss(1e6, 1e-3, mean_share=0.1), bounds=Bounds(-1.0, 1.0))
+    made = release(X, AnalyticGaussian(1e6, 1e-3, mean_share=0.1), bounds=Bounds(-1.0, 1.0))
     found = pca.components_of(X)
     np.testing.assert_allclose(made.components.values, found.values, rtol=1e-2)
     np.testing.assert_allclose(np.abs(np.sum(made.components.vectors * found.vectors, axis=0))[0], 1, atol=1e-4)
@@ -284,7 +284,7 @@ def test_where_noise_drowns_the_mean_the_components_are_no_worse_than_about_the_
     rng, found = np.random.default_rng(6), {0.0: [], 0.1: []}
     for share, kept in found.items():
         for _ in range(200):
-            made = release(X, AnalyticGauss(3.0, 1e-3, mean_share=share), bounds=Bounds(-1.0, 1.0), rng=rng)
+            made = release(X, AnalyticGaussian(3.0, 1e-3, mean_share=share), bounds=Bounds(-1.0, 1.0), rng=rng)
             kept.append(share_of_variance(X, made))
     error = math.hypot(*(np.std(kept) / math.sqrt(200) for kept in found.values()))
     assert np.mean(found[0.1]) > np.mean(found[0.0]) - 0.05 - 4 * error
@@ -294,7 +294,7 @@ def test_where_noise_drowns_the_mean_the_components_are_no_worse_than_about_the_
 def test_people_with_few_rows_weigh_as_much_as_people_with_many():
     ids = ["many"] * 900 + [f"p{i}" for i in range(99)]
     X = np.vstack([np.tile([1.0, 0.0], (900, 1)), np.tile([0.0, 1.0], (99, 1))])
-    made = release(X, AnalyticGauss(1e5, 1e-3), bounds=Bounds(-1.0, 1.0), person=ids)
+    made = release(X, AnalyticGaussian(1e5, 1e-3), bounds=Bounds(-1.0, 1.0), person=ids)
     np.testing.assert_allclose(made.second_moment, np.diag([0.01, 0.99]), atol=6 * made.scales[0, 0])
     assert made.scales[0, 0] < 1e-3
 
@@ -302,7 +302,7 @@ def test_people_with_few_rows_weigh_as_much_as_people_with_many():
 def test_rows_of_nobody_count_for_nothing_and_declared_people_who_are_not_there_stand_as_the_centre():
     X = np.tile([1.0, 0.0], (4, 1))
     bounds = Bounds([0.0, 0.0], [1.0, 1.0], centre=[0.5, 0.0])
-    loud = AnalyticGauss(1e6, 1e-3, mean_share=0.5)
+    loud = AnalyticGaussian(1e6, 1e-3, mean_share=0.5)
     made = release(X, loud, bounds=bounds, person=["a", "b", None, None], n_samples=4)
     # Six scales: wrong once in 10⁸ runs.
     np.testing.assert_allclose(made.second_moment[0, 0], 2 * 0.25 / 4, atol=6 * made.scales[0, 0])
@@ -355,7 +355,7 @@ def by_differences(made, person, rows, h=1e-6):
 
 @pytest.mark.parametrize("bounds", HELD)
 @pytest.mark.parametrize("person", [None, WHO], ids=["rows", "people"])
-@pytest.mark.parametrize("mechanism", [AnalyticGauss(1.0, 1e-4, mean_share=0.4), LaplaceJoint(1.0, mean_share=0.4),
+@pytest.mark.parametrize("mechanism", [AnalyticGaussian(1.0, 1e-4, mean_share=0.4), LaplaceJoint(1.0, mean_share=0.4),
                                        LaplaceSplit(1.0, mean_share=0.4)], ids=repr)  # fmt: skip
 def test_rows_and_people_agree_with_finite_differences_of_matrix_and_mean(bounds, person, mechanism):
     made = release(TABLE, mechanism, bounds=HELD[bounds], person=person)
@@ -378,7 +378,7 @@ def test_rows_and_people_agree_with_finite_differences_of_matrix_and_mean(bounds
 
 @pytest.mark.parametrize("person", [None, WHO], ids=["rows", "people"])
 def test_the_presence_of_a_person_is_what_leaving_them_out_moves(person):
-    made = release(TABLE, AnalyticGauss(1.0, 1e-4, mean_share=0.4), bounds=HELD["cells clamped"], person=person)
+    made = release(TABLE, AnalyticGaussian(1.0, 1e-4, mean_share=0.4), bounds=HELD["cells clamped"], person=person)
     leak = measure(made, TABLE, person)
     everybody = told_by(made, TABLE, person)
     for who, mu in leak.group_membership(WHO).items():
@@ -401,12 +401,12 @@ def test_the_presence_of_a_person_is_what_leaving_them_out_moves(person):
 
 def test_parties_that_send_a_mean_are_joined_about_it():
     X = far_from_the_centre()
-    bounds, mechanism = Bounds(-1.0, 1.0), AnalyticGauss(1.0, 1e-6, mean_share=0.1)
+    bounds, mechanism = Bounds(-1.0, 1.0), AnalyticGaussian(1.0, 1e-6, mean_share=0.1)
     parts = [X[:40_000], X[40_000:]]
     joined = pca.join([pca.noisy_moment(part, mechanism, bounds=bounds) for part in parts])
     assert share_of_variance(X, joined) > 0.9
     np.testing.assert_allclose(joined.components.mean, X.mean(axis=0), atol=0.02)
-    plain = pca.noisy_moment(X[:50], AnalyticGauss(1.0, 1e-6), bounds=bounds)
+    plain = pca.noisy_moment(X[:50], AnalyticGaussian(1.0, 1e-6), bounds=bounds)
     with pytest.raises(dm.Refusal, match="mean_share"):
         pca.join([joined.messages[0], plain])
 
@@ -414,8 +414,8 @@ def test_parties_that_send_a_mean_are_joined_about_it():
 def test_the_joined_guarantee_is_a_pair_that_holds_for_every_party():
     """ε at one party's δ beside another's was the largest ε at no δ in particular."""
     X = np.random.default_rng(0).uniform(-1, 1, (60, 3))
-    strict = pca.noisy_moment(X[:20], AnalyticGauss(1.0, 1e-8), bounds=Bounds(-1.0, 1.0))
-    loose = pca.noisy_moment(X[20:], AnalyticGauss(1.0, 1e-2), bounds=Bounds(-1.0, 1.0))
+    strict = pca.noisy_moment(X[:20], AnalyticGaussian(1.0, 1e-8), bounds=Bounds(-1.0, 1.0))
+    loose = pca.noisy_moment(X[20:], AnalyticGaussian(1.0, 1e-2), bounds=Bounds(-1.0, 1.0))
     joined = pca.join([strict, loose])
     assert joined.delta == 1e-2
     assert joined.epsilon == pytest.approx(1.0)
@@ -431,7 +431,7 @@ def test_the_joined_guarantee_is_a_pair_that_holds_for_every_party():
 )
 def test_parties_with_unlike_bounds_about_one_centre_are_refused(other):
     X = np.random.default_rng(0).uniform(-1, 1, (20, 3))
-    told = AnalyticGauss(1.0, 1e-6)
+    told = AnalyticGaussian(1.0, 1e-6)
     first = pca.noisy_moment(X, told, bounds=Bounds([-1.0] * 3, [1.0] * 3))
     with pytest.raises(dm.Refusal, match="same bounds"):
         pca.join([first, pca.noisy_moment(X, told, bounds=other)])
@@ -439,7 +439,7 @@ def test_parties_with_unlike_bounds_about_one_centre_are_refused(other):
 
 def test_parties_of_people_and_of_rows_are_refused():
     X = np.random.default_rng(0).uniform(-1, 1, (20, 3))
-    told, bounds = AnalyticGauss(1.0, 1e-6), Bounds(-1.0, 1.0)
+    told, bounds = AnalyticGaussian(1.0, 1e-6), Bounds(-1.0, 1.0)
     rows, people = (pca.noisy_moment(X, told, bounds=bounds, person=who) for who in (None, list(range(20))))
     with pytest.raises(dm.Refusal, match="unit"):
         pca.join([rows, people])

@@ -10,9 +10,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from dosimeter import pca
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.notion import Standing
-from dosimeter.core.refusal import CannotMeasure, Refusal
-from dosimeter.pca import residuals
+from dosimeter.pca import reconstruction as residuals
 
 
 def rows(seed, n, d, decay=0.9):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dosimeter as dm
-from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.sensitivity import NEIGHBOURS, sensitivity
 
 BOXES = {

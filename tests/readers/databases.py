@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from dosimeter.store.keyfile import seal
+from dosimeter.ledger.sealed_file import seal
 from tests.readers.mutations import HOSTILE, any_bytes, as_json, bits, splice
 
 VALUES: tuple[Any, ...] = (

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from dosimeter.cli.main import run
-from dosimeter.store import schema
+from dosimeter.ledger import schema
 from tests.readers.databases import free
 from tests.readers.samples import READERS, Reader, prepare
 

@@ -10,7 +10,7 @@ import pytest
 
 from dosimeter import Refusal
 from dosimeter.report.charts import COLOURS, MOST_ROWS, Axis, Series, Span, chart, dots, heat, spec, table
-from dosimeter.report.shell import style
+from dosimeter.report.standalone_page import style
 
 X, Y = np.array([1.0, 2.0, 4.0]), np.array([0.1, 0.3, 0.2])
 KINDS = {

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 import dosimeter as dm
 from dosimeter.cli.main import run
-from dosimeter.frames.own import fit_table
-from dosimeter.frames.table import Table
-from dosimeter.report import schema
+from dosimeter.models.fit_table import fit_table
 from dosimeter.report.editions import SAYS, external, internal
-from dosimeter.report.groups import SMALLEST
-from dosimeter.report.marks import Facts, Mark, SchemaName, public
 from dosimeter.report.statistics import FEW, WARNING, groups, histogram, rounded, statistics
-from dosimeter.report.summarise import summarise
+from dosimeter.results import registry as schema
+from dosimeter.results.groups import SMALLEST
+from dosimeter.results.summarise import summarise
+from dosimeter.results.visibility import ResultModel, SchemaName, Visibility, public
+from dosimeter.tables.table import Table
 from tests.report.verbs import commands
 
 VERBS = list(commands(Path()))
@@ -44,7 +44,7 @@ def test_the_external_edition_is_the_same_for_every_table(printed, verb):
 
 @pytest.mark.parametrize("verb", [v for v in VERBS if v not in ("federate plan", "demo")])
 def test_the_comparison_of_two_tables_sees_a_fact_that_slips_out(printed, verb, monkeypatch):
-    monkeypatch.setattr(Mark, "lets_out", lambda self, facts: True)
+    monkeypatch.setattr(Visibility, "lets_out", lambda self, facts: True)
     one, other = (without_noised(external(facts[verb])) for facts in printed)
     assert one != other
 
@@ -74,7 +74,7 @@ def test_the_internal_edition_is_everything(printed, verb):
 
 
 def test_a_field_without_a_mark_never_gets_out(monkeypatch):
-    class Careless(Facts):
+    class Careless(ResultModel):
         schema_: SchemaName
         told: Annotated[str, public("a word")]
         slipped: str

@@ -11,11 +11,11 @@ from html.parser import HTMLParser
 import pytest
 
 from dosimeter import Refusal
-from dosimeter.report.card import card
 from dosimeter.report.html import document, lay_out, page
-from dosimeter.report.layout import Code, Drawing, Gauge, Grid, Notes, Section, Terms, Words, number
+from dosimeter.report.layout import Code, DefinitionList, Drawing, Gauge, Grid, Notes, Section, Words, number
 from dosimeter.report.markup import island, shown
-from dosimeter.report.shell import shell
+from dosimeter.report.model_card import card
+from dosimeter.report.standalone_page import shell
 from tests.report.samples import BOOKED, SAMPLES, sample
 
 CLOSING = ("Assumptions and what is not covered", "How to reproduce it")
@@ -62,7 +62,7 @@ def parts(made, kind):
 
 
 def terms(made):
-    return {name: value for one in parts(made, Terms) for name, value in one.pairs}
+    return {name: value for one in parts(made, DefinitionList) for name, value in one.pairs}
 
 
 def section(made, heading) -> Section:

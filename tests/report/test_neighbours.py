@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dosimeter.cli.main import run
-from dosimeter.report.marks import Mark
-from dosimeter.report.verdict import NOTHING
-from dosimeter.scan.look import contents_of
+from dosimeter.report.verdicts import NOTHING
+from dosimeter.results.visibility import Visibility
+from dosimeter.scan.scan import contents_of
 from tests.report.verbs import BOUNDS, COLUMNS, LINEAR, people, prepare, write
 
 Rows = list[tuple[Any, ...]]
@@ -173,7 +173,7 @@ def test_neighbours_are_handed_over_alike(tmp_path, capsys, monkeypatch, verb):
 
 @pytest.mark.parametrize("verb", ["measure", "fix", "pca", "pate"])
 def test_the_comparison_sees_what_slips_out(tmp_path, monkeypatch, verb):
-    monkeypatch.setattr(Mark, "lets_out", lambda self, facts: True)
+    monkeypatch.setattr(Visibility, "lets_out", lambda self, facts: True)
     words = COMMANDS[verb]
     one, other = (
         handed_over(tmp_path / "here", words, rows) for rows in (people(1), NEIGHBOURS["an outlier"](people(1)))

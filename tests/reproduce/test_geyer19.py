@@ -9,7 +9,7 @@ import pytest
 
 from dosimeter.cli.main import run
 from dosimeter.federated.accountant import Spend, epsilon
-from dosimeter.federated.budget import Budget
+from dosimeter.federated.budget import PrivacyBudget
 from dosimeter.reproduce import geyer19_arithmetic as arithmetic
 from dosimeter.reproduce import geyer19_figures as figures
 from dosimeter.reproduce.geyer19 import reproduction
@@ -20,7 +20,7 @@ from dosimeter.reproduce.geyer19_training import Digits, not_private_with_unit_n
 
 # Found with other programs (dp-accounting alone) before any of this was written, to the digits given. By moments
 # the other program's coarser search said 1.194, 1.437, 1.093: these are what moments by quadrature give
-# (tests/federated/test_moments.py). The ε beside them is at that other program's own noise.
+# (tests/reproduce/test_geyer19_moments.py). The ε beside them is at that other program's own noise.
 NOISE_NOTED = {100: 1.194, 1000: 1.437, 10_000: 1.093}
 SIGMA_BY_MOMENTS = {100: 1.1932, 1000: 1.4358, 10_000: 1.0923}
 SIGMA_BY_RENYI = {100: 1.081, 1000: 1.335, 10_000: 1.037}
@@ -57,7 +57,7 @@ def test_the_lines_are_those_of_table_1():
     ]
     for line in arithmetic.TABLE:  # every setting is at the printed budget, rounds and communication
         setting = CHOSEN[line.clients]
-        assert setting.budget == Budget(8.0, line.delta)
+        assert setting.budget == PrivacyBudget(8.0, line.delta)
         assert (setting.rounds, setting.per_round * setting.rounds) == (line.rounds, pytest.approx(line.communication))
 
 

@@ -13,7 +13,7 @@ import pytest
 from dosimeter.cli.main import run
 from dosimeter.pate.bounds import data_independent_bound
 from dosimeter.reproduce import saeidian21
-from dosimeter.reproduce.page import page
+from dosimeter.reproduce.html_page import page
 from dosimeter.reproduce.saeidian21_examples import PRINTED
 from dosimeter.reproduce.saeidian21_histograms import consensus, histograms, majorises, printed_b1
 from dosimeter.reproduce.saeidian21_mnist import Study, gradients
@@ -73,10 +73,10 @@ def test_the_truncated_figure_is_what_quadrature_gives(told, monkeypatch):
 
 
 def test_every_histogram_is_listed_once():
-    listed = list(histograms(7, 3))
+    safe_list = list(histograms(7, 3))
     brute = {tuple(sorted(v, reverse=True)) for v in product(range(8), repeat=3) if sum(v) == 7}
-    assert len(listed) == len(set(listed))
-    assert set(listed) == brute
+    assert len(safe_list) == len(set(safe_list))
+    assert set(safe_list) == brute
 
 
 def test_majorisation_is_that_of_transfers_from_rich_to_poor():

@@ -15,7 +15,7 @@ from dosimeter.reproduce import zari22_claims as claims
 from dosimeter.reproduce import zari22_private as private
 from dosimeter.reproduce import zari22_scales as scales
 from dosimeter.reproduce import zari22_trade as trade
-from dosimeter.reproduce.page import page
+from dosimeter.reproduce.html_page import page
 from dosimeter.reproduce.zari22_data import Study, standardised, studies
 
 SIZES = {"Adult": 14, "Census": 13, "LFW": 18, "MNIST": 20}
@@ -111,7 +111,7 @@ def test_noise_without_data_captures_what_random_directions_do(told):
 
 def test_noise_and_bounds_are_those_of_the_release(four):
     """The same scales as `pca.release`, and draws that follow the law: a scale 5 % off would be seen."""
-    from dosimeter.pca.private import release
+    from dosimeter.pca.release import release
 
     study = four[3]
     members = study.parted(60, 0)[0]
@@ -151,7 +151,7 @@ def test_the_rows_by_formula_hold_or_say_why(four):
 
 def test_eq_2_is_loose_as_a_monte_carlo_of_the_privacy_loss_shows():
     """ε at δ of α Laplace entries by simulation of E(1 - e^(ε - L))⁺, an oracle that never composes anything."""
-    from dosimeter.pca.scales import eps_prime, laplace_epsilon
+    from dosimeter.pca.calibration import eps_prime, laplace_epsilon
 
     alpha, delta = 105, scales.DELTA
     r = eps_prime(1.0, delta, alpha)
@@ -225,7 +225,7 @@ def test_a_crossing_is_seen_only_where_both_sides_are_near(four):
 def curve_of(study, auc):
     """A curve with these AUCs (r, trials) at k = 1, ..., r and nothing else of interest."""
     from dosimeter.pca.membership import MembershipByComponents
-    from dosimeter.pca.null_band import NullBand
+    from dosimeter.pca.null_distribution import NullBand
 
     null = NullBand(np.full((9, len(auc) + 1), 0.5))
     runs = tuple(MembershipByComponents(np.append(0.5, column), None, 1, null) for column in np.asarray(auc).T)

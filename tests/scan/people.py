@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from dosimeter.frames.table import Table
 from dosimeter.scan import Scan, scan
+from dosimeter.tables.table import Table
 
 X, Y = load_breast_cancer(return_X_y=True)
 NAMES = tuple(f"x{j}" for j in range(X.shape[1]))

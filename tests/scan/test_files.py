@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from dosimeter.core.refusal import Refusal
-from dosimeter.frames.source import Source
-from dosimeter.io.npy import Unreadable, npy_array
+from dosimeter.core.errors import Refusal
+from dosimeter.core.location import Location
+from dosimeter.files.npy import UnreadableArray, npy_array
 from dosimeter.scan import scan
-from dosimeter.scan.objects import read_json
-from dosimeter.scan.tensors import read_safetensors
+from dosimeter.scan.json_arrays import read_json
+from dosimeter.scan.safetensors import read_safetensors
 from tests.scan.people import NAMES, X, at, table
 
 
@@ -64,7 +64,7 @@ def test_arrays_in_an_npz_are_compared_whatever_they_are_called(tmp_path: Path) 
 
 
 def test_numbers_that_match_no_more_than_by_accident_stay_a_possibility(tmp_path: Path) -> None:
-    from dosimeter.frames.table import Table
+    from dosimeter.tables.table import Table
 
     rng = np.random.default_rng(0)
     people = Table.of({f"b{j}": rng.integers(0, 2, 300) for j in range(4)})
@@ -100,7 +100,7 @@ def test_pictures_are_found_as_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
 def test_tensors_are_found_at_their_own_precision(kind, tmp_path: Path) -> None:
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-    from dosimeter.frames.table import Table
+    from dosimeter.tables.table import Table
 
     people = Table.of(dict(zip(NAMES, scaled.T, strict=True)))
     (tmp_path / "m.safetensors").write_bytes(save({"memory.keys": scaled[100:150].astype(kind)}))
@@ -110,7 +110,7 @@ def test_tensors_are_found_at_their_own_precision(kind, tmp_path: Path) -> None:
 def test_bfloat16_is_the_upper_half_of_a_float() -> None:
     header = json.dumps({"t": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
     body = np.array([0x3FC0, 0xC040], dtype="<u2").tobytes()
-    (part,) = read_safetensors(len(header).to_bytes(8, "little") + header + body, Source("m")).parts
+    (part,) = read_safetensors(len(header).to_bytes(8, "little") + header + body, Location("m")).parts
     assert part.values.tolist() == [1.5, -3.0]
 
 
@@ -280,7 +280,7 @@ def test_a_file_that_lies_is_refused_at_little_cost(name: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("shape", [(10**10,), (-1,), (0, 10**30), (1250, 1000, 1000), (2**63, 2)])
 def test_an_array_that_declares_too_much_is_not_made(shape: tuple[int, ...], tmp_path: Path) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableArray):
         npy_array(_lying_npy(shape, bytes(8)))
     (tmp_path / "m.npy").write_bytes(_lying_npy(shape, bytes(8)))
     assert len(scan(tmp_path / "m.npy").unread) == 1
@@ -335,7 +335,7 @@ values = st.recursive(
 @settings(deadline=None, max_examples=300)
 @given(values)
 def test_any_json_is_read(value) -> None:
-    found = read_json(json.dumps(value).encode(), Source("m.json"))
+    found = read_json(json.dumps(value).encode(), Location("m.json"))
     assert all(part.texts or part.values.size for part in found.parts)
 
 
@@ -346,7 +346,7 @@ def test_any_bytes_behind_a_safetensors_header_are_read_or_one_refusal(data: byt
     line = ""
     for made in (data, len(data).to_bytes(8, "little") + data, _safetensors(entry, data)):
         try:
-            read_safetensors(made, Source("m"))
+            read_safetensors(made, Location("m"))
         except Refusal as refusal:
             line += str(refusal)
     assert line.isprintable()
@@ -363,7 +363,7 @@ def test_many_small_arrays_in_texts_are_one_table(tmp_path: Path) -> None:
 
 
 def test_more_arrays_than_are_compared_are_said_not_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dosimeter.scan.look.MOST_COMPARED", 3)
+    monkeypatch.setattr("dosimeter.scan.scan.MOST_COMPARED", 3)
     np.savez(tmp_path / "m.npz", **{f"a{k}": X[k : k + 2 + k, : 4 + k] for k in range(6)}, all=X[:40])
     found = scan(tmp_path / "m.npz", table())
     assert list(found.named) == list(range(1, 41))  # the largest come first
@@ -371,7 +371,7 @@ def test_more_arrays_than_are_compared_are_said_not_to_be(tmp_path: Path, monkey
 
 
 def test_more_texts_than_are_looked_into_are_said_not_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dosimeter.scan.texts.MOST", 10)
+    monkeypatch.setattr("dosimeter.scan.embedded_text.MOST", 10)
     (tmp_path / "m.json").write_text(json.dumps({"few": ["[1.5, 2.5]"] * 3, "many": ["[1.5, 2.5]"] * 30}))
     assert [place for place, _ in scan(tmp_path / "m.json").unread] == ["many"]
 

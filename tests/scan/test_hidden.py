@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dosimeter.frames.table import Table
 from dosimeter.scan import scan
+from dosimeter.tables.table import Table
 from tests.scan.people import CITY, NAMES, X, at, table
 
 CHOSEN = np.arange(20, 60)

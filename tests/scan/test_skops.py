@@ -31,8 +31,8 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 
-from dosimeter.frames.table import Table
 from dosimeter.scan import scan
+from dosimeter.tables.table import Table
 from tests.scan.people import CITY, NAMES, X, Y, at, dumped, scanned, table
 
 SCALERS = [StandardScaler(), MinMaxScaler((-1, 3)), MaxAbsScaler(), RobustScaler(), StandardScaler(with_mean=False)]
@@ -301,7 +301,7 @@ def test_nothing_is_constructed_not_even_an_unknown_type(tmp_path: Path) -> None
 
 def test_our_own_releases_have_no_rows(tmp_path: Path) -> None:
     from dosimeter.estimators import PrivatePCA
-    from dosimeter.frames.repair import repair
+    from dosimeter.models.linear_release import repair
 
     private = PrivatePCA(3, epsilon=2.0, lower=X.min(axis=0), upper=X.max(axis=0)).fit(X).released_
     people = table(city=CITY)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from dosimeter.ledger import Budget, Ledger
 from dosimeter.serve.app import application
-from dosimeter.store import Budget, Ledger
+from tests.ledger.samples import booking, dose, of_all_kinds
 from tests.serve.asking import PORT, TOKEN, Client
-from tests.store.samples import booking, dose, of_all_kinds
 
 
 def filled(path: Path) -> Ledger:

@@ -8,27 +8,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dosimeter.core.ledger import Account
+from dosimeter.core.accounts import Account
+from dosimeter.ledger import AccountTotals, Budget, Ledger
 from dosimeter.serve import pages
-from dosimeter.serve.book import Book
-from dosimeter.serve.noise import FACTORS, named, what_if
-from dosimeter.store import AccountTotals, Budget, Ledger
+from dosimeter.serve.ledger_cache import LedgerCache
+from dosimeter.serve.what_if import FACTORS, named, what_if
+from tests.ledger.samples import booking, dose
 from tests.serve.asking import Client
-from tests.store.samples import booking, dose
 
 
 @pytest.fixture(scope="module")
-def book(ledger: Ledger) -> Book:
-    return Book(ledger)
+def book(ledger: Ledger) -> LedgerCache:
+    return LedgerCache(ledger)
 
 
-def grid(leaf: pages.Leaf, heading: str):
+def grid(leaf: pages.ServedPage, heading: str):
     (section,) = [one for one in leaf.sections if one.heading == heading]
     (found,) = [part for part in section.parts if part.kind == "grid"]
     return found
 
 
-def test_the_overview_has_every_account_with_its_highest_total(book: Book, ledger: Ledger) -> None:
+def test_the_overview_has_every_account_with_its_highest_total(book: LedgerCache, ledger: Ledger) -> None:
     leaf = pages.overview(book)
     rows = {row[0]: row for row in grid(leaf, "Accounts").rows}
     totals = ledger.totals()
@@ -41,7 +41,7 @@ def test_the_overview_has_every_account_with_its_highest_total(book: Book, ledge
     assert "1 in η" in leaf.verdict.text
 
 
-def test_people_stand_in_order_page_by_page_and_none_is_lost(book: Book, ledger: Ledger) -> None:
+def test_people_stand_in_order_page_by_page_and_none_is_lost(book: LedgerCache, ledger: Ledger) -> None:
     every = ledger.totals()
     index = next(k for k, one in enumerate(every) if len(one.readings) > 200)
     seen = []
@@ -54,7 +54,7 @@ def test_people_stand_in_order_page_by_page_and_none_is_lost(book: Book, ledger:
     assert pages.people(book, len(every), 1) is None
 
 
-def test_a_release_says_what_it_was_and_cost(book: Book, ledger: Ledger) -> None:
+def test_a_release_says_what_it_was_and_cost(book: LedgerCache, ledger: Ledger) -> None:
     entry = ledger.entry("june")
     leaf = pages.release(book, entry.seq)
     assert leaf is not None
@@ -66,7 +66,7 @@ def test_a_release_says_what_it_was_and_cost(book: Book, ledger: Ledger) -> None
     assert pages.release(book, 1) is None  # the entry that opened the book is no release
 
 
-def test_accounts_without_a_law_say_so(book: Book, ledger: Ledger) -> None:
+def test_accounts_without_a_law_say_so(book: LedgerCache, ledger: Ledger) -> None:
     leaf = pages.release(book, ledger.entry("may").seq)
     assert leaf is not None
     assert leaf.slider is not None
@@ -77,7 +77,7 @@ def test_accounts_without_a_law_say_so(book: Book, ledger: Ledger) -> None:
     assert {name for name, _ in leaf.slider.rows} == {named(one) for one in lawful}
 
 
-def test_budgets_show_the_limit_in_force_and_its_history(book: Book) -> None:
+def test_budgets_show_the_limit_in_force_and_its_history(book: LedgerCache) -> None:
     leaf = pages.budgets(book)
     assert {row[0] for row in grid(leaf, "Limits").rows} == {"fil=0.32", "eps=3@1e-06", "leakage=2 nats"}
     assert [(row[0], row[3]) for row in grid(leaf, "History").rows][-1] == ("fil=0.32", "agreed")
@@ -118,7 +118,7 @@ def test_two_people_of_one_short_pseudonym_are_not_guessed_at() -> None:
 
 def test_the_totals_are_read_again_when_the_book_grows(tmp_path: Path) -> None:
     with Ledger.create(tmp_path / "b") as made:
-        book = Book(made)
+        book = LedgerCache(made)
         assert book.totals() == ()
         assert pages.overview(book).verdict.text == "Nothing was released yet."
         assert pages.people(book, 0, 1) is not None
@@ -147,12 +147,12 @@ HOSTILE = "<script>window.pwned=1</script>\u202e' onload=x {{7*7}} =cmd|x"
 
 
 def test_a_hostile_note_is_shown_and_nothing_else(tmp_path: Path) -> None:
-    from dosimeter.serve.answer import lay_out
+    from dosimeter.serve.response import lay_out
 
     with Ledger.create(tmp_path / "b", (Budget.parse("fil=0.05"),)) as made:
         done = made.book(booking("may", note=HOSTILE, to=HOSTILE, override=HOSTILE))
         made.set_budget(Budget.parse("fil=0.06"), HOSTILE)
-        book = Book(made)
+        book = LedgerCache(made)
         for leaf in (pages.overview(book), pages.releases(book), pages.release(book, done.seq), pages.budgets(book)):
             assert leaf is not None
             text = str(lay_out(leaf))

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from dosimeter.attacks import roc
 from dosimeter.attacks.roc import Interval
-from dosimeter.core.notion import FloatArray, Standing
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
+from dosimeter.core.notion import Standing
 
 
 class AttackResult(ABC):

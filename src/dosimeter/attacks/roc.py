@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dosimeter.core.notion import FloatArray, Mask
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray, Mask
+from dosimeter.core.errors import Refusal
 
 
 class Interval(NamedTuple):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dosimeter.cli.commands import Command
-from dosimeter.cli.given import Impute, MissingValues
+from dosimeter.cli.environment import Command
+from dosimeter.cli.options import Impute, MissingValues
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
-    from dosimeter.frames.table import Table
+    from dosimeter.tables.table import Table
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Attack a noised linear model of one's own table.")
 
@@ -52,7 +52,7 @@ def inversion(
 ) -> int:
     """Guess one column of every row from the released weights, knowing everything else; the control does without."""
     from dosimeter.cli import show
-    from dosimeter.frames.attacked import invert
+    from dosimeter.models.linear_attack import invert
 
     people = _read(table, target, nominal, drop, missing, impute, delimiter)
     how = _how(nominal, scale, noise, l2, trials, seed)
@@ -103,8 +103,8 @@ def membership(
     import numpy as np
     from scipy.special import ndtr, ndtri
 
-    from dosimeter.frames.attacked import presence
-    from dosimeter.report.summarise import number_of
+    from dosimeter.models.linear_attack import presence
+    from dosimeter.results.summarise import number_of
 
     people = _read(table, target, nominal, drop, missing, impute, delimiter)
     how = _how(nominal, scale, noise, l2, trials, seed)
@@ -140,9 +140,9 @@ def membership(
 
 
 def _safe(text: str) -> str:
-    from dosimeter.io import harmless
+    from dosimeter.core.text import safe_text
 
-    return harmless(text)
+    return safe_text(text)
 
 
 def _read(
@@ -154,7 +154,7 @@ def _read(
     impute: list[str] | None,
     delimiter: str,
 ) -> Table:
-    from dosimeter.cli.given import read
+    from dosimeter.cli.options import read
 
     return read(table, delimiter, missing, None, nominal or [], drop or [], target=target, impute=impute or ())
 
@@ -165,8 +165,8 @@ def _how(
     import numpy as np
 
     from dosimeter.cli.checks import not_negative, positive
-    from dosimeter.cli.given import law_of
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.cli.options import law_of
+    from dosimeter.core.errors import Refusal
 
     if not 2 <= trials <= 1_000_000:
         raise Refusal(f"--trials {trials}: give a whole number from 2 to 1000000")

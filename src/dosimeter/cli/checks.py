@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 
 
 def positive(option: str, value: float) -> float:

@@ -30,12 +30,12 @@ ScalerOption = Annotated[
 
 def scaler_of(name: str) -> str:
     """A known way of treating the scaler."""
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.frames.scaler import SCALERS
-    from dosimeter.io.text import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
+    from dosimeter.models.fitted_scaler import SCALERS
 
     if name not in SCALERS:
-        raise Refusal(f"--scaler {harmless(name)}: use {' or '.join(SCALERS)}")
+        raise Refusal(f"--scaler {safe_text(name)}: use {' or '.join(SCALERS)}")
     return name
 
 
@@ -70,21 +70,21 @@ def told(path: Path | None, target: str, person: str | None, nominal: Sequence[s
     """The file, checked against the other options; nothing where there is none."""
     if path is None:
         return Told()
-    from dosimeter.cli.bounds import Number, read_bounds
-    from dosimeter.frames.declared import Range
-    from dosimeter.io.text import harmless
+    from dosimeter.core.text import safe_text
+    from dosimeter.tables.bounds_file import NumberBounds, read_bounds
+    from dosimeter.tables.declared_bounds import Range
 
     declared = read_bounds(path)
     if declared.row_norm is not None:
         raise declared.source.refusal("row-norm is for dosimeter pca: no row is shortened here", "leave it out")
     if person is not None and person in declared.columns:
-        raise declared.source.refusal(f"[{harmless(person)}] is the --person", "leave it out there")
+        raise declared.source.refusal(f"[{safe_text(person)}] is the --person", "leave it out there")
     for name in nominal:
-        if isinstance(declared.columns.get(name), Number):
-            raise declared.source.refusal(f"[{harmless(name)}] is a number, and --nominal", "give it levels = [...]")
+        if isinstance(declared.columns.get(name), NumberBounds):
+            raise declared.source.refusal(f"[{safe_text(name)}] is a number, and --nominal", "give it levels = [...]")
     kept = {name: column for name, column in declared.columns.items() if name not in drop}
     bounds = {
-        name: Range(column.lower, column.upper, column.centre) if isinstance(column, Number) else column.levels
+        name: Range(column.lower, column.upper, column.centre) if isinstance(column, NumberBounds) else column.levels
         for name, column in kept.items()
     }
     text = tuple(name for name, column in bounds.items() if isinstance(column, tuple) and name != target)

@@ -32,10 +32,10 @@ def demo(
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
     """Measure a model of 442 diabetes patients: what its weights give away about each of them, as two pages."""
-    from dosimeter.cli.asked import how_asked
     from dosimeter.cli.checks import positive
-    from dosimeter.cli.given import check_outputs
-    from dosimeter.io import harmless
+    from dosimeter.cli.options import check_outputs
+    from dosimeter.core.text import safe_text
+    from dosimeter.results.provenance import how_asked
 
     positive("--scale", scale)
     positive("--max-dose", max_dose)
@@ -48,13 +48,13 @@ def demo(
     words = console(quiet, color, json)
     tell(facts, words)
     for heading, (edition, path) in zip(("the report:", ""), pages.items(), strict=True):
-        words.print(f"{heading:16} {harmless(path, 300)} ({SAID[edition]})", soft_wrap=True)
+        words.print(f"{heading:16} {safe_text(path, 300)} ({SAID[edition]})", soft_wrap=True)
     return 0
 
 
 def write_pages(facts: dict[str, Any], pages: dict[Any, Path]) -> None:
     """Both editions of the report, each for its owner's eyes only."""
-    from dosimeter.io import write_text
+    from dosimeter.files.atomic import write_text
     from dosimeter.report.html import page
 
     for edition, path in pages.items():
@@ -65,8 +65,8 @@ def figures(scale: float = SCALE, limit: float = LIMIT) -> dict[str, Any]:
     """The facts of the demo."""
     from dosimeter import Gaussian
     from dosimeter.datasets.demo import DERIVED, TARGET, diabetes
-    from dosimeter.frames.own import fit_table
-    from dosimeter.report.summarise import summarise
+    from dosimeter.models.fit_table import fit_table
+    from dosimeter.results.summarise import summarise
 
     table = diabetes().drop(DERIVED)
     own = fit_table(table, TARGET, noise=Gaussian(scale))
@@ -81,7 +81,7 @@ def _attacked(table: Any, target: str, column: str, noise: Any) -> dict[str, Any
     """The white-box inversion of the column that the meaning speaks of, where it is one that can be guessed."""
     import numpy as np
 
-    from dosimeter.frames.attacked import invert
+    from dosimeter.models.linear_attack import invert
 
     if column == target:
         return None

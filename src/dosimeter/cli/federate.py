@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 from dosimeter.cli.output import console, write_json
+from dosimeter.workflows.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 
 if TYPE_CHECKING:
-    from dosimeter.cli.booking import Desk, Receipt
-    from dosimeter.cli.population import Population
-    from dosimeter.cli.terms import Terms
-    from dosimeter.cli.training import Job
+    from dosimeter.models.federated_rows import ClientPopulation
+    from dosimeter.models.federated_terms import FederatedTerms
+    from dosimeter.models.federated_training import Job
+    from dosimeter.workflows.booking import BookingOutcome, ReleaseSession
 
 Words = typer.Option
 OF_TABLES = ("target", "client", "test", "bounds", "classes", "nominal", "drop", "missing", "delimiter")
@@ -139,11 +139,12 @@ def federate(
 
     Without arguments it shows what it does on digits that ship with scikit-learn, dealt to 500 made-up clients.
     """
-    from dosimeter.cli import population, trained
-    from dosimeter.cli.asked import how_asked
-    from dosimeter.cli.given import check_outputs
-    from dosimeter.cli.training import Choices
-    from dosimeter.frames.classifier import refuse_own_scales
+    from dosimeter.cli.options import check_outputs
+    from dosimeter.models import federated_rows as population
+    from dosimeter.models.federated_training import Choices
+    from dosimeter.results import federated_facts as trained
+    from dosimeter.results.provenance import how_asked
+    from dosimeter.tables.network_export import refuse_own_scales
 
     demo = _check_kind(context, plan, dataset, table)
     only_plan = plan is not None
@@ -158,7 +159,7 @@ def federate(
         model, hidden, epochs, batches, batch_size, learning_rate, momentum, quantile, clip, processes, simulate, pool
     )
     words = console(quiet, color, json)
-    people: Population | None = None
+    people: ClientPopulation | None = None
     K = population.DEMO_CLIENTS if demo and clients is None else clients
     if table is not None and not (only_plan and K is not None):
         people = population.of_table(
@@ -187,10 +188,10 @@ def federate(
     return 1 if receipt.refused else 0
 
 
-def _desk(context: typer.Context, plan: bool, table: Path | None, seed: int | None, sampling: str) -> Desk:
+def _desk(context: typer.Context, plan: bool, table: Path | None, seed: int | None, sampling: str) -> ReleaseSession:
     """Where the model is booked, client by client; what a plan, a seed or made-up clients give is not."""
-    from dosimeter.cli.booking import desk
-    from dosimeter.cli.doses import check_sampling
+    from dosimeter.workflows.booking import desk
+    from dosimeter.workflows.person_doses import check_sampling
 
     never = "a plan" if plan else "made-up clients" if table is None else "a simulation" if seed is not None else ""
     at = desk(context, never)
@@ -201,17 +202,17 @@ def _desk(context: typer.Context, plan: bool, table: Path | None, seed: int | No
 
 def _check_kind(context: typer.Context, plan: str | None, dataset: str | None, table: Path | None) -> bool:
     """True for the demonstration; options that do not go together are refused, and none is passed over in silence."""
-    from dosimeter.cli.population import DATASETS
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
+    from dosimeter.models.federated_rows import DATASETS
 
     given = {name for name in context.params if _asked(context, name)}
     if plan is not None and plan != "plan":
-        raise Refusal(f"{harmless(plan)}: the only word here is plan; a table is named by --table")
+        raise Refusal(f"{safe_text(plan)}: the only word here is plan; a table is named by --table")
     if dataset is not None and table is not None:
         raise Refusal("--dataset and --table: whose rows are they? Leave one of the two out")
     if dataset is not None and dataset not in DATASETS:
-        raise Refusal(f"--dataset {harmless(dataset)}: use digits or mnist")
+        raise Refusal(f"--dataset {safe_text(dataset)}: use digits or mnist")
     if table is None:
         for name in OF_TABLES:
             if name in given:
@@ -235,20 +236,20 @@ def _asked(context: typer.Context, name: str) -> bool:
 
 def _missing(asked: str | None, bounds: Path | None) -> str:
     """With declared columns one client's gap does not end the run unless that is asked for."""
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
 
     policy = asked or ("refuse" if bounds is None else "drop")
     if policy not in ("refuse", "drop"):
-        raise Refusal(f"--missing {harmless(policy)}: use refuse or drop")
+        raise Refusal(f"--missing {safe_text(policy)}: use refuse or drop")
     return policy
 
 
 def _check_files(
     out: Path | None, history: Path | None, checkpoint: Path | None, resume: bool, nothing_leaves: bool
 ) -> None:
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
 
     if out is None and not nothing_leaves:
         raise Refusal("--out is missing: name the .skops or .safetensors file where the model goes")
@@ -259,7 +260,7 @@ def _check_files(
     )
     for option, path, endings in kinds:
         if path is not None and path.suffix not in endings:
-            raise Refusal(f"{option} {harmless(path.name)}: name a {' or '.join(endings)} file")
+            raise Refusal(f"{option} {safe_text(path.name)}: name a {' or '.join(endings)} file")
     if resume and checkpoint is None:
         raise Refusal("--resume from what? Name the file with --checkpoint")
 
@@ -273,11 +274,11 @@ def _terms(
     rounds: int | None,
     noise: float | None,
     sampling: str,
-) -> Terms:
+) -> FederatedTerms:
     from dosimeter.cli.checks import positive
-    from dosimeter.cli.terms import DELTA, DEMO_DELTA, DEMO_EPSILON, terms
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.errors import Refusal
     from dosimeter.federated.accountant import LEAST_DELTA
+    from dosimeter.models.federated_terms import DELTA, DEMO_DELTA, DEMO_EPSILON, terms
 
     if epsilon is None and not demo:
         raise Refusal("state a budget: --epsilon 8, say (and --delta, 1e-05 without it)")
@@ -303,13 +304,13 @@ def _terms(
 
 def _train(job: Job, checkpoint: Path | None, resume: bool, inputs: list[Path], words: Any, *, spread: bool) -> Any:
     """The history; kept after every step where there is a file for it, and gone on from there."""
-    from dosimeter.io.checkpoint import Keeper, alone_with, read_kept
+    from dosimeter.files.federated_checkpoint import CheckpointWriter, alone_with, read_kept
 
     with nullcontext() if checkpoint is None else alone_with(checkpoint):
         state, keeper = None, None
         if checkpoint is not None:
             name = job.digest()
-            keeper = Keeper(checkpoint, name, inputs=inputs)
+            keeper = CheckpointWriter(checkpoint, name, inputs=inputs)
             _check_checkpoint(checkpoint, resume)
             if checkpoint.exists():
                 state, keeper.earlier = read_kept(checkpoint, name)
@@ -322,8 +323,8 @@ def _train(job: Job, checkpoint: Path | None, resume: bool, inputs: list[Path], 
 
 def _check_checkpoint(checkpoint: Path | None, resume: bool) -> None:
     """Refuse a checkpoint from which nobody can go on before tables are read and ε is computed."""
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io.checkpoint import check_whole
+    from dosimeter.core.errors import Refusal
+    from dosimeter.files.federated_checkpoint import check_whole
 
     if checkpoint is None or not checkpoint.exists():
         return
@@ -335,7 +336,7 @@ def _check_checkpoint(checkpoint: Path | None, resume: bool) -> None:
 @contextmanager
 def _kept(checkpoint: Path | None) -> Iterator[None]:
     """Ctrl-C after a round that was kept is no loss, and is told so."""
-    from dosimeter.cli.commands import Stopped
+    from dosimeter.cli.environment import Stopped
 
     try:
         yield
@@ -379,15 +380,15 @@ def _leave(
     job: Job,
     done: Any,
     facts: dict[str, Any],
-    at: Desk,
+    at: ReleaseSession,
     files: tuple[Path | None, Path | None],
     inputs: list[Path],
-) -> Receipt:
+) -> BookingOutcome:
     """The model booked and written, with the name it is booked under; then the history, which is internal."""
-    from dosimeter.cli.doses import of_training
-    from dosimeter.cli.trained import history_of, story
-    from dosimeter.io import write_sheet
-    from dosimeter.io.networks import as_safetensors
+    from dosimeter.files.csv_export import write_sheet
+    from dosimeter.files.safetensors import as_safetensors
+    from dosimeter.results.federated_facts import history_of, story
+    from dosimeter.workflows.person_doses import of_training
 
     out, history = files
     beside, receipt = _beside(out), at.nothing
@@ -418,20 +419,21 @@ def _leave(
 
 def _write_beside(path: Path, network: bytes, out: Path, inputs: list[Path]) -> None:
     """The network, once the pipeline is written: a failure here takes nothing of that back, and says so."""
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless, write_bytes
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
+    from dosimeter.files.atomic import write_bytes
 
     try:
         write_bytes(path, network, inputs=inputs)
     except Refusal as error:
-        raise Refusal(f"{error} ({harmless(out.name)} was written, and holds the whole model)") from None
+        raise Refusal(f"{error} ({safe_text(out.name)} was written, and holds the whole model)") from None
 
 
 def _pipeline(job: Job, done: Any) -> bytes:
     """The model as a scikit-learn pipeline."""
     import skops.io as sio
 
-    from dosimeter.frames.classifier import pipeline
+    from dosimeter.tables.network_export import pipeline
 
     people = job.people
     made: bytes = sio.dumps(pipeline(people.layout, job.network, done.state.model, people.classes))

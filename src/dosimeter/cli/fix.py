@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 from dosimeter.cli.declared import BoundsFile, ScalerOption
-from dosimeter.cli.given import Impute, MissingValues, NotTied
+from dosimeter.cli.options import Impute, MissingValues, NotTied
 from dosimeter.cli.output import console, write_json
+from dosimeter.workflows.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 
 if TYPE_CHECKING:
-    from dosimeter.cli.booking import Desk, Receipt
-    from dosimeter.frames.repair import Repair
+    from dosimeter.models.linear_release import TableRelease
+    from dosimeter.workflows.booking import BookingOutcome, ReleaseSession
 
 WAYS = "A higher --max-dose, more people or fewer columns help; --even-if-useless writes it all the same."
 KEPT = "the ledger keeps each person's Fisher matrix of this release: another about the same rows adds exactly"
@@ -86,17 +86,17 @@ def fix(
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
     """Fit a linear model, noise it so that no dose exceeds the limit, and write it. Exit 1: nothing was written."""
-    from dosimeter.cli.asked import how_asked
-    from dosimeter.cli.booking import desk
+    from dosimeter.adapters.read_model import read_model
     from dosimeter.cli.checks import not_negative, positive
     from dosimeter.cli.declared import told
-    from dosimeter.cli.given import check_loss, check_outputs, fitting_parts, law_of, read, refuse_settings_of_a_fit
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.frames.own import LOSSES
-    from dosimeter.frames.repair import repair
-    from dosimeter.frames.repair_model import repair_model
-    from dosimeter.io import read_model
-    from dosimeter.report.repaired import repaired
+    from dosimeter.cli.options import check_loss, check_outputs, fitting_parts, law_of, read, refuse_settings_of_a_fit
+    from dosimeter.core.errors import Refusal
+    from dosimeter.models.fit_table import LOSSES
+    from dosimeter.models.given_model_release import repair_model
+    from dosimeter.models.linear_release import repair
+    from dosimeter.results.provenance import how_asked
+    from dosimeter.results.repaired import repaired
+    from dosimeter.workflows.booking import desk
 
     if out.suffix != ".skops":
         raise Refusal(f"--out {out.name}: a released model is a .skops file")
@@ -150,24 +150,24 @@ def fix(
 
 
 def _shape(shape: str, equalise: bool) -> str | None:
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io.text import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
 
     if shape not in ("auto", "hessian", "none"):
-        raise Refusal(f"--shape {harmless(shape)}: use auto, hessian or none")
+        raise Refusal(f"--shape {safe_text(shape)}: use auto, hessian or none")
     return None if shape == "none" or (shape == "auto" and equalise) else shape
 
 
 def _rounds(rounds: int) -> int:
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.errors import Refusal
 
     if not 1 <= rounds <= 1000:
         raise Refusal(f"--rounds {rounds}: give a whole number from 1 to 1000")
     return rounds
 
 
-def _needs_ledger(at: Desk) -> None:
-    from dosimeter.core.refusal import Refusal
+def _needs_ledger(at: ReleaseSession) -> None:
+    from dosimeter.core.errors import Refusal
 
     if at.ledger is None:
         raise Refusal(f"--keep-blocks is for a ledger, and this is {at.words}: leave it out")
@@ -175,21 +175,21 @@ def _needs_ledger(at: Desk) -> None:
         raise Refusal("--keep-blocks and --dose: a dose file carries no blocks; leave one of the two out")
 
 
-def _leave(done: Repair, at: Desk, out: Path, inputs: list[Path], keep_blocks: bool) -> Receipt:
+def _leave(done: TableRelease, at: ReleaseSession, out: Path, inputs: list[Path], keep_blocks: bool) -> BookingOutcome:
     import skops.io as sio
 
-    from dosimeter.cli.doses import of_repair
+    from dosimeter.workflows.person_doses import of_repair
 
     return at.leave(sio.dumps(done.model), out, inputs, lambda: of_repair(done, keep_blocks))
 
 
-def _tell(facts: dict[str, Any], out: Path, dose_file: Path | None, words: Any, receipt: Receipt) -> None:
+def _tell(facts: dict[str, Any], out: Path, dose_file: Path | None, words: Any, receipt: BookingOutcome) -> None:
     from dosimeter.cli.show import gap, number
-    from dosimeter.io import harmless
+    from dosimeter.core.text import safe_text
 
     dose, score = facts["dose"], facts["score"]
     words.print(
-        f"{facts['model']['loss']} model of {harmless(facts['model']['target'])}, noise on {facts['noise_on']}: "
+        f"{facts['model']['loss']} model of {safe_text(facts['model']['target'])}, noise on {facts['noise_on']}: "
         f"{facts['noise']}"
     )
     words.print(
@@ -200,9 +200,9 @@ def _tell(facts: dict[str, Any], out: Path, dose_file: Path | None, words: Any, 
     words.print(f"{score['name']} on this table: {score['before']:.3f} -> {score['after']:.3f}")
     _tell_use(facts, words)
     for note in facts["not_covered"]:
-        words.print(f"not covered: {harmless(gap(note), 400)}")
+        words.print(f"not covered: {safe_text(gap(note), 400)}")
     for note in facts["remarks"]:
-        words.print(f"remark: {harmless(note, 400)}")
+        words.print(f"remark: {safe_text(note, 400)}")
     if receipt.refused:
         for line in receipt.lines:
             words.print(line, style="red")
@@ -211,9 +211,9 @@ def _tell(facts: dict[str, Any], out: Path, dose_file: Path | None, words: Any, 
             f"refused: one answer for everybody does better than this model; nothing was written. {WAYS}", style="red"
         )
     elif facts["within"]:
-        words.print(f"written: {harmless(out, 300)} ({receipt.words})")
+        words.print(f"written: {safe_text(out, 300)} ({receipt.words})")
         if dose_file is not None:
-            words.print(f"written: {harmless(dose_file, 300)} (the dose file, to book it later: internal)")
+            words.print(f"written: {safe_text(dose_file, 300)} (the dose file, to book it later: internal)")
     else:
         words.print(
             f"refused: the highest dose is above the limit {facts['limit']:g}; nothing was written", style="red"
@@ -222,16 +222,16 @@ def _tell(facts: dict[str, Any], out: Path, dose_file: Path | None, words: Any, 
 
 def _tell_use(facts: dict[str, Any], words: Any) -> None:
     """The kind of noise, and the score on people left out at limits around the asked one, beside the base rate."""
-    from dosimeter.cli.page import small
     from dosimeter.cli.show import number
-    from dosimeter.io import harmless
+    from dosimeter.core.text import safe_text
+    from dosimeter.report.terminal import small
 
     chosen, found = facts["choice"], facts["held_out"]
     if chosen["prices"]:
         prices = ", ".join(f"{kind} {number(price)}" for kind, price in chosen["prices"].items())
         words.print(f"noise: {chosen['kind']}; expected loss added for each row at this limit: {prices}")
     if found["why"]:
-        words.print(f"not scored on people left out: {harmless(found['why'], 400)}")
+        words.print(f"not scored on people left out: {safe_text(found['why'], 400)}")
         return
     words.print(
         f"{found['name']} on people left out ({found['folds']} folds, expected over the noise): "

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dosimeter.cli.booking import Keys, LedgerAt, open_ledger
-from dosimeter.cli.commands import Command, Group
+from dosimeter.cli.environment import Command, CommandGroup
 from dosimeter.cli.output import console, write_json
+from dosimeter.workflows.booking import Keys, LedgerAt, open_ledger
 
 if TYPE_CHECKING:
-    from dosimeter.store import Ledger
+    from dosimeter.ledger import Ledger
 
 HELP = "The book of releases: what each person was exposed to in all, and the limits."
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=HELP)
 keys_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The key file, without which no id is known.")
-app.add_typer(keys_app, name="keys", cls=Group)
+app.add_typer(keys_app, name="keys", cls=CommandGroup)
 
 Json = Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No words.")]
@@ -39,15 +39,16 @@ def init(
     quiet: Quiet = False,
 ) -> None:
     """Make a ledger, with budgets that refuse; its key file, which alone knows the ids, lies beside it."""
-    from dosimeter.cli import books, spoken
-    from dosimeter.cli.booking import WHERE, files_of
-    from dosimeter.core.ledger import Budget
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.store import Ledger
+    from dosimeter.core.accounts import LedgerLimit
+    from dosimeter.core.errors import Refusal
+    from dosimeter.ledger import Ledger
+    from dosimeter.report import ledger_text as spoken
+    from dosimeter.results import ledger as books
+    from dosimeter.workflows.booking import WHERE, files_of
 
     if ledger is None:
         raise Refusal(f"where shall it be? Name it: {WHERE}")
-    limits = tuple(Budget.parse(text) for text in budget or ())
+    limits = tuple(LedgerLimit.parse(text) for text in budget or ())
     check(json, files_of(ledger, keys))
     with Ledger.create(ledger, limits, keys, sign=sign) as book:
         _say(books.opened(book, ledger), json, quiet, spoken.opened)
@@ -56,7 +57,8 @@ def init(
 @app.command("list", cls=Command)
 def list_(ledger: LedgerAt = None, keys: Keys = None, json: Json = None, quiet: Quiet = False) -> None:
     """All releases, with their dates, receivers and how many people stand in them."""
-    from dosimeter.cli import books, spoken
+    from dosimeter.report import ledger_text as spoken
+    from dosimeter.results import ledger as books
 
     with _open(ledger, keys, json, without_keys=True) as book:
         _say(books.releases(book), json, quiet, spoken.releases)
@@ -65,7 +67,8 @@ def list_(ledger: LedgerAt = None, keys: Keys = None, json: Json = None, quiet: 
 @app.command("person", cls=Command)
 def person(who: Person, ledger: LedgerAt = None, keys: Keys = None, json: Json = None, quiet: Quiet = False) -> None:
     """What was released about one person: each release, its dose, the totals, and what is left of the budgets."""
-    from dosimeter.cli import books, spoken
+    from dosimeter.report import ledger_text as spoken
+    from dosimeter.results import ledger as books
 
     with _open(ledger, keys, json) as book:
         _say(books.person(book, who), json, quiet, spoken.person)
@@ -84,11 +87,12 @@ def budget(
     quiet: Quiet = False,
 ) -> None:
     """The budgets and how near the nearest person is; or set one, which is recorded."""
-    from dosimeter.cli import books, spoken
-    from dosimeter.core.ledger import Budget
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.accounts import LedgerLimit
+    from dosimeter.core.errors import Refusal
+    from dosimeter.report import ledger_text as spoken
+    from dosimeter.results import ledger as books
 
-    parsed = [Budget.parse(text) for text in limits or ()]
+    parsed = [LedgerLimit.parse(text) for text in limits or ()]
     if note and not parsed:
         raise Refusal('--note without a limit: name one, such as "fil=0.3"')
     if len({one.key for one in parsed}) < len(parsed):
@@ -111,7 +115,8 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Two releases side by side, such as this month's model and the last one's."""
-    from dosimeter.cli import books, spoken
+    from dosimeter.report import ledger_text as spoken
+    from dosimeter.results import ledger as books
 
     with _open(ledger, keys, json, without_keys=True) as book:
         _say(books.compared(book, first, second), json, quiet, spoken.compared)
@@ -130,13 +135,14 @@ def verify(
     """Check every entry against the chain of digests. Exit 4: something was changed, dropped or put back."""
     import re
 
-    from dosimeter.cli import books, spoken
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
+    from dosimeter.report import ledger_text as spoken
+    from dosimeter.results import ledger as books
 
     if public_key and not re.fullmatch("[0-9a-f]{64}", public_key):
         raise Refusal(
-            f"--public-key {harmless(public_key)}: give 64 hexadecimal digits, as `ledger verify` prints them"
+            f"--public-key {safe_text(public_key)}: give 64 hexadecimal digits, as `ledger verify` prints them"
         )
     with _open(ledger, keys, json, without_keys=True) as book:
         _say(books.verified(book.verify(public_key)), json, quiet, spoken.verified)
@@ -152,13 +158,14 @@ def export(
     """The book as JSON or CSV, people under their pseudonyms (internal)."""
     import sys
 
-    from dosimeter.cli import books
-    from dosimeter.cli.booking import files_of
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless, write_text
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
+    from dosimeter.files.atomic import write_text
+    from dosimeter.results import ledger as books
+    from dosimeter.workflows.booking import files_of
 
     if format not in ("json", "csv"):
-        raise Refusal(f"--format {harmless(format)}: use json or csv")
+        raise Refusal(f"--format {safe_text(format)}: use json or csv")
     with _open(ledger, keys, None if out is None else str(out), without_keys=True) as book:
         text = books.as_json(book) if format == "json" else books.as_csv(book)
     if out is None:
@@ -176,13 +183,14 @@ def artefact(
     quiet: Quiet = False,
 ) -> None:
     """Write a release's bytes once more, as they were booked; nothing is spent."""
-    from dosimeter.cli.booking import files_of
-    from dosimeter.io import harmless, write_bytes
+    from dosimeter.core.text import safe_text
+    from dosimeter.files.atomic import write_bytes
+    from dosimeter.workflows.booking import files_of
 
     with _open(ledger, keys, str(out), without_keys=True) as book:
         data = book.artefact(name)
     write_bytes(out, data, inputs=files_of(ledger, keys))
-    console(quiet).print(f"written: {harmless(out)}, as booked under {harmless(name)}")
+    console(quiet).print(f"written: {safe_text(out)}, as booked under {safe_text(name)}")
 
 
 @app.command("erase", cls=Command)
@@ -195,8 +203,9 @@ def erase(
     quiet: Quiet = False,
 ) -> None:
     """Forget who a person is: their rows stay in the chain as nobody's, and their total begins anew."""
-    from dosimeter.cli import books, spoken
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.errors import Refusal
+    from dosimeter.report import ledger_text as spoken
+    from dosimeter.results import ledger as books
 
     if not yes:
         raise Refusal("erasing cannot be undone, and a total that begins anew forgets what was released: add --yes")
@@ -212,11 +221,11 @@ def backup(
     quiet: Quiet = False,
 ) -> None:
     """Copy the key file; keep the copy apart from the database, and as closely."""
-    from dosimeter.io import harmless
+    from dosimeter.core.text import safe_text
 
     with _open(ledger, keys, str(to)) as book:
         book.keys.backup(to)
-    console(quiet).print(f"written: {harmless(to)}; whoever has it and the database knows who is who")
+    console(quiet).print(f"written: {safe_text(to)}; whoever has it and the database knows who is who")
 
 
 @keys_app.command("rotate", cls=Command)
@@ -229,7 +238,7 @@ def rotate(ledger: LedgerAt = None, keys: Keys = None, quiet: Quiet = False) -> 
 
 def _open(ledger: str | None, keys: Path | None, output: str | None, *, without_keys: bool = False) -> Ledger:
     """without_keys: the verb reads the book only, and does so without the key file where that is lost."""
-    from dosimeter.cli.booking import files_of
+    from dosimeter.workflows.booking import files_of
 
     check(output, files_of(ledger, keys))
     return open_ledger(ledger, keys, without_keys=without_keys)
@@ -237,16 +246,16 @@ def _open(ledger: str | None, keys: Path | None, output: str | None, *, without_
 
 def check(output: str | None, inputs: Sequence[Path] = ()) -> None:
     """An output that cannot be written is refused first, and so is one that would overwrite the ledger."""
-    from dosimeter.cli.given import check_outputs
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
+    from dosimeter.cli.options import check_outputs
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
 
     if output in (None, "-"):
         return
     wanted = Path(str(output))
     # By name as well: `init` asks before there is a file.
     if wanted.absolute() in [path.absolute() for path in inputs]:
-        raise Refusal(f"{harmless(wanted, 120)}: the output is the ledger: write to another file")
+        raise Refusal(f"{safe_text(wanted, 120)}: the output is the ledger: write to another file")
     check_outputs([wanted], [path for path in inputs if path.exists()])
 
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from dosimeter import __version__
 from dosimeter.cli import (
     attack,
     demo,
@@ -29,15 +28,16 @@ from dosimeter.cli import (
     scan,
     serve,
 )
-from dosimeter.cli.commands import PREFIX, Command, Group, Stopped, check_variables
-from dosimeter.cli.settings import settings_file
+from dosimeter.cli.config import settings_file
+from dosimeter.cli.environment import PREFIX, Command, CommandGroup, Stopped, check_variables
+from dosimeter.core.version import __version__
 
 INTERRUPTED = 130
 """128 and the number of SIGINT, as shells have it."""
 
 app = typer.Typer(
     name="dosimeter",
-    cls=Group,
+    cls=CommandGroup,
     help="How much a released model gives away about each person it was trained on.",
     no_args_is_help=True,
     add_completion=True,
@@ -52,12 +52,12 @@ app = typer.Typer(
 app.command("demo", cls=Command)(demo.demo)
 app.command("measure", cls=Command)(measure.measure)
 app.command("fix", cls=Command)(fix.fix)
-app.add_typer(attack.app, name="attack", cls=Group)
+app.add_typer(attack.app, name="attack", cls=CommandGroup)
 app.command("pca", cls=Command)(pca.pca)
 app.command("pate", cls=Command)(pate.pate)
 app.command("federate", cls=Command)(federate.federate)
 app.command("release", cls=Command)(release.release)
-app.add_typer(ledger.app, name="ledger", cls=Group)
+app.add_typer(ledger.app, name="ledger", cls=CommandGroup)
 app.command("report", cls=Command)(report.report)
 app.command("scan", cls=Command)(scan.scan)
 app.command("serve", cls=Command)(serve.serve)
@@ -131,7 +131,7 @@ def _stopped(how: str = "") -> int:
 
 
 def _failed(error: Exception) -> int:
-    from dosimeter.core.refusal import CannotMeasure, LimitExceeded, Refusal, Tampered
+    from dosimeter.core.errors import CannotMeasure, LimitExceeded, Refusal, Tampered
 
     usage = getattr(error, "format_message", None)
     if usage is not None:  # a usage error of click, or of the copy of it that newer typers carry
@@ -168,7 +168,7 @@ def _nearest(error: Any) -> None:
 
 
 def _complain(message: str, code: int) -> int:
-    from dosimeter.io.text import harmless
+    from dosimeter.core.text import safe_text
 
-    print(f"dosimeter: error: {harmless(message, width=2000)}", file=sys.stderr)
+    print(f"dosimeter: error: {safe_text(message, width=2000)}", file=sys.stderr)
     return code

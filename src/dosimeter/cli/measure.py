@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dosimeter.cli.declared import BoundsFile
-from dosimeter.cli.given import (
+from dosimeter.cli.options import (
     Impute,
     MissingValues,
     NotTied,
@@ -23,8 +23,8 @@ from dosimeter.cli.given import (
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
-    from dosimeter.frames.leakage import TableLeakage
-    from dosimeter.frames.table import Table
+    from dosimeter.models.table_leakage import TableLeakage
+    from dosimeter.tables.table import Table
 
 NOISED = {True: "of the standardised columns", False: "of the model as it stands"}
 """What the noise is put on: our own fit (True), or a given model."""
@@ -118,10 +118,10 @@ def measure(
 ) -> int:
     """Measure what the weights of a linear model give away about every person in its training table."""
     from dosimeter.cli import show
-    from dosimeter.cli.asked import how_asked
     from dosimeter.cli.checks import not_negative, positive
     from dosimeter.cli.declared import scaler_of, told
-    from dosimeter.report.summarise import summarise
+    from dosimeter.results.provenance import how_asked
+    from dosimeter.results.summarise import summarise
 
     if model is not None:
         refuse_settings_of_a_fit(context, ("loss", "l2", "bounds"))
@@ -167,8 +167,8 @@ def measure(
 
 
 def _noise(name: str, scale: float | None) -> Any:
+    from dosimeter.core.errors import Refusal
     from dosimeter.core.noise import no_noise
-    from dosimeter.core.refusal import Refusal
 
     law: Any = law_of(name)
     if scale is None:
@@ -179,16 +179,16 @@ def _noise(name: str, scale: float | None) -> Any:
 
 
 def _unit(unit: str) -> str:
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io.text import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
 
     if unit not in ("sd", "own"):
-        raise Refusal(f"--unit {harmless(unit)}: use sd or own")
+        raise Refusal(f"--unit {safe_text(unit)}: use sd or own")
     return unit
 
 
 def _own(people: Table, target: str, how: dict[str, Any]) -> tuple[TableLeakage, dict[str, Any]]:
-    from dosimeter.frames.own import LOSSES, fit_table
+    from dosimeter.models.fit_table import LOSSES, fit_table
 
     check_loss(how["loss"], LOSSES)
     own = fit_table(people, target, **how)
@@ -196,8 +196,8 @@ def _own(people: Table, target: str, how: dict[str, Any]) -> tuple[TableLeakage,
 
 
 def _given(people: Table, target: str, model: Path, how: dict[str, Any]) -> TableLeakage:
-    from dosimeter.frames.measure import measure as measure_model
-    from dosimeter.io import read_model
+    from dosimeter.adapters.read_model import read_model
+    from dosimeter.models.given_model import measure as measure_model
 
     fitted = read_model(model)
     with fitting_parts(model):
@@ -206,8 +206,8 @@ def _given(people: Table, target: str, model: Path, how: dict[str, Any]) -> Tabl
 
 def _write_doses(leak: TableLeakage, people: Table, out: Path, table: Path) -> None:
     """One line per person, or per row under its number in the file, as on the screen."""
-    from dosimeter.io import write_sheet
-    from dosimeter.report.people import number_of
+    from dosimeter.files.csv_export import write_sheet
+    from dosimeter.results.people import number_of
 
     dose = leak.dose()
     who: dict[str, Any]
@@ -221,19 +221,19 @@ def _write_doses(leak: TableLeakage, people: Table, out: Path, table: Path) -> N
 
 def _who(leak: TableLeakage, people: Table, facts: dict[str, Any], show_ids: bool) -> str:
     """The most exposed: by row number, and by id only on request."""
-    from dosimeter.io import harmless
+    from dosimeter.core.text import safe_text
 
     row = facts["dose"]["highest_row"]
     if leak.ids is None:
         return f"row {row}"
     if not show_ids:
         return f"the person of row {row}"
-    return f"person {harmless(leak.ids[people.rows.tolist().index(row - 1)])}"
+    return f"person {safe_text(leak.ids[people.rows.tolist().index(row - 1)])}"
 
 
 def _heading(words: Any, people: Table, facts: dict[str, Any], extra: dict[str, Any]) -> None:
-    from dosimeter import __version__
-    from dosimeter.io import harmless
+    from dosimeter.core.text import safe_text
+    from dosimeter.core.version import __version__
 
     model = facts["model"]
     score = f", {extra['score_name']} {extra['score']:.2f} on this table" if extra else ""
@@ -241,4 +241,6 @@ def _heading(words: Any, people: Table, facts: dict[str, Any], extra: dict[str, 
     noise = facts["noise"] if facts["bounded"] else "none"
     persons = "" if facts["unit"] == "row" else f" of {facts['people']} people"
     words.print(f"dosimeter {__version__} · {facts['rows']} rows{persons}{dropped}")
-    words.print(f"{model['loss']} model of {harmless(model['target'])}{score}; noise on {facts['noise_on']}: {noise}\n")
+    words.print(
+        f"{model['loss']} model of {safe_text(model['target'])}{score}; noise on {facts['noise_on']}: {noise}\n"
+    )

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.report.plain import plain as plain
+from dosimeter.results.to_json import plain as plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,6 +66,6 @@ def write_json(facts: Any, where: str, inputs: Iterable[str | os.PathLike[str]] 
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    from dosimeter.io import write_text
+    from dosimeter.files.atomic import write_text
 
     write_text(where, text, inputs=inputs)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 from dosimeter.cli.output import console, write_json
+from dosimeter.workflows.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 
 if TYPE_CHECKING:
-    from dosimeter.cli.ballot import Cast, How
-    from dosimeter.cli.booking import Desk, Receipt
+    from dosimeter.models.label_inputs import VoteNoise, VoteSet
     from dosimeter.pate.label import Labels
+    from dosimeter.workflows.booking import BookingOutcome, ReleaseSession
 
 DEMO_BUDGET, DEMO_QUERIES = "10 nats", 50
 """Without a table. Chosen on the digits themselves, so that most labels come out right."""
@@ -105,11 +105,12 @@ def pate(
 
     Without a table and votes it shows what it does on digits that ship with scikit-learn.
     """
-    from dosimeter.cli import ballot, voted
-    from dosimeter.cli.asked import how_asked
-    from dosimeter.cli.given import check_outputs
-    from dosimeter.io import read_progress
+    from dosimeter.cli.options import check_outputs
+    from dosimeter.files.pate_checkpoint import read_progress
+    from dosimeter.models import label_inputs as ballot
     from dosimeter.pate.label import label
+    from dosimeter.results import label_facts as voted
+    from dosimeter.results.provenance import how_asked
 
     demo = _check_kind(context, table, votes)
     _check_files(out, student, resume, demo)
@@ -152,9 +153,9 @@ def pate(
     return 1 if receipt.refused else 0
 
 
-def _desk(context: typer.Context, demo: bool, votes: Path | None, person: str | None) -> Desk:
-    from dosimeter.cli.booking import desk
-    from dosimeter.core.refusal import Refusal
+def _desk(context: typer.Context, demo: bool, votes: Path | None, person: str | None) -> ReleaseSession:
+    from dosimeter.core.errors import Refusal
+    from dosimeter.workflows.booking import desk
 
     at = desk(context, "a demonstration" if demo else "")
     if votes is not None and at.wanted:
@@ -167,11 +168,11 @@ def _desk(context: typer.Context, demo: bool, votes: Path | None, person: str | 
 
 
 def _leave(
-    cast: Cast, labels: Labels, how: How, at: Desk, out: Path | None, inputs: list[Path]
-) -> tuple[Labels, Receipt]:
+    cast: VoteSet, labels: Labels, how: VoteNoise, at: ReleaseSession, out: Path | None, inputs: list[Path]
+) -> tuple[Labels, BookingOutcome]:
     """The labels booked and written; where they were booked before, those of that time."""
-    from dosimeter.cli.ballot import as_sheet, from_sheet
-    from dosimeter.cli.doses import of_labels
+    from dosimeter.models.label_inputs import as_sheet, from_sheet
+    from dosimeter.workflows.person_doses import of_labels
 
     if out is None:
         return labels, at.nothing
@@ -182,14 +183,14 @@ def _leave(
     return from_sheet(cast, labels, receipt.artefact), receipt
 
 
-def _replaced(receipt: Receipt) -> tuple[str, ...]:
+def _replaced(receipt: BookingOutcome) -> tuple[str, ...]:
     """Labels that were booked before are read back, so that what is said is of them: no remark on another draw."""
     return () if receipt.booked else receipt.remarks
 
 
-def _student(cast: Cast, labels: Labels) -> tuple[Any, str]:
+def _student(cast: VoteSet, labels: Labels) -> tuple[Any, str]:
     """A model of the labels, or why there is none. The labels are drawn by then and paid for: they are kept."""
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.errors import Refusal
 
     try:
         return (None if cast.ballot is None else cast.ballot.student(labels)), ""
@@ -198,7 +199,7 @@ def _student(cast: Cast, labels: Labels) -> tuple[Any, str]:
 
 
 def _without_student(why: str, student: Path, out: Path | None, told: dict[str, Any]) -> Exception:
-    from dosimeter.core.refusal import CannotMeasure
+    from dosimeter.core.errors import CannotMeasure
 
     unpaid = ", unaccounted" if told["standing"] == "unaccounted" else ""
     kept = "no --out was named for them" if out is None else f"they are in {out.name}"
@@ -210,7 +211,7 @@ def _without_student(why: str, student: Path, out: Path | None, told: dict[str, 
 
 def _check_kind(context: typer.Context, table: Path | None, votes: Path | None) -> bool:
     """True for the demonstration; options that do not go together are refused, and none is passed over in silence."""
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.errors import Refusal
 
     given = [name for name in context.params if _asked(context, name)]
     if votes is not None:
@@ -237,7 +238,7 @@ def _asked(context: typer.Context, name: str) -> bool:
 
 
 def _check_files(out: Path | None, student: Path | None, resume: Path | None, demo: bool) -> None:
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.errors import Refusal
 
     if out is None and not demo:
         raise Refusal("--out is missing: name the .csv file where the labels go")
@@ -253,7 +254,7 @@ def _check_files(out: Path | None, student: Path | None, resume: Path | None, de
 def _limit(budget: str | None, scale: float | None, demo: bool) -> float | None:
     """The budget in nats; None where a public scale alone decides."""
     from dosimeter.cli.checks import positive
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.errors import Refusal
     from dosimeter.pate.budget import nats
 
     if scale is not None:
@@ -266,20 +267,21 @@ def _limit(budget: str | None, scale: float | None, demo: bool) -> float | None:
 
 
 def _law(noise: str, delta: float) -> Any:
+    from dosimeter.core.errors import Refusal
     from dosimeter.core.noise import NOISES
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
+    from dosimeter.core.text import safe_text
 
     if noise not in NOISES:
-        raise Refusal(f"--noise {harmless(noise)}: use {', '.join(NOISES)}")
+        raise Refusal(f"--noise {safe_text(noise)}: use {', '.join(NOISES)}")
     if not 0 < delta < 1:
         raise Refusal(f"--delta {delta:g}: give a number above 0 and below 1")
     return NOISES[noise]
 
 
-def _write(cast: Cast, how: How, model: Any, files: tuple[Path | None, ...], inputs: Sequence[Path]) -> None:
+def _write(cast: VoteSet, how: VoteNoise, model: Any, files: tuple[Path | None, ...], inputs: Sequence[Path]) -> None:
     """The student, made of public rows and their labels alone, and the nats of each person."""
-    from dosimeter.io import write_bytes, write_sheet
+    from dosimeter.files.atomic import write_bytes
+    from dosimeter.files.csv_export import write_sheet
 
     student, doses = files or (None, None)
     if student is not None:

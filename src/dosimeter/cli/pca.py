@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dosimeter.cli.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 from dosimeter.cli.output import console, write_json
+from dosimeter.workflows.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dosimeter.cli.booking import Desk
-    from dosimeter.cli.bounds import Declared
-    from dosimeter.cli.components import Rows
-    from dosimeter.cli.doses import Given
+    from dosimeter.models.component_rows import Rows
     from dosimeter.pca.mechanisms import Mechanism
+    from dosimeter.tables.bounds_file import Declared
+    from dosimeter.workflows.booking import ReleaseSession
+    from dosimeter.workflows.person_doses import BookingRequest
 
 Words = typer.Option
 DELTA, FEW = 1e-6, 5
@@ -109,9 +109,9 @@ def pca(
 
     Without a table it shows what it does on digits that ship with scikit-learn.
     """
-    from dosimeter.cli.asked import how_asked
-    from dosimeter.cli.given import check_outputs
-    from dosimeter.cli.projected import tell
+    from dosimeter.cli.options import check_outputs
+    from dosimeter.results.component_facts import tell
+    from dosimeter.results.provenance import how_asked
 
     _check_options(table, out, template, epsilon, bounds, not_private)
     at = _desk(context, table, template, not_private, person)
@@ -138,10 +138,12 @@ def pca(
     return 0 if within and not receipt.refused else 1
 
 
-def _desk(context: typer.Context, table: Path | None, template: bool, open_: bool, person: str | None) -> Desk:
+def _desk(
+    context: typer.Context, table: Path | None, template: bool, open_: bool, person: str | None
+) -> ReleaseSession:
     """Where the components are booked: those of a table with public bounds, person by person."""
-    from dosimeter.cli.booking import desk
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.errors import Refusal
+    from dosimeter.workflows.booking import desk
 
     at = desk(context, "a demonstration" if table is None else "a template" if template else "")
     at.needs_people(person)
@@ -153,10 +155,10 @@ def _desk(context: typer.Context, table: Path | None, template: bool, open_: boo
 def _check_options(
     table: Path | None, out: Path | None, template: bool, epsilon: float | None, bounds: Path | None, open_: bool
 ) -> None:
-    from dosimeter.cli.bounds import HOW
     from dosimeter.cli.checks import positive
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.pca.scales import EPSILONS
+    from dosimeter.core.errors import Refusal
+    from dosimeter.pca.calibration import EPSILONS
+    from dosimeter.tables.bounds_file import HOW
 
     if out is not None and out.suffix != ".skops":
         raise Refusal(f"--out {out.name}: the components are a .skops file")
@@ -185,25 +187,25 @@ def _check_options(
 
 def _print_template(table: Path, delimiter: str, person: str | None, drop: list[str]) -> int:
     """To stdout: it is what was asked for. Only names are wanted, so a missing value does not matter."""
-    from dosimeter.cli.bounds import template
-    from dosimeter.frames.source import Source
-    from dosimeter.io import table_names
+    from dosimeter.core.location import Location
+    from dosimeter.tables.bounds_file import template
+    from dosimeter.tables.read import table_names
 
     names = table_names(table, delimiter=delimiter)
-    Source(table.name).check_known([*drop, *([] if person is None else [person])], names)
+    Location(table.name).check_known([*drop, *([] if person is None else [person])], names)
     print(template([name for name in names if name != person and name not in drop]), end="")
     return 0
 
 
 def _read_bounds(path: Path, nominal: list[str]) -> Declared:
-    from dosimeter.cli.bounds import Number, read_bounds
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
+    from dosimeter.tables.bounds_file import NumberBounds, read_bounds
 
     told = read_bounds(path)
     for name in nominal:
-        if isinstance(told.columns.get(name), Number):
-            shown = harmless(name)
+        if isinstance(told.columns.get(name), NumberBounds):
+            shown = safe_text(name)
             raise Refusal(f"--nominal {shown}: the bounds file declares it a number; give [{shown}] levels = [...]")
     return told
 
@@ -211,13 +213,14 @@ def _read_bounds(path: Path, nominal: list[str]) -> Declared:
 def _rows(
     path: Path, told: Declared | None, person: str | None, nominal: list[str], drop: list[str], how: tuple[str, str]
 ) -> Rows:
-    from dosimeter.cli.components import from_table, prepare
-    from dosimeter.cli.given import read
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless, read_column, table_names
+    from dosimeter.cli.options import read
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
+    from dosimeter.models.component_rows import from_table, prepare
+    from dosimeter.tables.read import read_column, table_names
 
     if told is not None and person is not None and person in told.columns:
-        raise Refusal(f"--person {harmless(person)}: the bounds file declares it a column; leave it out there")
+        raise Refusal(f"--person {safe_text(person)}: the bounds file declares it a column; leave it out there")
     if told is None:
         people = read(path, *how, person, nominal, drop)
         return prepare(people, from_table(people.drop([person] if person else [])), person, drop)
@@ -234,22 +237,22 @@ def _demo() -> Rows:
     """All 1,797 digits: a pixel runs from 0 to 16 by the format, which is public."""
     from sklearn.datasets import load_digits
 
-    from dosimeter.cli.bounds import Declared, Number
-    from dosimeter.cli.components import prepare
-    from dosimeter.frames.table import Table
+    from dosimeter.models.component_rows import prepare
+    from dosimeter.tables.bounds_file import Declared, NumberBounds
+    from dosimeter.tables.table import Table
 
     data = load_digits()
     pixels = Table.of({name: data.data[:, j] for j, name in enumerate(data.feature_names)})
-    return prepare(pixels, Declared({name: Number(name, 0.0, 16.0, 8.0) for name in pixels.names}), None)
+    return prepare(pixels, Declared({name: NumberBounds(name, 0.0, 16.0, 8.0) for name in pixels.names}), None)
 
 
 def _relation(asked: str | None, declared: Declared) -> str:
-    from dosimeter.cli.bounds import NEIGHBOURS
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
+    from dosimeter.tables.bounds_file import NEIGHBOURS
 
     if asked is not None and asked not in NEIGHBOURS:
-        raise Refusal(f"--neighbours {harmless(asked)}: use replace-one or add-or-remove")
+        raise Refusal(f"--neighbours {safe_text(asked)}: use replace-one or add-or-remove")
     relation = NEIGHBOURS[asked] if asked is not None else declared.neighbours or NEIGHBOURS["replace-one"]
     if relation != NEIGHBOURS["replace-one"] and declared.n is None and declared.public:
         why = "hides the number of rows, or of people with --person"
@@ -258,15 +261,15 @@ def _relation(asked: str | None, declared: Declared) -> str:
 
 
 def _mechanism(name: str, epsilon: float, delta: float, relation: str, mean_share: float | None) -> Mechanism:
-    from dosimeter.cli.bounds import nearest
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
     from dosimeter.pca import mechanisms
-    from dosimeter.pca.scales import DELTAS
+    from dosimeter.pca.calibration import DELTAS
     from dosimeter.pca.sensitivity import REPLACE
+    from dosimeter.tables.bounds_file import nearest
 
     if name not in NAMES:
-        raise Refusal(f"--mechanism {harmless(name)} is not known: {nearest(name, tuple(NAMES))}")
+        raise Refusal(f"--mechanism {safe_text(name)} is not known: {nearest(name, tuple(NAMES))}")
     if delta != 0 and not DELTAS[0] <= delta <= DELTAS[1]:
         raise Refusal(f"--delta {delta:g}: give 0 or a number from {DELTAS[0]:g} to {DELTAS[1]:g}")
     kind = getattr(mechanisms, NAMES[name])
@@ -292,8 +295,8 @@ def _mechanism(name: str, epsilon: float, delta: float, relation: str, mean_shar
 
 def _count(asked: str | None, d: int) -> int | float:
     """A number of components, or a share of the energy."""
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
 
     if asked is None:
         return min(FEW, d)
@@ -305,18 +308,18 @@ def _count(asked: str | None, d: int) -> int | float:
         return int(asked)
     if 0 < share < 1:
         return share
-    raise Refusal(f"--components {harmless(asked)}: give a whole number from 1 to {d}, or a share such as 0.9")
+    raise Refusal(f"--components {safe_text(asked)}: give a whole number from 1 to {d}, or a share such as 0.9")
 
 
 def _made(
     rows: Rows, recipe: Mechanism, name: str, components: str | None, attack: bool
-) -> tuple[dict[str, Any], Any, Callable[[], Given]]:
+) -> tuple[dict[str, Any], Any, Callable[[], BookingRequest]]:
     """What is to be said of the release, the object that is written, and what it gives each person."""
-    from dosimeter.cli.components import pipeline
-    from dosimeter.cli.doses import of_components
-    from dosimeter.cli.projected import facts_of, rehearsed
-    from dosimeter.pca.private import release
-    from dosimeter.pca.utility import energy_rank
+    from dosimeter.models.component_rows import pipeline
+    from dosimeter.pca.release import release
+    from dosimeter.pca.utility import rank_for_variance
+    from dosimeter.results.component_facts import facts_of, rehearsed
+    from dosimeter.workflows.person_doses import of_components
 
     count = _count(components, rows.X.shape[1])
     public = rows.declared.public
@@ -324,7 +327,7 @@ def _made(
     n = rows.n_public(recipe.relation)
     made = release(X, recipe, bounds=rows.bounds if public else None, person=person, n_samples=n, private=public)
     values = made.components.values
-    k = count if isinstance(count, int) else energy_rank(values, count) if values.sum() > 0 else 1
+    k = count if isinstance(count, int) else rank_for_variance(values, count) if values.sum() > 0 else 1
     facts = facts_of(rows, made, name, k, None if isinstance(count, int) else count)
     if attack:
         facts["attack"] = rehearsed(rows, recipe, k)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dosimeter.cli.booking import Keys, LedgerAt, Name, Note, Override, To
 from dosimeter.cli.output import console, write_json
+from dosimeter.workflows.booking import Keys, LedgerAt, Name, Note, Override, To
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dosimeter.cli.booking import Receipt
-    from dosimeter.cli.doses import Given
+    from dosimeter.workflows.booking import BookingOutcome
+    from dosimeter.workflows.person_doses import BookingRequest
 
 
 def release(
@@ -37,10 +37,10 @@ def release(
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
     """Book a release for everybody in it. Exit 1: somebody would pass a budget; nothing was booked or written."""
-    from dosimeter.cli.booking import WHERE, desk
-    from dosimeter.cli.given import check_outputs
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import write_bytes
+    from dosimeter.cli.options import check_outputs
+    from dosimeter.core.errors import Refusal
+    from dosimeter.files.atomic import write_bytes
+    from dosimeter.workflows.booking import WHERE, desk
 
     if ledger is None:
         raise Refusal(f"no ledger is configured: {WHERE}; `dosimeter ledger init` makes one")
@@ -64,16 +64,16 @@ def release(
     return 1 if receipt.refused else 0
 
 
-def _read(model: Path, dose: Path) -> tuple[Given, bytes]:
+def _read(model: Path, dose: Path) -> tuple[BookingRequest, bytes]:
     """The bytes that are to leave and what they give whom; the dose file says whose doses these are by a digest."""
     import hashlib
 
-    from dosimeter.cli.doses import Given
-    from dosimeter.core.ledger import MOST_BYTES
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless
-    from dosimeter.io.doses import read_doses
-    from dosimeter.io.gate import cannot, regular_file
+    from dosimeter.core.accounts import MOST_BYTES
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
+    from dosimeter.files.dose_file import read_doses
+    from dosimeter.files.file_checks import cannot, regular_file
+    from dosimeter.workflows.person_doses import BookingRequest
 
     told = read_doses(dose)
     file, source = regular_file(model, MOST_BYTES)
@@ -83,14 +83,14 @@ def _read(model: Path, dose: Path) -> tuple[Given, bytes]:
         raise cannot(error, source, "read") from None
     if hashlib.sha256(data).hexdigest() != told.artefact:
         raise Refusal(
-            f"{harmless(dose.name)} is the dose of another file: {harmless(model.name)} has other bytes than those it "
-            "was written for"
+            f"{safe_text(dose.name)} is the dose of another file: {safe_text(model.name)} has other bytes than "
+            "those it was written for"
         )
-    return Given(told.verb, told.recipe, told.doses, bytes.fromhex(told.draw)), data
+    return BookingRequest(told.verb, told.recipe, told.doses, bytes.fromhex(told.draw)), data
 
 
-def _facts(given: Given, receipt: Receipt, out: Path | None) -> dict[str, Any]:
-    from dosimeter import __version__
+def _facts(given: BookingRequest, receipt: BookingOutcome, out: Path | None) -> dict[str, Any]:
+    from dosimeter.core.version import __version__
 
     return {
         "schema": "dosimeter.release/1",
@@ -104,13 +104,13 @@ def _facts(given: Given, receipt: Receipt, out: Path | None) -> dict[str, Any]:
     }
 
 
-def _tell(facts: dict[str, Any], receipt: Receipt, words: Console) -> None:
-    from dosimeter.io import harmless
+def _tell(facts: dict[str, Any], receipt: BookingOutcome, words: Console) -> None:
+    from dosimeter.core.text import safe_text
 
     for line in receipt.lines:
         words.print(line, style="red")
     if receipt.refused:
         return
-    words.print(f"{harmless(facts['kind'])}, {harmless(facts['noise'], 120)}: {receipt.words}")
+    words.print(f"{safe_text(facts['kind'])}, {safe_text(facts['noise'], 120)}: {receipt.words}")
     if facts["written"]:
-        words.print(f"written: {harmless(facts['written'])}")
+        words.print(f"written: {safe_text(facts['written'])}")

@@ -43,12 +43,13 @@ def report(
     color: Annotated[bool, typer.Option("--color/--no-color", help="Colours in the terminal.")] = True,
 ) -> int:
     """Make one self-contained page of a result. It fetches nothing; written for its owner only (0600)."""
-    from dosimeter.cli.given import check_outputs
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io import harmless, write_text
+    from dosimeter.cli.options import check_outputs
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
+    from dosimeter.files.atomic import write_text
 
     if schema:
-        from dosimeter.report.schema import json_schema
+        from dosimeter.results.registry import json_schema
 
         write_json(json_schema(), "-" if json is None else json)
         return 0
@@ -58,7 +59,7 @@ def report(
         raise Refusal("say where the page goes: --out page.html (or --card CARD.md, --json -)")
     check_outputs([out, card, None if json in (None, "-") else Path(str(json))], [result])
     if out is not None and out.suffix.lower() not in PAGES:
-        raise Refusal(f"--out {harmless(out.name)}: a page is an .html file (a browser prints it as PDF)")
+        raise Refusal(f"--out {safe_text(out.name)}: a page is an .html file (a browser prints it as PDF)")
     made, page, section = _made(result, _edition(edition, statistics), statistics)
     for path, text in ((out, page), (card, section)):
         if path is not None:
@@ -70,11 +71,11 @@ def report(
 
 
 def _edition(edition: str, statistics: bool) -> Edition:
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io.text import harmless
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
 
     if edition not in EDITIONS:
-        raise Refusal(f"--edition {harmless(edition)}: use external or internal")
+        raise Refusal(f"--edition {safe_text(edition)}: use external or internal")
     if edition == "internal" and statistics:
         raise Refusal("--statistics is for the external edition: the internal one has every figure already")
     return "internal" if edition == "internal" else "external"
@@ -82,11 +83,11 @@ def _edition(edition: str, statistics: bool) -> Edition:
 
 def _made(result: Path, edition: Edition, statistics: bool) -> tuple[Document, str, str]:
     """The report, its page and its card. Facts that fit their schema may still contradict themselves."""
-    from dosimeter.core.refusal import Refusal
-    from dosimeter.io.text import harmless
-    from dosimeter.report.card import card
+    from dosimeter.core.errors import Refusal
+    from dosimeter.core.text import safe_text
     from dosimeter.report.html import document, lay_out
-    from dosimeter.report.result import read_result
+    from dosimeter.report.model_card import card
+    from dosimeter.results.read import read_result
 
     facts = read_result(result)
     try:
@@ -96,16 +97,16 @@ def _made(result: Path, edition: Edition, statistics: bool) -> tuple[Document, s
         raise
     except (ArithmeticError, LookupError, TypeError, ValueError):
         what = "its figures contradict each other, so no page can be made"
-        raise Refusal(f"{harmless(result, 120)}: {what}: run the verb again") from None
+        raise Refusal(f"{safe_text(result, 120)}: {what}: run the verb again") from None
 
 
 def _tell(made: Document, written: list[Path], words: Console) -> None:
-    from dosimeter.cli.page import Page
-    from dosimeter.io.text import harmless
+    from dosimeter.core.text import safe_text
+    from dosimeter.report.terminal import Page
 
     page = Page()
-    page.add("verdict", harmless(made.verdict.text, 600), {"good": "green", "bad": "red"}.get(made.verdict.tone, ""))
-    page.add("edition", harmless(made.facts["says"], 300), "red" if made.edition == "internal" else "dim")
+    page.add("verdict", safe_text(made.verdict.text, 600), {"good": "green", "bad": "red"}.get(made.verdict.tone, ""))
+    page.add("edition", safe_text(made.facts["says"], 300), "red" if made.edition == "internal" else "dim")
     for k, path in enumerate(written):
-        page.add("written" if k == 0 else "", f"{harmless(path, 120)} (readable by you only)")
+        page.add("written" if k == 0 else "", f"{safe_text(path, 120)} (readable by you only)")
     page.show(words)

@@ -12,7 +12,7 @@ from dosimeter.cli.output import console, write_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dosimeter.reproduce.row import Report
+    from dosimeter.reproduce.comparison import Report
 
 PAPERS = ("geyer19", "hannun21", "saeidian21", "zari22")
 WITHOUT_DATA = ("geyer19", "saeidian21")
@@ -49,8 +49,8 @@ def reproduce(
     """Print each number of a paper beside ours. Exit 1 where one differs without a reason."""
     from importlib import import_module
 
+    from dosimeter.core.errors import Refusal
     from dosimeter.core.progress import stage
-    from dosimeter.core.refusal import Refusal
 
     if name not in PAPERS:
         raise Refusal(f"no paper is called {name!r}: use {', '.join(PAPERS)}")
@@ -65,8 +65,8 @@ def reproduce(
     if json is not None:
         write_json(report.plain(), json)
     if html is not None:
-        from dosimeter.io import write_text
-        from dosimeter.reproduce.page import page
+        from dosimeter.files.atomic import write_text
+        from dosimeter.reproduce.html_page import page
 
         write_text(html, page(told))
     show(report, console(quiet, json=json))

@@ -10,9 +10,9 @@ import typer
 from dosimeter.cli.output import console, write_json
 
 if TYPE_CHECKING:
-    from dosimeter.cli.page import Page
-    from dosimeter.frames.table import Table
+    from dosimeter.report.terminal import Page
     from dosimeter.scan import Scan
+    from dosimeter.tables.table import Table
 
 _SHOWN = 20
 _LIMITS = (
@@ -46,7 +46,7 @@ def scan(
     Exit 1: rows or single people's values are inside.
     """
     from dosimeter.cli.checks import positive
-    from dosimeter.cli.given import check_outputs, read
+    from dosimeter.cli.options import check_outputs, read
     from dosimeter.scan import scan as look
 
     _check(data, person, show_ids)
@@ -62,7 +62,7 @@ def scan(
 
 
 def _check(data: Path | None, person: str | None, show_ids: bool) -> None:
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.errors import Refusal
 
     if data is None and person is not None:
         raise Refusal("--person: there is no table: pass --data as well")
@@ -81,7 +81,7 @@ def _ids(found: Scan, table: Table | None, person: str | None) -> list[str]:
 
 def facts_of(found: Scan, file: Path, ids: list[str]) -> dict[str, Any]:
     """What was found as a plain dict."""
-    from dosimeter import __version__
+    from dosimeter.core.version import __version__
 
     facts = {"schema": "dosimeter.scan/1", "version": __version__, "internal": True, "file": file.name}
     facts |= {**found.facts(), "standing": "exact for what is listed; what is not listed may still be there"}
@@ -90,17 +90,17 @@ def facts_of(found: Scan, file: Path, ids: list[str]) -> dict[str, Any]:
 
 def tell(found: Scan, facts: dict[str, Any], file: Path, words: Any) -> None:
     """For people: the verdict first, then what lies where, worst first."""
-    from dosimeter.cli.page import Page
-    from dosimeter.io import harmless
+    from dosimeter.core.text import safe_text
+    from dosimeter.report.terminal import Page
 
     page = Page()
-    page.add("file", f"{harmless(file.name)} ({found.kind}), read without running anything in it")
+    page.add("file", f"{safe_text(file.name)} ({found.kind}), read without running anything in it")
     _verdict(page, found)
     if "ids_found" in facts:
-        page.add("whose", _some([harmless(one) for one in facts["ids_found"]]))
+        page.add("whose", _some([safe_text(one) for one in facts["ids_found"]]))
     _findings(page, found)
     for place, why in found.unread[:_SHOWN]:
-        page.add("not looked into", f"{harmless(place)}: {harmless(why, 200)}", "yellow")
+        page.add("not looked into", f"{safe_text(place)}: {safe_text(why, 200)}", "yellow")
     for k, note in enumerate(_LIMITS):
         page.add("" if k else "not covered", note, "dim")
     page.show(words)
@@ -134,7 +134,7 @@ def _parts(count: int) -> str:
 
 
 def _findings(page: Page, found: Scan) -> None:
-    from dosimeter.io import harmless
+    from dosimeter.core.text import safe_text
 
     shown = [one for one in found.findings if one.certainty != "possible" or one.severity == "rows"]
     if not shown:
@@ -144,7 +144,7 @@ def _findings(page: Page, found: Scan) -> None:
         for k, one in enumerate(group[:_SHOWN]):
             maybe = "could be: " if one.certainty == "possible" else ""
             met = _met(one)
-            words = f"{maybe}{one.what} ({one.count}) in {harmless(one.place)}" + (f": {met}" if met else "")
+            words = f"{maybe}{one.what} ({one.count}) in {safe_text(one.place)}" + (f": {met}" if met else "")
             page.add("" if k else severity, words)
         if len(group) > _SHOWN:
             page.add("", f"and {len(group) - _SHOWN} more (--json - has them all)")

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from dosimeter.cli.booking import Keys, LedgerAt
 from dosimeter.cli.output import console, write_json
+from dosimeter.workflows.booking import Keys, LedgerAt
 
 
 def serve(
@@ -18,9 +18,9 @@ def serve(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words but the address.")] = False,
 ) -> int:
     """People by total, releases, budgets, and what stronger noise would have given. It only reads. Ctrl-C ends it."""
-    from dosimeter.cli.booking import open_ledger
     from dosimeter.cli.ledger import check
-    from dosimeter.serve.run import Serving
+    from dosimeter.serve.server import Serving
+    from dosimeter.workflows.booking import open_ledger
 
     check(json)
     with open_ledger(ledger, keys, without_keys=True) as book:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.cli.page import Page, small
-from dosimeter.io.text import harmless
+from dosimeter.core.text import safe_text
+from dosimeter.report.terminal import Page, small
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,7 +72,7 @@ def _attack(page: Page, facts: dict[str, Any], noun: str) -> None:
     if not attack:
         return
     top, rest, blind = (f"{100 * attack[k]:.0f} %" for k in ("top_1_percent", "others", "control"))
-    guessed = f"guessed `{harmless(attack['column'])}` among {attack['candidates']} values"
+    guessed = f"guessed `{safe_text(attack['column'])}` among {attack['candidates']} values"
     found = (
         f"right for {top} of the 1 % most exposed and {rest} of the other {PLURAL[noun]}; from everything else without "
         f"the weights {blind}"
@@ -84,7 +84,7 @@ def _attack(page: Page, facts: dict[str, Any], noun: str) -> None:
 
 def rare(found: dict[str, Any], column: str) -> tuple[str, str]:
     """Recall and precision of the rarest level of a category, each beside those of somebody without the release."""
-    level = f"{harmless(column)} = {harmless(found['group'])}"
+    level = f"{safe_text(column)} = {safe_text(found['group'])}"
     recall = f"of those with {level} ({100 * found['share']:.1f} % of the rows) found: {_share(found, 'recall')}"
     if found["precision"] is None:
         return recall, "nobody was named as one of them"
@@ -114,7 +114,7 @@ def _unbounded(page: Page, facts: dict[str, Any], noun: str, who: str) -> None:
 def _meaning(page: Page, meaning: dict[str, Any] | None, noun: str, who: str) -> None:
     if not meaning:
         return
-    name = f"`{harmless(meaning['column'])}`"
+    name = f"`{safe_text(meaning['column'])}`"
     where = "" if meaning["cell_row"] == meaning["row"] else f" (in row {meaning['cell_row']})"
     if meaning["kind"] == "category":
         words = (
@@ -161,7 +161,7 @@ def _guess(meaning: dict[str, Any], name: str, noun: str, who: str) -> str:
 
 def _two(eta: float) -> str:
     """What the step of a category comes to for somebody who takes two values for equally likely."""
-    from dosimeter.report.sections.meaning import times_right
+    from dosimeter.report.sections.interpretation import times_right
 
     return f"Somebody who takes two values for equally likely is right {times_right(eta)} at best."
 
@@ -181,7 +181,7 @@ def _groups(page: Page, facts: dict[str, Any], noun: str) -> None:
     for heading, found in (("groups asked for", asked), ("groups that carry more", more)):
         rows = [
             (
-                f"{harmless(g['column'])} {harmless(g['group'])}",
+                f"{safe_text(g['column'])} {safe_text(g['group'])}",
                 f"{g['over_median']:.2g} x the median",
                 f"{g['people']} {PLURAL[noun]}",
             )
@@ -199,15 +199,15 @@ def _columns(page: Page, facts: dict[str, Any]) -> None:
     numbers = [c for c in facts["columns"] if c["kind"] == "number"][:4]
     categories = [c for c in facts["columns"] if c["kind"] == "category" and c["highest"] > 0][:2]
     heading = "columns that leak most"
-    rows = [_row(c, harmless(c["column"], 30)) for c in numbers]
+    rows = [_row(c, safe_text(c["column"], 30)) for c in numbers]
     target = facts["target"]
     if "least_deviation" in target:
-        rows.append(_row(target, f"{harmless(target['column'], 30)} (target)"))
+        rows.append(_row(target, f"{safe_text(target['column'], 30)} (target)"))
     if rows:
         page.add(heading, small(("guessed no closer than", "typical", "closest", "without it", "R²"), rows))
         heading = ""
     if categories:
-        rows = [(harmless(c["column"], 30), number(c["typical"]), number(c["highest"]), _r2(c)) for c in categories]
+        rows = [(safe_text(c["column"], 30), number(c["typical"]), number(c["highest"]), _r2(c)) for c in categories]
         page.add(heading, small(("η of a category", "typical", "highest", "R²"), rows))
     if rows:
         page.add(
@@ -233,7 +233,7 @@ def _verdict(page: Page, facts: dict[str, Any], noun: str) -> None:
     if not verdict:
         return
     limit = f"η = {verdict['limit']:g}"
-    from dosimeter.report.sections.meaning import remaining
+    from dosimeter.report.sections.interpretation import remaining
 
     page.add("the limit", remaining(verdict["limit"], facts["notion"]["measured_in"]))
     if verdict["within"]:
@@ -247,6 +247,6 @@ def _verdict(page: Page, facts: dict[str, Any], noun: str) -> None:
 def _small_print(page: Page, facts: dict[str, Any]) -> None:
     for heading, notes in (("not covered", map(gap, facts["not_covered"])), ("remarks", facts["remarks"])):
         for k, note in enumerate(notes):
-            page.add(heading if k == 0 else "", harmless(note, 600), "dim")
+            page.add(heading if k == 0 else "", safe_text(note, 600), "dim")
     standing = STANDING.get(facts["standing"], facts["standing"])
     page.add("standing", f"{standing}. Computed from the data without protection: internal.", "dim")

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.arrays import FloatArray
 
 
 def simplex(levels: int) -> FloatArray:

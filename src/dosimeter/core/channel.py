@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 
 Array = NDArray[np.float64]
 

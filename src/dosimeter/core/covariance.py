@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dosimeter.core.density import Array, Size, as_generator, as_jacobian
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,7 +54,7 @@ class CorrelatedGaussian:
         return np.moveaxis(W.reshape(columns.shape), 0, axis)
 
     def draw(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        """Noise of shape (*size, p), for simulation only; releases are drawn by `sampling/`."""
+        """Noise of shape (*size, p), for simulation only; releases are drawn by `noise_addition/`."""
         shape = (size,) if isinstance(size, int) else tuple(size)
         return np.asarray(as_generator(rng).standard_normal((*shape, self.dimension)) @ self.cholesky.T)
 

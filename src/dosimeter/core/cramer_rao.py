@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
 
 NULL = 1e-11
 """Singular values below this share of the largest count as zero."""

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.core.errors import CannotMeasure, Refusal
 
 Array = NDArray[np.float64]
 Size = int | tuple[int, ...]
@@ -48,7 +48,7 @@ class Noise(Protocol):
         """W with WᵀW the Fisher information matrix, (k, k), of a release through the Jacobian J, (p, k)."""
 
     def draw(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        """Noise for simulation only; releases are drawn by `sampling/`."""
+        """Noise for simulation only; releases are drawn by `noise_addition/`."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Density(ABC):
         return as_jacobian(J) * math.sqrt(self.fisher_information)
 
     def draw(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        """Independent noise of shape `size`, for simulation only; releases are drawn by `sampling/`."""
+        """Independent noise of shape `size`, for simulation only; releases are drawn by `noise_addition/`."""
         return self.scale * self._draw(as_generator(rng), size)
 
     def pdf(self, x: ArrayLike) -> Array:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.block import Block, check_blocks
-from dosimeter.core.notion import FISHER, FloatArray, Notion, Standing
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
+from dosimeter.core.fisher_block import FisherBlock, check_blocks
+from dosimeter.core.notion import FISHER, Notion, Standing
 
 UNITS = ("example", "person", "attribute", "cell", "label", "group", "teacher", "client", "dataset")
 
@@ -39,7 +40,7 @@ class Dose:
     """The unit of the unknown: 'own units' of the columns, or 'standard deviations'."""
     uncovered: tuple[str, ...] = ()
     """Choices made from the data that the figure does not account for."""
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[FisherBlock, ...] = ()
     """The Fisher matrix of each id, where a ledger is to keep it; a sum of doses has none."""
 
     def __post_init__(self) -> None:

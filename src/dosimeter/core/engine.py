@@ -12,10 +12,10 @@ from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
+from dosimeter.core.errors import Refusal
 from dosimeter.core.progress import counted
-from dosimeter.core.refusal import Refusal
 
-Block = tuple[NDArray[Any], ...]
+RowBlock = tuple[NDArray[Any], ...]
 Terms = tuple[Any, ...]
 T = TypeVar("T")
 
@@ -23,25 +23,25 @@ T = TypeVar("T")
 class Engine(Protocol):
     """Two methods; an engine does no mathematics of its own."""
 
-    def sum_over(self, blocks: Iterable[Block], f: Callable[[Block], Terms]) -> Terms:
+    def sum_over(self, blocks: Iterable[RowBlock], f: Callable[[RowBlock], Terms]) -> Terms:
         """Entrywise sum of the tuples f(block) over the blocks."""
         ...
 
-    def map_over(self, blocks: Iterable[Block], f: Callable[[Block], T]) -> list[T]:
+    def map_over(self, blocks: Iterable[RowBlock], f: Callable[[RowBlock], T]) -> list[T]:
         """f(block) for each block, in order."""
         ...
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalEngine:
     """One process; BLAS uses its own threads.
 
     >>> import numpy as np
-    >>> Local().sum_over(split((np.arange(4.0),), rows=3), lambda b: (float(b[0].sum()), len(b[0])))
+    >>> LocalEngine().sum_over(split((np.arange(4.0),), rows=3), lambda b: (float(b[0].sum()), len(b[0])))
     (6.0, 4)
     """
 
-    def sum_over(self, blocks: Iterable[Block], f: Callable[[Block], Terms]) -> Terms:
+    def sum_over(self, blocks: Iterable[RowBlock], f: Callable[[RowBlock], Terms]) -> Terms:
         total: Terms | None = None
         for block in blocks:
             part = f(block)
@@ -50,11 +50,11 @@ class Local:
             raise Refusal("nothing to sum: there are no blocks")
         return total
 
-    def map_over(self, blocks: Iterable[Block], f: Callable[[Block], T]) -> list[T]:
+    def map_over(self, blocks: Iterable[RowBlock], f: Callable[[RowBlock], T]) -> list[T]:
         return [f(block) for block in counted(blocks)]
 
 
-def split(arrays: Block, rows: int) -> Iterator[Block]:
+def split(arrays: RowBlock, rows: int) -> Iterator[RowBlock]:
     """Consecutive views of `rows` rows of arrays that have the same length."""
     n = len(arrays[0])
     for start in range(0, n, rows):

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from dosimeter.core.density import MOST, Array, Density, Noise, Size
-from dosimeter.core.refusal import CannotMeasure
+from dosimeter.core.errors import CannotMeasure
 
 _ndtr: Callable[[Array], Array] = special.ndtr
 _log_ndtr: Callable[[Array], Array] = special.log_ndtr

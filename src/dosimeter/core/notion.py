@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-Index = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+from dosimeter.core.arrays import FloatArray
 
 
 class Standing(StrEnum):

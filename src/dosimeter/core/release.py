@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dosimeter.frames.table import Table
+from dosimeter.tables.table import Table
 
 TARGET = "progression"
 DERIVED = ("cholesterol", "cholesterol_over_hdl")

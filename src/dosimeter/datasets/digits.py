@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray, Index
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.errors import Refusal
 from dosimeter.datasets.papers import _file, _idx
-from dosimeter.frames.table import Table
+from dosimeter.tables.table import Table
 
 TARGET = "digit"
 CLASSES = tuple("0123456789")

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,12 +18,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dosimeter import glm
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.category import step_of
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import NOISES
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
-from dosimeter.glm.plan import plan
-from dosimeter.glm.steps import units_of_columns
+from dosimeter.glm.category_steps import units_of_columns
+from dosimeter.glm.release_plan import plan
 
 
 class _Private(BaseEstimator):  # type: ignore[misc]

@@ -15,20 +15,20 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
 from dosimeter.estimators.linear import _generator
-from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.mechanisms import (
     MEAN_SHARE,
-    AnalyticGauss,
+    AnalyticGaussian,
     LaplaceJoint,
-    LaplacePriced,
     LaplaceSplit,
     Mechanism,
+    PLDLaplace,
 )
-from dosimeter.pca.private import release
-from dosimeter.pca.utility import energy_rank
+from dosimeter.pca.release import release
+from dosimeter.pca.utility import rank_for_variance
 
 MECHANISMS = ("gaussian", "laplace", "laplace-split", "laplace-joint")
 
@@ -149,7 +149,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _mechanism(self) -> Mechanism:
         if self.mechanism == "laplace-joint":
             return LaplaceJoint(self.epsilon, self.neighbours, self.mean_share)
-        kinds = {"gaussian": AnalyticGauss, "laplace": LaplacePriced, "laplace-split": LaplaceSplit}
+        kinds = {"gaussian": AnalyticGaussian, "laplace": PLDLaplace, "laplace-split": LaplaceSplit}
         if self.mechanism not in kinds:
             raise Refusal(f"mechanism {self.mechanism!r} is not one of {', '.join(MECHANISMS)}")
         return kinds[self.mechanism](self.epsilon, self.delta, self.neighbours, self.mean_share)
@@ -170,5 +170,5 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if self.n_components is None:
             return len(values)
         if isinstance(self.n_components, float):
-            return energy_rank(values, self.n_components) if values.sum() > 0 else 1
+            return rank_for_variance(values, self.n_components) if values.sum() > 0 else 1
         return int(self.n_components)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 
 
 def highest_dose_scorer(estimator: Any, X: Any, y: Any = None) -> float:

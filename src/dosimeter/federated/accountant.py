@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
-from dosimeter.federated import fixed_size
-from dosimeter.federated.cohort import Cohort, FixedSize, Poisson
-from dosimeter.federated.given import number
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.checks import number
+from dosimeter.core.errors import Refusal
+from dosimeter.federated import fixed_size_accounting as fixed_size
+from dosimeter.federated.client_sampling import Cohort, FixedSizeSampling, PoissonSampling
 
 WORKING_GRID = 1e-3
 """Privacy losses are rounded up to this for the question asked before each round."""
@@ -66,7 +66,7 @@ def epsilon(spent: Sequence[Spend], cohort: Cohort, delta: float, *, grid: float
     """ε at δ by privacy loss distributions, an upper bound whatever the grid.
 
     >>> from math import isclose
-    >>> isclose(epsilon([Spend(10, 1.0, 1)], Poisson(10), 1e-5), 4.3772, abs_tol=1e-3)      # q = 1: the plain Gaussian
+    >>> isclose(epsilon([Spend(10, 1.0, 1)], PoissonSampling(10), 1e-5), 4.3772, abs_tol=1e-3)  # q = 1: plain Gaussian
     True
     """
     if not spent:
@@ -203,9 +203,9 @@ def _renyi_once(cohort: Cohort, per_round: float, noise: float) -> FloatArray:
 
 def _is_fixed(cohort: Cohort) -> bool:
     """Samples of fixed size, or Poisson ones; a third way of asking has no price here."""
-    if type(cohort) not in (Poisson, FixedSize):
+    if type(cohort) not in (PoissonSampling, FixedSizeSampling):
         raise Refusal(f"{cohort!r} is not a cohort that is accounted here: use Poisson or FixedSize")
-    return type(cohort) is FixedSize
+    return type(cohort) is FixedSizeSampling
 
 
 @contextmanager

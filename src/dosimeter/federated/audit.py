@@ -19,13 +19,13 @@ from scipy.special import chdtri, ndtri
 
 from dosimeter.attacks.result import AttackResult
 from dosimeter.attacks.roc import Interval, proportion
-from dosimeter.core.notion import FloatArray, Index
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.checks import number, whole
+from dosimeter.core.errors import Refusal
 from dosimeter.federated.accountant import as_delta
-from dosimeter.federated.arrivals import Block
-from dosimeter.federated.cohort import Poisson
+from dosimeter.federated.client_messages import UpdateBatch
+from dosimeter.federated.client_sampling import PoissonSampling
 from dosimeter.federated.curator import Curator, Generator
-from dosimeter.federated.given import number, whole
 from dosimeter.federated.state import State
 
 _FREE = 16
@@ -131,7 +131,7 @@ def audit(
     drop_out: share of the other clients who are asked and never answer. The other clients send updates of log-normal
     norm around 1 in coordinates of their own.
     """
-    if not isinstance(curator.cohort, Poisson):
+    if not isinstance(curator.cohort, PoissonSampling):
         raise Refusal(
             "canaries are scored for Poisson sampling: with a fixed number of clients their draws depend on each other"
         )
@@ -157,7 +157,7 @@ def audit(
     return CanaryAudit(scores[:k], scores[k : 2 * k], allowed, dose.epsilon(at), at, ratio, found, level)
 
 
-def _messages(state: State, k: int, drop_out: float, rng: Generator) -> Iterator[Block]:
+def _messages(state: State, k: int, drop_out: float, rng: Generator) -> Iterator[UpdateBatch]:
     """Canaries shout in their own coordinate; the others send something ordinary, or nothing."""
     asked: Index = state.participants
     silent = (rng.random(len(asked)) < drop_out) & (asked >= k)
@@ -171,7 +171,7 @@ def _messages(state: State, k: int, drop_out: float, rng: Generator) -> Iterator
         loud = np.flatnonzero(clients < k)
         block[loud] = 0.0
         block[loud, clients[loud]] = _LOUD * state.clip
-        yield Block(clients, block)
+        yield UpdateBatch(clients, block)
 
 
 def _heard(curator: Curator, states: list[State]) -> FloatArray:

@@ -8,31 +8,32 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray, Standing
-from dosimeter.core.refusal import CannotMeasure, Refusal
-from dosimeter.federated import arrivals
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.checks import whole
+from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.notion import Standing
+from dosimeter.federated import client_messages as arrivals
 from dosimeter.federated.accountant import rounds_of
-from dosimeter.federated.arrivals import Seen, Tally
-from dosimeter.federated.budget import Figure
-from dosimeter.federated.cohort import FixedSize
+from dosimeter.federated.budget import EpsilonFigure
+from dosimeter.federated.client_messages import AcceptedUpdates, MessageCounts
+from dosimeter.federated.client_sampling import FixedSizeSampling
 from dosimeter.federated.curator import Generator
-from dosimeter.federated.given import whole
-from dosimeter.federated.state import Closed, State
-from dosimeter.federated.tasks import Task
-from dosimeter.federated.total import Observer
-from dosimeter.sampling.simulation import seeded
+from dosimeter.federated.exact_sum import Observer
+from dosimeter.federated.state import RoundRecord, State
+from dosimeter.federated.task import Task
+from dosimeter.noise_addition.simulation import seeded
 
 _NO_CLIP = 1e60
 """The bound that stands for none."""
 
 
 @dataclass(frozen=True)
-class NotPrivate:
+class FedAvgBaseline:
     """Federated averaging: the mean of what m of the K clients send, neither clipped nor noised. It hides nobody.
 
     The same steps and the same state as a curator; it exists in simulation only, and refuses to draw for release.
 
-    >>> averaging = NotPrivate(10, 2)
+    >>> averaging = FedAvgBaseline(10, 2)
     >>> state = averaging.open_round(averaging.start(np.zeros(2)), np.random.default_rng(0))
     >>> sent = [(int(k), np.array([1.0, j])) for j, k in enumerate(state.participants)]
     >>> averaging.close_round(state, sent).model.tolist(), averaging.figure(state).epsilon
@@ -45,7 +46,7 @@ class NotPrivate:
     accounted: ClassVar[str] = "nothing is hidden"
 
     def __post_init__(self) -> None:
-        FixedSize(self.clients).rate(self.per_round)
+        FixedSizeSampling(self.clients).rate(self.per_round)
 
     def start(self, model: Any) -> State:
         """The state before the first round."""
@@ -57,29 +58,29 @@ class NotPrivate:
             raise Refusal("averaging without noise is a simulation: it must not be drawn for release")
         if state.is_open:
             raise Refusal(f"round {state.round} is open: close it first")
-        asked = FixedSize(self.clients).draw(self.per_round, seeded(rng))
+        asked = FixedSizeSampling(self.clients).draw(self.per_round, seeded(rng))
         return state.opened(asked, self.per_round, 0.0, simulation=True)
 
     def close_round(
         self, state: State, messages: Iterable[Any], rng: Generator | None = None, observe: Observer | None = None
     ) -> State:
         """The state with the mean of what arrived added."""
-        tally, total = Tally(), np.zeros(state.model.size)
+        tally, total = MessageCounts(), np.zeros(state.model.size)
         for clients, clipped, sent in arrivals.read(
             messages, state.participants, state.model.size, _NO_CLIP, state.round, tally
         ):
             good = clipped.accepted
             total += clipped.rows.sum(axis=0)
             if observe is not None:
-                observe(Seen(state.round, _NO_CLIP, clients[good], sent[good], clipped.norms[good]))
-        entry = Closed(
+                observe(AcceptedUpdates(state.round, _NO_CLIP, clients[good], sent[good], clipped.norms[good]))
+        entry = RoundRecord(
             self.per_round, 0.0, state.clip, 0.5, len(state.participants), tally.accepted, tally.refused, False
         )
         return state.closed(entry, model=state.model + total / max(1, tally.accepted))
 
-    def figure(self, state: State, *, quick: bool = False) -> Figure:
+    def figure(self, state: State, *, quick: bool = False) -> EpsilonFigure:
         """ε = ∞ as soon as a round was opened."""
-        return Figure(
+        return EpsilonFigure(
             epsilon=float("inf") if state.spent else 0.0,
             delta=0.0,
             rounds=rounds_of(state.spent),

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from dosimeter.core.checks import whole
+from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.notion import Standing
-from dosimeter.core.refusal import CannotMeasure
 from dosimeter.federated import accountant
 from dosimeter.federated.accountant import CERTIFYING_GRID, WORKING_GRID, Spend, Spent, as_delta, as_epsilon
-from dosimeter.federated.cohort import Cohort
-from dosimeter.federated.given import whole
+from dosimeter.federated.client_sampling import Cohort
 
 _MOST_ROUNDS = 1 << 20
 _CLOSE = 1.02
@@ -20,7 +20,7 @@ _LEAST_NOISE, _MOST_NOISE = 0.05, 1e4
 
 
 @dataclass(frozen=True)
-class Budget:
+class PrivacyBudget:
     """(ε, δ) of the whole training: δ(ε) of all rounds together never passes δ."""
 
     epsilon: float
@@ -32,7 +32,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Figure:
+class EpsilonFigure:
     """(ε, δ) about one client, and everything that must be said with it."""
 
     epsilon: float
@@ -55,7 +55,7 @@ class Figure:
 class BudgetSpent(Exception):
     """The next round would pass the budget; nothing was drawn, nothing was released. Exit code 1."""
 
-    def __init__(self, budget: Budget, would_be: float, rounds: int):
+    def __init__(self, budget: PrivacyBudget, would_be: float, rounds: int):
         super().__init__(
             f"round {rounds + 1} is not opened: δ({budget.epsilon:g}) would be {would_be:.4g}, above {budget.delta:g}; "
             f"{rounds} rounds were paid for"
@@ -65,10 +65,10 @@ class BudgetSpent(Exception):
 
 def figure(
     spent: Spent, cohort: Cohort, delta: float, *, uncovered: tuple[str, ...] = (), quick: bool = False
-) -> Figure:
+) -> EpsilonFigure:
     """The ε that the book comes to at δ, certified on the fine grid, or `quick` by Rényi orders."""
     found = accountant.epsilon_by_renyi(spent, cohort, delta) if quick else accountant.epsilon(spent, cohort, delta)
-    return Figure(
+    return EpsilonFigure(
         epsilon=found,
         delta=float(delta),
         rounds=accountant.rounds_of(spent),
@@ -83,7 +83,7 @@ def figure(
 def remarks(cohort: Cohort, delta: float) -> tuple[str, ...]:
     """What should be said about δ.
 
-    >>> from dosimeter.federated.cohort import Poisson
+    >>> from dosimeter.federated.client_sampling import Poisson
     >>> remarks(Poisson(100), 0.02)[0]
     'δ = 0.02 is not below 1/K = 0.01: a curator that published one client outright could meet it'
     """
@@ -93,7 +93,7 @@ def remarks(cohort: Cohort, delta: float) -> tuple[str, ...]:
     return (f"δ = {delta:g} is not below 1/K = {share:g}: a curator that published one client outright could meet it",)
 
 
-def within(spent: Spent, cohort: Cohort, budget: Budget) -> tuple[bool, float]:
+def within(spent: Spent, cohort: Cohort, budget: PrivacyBudget) -> tuple[bool, float]:
     """Whether the book stays within the budget, and its δ at the budget's ε.
 
     Asked on the coarse grid first; on the fine one only where that says no by less than the grids differ. Both are
@@ -105,7 +105,7 @@ def within(spent: Spent, cohort: Cohort, budget: Budget) -> tuple[bool, float]:
     return found <= budget.delta, found
 
 
-def affordable(spent: Spent, cohort: Cohort, budget: Budget) -> bool:
+def affordable(spent: Spent, cohort: Cohort, budget: PrivacyBudget) -> bool:
     """`within`, and for a run of n equal rounds one question for every doubling of n.
 
     Cost never falls with rounds: where the next power of two stays within, so does n.
@@ -118,11 +118,11 @@ def affordable(spent: Spent, cohort: Cohort, budget: Budget) -> bool:
     return rounds <= _most(tuple(others), m, z, cohort, budget)
 
 
-def rounds_allowed(cohort: Cohort, per_round: float, noise: float, budget: Budget, *, after: Spent = ()) -> int:
+def rounds_allowed(cohort: Cohort, per_round: float, noise: float, budget: PrivacyBudget, *, after: Spent = ()) -> int:
     """The most rounds of these terms that the budget allows, after those in the book; the next one would pass it.
 
-    >>> from dosimeter.federated.cohort import Poisson
-    >>> rounds_allowed(Poisson(100), 30, 1.0, Budget(8.0, 1e-3))
+    >>> from dosimeter.federated.client_sampling import Poisson
+    >>> rounds_allowed(Poisson(100), 30, 1.0, PrivacyBudget(8.0, 1e-3))
     28
     """
     others = tuple(s for s in after if (s.per_round, s.noise) != (per_round, noise))
@@ -130,11 +130,11 @@ def rounds_allowed(cohort: Cohort, per_round: float, noise: float, budget: Budge
     return max(_most(others, per_round, noise, cohort, budget) - had, 0)
 
 
-def noise_needed(cohort: Cohort, per_round: float, rounds: int, budget: Budget, *, digits: int = 4) -> float:
+def noise_needed(cohort: Cohort, per_round: float, rounds: int, budget: PrivacyBudget, *, digits: int = 4) -> float:
     """The least multiplier z, to so many decimals and rounded up, with which so many rounds stay within the budget.
 
-    >>> from dosimeter.federated.cohort import Poisson
-    >>> noise_needed(Poisson(100), 50, 11, Budget(8.0, 1e-3), digits=3)
+    >>> from dosimeter.federated.client_sampling import Poisson
+    >>> noise_needed(Poisson(100), 50, 11, PrivacyBudget(8.0, 1e-3), digits=3)
     0.984
     """
     times, places = whole("rounds", rounds, 1, _MOST_ROUNDS), 10.0 ** whole("digits", digits, 1, 8)
@@ -161,13 +161,13 @@ def noise_needed(cohort: Cohort, per_round: float, rounds: int, budget: Budget, 
 
 
 @lru_cache(maxsize=64)
-def _doubled(spent: Spent, per_round: float, noise: float, rounds: int, cohort: Cohort, budget: Budget) -> bool:
+def _doubled(spent: Spent, per_round: float, noise: float, rounds: int, cohort: Cohort, budget: PrivacyBudget) -> bool:
     book = (*spent, Spend(per_round, noise, rounds))
     return accountant.delta(book, cohort, budget.epsilon, grid=WORKING_GRID) <= budget.delta
 
 
 @lru_cache(maxsize=64)
-def _most(spent: Spent, per_round: float, noise: float, cohort: Cohort, budget: Budget) -> int:
+def _most(spent: Spent, per_round: float, noise: float, cohort: Cohort, budget: PrivacyBudget) -> int:
     """The largest number of rounds that stays within, 0 where not even one does."""
 
     def passes(rounds: int, grid: float = WORKING_GRID) -> bool:

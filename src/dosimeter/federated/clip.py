@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray, Mask
-from dosimeter.core.refusal import Refusal
-from dosimeter.federated.given import number
+from dosimeter.core.arrays import FloatArray, Mask
+from dosimeter.core.checks import number
+from dosimeter.core.errors import Refusal
 
 _UNIT = 2.0**-53
 # Squares of these neither overflow nor vanish, in sums of 2^60 of them.
@@ -22,7 +22,7 @@ _TINY, _HUGE = 1e-140, 1e140
 _LEAST_BOUND, _MOST_BOUND = 1e-100, 1e100
 
 
-class Clipped(NamedTuple):
+class ClippedUpdates(NamedTuple):
     """Rows after clipping, and what was found."""
 
     rows: FloatArray
@@ -50,7 +50,7 @@ def clip(update: Any, bound: float) -> FloatArray:
     return np.asarray(clip_rows(vector[None], bound).rows[0])
 
 
-def clip_rows(block: Any, bound: float) -> Clipped:
+def clip_rows(block: Any, bound: float) -> ClippedUpdates:
     """The same for the rows of a (c, d) block of float32 or float64.
 
     >>> clip_rows(np.array([[3.0, 4.0], [np.inf, 0.0]]), 5.5)
@@ -68,7 +68,7 @@ def clip_rows(block: Any, bound: float) -> Clipped:
         rows[~accepted] = 0.0
     for i in np.flatnonzero(over):
         _scale(rows[i], float(norms[i]), C * (1 - slack))
-    return Clipped(rows, norms, accepted)
+    return ClippedUpdates(rows, norms, accepted)
 
 
 def is_number_type(dtype: np.dtype[Any]) -> bool:

@@ -12,24 +12,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.checks import number
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
 from dosimeter.core.release import Recipe, Release
 from dosimeter.federated import budget as budgets
 from dosimeter.federated.accountant import booked, rounds_of
-from dosimeter.federated.arrivals import Tally
-from dosimeter.federated.budget import Budget, BudgetSpent, Figure
-from dosimeter.federated.cohort import Cohort
-from dosimeter.federated.dose import ClientDose
-from dosimeter.federated.given import number
-from dosimeter.federated.quantile import ClipRule, QuantileClip, noisy_share
-from dosimeter.federated.schedule import Schedule, Terms
-from dosimeter.federated.state import Closed, State
-from dosimeter.federated.total import Observer, gathered
-from dosimeter.sampling import noisy, simulate
-from dosimeter.sampling.bits import fresh
-from dosimeter.sampling.simulation import seeded
+from dosimeter.federated.adaptive_clipping import ClipRule, QuantileClip, noisy_share
+from dosimeter.federated.budget import BudgetSpent, EpsilonFigure, PrivacyBudget
+from dosimeter.federated.client_dose import ClientDose
+from dosimeter.federated.client_messages import MessageCounts
+from dosimeter.federated.client_sampling import Cohort
+from dosimeter.federated.exact_sum import Observer, gathered
+from dosimeter.federated.schedule import RoundParameters, Schedule
+from dosimeter.federated.state import RoundRecord, State
+from dosimeter.noise_addition import noisy, simulate
+from dosimeter.noise_addition.bits import fresh
+from dosimeter.noise_addition.simulation import seeded
 
 Generator = np.random.Generator
 
@@ -38,8 +38,8 @@ Generator = np.random.Generator
 class Curator:
     """The recipe of a training in which no single client can be made out.
 
-    >>> from dosimeter.federated import Budget, Constant, Poisson, QuantileClip, Sent
-    >>> curator = Curator(Poisson(1000), Constant(220, 1.26), Budget(8.0, 1e-5), QuantileClip())
+    >>> from dosimeter.federated import PrivacyBudget, Constant, Poisson, QuantileClip, Sent
+    >>> curator = Curator(Poisson(1000), Constant(220, 1.26), PrivacyBudget(8.0, 1e-5), QuantileClip())
     >>> state = curator.open_round(curator.start(np.zeros(3)))           # paid for before anybody is asked
     >>> state = curator.close_round(state, (Sent(k, np.ones(3)) for k in state.participants))
     >>> state.round, state.spent[0].rounds, state.model.shape
@@ -48,7 +48,7 @@ class Curator:
 
     cohort: Cohort
     schedule: Schedule
-    budget: Budget
+    budget: PrivacyBudget
     clip: ClipRule = field(default_factory=QuantileClip)
     momentum: float = 0.0
     """The server's: v <- βv + Δ̄."""
@@ -96,14 +96,14 @@ class Curator:
         """
         state.refuse_other_cohort(self.cohort)
         m, z = state.open_terms
-        C, tally = state.clip, Tally()
+        C, tally = state.clip, MessageCounts()
         total, bits = gathered(state, self.cohort.clients, messages, tally, observe)
         update = drawn(total, self.clip.noise_on_sum(z, m) * C, rng) / m
         share = 0.5
         if (sigma := self.clip.noise_on_bits(z, m)) > 0:
             share = noisy_share(drawn(np.array([bits]), sigma, rng)[0], m)
         velocity = self.momentum * state.velocity + update
-        entry = Closed(m, z, C, share, len(state.participants), tally.accepted, tally.refused, False)
+        entry = RoundRecord(m, z, C, share, len(state.participants), tally.accepted, tally.refused, False)
         return state.closed(
             entry,
             model=state.model + self.step * velocity,
@@ -115,9 +115,9 @@ class Curator:
     def abandon_round(self, state: State) -> State:
         """The state with the open round given up: it stays paid for, and nothing else changes."""
         m, z = state.open_terms
-        return state.closed(Closed(m, z, state.clip, 0.5, len(state.participants), 0, 0, True))
+        return state.closed(RoundRecord(m, z, state.clip, 0.5, len(state.participants), 0, 0, True))
 
-    def figure(self, state: State, *, quick: bool = False) -> Figure:
+    def figure(self, state: State, *, quick: bool = False) -> EpsilonFigure:
         """ε at the budget's δ of all rounds opened so far."""
         state.refuse_other_cohort(self.cohort)
         return budgets.figure(state.spent, self.cohort, self.budget.delta, quick=quick)
@@ -144,7 +144,7 @@ class Curator:
         noise = "; ".join(f"{s.rounds} rounds of m={s.per_round:g}, z={s.noise:g}" for s in state.spent) or "no round"
         return Release({"model": state.model}, Recipe("federated model", noise, settings, simulation=state.simulation))
 
-    def _checked_terms(self, t: int) -> Terms:
+    def _checked_terms(self, t: int) -> RoundParameters:
         terms = self.schedule.terms(t)
         self.cohort.rate(terms.per_round)
         self.clip.noise_on_sum(terms.noise, terms.per_round)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dosimeter.core.refusal import Refusal
-from dosimeter.federated.budget import Figure
+from dosimeter.core.errors import Refusal
+from dosimeter.federated.budget import EpsilonFigure
 from dosimeter.federated.state import State
 
 
@@ -46,9 +46,9 @@ WHOLE = ("round", "sampled", "accepted", "refused")
 class History:
     """What a simulated training did, and where it stands. Accuracies are without noise: for experiments.
 
-    >>> from dosimeter.federated.budget import Figure
+    >>> from dosimeter.federated.budget import EpsilonFigure
     >>> from dosimeter.core.notion import Standing
-    >>> figure = Figure(0.0, 1e-3, 0, "add-or-remove-one", Standing.UPPER_BOUND, "nothing was released")
+    >>> figure = EpsilonFigure(0.0, 1e-3, 0, "add-or-remove-one", Standing.UPPER_BOUND, "nothing was released")
     >>> History((), State.of(np.zeros(2), 1.0), figure, "no round was asked for").columns["accuracy"].tolist()
     []
     """
@@ -56,7 +56,7 @@ class History:
     rounds: tuple[Round, ...]
     state: State
     """Pass it to `simulate` to go on."""
-    figure: Figure
+    figure: EpsilonFigure
     """(ε, δ) of the whole training, certified."""
     stopped: str
     """Why it ended, in words."""

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.linalg.blas import sgemm
 
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.checks import whole
 from dosimeter.core.density import as_generator
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
-from dosimeter.federated.given import whole
-from dosimeter.federated.local import Local, Stack
+from dosimeter.core.errors import Refusal
+from dosimeter.federated.local_training import BatchedRows, LocalSGD
 
 _CACHE = 1 << 20
 """Bytes of parameters of the clients that are trained together: a core's second cache."""
@@ -57,7 +57,7 @@ class Learner(Protocol):
     def start(self, rng: np.random.Generator) -> FloatArray:
         """(d,) a random beginning."""
 
-    def updates(self, model: Any, stack: Stack, local: Local, rate: float) -> Any:
+    def updates(self, model: Any, stack: BatchedRows, local: LocalSGD, rate: float) -> Any:
         """(c, d) what each client's training from `model`, (d,), adds to it, in the type of the data."""
 
     def score(self, model: Any, X: Any, y: Any) -> Score:
@@ -124,7 +124,7 @@ class Network:
                 W[:] = source.normal(scale=np.sqrt(2 / W.shape[1]), size=W.shape)
         return np.asarray(model[0])
 
-    def updates(self, model: Any, stack: Stack, local: Local, rate: float) -> Any:
+    def updates(self, model: Any, stack: BatchedRows, local: LocalSGD, rate: float) -> Any:
         """(c, d) what `local.epochs` passes of gradient descent from `model`, (d,), add to it.
 
         The weights of a column that is 0 in all rows of these clients do not move, so such columns are left out.
@@ -145,7 +145,7 @@ class Network:
         found[:, cut:] = moved[:, first:]
         return found
 
-    def _descended(self, start: Any, stack: Stack, local: Local, rate: float) -> Any:
+    def _descended(self, start: Any, stack: BatchedRows, local: LocalSGD, rate: float) -> Any:
         P = np.tile(start, (len(stack.X), 1))
         steps = _Steps(self, P, stack, rate)
         # A rate that is too high ends in inf or nan. The curator refuses such an update; here it is no error.
@@ -179,7 +179,7 @@ class _Steps:
     the learning rate costs nothing.
     """
 
-    def __init__(self, network: Network, P: Any, stack: Stack, rate: float):
+    def __init__(self, network: Network, P: Any, stack: BatchedRows, rate: float):
         c, steps, b, _ = stack.X.shape
         kind = stack.X.dtype
         self.P, self.layers = P, network.layers(P)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.core.arrays import Index
+from dosimeter.core.checks import number, whole
 from dosimeter.core.density import as_generator
-from dosimeter.core.notion import Index
-from dosimeter.core.refusal import Refusal
-from dosimeter.federated.given import number, whole
+from dosimeter.core.errors import Refusal
 
 Clients = tuple[Index, ...]
 _TRIES = 1000

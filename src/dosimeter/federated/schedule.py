@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from dosimeter.core.refusal import Refusal
-from dosimeter.federated.cohort import MOST_CLIENTS
-from dosimeter.federated.given import number, whole
+from dosimeter.core.checks import number, whole
+from dosimeter.core.errors import Refusal
+from dosimeter.federated.client_sampling import MOST_CLIENTS
 
 
-class Terms(NamedTuple):
+class RoundParameters(NamedTuple):
     """What round t asks for."""
 
     per_round: float
@@ -23,7 +23,7 @@ class Terms(NamedTuple):
 class Schedule(Protocol):
     """Terms of every round, from its number alone."""
 
-    def terms(self, t: int) -> Terms:
+    def terms(self, t: int) -> RoundParameters:
         """Terms of round t = 0, 1, ..."""
 
 
@@ -45,9 +45,9 @@ class Constant:
     def __post_init__(self) -> None:
         _refuse_bad(self.per_round, self.noise)
 
-    def terms(self, t: int) -> Terms:
+    def terms(self, t: int) -> RoundParameters:
         """m and z."""
-        return Terms(self.per_round, self.noise)
+        return RoundParameters(self.per_round, self.noise)
 
 
 @dataclass(frozen=True)
@@ -72,20 +72,20 @@ class Ramp:
         _refuse_bad(self.per_round, self.noise)
         whole("rounds", self.rounds, 1, 1 << 20)
 
-    def terms(self, t: int) -> Terms:
+    def terms(self, t: int) -> RoundParameters:
         """m_t rounded to a whole number, so that equal rounds are accounted together and m can be a fixed size."""
         if t >= self.rounds - 1:
-            return Terms(self.per_round, self.noise)
+            return RoundParameters(self.per_round, self.noise)
         m = round(self.start + (self.per_round - self.start) * t / (self.rounds - 1))
         m = max(m, 1)
-        return Terms(m, self.noise * math.sqrt(m / self.per_round))
+        return RoundParameters(m, self.noise * math.sqrt(m / self.per_round))
 
 
 @dataclass(frozen=True)
-class Given:
+class ListedSchedule:
     """Terms round by round; after the last the training ends.
 
-    >>> Given((10, 20), (1.0, 1.5)).terms(1)
+    >>> ListedSchedule((10, 20), (1.0, 1.5)).terms(1)
     Terms(per_round=20, noise=1.5)
     """
 
@@ -100,11 +100,11 @@ class Given:
         for m, z in zip(self.per_round, self.noise, strict=True):
             _refuse_bad(m, z)
 
-    def terms(self, t: int) -> Terms:
+    def terms(self, t: int) -> RoundParameters:
         """The t-th of each list."""
         if t >= len(self.per_round):
             raise ScheduleEnded(f"round {t}: the schedule has {len(self.per_round)} rounds")
-        return Terms(self.per_round[t], self.noise[t])
+        return RoundParameters(self.per_round[t], self.noise[t])
 
 
 def _refuse_bad(per_round: Any, noise: Any) -> None:

@@ -13,19 +13,19 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.checks import whole
+from dosimeter.core.errors import Refusal
 from dosimeter.federated import accountant
 from dosimeter.federated.accountant import WORKING_GRID
-from dosimeter.federated.budget import BudgetSpent, Figure
-from dosimeter.federated.crew import Crew, crew
+from dosimeter.federated.budget import BudgetSpent, EpsilonFigure
 from dosimeter.federated.curator import Curator, Generator
-from dosimeter.federated.diagnostics import Spread
-from dosimeter.federated.given import whole
+from dosimeter.federated.exact_sum import Observer
 from dosimeter.federated.history import History, Round
 from dosimeter.federated.schedule import ScheduleEnded
 from dosimeter.federated.state import State
-from dosimeter.federated.tasks import Task
-from dosimeter.federated.total import Observer
+from dosimeter.federated.task import Task
+from dosimeter.federated.update_statistics import UpdateStatistics
+from dosimeter.federated.worker_pool import Trainer, crew
 
 _SAMPLES, _NOISES = 0, 1
 """What the draws of a round are for, as part of their seed."""
@@ -33,7 +33,7 @@ Keep = Callable[[State, Sequence[Round]], None]
 
 
 class Rounds(Protocol):
-    """What takes the rounds: `Curator`, `AsPublished`, `NotPrivate`."""
+    """What takes the rounds: `Curator`, `GeyerAlgorithm1`, `FedAvgBaseline`."""
 
     def start(self, model: Any) -> State: ...
 
@@ -43,7 +43,7 @@ class Rounds(Protocol):
         self, state: State, messages: Iterable[Any], rng: Generator | None = None, observe: Observer | None = None
     ) -> State: ...
 
-    def figure(self, state: State, *, quick: bool = False) -> Figure: ...
+    def figure(self, state: State, *, quick: bool = False) -> EpsilonFigure: ...
 
 
 def simulate(
@@ -73,11 +73,12 @@ def simulate(
     progress: called with every round that is over.
 
     >>> from dosimeter import federated
-    >>> from dosimeter.federated.local import Local
+    >>> from dosimeter.federated.local_training import Local
     >>> from dosimeter.federated.networks import Network
     >>> X, y = np.repeat(np.eye(2), 20, axis=0), np.repeat([0, 1], 20)
     >>> task = Task(Network((2, 2)), Local(1, 1.0, batch=2), X, y, tuple(np.arange(40).reshape(20, 2)), X, y)
-    >>> curator = federated.Curator(federated.Poisson(20), federated.Constant(15, 2.0), federated.Budget(4.0, 1e-2))
+    >>> sampling, schedule = federated.PoissonSampling(20), federated.Constant(15, 2.0)
+    >>> curator = federated.Curator(sampling, schedule, federated.PrivacyBudget(4.0, 1e-2))
     >>> history = simulate(task, curator, seed=1, rounds=2)
     >>> len(history.rounds), history.state.round, history.simulation, history.stopped
     (2, 2, True, '2 rounds, as planned')
@@ -134,9 +135,9 @@ def _opened(curator: Rounds, state: State, draws: _Draws, done: Sequence[Round],
     return opened
 
 
-def _closed(curator: Rounds, state: State, who: Crew, draws: _Draws, *, spread: bool) -> tuple[State, Round]:
+def _closed(curator: Rounds, state: State, who: Trainer, draws: _Draws, *, spread: bool) -> tuple[State, Round]:
     """The state after the round, and what happened in it."""
-    seen = Spread()
+    seen = UpdateStatistics()
     updates = who.updates(state.model, state.participants, state.round)
     # An open round is paid for. Priced here, while other processes train, and not after them.
     epsilon, delta = _spent(curator, state)

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray, Index
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.errors import Refusal
 from dosimeter.federated.accountant import Spend, Spent, booked
 
 VERSION = 1
 
 
-class Closed(NamedTuple):
+class RoundRecord(NamedTuple):
     """One round that is over. `sampled`, `accepted`, `refused` are internal: they were not noised."""
 
     per_round: float
@@ -50,7 +50,7 @@ class State:
     """C for the round that is open, or else for the next."""
     spent: Spent = ()
     """Every round that was opened, whether or not it was closed."""
-    history: tuple[Closed, ...] = ()
+    history: tuple[RoundRecord, ...] = ()
     participants: Index = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     """Who was asked in the open round. Internal."""
     is_open: bool = False
@@ -107,7 +107,7 @@ class State:
             simulation=self.simulation or simulation,
         )
 
-    def closed(self, entry: Closed, **changed: Any) -> State:
+    def closed(self, entry: RoundRecord, **changed: Any) -> State:
         """The same with the round over."""
         return replace(
             self, history=(*self.history, entry), participants=np.zeros(0, dtype=np.intp), is_open=False, **changed
@@ -121,7 +121,7 @@ class State:
             "velocity": np.array(self.velocity),
             "clip": self.clip,
             "spent": np.array(self.spent, dtype=np.float64).reshape(-1, len(Spend._fields)),
-            "history": np.array(self.history, dtype=np.float64).reshape(-1, len(Closed._fields)),
+            "history": np.array(self.history, dtype=np.float64).reshape(-1, len(RoundRecord._fields)),
             "participants": np.array(self.participants, dtype=np.int64),
             "is_open": self.is_open,
             "simulation": self.simulation,
@@ -174,7 +174,7 @@ class State:
             raise Refusal("a kept state has somebody asked twice, or in no round: it was altered")
 
 
-def _closed(row: list[float]) -> Closed:
+def _closed(row: list[float]) -> RoundRecord:
     """An entry of the history from its row of numbers."""
     m, z, C, share, sampled, accepted, refused, abandoned = row
-    return Closed(m, z, C, share, int(sampled), int(accepted), int(refused), bool(abandoned))
+    return RoundRecord(m, z, C, share, int(sampled), int(accepted), int(refused), bool(abandoned))

@@ -1,22 +1,22 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
-from dosimeter.glm.blocks import blocks
+from dosimeter.glm.attribute_inversion import Candidates, black_box, white_box
 from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
-from dosimeter.glm.choice import Choice, choose
+from dosimeter.glm.cross_validation import HeldOut, held_out
 from dosimeter.glm.fisher import compose, measure
 from dosimeter.glm.fit import Fit, at, fit
-from dosimeter.glm.held_out import HeldOut, held_out
-from dosimeter.glm.honest import honest_leakage
-from dosimeter.glm.inversion import Candidates, black_box, white_box
-from dosimeter.glm.known import with_known
+from dosimeter.glm.irfil import irfil
+from dosimeter.glm.known_cells import with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.loss import Logistic, Poisson, Squared
 from dosimeter.glm.membership import membership, shaped_membership
+from dosimeter.glm.noise_choice import Choice, choose
 from dosimeter.glm.penalty import Penalty, penalty
-from dosimeter.glm.plan import Plan, plan
-from dosimeter.glm.reweight import irfil
+from dosimeter.glm.person_fisher import blocks
+from dosimeter.glm.release_plan import ReleasePlan, plan
+from dosimeter.glm.reweighted_leakage import honest_leakage
 from dosimeter.glm.sensitivity import differential_privacy
-from dosimeter.glm.shape import shaped
+from dosimeter.glm.shaped_noise import shaped
 from dosimeter.glm.softmax import Softmax
 
 __all__ = [
@@ -27,8 +27,8 @@ __all__ = [
     "Leakage",
     "Logistic",
     "Penalty",
-    "Plan",
     "Poisson",
+    "ReleasePlan",
     "Softmax",
     "Squared",
     "at",

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from dosimeter.core.calibrate import CHOSEN, rung, rung_above
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.dose import Dose
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.notion import Standing
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.scale_ladder import CHOSEN, rung, rung_above
 from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import Fit
+from dosimeter.glm.fitted_scaler import floor_of
 from dosimeter.glm.leakage import Leakage
-from dosimeter.glm.scaler import floor_of
-from dosimeter.glm.shape import EXPONENTS, ShapedNoise, shaped
+from dosimeter.glm.shaped_noise import EXPONENTS, ShapedNoise, shaped
 
 EXPONENT_CHOSEN = "the exponent of the shape was chosen from the data: the choice itself is not covered"
 
@@ -34,7 +34,7 @@ Law = type[Density] | CorrelatedGaussian
 
 
 @dataclass(frozen=True)
-class Reading:
+class DoseAtScale:
     """One figure of a leakage, by name."""
 
     name: str
@@ -44,32 +44,36 @@ class Reading:
         return float(self.read(leak))
 
 
-HIGHEST = Reading("highest example", lambda leak: leak.highest)
-DATASET = Reading("dataset", lambda leak: leak.dataset)
+HIGHEST = DoseAtScale("highest example", lambda leak: leak.highest)
+DATASET = DoseAtScale("dataset", lambda leak: leak.dataset)
 
 
-def quantile_of_examples(q: float) -> Reading:
+def quantile_of_examples(q: float) -> DoseAtScale:
     """η that a share q of the rows does not exceed: the next higher row where q falls between two."""
     if not 0 <= q <= 1:
         raise Refusal(f"a quantile lies in [0, 1], not {q}")
-    return Reading(f"{q:g} quantile of examples", lambda leak: float(np.quantile(leak.examples, q, method="higher")))
+    return DoseAtScale(
+        f"{q:g} quantile of examples", lambda leak: float(np.quantile(leak.examples, q, method="higher"))
+    )
 
 
 def highest_group(
     groups: Sequence[Hashable], *, tied: Sequence[int] = (), tied_label: bool = False, name: str = "group"
-) -> Reading:
+) -> DoseAtScale:
     """The highest group of rows; with persons as groups, the highest person. Tied values as in `Leakage.group`."""
-    return Reading(f"highest {name}", lambda leak: max(leak.group(groups, tied=tied, tied_label=tied_label).values()))
+    return DoseAtScale(
+        f"highest {name}", lambda leak: max(leak.group(groups, tied=tied, tied_label=tied_label).values())
+    )
 
 
-def column_over_rows(columns: int | Sequence[int]) -> Reading:
+def column_over_rows(columns: int | Sequence[int]) -> DoseAtScale:
     """One column, or a block of columns, over all rows together."""
-    return Reading(f"columns {columns} over all rows", lambda leak: leak.attribute_over(columns))
+    return DoseAtScale(f"columns {columns} over all rows", lambda leak: leak.attribute_over(columns))
 
 
-def highest_block(columns: int | Sequence[int]) -> Reading:
+def highest_block(columns: int | Sequence[int]) -> DoseAtScale:
     """The highest row of a block of columns, the label not counted."""
-    return Reading(f"highest row of columns {columns}", lambda leak: float(leak.attribute(columns).max()))
+    return DoseAtScale(f"highest row of columns {columns}", lambda leak: float(leak.attribute(columns).max()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +116,7 @@ def calibrate(
     X: Any,
     y: Any,
     target: float,
-    reading: Reading = HIGHEST,
+    reading: DoseAtScale = HIGHEST,
     *,
     law: Law = Gaussian,
     label: bool = True,
@@ -143,7 +147,9 @@ def calibrate(
     return on_ladder(exact, target, reading, leak, law.__name__ if isinstance(law, type) else str(law))
 
 
-def on_ladder(exact: float, target: float, reading: Reading, leak: Callable[[float], Leakage], law: str) -> Calibration:
+def on_ladder(
+    exact: float, target: float, reading: DoseAtScale, leak: Callable[[float], Leakage], law: str
+) -> Calibration:
     """The result at the rung above `exact`; one rung more where rounding left the reading above the target."""
     k = rung_above(exact)
     while (reached := reading(found := leak(rung(k)))) > target:
@@ -151,7 +157,7 @@ def on_ladder(exact: float, target: float, reading: Reading, leak: Callable[[flo
     return Calibration(target, reading.name, exact, rung(k), reached, found, law)
 
 
-def refuse_below_floor(target: float, floor: float, reading: Reading) -> None:
+def refuse_below_floor(target: float, floor: float, reading: DoseAtScale) -> None:
     """No scale brings a reading to its floor, let alone below."""
     if target <= floor:
         raise Refusal(
@@ -165,7 +171,7 @@ def above_floor(
     frozen: float,
     floor: float,
     target: float,
-    reading: Reading,
+    reading: DoseAtScale,
     leak: Callable[[float], Leakage],
     law: str,
     *,
@@ -181,7 +187,7 @@ def above_floor(
 
 
 def _least_rung(
-    k: int, target: float, reading: Reading, leak: Callable[[float], Leakage], law: str, exactly: bool
+    k: int, target: float, reading: DoseAtScale, leak: Callable[[float], Leakage], law: str, exactly: bool
 ) -> Calibration:
     """From a first guess k up or down in growing steps, then between: few readings, because each may be long."""
     seen: dict[int, tuple[float, Leakage]] = {}
@@ -226,7 +232,7 @@ def check_target(target: float) -> None:
 
 
 def calibrate_shape(
-    fit: Fit, X: Any, y: Any, target: float, reading: Reading = HIGHEST, *, p: float = 1.0, **how: Any
+    fit: Fit, X: Any, y: Any, target: float, reading: DoseAtScale = HIGHEST, *, p: float = 1.0, **how: Any
 ) -> Calibration:
     """The least rung √c at which `reading` under N(0, c H⁻ᵖ) is not above `target`; below the floor it is refused."""
     check_target(target)
@@ -252,7 +258,7 @@ def best_exponent(
     y: Any,
     *,
     excess_loss: float,
-    reading: Reading = HIGHEST,
+    reading: DoseAtScale = HIGHEST,
     exponents: Sequence[float] = EXPONENTS,
     **how: Any,
 ) -> ShapedNoise:

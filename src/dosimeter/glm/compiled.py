@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.glm.kernel import Poles
+from dosimeter.core.arrays import FloatArray
 from dosimeter.glm.programs import MOMENTS, SOLVE, TILE, WIDTH, source
+from dosimeter.glm.ritz import Poles
 
 FEWEST = 2_048
 """Tables of fewer rows take the plain path: it is done before a program would be compiled."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
 from dosimeter.glm.loss import Logistic, Poisson
 from dosimeter.glm.softmax import Softmax
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.core.arrays import FloatArray, Mask
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
-from dosimeter.core.notion import FloatArray, Mask
-from dosimeter.core.refusal import Refusal
-from dosimeter.glm.dense import Jacobian, SoftmaxJacobian, StackedJacobian
-from dosimeter.glm.factor import times
+from dosimeter.glm.dense_jacobian import Jacobian, SoftmaxJacobian, StackedJacobian
 from dosimeter.glm.fit import Fit
+from dosimeter.glm.fitted_scaler import ScaledJacobian, through_scaler
+from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.precision import refuse_imprecise
-from dosimeter.glm.scalar import ScalarJacobian
-from dosimeter.glm.scaler import ScaledJacobian, through_scaler
+from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.softmax import Softmax
-from dosimeter.glm.table import HUGE, TINY, as_floats, check_table
+from dosimeter.glm.validation import HUGE, TINY, as_floats, check_table
 
 
 def measure(

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from dosimeter.core.engine import Block, Engine, Local, rows_per_block, split
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.engine import Engine, LocalEngine, RowBlock, rows_per_block, split
+from dosimeter.core.errors import Refusal
 from dosimeter.glm.existence import FAR, refuse_if_unbounded
-from dosimeter.glm.factor import Factor, inverse_factor, times
+from dosimeter.glm.inverse_hessian import Factor, inverse_factor, times
+from dosimeter.glm.iterative_refinement import cancels, refined
 from dosimeter.glm.loss import Logistic, Poisson, Squared
-from dosimeter.glm.newton import Loss, Problem
-from dosimeter.glm.refine import cancels, refined
+from dosimeter.glm.newton import Loss, NewtonProblem
 from dosimeter.glm.softmax import Softmax
-from dosimeter.glm.table import HUGE, check_table
+from dosimeter.glm.validation import HUGE, check_table
 
 __all__ = ["Fit", "Loss", "at", "fit"]
 
@@ -145,7 +145,7 @@ def at(
 
 def _problem(
     X: Any, y: Any, loss: Loss, l2: float, sample_weight: Any, intercept: bool, engine: Engine | None
-) -> Problem:
+) -> NewtonProblem:
     X, y, weight = check_table(X, y, sample_weight)
     if type(loss) not in (Squared, Logistic, Poisson, Softmax):  # one derived from them may have other derivatives
         raise Refusal(f"loss is one of Squared(), Logistic(), Poisson(), Softmax(...), not {loss!r}")
@@ -157,12 +157,12 @@ def _problem(
     penalty = np.append(np.full(d, n * l2), [0.0] * intercept)
     refuse_if_unbounded(y, weight, loss, l2, intercept, d)
     blocks = list(split((X, y, weight), rows_per_block(d)))
-    engine = engine or Local()
+    engine = engine or LocalEngine()
     factor = inverse_factor(blocks, penalty, engine)
-    return Problem(blocks, penalty, loss, l2, intercept, factor, engine)
+    return NewtonProblem(blocks, penalty, loss, l2, intercept, factor, engine)
 
 
-def _finish(problem: Problem, v: FloatArray, steps: int) -> Fit:
+def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
     """Margins, the factor of the Hessian at the minimiser, and the certificate."""
     value, g, H = problem.sums(v)
     if not np.isfinite(value):
@@ -203,7 +203,7 @@ def _finish(problem: Problem, v: FloatArray, steps: int) -> Fit:
     )
 
 
-def _at_margin(problem: Problem, margin: FloatArray) -> Factor:
+def _at_margin(problem: NewtonProblem, margin: FloatArray) -> Factor:
     """The factor of the Hessian at the minimiser of a loss with a single margin."""
     loss = problem.loss
     if isinstance(loss, Softmax | Squared):
@@ -219,7 +219,7 @@ def _weighted(weight: FloatArray, values: FloatArray) -> FloatArray:
     return np.where((weight > 0).reshape(-1, *[1] * (values.ndim - 1)), values, 0.0)
 
 
-def _mark(blocks: Sequence[Block]) -> FloatArray:
+def _mark(blocks: Sequence[RowBlock]) -> FloatArray:
     """(d,) fixed cosines over the columns' sizes."""
     largest = np.max([np.abs(b[0]).max(axis=0) for b in blocks], axis=0)
     return np.asarray(np.cos(1.0 + np.arange(len(largest))) / np.where(largest > 0, largest, 1.0))

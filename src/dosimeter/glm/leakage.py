@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.category import simplex
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.cramer_rao import unbiased_variance
 from dosimeter.core.dose import Dose
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise
-from dosimeter.core.notion import FISHER, FloatArray, Index
-from dosimeter.core.refusal import CannotMeasure, Refusal
-from dosimeter.glm.dense import Jacobian
-from dosimeter.glm.scalar import ScalarJacobian
-from dosimeter.glm.steps import shared_step_norms, step_norms
+from dosimeter.core.notion import FISHER
+from dosimeter.glm.category_steps import shared_step_norms, step_norms
+from dosimeter.glm.dense_jacobian import Jacobian
+from dosimeter.glm.scalar_jacobian import ScalarJacobian
 
 ONE_BY_ONE = 64
 """Groups with more rows than this are few and large: each is a sum over its rows, taken by blocks."""
@@ -135,7 +136,7 @@ class Leakage:
     def category(
         self, columns: int | Sequence[int], vertices: Any = None, shared: Sequence[Index] | None = None
     ) -> FloatArray:
-        """(n,) η of a category in each row: of the largest step between two of its levels, `glm/steps.py`.
+        """(n,) η of a category in each row: of the largest step between two of its levels, `glm/category_steps.py`.
 
         columns: its unknowns, or the positions of the label. vertices: (k, m') its levels in their coordinates,
         `core/category.py` if None. shared: groups of rows on which it is one unknown; then (groups,).

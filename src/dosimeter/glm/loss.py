@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from dosimeter.core.notion import FloatArray, Mask
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray, Mask
+from dosimeter.core.errors import Refusal
 
 
 def _first(bad: Mask) -> int:

@@ -17,11 +17,12 @@ from scipy.special import expit
 
 from dosimeter.attacks.result import Scores
 from dosimeter.attacks.roc import TwoGaussians
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.dose import Dose
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
-from dosimeter.core.notion import MEMBERSHIP, FloatArray, Index
-from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.core.notion import MEMBERSHIP
 from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.fit import fit as refit

@@ -1,6 +1,6 @@
 """Eq. 13 of [Hannun21] in coordinates in which its Hessian is close to the identity, and Newton's way down.
 
-v = A⁻¹w with A from `glm/factor.py`; a row enters as z = Aᵀx̃. For Softmax v has one row a contrast.
+v = A⁻¹w with A from `glm/inverse_hessian.py`; a row enters as z = Aᵀx̃. For Softmax v has one row a contrast.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from dosimeter.core.engine import Block, Engine
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.engine import Engine, RowBlock
+from dosimeter.core.errors import Refusal
 from dosimeter.glm.existence import refuse_if_separated
-from dosimeter.glm.factor import Factor, gram
+from dosimeter.glm.inverse_hessian import Factor, gram
 from dosimeter.glm.loss import ScalarLoss, Squared
 from dosimeter.glm.softmax import Softmax
 
@@ -30,10 +30,10 @@ KEEP = 1 << 29
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class NewtonProblem:
     """Eq. 13 in the coordinates v, w = T v."""
 
-    blocks: Sequence[Block]
+    blocks: Sequence[RowBlock]
     penalty: FloatArray
     loss: Loss
     l2: float
@@ -55,7 +55,7 @@ class Problem:
         small = sum(b[0].size for b in self.blocks) * 8 <= KEEP
         return {id(b): self.factor.rows(b[0]) for b in self.blocks} if small else {}
 
-    def Z(self, block: Block) -> FloatArray:
+    def Z(self, block: RowBlock) -> FloatArray:
         kept = self._kept.get(id(block))
         return self.factor.rows(block[0]) if kept is None else kept
 
@@ -83,7 +83,7 @@ class Problem:
     def sums(self, v: FloatArray, hessian: bool = True) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient (q,), Hessian (q, q) of eq. 13 in v."""
 
-        def block_sums(block: Block) -> tuple[Any, ...]:
+        def block_sums(block: RowBlock) -> tuple[Any, ...]:
             Z, y, weight = self.Z(block), block[1], block[2]
             return (_softmax_sums if isinstance(self.loss, Softmax) else _scalar_sums)(
                 Z, y, weight, v, self.loss, hessian
@@ -121,7 +121,7 @@ class Problem:
     def _largest_move(self, v: FloatArray, move: FloatArray) -> float:
         """max |Δm| / (1 + |m|) over rows of positive weight; for the squared loss relative to the margins' own size."""
 
-        def block(b: Block) -> tuple[float, float, float]:
+        def block(b: RowBlock) -> tuple[float, float, float]:
             Z, used = self.Z(b), b[2] > 0
             m, dm = (np.abs(Z @ k.T)[used] for k in (v, move))
             ratio = float((dm / (1.0 + m)).max(initial=0.0))

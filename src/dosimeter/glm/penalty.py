@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.glm.loss import Logistic, Poisson, Squared
 from dosimeter.glm.newton import Loss
 from dosimeter.glm.softmax import Softmax

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
 from dosimeter.glm.fit import Fit
+from dosimeter.glm.iterative_refinement import cancels
 from dosimeter.glm.loss import Squared
-from dosimeter.glm.refine import cancels
-from dosimeter.glm.scalar import ScalarJacobian
+from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.softmax import Softmax
 
 PROMISE = 1e-5

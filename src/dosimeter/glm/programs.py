@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.glm.kernel import Poles, advance, ceiling, first_trial, in_units, ritz_step, six, tilt
 from dosimeter.glm.lanes import Program, Stack
+from dosimeter.glm.ritz import Poles, advance, ceiling, first_trial, in_units, ritz_step, six, tilt
 
 WIDTH = 16
 """Rows at a time: two registers of the widest kind, so that one division hides behind the other."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
 from dosimeter.glm import compiled
-from dosimeter.glm.kernel import Lumped, Poles, Real, Whole, ceiling, descend, first_trial, in_units, six, tilt
+from dosimeter.glm.ritz import Lumped, Poles, Real, Whole, ceiling, descend, first_trial, in_units, six, tilt
 
 BLOCK, MOST_ROWS, FEWEST_ROWS = 600_000, 16_384, 4_096
 """Numbers of Z and rows held at a time: numpy's fixed cost per call is spread, and Z stays in the caches."""

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.dose import EventDose
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian
-from dosimeter.core.notion import FloatArray, Standing
-from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.core.notion import Standing
 from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import Fit, Loss
 from dosimeter.glm.loss import Logistic, Squared

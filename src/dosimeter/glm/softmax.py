@@ -19,8 +19,8 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import logsumexp
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
 
 
 @dataclass(frozen=True)

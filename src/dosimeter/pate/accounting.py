@@ -13,9 +13,9 @@ from typing import Any
 
 from dosimeter.core.density import Density
 from dosimeter.core.dose import EventDose
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
 from dosimeter.core.notion import Standing
-from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.pate.doses import as_queries
 from dosimeter.pate.histograms import as_law, as_shift
 from dosimeter.pate.threshold import Threshold
@@ -135,8 +135,10 @@ def event_dose(n_queries: int, noise: Density, *, threshold: Threshold | None = 
         law = threshold.noise
         events.append(_event(law, c, None if type(law) is Gaussian else _pure_threshold(threshold, c)))
     # The accountant (0.6.0) counts a randomised response in a SelfComposedDpEvent once: it is listed k times.
-    listed = [SelfComposedDpEvent(e, k) if isinstance(e, GaussianDpEvent) else ComposedDpEvent([e] * k) for e in events]
-    return EventDose(ComposedDpEvent(listed), "teacher", ADJACENCY)
+    safe_list = [
+        SelfComposedDpEvent(e, k) if isinstance(e, GaussianDpEvent) else ComposedDpEvent([e] * k) for e in events
+    ]
+    return EventDose(ComposedDpEvent(safe_list), "teacher", ADJACENCY)
 
 
 def _event(noise: Density, moved: float, pure: float | None) -> Any:

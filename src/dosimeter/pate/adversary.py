@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dosimeter.attacks.result import Guesses
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.density import Density
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.pate.label import REFUSED
 from dosimeter.pate.leakage import win_probabilities
 from dosimeter.pate.threshold import Threshold

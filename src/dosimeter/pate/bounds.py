@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.density import Density
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Laplace
-from dosimeter.core.notion import FloatArray, Standing
-from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.core.notion import Standing
 from dosimeter.pate.histograms import as_histograms, as_law, as_shift
 from dosimeter.pate.leakage import excess_of_equal_counts
 

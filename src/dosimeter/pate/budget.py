@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 
 from dosimeter.core.density import Density
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Laplace
 from dosimeter.core.notion import Standing
-from dosimeter.core.refusal import Refusal
 from dosimeter.pate.bounds import data_independent_bound
 from dosimeter.pate.doses import Published, as_queries, published
 from dosimeter.pate.histograms import as_shift
@@ -27,7 +27,7 @@ _MOST_QUERIES = 2.0**52
 
 
 @dataclass(frozen=True)
-class Plan:
+class NoisePlan:
     """A noise that keeps `n_queries` within the budget for whatever votes; made of public constants alone."""
 
     noise: Density
@@ -60,7 +60,9 @@ def nats(budget: str | float) -> float:
     return _positive(float(found[1]))
 
 
-def plan(budget: float | str, n_queries: int, n_classes: int, law: type[Density] = Laplace, shift: int = 1) -> Plan:
+def plan(
+    budget: float | str, n_queries: int, n_classes: int, law: type[Density] = Laplace, shift: int = 1
+) -> NoisePlan:
     """The least noise of this law with k·log B₁ <= budget (nats), a hair on the safe side.
 
     >>> p = plan(1.0, n_queries=100, n_classes=10)
@@ -86,7 +88,7 @@ def plan(budget: float | str, n_queries: int, n_classes: int, law: type[Density]
     while high - low > 1e-13 * max(1.0, abs(high)):
         middle = (low + high) / 2
         low, high = (middle, high) if over(math.exp(middle)) else (low, middle)
-    return Plan(law(math.exp(high)), k, m, limit, c)  # type: ignore[call-arg]
+    return NoisePlan(law(math.exp(high)), k, m, limit, c)  # type: ignore[call-arg]
 
 
 def queries_within(budget: float | str, n_classes: int, noise: Density, shift: int = 1) -> int:

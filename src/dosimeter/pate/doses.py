@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.density import Density
 from dosimeter.core.dose import Dose
-from dosimeter.core.notion import LEAKAGE, FloatArray, Standing
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
+from dosimeter.core.notion import LEAKAGE, Standing
 from dosimeter.pate.bounds import data_independent_bound
 from dosimeter.pate.histograms import as_law, as_shift
 from dosimeter.pate.leakage import leakage

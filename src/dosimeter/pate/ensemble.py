@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dosimeter.core.notion import Index, Mask
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import Index, Mask
+from dosimeter.core.errors import Refusal
+from dosimeter.pate.estimators import described, taught
 from dosimeter.pate.partition import SALT, Partition, as_persons, digest_of
-from dosimeter.pate.pupil import described, taught
 from dosimeter.pate.votes import Votes
 
 _OPEN = -1
@@ -226,11 +226,11 @@ def coded(y: ArrayLike, classes: Sequence[Hashable] | None = None) -> tuple[Inde
         raise Refusal(f"row {int(np.argmin(np.isfinite(labels)))} (from 0) has no label: leave such rows out")
     found = labels.tolist()
     try:
-        listed = sorted(set(found)) if classes is None else list(classes)
+        safe_list = sorted(set(found)) if classes is None else list(classes)
     except TypeError:  # None or nan among text, numbers among text
         raise Refusal("labels of unlike kinds, or missing: give numbers or text throughout, or the classes") from None
-    place = {label: k for k, label in enumerate(listed)}
-    if len(place) < len(listed):
+    place = {label: k for k, label in enumerate(safe_list)}
+    if len(place) < len(safe_list):
         raise Refusal("a class stands twice in the list of classes: name each once")
     if len(place) < 2:
         raise Refusal("one class only: there is nothing to vote on")

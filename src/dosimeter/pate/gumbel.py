@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.density import Density
-from dosimeter.core.notion import FloatArray
 from dosimeter.pate.histograms import Counts
 
 

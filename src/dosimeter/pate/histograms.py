@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.core.arrays import Index
 from dosimeter.core.density import Density
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
-from dosimeter.core.notion import Index
-from dosimeter.core.refusal import CannotMeasure, Refusal
 
 Counts = NDArray[np.int64]
 MOST_VOTES = 1 << 31
@@ -21,7 +21,7 @@ LAWS = (Laplace, Gumbel, Exponential, LogisticNoise, Gaussian)
 
 
 @dataclass(frozen=True, eq=False)
-class Gaps:
+class VoteGaps:
     """The distinct shapes among histograms: neither the order of classes nor a vote more for all of them matters."""
 
     gaps: Counts
@@ -69,7 +69,7 @@ def as_law(noise: Any) -> Density:
 _NAMES = ", ".join(law.__name__ for law in LAWS)
 
 
-def shapes(histograms: Counts) -> Gaps:
+def shapes(histograms: Counts) -> VoteGaps:
     """The distinct shapes of (q, m) histograms.
 
     >>> shapes(np.array([[3, 1], [0, 2], [1, 1]])).gaps.tolist()
@@ -78,7 +78,7 @@ def shapes(histograms: Counts) -> Gaps:
     ordered = np.sort(histograms, axis=1)[:, ::-1]
     gaps = np.ascontiguousarray(ordered[:, :1] - ordered[:, 1:])
     first, inverse = _distinct(gaps)
-    return Gaps(gaps[first], inverse)
+    return VoteGaps(gaps[first], inverse)
 
 
 def _distinct(rows: Counts) -> tuple[Index, Index]:

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.core.arrays import Mask
 from dosimeter.core.density import Density
-from dosimeter.core.notion import Mask
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.core.release import Recipe, Release
+from dosimeter.noise_addition.argmax import noisy_argmax, noisy_at_least
+from dosimeter.noise_addition.bits import fresh
+from dosimeter.noise_addition.simulation import seeded
 from dosimeter.pate.histograms import as_law
 from dosimeter.pate.threshold import Threshold
 from dosimeter.pate.votes import Votes
-from dosimeter.sampling.argmax import noisy_argmax, noisy_at_least
-from dosimeter.sampling.bits import fresh
-from dosimeter.sampling.simulation import seeded
 
 REFUSED = -1
 """The label of a query that was not answered; in a channel's alphabet it is class m."""
@@ -60,8 +60,8 @@ def label(
 ) -> Labels:
     """The noisy argmax of every query, each with noise of its own; with a threshold, only where maxⱼ vⱼ + N₀ >= T.
 
-    The law is that of the ideal mechanism: nothing is rounded and nothing ties (`sampling.argmax`). Without an rng the
-    bits come from the operating system; with one it is a simulation and the recipe says so.
+    The law is that of the ideal mechanism: nothing is rounded and nothing ties (`noise_addition.argmax`). Without an
+    rng the bits come from the operating system; with one it is a simulation and the recipe says so.
 
     >>> from dosimeter.core.noise import Laplace
     >>> unanimous = Votes(np.zeros((1000, 3), int), n_classes=10)

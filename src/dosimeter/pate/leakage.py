@@ -12,13 +12,24 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.density import Density
+from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
-from dosimeter.core.notion import FloatArray, Index
-from dosimeter.core.refusal import CannotMeasure
-from dosimeter.pate import gumbel, kinked, kinked_wins, smooth
+from dosimeter.pate import (
+    gumbel,
+)
+from dosimeter.pate import (
+    laplace_quadrature as kinked,
+)
+from dosimeter.pate import (
+    laplace_winner as kinked_wins,
+)
+from dosimeter.pate import (
+    trapezoid_quadrature as smooth,
+)
+from dosimeter.pate.gauss_legendre import FEW
 from dosimeter.pate.histograms import Counts, as_histograms, as_law, as_shift, shapes
-from dosimeter.pate.rule import FEW
 
 Way = Callable[..., FloatArray]
 """From gaps between counts to a figure of each histogram."""

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dosimeter.core.notion import Index
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import Index
+from dosimeter.core.errors import Refusal
 
 SALT = "dosimeter"
 """Public: the figures hold for somebody who knows the partition."""

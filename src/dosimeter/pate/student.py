@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.density import Density
-from dosimeter.core.notion import FloatArray, Index
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.pate.doses import published
+from dosimeter.pate.estimators import taught
 from dosimeter.pate.label import Labels
-from dosimeter.pate.pupil import taught
 from dosimeter.pate.threshold import Threshold
 
 

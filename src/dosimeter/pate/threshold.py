@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.density import Density
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian, Laplace
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import CannotMeasure, Refusal
 from dosimeter.pate.bounds import data_independent_bound
 from dosimeter.pate.histograms import Counts, as_law, as_shift
 from dosimeter.pate.leakage import win_probabilities

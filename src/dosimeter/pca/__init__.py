@@ -1,10 +1,11 @@
 """[Zari22]: principal components, what they tell about membership, and components that resist."""
 
-from dosimeter.pca.clipping import Bounds
+from dosimeter.pca.bounds import Bounds
+from dosimeter.pca.calibration import crossover, eps_prime
 from dosimeter.pca.components import Components, components, components_of, mean, second_moment, second_moment_of_blocks
 from dosimeter.pca.distributed import (
-    Interceptions,
-    Joined,
+    AggregatedComponents,
+    InterceptionAttack,
     NoisyMoment,
     aggregate,
     by_parties,
@@ -16,18 +17,18 @@ from dosimeter.pca.distributed import (
 from dosimeter.pca.fisher import MomentLeakage, measure
 from dosimeter.pca.likelihood import Population, leverage, leverage_scores, likelihood_ratio
 from dosimeter.pca.mechanisms import (
-    AnalyticGauss,
+    AnalyticGaussian,
     AnalyzeGauss,
     LaplaceAdvanced,
     LaplaceJoint,
-    LaplacePriced,
     LaplaceScalar,
     LaplaceSplit,
     LaplaceVector,
+    PLDLaplace,
 )
 from dosimeter.pca.membership import (
     MembershipByComponents,
-    Suspects,
+    MembershipRanking,
     attack,
     auc_by_components,
     decide,
@@ -35,43 +36,41 @@ from dosimeter.pca.membership import (
     scores,
     suspects,
 )
-from dosimeter.pca.null_band import NullBand, null_band
-from dosimeter.pca.private import PrivateComponents, release
-from dosimeter.pca.residuals import intercepted
-from dosimeter.pca.scales import crossover, eps_prime
-from dosimeter.pca.utility import captured_energy, energy_rank, random_subspace, utility
+from dosimeter.pca.null_distribution import NullBand, null_band
+from dosimeter.pca.reconstruction import intercepted
+from dosimeter.pca.release import PrivateComponents, release
+from dosimeter.pca.utility import explained_variance, random_subspace, rank_for_variance, utility
 
 __all__ = [
-    "AnalyticGauss",
+    "AggregatedComponents",
+    "AnalyticGaussian",
     "AnalyzeGauss",
     "Bounds",
     "Components",
-    "Interceptions",
-    "Joined",
+    "InterceptionAttack",
     "LaplaceAdvanced",
     "LaplaceJoint",
-    "LaplacePriced",
     "LaplaceScalar",
     "LaplaceSplit",
     "LaplaceVector",
     "MembershipByComponents",
+    "MembershipRanking",
     "MomentLeakage",
     "NoisyMoment",
     "NullBand",
+    "PLDLaplace",
     "Population",
     "PrivateComponents",
-    "Suspects",
     "aggregate",
     "attack",
     "auc_by_components",
     "by_parties",
-    "captured_energy",
     "components",
     "components_of",
     "crossover",
     "decide",
-    "energy_rank",
     "eps_prime",
+    "explained_variance",
     "intercept_each",
     "intercepted",
     "join",
@@ -83,6 +82,7 @@ __all__ = [
     "noisy_moment",
     "null_band",
     "random_subspace",
+    "rank_for_variance",
     "reconstruction_error",
     "release",
     "scores",

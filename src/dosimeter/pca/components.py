@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dosimeter.core.engine import Block, Engine, Local, rows_per_block, split
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.engine import Engine, LocalEngine, RowBlock, rows_per_block, split
+from dosimeter.core.errors import Refusal
 
-_LOCAL = Local()
+_LOCAL = LocalEngine()
 _BLOCK = 16 << 20
 """Bytes of a block as float64: each is one product, and several threads of BLAS meet at the end of each."""
 
@@ -82,7 +82,7 @@ def second_moment(
 
 
 def second_moment_of_blocks(
-    blocks: Iterable[Block], centre: ArrayLike | None = None, engine: Engine = _LOCAL, n: float | None = None
+    blocks: Iterable[RowBlock], centre: ArrayLike | None = None, engine: Engine = _LOCAL, n: float | None = None
 ) -> FloatArray:
     """The same of rows that come block by block, each block (X,): from a file, or from elsewhere through the engine."""
     c = None if centre is None else np.asarray(centre, dtype=np.float64)
@@ -162,13 +162,13 @@ def refuse_not_finite(values: NDArray[Any], what: str, first_row: int = 0) -> No
         raise Refusal(f"{what}[{first_row + i}, {j}] is {values[i, j]}: fill or drop it first")
 
 
-def _blocks(table: NDArray[Any]) -> Iterator[Block]:
+def _blocks(table: NDArray[Any]) -> Iterator[RowBlock]:
     """Views of the rows with their numbers, so that a refusal can name the place."""
     rows = rows_per_block(table.shape[1], _BLOCK)
     return split((table, np.arange(len(table))), rows)
 
 
-def _products(block: Block, centre: FloatArray | None) -> tuple[FloatArray, int]:
+def _products(block: RowBlock, centre: FloatArray | None) -> tuple[FloatArray, int]:
     """Σ (x - c)(x - c)ᵀ of one block; one factor given twice, so that BLAS takes half the work and keeps symmetry."""
     if centre is None:
         B = _float(block)
@@ -185,7 +185,7 @@ def _products(block: Block, centre: FloatArray | None) -> tuple[FloatArray, int]
     return S, len(B)
 
 
-def _sums(block: Block) -> tuple[FloatArray, int]:
+def _sums(block: RowBlock) -> tuple[FloatArray, int]:
     """The sum of each column, (d,)."""
     B = _float(block)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -196,12 +196,12 @@ def _sums(block: Block) -> tuple[FloatArray, int]:
     return total, len(B)
 
 
-def _others(block: Block, first: NDArray[Any]) -> NDArray[np.intp]:
+def _others(block: RowBlock, first: NDArray[Any]) -> NDArray[np.intp]:
     """How many numbers of each column are not the first one's equal, (d,)."""
     return np.asarray((block[0] != first).sum(axis=0))
 
 
-def _float(block: Block) -> FloatArray:
+def _float(block: RowBlock) -> FloatArray:
     return np.asarray(block[0], dtype=np.float64)
 
 

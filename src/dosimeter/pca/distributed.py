@@ -14,20 +14,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dosimeter import sampling
+from dosimeter import noise_addition as sampling
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.density import as_generator
 from dosimeter.core.dose import EventDose
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Noise
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
 from dosimeter.core.release import Release
-from dosimeter.pca.clipping import Bounds, Box
+from dosimeter.pca.accounting import cost
+from dosimeter.pca.bounds import Bounds, Box
 from dosimeter.pca.components import Components, as_rows, components, components_of, second_moment
 from dosimeter.pca.mechanisms import Mechanism
 from dosimeter.pca.membership import MembershipByComponents, attack
-from dosimeter.pca.null_band import Generator
-from dosimeter.pca.price import cost
-from dosimeter.pca.private import about_mean, release
+from dosimeter.pca.null_distribution import Generator
+from dosimeter.pca.release import about_mean, release
 from dosimeter.pca.sensitivity import Sensitivity
 
 Protect = Callable[[FloatArray, int], FloatArray]
@@ -35,7 +35,7 @@ Protect = Callable[[FloatArray, int], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Interceptions:
+class InterceptionAttack:
     """The attack on each party's components, one by one."""
 
     parties: tuple[MembershipByComponents, ...]
@@ -78,18 +78,18 @@ def share_out(X: ArrayLike, parties: int, rng: Generator) -> list[FloatArray]:
 
 def intercept_each(
     parts: Sequence[ArrayLike], strangers: ArrayLike, rng: Generator, *, centred: bool = True, trials: int = 99
-) -> Interceptions:
+) -> InterceptionAttack:
     """Every party sends the components of its own rows (n_p, d); each message is caught and attacked by itself."""
     if not len(parts):
         raise Refusal("there are no parties")
-    return Interceptions(
+    return InterceptionAttack(
         tuple(attack(components_of(part, centred=centred), part, strangers, rng, trials=trials) for part in parts)
     )
 
 
 def by_parties(
     X: ArrayLike, strangers: ArrayLike, counts: Sequence[int], rng: Generator, *, trials: int = 99
-) -> dict[int, Interceptions]:
+) -> dict[int, InterceptionAttack]:
     """The same rows shared by more and more parties: what interception tells against their number."""
     return {count: intercept_each(share_out(X, count, rng), strangers, rng, trials=trials) for count in counts}
 
@@ -158,7 +158,7 @@ class NoisyMoment:
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class AggregatedComponents:
     """The parties' noisy second moments summed, Σ N_p Ã_p / Σ N_p: post-processing, at no further cost."""
 
     components: Components
@@ -208,8 +208,8 @@ def noisy_moment(
     is public. rng: a simulation, not for release; without it
     the bits come from the operating system. The guarantee is that of the mechanism, whatever the other parties do.
 
-    >>> from dosimeter.pca.mechanisms import AnalyticGauss
-    >>> sent = [noisy_moment(np.eye(3), AnalyticGauss(1.0, 1e-6), bounds=Bounds(-1.0, 1.0)) for _ in range(2)]
+    >>> from dosimeter.pca.mechanisms import AnalyticGaussian
+    >>> sent = [noisy_moment(np.eye(3), AnalyticGaussian(1.0, 1e-6), bounds=Bounds(-1.0, 1.0)) for _ in range(2)]
     >>> join(sent)
     <Joined: 2 parties, 6 rows (public), each with noise of its own>
     """
@@ -220,7 +220,7 @@ def noisy_moment(
     )
 
 
-def join(messages: Sequence[NoisyMoment]) -> Joined:
+def join(messages: Sequence[NoisyMoment]) -> AggregatedComponents:
     """The aggregator's part: components of Σ N_p Ã_p / Σ N_p, about the parties' mean where all of them send one."""
     if not len(messages):
         raise Refusal("there are no parties")
@@ -233,11 +233,11 @@ def join(messages: Sequence[NoisyMoment]) -> Joined:
     total = np.einsum("p,pij->ij", shares, moments)
     variances = np.einsum("p,pij->ij", shares**2, np.array([message.variances for message in messages]))
     if not first.mean_scale:
-        return Joined(components(total, centre), total, variances, tuple(messages))
+        return AggregatedComponents(components(total, centre), total, variances, tuple(messages))
     means = np.array([message.release.values["mean"] - centre for message in messages])
     variance = float(shares**2 @ np.array([message.mean_variance for message in messages]))
     found = about_mean(total, shares @ means, variance, _box(first))
-    return Joined(found, total, variances, tuple(messages))
+    return AggregatedComponents(found, total, variances, tuple(messages))
 
 
 def _refuse_unlike(message: NoisyMoment, first: NoisyMoment) -> None:

@@ -20,15 +20,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.dose import Dose
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian
-from dosimeter.core.notion import FISHER, MEMBERSHIP, FloatArray, Index, Mask, Notion, Standing
-from dosimeter.core.refusal import CannotMeasure, Refusal
-from dosimeter.pca.clipping import Clipped
+from dosimeter.core.notion import FISHER, MEMBERSHIP, Notion, Standing
+from dosimeter.pca.bounded_sums import root_weights
+from dosimeter.pca.bounds import ClippedRows
 from dosimeter.pca.mechanisms import true_sensitivity
-from dosimeter.pca.private import PERSON, PrivateComponents
+from dosimeter.pca.release import PERSON, PrivateComponents
 from dosimeter.pca.secular import beside_itself, diagonal_plus_rank_one
-from dosimeter.pca.sums import root_weights
 
 _NUMBERS = 1 << 20
 """Numbers in one temporary array: 8 MB."""
@@ -40,18 +41,18 @@ MATRIX, COMPONENTS = "second moment", "components"
 class MomentLeakage:
     """η and μ of the rows of a private second moment. Internal: a figure per person is itself private.
 
-    >>> from dosimeter.pca.clipping import Bounds
-    >>> from dosimeter.pca.mechanisms import AnalyticGauss
-    >>> from dosimeter.pca.private import release
+    >>> from dosimeter.pca.bounds import Bounds
+    >>> from dosimeter.pca.mechanisms import AnalyticGaussian
+    >>> from dosimeter.pca.release import release
     >>> X = np.array([[3.0, 4.0], [0.0, 1.0]])
-    >>> made = release(X, AnalyticGauss(1.0, 1e-5), bounds=Bounds(row_norm=6.0))
+    >>> made = release(X, AnalyticGaussian(1.0, 1e-5), bounds=Bounds(row_norm=6.0))
     >>> leak = measure(made, X)
     >>> (leak.cells[1] * 2 * made.scales[0, 0]).round(6).tolist()      # N s η = √(‖x‖² + 3 x_k²): of 0 and of 1
     [1.0, 2.0]
     """
 
     made: PrivateComponents
-    held: Clipped
+    held: ClippedRows
     """Its rows are y = r z: of weight one, or less where a person has several."""
     V: FloatArray
     """(d, d) information of each entry over N²."""
@@ -260,7 +261,7 @@ def measure(made: PrivateComponents, X: ArrayLike, person: Sequence[Hashable] | 
         if person is None or len(person) != len(held.rows):
             raise Refusal("the release is about people: say whose each row is")
         roots = root_weights(person)[0]
-        held = Clipped(held.rows * roots[:, None], held.clamped, held.factor)
+        held = ClippedRows(held.rows * roots[:, None], held.clamped, held.factor)
     moved = true_sensitivity(made.mechanism, made.box, made.n_samples).entries
     if ((made.scales == 0) & (moved > 0)).any():
         i, j = (int(k) for k in np.argwhere((made.scales == 0) & (moved > 0))[0])

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 
 from dosimeter.attacks.result import Scores
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import CannotMeasure, Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.pca.components import Components, as_rows, mean, refuse_not_finite, second_moment
-from dosimeter.pca.residuals import ROWS, Tails
+from dosimeter.pca.reconstruction import ROWS, Tails
 
 _STILL = "the population does not vary in a direction that the members have"
 _ROUNDINGS = 8

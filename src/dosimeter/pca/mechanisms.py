@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.density import Density
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian, Laplace
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
-from dosimeter.pca.clipping import Box
-from dosimeter.pca.scales import check_budget, eps_prime, gaussian_deviation, laplace_share
+from dosimeter.pca.bounds import Box
+from dosimeter.pca.calibration import check_budget, eps_prime, gaussian_deviation, laplace_share
 from dosimeter.pca.sensitivity import NEIGHBOURS, REPLACE, Sensitivity, sensitivity
 
 MEAN_SHARE, MOST_SHARE = 0.1, 0.9
@@ -80,7 +80,7 @@ class Mechanism(ABC):
 class LaplaceScalar(Mechanism):
     """Table 1, first row: each entry a query of its own, naive composition, α Λ_i Λ_j / (N ε).
 
-    >>> from dosimeter.pca.clipping import Bounds
+    >>> from dosimeter.pca.bounds import Bounds
     >>> box = Bounds([0.0, 0.0, 0.0], [1.0, 2.0, 0.5]).over(3)
     >>> LaplaceScalar(1.0).scales(box, 100)[0].round(4).tolist()
     [0.06, 0.12, 0.03]
@@ -190,7 +190,7 @@ class LaplaceSplit(Mechanism):
 
 
 @dataclass(frozen=True)
-class LaplacePriced(Mechanism):
+class PLDLaplace(Mechanism):
     """Laplace noise as little as its privacy loss distribution allows for (ε, δ) [dp-accounting].
 
     A query per entry, or one for all of them where that is less noise in all, as within a row norm.
@@ -212,7 +212,7 @@ class LaplacePriced(Mechanism):
 
 
 @dataclass(frozen=True)
-class AnalyticGauss(Mechanism):
+class AnalyticGaussian(Mechanism):
     """Gaussian noise at the least deviation that is (ε, δ)-differentially private, ε from 1e-5 to 1e6 [dp-accounting].
 
     The sensitivity is that of the declared relation: with a row norm C it is C²/N for a row more or less, √2 C²/N for a
@@ -240,7 +240,7 @@ class AnalyticGauss(Mechanism):
 
 
 PUBLISHED = (LaplaceScalar, LaplaceVector, LaplaceAdvanced, AnalyzeGauss)
-SOUND = (AnalyticGauss, LaplaceJoint, LaplaceSplit, LaplacePriced)
+SOUND = (AnalyticGaussian, LaplaceJoint, LaplaceSplit, PLDLaplace)
 
 
 def true_sensitivity(mechanism: Mechanism, box: Box, N: int) -> Sensitivity:

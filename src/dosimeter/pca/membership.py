@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dosimeter.attacks.result import Scores
-from dosimeter.core.notion import FloatArray, Index, Mask, Standing
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray, Index, Mask
+from dosimeter.core.errors import Refusal
+from dosimeter.core.notion import Standing
 from dosimeter.pca.components import Components
-from dosimeter.pca.null_band import Generator, NullBand, People, deal, dealt_auc, midranks, small_beats
-from dosimeter.pca.residuals import Tails, intercepted
+from dosimeter.pca.null_distribution import Generator, NullBand, People, deal, dealt_auc, midranks, small_beats
+from dosimeter.pca.reconstruction import Tails, intercepted
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +192,7 @@ def decide(rows: ArrayLike, components: Components | ArrayLike, R: float) -> Mas
 
 
 @dataclass(frozen=True, eq=False)
-class Suspects:
+class MembershipRanking:
     """Persons in the order of suspicion, the likeliest member first."""
 
     ids: tuple[Hashable, ...]
@@ -203,7 +204,7 @@ class Suspects:
 
 def suspects(
     rows: ArrayLike, ids: Sequence[Hashable], components: Components | ArrayLike, k: int | None = None
-) -> Suspects:
+) -> MembershipRanking:
     """Rank persons (n, d) by their reconstruction error; equals stay in the caller's order.
 
     >>> suspects([[3.0, 4.0], [3.0, 0.5]], ["ann", "bob"], [[1.0], [0.0]]).ids
@@ -213,7 +214,7 @@ def suspects(
     if len(ids) != len(errors):
         raise Refusal(f"one id for each of {len(errors)} rows is needed, not {len(ids)}")
     order = np.argsort(errors, kind="stable")
-    return Suspects(tuple(ids[i] for i in order), errors[order], order)
+    return MembershipRanking(tuple(ids[i] for i in order), errors[order], order)
 
 
 def _refuse_few(m: int, s: int, between: tuple[int, int] | None) -> None:

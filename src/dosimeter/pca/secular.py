@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.arrays import FloatArray
 
 _STEPS = 100
 _CLOSE = 1e-15

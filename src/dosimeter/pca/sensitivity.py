@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
-from dosimeter.pca.clipping import ROUNDING, Box
-from dosimeter.pca.sums import ROUNDINGS
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
+from dosimeter.pca.bounded_sums import ROUNDINGS
+from dosimeter.pca.bounds import ROUNDING, Box
 
 REPLACE, ADD_OR_REMOVE = "replace-one", "add-or-remove-one"
 NEIGHBOURS = (REPLACE, ADD_OR_REMOVE)
@@ -48,7 +48,7 @@ def sensitivity(box: Box, neighbours: str, rows: int = 0) -> Sensitivity:
     addend is off by `ROUNDINGS` ulp at most, so a sum by as much of Σ |z_i z_j| <= rows · max |z_i z_j|, and in a norm
     of rows · the largest norm of one row. So the bound holds for the sum that is computed, not only for the one meant.
 
-    >>> from dosimeter.pca.clipping import Bounds
+    >>> from dosimeter.pca.bounds import Bounds
     >>> unit = Bounds(row_norm=1.0).over(3)
     >>> sensitivity(unit, "add-or-remove-one").l2, round(sensitivity(unit, "replace-one").l2, 6)
     (1.0, 1.414214)

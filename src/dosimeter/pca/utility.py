@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dosimeter.core.notion import FloatArray, Standing
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
+from dosimeter.core.notion import Standing
 from dosimeter.pca.components import components
-from dosimeter.pca.private import PrivateComponents
+from dosimeter.pca.release import PrivateComponents
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,10 @@ class Utility:
         return (self.captured - self.random) / room if room > 1e-12 else 0.0
 
 
-def energy_rank(values: ArrayLike, share: float = 0.9) -> int:
+def rank_for_variance(values: ArrayLike, share: float = 0.9) -> int:
     """Least k whose eigenvalues hold this share of their sum; values (d,) falling.
 
-    >>> energy_rank([6.0, 3.0, 1.0]), energy_rank([6.0, 3.0, 1.0], 0.95)
+    >>> rank_for_variance([6.0, 3.0, 1.0]), rank_for_variance([6.0, 3.0, 1.0], 0.95)
     (2, 3)
     """
     falling = np.maximum(np.asarray(values, dtype=np.float64), 0.0)
@@ -56,10 +57,10 @@ def energy_rank(values: ArrayLike, share: float = 0.9) -> int:
     return int(np.searchsorted(held, share * held[-1] * (1 - 1e-12)) + 1)
 
 
-def captured_energy(A: ArrayLike, vectors: ArrayLike, k: int) -> float:
+def explained_variance(A: ArrayLike, vectors: ArrayLike, k: int) -> float:
     """q = tr(V̂ᵀ A V̂) / tr(Vᵀ A V): k columns of `vectors` (d, >= k) against the k best directions of A (d, d).
 
-    >>> captured_energy(np.diag([3.0, 1.0]), [[0.0, 1.0], [1.0, 0.0]], 1)
+    >>> explained_variance(np.diag([3.0, 1.0]), [[0.0, 1.0], [1.0, 0.0]], 1)
     0.3333333333333333
     """
     M, V = np.asarray(A, dtype=np.float64), np.asarray(vectors, dtype=np.float64)[:, :k]
@@ -89,7 +90,7 @@ def noise_alone(
     for i in range(draws):
         N = np.zeros_like(made.scales)
         N[lower] = made.mechanism.law(1.0).draw(rng, len(lower[0])) * made.scales[lower]  # type: ignore[call-arg]
-        q[i] = captured_energy(A, components(N + np.tril(N, -1).T).vectors, k)
+        q[i] = explained_variance(A, components(N + np.tril(N, -1).T).vectors, k)
     return float(q.mean()), float(q.std(ddof=1) / np.sqrt(draws))
 
 
@@ -98,9 +99,9 @@ def utility(
 ) -> Utility:
     """q of a release at the k that holds `share` of the energy of the exact A (d, d), with both controls."""
     M = np.asarray(A, dtype=np.float64)
-    k = energy_rank(components(M).values, share)
+    k = rank_for_variance(components(M).values, share)
     mean, error = noise_alone(M, made, k, rng, draws)
-    return Utility(k, captured_energy(M, made.components.vectors, k), random_subspace(M, k), mean, error)
+    return Utility(k, explained_variance(M, made.components.vectors, k), random_subspace(M, k), mean, error)
 
 
 def _best(A: FloatArray, k: int) -> float:

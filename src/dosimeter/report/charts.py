@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from markupsafe import Markup
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.core.refusal import Refusal
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
 from dosimeter.report.layout import Drawing, Grid
 from dosimeter.report.markup import render, visible
 

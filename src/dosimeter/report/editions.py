@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dosimeter.report.marks import mark_of
-from dosimeter.report.plain import plain
-from dosimeter.report.schema import KINDS, fields, read
 from dosimeter.report.statistics import statistics as dose_statistics
-from dosimeter.report.verdict import for_everybody, for_the_house
+from dosimeter.report.verdicts import for_everybody, for_the_house
+from dosimeter.results.registry import KINDS, fields, read
+from dosimeter.results.to_json import plain
+from dosimeter.results.visibility import mark_of
 
 SAYS = {
     "external": (

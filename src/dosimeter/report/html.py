@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from dosimeter.report import editions
-from dosimeter.report.layout import Document, Section, Verdict
+from dosimeter.report.layout import Document, Section, VerdictBanner
 from dosimeter.report.markup import render, visible
-from dosimeter.report.sections import components, federation, labels, linear
-from dosimeter.report.shell import shell
+from dosimeter.report.sections import components, labels, linear
+from dosimeter.report.sections import federated as federation
+from dosimeter.report.standalone_page import shell
 
 Edition = Literal["external", "internal"]
-Slice = tuple[str, Callable[[Mapping[str, Any]], list[Section]], Callable[[Mapping[str, Any]], Verdict]]
+Slice = tuple[str, Callable[[Mapping[str, Any]], list[Section]], Callable[[Mapping[str, Any]], VerdictBanner]]
 
 SLICES: dict[str, Slice] = {
     "dosimeter.measurement": (linear.TITLE, linear.sections, linear.verdict),

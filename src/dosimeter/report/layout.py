@@ -46,7 +46,7 @@ class Notes:
 
 
 @dataclass(frozen=True)
-class Terms:
+class DefinitionList:
     """Names and what they are: settings, digests."""
 
     kind: ClassVar[str] = "terms"
@@ -143,7 +143,7 @@ class Gauge:
         return ", ".join([*told, *([f"limit {number(float(self.limit))}"] if self.limit is not None else [])])
 
 
-Part = Words | Notes | Terms | Code | Grid | Drawing | Gauge
+Part = Words | Notes | DefinitionList | Code | Grid | Drawing | Gauge
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ class Section:
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class VerdictBanner:
     """One sentence, with a gauge where there is a figure to show."""
 
     text: str
@@ -174,7 +174,7 @@ class Document:
 
     title: str
     edition: Literal["external", "internal"]
-    verdict: Verdict
+    verdict: VerdictBanner
     sections: tuple[Section, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
 

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from dosimeter.io.text import harmless
+from dosimeter.core.text import safe_text
 from dosimeter.report.layout import number
 
 LONGEST = 2000
@@ -46,7 +46,7 @@ def shown(text: object) -> str:
     >>> shown("a\u202eb\x00")
     'a\\u202eb\\x00'
     """
-    return harmless(text, LONGEST)
+    return safe_text(text, LONGEST)
 
 
 def visible(value: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dosimeter.report.groups import SMALLEST
+from dosimeter.results.groups import SMALLEST
 
 WARNING = (
     "These statistics of doses are computed from the data without protection: no figure in this report covers them. "

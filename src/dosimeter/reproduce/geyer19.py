@@ -6,11 +6,11 @@ from pathlib import Path
 
 from dosimeter.reproduce import geyer19_arithmetic as arithmetic
 from dosimeter.reproduce import geyer19_figures as figures
+from dosimeter.reproduce.comparison import Report
 from dosimeter.reproduce.geyer19_rows import rows
 from dosimeter.reproduce.geyer19_settings import SEEDS
 from dosimeter.reproduce.geyer19_study import study
-from dosimeter.reproduce.page import Figure, Reproduction
-from dosimeter.reproduce.row import Report
+from dosimeter.reproduce.html_page import Figure, Reproduction
 
 NAME = "geyer19"
 

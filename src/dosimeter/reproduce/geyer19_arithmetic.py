@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from dosimeter.core.refusal import CannotMeasure
-from dosimeter.federated import accountant, moments
+from dosimeter.core.errors import CannotMeasure
+from dosimeter.federated import accountant
 from dosimeter.federated.accountant import WORKING_GRID, Spend
-from dosimeter.federated.budget import Budget, rounds_allowed
-from dosimeter.federated.cohort import FixedSize, Poisson
+from dosimeter.federated.budget import PrivacyBudget, rounds_allowed
+from dosimeter.federated.client_sampling import FixedSizeSampling, PoissonSampling
+from dosimeter.reproduce import geyer19_moments as moments
+from dosimeter.reproduce.comparison import Row, claim
 from dosimeter.reproduce.geyer19_training import EPSILON, least_noise
-from dosimeter.reproduce.row import Row, claim
 
 M_ALLOWED = {100: 30, 1000: 100, 10_000: 300}
 """Clients a round in the authors' program, with σ = 1."""
@@ -37,9 +38,9 @@ class Printed:
         return self.communication / self.rounds
 
     @property
-    def cohort(self) -> Poisson:
+    def cohort(self) -> PoissonSampling:
         """What the moments accountant assumes."""
-        return Poisson(self.clients)
+        return PoissonSampling(self.clients)
 
 
 TABLE = (
@@ -86,7 +87,7 @@ def _as_written(line: Printed, sigma: float) -> Row:
     m = round(line.m)
     try:
         spent = (Spend(m, sigma, line.rounds),)
-        true = accountant.epsilon(spent, FixedSize(line.clients), line.delta, grid=WORKING_GRID)
+        true = accountant.epsilon(spent, FixedSizeSampling(line.clients), line.delta, grid=WORKING_GRID)
         found = f"ε = {true:.3g} at δ = {line.delta:g}"
     except CannotMeasure as why:
         true, found = float("inf"), str(why)
@@ -102,7 +103,7 @@ def _as_written(line: Printed, sigma: float) -> Row:
 
 def _allowed(line: Printed) -> Row:
     """The authors' program: σ = 1 and its own m. By three accountants."""
-    m, budget = M_ALLOWED[line.clients], Budget(EPSILON, line.delta)
+    m, budget = M_ALLOWED[line.clients], PrivacyBudget(EPSILON, line.delta)
     by_moments = moments.rounds_allowed(line.cohort, m, 1.0, EPSILON, line.delta)
     by_loss = rounds_allowed(line.cohort, m, 1.0, budget)
     return claim(
@@ -132,7 +133,7 @@ def least_by_renyi(line: Printed) -> float:
     return high / 1e3
 
 
-def rounds_by_renyi(cohort: Poisson, m: float, budget: Budget) -> int:
+def rounds_by_renyi(cohort: PoissonSampling, m: float, budget: PrivacyBudget) -> int:
     """The most rounds by Rényi orders, σ = 1."""
     low, high = 0, 1 << 14
     while low < high:

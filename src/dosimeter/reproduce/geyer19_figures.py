@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray, Index
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.federated.history import History
 from dosimeter.report.charts import Axis, Series, chart
 from dosimeter.reproduce.geyer19_study import Study
-from dosimeter.reproduce.page import Figure
+from dosimeter.reproduce.html_page import Figure
 
 ROUND, ACCURACY = "communication round", "accuracy"
 POINTS = 60

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.arrays import FloatArray
 from dosimeter.federated.history import History
+from dosimeter.reproduce.comparison import Row, claim, weak
 from dosimeter.reproduce.geyer19_arithmetic import NOT_PRIVATE, TABLE, Printed
 from dosimeter.reproduce.geyer19_settings import CHOSEN, PLAIN, PLAIN_VALIDATED, RAMP_FROM, VALIDATED, seeds
 from dosimeter.reproduce.geyer19_study import ALONE_EPOCHS, Study, communication, mean, spoken
-from dosimeter.reproduce.row import Row, claim, weak
 
 UNSEARCHED = "no search of its own: network, B, E, rate, momentum and quantile are those chosen for K = 1000"
 EARLY, LATE = 5, 20

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.arrays import FloatArray
 from dosimeter.federated.baseline import alone
 from dosimeter.federated.history import History
 from dosimeter.federated.schedule import Ramp

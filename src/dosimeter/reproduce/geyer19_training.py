@@ -10,26 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray, Index
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.datasets.digits import mnist, pooled
-from dosimeter.federated import moments
-from dosimeter.federated.arrivals import Seen
-from dosimeter.federated.baseline import NotPrivate
-from dosimeter.federated.budget import Budget, Figure, noise_needed
-from dosimeter.federated.cohort import FixedSize, Poisson
+from dosimeter.federated.adaptive_clipping import QuantileClip
+from dosimeter.federated.baseline import FedAvgBaseline
+from dosimeter.federated.budget import EpsilonFigure, PrivacyBudget, noise_needed
+from dosimeter.federated.client_messages import AcceptedUpdates
+from dosimeter.federated.client_sampling import FixedSizeSampling, PoissonSampling
 from dosimeter.federated.curator import Curator, Generator
-from dosimeter.federated.diagnostics import Spread
+from dosimeter.federated.exact_sum import Observer
 from dosimeter.federated.history import History
-from dosimeter.federated.local import Local
+from dosimeter.federated.local_training import LocalSGD
 from dosimeter.federated.networks import Network
 from dosimeter.federated.partition import two_shards
-from dosimeter.federated.published import AsPublished
-from dosimeter.federated.quantile import QuantileClip
 from dosimeter.federated.schedule import Constant, Schedule
 from dosimeter.federated.simulate import simulate
 from dosimeter.federated.state import State
-from dosimeter.federated.tasks import Task
-from dosimeter.federated.total import Observer
+from dosimeter.federated.task import Task
+from dosimeter.federated.update_statistics import UpdateStatistics
+from dosimeter.reproduce import geyer19_moments as moments
+from dosimeter.reproduce.geyer19_algorithm import GeyerAlgorithm1
 
 POINTS, HELD, EPSILON, _DEALS = 600, 10_000, 8.0, 5
 """Rows of a client, rows of the validation split, ε of Table 1; and what the draw of the shards is for, in its seed."""
@@ -55,9 +55,9 @@ class Setting:
     """C of the first round."""
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> PrivacyBudget:
         """ε = 8 and the printed δ."""
-        return Budget(EPSILON, self.delta)
+        return PrivacyBudget(EPSILON, self.delta)
 
     @property
     def noise(self) -> float:
@@ -73,7 +73,7 @@ class Setting:
 @lru_cache(maxsize=64)
 def least_noise(clients: int, per_round: float, rounds: int, delta: float) -> float:
     """`noise_needed` at ε = 8, kept."""
-    return noise_needed(Poisson(clients), per_round, rounds, Budget(EPSILON, delta))
+    return noise_needed(PoissonSampling(clients), per_round, rounds, PrivacyBudget(EPSILON, delta))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class Digits:
         """Clients of two shards; 600 rows each, or as many as make whole shards where there are fewer rows."""
         points = POINTS if len(self.y) >= 100 * POINTS else len(self.y) // 100
         clients = two_shards(self.y, setting.clients, np.random.default_rng([seed, _DEALS]), points=points)
-        local = Local(setting.epochs, setting.rate, batches=setting.batches)
+        local = LocalSGD(setting.epochs, setting.rate, batches=setting.batches)
         X, X_test = (pooled(images, setting.pool) for images in (self.X, self.X_test))
         return Task(learner or setting.network, local, X, self.y, clients, X_test, self.y_test)
 
@@ -111,7 +111,7 @@ def sound(
     """Poisson samples, private quantile clip, privacy loss distributions; until the budget ends it."""
     terms = schedule or Constant(setting.per_round, setting.noise)
     clip = QuantileClip(setting.clip, setting.quantile)
-    curator = Curator(Poisson(setting.clients), terms, setting.budget, clip, setting.momentum)
+    curator = Curator(PoissonSampling(setting.clients), terms, setting.budget, clip, setting.momentum)
     # A schedule that is asked for takes what the budget allows; the constant one has just the rounds it was made for.
     rounds = None if schedule else setting.rounds
     return simulate(digits.task(setting, seed), curator, seed=seed, rounds=rounds, processes=processes, spread=False)
@@ -119,9 +119,9 @@ def sound(
 
 def as_published(digits: Digits, setting: Setting, seed: int, *, processes: int = 1) -> History:
     """Algorithm 1 with the least σ that the moments accountant allows for so many rounds; unaccounted."""
-    cohort, m = FixedSize(setting.clients), int(setting.per_round)
-    sigma = moments.noise_needed(Poisson(setting.clients), m, setting.rounds, EPSILON, setting.delta)
-    curator = AsPublished(cohort, Constant(m, sigma), setting.budget)
+    cohort, m = FixedSizeSampling(setting.clients), int(setting.per_round)
+    sigma = moments.noise_needed(PoissonSampling(setting.clients), m, setting.rounds, EPSILON, setting.delta)
+    curator = GeyerAlgorithm1(cohort, Constant(m, sigma), setting.budget)
     task = digits.task(setting, seed)
     return simulate(task, curator, seed=seed, rounds=setting.rounds, processes=processes, spread=False)
 
@@ -130,7 +130,7 @@ def not_private(
     digits: Digits, setting: Setting, seed: int, rounds: int, *, processes: int = 1, learner: Network | None = None
 ) -> History:
     """Plain averaging over everybody, with V_c and U_s."""
-    curator = NotPrivate(setting.clients, setting.clients)
+    curator = FedAvgBaseline(setting.clients, setting.clients)
     task = digits.task(setting, seed, learner)
     return simulate(task, curator, seed=seed, rounds=rounds, processes=processes)
 
@@ -139,7 +139,7 @@ def not_private(
 class UnitNorms:
     """Averaging as it is, beside it V_c of the updates each scaled to norm 1, round by round."""
 
-    averaging: NotPrivate
+    averaging: FedAvgBaseline
     variance: list[float] = field(default_factory=list)
 
     @property
@@ -159,9 +159,9 @@ class UnitNorms:
         self, state: State, messages: Iterable[Any], rng: Generator | None = None, observe: Observer | None = None
     ) -> State:
         """As averaging does; what was sent is looked at twice."""
-        spread = Spread()
+        spread = UpdateStatistics()
 
-        def both(seen: Seen) -> None:
+        def both(seen: AcceptedUpdates) -> None:
             if observe is not None:
                 observe(seen)
             spread.add(at_unit_norm(seen.updates))
@@ -170,7 +170,7 @@ class UnitNorms:
         self.variance.append(spread.variance)
         return closed
 
-    def figure(self, state: State, *, quick: bool = False) -> Figure:
+    def figure(self, state: State, *, quick: bool = False) -> EpsilonFigure:
         """As averaging's: nothing is hidden."""
         return self.averaging.figure(state, quick=quick)
 
@@ -190,6 +190,6 @@ def not_private_with_unit_norms(
     digits: Digits, setting: Setting, seed: int, rounds: int, *, processes: int = 1
 ) -> tuple[History, FloatArray]:
     """`not_private`, and V_c (rounds,) with every update scaled to norm 1."""
-    watched = UnitNorms(NotPrivate(setting.clients, setting.clients))
+    watched = UnitNorms(FedAvgBaseline(setting.clients, setting.clients))
     history = simulate(digits.task(setting, seed), watched, seed=seed, rounds=rounds, processes=processes)
     return history, np.array(watched.variance)

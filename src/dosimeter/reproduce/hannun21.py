@@ -13,6 +13,7 @@ from dosimeter.reproduce import hannun21_figures as figures
 from dosimeter.reproduce import hannun21_images as images
 from dosimeter.reproduce import hannun21_v1 as first_text
 from dosimeter.reproduce import hannun21_warfarin as warfarin
+from dosimeter.reproduce.comparison import Report, Row, claim
 from dosimeter.reproduce.hannun21_table import (
     SETTINGS,
     Study,
@@ -23,8 +24,7 @@ from dosimeter.reproduce.hannun21_table import (
     studies,
     targets,
 )
-from dosimeter.reproduce.page import Reproduction
-from dosimeter.reproduce.row import Report, Row, claim
+from dosimeter.reproduce.html_page import Reproduction
 
 __all__ = ["SETTINGS", "in_principal_components", "reproduction", "rows", "targets"]
 

@@ -11,13 +11,13 @@ from scipy.stats import spearmanr
 
 from dosimeter import glm
 from dosimeter.attacks.result import Guesses
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.arrays import FloatArray
 from dosimeter.datasets.papers import Split, adult
-from dosimeter.glm.inversion import moves
-from dosimeter.glm.reweight import Reweighting
+from dosimeter.glm.attribute_inversion import moves
+from dosimeter.glm.irfil import Reweighting
+from dosimeter.reproduce.comparison import Row, claim
 from dosimeter.reproduce.hannun21_table import ONE
 from dosimeter.reproduce.hannun21_warfarin import patients, unit_draws
-from dosimeter.reproduce.row import Row, claim
 
 SIGMA = 1e-3
 SHOWN = (0, 2, 10)
@@ -76,7 +76,7 @@ def rows(told: Deciles) -> list[Row]:
     means = {t: told.means(t) for t in SHOWN}
     spans = {t: float(np.ptp(m)) for t, m in means.items()}
     first = means[0]
-    listed = {t: ", ".join(f"{v:.3f}" for v in m) for t, m in means.items()}
+    safe_list = {t: ", ".join(f"{v:.3f}" for v in m) for t, m in means.items()}
     name = f"Figure 7 {told.name}"
     return [
         claim(
@@ -88,17 +88,17 @@ def rows(told: Deciles) -> list[Row]:
         claim(
             f"{name}: the highest decile is first much more susceptible than the lowest",
             first[-1] > first[0] + 0.3,
-            f"white box at σ = {SIGMA:g}: {listed[0]}",
+            f"white box at σ = {SIGMA:g}: {safe_list[0]}",
         ),
         claim(
             f"{name}: after two iterations the accuracies flatten substantially",
             spans[2] < spans[0] / 2,
-            f"{listed[2]}; from lowest to highest {spans[0]:.3f} before, {spans[2]:.3f} now",
+            f"{safe_list[2]}; from lowest to highest {spans[0]:.3f} before, {spans[2]:.3f} now",
         ),
         claim(
             f"{name}: after ten iterations they are nearly constant",
             spans[10] < 0.1 and spans[10] < spans[0] / 4,
-            f"{listed[10]}; from lowest to highest {spans[10]:.3f}",
+            f"{safe_list[10]}; from lowest to highest {spans[10]:.3f}",
         ),
     ]
 

@@ -10,7 +10,7 @@ from dosimeter.reproduce.hannun21_deciles import SHOWN, Deciles
 from dosimeter.reproduce.hannun21_images import extremes, heuristics
 from dosimeter.reproduce.hannun21_table import Study
 from dosimeter.reproduce.hannun21_warfarin import Curve
-from dosimeter.reproduce.page import Figure, strip
+from dosimeter.reproduce.html_page import Figure, strip
 
 CLASSES = {"mnist": ("digit 0", "digit 1"), "cifar": ("plane", "car")}
 ETA, MEAN = "η", "mean η of VKORC1"

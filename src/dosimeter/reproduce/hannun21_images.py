@@ -10,9 +10,9 @@ import numpy as np
 from scipy.stats import beta, spearmanr
 
 from dosimeter import glm
-from dosimeter.core.notion import FloatArray, Index
+from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.reproduce.comparison import Row, claim, weak
 from dosimeter.reproduce.hannun21_table import ONE, Study
-from dosimeter.reproduce.row import Row, claim, weak
 
 EIGHT = 8
 TOP = 100

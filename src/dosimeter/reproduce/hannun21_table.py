@@ -15,12 +15,12 @@ import numpy as np
 from scipy.sparse.linalg import eigsh
 
 from dosimeter import glm
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.noise import Gaussian
-from dosimeter.core.notion import FloatArray
 from dosimeter.datasets.papers import Split, cifar_planes_and_cars, mnist_zeros_and_ones
 from dosimeter.glm.fit import Fit, Loss
-from dosimeter.glm.reweight import Reweighting
-from dosimeter.reproduce.row import Row
+from dosimeter.glm.irfil import Reweighting
+from dosimeter.reproduce.comparison import Row
 
 COMPONENTS = 20
 ROUNDS = 15

@@ -12,11 +12,11 @@ import numpy as np
 from scipy.integrate import quad
 
 from dosimeter import glm
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.noise import Gaussian
-from dosimeter.core.notion import FloatArray
-from dosimeter.glm.reweight import reweighted
+from dosimeter.glm.irfil import reweighted
+from dosimeter.reproduce.comparison import Row, claim
 from dosimeter.reproduce.hannun21_table import ONE, ROUNDS, Study
-from dosimeter.reproduce.row import Row, claim
 
 CONVERGED = 0.02
 """Standard deviation over mean below which all η count as one value: that of figure 5's rows."""

@@ -14,11 +14,11 @@ from scipy.stats import spearmanr
 
 from dosimeter import glm
 from dosimeter.attacks.result import Guesses
-from dosimeter.core.notion import FloatArray, Index
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.datasets.papers import Split, iwpc
 from dosimeter.glm.fit import Fit
+from dosimeter.reproduce.comparison import Row, claim
 from dosimeter.reproduce.hannun21_table import ONE
-from dosimeter.reproduce.row import Row, claim
 
 TRIALS = 100
 PENALTIES = (1e-5, 1e-3, 1e-1, 1.0)

@@ -7,8 +7,8 @@ from pathlib import Path
 from dosimeter.reproduce import saeidian21_examples as examples
 from dosimeter.reproduce import saeidian21_figures as figures
 from dosimeter.reproduce import saeidian21_mnist as mnist
-from dosimeter.reproduce.page import Reproduction
-from dosimeter.reproduce.row import Report
+from dosimeter.reproduce.comparison import Report
+from dosimeter.reproduce.html_page import Reproduction
 
 NAME = "saeidian21"
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from dosimeter.core.density import Density
 from dosimeter.core.noise import NOISES, Laplace
-from dosimeter.pate.analysis import unsafe_adaptive_gamma_leakage, unsafe_fixed_refusal_leakage
 from dosimeter.pate.bounds import data_dependent_bound, data_independent_bound, overtaking_bound, uniform_bound
 from dosimeter.pate.leakage import leakage
 from dosimeter.pate.threshold import Threshold, threshold_leakage
-from dosimeter.reproduce.row import Row, claim
+from dosimeter.reproduce.comparison import Row, claim
 from dosimeter.reproduce.saeidian21_histograms import histograms, majorises, printed_b1
+from dosimeter.reproduce.saeidian21_unsafe import unsafe_adaptive_gamma_leakage, unsafe_fixed_refusal_leakage
 
 GAMMA = 0.1
 NOISE = Laplace(1 / GAMMA)

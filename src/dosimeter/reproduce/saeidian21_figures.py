@@ -8,7 +8,7 @@ from dosimeter.core.noise import Laplace
 from dosimeter.pate.bounds import data_independent_bound
 from dosimeter.pate.doses import published
 from dosimeter.report.charts import Axis, Series, chart
-from dosimeter.reproduce.page import Figure
+from dosimeter.reproduce.html_page import Figure
 from dosimeter.reproduce.saeidian21_histograms import consensus
 from dosimeter.reproduce.saeidian21_mnist import GAMMAS, QUERIES, Study
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.noise import Laplace
-from dosimeter.core.notion import FloatArray
 from dosimeter.pate.bounds import data_dependent_bound, data_independent_bound, overtaking_bound
 from dosimeter.pate.leakage import leakage
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.noise import Laplace
-from dosimeter.core.notion import FloatArray, Index
 from dosimeter.datasets.digits import mnist
 from dosimeter.pate.accounting import epsilon
 from dosimeter.pate.doses import dose, published, worst_by_query
@@ -23,7 +23,7 @@ from dosimeter.pate.ensemble import Teachers
 from dosimeter.pate.label import Labels, label
 from dosimeter.pate.student import LearningCurve, Student
 from dosimeter.pate.votes import Votes
-from dosimeter.reproduce.row import Row, claim, weak
+from dosimeter.reproduce.comparison import Row, claim, weak
 
 TEACHERS, QUERIES, WEAK_QUERIES = 250, 2000, 500
 GAMMAS = (0.01, 0.02, 0.05, 0.1, 0.2)

@@ -10,8 +10,8 @@ from dosimeter.reproduce import zari22_claims as claims
 from dosimeter.reproduce import zari22_figures as figures
 from dosimeter.reproduce import zari22_scales as scales
 from dosimeter.reproduce import zari22_trade as trade
-from dosimeter.reproduce.page import Reproduction
-from dosimeter.reproduce.row import Report, Row, claim
+from dosimeter.reproduce.comparison import Report, Row, claim
+from dosimeter.reproduce.html_page import Reproduction
 from dosimeter.reproduce.zari22_data import Study, studies
 from dosimeter.reproduce.zari22_private import private
 

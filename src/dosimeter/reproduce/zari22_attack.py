@@ -13,9 +13,9 @@ from itertools import pairwise
 import numpy as np
 
 from dosimeter import pca
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.arrays import FloatArray
 from dosimeter.pca.membership import MembershipByComponents
-from dosimeter.reproduce.row import Row, claim
+from dosimeter.reproduce.comparison import Row, claim
 from dosimeter.reproduce.zari22_data import Study
 
 IMAGES = ("LFW", "MNIST")

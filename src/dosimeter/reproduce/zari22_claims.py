@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.pca.scales import crossover
-from dosimeter.reproduce.row import Row, claim, weak
+from dosimeter.core.arrays import FloatArray
+from dosimeter.pca.calibration import crossover
+from dosimeter.reproduce.comparison import Row, claim, weak
 from dosimeter.reproduce.zari22_attack import above, half_interval
 from dosimeter.reproduce.zari22_private import ADVANCED, AG, LAPLACE, NAIVE, VECTOR, Outcome, Private
 from dosimeter.reproduce.zari22_scales import PRINTED

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dosimeter.core.notion import FloatArray
+from dosimeter.core.arrays import FloatArray
 from dosimeter.datasets import papers
-from dosimeter.pca.clipping import Bounds, bounds_of
+from dosimeter.pca.bounds import Bounds, bounds_of
 
 TRIALS = 10
 """4.2: the mean of 10 trials."""

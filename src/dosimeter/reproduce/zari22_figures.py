@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray, Index
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.report.charts import Axis, Series, chart
-from dosimeter.reproduce.page import Figure
+from dosimeter.reproduce.html_page import Figure
 from dosimeter.reproduce.zari22_attack import Curve, half_interval
 from dosimeter.reproduce.zari22_private import AG, LAPLACE, NAIVE, OURS, VECTOR, Private
 from dosimeter.reproduce.zari22_scales import ALPHAS, DELTA, EPSILONS, boundary, naive_is_less

@@ -13,20 +13,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from dosimeter import pca
-from dosimeter.core.notion import FloatArray
-from dosimeter.pca.clipping import Bounds
+from dosimeter.core.arrays import FloatArray
+from dosimeter.noise_addition import simulate
+from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.mechanisms import (
-    AnalyticGauss,
+    AnalyticGaussian,
     AnalyzeGauss,
     LaplaceAdvanced,
     LaplaceScalar,
     LaplaceVector,
     Mechanism,
 )
-from dosimeter.pca.utility import captured_energy, energy_rank, random_subspace
+from dosimeter.pca.utility import explained_variance, random_subspace, rank_for_variance
 from dosimeter.reproduce.zari22_attack import half_interval
 from dosimeter.reproduce.zari22_data import Study
-from dosimeter.sampling import simulate
 
 NAIVE, VECTOR, ADVANCED, AG, OURS = "naive", "vector", "advanced", "Analyze Gauss", "analytic Gauss (ours)"
 LAPLACE = (NAIVE, VECTOR, ADVANCED)
@@ -44,7 +44,7 @@ _MADE: dict[str, Callable[[Study, float], tuple[Mechanism, Bounds]]] = {
     VECTOR: lambda s, e: (LaplaceVector(e), s.box),
     ADVANCED: lambda s, e: (LaplaceAdvanced(e, s.delta), s.box),
     AG: lambda s, e: (AnalyzeGauss(e, s.delta), s.ball),
-    OURS: lambda s, e: (AnalyticGauss(e, s.delta), s.ball),
+    OURS: lambda s, e: (AnalyticGaussian(e, s.delta), s.ball),
 }
 
 
@@ -144,14 +144,14 @@ def _trial(study: Study, trial: int, cells: Sequence[tuple[str, float]]) -> _Tri
     members, strangers, rng = study.parted(study.N, trial)
     A = pca.second_moment(members)
     plain = pca.components(A)
-    k = energy_rank(plain.values, ENERGY)
+    k = rank_for_variance(plain.values, ENERGY)
     auc, energy = {}, {}
     for cell in cells:
         mechanism, bounds = _MADE[cell[0]](study, cell[1])
         scales = mechanism.scales(bounds.over(study.d), study.N)
         noisy = pca.components(A + mirrored_noise(mechanism, scales, rng))
         auc[cell] = _padded(pca.auc_by_components(noisy, members, strangers), study.d)
-        energy[cell] = captured_energy(A, noisy.vectors, k)
+        energy[cell] = explained_variance(A, noisy.vectors, k)
     blind = pca.components(mirrored_noise(AnalyzeGauss(1.0, study.delta), np.ones_like(A), rng))
     band = pca.null_band(blind, members, strangers, rng)
     exact = float(pca.auc_by_components(plain, members, strangers).max())

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from dosimeter.core.notion import FloatArray, Mask
-from dosimeter.pca.clipping import Bounds
+from dosimeter.core.arrays import FloatArray, Mask
+from dosimeter.pca.accounting import cost
+from dosimeter.pca.bounds import Bounds
+from dosimeter.pca.calibration import crossover, eps_prime, laplace_epsilon
 from dosimeter.pca.mechanisms import AnalyzeGauss, true_sensitivity
-from dosimeter.pca.price import cost
-from dosimeter.pca.scales import crossover, eps_prime, laplace_epsilon
 from dosimeter.pca.sensitivity import REPLACE, sensitivity
-from dosimeter.reproduce.row import Row, claim, weak
+from dosimeter.reproduce.comparison import Row, claim, weak
 from dosimeter.reproduce.zari22_data import Study
 
 PRINTED = {"Adult": (105, 0.0, 2.0), "Census": (91, 0.0, 2.0), "LFW": (1e5, 5e4, 5.0), "MNIST": (3e5, 5e4, 5.0)}

@@ -8,7 +8,7 @@ at; figure 6 itself had been drawn.
 
 from __future__ import annotations
 
-from dosimeter.reproduce.row import Row, claim
+from dosimeter.reproduce.comparison import Row, claim
 from dosimeter.reproduce.zari22_attack import above, half_interval
 from dosimeter.reproduce.zari22_private import AG, LAPLACE, Outcome, Private
 

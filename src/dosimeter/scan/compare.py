@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.core.notion import FloatArray
-from dosimeter.frames.table import Table
+from dosimeter.core.arrays import FloatArray
+from dosimeter.scan.classify import Siblings, table_of
+from dosimeter.scan.contents import Contents, FileArray
 from dosimeter.scan.finding import Finding, Match
-from dosimeter.scan.known import ELSEWHERE, EXACT, EXTREME, HELD, MOMENT
-from dosimeter.scan.matching import assigned, match, tolerance_of
-from dosimeter.scan.part import Contents, Part
-from dosimeter.scan.recognise import Siblings, table_of
-from dosimeter.scan.views import View, encoded, numeric, views
+from dosimeter.scan.known_attributes import ELSEWHERE, EXACT, EXTREME, HELD, MOMENT
+from dosimeter.scan.row_matching import assigned, match, tolerance_of
+from dosimeter.scan.table_views import TableView, encoded, numeric, views
+from dosimeter.tables.table import Table
 
 _VALUES = ("smallest and largest values", "cut points", "medians", "what gaps are filled with")
 _MOMENTS = ("mean_", "var_", "scale_", "xbar_", "location_", "_x_mean", "_x_std", "X_offset_", "offset")
@@ -36,24 +36,24 @@ class Comparison:
     tolerance: float | None = None
 
     @cached_property
-    def views(self) -> list[View]:
+    def views(self) -> list[TableView]:
         """The table as the file's own steps make it."""
         return views(self.table, self.contents)
 
     @cached_property
-    def pool(self) -> View:
+    def pool(self) -> TableView:
         """The columns of every view, and the labels encoded."""
         mine = [view for view in self.views if not view.spare]
         every = [*mine, *([code] if (code := encoded(self.table)) is not None else [])]
         values = np.column_stack([view.values for view in every]) if every else np.empty((self.table.n, 0))
-        return View("column by column", values, np.concatenate([view.slack for view in every] or [np.empty(0)]))
+        return TableView("column by column", values, np.concatenate([view.slack for view in every] or [np.empty(0)]))
 
     @cached_property
     def numbers(self) -> NDArray[np.intp]:
         """(n,) rows as a reader of the file counts them, from 1."""
         return self.table.rows + 1
 
-    def lines(self, part: Part, siblings: Siblings) -> Match | None:
+    def lines(self, part: FileArray, siblings: Siblings) -> Match | None:
         """The best match of a part's lines with the table's rows; None if no line is a row."""
         lines = table_of(part, siblings)
         if lines is None:
@@ -88,7 +88,7 @@ class Comparison:
         mine, theirs = assigned(clean, self.pool, off)
         if len(mine) < 2:
             return None
-        chosen = View(
+        chosen = TableView(
             f"column by column ({len(mine)} of {lines.shape[1]})", self.pool.values[:, theirs], self.pool.slack[theirs]
         )
         tries = len(mine) * np.log(self.pool.width) + np.log(ways)
@@ -97,7 +97,7 @@ class Comparison:
         )  # two columns of strangers hang together too often
         return match(clean[:, mine], chosen, self.numbers, off, float(tries), log_ways=ways_alone)
 
-    def values(self, part: Part) -> Match | None:
+    def values(self, part: FileArray) -> Match | None:
         """Single values (d,) or (k, d): which rows hold them, each in its own column, and which alone."""
         if not part.numeric or not 1 <= part.values.ndim <= 2:
             return None
@@ -107,7 +107,7 @@ class Comparison:
         best = max(held, key=lambda one: one.found, default=None)
         return best if best is not None and best.found else None
 
-    def nowhere(self, parts: list[Part], names: tuple[str, ...]) -> bool:
+    def nowhere(self, parts: list[FileArray], names: tuple[str, ...]) -> bool:
         """Whether no number of the parts stands in its column, where the file names it, else in any column.
 
         As the columns are, and behind the file's steps.
@@ -123,15 +123,15 @@ class Comparison:
                 return False
         return bool(columns)
 
-    def _raw(self, d: int) -> list[View]:
+    def _raw(self, d: int) -> list[TableView]:
         """Views of d raw columns: those of this width, else the first and the last d columns of all."""
         fitting = [view for view in self.views if view.raw and view.width == d]
         if fitting or not self.views or not 1 <= d < self.views[0].width:
             return fitting
         every = self.views[0].values
-        return [View("as it stands", columns, np.zeros(d), raw=True) for columns in (every[:, :d], every[:, -d:])]
+        return [TableView("as it stands", columns, np.zeros(d), raw=True) for columns in (every[:, :d], every[:, -d:])]
 
-    def _held(self, values: FloatArray, view: View, off: float) -> Match:
+    def _held(self, values: FloatArray, view: TableView, off: float) -> Match:
         rows, alone = np.zeros(self.table.n, dtype=bool), np.zeros(self.table.n, dtype=bool)
         found, of, exact = 0, 0, True
         for j in range(view.width):
@@ -151,7 +151,7 @@ class Comparison:
     def _named(self, rows: NDArray[np.bool_]) -> tuple[int, ...]:
         return tuple(np.sort(self.numbers[rows]).tolist())
 
-    def levels(self, part: Part) -> Match | None:
+    def levels(self, part: FileArray) -> Match | None:
         """A list of text or codes: levels of the column that has most of them, and whose level nobody shares."""
         words = part.name in ("vocabulary_", "pool_strings", "feature_names_")
         if part.texts:
@@ -176,7 +176,7 @@ class Comparison:
         rows, how, distinct = self._named(alone), "level by level", len(set(cells))
         return Match(len(counts), len(wanted), rows, rows, how, 1, distinct, float(len(counts)), True, False)
 
-    def agrees(self, part: Part) -> str:
+    def agrees(self, part: FileArray) -> str:
         """Whether means or spreads (d,) are those of this table's columns, in words; "" if that was not found.
 
         Not finding it says nothing: a second step has means of what the first one made.
@@ -228,7 +228,7 @@ def _apart(values: FloatArray, off: float) -> FloatArray:
     return np.asarray(values[np.append(True, np.diff(values) > off * np.abs(values[1:]))])
 
 
-def compared(finding: Finding, part: Part, comparison: Comparison, siblings: Siblings) -> Finding:
+def compared(finding: Finding, part: FileArray, comparison: Comparison, siblings: Siblings) -> Finding:
     """The finding with what the table says about it."""
     if finding.severity == "lists":
         found = comparison.levels(part)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.frames.source import Source
-from dosimeter.scan.part import Contents, Part
-from dosimeter.scan.wire import Broken, Value, floats, gathered, integer, integers, message, text
+from dosimeter.core.location import Location
+from dosimeter.scan.contents import Contents, FileArray
+from dosimeter.scan.protobuf import ProtobufError, Value, floats, gathered, integer, integers, message, text
 
 _DEEPEST = 50
 _KINDS: dict[int, str] = {
@@ -20,15 +20,15 @@ _KINDS: dict[int, str] = {
 _TEXTS, _BFLOAT16, _EXTERNAL = 8, 16, 1
 
 
-def read_onnx(data: bytes, source: Source) -> Contents:
+def read_onnx(data: bytes, source: Location) -> Contents:
     """Every tensor and every list of numbers or text in the model."""
     walk = _Walk()
     try:
         model = gathered(memoryview(data))
         if not model[7]:
-            raise Broken("no graph")
+            raise ProtobufError("no graph")
         parts = list(walk.model(model))
-    except (Broken, ValueError, OverflowError) as error:
+    except (ProtobufError, ValueError, OverflowError) as error:
         raise source.refusal(f"not an ONNX model ({error})", "it may be damaged; convert the model again") from None
     if not parts and not walk.nodes:
         raise source.refusal("not an ONNX model (an empty graph)", "convert the model again")
@@ -40,7 +40,7 @@ class _Walk:
         self.unread: list[tuple[str, str]] = []
         self.nodes = 0
 
-    def model(self, model: dict[int, list[Value]]) -> Iterator[Part]:
+    def model(self, model: dict[int, list[Value]]) -> Iterator[FileArray]:
         """ModelProto: words 6, graph 7, metadata 14, training 20, functions 25."""
         yield from self.graph(message(model[7][-1]), "graph", 0)
         yield from _said(model, 6, 14, "")
@@ -52,10 +52,10 @@ class _Walk:
             function = gathered(message(value))
             yield from self.all_nodes(function[7], text(function[1]) or "function", 0)
 
-    def graph(self, data: memoryview, place: str, depth: int) -> Iterator[Part]:
+    def graph(self, data: memoryview, place: str, depth: int) -> Iterator[FileArray]:
         """GraphProto: nodes 1, initialisers 5, words 10, sparse ones 15, metadata 16."""
         if depth > _DEEPEST:
-            raise Broken("subgraphs nested too deeply")
+            raise ProtobufError("subgraphs nested too deeply")
         found = gathered(data)
         for k, value in enumerate(found[5]):
             tensor = gathered(message(value))
@@ -66,7 +66,7 @@ class _Walk:
         yield from _said(found, 10, 16, f"{place}.")
         yield from self.all_nodes(found[1], place, depth)
 
-    def all_nodes(self, nodes: list[Value], place: str, depth: int) -> Iterator[Part]:
+    def all_nodes(self, nodes: list[Value], place: str, depth: int) -> Iterator[FileArray]:
         """NodeProto: name 3, operator 4, attributes 5, words 6, metadata 9."""
         for k, value in enumerate(nodes):
             self.nodes += 1
@@ -76,7 +76,7 @@ class _Walk:
             yield from self.attributes(node[5], here if depth == 0 else f"{place}.{here}", kind, depth)
             yield from _said(node, 6, 9, f"{here}.")
 
-    def attributes(self, values: list[Value], node: str, kind: str, depth: int) -> Iterator[Part]:
+    def attributes(self, values: list[Value], node: str, kind: str, depth: int) -> Iterator[FileArray]:
         """AttributeProto: name 1, text 4, tensor 5, graph 6, floats 7, ints 8, texts 9; many 10, 11; sparse 22, 23."""
         for value in values:
             found = gathered(message(value))
@@ -84,9 +84,9 @@ class _Walk:
             place = f"{node}.{name}"
             if found[7] or found[8]:
                 numbers: NDArray[Any] = floats(found[7]) if found[7] else integers(found[8])
-                yield Part(place, node, kind, name, numbers)
+                yield FileArray(place, node, kind, name, numbers)
             if found[4] or found[9]:
-                yield Part(place, node, kind, name, texts=_texts([*found[4], *found[9]]))
+                yield FileArray(place, node, kind, name, texts=_texts([*found[4], *found[9]]))
             for k, one in enumerate([*found[5], *found[10]]):
                 at = place if not found[10] else f"{place}[{k}]"
                 yield from self.tensor(gathered(message(one)), at, node, kind, name)
@@ -95,32 +95,34 @@ class _Walk:
             for one in [*found[6], *found[11]]:
                 yield from self.graph(message(one), place, depth + 1)
 
-    def sparse(self, data: memoryview, place: str, holder: str) -> Iterator[Part]:
+    def sparse(self, data: memoryview, place: str, holder: str) -> Iterator[FileArray]:
         """SparseTensorProto: values 1, indices 2. The values alone; where they stand is not spread out."""
         for value in gathered(data)[1]:
             yield from self.tensor(gathered(message(value)), f"{place}.values", holder, "", "values")
 
-    def tensor(self, found: dict[int, list[Value]], place: str, holder: str, owner: str, name: str) -> Iterator[Part]:
+    def tensor(
+        self, found: dict[int, list[Value]], place: str, holder: str, owner: str, name: str
+    ) -> Iterator[FileArray]:
         """TensorProto: dims 1, type 2, numbers 4, 5, 7, 10, 11, text 6, raw 9, elsewhere 13 and 14."""
         kind = integer(found[2])
         if integer(found[14]) == _EXTERNAL:
             self.unread.append((place, "its numbers lie in another file, which is not followed"))
         elif kind == _TEXTS:
-            yield Part(place, holder, owner, name, texts=_texts(found[6]))
+            yield FileArray(place, holder, owner, name, texts=_texts(found[6]))
         elif kind not in _KINDS:
             self.unread.append((place, "numbers of a kind that is not known"))
         else:
-            yield Part(place, holder, owner, name, _shaped(_tensor(found, kind), integers(found[1])))
+            yield FileArray(place, holder, owner, name, _shaped(_tensor(found, kind), integers(found[1])))
 
 
-def _said(found: dict[int, list[Value]], words: int, metadata: int, place: str) -> Iterator[Part]:
+def _said(found: dict[int, list[Value]], words: int, metadata: int, place: str) -> Iterator[FileArray]:
     """What somebody wrote beside the numbers: a text at `words`, pairs of a key and a text at `metadata`."""
     if found[words]:
-        yield Part(f"{place}doc_string", place, "", "doc_string", texts=_texts(found[words]))
+        yield FileArray(f"{place}doc_string", place, "", "doc_string", texts=_texts(found[words]))
     for value in found[metadata]:
         entry = gathered(message(value))
         key = text(entry[1])
-        yield Part(f"{place}metadata.{key}", f"{place}metadata", "", key, texts=(text(entry[2]),))
+        yield FileArray(f"{place}metadata.{key}", f"{place}metadata", "", key, texts=(text(entry[2]),))
 
 
 def _texts(values: list[Value]) -> tuple[str, ...]:
@@ -132,7 +134,7 @@ def _tensor(found: dict[int, list[Value]], kind: int) -> NDArray[Any]:
     if found[9]:
         raw = bytes(message(found[9][-1]))
         if len(raw) % dtype.itemsize:
-            raise Broken("half a number")
+            raise ProtobufError("half a number")
         flat: NDArray[Any] = np.frombuffer(raw, dtype=dtype) if raw else np.empty(0, dtype=dtype)
     elif found[4]:
         flat = floats(found[4])
@@ -148,5 +150,5 @@ def _tensor(found: dict[int, list[Value]], kind: int) -> NDArray[Any]:
 def _shaped(flat: NDArray[Any], dims: NDArray[np.int64]) -> NDArray[Any]:
     shape = tuple(int(size) for size in dims)
     if any(size < 0 for size in shape) or int(np.prod(shape, dtype=object)) != flat.size:
-        raise Broken("a tensor whose numbers do not fill its shape")
+        raise ProtobufError("a tensor whose numbers do not fill its shape")
     return flat.reshape(shape)

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.frames.source import Source
-from dosimeter.io.archive import Archive
-from dosimeter.io.npy import Unreadable, npy_array
-from dosimeter.scan.arrays import part_of
-from dosimeter.scan.objects import many, stacked
-from dosimeter.scan.part import Contents, Part
+from dosimeter.core.location import Location
+from dosimeter.files.archive import Archive
+from dosimeter.files.npy import UnreadableArray, npy_array
+from dosimeter.scan.contents import Contents, FileArray
+from dosimeter.scan.json_arrays import many, stacked
+from dosimeter.scan.npy import part_of
 
 _MOST_CELLS = 2**26
 """Of all sparse matrices of a file together, spread out."""
@@ -27,7 +27,7 @@ _REMEDY = "write it with skops.io.dump"
 _PLAIN = ("dict", "list", "tuple", "set", "ndarray", "str", "OrderedDict", "defaultdict", "Bunch")
 
 
-def read_skops(archive: Archive, source: Source) -> Contents:
+def read_skops(archive: Archive, source: Location) -> Contents:
     """Every array, number and text under the names of the attributes that hold them."""
     if "schema.json" not in archive.sizes:
         raise source.refusal("not a skops file (it has no schema.json)", _REMEDY)
@@ -51,7 +51,7 @@ class _Walk:
         self.seen: set[str] = set()
         self.room = _MOST_CELLS
 
-    def parts(self, schema: dict[str, Any]) -> Iterator[Part]:
+    def parts(self, schema: dict[str, Any]) -> Iterator[FileArray]:
         """Depth first, with a stack of its own: (node, place, holder, owner, name, whether it wraps attributes)."""
         stack: list[tuple[Any, str, str, str, str, bool]] = [(schema, "", "", "", "", False)]
         while stack:
@@ -66,7 +66,7 @@ class _Walk:
                 yield (
                     part_of(place, holder, owner, name, whole)
                     if isinstance(whole, np.ndarray)
-                    else Part(place, holder, owner, name, texts=whole)
+                    else FileArray(place, holder, owner, name, texts=whole)
                 )
                 continue
             kind = str(node.get("__class__", ""))
@@ -80,19 +80,19 @@ class _Walk:
             ]
             stack.extend(reversed(below))
 
-    def member(self, file: str, place: str, holder: str, owner: str, name: str) -> Iterator[Part]:
+    def member(self, file: str, place: str, holder: str, owner: str, name: str) -> Iterator[FileArray]:
         """An array beside the schema; one that two attributes share is told once."""
         if file in self.seen:
             return
         self.seen.add(file)
         try:
             if file not in self.archive.sizes:
-                raise Unreadable("the archive has no such member")
+                raise UnreadableArray("the archive has no such member")
             data = self.archive.read(file)
             array = npy_array(data) if not file.endswith(".npz") else _sparse(data, self.room)
             self.room -= array.size if file.endswith(".npz") else 0
             yield part_of(place, holder, owner, name, array)
-        except Unreadable as why:
+        except UnreadableArray as why:
             self.unread.append((place, str(why)))
 
 
@@ -161,18 +161,20 @@ def _sparse(data: bytes, room: int) -> NDArray[Any]:
     """A scipy.sparse matrix spread out into at most `room` cells. Its index arrays are held against its shape first."""
     from scipy.sparse import csc_array, csr_array
 
-    from dosimeter.core.refusal import Refusal
+    from dosimeter.core.errors import Refusal
 
     try:
-        inner = Archive(data, room * 8, Source("a sparse matrix"))
+        inner = Archive(data, room * 8, Location("a sparse matrix"))
         pieces = {name.removesuffix(".npy"): npy_array(inner.read(name)) for name in inner.names}
         n, d = (int(size) for size in pieces["shape"])
         form = bytes(pieces["format"].item()).decode()
         if min(n, d) < 0 or n * d > room or form not in ("csr", "csc"):
-            raise Unreadable(f"a sparse matrix of {n} x {d} ({form}) is too large to spread out, or of another kind")
+            raise UnreadableArray(
+                f"a sparse matrix of {n} x {d} ({form}) is too large to spread out, or of another kind"
+            )
         made = csr_array if form == "csr" else csc_array
         matrix = made((pieces["data"], pieces["indices"], pieces["indptr"]), shape=(n, d))
         matrix.check_format(full_check=True)
         return np.asarray(matrix.toarray())
     except (Refusal, KeyError, ValueError, TypeError, AttributeError, OverflowError, IndexError) as error:
-        raise Unreadable(f"a sparse matrix that does not hold together ({type(error).__name__})") from None
+        raise UnreadableArray(f"a sparse matrix that does not hold together ({type(error).__name__})") from None

@@ -11,21 +11,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dosimeter.core.refusal import Refusal
-from dosimeter.io.text import harmless
+from dosimeter.core.errors import Refusal
+from dosimeter.core.text import safe_text
+from dosimeter.ledger import Ledger
 from dosimeter.serve import pages
-from dosimeter.serve.answer import answer
-from dosimeter.serve.book import Book
-from dosimeter.serve.guard import Guard, said
-from dosimeter.store import Ledger
+from dosimeter.serve.access import AccessGuard, said
+from dosimeter.serve.ledger_cache import LedgerCache
+from dosimeter.serve.response import answer
 
 _WHOLE = re.compile(r"[0-9]{1,9}")
 
 
-def application(ledger: Ledger, port: int, token: str) -> Guard:
+def application(ledger: Ledger, port: int, token: str) -> AccessGuard:
     """An ASGI application for 127.0.0.1:port; only who knows the token gets in."""
-    book = Book(ledger)
-    made: dict[str, Callable[[Request], pages.Leaf | None]] = {
+    book = LedgerCache(ledger)
+    made: dict[str, Callable[[Request], pages.ServedPage | None]] = {
         "/": lambda request: pages.overview(book) if _asks(request) else None,
         "/people": lambda request: _people(book, request),
         "/releases": lambda request: pages.releases(book) if _asks(request) else None,
@@ -36,10 +36,10 @@ def application(ledger: Ledger, port: int, token: str) -> Guard:
     handlers = {HTTPException: _not_found, Refusal: _refused}
     inner = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
     inner.router.redirect_slashes = False
-    return Guard(inner, port, token)
+    return AccessGuard(inner, port, token)
 
 
-def _endpoint(book: Book, page: Callable[[Request], pages.Leaf | None]) -> Callable[[Request], Response]:
+def _endpoint(book: LedgerCache, page: Callable[[Request], pages.ServedPage | None]) -> Callable[[Request], Response]:
     def endpoint(request: Request) -> Response:
         leaf = page(request)
         return answer(pages.nothing(book, 404, "There is no such page.") if leaf is None else leaf)
@@ -54,7 +54,7 @@ def _asks(request: Request, *known: str) -> bool:
     return set(names) <= set(known) and len(set(names)) == len(names) and all(_WHOLE.fullmatch(v) for _, v in given)
 
 
-def _people(book: Book, request: Request) -> pages.Leaf | None:
+def _people(book: LedgerCache, request: Request) -> pages.ServedPage | None:
     if not _asks(request, "account", "page"):
         return None
     return pages.people(
@@ -62,7 +62,7 @@ def _people(book: Book, request: Request) -> pages.Leaf | None:
     )
 
 
-def _release(book: Book, request: Request) -> pages.Leaf | None:
+def _release(book: LedgerCache, request: Request) -> pages.ServedPage | None:
     if not _asks(request, "seq") or "seq" not in request.query_params:
         return None
     return pages.release(book, int(request.query_params["seq"]))
@@ -74,4 +74,4 @@ async def _not_found(request: Request, error: HTTPException) -> Response:
 
 async def _refused(request: Request, error: Refusal) -> Response:
     """A ledger that went away, is held by a writer or was tampered with: said in one line."""
-    return said(409, harmless(error, 400))
+    return said(409, safe_text(error, 400))

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from dosimeter.core.ledger import Account
-from dosimeter.report.distribution import distribution
-from dosimeter.report.layout import Cell, Grid, Notes, Part, Section, Terms, Verdict, Words
+from dosimeter.core.accounts import Account
+from dosimeter.ledger import AccountTotals, Entry
+from dosimeter.report.layout import Cell, DefinitionList, Grid, Notes, Part, Section, VerdictBanner, Words
 from dosimeter.report.sections import doses
-from dosimeter.serve.book import Book
-from dosimeter.serve.noise import Slider, named, other_noise
-from dosimeter.store import AccountTotals, Entry
+from dosimeter.results.distribution import distribution
+from dosimeter.serve.ledger_cache import LedgerCache
+from dosimeter.serve.what_if import Slider, named, other_noise
 
 AT_ONCE = 100
 """People on one page."""
@@ -38,11 +38,11 @@ class Link:
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
+class ServedPage:
     """A served page before it is laid out."""
 
     title: str
-    verdict: Verdict
+    verdict: VerdictBanner
     sections: tuple[Section, ...]
     head: str
     label: str
@@ -69,17 +69,21 @@ def _limit(totals: AccountTotals) -> Cell:
     return None if math.isinf(totals.limit) else float(totals.limit)
 
 
-def _over(every: tuple[AccountTotals, ...]) -> Verdict:
+def _over(every: tuple[AccountTotals, ...]) -> VerdictBanner:
     above = [f"{one.passing} in {named(one.account)}" for one in every if one.passing]
     if above:
-        return Verdict(f"Above a limit, by an override or since the limit was lowered: {'; '.join(above)}.", "bad")
+        return VerdictBanner(
+            f"Above a limit, by an override or since the limit was lowered: {'; '.join(above)}.", "bad"
+        )
     without = [named(one.account) for one in every if math.isinf(one.limit)]
     if every and len(without) == len(every):
-        return Verdict("No budget is set: nothing here is refused for being too much.")
-    return Verdict("Nobody stands above a limit." if every else "Nothing was released yet.", "good" if every else "")
+        return VerdictBanner("No budget is set: nothing here is refused for being too much.")
+    return VerdictBanner(
+        "Nobody stands above a limit." if every else "Nothing was released yet.", "good" if every else ""
+    )
 
 
-def overview(book: Book) -> Leaf:
+def overview(book: LedgerCache) -> ServedPage:
     """Where the accounts stand."""
     every = book.totals()
     rows = tuple(
@@ -111,7 +115,7 @@ def _highest(one: AccountTotals) -> Cell:
     return float(one.readings.max()) if len(one.readings) else None
 
 
-def people(book: Book, account: int, page: int) -> Leaf | None:
+def people(book: LedgerCache, account: int, page: int) -> ServedPage | None:
     """Everybody in one account by total, the highest first; None where there is no such account or page."""
     every = book.totals()
     if not every and account == 0 and page == 1:
@@ -154,11 +158,11 @@ def _spread(one: AccountTotals) -> list[Part]:
     return doses.distribution(distribution(one.readings, of=one.account.symbol, unit=one.account.unit, limit=limit))
 
 
-def releases(book: Book) -> Leaf:
+def releases(book: LedgerCache) -> ServedPage:
     """All of them, the newest first."""
     every = book.releases
     parts: tuple[Part, ...] = (_releases(every),) if every else (Words("Nothing was released yet."),)
-    verdict = Verdict(f"{len(every)} releases are booked.")
+    verdict = VerdictBanner(f"{len(every)} releases are booked.")
     ways = {"releases": _to_releases(every)}
     return _leaf(book, "Releases", verdict, (Section("Releases", parts),), "/releases", ways=ways)
 
@@ -174,7 +178,7 @@ def _to_releases(every: tuple[Entry, ...]) -> tuple[str, ...]:
     return tuple(f"/release?seq={one.seq}" for one in every)
 
 
-def release(book: Book, seq: int) -> Leaf | None:
+def release(book: LedgerCache, seq: int) -> ServedPage | None:
     """One release: what it was, what it cost, and what it would have cost with other noise."""
     entry = book.release(seq)
     if entry is None:
@@ -194,12 +198,12 @@ def release(book: Book, seq: int) -> Leaf | None:
     notes = uncovered or ("nothing was named when it was booked",)
     parts, slider = other_noise(book.totals(), shares)
     sections = (
-        Section("What was released", (Terms(tuple((a, b) for a, b in (*pairs, *settings) if b)),)),
+        Section("What was released", (DefinitionList(tuple((a, b) for a, b in (*pairs, *settings) if b)),)),
         Section("What it cost", (Grid("Dose by account", headings, rows),)),
         Section("If its noise had been stronger or weaker", parts),
         Section("Not covered", (Notes(notes),)),
     )
-    verdict = Verdict(f"Booked as entry {entry.seq} for {entry.people} people.", "bad" if entry.override else "")
+    verdict = VerdictBanner(f"Booked as entry {entry.seq} for {entry.people} people.", "bad" if entry.override else "")
     return _leaf(book, f"Release {entry.name}", verdict, sections, "", slider=slider)
 
 
@@ -210,7 +214,7 @@ def _cost(text: str, found: dict[str, float], entry: Entry) -> tuple[Cell, ...]:
     return named(Account.of_text(text)), len(readings), middle, top, standing
 
 
-def budgets(book: Book) -> Leaf:
+def budgets(book: LedgerCache) -> ServedPage:
     """The limits in force, how near the nearest person is, and how the limits came about."""
     every = book.totals()
     rows = tuple(
@@ -234,20 +238,20 @@ def budgets(book: Book) -> Leaf:
     return _leaf(book, "Budgets", _over(every), sections, "/budgets")
 
 
-def nothing(book: Book, status: int, words: str) -> Leaf:
+def nothing(book: LedgerCache, status: int, words: str) -> ServedPage:
     """A page that says that there is none."""
-    made = _leaf(book, "Not here", Verdict(words), (), "")
-    return Leaf(made.title, made.verdict, (), made.head, made.label, status=status)
+    made = _leaf(book, "Not here", VerdictBanner(words), (), "")
+    return ServedPage(made.title, made.verdict, (), made.head, made.label, status=status)
 
 
 def _leaf(
-    book: Book,
+    book: LedgerCache,
     title: str,
-    verdict: Verdict,
+    verdict: VerdictBanner,
     sections: tuple[Section, ...],
     here: str,
     links: Mapping[str, Link] | None = None,
     slider: Slider | None = None,
     ways: Mapping[str, tuple[str, ...]] | None = None,
-) -> Leaf:
-    return Leaf(title, verdict, sections, book.head, book.label, slider, here, links=links or {}, ways=ways or {})
+) -> ServedPage:
+    return ServedPage(title, verdict, sections, book.head, book.label, slider, here, links=links or {}, ways=ways or {})

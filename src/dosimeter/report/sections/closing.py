@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dosimeter.report.layout import Code, Grid, Notes, Part, Section, Terms, Words, number
-from dosimeter.report.verdict import nothing_left
+from dosimeter.report.layout import Code, DefinitionList, Grid, Notes, Part, Section, Words, number
+from dosimeter.report.verdicts import nothing_left
 
 NOT_BOOKED = "Not booked in a ledger: nobody's total over several releases is known here."
 NOT_RELEASED = "Not booked: nothing was released."
@@ -19,9 +19,9 @@ def closing(told: Mapping[str, Any]) -> list[Section]:
     return [section for section in made if section.parts]
 
 
-def release(pairs: Sequence[tuple[str, Any]]) -> Terms:
+def release(pairs: Sequence[tuple[str, Any]]) -> DefinitionList:
     """Names and values, those left out that the edition does not have."""
-    return Terms(tuple((name, text(value)) for name, value in pairs if value is not None and value != ""))
+    return DefinitionList(tuple((name, text(value)) for name, value in pairs if value is not None and value != ""))
 
 
 def text(value: Any) -> str:

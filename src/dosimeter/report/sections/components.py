@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from dosimeter.report.charts import Axis, Series, drawing
-from dosimeter.report.layout import Gauge, Grid, Part, Section, Tone, Verdict, Words, number
+from dosimeter.report.layout import Gauge, Grid, Part, Section, Tone, VerdictBanner, Words, number
 from dosimeter.report.sections.closing import closing, release
 from dosimeter.report.sections.doses import WIDE, amount, cell, distribution, ranked
-from dosimeter.report.sections.meaning import of_epsilon
-from dosimeter.report.verdict import change, nothing_left
+from dosimeter.report.sections.interpretation import of_epsilon
+from dosimeter.report.verdicts import change, nothing_left
 
 TITLE = "What these principal components give away"
 K = "components seen (k)"
@@ -30,7 +30,7 @@ def sections(told: Mapping[str, Any]) -> list[Section]:
     return [*(one for one in made if one.parts), *closing(told)]
 
 
-def verdict(told: Mapping[str, Any]) -> Verdict:
+def verdict(told: Mapping[str, Any]) -> VerdictBanner:
     """The sentence of the edition, and what the noise costs beside the stated ε."""
     found = told["guarantee"]
     tone: Tone = "good" if _claimed(told) and not nothing_left(told) else "bad"
@@ -38,7 +38,7 @@ def verdict(told: Mapping[str, Any]) -> Verdict:
     if "costs" in found and told["private"]:
         costs = amount(found["costs"])
         gauge = Gauge.of("ε that this noise costs", costs, float(found["epsilon"]), (("costs", costs),))
-    return Verdict(str(told["sentence"]), tone, gauge)
+    return VerdictBanner(str(told["sentence"]), tone, gauge)
 
 
 def _claimed(told: Mapping[str, Any]) -> bool:

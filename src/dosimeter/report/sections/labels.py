@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from dosimeter.report.charts import Axis, Series, drawing
-from dosimeter.report.layout import Gauge, Grid, Part, Section, Verdict, Words, number
+from dosimeter.report.layout import Gauge, Grid, Part, Section, VerdictBanner, Words, number
 from dosimeter.report.sections.closing import closing, release
 from dosimeter.report.sections.doses import MANY, WIDE, amount, distribution, ranked
-from dosimeter.report.verdict import nothing_left
+from dosimeter.report.verdicts import nothing_left
 
 TITLE = "What these labels give away"
 NATS = "nats"
@@ -30,17 +30,17 @@ def sections(told: Mapping[str, Any]) -> list[Section]:
     return [*(one for one in made if one.parts), *closing(told)]
 
 
-def verdict(told: Mapping[str, Any]) -> Verdict:
+def verdict(told: Mapping[str, Any]) -> VerdictBanner:
     """The sentence of the edition; the bound, and the exact figures where they may be shown."""
     inside, found = told.get("internal") or {}, told["publishable"]
     if "nats" not in found:
-        return Verdict(str(told["sentence"]), "bad")
+        return VerdictBanner(str(told["sentence"]), "bad")
     nats = float(found["nats"])
     marks = [(name, float(inside[key])) for name, key in (("typical", "typical_nats"),) if inside.get(key, 0) > 0]
     if inside.get("highest_nats", 0) > 0:
         marks.append(("highest", float(inside["highest_nats"])))
     gauge = Gauge.of("nats: the bound for every table", nats, None, (*marks, ("bound", nats)))
-    return Verdict(str(told["sentence"]), "bad" if nothing_left(told) or not _claimed(found) else "", gauge)
+    return VerdictBanner(str(told["sentence"]), "bad" if nothing_left(told) or not _claimed(found) else "", gauge)
 
 
 def _claimed(found: Mapping[str, Any]) -> bool:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from dosimeter.report.charts import Axis, Series, Span, dots, drawing
-from dosimeter.report.layout import Drawing, Gauge, Grid, Part, Section, Tone, Verdict, Words, number
+from dosimeter.report.layout import Drawing, Gauge, Grid, Part, Section, Tone, VerdictBanner, Words, number
 from dosimeter.report.sections.closing import closing, release
 from dosimeter.report.sections.doses import MANY, WIDE, amount, cell, distribution, one_by_one, ranked, strip
-from dosimeter.report.sections.meaning import MEASURED, of_eta, times_right
-from dosimeter.report.verdict import nothing_left
+from dosimeter.report.sections.interpretation import MEASURED, of_eta, times_right
+from dosimeter.report.verdicts import nothing_left
 
 TITLE = "What the weights of this model give away"
 MOST_GROUPS = 20
@@ -38,7 +38,7 @@ def sections(told: Mapping[str, Any]) -> list[Section]:
     return [*(one for one in made if one.parts), *closing(told)]
 
 
-def verdict(told: Mapping[str, Any]) -> Verdict:
+def verdict(told: Mapping[str, Any]) -> VerdictBanner:
     """The sentence of the edition; a gauge where a dose may be shown."""
     dose = told.get("dose") or {}
     limit = _limit(told)
@@ -46,7 +46,7 @@ def verdict(told: Mapping[str, Any]) -> Verdict:
     if "highest" in dose and "typical" in dose:
         highest, typical = amount(dose["highest"]), amount(dose["typical"])
         gauge = Gauge.of("highest dose (η)", highest, limit, (("typical", typical), ("highest", highest)))
-    return Verdict(str(told["sentence"]), _tone(told), gauge)
+    return VerdictBanner(str(told["sentence"]), _tone(told), gauge)
 
 
 def _limit(told: Mapping[str, Any]) -> float | None:

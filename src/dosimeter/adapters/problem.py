@@ -1,0 +1,66 @@
+"""What a fitted model claims: that its coefficients minimise [Hannun21] eq. 13 on a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter import glm
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
+from dosimeter.core.text import safe_list
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What the model was asked to predict, and the rows' weights."""
+
+    y: NDArray[Any]
+    """(n,) numbers, booleans or text."""
+    weight: FloatArray | None
+    """(n,) sample_weight as the caller passed it to `fit`."""
+
+    @property
+    def ones(self) -> FloatArray:
+        """(n,) the weights, 1 where none were given."""
+        return np.ones(len(self.y)) if self.weight is None else self.weight
+
+    def numbers(self) -> FloatArray:
+        """(n,) float64; text is refused."""
+        if self.y.dtype.kind not in "fb":
+            raise Refusal("the target holds text and this model needs numbers: pass the y it was fitted on")
+        return np.asarray(self.y, dtype=np.float64)
+
+    def positions(self, classes: list[Any]) -> NDArray[np.intp]:
+        """(n,) each label's position among the model's classes."""
+        place = {str(c): k for k, c in enumerate(classes)} | {c: k for k, c in enumerate(classes)}
+        found = np.array([place.get(cell, -1) for cell in self.y.tolist()], dtype=np.intp)
+        if (found < 0).any():
+            row = int(np.argmax(found < 0))
+            raise Refusal(
+                f"the label of row {row} is none of the model's classes ({safe_list(classes)}): pass the y it "
+                "was fitted on"
+            )
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Eq. 13 with the coefficients that are claimed to solve it."""
+
+    loss: glm.Logistic | glm.Poisson | glm.Softmax | glm.Squared
+    penalty: float
+    """nλ."""
+    intercept: bool
+    w: FloatArray
+    """(p,), or (p, K') for softmax; the intercept last."""
+    y: FloatArray
+    """(n,) as the loss wants it."""
+    weight: FloatArray | None = None
+    """(n,) ω, or None for ones."""
+    penalised_intercept: bool = False
+    """The intercept is the weight of a column of ones and is penalised (liblinear)."""
+    uncovered: tuple[str, ...] = ()

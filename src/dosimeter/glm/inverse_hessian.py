@@ -1,0 +1,149 @@
+"""H⁻¹ = A Aᵀ without squaring the condition number.
+
+H = X̃ᵀ diag(weight) X̃ + diag(penalty). Cholesky of H loses cond(X)²; here the columns are made nearly orthogonal first
+and the Gram matrix is taken again (shifted Cholesky QR, Fukaya et al. 2020). A float64 basis T can never make X̃T
+orthonormal better than ε cond(X), so T is not asked to: with G = TᵀHT from products taken by slices, H⁻¹ = T G⁻¹ Tᵀ
+holds exactly for whatever T is, and G is close to the identity. Every pass is a sum over blocks of rows, so any engine
+can take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.engine import Engine, RowBlock
+from dosimeter.core.errors import Refusal
+from dosimeter.glm.exact_product import exact_product
+
+LIMIT = 1e14
+"""Condition numbers above this are refused: not one digit of the smallest direction is certain in float64 data."""
+
+EASY = 1e4
+"""Below this a plain product is good to 1e-12 and one pass suffices."""
+
+PASSES = 12
+"""Two are usual; each makes a gain of at least six decades, so twelve mean that there is nothing to gain."""
+
+
+def times(X: FloatArray, T: FloatArray, exact: bool = False) -> FloatArray:
+    """X̃ T for rows X (n, d): T has d rows, or d + 1 where the last belongs to the intercept."""
+    d = X.shape[1]
+    if T.shape[0] == d:
+        return exact_product(X, T) if exact else X @ T
+    if exact:
+        return exact_product(np.column_stack([X, np.ones(len(X))]), T)
+    return np.asarray(X @ T[:d] + T[d])
+
+
+def gram(Z: FloatArray, weight: FloatArray) -> FloatArray:
+    """Zᵀ diag(weight) Z, (p, p); one symmetric product."""
+    scaled = np.sqrt(weight)[:, None] * Z
+    return scaled.T @ scaled
+
+
+def column_scale(blocks: Sequence[RowBlock], penalty: FloatArray, engine: Engine) -> FloatArray:
+    """(p,) norms of the columns of the augmented matrix; a column without any length is refused."""
+    p, d = len(penalty), blocks[0][0].shape[1]
+
+    def squares(block: RowBlock) -> tuple[FloatArray]:
+        X, weight = block[0], block[-1]
+        total = np.full(p, weight.sum())
+        total[:d] = weight @ (X * X)
+        return (total,)
+
+    norms = np.sqrt(engine.sum_over(blocks, squares)[0] + penalty)
+    if not (norms > 0).all():
+        j = int(np.flatnonzero(~(norms > 0))[0])
+        raise Refusal(f"column {j} is zero in every row, so its weight is not determined: drop it or use l2 > 0")
+    return np.asarray(norms)
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A = basis · mixing with A Aᵀ = H⁻¹. Rows of the table meet the basis first, exactly; see the top of the file."""
+
+    basis: FloatArray
+    """T (p, p)."""
+    mixing: FloatArray
+    """L⁻ᵀ (p, p) of TᵀHT = L Lᵀ."""
+    condition: float
+    """Condition number of the column-scaled problem."""
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """A (p, p), for products from the left, where rounding is harmless."""
+        return self.basis @ self.mixing
+
+    @property
+    def easy(self) -> bool:
+        """Whether plain products keep their digits."""
+        return self.condition <= EASY
+
+    def rows(self, X: FloatArray, M: FloatArray | None = None) -> FloatArray:
+        """x̃ A M of rows X (n, d), (n, k); M is the identity if None."""
+        if self.easy:
+            return times(X, self.matrix if M is None else self.matrix @ M)
+        return times(X, self.basis, exact=True) @ (self.mixing if M is None else self.mixing @ M)
+
+    def columns(self, P: FloatArray) -> FloatArray:
+        """AᵀP, (p, m)."""
+        return self.mixing.T @ (self.basis.T @ P)
+
+
+def inverse_factor(
+    blocks: Sequence[RowBlock], penalty: FloatArray, engine: Engine, start: FloatArray | None = None
+) -> Factor:
+    """The factor of H⁻¹; blocks hold (X, ..., weight), penalty (p,) is nλ on each penalised parameter."""
+    norms = column_scale(blocks, penalty, engine)
+    T = np.diag(1.0 / norms) if start is None else start
+    exact = False
+    for _ in range(PASSES):
+        G = _gram_in(T, blocks, penalty, engine, exact)
+        eigenvalues: FloatArray = np.asarray(np.linalg.eigvalsh(G), dtype=np.float64)
+        spread = eigenvalues[-1] / eigenvalues[0] if eigenvalues[0] > 1e-300 else np.inf
+        mixing = _inverse_triangle(G, eigenvalues)
+        moved = T @ mixing
+        condition = _condition(norms, moved)
+        if condition > LIMIT:
+            raise Refusal(_deficient(norms, moved))
+        if spread <= EASY and (exact or condition <= EASY):
+            return Factor(T, mixing, condition)
+        T, exact = moved, condition > EASY and spread < 1e12
+    raise Refusal(_deficient(norms, T))
+
+
+def _gram_in(T: FloatArray, blocks: Sequence[RowBlock], penalty: FloatArray, engine: Engine, exact: bool) -> FloatArray:
+    (G,) = engine.sum_over(blocks, lambda b: (gram(times(b[0], T, exact), b[-1]),))
+    roots = np.sqrt(penalty)[:, None] * T
+    return np.asarray(G + roots.T @ roots)
+
+
+def _inverse_triangle(G: FloatArray, eigenvalues: FloatArray) -> FloatArray:
+    """L⁻ᵀ of G = L Lᵀ, shifted where rounding has made G indefinite (the next pass takes the shift away)."""
+    floor = 100 * len(G) * np.finfo(float).eps * eigenvalues[-1]
+    shift = max(0.0, floor - eigenvalues[0]) if eigenvalues[0] < floor else 0.0
+    L = cholesky(G + shift * np.eye(len(G)), lower=True)
+    return np.asarray(solve_triangular(L, np.eye(len(G)), lower=True).T)
+
+
+def _condition(norms: FloatArray, T: FloatArray) -> float:
+    s = np.linalg.svd(norms[:, None] * T, compute_uv=False)
+    return float(s[0] / s[-1]) if s[-1] > 0 else np.inf
+
+
+def _deficient(norms: FloatArray, T: FloatArray) -> str:
+    """Name the columns that the weakest direction mixes."""
+    U, _, _ = np.linalg.svd(norms[:, None] * T)
+    mix = np.abs(U[:, 0])
+    named = np.flatnonzero(mix > 0.1 * mix.max())
+    which = ", ".join(map(str, named[:6])) + (", ..." if len(named) > 6 else "")
+    return (
+        f"the columns are linearly dependent, or so nearly that float64 cannot tell (columns {which}; the intercept "
+        "counts as the last): no unique minimiser; drop one of them or use l2 > 0"
+    )

@@ -1,0 +1,177 @@
+"""Attacks on a model of a named table: what somebody with the release finds out, beside the figure that bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dosimeter import glm
+from dosimeter.attacks import Guesses, LevelGuesses, Scores, rarest
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.location import advice
+from dosimeter.core.noise import Density
+from dosimeter.core.progress import stage
+from dosimeter.core.text import safe_text
+from dosimeter.glm.column_prediction import guesses_from_the_rest
+from dosimeter.glm.membership import likelihood_ratio, removal
+from dosimeter.models.column_control import encoded
+from dosimeter.models.fit_table import PreparedTable, penalty_remark, prepare
+from dosimeter.tables.data_checks import identifiers
+from dosimeter.tables.fit_encoding import CategoryColumn, level_names
+from dosimeter.tables.table import Table
+
+GRID = 8
+"""Values that a numeric column is guessed among: the middles of as many equally large parts of it."""
+LEAST_SHARE = 0.01
+"""What no level falls below in the prior: least squares may give it less than nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inversion:
+    """An attribute guessed from released weights, row by row."""
+
+    guesses: Guesses
+    """MAP, the prior of each row what everything else in the table says of it; the control is that prior alone."""
+    eta: FloatArray
+    """(n,) the figure of the same attribute in each row."""
+    levels: int
+    by_prior: float
+    """Share of right guesses of somebody who knows how frequent the values are, and nothing else."""
+    remarks: tuple[str, ...] = ()
+    rare: LevelGuesses | None = None
+    """Of a category: recall and precision of its rarest level."""
+    rare_level: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for a report."""
+        top, rest = self.share_of_top()
+        found = {**self.guesses.facts(), "candidates": self.levels, "top_1_percent": top, "others": rest}
+        found["by_prior"] = self.by_prior
+        return found if self.rare is None else {**found, "rare": {"group": self.rare_level, **self.rare.facts()}}
+
+    def share_of_top(self, share: float = 0.01) -> tuple[float, float]:
+        """How often the most exposed `share` of rows was guessed, and the others."""
+        top = max(1, round(share * len(self.eta)))
+        order = np.argsort(-self.eta, kind="stable")
+        hits = self.guesses.by_row
+        return float(hits[order[:top]].mean()), float(hits[order[top:]].mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Presence:
+    """Whether a row took part, guessed from released weights by somebody who knows everybody else."""
+
+    mu: FloatArray
+    """(n,) exact."""
+    played: Scores
+    """The best attack on the most exposed row, simulated."""
+    row: int
+    """Position of that row."""
+    remarks: tuple[str, ...] = ()
+
+
+def _fitted(table: Table, target: str, l2: float | None, how: dict[str, Any]) -> tuple[PreparedTable, glm.Fit, str]:
+    ready = prepare(table, target, **how)
+    if isinstance(ready.loss, glm.Softmax):
+        raise CannotMeasure("a softmax model is measured but not attacked here: use two classes")
+    penalty = ready.penalty(l2)
+    return ready, ready.fit(penalty.l2), penalty_remark(penalty)
+
+
+def invert(
+    table: Table,
+    target: str,
+    column: str,
+    *,
+    noise: Density,
+    l2: float | None = None,
+    trials: int,
+    rng: np.random.Generator,
+    **how: Any,
+) -> Inversion:
+    """Guess `column` of every row from `trials` releases of the weights; a number is guessed among GRID values."""
+    ready, fit, penalty = _fitted(table, target, l2, how)
+    X, block = ready.design.X, ready.design.blocks.get(column)
+    if not block:
+        there = [name for name, found in ready.design.blocks.items() if found]
+        raise Refusal(f"the model has no column {safe_text(column)} to guess: {advice(column, there)}")
+    if len(block) > 1 or isinstance(next(s for s in ready.columns.sources if s.name == column), CategoryColumn):
+        candidates = glm.Candidates(block, ready.design.vertices[column])
+    else:
+        values = np.unique(np.quantile(X[:, block[0]], (np.arange(GRID) + 0.5) / GRID))
+        candidates = glm.Candidates.grid(block[0], np.unique(X[:, block[0]]) if _few(X[:, block[0]]) else values)
+    draws = noise.draw(rng, (trials, len(fit.w)))
+    own = X[:, list(block)]
+    everything = encoded(table, [*ready.design.blocks, target], ready.design.nominal)
+    guess = guesses_from_the_rest(everything.without(column), own)
+    levels = column in ready.design.nominal and candidates.k == len(block) + 1
+    prior = _level_prior(candidates, guess) if levels else _number_prior(candidates, own, guess)
+    guesses = glm.white_box(fit, X, ready.y, candidates, draws, noise=noise, prior=prior)
+    eta = ready.read(fit, noise=noise, label=True, unit="sd", frame=table).cell(column)
+    by_prior = float(np.bincount(guesses.truths).max() / len(X))
+    rare = rarest(guesses) if levels else None
+    name = "" if rare is None else _level_name(ready, table, column, rare.level)
+    return Inversion(guesses, eta, candidates.k, by_prior, (*_remarks(table, target, how), penalty), rare, name)
+
+
+def _number_prior(candidates: glm.Candidates, true: FloatArray, guess: FloatArray) -> FloatArray:
+    """(n, k) what everything else says of each candidate: a normal law about the guess of a number.
+
+    true, guess: (n, 1) the attribute's column, and the guess of each row by a regression on the others.
+    """
+    error = max(float(np.std(true - guess)), 1e-9)
+    away = (guess - candidates.values[:, 0]) / error
+    return np.asarray(np.exp(0.5 * (np.min(away**2, axis=1, keepdims=True) - away**2)))
+
+
+def _level_prior(candidates: glm.Candidates, guess: FloatArray) -> FloatArray:
+    """(n, k) the share of each level that a guess (n, k - 1) of the category's coordinates is made of."""
+    ones = np.ones((candidates.k, 1))
+    shares = np.column_stack([guess, np.ones(len(guess))]) @ np.linalg.inv(np.hstack([candidates.values, ones]))
+    return np.asarray(np.clip(shares, LEAST_SHARE, None))
+
+
+def _level_name(ready: PreparedTable, table: Table, column: str, level: int) -> str:
+    source = next(s for s in ready.columns.sources if s.name == column)
+    return source.levels[level] if isinstance(source, CategoryColumn) else level_names(table, column)[level]
+
+
+def _few(values: FloatArray) -> bool:
+    return len(np.unique(values)) <= GRID
+
+
+def presence(
+    table: Table,
+    target: str,
+    *,
+    noise: Density,
+    l2: float | None = None,
+    trials: int,
+    rng: np.random.Generator,
+    **how: Any,
+) -> Presence:
+    """μ of every row, and the best attack played on the most exposed one."""
+    ready, fit, penalty = _fitted(table, target, l2, how)
+    X = ready.design.X
+    stage("finding the most exposed row")
+    mu = glm.membership(fit, X, ready.y, noise).mu
+    row = int(np.argmax(mu))
+    move = removal(fit, X, ready.y, [row])[0]
+    return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, (*_remarks(table, target, how), penalty))
+
+
+def _remarks(table: Table, target: str, how: dict[str, Any]) -> tuple[str, ...]:
+    """Columns of numbers that say whose row it is and are taken for amounts: an attack knows no persons."""
+    aside = {target, *how.get("nominal", ()), *how.get("drop", ())}
+    return tuple(
+        f"{safe_text(name)} looks like an identifier: pass --drop {safe_text(name)}"
+        for name in identifiers(table)
+        if name not in aside
+    )
+
+
+__all__: Sequence[str] = ("GRID", "Inversion", "Presence", "invert", "presence")

@@ -1,0 +1,1 @@
+"""One typed result per verb. Every field is marked public or internal, with the reason beside it."""

@@ -1,0 +1,205 @@
+"""The bounds file of `dosimeter pca`: what is known of the columns without the table, in TOML.
+
+neighbours = "replace-one"       # or "add-or-remove", which needs n
+n = 500                          # a public number of rows, of people with --person
+row-norm = 2.5                   # optional: longer rows are shortened, after centring and scaling
+own-units = false                # true: columns are not scaled to their bounds
+
+[age]                            # a column, by its name
+lower = 18
+upper = 100
+centre = 50                      # optional, public; the middle otherwise
+
+[city]                           # a category, with its public list
+levels = ["Graz", "Ulm"]
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from dosimeter.core.location import Location, advice
+from dosimeter.core.text import safe_list, safe_text
+from dosimeter.files.file_checks import regular_file
+from dosimeter.pca.sensitivity import ADD_OR_REMOVE, REPLACE
+
+NEIGHBOURS = {"replace-one": REPLACE, "add-or-remove": ADD_OR_REMOVE, ADD_OR_REMOVE: ADD_OR_REMOVE}
+_LARGEST = 1 << 20
+_SETTINGS = ("neighbours", "n", "row-norm", "centre", "own-units")
+_KEYS = ("lower", "upper", "centre", "levels")
+HOW = (
+    "write what is known of each column without the table into a file ([age] and below it lower = 18, upper = 100; "
+    "--template prints one to fill in) and pass --bounds FILE, or --not-private to go on with bounds from the table"
+)
+
+
+@dataclass(frozen=True)
+class NumberBounds:
+    """An amount between public bounds."""
+
+    name: str
+    lower: float
+    upper: float
+    centre: float
+
+
+@dataclass(frozen=True)
+class CategoryBounds:
+    """A label out of a public list."""
+
+    name: str
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A bounds file that was read: columns by name, and what holds for the whole table."""
+
+    columns: Mapping[str, NumberBounds | CategoryBounds]
+    neighbours: str | None = None
+    n: int | None = None
+    row_norm: float | None = None
+    own_units: bool = False
+    public: bool = True
+    """False where the table itself was asked: not private."""
+    source: Location = field(default_factory=lambda: Location("bounds"))
+
+    @property
+    def categories(self) -> list[str]:
+        """Columns that are read as text."""
+        return [name for name, column in self.columns.items() if isinstance(column, CategoryBounds)]
+
+    def of(self, names: Collection[str], dropped: Collection[str] = ()) -> tuple[NumberBounds | CategoryBounds, ...]:
+        """One declaration for each of these columns, numbers first; refused where one is missing or unknown."""
+        for name in self.columns:
+            if name not in names and name not in dropped:
+                raise self.source.refusal(f"[{safe_text(name)}] is no column of the table", advice(name, names))
+        left = [name for name in names if name not in self.columns]
+        if left:
+            todo = f"add [{safe_text(left[0])}] with lower and upper (or levels), or --drop it"
+            raise self.source.refusal(f"nothing is declared about {safe_list(left, 4)}", todo)
+        ordered = [self.columns[name] for name in names]
+        return tuple(sorted(ordered, key=lambda column: isinstance(column, CategoryBounds)))
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """What was meant, or all there is.
+
+    >>> nearest("uper", ("lower", "upper"))
+    'did you mean upper?'
+    """
+    near = get_close_matches(word[:100], known, n=1)
+    return f"did you mean {near[0]}?" if near else f"use {safe_list(known, 12)}"
+
+
+def read_bounds(path: str | os.PathLike[str]) -> Declared:
+    """The file, checked in itself; which columns there are is asked later."""
+    file, source = regular_file(path, _LARGEST)
+    try:
+        tables = tomllib.loads(file.read_bytes().decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise source.refusal(
+            f"not valid TOML ({safe_text(error, 120)})", "mend it; --template prints an example"
+        ) from None
+    settings = {key.replace("_", "-"): value for key, value in tables.items() if not isinstance(value, dict)}
+    for key in settings:
+        if key not in _SETTINGS:
+            todo = f"{nearest(key, _SETTINGS)}; a column is a table of its own, [{safe_text(key)}]"
+            raise source.refusal(f"{safe_text(key)} is no setting", todo)
+    whole = _number(settings["centre"], "centre", source) if "centre" in settings else None
+    columns = {name: _column(name, spec, whole, source) for name, spec in tables.items() if isinstance(spec, dict)}
+    if not columns:
+        raise source.refusal("no column is declared", "add [age] and below it lower = 18, upper = 100")
+    return Declared(columns, **_settings(settings, source), source=source)
+
+
+def _settings(told: Mapping[str, Any], source: Location) -> dict[str, Any]:
+    relation, n, own = told.get("neighbours"), told.get("n"), told.get("own-units", False)
+    if relation is not None and (not isinstance(relation, str) or relation not in NEIGHBOURS):
+        raise source.refusal(f"neighbours = {safe_text(relation)}", 'use "replace-one" or "add-or-remove"')
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise source.refusal(f"n = {safe_text(n)}", "give a whole number of rows, 1 or more")
+    if not isinstance(own, bool):
+        raise source.refusal(f"own-units = {safe_text(own)}", "use true or false")
+    norm = _number(told["row-norm"], "row-norm", source) if "row-norm" in told else None
+    if norm is not None and norm <= 0:
+        raise source.refusal(f"row-norm = {norm:g}", "give a number above 0")
+    return {
+        "neighbours": None if relation is None else NEIGHBOURS[relation],
+        "n": n,
+        "row_norm": norm,
+        "own_units": own,
+    }
+
+
+def _column(name: str, spec: Mapping[str, Any], whole: float | None, source: Location) -> NumberBounds | CategoryBounds:
+    shown = f"[{safe_text(name)}]"
+    for key in spec:
+        if key not in _KEYS:
+            raise source.refusal(f"{shown} has no {safe_text(key)}", nearest(key, _KEYS))
+    if "levels" in spec:
+        if len(spec) > 1:
+            raise source.refusal(f"{shown} has levels and bounds", "a column is a category or a number: leave one out")
+        return CategoryBounds(name, _levels(spec["levels"], shown, source))
+    for key in ("lower", "upper"):
+        if key not in spec:
+            raise source.refusal(f"{shown} has no {key}", "a number needs lower and upper, a category levels")
+    lower, upper = (_number(spec[key], f"{shown} {key}", source) for key in ("lower", "upper"))
+    if lower >= upper:
+        raise source.refusal(f"{shown} lower = {lower:g} is not below upper = {upper:g}", "give a range, or --drop it")
+    if not math.isfinite(upper - lower):
+        raise source.refusal(f"{shown} spans more than a float64 holds", "give bounds that are closer")
+    middle = lower + (upper - lower) / 2
+    centre = (
+        _number(spec["centre"], f"{shown} centre", source) if "centre" in spec else middle if whole is None else whole
+    )
+    return NumberBounds(name, lower, upper, centre)
+
+
+def _levels(told: Any, shown: str, source: Location) -> tuple[str, ...]:
+    named = isinstance(told, list) and all(isinstance(v, str | int) and not isinstance(v, bool) for v in told)
+    if not named or not told:
+        raise source.refusal(f"{shown} levels must be a list of names", 'write levels = ["a", "b"]')
+    levels = tuple(str(v) for v in told)
+    if len(set(levels)) < len(levels):
+        raise source.refusal(f"{shown} names a level twice", "leave one out")
+    return levels
+
+
+def _number(value: Any, what: str, source: Location) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise source.refusal(f"{what} is {safe_text(repr(value))}", "give a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise source.refusal(f"{what} is {number}", "give a finite number")
+    return number
+
+
+def template(names: Collection[str]) -> str:
+    """A bounds file for these columns, to be filled in by somebody who does not look at the table.
+
+    >>> print(template(["age"]).splitlines()[-3])
+    [age]
+    """
+    lines = [
+        "# What is known of each column without the table. Give lower and upper, or levels = [...] for a category.",
+        '# Above the columns may stand: neighbours = "replace-one" or "add-or-remove", n, row-norm, own-units = true.',
+    ]
+    for name in names:
+        lines += ["", f"[{_key(name)}]", 'lower = "fill in"', 'upper = "fill in"']
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    if name and all(c.isascii() and (c.isalnum() or c in "-_") for c in name):
+        return name
+    return '"' + "".join(f"\\u{ord(c):04x}" if ord(c) < 32 or c in '"\\\x7f' else c for c in name) + '"'

@@ -1,0 +1,197 @@
+"""One column of a text file while it is read, a block of cells at a time: numbers, or text, or refused.
+
+A number is a plain decimal, with an exponent or not. Blocks of nothing but numbers, nearly all of a file, are
+converted at once and their text is forgotten; only the others are looked at cell by cell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.location import Location
+from dosimeter.core.text import safe_text
+from dosimeter.tables.column_values import LARGEST_INTEGER, texts, too_large
+
+MISSING = frozenset(["", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None"])
+_ONLY_EMPTY = frozenset([""])
+_INFINITE = frozenset(["inf", "infinity", "+inf", "+infinity", "-inf", "-infinity"])
+# float() also takes underscores, digits of every script, "nan" and "inf"; a number here has these bytes only.
+_PLAIN = b"0123456789+-.eE \t"
+_NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*")
+_TRUE_OR_FALSE = {"true": True, "false": False, "True": True, "False": False, "TRUE": True, "FALSE": False}
+_TRUTH = ({"true": True, "false": False}, {"True": True, "False": False}, {"TRUE": True, "FALSE": False})
+
+
+class Cells:
+    """A growing column.
+
+    exact: keep every cell as text, only an empty one is missing; verbatim: keep the text of numbers too, for
+    a column that an earlier reading found to be mostly text.
+    """
+
+    def __init__(self, name: str, *, exact: bool = False, verbatim: bool = False) -> None:
+        self.name = name
+        self.exact = exact
+        self.verbatim = verbatim or exact
+        self.numbers = 0
+        self.words = 0
+        self.length = 0
+        self._blocks: list[NDArray[Any]] = []
+        self._missing: list[NDArray[np.bool_]] = []
+        self._first_word = (-1, "")
+        self._first_large = -1
+        self._memo: dict[str, str] = {}
+
+    @property
+    def forgotten(self) -> bool:
+        """Mostly text, and the text of some numbers is gone: the file must be read again, verbatim."""
+        return not self.verbatim and 0 < self.numbers < self.words and any(b.dtype != object for b in self._blocks)
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """True where there is no value, (n,)."""
+        return np.concatenate(self._missing) if self._missing else np.zeros(0, dtype=bool)
+
+    def add(self, cells: Sequence[str]) -> None:
+        """The next block of cells."""
+        numbers = None if self.verbatim else _all_numbers(cells)
+        if numbers is None:
+            self._add_mixed(cells)
+        else:
+            self._note_large(numbers, cells)
+            self.numbers += len(cells)
+            self._blocks.append(numbers)
+            self._missing.append(np.zeros(len(cells), dtype=bool))
+        self.length += len(cells)
+
+    def _add_mixed(self, cells: Sequence[str]) -> None:
+        counts = Counter(cells)
+        absent = _ONLY_EMPTY if self.exact else MISSING
+        gone = {cell for cell in counts if cell.strip() in absent}
+        value = {} if self.exact else {c: v for c in counts if c not in gone and (v := _number(c)) is not None}
+        words = sum(counts.values()) - sum(counts[c] for c in gone) - sum(counts[c] for c in value)
+        self.words += words
+        self.numbers += sum(counts[c] for c in value)
+        if words and self._first_word[0] < 0:
+            i = next(i for i, c in enumerate(cells) if c not in gone and c not in value)
+            self._first_word = (self.length + i, cells[i])
+        if words or self.verbatim:
+            self._blocks.append(texts([self._memo.setdefault(c, c) for c in cells]))
+        else:
+            numbers = np.array([value.get(c, np.nan) for c in cells])
+            self._note_large(numbers, cells)
+            self._blocks.append(numbers)
+        self._missing.append(np.array([c in gone for c in cells], dtype=bool))
+
+    def _note_large(self, numbers: NDArray[np.float64], cells: Sequence[str]) -> None:
+        if self._first_large >= 0:
+            return
+        with np.errstate(invalid="ignore"):
+            suspects = np.flatnonzero(np.abs(numbers) >= LARGEST_INTEGER).tolist()
+        for i in suspects:
+            if not set(".eEnN") & set(cells[i]) and _beyond(float(numbers[i]), cells[i]):
+                self._first_large = self.length + i
+                return
+
+    def settle(self, keep: NDArray[np.intp], source: Location) -> NDArray[Any]:
+        """The kept rows as float64, bool or text, (len(keep),), or the refusal that the column has earned."""
+        if self.words and not self.exact and self.numbers >= self.words:
+            row, word = self._first_word
+            todo = f"correct it, or declare the column nominal (--nominal {safe_text(self.name)})"
+            raise source.refusal("text in a number column", f"{safe_text(word)!r}: {todo}", row=row, column=self.name)
+        column = np.concatenate(self._blocks)[keep]
+        if self.words or self.verbatim:
+            return column if self.exact else _truth(column)
+        if self._first_large >= 0:
+            raise too_large(0, (self.name, source, np.array([self._first_large])))
+        bad = np.flatnonzero(~np.isfinite(column))
+        if bad.size:
+            todo = "correct the cell or leave the row out"
+            raise source.refusal("number that is not finite", todo, row=int(keep[bad[0]]), column=self.name)
+        return column
+
+
+class DeclaredNumbers:
+    """A growing column that was declared to hold numbers: a cell that cannot be read as a finite one is missing.
+
+    So one person's cell changes one cell of the table, whatever stands in it: no refusal and no message depends on it.
+    """
+
+    forgotten = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.length = 0
+        self._blocks: list[NDArray[np.float64]] = []
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """True where there is no value, (n,)."""
+        return ~np.isfinite(self._column())
+
+    def add(self, cells: Sequence[str]) -> None:
+        """The next block of cells."""
+        numbers = _all_numbers(cells)
+        self._blocks.append(as_declared(cells) if numbers is None else numbers)
+        self.length += len(cells)
+
+    def settle(self, keep: NDArray[np.intp], source: Location) -> NDArray[Any]:
+        """The kept rows as float64, (len(keep),)."""
+        return self._column()[keep]
+
+    def _column(self) -> NDArray[np.float64]:
+        return np.concatenate(self._blocks) if self._blocks else np.zeros(0)
+
+
+def as_declared(cells: Sequence[str | None]) -> NDArray[np.float64]:
+    """Text as numbers, (n,); nan where it is none. True and false are 1 and 0.
+
+    >>> as_declared(["1.5", " 2e1", "abc", "", "1e400", "inf", "true"]).tolist()
+    [1.5, 20.0, nan, nan, nan, nan, 1.0]
+    """
+    value: dict[str | None, float] = {}
+    for cell in set(cells):
+        found = None if cell is None else _number(cell)
+        truth = _TRUE_OR_FALSE.get("" if cell is None else cell.strip())
+        read = float(truth) if truth is not None else np.nan if found is None else found
+        value[cell] = read if np.isfinite(read) else np.nan
+    return np.array([value[cell] for cell in cells], dtype=np.float64)
+
+
+def _all_numbers(cells: Sequence[str]) -> NDArray[np.float64] | None:
+    joined = "".join(cells)
+    if not joined.isascii() or joined.encode().translate(None, _PLAIN):
+        return None
+    try:
+        if 4 * len(set(cells[:1000])) > len(cells[:1000]):
+            return np.fromiter(map(float, cells), dtype=float, count=len(cells))
+        value = {cell: float(cell) for cell in set(cells)}  # ages, counts, codes: a third of the time
+        return np.fromiter(map(value.__getitem__, cells), dtype=float, count=len(cells))
+    except ValueError:
+        return None
+
+
+def _number(cell: str) -> float | None:
+    if _NUMBER.fullmatch(cell) or cell.strip().lower() in _INFINITE:
+        return float(cell)
+    return None
+
+
+def _beyond(number: float, cell: str) -> bool:
+    # int() of thousands of digits is slow and may be forbidden; float64 already decides all but the edge.
+    return abs(number) > LARGEST_INTEGER or abs(int(cell)) > LARGEST_INTEGER
+
+
+def _truth(column: NDArray[Any]) -> NDArray[Any]:
+    """True and False, written in one of three ways throughout, are booleans."""
+    found = set(column.tolist())
+    for truth in _TRUTH:
+        if found <= truth.keys():
+            return np.array([truth[cell] for cell in column.tolist()], dtype=bool)
+    return column

@@ -1,0 +1,107 @@
+"""What the caller gives for each row (target, persons, weights, groups), by name of a column or as values."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
+from dosimeter.core.location import Location, advice
+from dosimeter.core.text import safe_text
+from dosimeter.tables.column_values import missing, raw_column, settle
+from dosimeter.tables.table import Table, not_a_table
+
+_ADVICE = "give one for each row"
+
+
+def names_of(frame: Any) -> tuple[str, ...]:
+    """Column names as `Table.of` would have them: x0, x1, ... for an array."""
+    if isinstance(frame, Table):
+        return frame.names
+    if isinstance(frame, np.ndarray):
+        return tuple(f"x{j}" for j in range(frame.shape[1])) if frame.ndim == 2 else ()
+    if isinstance(frame, Mapping):
+        return tuple(map(str, frame))
+    try:
+        seen = nw.from_native(frame, eager_only=True, pass_through=True)
+    except (TypeError, ValueError) as error:
+        raise not_a_table(frame, error, Location("frame")) from None
+    return tuple(map(str, seen.columns)) if isinstance(seen, nw.DataFrame) else ()
+
+
+def column_of(frame: Any, name: str) -> Any:
+    """One raw column (a narwhals Series or an array) under its name."""
+    names = names_of(frame)
+    if name not in names:
+        raise Refusal(f"the frame has no column {safe_text(name)}: {advice(name, names)}")
+    if isinstance(frame, Table):
+        return frame[name]
+    if isinstance(frame, np.ndarray):
+        return frame[:, names.index(name)]
+    if isinstance(frame, Mapping):
+        return raw_column(next(values for key, values in frame.items() if str(key) == name))
+    return nw.from_native(frame, eager_only=True)[:, names.index(name)]
+
+
+def values_of(frame: Any, given: Any, n: int, role: str) -> Any:
+    """The raw column that `given` names or is; one value for each of the n rows, none missing."""
+    named = isinstance(given, str)
+    if not named and (given is None or not hasattr(given, "__len__")):
+        raise Refusal(f"{role} is {safe_text(type(given).__name__)}: give the name of a column or one value a row")
+    raw = column_of(frame, given) if named else raw_column(given)
+    if not isinstance(raw, nw.Series) and raw.ndim == 2 and raw.shape[1] == 1:
+        raw = raw[:, 0]
+    if len(raw) != n or (not isinstance(raw, nw.Series) and raw.ndim != 1):
+        raise Refusal(f"{role} has {len(raw)} values for {n} rows: {_ADVICE}")
+    if not named:
+        _refuse_shuffled(frame, given, role)
+    absent = missing(raw)
+    if absent.any():
+        raise Refusal(f"{role} has no value in row {int(np.argmax(absent))} (from 0): fill it or leave the row out")
+    return raw
+
+
+def target_of(frame: Any, y: Any, n: int) -> NDArray[Any]:
+    """(n,) the target as numbers, booleans or text."""
+    raw = values_of(frame, y, n, "y")
+    return settle(raw, y if isinstance(y, str) else "y", Location("y"), np.arange(n), text=False)
+
+
+def ids_of(frame: Any, given: Any, n: int, role: str = "person") -> tuple[Hashable, ...]:
+    """(n,) hashable values of plain Python kind, in the rows' order."""
+    raw = values_of(frame, given, n, role)
+    cells = raw.to_list() if isinstance(raw, nw.Series) else raw.tolist()
+    for row, cell in enumerate(cells):
+        if not isinstance(cell, Hashable):
+            raise Refusal(f"{role} of row {row} is a {type(cell).__name__}: give plain ids")
+    return tuple(cells)
+
+
+def weights_of(frame: Any, given: Any, n: int) -> FloatArray | None:
+    """(n,) sample weights, not negative; None where none are given."""
+    if given is None:
+        return None
+    raw = values_of(frame, given, n, "sample_weight")
+    weight = settle(raw, "sample_weight", Location("sample_weight"), np.arange(n), text=False)
+    if weight.dtype.kind not in "fb" or (weight < 0).any():
+        raise Refusal("sample_weight must hold numbers that are not negative: pass what the model was fitted with")
+    return np.asarray(weight, dtype=np.float64)
+
+
+def _refuse_shuffled(frame: Any, given: Any, role: str) -> None:
+    """Values are taken by position; the frame's index in another order says that this is not meant."""
+    mine, theirs = _index(frame), _index(given)
+    if mine is None or theirs is None or mine.equals(theirs):
+        return
+    if set(mine) == set(theirs):
+        raise Refusal(f"{role} has the frame's index in another order: align it first, {role}.loc[frame.index]")
+
+
+def _index(native: Any) -> Any:
+    seen = nw.from_native(native, allow_series=True, pass_through=True)
+    return nw.maybe_get_index(seen) if isinstance(seen, nw.DataFrame | nw.Series) else None

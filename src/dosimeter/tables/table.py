@@ -1,0 +1,266 @@
+"""Our own table: names and columns, each column float64, bool or text. Any dataframe in, the same kind out.
+
+pandas, polars and pyarrow are the caller's; narwhals reads them and none is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.errors import Refusal
+from dosimeter.core.location import Location, advice
+from dosimeter.core.text import safe_text
+from dosimeter.tables.column_values import missing as missing_in
+from dosimeter.tables.column_values import raw_column, settle
+from dosimeter.tables.missing_values import Gaps, filled, refuse_gaps
+
+Kind = Literal["number", "text", "bool"]
+Missing = Literal["refuse", "drop", "impute", "keep"]
+_KINDS: dict[str, Kind] = {"f": "number", "O": "text", "b": "bool"}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns under unique names, without missing values. Arrays are read-only.
+
+    rows: (n,) the position of each row in its source, from 0; dropped: rows left out for a missing value;
+    gaps: column -> where it had no value, and what stands there instead.
+
+    >>> people = Table.of({"age": [31, 54, 47], "ill": [True, False, True], "city": ["Ulm", "Graz", "Ulm"]})
+    >>> people
+    Table of 3 rows: age (number), ill (bool), city (text)
+    >>> people["age"]
+    array([31., 54., 47.])
+    >>> people.take([0, 2]).drop(["age", "ill"])["city"].tolist()
+    ['Ulm', 'Ulm']
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[NDArray[Any], ...]
+    rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    dropped: int = 0
+    gaps: Mapping[str, Gaps] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        source = Location("table")
+        source.check_names(self.names)
+        if len(self.names) != len(self.columns):
+            raise source.refusal(f"{len(self.names)} names, {len(self.columns)} columns", "give one name a column")
+        n = len(self.columns[0]) if self.columns else self.rows.size
+        for name, column in zip(self.names, self.columns, strict=True):
+            if column.shape != (n,):
+                what = f"{column.shape} values beside {n} rows"
+                raise source.refusal(what, "give columns of one length", column=name)
+            if column.dtype.kind not in _KINDS or (column.dtype.kind == "f" and column.dtype != np.float64):
+                what = f"columns of dtype {column.dtype} are not kept"
+                raise source.refusal(what, "make the table with Table.of", column=name)
+        rows = self.rows if self.rows.size == n else np.arange(n, dtype=np.intp)
+        object.__setattr__(self, "columns", tuple(_read_only(column) for column in self.columns))
+        object.__setattr__(self, "rows", _read_only(rows))
+
+    @classmethod
+    def of(
+        cls,
+        frame: Any,
+        *,
+        text: Collection[str] = (),
+        drop: Collection[str] = (),
+        missing: Missing = "refuse",
+        impute: Mapping[str, Any] | None = None,
+        whole: Collection[str] = (),
+        source: Location | None = None,
+    ) -> Table:
+        """From pandas, polars, pyarrow, a dict of columns, a 2-D array (named x0, x1, ...), or a Table as it is.
+
+        text: columns kept as exact text whatever they hold (identifiers); drop: columns not looked at;
+        missing: "refuse" names the first place without a value, "drop" leaves those rows out and counts them,
+        "impute" fills a number with the constant declared for its column in `impute` and a label with a level of its
+        own, "keep" leaves nan or an empty text for a model's own imputer. whole: columns that are never filled.
+        """
+        source = source or Location("frame")
+        if isinstance(frame, Table):
+            source.check_known([*text, *drop], frame.names)
+            return frame.drop(drop)
+        raw = _raw_columns(frame, source)
+        source.check_known([*text, *drop], raw)
+        used = {name: column for name, column in raw.items() if name not in drop}
+        if len({len(column) for column in used.values()}) > 1:
+            lengths = sorted({len(column) for column in used.values()})
+            raise source.refusal(f"columns of lengths {lengths}", "give columns of one length")
+        masks = {name: missing_in(column) for name, column in used.items()}
+        if missing in ("impute", "keep"):
+            refuse_gaps(masks, whole, source)
+            constants = dict(impute or {}) if missing == "impute" else None
+            made = [filled(masks[k], _settler(c, k, source, k in text), k, constants, source) for k, c in used.items()]
+            gaps = {name: gap for name, (_, gap) in zip(used, made, strict=True) if gap is not None}
+            return cls(tuple(used), tuple(column for column, _ in made), gaps=gaps)
+        keep = present(masks, missing, source)
+        columns = []
+        for name, column in used.items():
+            kept = column if keep.size == len(column) else column[keep]
+            columns.append(settle(kept, name, source, keep, text=name in text))
+        absent = (len(next(iter(used.values()))) if used else 0) - keep.size
+        return cls(tuple(used), tuple(columns), keep, absent)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.rows.size
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self.names:
+            raise Refusal(f"there is no column {safe_text(name)}: {advice(name, self.names)}")
+        return self.columns[self.names.index(name)]
+
+    def kind(self, name: str) -> Kind:
+        """What a column holds: "number", "text" or "bool"."""
+        return _KINDS[self[name].dtype.kind]
+
+    def drop(self, names: Collection[str]) -> Table:
+        """The table without these columns; each must exist."""
+        for name in names:
+            self[name]
+        kept = [(name, column) for name, column in zip(self.names, self.columns, strict=True) if name not in names]
+        gaps = {name: gap for name, gap in self.gaps.items() if name not in names}
+        return Table(tuple(k for k, _ in kept), tuple(c for _, c in kept), self.rows, self.dropped, gaps)
+
+    def take(self, rows: Sequence[int] | NDArray[Any]) -> Table:
+        """The table of these rows (positions or a mask), in the order given."""
+        chosen = np.asarray(rows)
+        chosen = chosen if chosen.dtype == bool else chosen.astype(np.intp)
+        gaps = {name: gap.take(chosen) for name, gap in self.gaps.items()}
+        return Table(self.names, tuple(c[chosen] for c in self.columns), self.rows[chosen], self.dropped, gaps)
+
+    def observed(self, name: str) -> NDArray[Any]:
+        """The values of a column where it had one, (k,)."""
+        return self[name][~self.gaps[name].mask] if name in self.gaps else self[name]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{safe_text(name)} ({self.kind(name)})" for name in self.names)
+        dropped = f", {self.dropped} left out for missing values" if self.dropped else ""
+        return f"Table of {self.n} rows{dropped}: {shown}"
+
+
+def present(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, source: Location) -> NDArray[np.intp]:
+    """Positions of the rows without a missing value, or a refusal that names the first missing one."""
+    if missing not in ("refuse", "drop"):
+        raise Refusal(f"missing={safe_text(missing)!r}: use 'refuse', 'drop' or 'impute'")
+    if not masks:
+        return np.empty(0, dtype=np.intp)
+    absent = np.logical_or.reduce(list(masks.values()))
+    if missing == "refuse" and absent.any():
+        row = int(np.argmax(absent))
+        column = next(name for name, mask in masks.items() if mask[row])
+        n = f"{int(absent.sum())} of {absent.size} rows"
+        todo = f"fill it (--missing impute), drop the column (--drop), or leave such rows out (--missing drop: {n})"
+        raise source.refusal("missing value", todo, row=row, column=column)
+    if absent.size and absent.all():
+        emptiest = max(masks, key=lambda name: int(masks[name].sum()))
+        todo = "drop the emptiest column (--drop)"
+        raise source.refusal("every row has a missing value", todo, column=emptiest)
+    return np.flatnonzero(~absent)
+
+
+def _settler(column: Any, name: str, source: Location, text: bool) -> Any:
+    return lambda rows: settle(column if rows.size == len(column) else column[rows], name, source, rows, text=text)
+
+
+def like(frame: Any, columns: Mapping[str, Any], rows: NDArray[np.intp] | None = None) -> Any:
+    """A frame of the caller's kind: pandas with its index, polars, pyarrow; else a dict of arrays.
+
+    rows: positions in `frame` that the columns belong to (`table.rows`); all of them if not given.
+
+    >>> like({"age": [31, 54]}, {"eta": np.array([0.1, 0.2])})
+    {'eta': array([0.1, 0.2])}
+    """
+    caller = _native_frame(frame)
+    if caller is None:
+        return {name: np.asarray(values) for name, values in columns.items()}
+    made = nw.from_dict({name: _plain(values) for name, values in columns.items()}, backend=caller.implementation)
+    return _indexed(made.to_native(), caller, rows)
+
+
+def series_like(frame: Any, name: str, values: Any, rows: NDArray[np.intp] | None = None) -> Any:
+    """One column of the caller's kind: a Series with its index, a ChunkedArray, or an array.
+
+    >>> series_like(np.zeros((2, 3)), "eta", [0.1, 0.2])
+    array([0.1, 0.2])
+    """
+    caller = _native_frame(frame)
+    if caller is None:
+        return np.asarray(values)
+    made = nw.new_series(name, _plain(values), backend=caller.implementation)
+    return _indexed(made.to_native(), caller, rows)
+
+
+def _indexed(made: Any, caller: Any, rows: NDArray[np.intp] | None) -> Any:
+    index = nw.maybe_get_index(caller)
+    if index is not None:
+        # nw.maybe_set_index takes an Index apart into labels and then looks for columns of those names.
+        made.index = index if rows is None else index[rows]
+    return made
+
+
+def _native_frame(frame: Any) -> Any:
+    """The caller's frame in narwhals, or None for arrays and dicts."""
+    seen = nw.from_native(frame, eager_only=True, pass_through=True)
+    return seen if isinstance(seen, nw.DataFrame) else None
+
+
+def _plain(values: Any) -> Any:
+    # polars would keep an object array as opaque objects, where a list of str becomes a String column
+    array = np.asarray(values)
+    return array.tolist() if array.dtype.kind == "O" else array
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _raw_columns(frame: Any, source: Location) -> dict[str, Any]:
+    """Name -> narwhals Series or numpy array, of any table we understand."""
+    if isinstance(frame, np.ndarray):
+        if frame.ndim != 2 or frame.dtype.names:
+            raise source.refusal(f"an array of shape {frame.shape}", "give a 2-D array, one row a person")
+        return {f"x{j}": frame[:, j] for j in range(frame.shape[1])}
+    if isinstance(frame, Mapping):
+        pairs = [(name, _one_dimensional(name, values, source)) for name, values in frame.items()]
+    else:
+        try:
+            seen = nw.from_native(frame, eager_only=True)
+        except (TypeError, ValueError) as error:
+            raise not_a_table(frame, error, source) from None
+        pairs = [(name, seen[:, j]) for j, name in enumerate(seen.columns)]
+    for name, _ in pairs:
+        if not isinstance(name, str | int):
+            raise source.refusal(f"the column name {safe_text(name)} is not text", "give each column one name")
+    source.check_names(str(name) for name, _ in pairs)
+    return {str(name): column for name, column in pairs}
+
+
+def _one_dimensional(name: Any, values: Any, source: Location) -> Any:
+    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+        raise source.refusal("a single value is not a column", "give a list or an array", column=str(name))
+    column = raw_column(values)
+    if not isinstance(column, nw.Series) and column.ndim != 1:
+        what = f"a column of shape {column.shape}"
+        raise source.refusal(what, "give one value a row", column=str(name))
+    return column
+
+
+def not_a_table(frame: Any, error: Exception, source: Location) -> Refusal:
+    """What is said of a thing that narwhals does not take."""
+    kind = safe_text(f"{type(frame).__module__}.{type(frame).__qualname__}")
+    if type(error).__name__ == "DuplicateError":
+        return source.refusal("two columns have the same name", "rename one of them")
+    if "Lazy" in kind or "dask" in kind:
+        return source.refusal(f"a {kind} is not in memory", "call .collect() or .compute() first")
+    return source.refusal(f"a {kind} is not a table", "give a pandas, polars or pyarrow table, a dict or a 2-D array")

@@ -1,0 +1,58 @@
+"""Bookings for the tests of the store."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from dp_accounting import GaussianDpEvent
+
+from dosimeter.core.accounts import Booking, SharedEventDose
+from dosimeter.core.dose import Dose, EventDose
+from dosimeter.core.fisher_block import FisherBlock
+from dosimeter.core.notion import FISHER, LEAKAGE, MEMBERSHIP, Notion
+from dosimeter.core.release import Recipe
+
+RECIPE = Recipe("weights", "Gaussian(sigma=0.5)", {"loss": "squared", "l2": 0.01})
+PEOPLE = ("ann", "bob", "eve")
+
+
+def dose(readings: dict[Any, float], notion: Notion = FISHER, **how: Any) -> Dose:
+    how = {"measured_in": "standard deviations", **how}
+    return Dose.of_reading(notion, how.pop("unit", "person"), list(readings), list(readings.values()), **how)
+
+
+def with_blocks(made: Dose) -> Dose:
+    """The same with a small Fisher matrix for everybody."""
+    return replace(made, blocks=tuple(FisherBlock(("0/age", "0/label"), np.diag([v, v / 2])) for v in made.values))
+
+
+def events(ids: Any, noise: float = 5.0, adjacency: str = "replace-one", unit: str = "person") -> SharedEventDose:
+    return SharedEventDose(tuple(ids), EventDose(GaussianDpEvent(noise), unit, adjacency))
+
+
+def booking(name: str = "may", *doses: Any, **how: Any) -> Booking:
+    """A booking with a fresh draw in its bytes: two calls give two artefacts."""
+    drawn = os.urandom(16)
+    given = {"artefact": b"model " + drawn, "draw": drawn, "recipe": RECIPE, **how}
+    return Booking(name=name, doses=doses or (dose(dict.fromkeys(PEOPLE, 0.1)),), **given)
+
+
+def of_all_kinds(name: str) -> Booking:
+    """Every notion, two adjacencies, two groups of people with unlike events."""
+    ids = [f"person {k}" for k in range(12)]
+    levels = np.linspace(0.01, 0.05, 12)
+    return booking(
+        name,
+        dose(dict(zip(ids, levels, strict=True))),
+        with_blocks(dose(dict(zip(ids, levels, strict=True)), measured_in="own units")),
+        dose(dict(zip(ids, 10 * levels, strict=True)), MEMBERSHIP),
+        dose(dict(zip(ids[:5], 2 * levels[:5], strict=True)), LEAKAGE, uncovered=("a tuned scale",)),
+        events(ids[:8], 20.0),
+        events(ids[8:], 10.0),
+        events(ids, 20.0, "add-or-remove-one"),
+        note="monthly",
+        to="Hospital B",
+    )

@@ -1,0 +1,128 @@
+"""Columns that everything else gives away: in the patients of the demo, cholesterol is a sum of three others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dosimeter.core.noise import Gaussian
+from dosimeter.datasets.demo import DERIVED, TARGET, diabetes
+from dosimeter.models.column_control import NEARLY, rest
+from dosimeter.models.fit_table import fit_table
+from dosimeter.models.linear_attack import invert
+from dosimeter.results.summarise import summarise
+from dosimeter.tables.table import Table
+
+
+def by_scikit_learn(table, name):
+    """R² of scikit-learn's regression on the other columns and the squares of the numbers among them."""
+    from sklearn.linear_model import LinearRegression
+
+    parts = []
+    for other in table.names:
+        if other == name:
+            continue
+        column = table[other]
+        if table.kind(other) == "text":
+            parts.append((column == sorted(set(column))[1]).astype(float))
+        else:
+            z = (column - column.mean()) / column.std()
+            parts += [z, z**2]
+    X, y = np.column_stack(parts), table[name].astype(float)
+    return LinearRegression().fit(X, y).score(X, y)
+
+
+def test_r2_of_each_column_of_the_patients_is_that_of_scikit_learn():
+    table = diabetes()
+    found = rest(table, table.names)
+    for name in table.names:
+        if table.kind(name) != "text":
+            assert found[name].r2 == pytest.approx(by_scikit_learn(table, name), abs=1e-8)
+
+
+def test_cholesterol_follows_from_the_others_and_is_found():
+    """The formula first, to a thousandth of its spread; then R², without knowing the formula."""
+    table = diabetes()
+    formula = table["ldl"] + table["hdl"] + np.exp(table["log_triglycerides"]) / 5
+    assert np.std(table["cholesterol"] - formula) < 1e-3 * table["cholesterol"].std()
+    found = rest(table, table.names)
+    assert {name for name, one in found.items() if one.r2 >= NEARLY} == {"cholesterol", "ldl", "hdl"}
+
+
+@pytest.mark.parametrize("name", ["age", "bmi", "blood_pressure", "ldl", "hdl", "log_triglycerides", "glucose"])
+def test_no_column_of_the_demo_follows_from_the_others(name):
+    """By a forest, which sees what least squares does not: out of sample, half of each column's spread is left."""
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.model_selection import cross_val_score
+
+    table = diabetes().drop(DERIVED)
+    others = [c for c in table.names if c not in (name, "sex")]
+    X = np.column_stack([*(table[c] for c in others), table["sex"] == "code 1"])
+    forest = RandomForestRegressor(60, random_state=0)
+    assert cross_val_score(forest, X, table[name], cv=5).mean() < 0.75
+
+
+def test_the_showcase_is_no_column_that_the_rest_gives_away():
+    """On the whole table the largest η is cholesterol's, which everybody knows who knows the rest."""
+    table = diabetes().drop(DERIVED)
+    facts = summarise(fit_table(table, TARGET, noise=Gaussian(1.0)).leakage, table)
+    assert facts["meaning"]["column"] == facts["columns"][0]["column"] == "sex"
+    assert not [note for note in facts["remarks"] if "follow" in note]
+    table = diabetes()
+    facts = summarise(fit_table(table, TARGET, noise=Gaussian(1.0)).leakage, table)
+    assert facts["meaning"]["column"] not in ("cholesterol", "ldl", "hdl")
+    assert not facts["meaning"]["nearly_given"]
+    by_name = {one["column"]: one for one in facts["columns"]}
+    assert by_name["cholesterol"]["nearly_given"]
+    assert by_name["cholesterol"]["without_release"] < by_name["cholesterol"]["least_deviation"]
+    assert any(note.startswith("cholesterol, ldl, hdl follow from the other columns") for note in facts["remarks"])
+
+
+def test_the_control_of_an_attack_knows_everything_else():
+    """A column that is the sum of two others is guessed without any weights; one that is not, is not."""
+    rng = np.random.default_rng(0)
+    a, b, c = rng.normal(size=(3, 300))
+    table = Table.of({"a": a, "b": b, "sum": a + b + 0.05 * c, "c": c, "y": a + c + rng.normal(size=300)})
+    how = dict(noise=Gaussian(10.0), trials=5, rng=np.random.default_rng(1))
+    derived, free = (invert(table, "y", column, **how) for column in ("sum", "b"))
+    assert derived.guesses.control_figure > 0.9
+    assert derived.by_prior < 0.2
+    table = table.drop(["sum"])
+    free = invert(table, "y", "b", **how)
+    assert free.guesses.control_figure < 0.3
+
+
+def test_the_attack_is_no_worse_than_its_control():
+    """Weights that say next to nothing leave the guess where it was; weights that say all make it certain."""
+    table = diabetes().drop(DERIVED)
+    for scale, low, high in ((1e4, 0.0, 0.01), (1e-3, 0.28, 0.31)):
+        played = invert(table, TARGET, "sex", noise=Gaussian(scale), trials=20, rng=np.random.default_rng(2))
+        gain = played.guesses.figure - played.guesses.control_figure
+        assert low - 0.01 <= gain <= high
+
+
+def test_large_and_wide_tables_are_sampled_and_texts_are_levels():
+    rng = np.random.default_rng(3)
+    n = 60_000
+    kind = rng.integers(3, size=n)
+    x = kind * 2.0 + 0.1 * rng.normal(size=n)
+    table = Table.of({"kind": np.array(["a", "b", "c"], dtype=object)[kind], "x": x, "noise": rng.normal(size=n)})
+    found = rest(table, table.names)
+    assert found["x"].r2 > 0.99
+    assert found["x"].left == pytest.approx(0.1 / x.std(), rel=0.03)
+    assert found["noise"].r2 < 0.01
+    assert found["kind"].r2 > 0.5
+
+
+def test_the_work_stays_bounded_on_a_table_with_thousands_of_levels(monkeypatch):
+    import dosimeter.models.column_control as module
+
+    rng = np.random.default_rng(4)
+    n, shapes = 30_000, []
+    many = {f"c{k}": rng.integers(300, size=n).astype(str).astype(object) for k in range(6)}
+    table = Table.of({**many, "x": rng.normal(size=n)})
+    monkeypatch.setattr(module, "explained", lambda Z, blocks, own: shapes.append(Z.shape) or [None] * len(own))
+    assert set(rest(table, table.names).values()) == {None}
+    ((rows, columns),) = shapes
+    assert columns > 1500
+    assert rows * columns**2 <= module.MOST_WORK

@@ -1,0 +1,141 @@
+"""`measure` and `fix` on a table whose columns are standardised by the table itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+import dosimeter as dm
+from dosimeter.core.notion import Standing
+from dosimeter.models.fit_table import fit_table
+from dosimeter.models.linear_release import repair
+from dosimeter.results.summarise import summarise
+from dosimeter.tables.table import Table
+from tests.glm.whole_pipeline import information, norm, released
+
+RNG = np.random.default_rng(31)
+N, L2, SIGMA = 40, 0.05, 0.6
+RAW = np.column_stack([RNG.normal(50, 12, N), RNG.normal(27, 4, N)])
+RAW[5, 1] = 60.0
+SEX = RNG.choice(["f", "m"], N)
+Y = RAW @ [0.05, 0.1] + RNG.normal(size=N)
+WHO = [f"p{i // 2}" for i in range(N)]
+
+
+def people(**more):
+    return Table.of({"age": RAW[:, 0], "bmi": RAW[:, 1], "y": Y, **more})
+
+
+def test_persons_are_those_of_the_refitted_pipeline():
+    """Two rows, two columns, unknown on each; the label is taken as known."""
+    leak = fit_table(people(who=WHO), "y", l2=L2, noise=dm.Gaussian(SIGMA), person="who", label=False).leakage
+    s = RAW.std(axis=0)
+    for person in (0, 2):
+        directions = np.zeros((4, N, 2))
+        for k, (i, j) in enumerate((i, j) for i in (2 * person, 2 * person + 1) for j in range(2)):
+            directions[k, i, j] = s[j]
+        I = information(lambda moved: released(RAW + moved, Y, "squared", L2, SIGMA), directions)
+        assert leak.persons[f"p{person}"] == pytest.approx(norm(I), rel=1e-6)
+    assert leak.standing is Standing.EXACT
+    assert not leak.uncovered
+
+
+def test_in_own_units_a_cell_reads_per_unit():
+    sd, own = (fit_table(people(), "y", l2=L2, noise=dm.Gaussian(SIGMA), unit=u).leakage for u in ("sd", "own"))
+    np.testing.assert_allclose(sd.cells["bmi"], own.cells["bmi"] * RAW[:, 1].std(), rtol=1e-10)
+
+
+def test_a_held_scaler_is_named_and_its_floor_is_told():
+    table = people(sex=SEX)
+    total, held = (
+        fit_table(table, "y", l2=L2, noise=dm.Gaussian(50.0), scaler=how).leakage for how in ("total", "held")
+    )
+    assert held.standing is Standing.UNACCOUNTED
+    assert any(note.startswith("mean and scale of age, bmi") for note in held.uncovered)
+    assert not any(note.startswith("mean and scale") for note in total.uncovered)
+    assert any("the levels of sex" in note for note in total.uncovered)
+    z = (RAW - RAW.mean(axis=0)) / RAW.std(axis=0)
+    floor = np.sqrt(2 * z**2 + 1).max(axis=1) / N
+    for leak in (total, held):
+        np.testing.assert_allclose(leak.left, floor, rtol=1e-9)
+        assert any(f"up to η = {floor.max():.3g} of a row at any noise" in remark for remark in leak.remarks)
+    assert held.relative.max() < 0.2 * floor.max() <= total.relative.max()
+    limit = float(0.9 * floor.max())
+    facts = summarise(held, table, limit=limit)
+    assert facts["scaler"] == {"figures": "held", "floor": pytest.approx(floor.max())}
+    assert facts["verdict"] == {"limit": limit, "above": int((floor > limit).sum()), "within": False}
+
+
+def test_noise_for_a_limit_is_found_above_the_floor_only():
+    leak = fit_table(people(), "y", l2=L2, noise=dm.no_noise).leakage
+    floor = float(leak.left.max())
+    scale = leak.scale_for(1.2 * floor)
+    again = fit_table(people(), "y", l2=L2, noise=dm.Gaussian(scale)).leakage
+    assert again.leak.examples.max() == pytest.approx(1.2 * floor, rel=1e-8)
+    assert leak.scale_for(floor) == np.inf
+    assert all(need["highest"] > floor for need in summarise(leak, people())["noise_needed"])
+
+
+@pytest.mark.parametrize("law", [dm.Gaussian, dm.Laplace, dm.Gumbel])
+@pytest.mark.parametrize("known", [dm.Gaussian(0.2), dm.Gumbel(1.0), dm.no_noise])
+def test_in_a_large_table_figures_at_other_scales_are_bounded_and_not_below(law, known, monkeypatch):
+    leak = fit_table(people(who=WHO), "y", l2=L2, noise=known, person="who").leakage
+    for scale in (0.05, 0.2, 1.0, 30.0):
+        monkeypatch.setattr("dosimeter.models.table_leakage.WORK", 1e12)
+        exact = leak.figures_at(law, scale)
+        monkeypatch.setattr("dosimeter.models.table_leakage.WORK", 0)
+        bound = leak.figures_at(law, scale)
+        assert (bound >= exact * (1 - 1e-12)).all()
+        assert (bound <= exact + 2.5 * leak.left * max(1.0, float(np.sqrt(scale**-2)) / 0.05)).all()
+
+
+@pytest.mark.parametrize("how", [{}, {"shape": "hessian"}, {"equalise": 2}, {"law": dm.Laplace}])
+def test_fix_keeps_a_limit_above_the_floor_and_refuses_one_below(how):
+    table = people(who=WHO)
+    made = repair(table, "y", scale=1e5, l2=L2, person="who", rng=np.random.default_rng(0), **how)
+    floor = made.plan.floor
+    assert made.doses.max() == pytest.approx(floor, rel=1e-3)
+    kept = repair(table, "y", max_dose=1.3 * floor, l2=L2, person="who", rng=np.random.default_rng(0), **how)
+    assert floor < kept.doses.max() <= 1.3 * floor
+    for scaler in ("total", "held"):
+        with pytest.raises(dm.Refusal, match=r"at any scale.*--bounds"):
+            repair(table, "y", max_dose=0.9 * floor, l2=L2, person="who", scaler=scaler, **how)
+    public = repair(table, "y", max_dose=0.9 * floor, l2=L2, person="who", rng=np.random.default_rng(0),
+                    bounds={"age": (0, 120), "bmi": (10, 70), "y": (-100, 100)}, **{**how, "shape": None})  # fmt: skip
+    assert public.doses.max() <= 0.9 * floor
+
+
+def test_a_scaler_of_ones_own_is_told_with_its_floor_and_can_be_gone_through():
+    model = make_pipeline(StandardScaler(), Ridge(alpha=N * L2)).fit(RAW, Y)
+    held = dm.measure(model, RAW, Y, noise=dm.Gaussian(SIGMA), unit="sd")
+    total = dm.measure(model, RAW, Y, noise=dm.Gaussian(SIGMA), unit="sd", scaler="total")
+    own = fit_table(people(), "y", l2=L2, noise=dm.Gaussian(SIGMA)).leakage
+    np.testing.assert_allclose(total.leak.examples, own.leak.examples, rtol=1e-6)
+    np.testing.assert_allclose(held.left, own.left, rtol=1e-9)
+    assert held.standing is Standing.UNACCOUNTED
+    assert any("which is NOT in the figures" in remark for remark in held.remarks)
+    assert any("still holds the fitted scaler" in remark for remark in held.remarks)
+
+
+def test_a_scaler_of_other_rows_or_of_another_kind_has_no_figure_of_its_floor():
+    elsewhere = make_pipeline(StandardScaler().fit(RAW[:20]), Ridge(alpha=1.0))
+    elsewhere.steps[-1][1].fit(elsewhere[:-1].transform(RAW), Y)
+    ranges = make_pipeline(MinMaxScaler(), Ridge(alpha=1.0)).fit(RAW, Y)
+    for model in (elsewhere, ranges):
+        leak = dm.measure(model, RAW, Y, noise=dm.Gaussian(SIGMA))
+        assert leak.floor is None
+        assert leak.uncovered
+        with pytest.raises(dm.CannotMeasure, match="StandardScaler"):
+            dm.measure(model, RAW, Y, noise=dm.Gaussian(SIGMA), scaler="total")
+    bare = make_pipeline(StandardScaler(), LinearRegression(fit_intercept=False)).fit(RAW, Y)
+    assert dm.measure(bare, RAW, Y, noise=dm.Gaussian(SIGMA)).floor is None
+    with pytest.raises(dm.Refusal, match="'total' or 'held'"):
+        dm.measure(bare, RAW, Y, noise=dm.Gaussian(SIGMA), scaler="half")
+
+
+def test_an_equalised_model_names_the_units_it_was_made_in():
+    made = repair(people(), "y", scale=1.0, l2=L2, equalise=2, rng=np.random.default_rng(0))
+    assert any("count in the reweighting" in note for note in made.uncovered)

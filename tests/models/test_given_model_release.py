@@ -1,0 +1,199 @@
+"""A given model repaired: its figure against `measure`, its predictions against the model, no exact constant left."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io as sio
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+
+import dosimeter as dm
+from dosimeter.cli.main import run
+from dosimeter.core.errors import CannotMeasure
+from dosimeter.models.given_model_release import repair_model
+from dosimeter.models.linear_release import repair
+from dosimeter.tables.table import Table
+
+RNG = np.random.default_rng(4)
+N = 160
+FRAME = pd.DataFrame(
+    {
+        "age": RNG.normal(50, 10, N),
+        "bmi": RNG.normal(27, 4, N),
+        "city": RNG.choice(["u", "g", "k"], N),
+        "code": RNG.choice([1, 2], N),
+        "ward": RNG.choice([2, 10, 3], N),
+        "smoker": RNG.choice([True, False], N),
+    }
+)
+SCORE = FRAME["age"] / 10 + FRAME["bmi"] / 4 + 2 * (FRAME["city"] == "u") + RNG.normal(size=N)
+NEWTON = {"solver": "newton-cholesky", "tol": 1e-12}
+
+
+def columns(drop, scaler=StandardScaler, encoded=("city",)):
+    return make_column_transformer(
+        (scaler(), ["bmi", "age"]), (OneHotEncoder(drop=drop), list(encoded)), ("passthrough", ["code"])
+    )
+
+
+MODELS = {
+    "ridge": (lambda: make_pipeline(columns("first"), Ridge(alpha=2.0)), SCORE),
+    "ridge on every level": (lambda: make_pipeline(columns(None), Ridge(alpha=2.0)), SCORE),
+    "codes and truths": (
+        lambda: make_pipeline(columns("first", encoded=("city", "ward", "smoker")), Ridge()),
+        SCORE + FRAME["ward"] / 5,
+    ),
+    "scaled twice": (lambda: make_pipeline(columns(None, MinMaxScaler), StandardScaler(), Ridge()), SCORE),
+    "no intercept": (lambda: make_pipeline(columns("first", MinMaxScaler), Ridge(fit_intercept=False)), SCORE),
+    "logistic": (
+        lambda: make_pipeline(columns("first"), LogisticRegression(C=0.5, **NEWTON)),
+        np.where(SCORE > 12, "y", "n"),
+    ),
+    "liblinear": (
+        lambda: make_pipeline(columns("first"), LogisticRegression(solver="liblinear", tol=1e-10)),
+        SCORE > 12,
+    ),
+    "poisson": (
+        lambda: make_pipeline(columns("first"), PoissonRegressor(alpha=0.1, **NEWTON)),
+        np.round(np.exp(SCORE / 8)),
+    ),
+}
+
+
+def margin(model, frame):
+    if hasattr(model, "decision_function"):
+        return model.decision_function(frame)
+    predicted = model.predict(frame)
+    return np.log(predicted) if isinstance(model[-1], PoissonRegressor) else predicted
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_released_pipeline_is_the_model_with_noise(name):
+    make, y = MODELS[name]
+    model = make().fit(FRAME, y)
+    table = Table.of(FRAME.assign(y=y))
+    done = repair_model(model, table, "y", scale=1e-7, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(margin(done.model, FRAME), margin(model, FRAME), atol=2e-4)
+    strange = FRAME.assign(city="nowhere")
+    assert np.isfinite(margin(done.model, strange)).all()
+    shuffled = FRAME[FRAME.columns[::-1]]
+    np.testing.assert_array_equal(margin(done.model, shuffled), margin(done.model, FRAME))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_dose_is_that_of_measure_at_the_same_noise(name):
+    make, y = MODELS[name]
+    model = make().fit(FRAME, y)
+    table = Table.of(FRAME.assign(y=y))
+    done = repair_model(model, table, "y", max_dose=2.0, shape=None)
+    assert done.plan.highest <= 2.0
+    through = "held" if name in ("no intercept", "liblinear") else "total"
+    told = dm.measure(model, table, "y", noise=dm.Gaussian(done.plan.settings["scale"]), unit="sd", scaler=through)
+    np.testing.assert_allclose(done.doses, told.leak.examples, rtol=1e-6)
+    assert done.penalty.l2 == pytest.approx(told.fit.l2)
+
+
+def test_a_model_like_ours_is_repaired_like_ours():
+    frame = FRAME[["age", "bmi"]]
+    table = Table.of(frame.assign(y=SCORE))
+    model = make_pipeline(StandardScaler(), Ridge()).fit(frame, SCORE)
+    given, ours = repair_model(model, table, "y", max_dose=1.0), repair(table, "y", max_dose=1.0)
+    np.testing.assert_allclose(given.doses, ours.doses, rtol=1e-9)
+    assert given.plan.settings["scale"] == ours.plan.settings["scale"]
+    assert given.useful.score == pytest.approx(ours.useful.score, rel=1e-9)
+
+
+def test_no_constant_of_the_preprocessing_stands_in_the_file():
+    make, y = MODELS["ridge"]
+    model = make().fit(FRAME, y)
+    done = repair_model(model, Table.of(FRAME.assign(y=y)), "y", max_dose=2.0)
+    exact = [
+        *model[0].named_transformers_["standardscaler"].mean_,
+        *model[0].named_transformers_["standardscaler"].scale_,
+    ]
+    kept = [*np.ravel(done.model[-1].coef_), done.model[-1].intercept_]
+    for number in exact:
+        assert not any(number in (abs(k), 1 / k if k else 0) for k in kept)
+    assert "StandardScaler" not in json.dumps([type(step).__name__ for _, step in done.model.steps])
+
+
+def test_a_declared_filling_goes_along_and_a_learned_one_is_refused():
+    gapped = FRAME[["age", "city"]].copy()
+    gapped.loc[RNG.random(N) < 0.2, "age"] = np.nan
+    gapped.loc[RNG.random(N) < 0.2, "city"] = np.nan
+
+    def model(strategy):
+        fill = {"fill_value": 40.0} if strategy == "constant" else {}
+        words = SimpleImputer(strategy="constant", fill_value="none")
+        return make_pipeline(
+            make_column_transformer(
+                (make_pipeline(SimpleImputer(strategy=strategy, **fill), StandardScaler()), ["age"]),
+                (make_pipeline(words, OneHotEncoder(drop="first")), ["city"]),
+            ),
+            Ridge(),
+        ).fit(gapped, SCORE)
+
+    table = Table.of(gapped.assign(y=SCORE), missing="keep")
+    done = repair_model(model("constant"), table, "y", scale=1e-7)
+    np.testing.assert_allclose(done.model.predict(gapped), model("constant").predict(gapped), atol=1e-3)
+    assert sio.get_untrusted_types(data=sio.dumps(done.model)) == ["numpy.dtype"]
+    with pytest.raises(CannotMeasure, match="constant"):
+        repair_model(model("mean"), table, "y", scale=1.0)
+
+
+def test_codes_of_our_own_repair_are_numbers_in_a_frame():
+    """Named as labels they are read as text here, "10" before "2"; whoever uses the model has numbers."""
+    y = SCORE + 3 * (FRAME["ward"] == 10)
+    people = Table.of({"age": FRAME["age"].to_numpy(), "ward": FRAME["ward"].astype(str).to_numpy(), "y": y.to_numpy()})
+    done = repair(people, "y", scale=1e-9, l2=1e-9, nominal=("ward",))
+    answers = done.model.predict(FRAME[["age", "ward"]])
+    design = np.column_stack([FRAME["age"], pd.get_dummies(FRAME["ward"]).to_numpy(float)])
+    np.testing.assert_allclose(answers, design @ np.linalg.lstsq(design, y, rcond=None)[0], rtol=1e-5)
+    elsewhere = done.model.predict(FRAME[["age", "ward"]].assign(ward=7))
+    assert np.isfinite(elsewhere).all()
+
+
+def test_our_own_repair_carries_its_fillings():
+    gapped = FRAME[["age", "city"]].copy()
+    gapped.loc[RNG.random(N) < 0.2, "age"] = np.nan
+    gapped.loc[RNG.random(N) < 0.2, "city"] = np.nan
+    table = Table.of(gapped.assign(y=SCORE), missing="impute", impute={"age": 40.0})
+    done = repair(table, "y", scale=1e-7)
+    filled = gapped.fillna({"age": 40.0, "city": "missing"})
+    np.testing.assert_allclose(done.model.predict(gapped), done.model.predict(filled), rtol=1e-12)
+    fresh = done.ready.design.X @ done.plan.fit.coef + done.plan.fit.w[-1]
+    np.testing.assert_allclose(done.model.predict(gapped), fresh, atol=1e-3)
+
+
+def test_the_command_line_repairs_a_model_of_ones_own(tmp_path, capsys):
+    make, y = MODELS["logistic"]
+    model, sheet, out = make().fit(FRAME, y), tmp_path / "t.csv", tmp_path / "m.skops"
+    FRAME.assign(y=y).to_csv(sheet, index=False)
+    (tmp_path / "own.skops").write_bytes(sio.dumps(model))
+    words = ["fix", str(sheet), "--target", "y", "--model", str(tmp_path / "own.skops"), "--out", str(out)]
+    assert run([*words, "--max-dose", "1", "--json", "-", "-q"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["dose"]["highest"] <= 1
+    assert "given model" in facts["noise_on"]
+    assert facts["model"]["l2_from"] == "the given model's own"
+    assert np.mean(sio.load(out).predict(FRAME) == y) > 0.6
+    assert zipfile.is_zipfile(out)
+    assert run([*words, "--max-dose", "1", "--l2", "0.1"]) == 2
+
+
+def test_a_model_that_cannot_be_measured_is_not_repaired(tmp_path):
+    from sklearn.linear_model import Lasso
+
+    table = Table.of(FRAME[["age", "bmi"]].assign(y=SCORE))
+    with pytest.raises(CannotMeasure):
+        repair_model(Lasso().fit(FRAME[["age", "bmi"]], SCORE), table, "y", scale=1.0)
+    plain = LinearRegression().fit(FRAME[["age", "bmi"]], SCORE)
+    assert repair_model(plain, table, "y", scale=1.0).kind == "isotropic"

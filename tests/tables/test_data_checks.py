@@ -1,0 +1,108 @@
+"""What is said of columns: values tied to a person, codes, identifiers, decimal commas, dependence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+
+import dosimeter as dm
+from dosimeter.core.errors import Refusal
+from dosimeter.models.fit_table import fit_table, prepare
+from dosimeter.tables.table import Table
+
+RNG = np.random.default_rng(4)
+N = 60
+WHO = np.repeat(np.arange(20), 3)
+BORN = RNG.integers(1930, 2000, 20)[WHO].astype(float)
+VISITS = pd.DataFrame({"who": WHO, "born": BORN, "weight": RNG.normal(70, 9, N)})
+VISITS["score"] = (VISITS["born"] - 1960) / 20 + VISITS["weight"] / 9 + RNG.normal(size=N)
+TIED = "tied: born, one unknown for all rows of a person; --not-tied NAME (Python: not_tied=) counts it once a row"
+UNDER = "not tied, as asked: born, though one value on all rows of a person; its figure is under-reported if it is one"
+
+
+def remarks_of(columns, target, **how):
+    return prepare(Table.of(columns), target, **how).remarks
+
+
+def test_a_column_that_never_changes_within_a_person_is_tied_and_said_to_be():
+    own = fit_table(Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who").leakage
+    assert TIED in own.remarks
+    assert not [r for r in own.remarks if r.startswith("weight")]
+    model = Ridge().fit(VISITS[["born", "weight"]], VISITS["score"])
+    given = dm.measure(model, VISITS, "score", person="who", noise=dm.Gaussian(1.0))
+    assert given.remarks == (TIED,)
+    tied = dm.measure(model, VISITS, "score", person="who", tied=["born"], noise=dm.Gaussian(1.0))
+    assert tied.remarks == (TIED,)
+    free = dm.measure(model, VISITS, "score", person="who", not_tied="born", noise=dm.Gaussian(1.0))
+    assert free.remarks == (UNDER,)
+
+
+def test_nothing_is_said_of_ties_where_every_person_has_one_row():
+    own = fit_table(Table.of(VISITS.assign(who=np.arange(N))), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who")
+    assert not [r for r in own.leakage.remarks if "tied" in r]
+
+
+def test_the_tied_figure_can_exceed_root_rows_times_a_cells_but_not_the_stacked_norm():
+    """Jacobians of unequal rows add: √k holds against the norm of the same rows stacked."""
+    leak = fit_table(
+        Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who", tied=["born"], unit="own"
+    ).leakage
+    plain = fit_table(
+        Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who", not_tied=["born"], unit="own"
+    ).leakage
+    tied, single = leak.cell("born"), plain.cell("born")
+    stacked = np.sqrt(np.bincount(WHO, weights=single**2))[WHO]
+    assert (tied > np.sqrt(3) * single * 1.01).any()
+    assert (tied <= np.sqrt(3) * stacked * (1 + 1e-9)).all()
+
+
+def test_whole_numbers_as_target_may_be_codes_of_classes():
+    codes = {"x": RNG.normal(size=N), "y": RNG.normal(size=N), "kind": np.arange(N) % 4}
+    assert any("--loss softmax" in r for r in remarks_of(codes, "kind"))
+    assert not any("--loss softmax" in r for r in remarks_of(codes, "kind", loss="squared"))
+    assert not any("--loss softmax" in r for r in remarks_of({**codes, "kind": np.arange(N)}, "kind"))
+
+
+def test_whole_numbers_that_look_like_identifiers_are_pointed_out():
+    columns = {"patient_id": np.arange(N) // 2 + 1000, "x": RNG.normal(size=N), "y": RNG.normal(size=N)}
+    told = "patient_id looks like an identifier: pass --person patient_id or --drop patient_id"
+    assert told in remarks_of(columns, "y")
+    assert told not in remarks_of({**columns, "patient_id": np.arange(N) % 5}, "y")
+    assert not any("looks like" in r for r in remarks_of(columns, "y", person="patient_id"))
+
+
+def test_a_decimal_comma_is_called_by_its_name():
+    words = [f"{v:.2f}".replace(".", ",") for v in RNG.normal(size=N)]
+    with pytest.raises(Refusal, match=r"column bmi holds numbers with a decimal comma"):
+        prepare(Table.of({"bmi": words, "y": RNG.normal(size=N)}), "y")
+    with pytest.raises(Refusal, match=r"target y holds numbers with a decimal comma"):
+        prepare(Table.of({"bmi": RNG.normal(size=N), "y": words}), "y")
+
+
+def test_dependent_columns_are_named():
+    kg = RNG.normal(70, 9, N)
+    table = Table.of({"kg": kg, "age": RNG.normal(size=N), "lb": kg * 2.2, "y": RNG.normal(size=N)})
+    with pytest.raises(Refusal, match=r"columns kg, lb\)"):
+        fit_table(table, "y", l2=0.0, noise=dm.Gaussian(1.0))
+    frame = pd.DataFrame({name: table[name] for name in ("kg", "age", "lb")})
+    with pytest.raises(dm.CannotMeasure, match=r"columns kg, lb\)"):
+        dm.measure(LinearRegression().fit(frame, table["y"]), frame, table["y"], noise=dm.Gaussian(1.0))
+
+
+def test_two_columns_of_one_name_are_refused_and_not_raised_by_a_library():
+    frame = pd.DataFrame(RNG.normal(size=(9, 3)), columns=["a", "a", "b"])
+    model = LinearRegression().fit(frame.to_numpy(), np.arange(9.0))
+    with pytest.raises(Refusal, match="two columns have the same name"):
+        dm.measure(model, frame, np.arange(9.0), noise=dm.Gaussian(1.0))
+
+
+def test_a_target_that_is_the_person_and_a_misspelt_tie_are_refused_plainly():
+    model = Ridge().fit(VISITS[["born", "weight"]], VISITS["score"])
+    with pytest.raises(Refusal, match="both the target and the person"):
+        dm.measure(model, VISITS, "who", person="who", noise=dm.Gaussian(1.0))
+    with pytest.raises(Refusal, match="both the target and the person"):
+        prepare(Table.of(VISITS), "score", person="score")
+    with pytest.raises(Refusal, match=r"did you mean born\?"):
+        prepare(Table.of(VISITS), "score", person="who", tied=["borne"])
