@@ -112,6 +112,13 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """The exit code of one command."""
+    from dosimeter.core.face import speaking
+
+    with speaking("command line"):
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         result: Any = app(arguments, prog_name="dosimeter", standalone_mode=False)
         code = result if isinstance(result, int) else 0
