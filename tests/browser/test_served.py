@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dosimeter.core.notion import LEAKAGE
-from dosimeter.ledger import Budget, Ledger
+from dosimeter.ledger import Ledger, LedgerLimit
 from dosimeter.serve.server import Serving
 from tests.ledger.samples import booking, dose, of_all_kinds
 
@@ -32,13 +32,13 @@ def _served(ledger: Ledger) -> Iterator[Serving]:
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
     path = Path(tmp_path_factory.mktemp("served")) / "ledger.sqlite"
-    with Ledger.create(path, [Budget.parse(one) for one in ("fil=0.3", "eps=3@1e-6", "leakage=0.05")]) as made:
+    with Ledger.create(path, [LedgerLimit.parse(one) for one in ("fil=0.3", "eps=3@1e-6", "leakage=0.05")]) as made:
         made.book(of_all_kinds("may"))
         made.book(booking("july", dose({f"person {k}": 0.002 * (k + 1) for k in range(140)})))
         for k in range(0, len(PAYLOADS), 3):
             note, to, why = (PAYLOADS[i % len(PAYLOADS)] for i in (k, k + 1, k + 2))
             made.book(booking(f"hostile {k}", dose({"ann": 0.1}, LEAKAGE), note=note, to=to, override=why))
-        made.set_budget(Budget.parse("fil=0.28"), PAYLOADS[0])
+        made.set_budget(LedgerLimit.parse("fil=0.28"), PAYLOADS[0])
         yield made
 
 

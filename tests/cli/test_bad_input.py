@@ -10,7 +10,7 @@ import pytest
 
 from dosimeter.cli.main import run
 
-from ..io.corpus import DANGEROUS, JSON, TABLES, Canary
+from ..tables.corpus import DANGEROUS, JSON, TABLES, Canary
 
 rng = np.random.default_rng(0)
 

@@ -654,15 +654,17 @@ def test_the_person_column_may_name_the_public_rows(tables, tmp_path):
 
 
 def test_a_labelling_that_was_stopped_says_how_to_go_on(tables, tmp_path, capsys, monkeypatch):
-    import dosimeter.io
+    from dosimeter.files import pate_checkpoint
+
+    write = pate_checkpoint.write_progress
 
     def stopping(*given, **named):
-        read_progress.__globals__["write_progress"](*given, **named)
+        write(*given, **named)
         raise KeyboardInterrupt
 
     words = arguments(tables, tmp_path / "labels.csv", "--resume", tmp_path / "state.npz", "-q")
     with monkeypatch.context() as patch:
-        patch.setattr(dosimeter.io, "write_progress", stopping, raising=False)
+        patch.setattr(pate_checkpoint, "write_progress", stopping)
         assert run(words) == 130
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith(

@@ -23,7 +23,6 @@ from dosimeter.federated import (
     Curator,
     FixedClip,
     FixedSizeSampling,
-    GeyerAlgorithm1,
     ListedSchedule,
     PoissonSampling,
     PrivacyBudget,
@@ -37,6 +36,7 @@ from dosimeter.federated.partition import iid, two_shards
 from dosimeter.federated.personalisation import personalise
 from dosimeter.federated.simulate import simulate
 from dosimeter.federated.task import Task
+from dosimeter.reproduce.geyer19_algorithm import GeyerAlgorithm1
 
 K = 40
 CURATOR = Curator(PoissonSampling(K), Constant(20, 1.0), PrivacyBudget(8.0, 1e-2))

@@ -14,7 +14,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.files.pate_checkpoint import read_progress, read_votes, write_progress
 from dosimeter.pate.ensemble import Progress
 
-from .corpus import Canary
+from ..tables.corpus import Canary
 
 STATE = Progress(
     np.array([[0, 2, 1], [-1, -1, -1]], dtype=np.int32), np.array([3, 0], dtype=np.int32), 3, "0123456789abcdef" * 2

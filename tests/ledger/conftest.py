@@ -19,7 +19,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from dosimeter.ledger import Budget, Ledger
+from dosimeter.ledger import Ledger, LedgerLimit
 
 _HOMES = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
 
@@ -122,7 +122,7 @@ class Place:
     kind: str
 
     def create(self, *budgets: str, sign: bool = False) -> Ledger:
-        return Ledger.create(self.target, [Budget.parse(b) for b in budgets], keys=self.keys, sign=sign)
+        return Ledger.create(self.target, [LedgerLimit.parse(b) for b in budgets], keys=self.keys, sign=sign)
 
     def open(self, **how: object) -> Ledger:
         return Ledger.open(self.target, keys=self.keys, **how)

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine, text
 
 from dosimeter.core.errors import Refusal, Tampered
-from dosimeter.ledger import Budget, Ledger, schema
+from dosimeter.ledger import Ledger, LedgerLimit, schema
 
 from .samples import booking, of_all_kinds
 
@@ -25,7 +25,7 @@ def filled(place, sign=False):
     with place.create("fil=3", "eps=30@1e-6", sign=sign) as ledger:
         for month in ("may", "june", "july"):
             ledger.book(of_all_kinds(month))
-        ledger.set_budget(Budget.parse("mu=5"))
+        ledger.set_budget(LedgerLimit.parse("mu=5"))
         ledger.erase("person 3")
         return content(ledger)
 
@@ -321,7 +321,7 @@ def test_a_ledger_that_is_open_books_nothing_upon_a_forged_entry(file_place):
         for deed in (
             lambda: ledger.book(booking("july")),
             lambda: ledger.preview(booking("july")),
-            lambda: ledger.set_budget(Budget.parse("mu=5")),
+            lambda: ledger.set_budget(LedgerLimit.parse("mu=5")),
             lambda: ledger.erase("ann"),
         ):
             with pytest.raises(Tampered, match="not written with this key file"):

@@ -238,7 +238,7 @@ def test_correlated_noise_of_equal_variance_is_plain_noise() -> None:
 
 def test_importing_the_room_imports_neither_scikit_learn_nor_statsmodels_nor_pandas() -> None:
     code = (
-        "import sys, dosimeter.frames, dosimeter.models.given_model;"
+        "import sys, dosimeter.tables, dosimeter.models.given_model;"
         "print([m for m in ('sklearn', 'statsmodels', 'pandas') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -23,7 +23,7 @@ from dosimeter.noise_addition import noisy
 from dosimeter.noise_addition.bits import fresh
 
 ROOM = Path(dosimeter.noise_addition.__file__).parent
-RELEASE_PATH = ["argmax", "bits", "exact", "fold", "grid", "laws", "mechanism", "refine"]
+RELEASE_PATH = ["argmax", "bits", "exact", "grid", "inverse_cdf", "linear_map", "mechanism", "multiprecision"]
 SIZE = 100_000
 # Two independent draws of one value fall on the same step with probability g/(2√π σ) <= 4.3e-6 at the default grid:
 # 0.43 times in SIZE are due, and 25 or more have probability 1e-35.

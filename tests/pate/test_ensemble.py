@@ -472,7 +472,7 @@ def test_a_stale_or_damaged_state_is_refused():
 SLOWLY = """
 import sys, time
 import numpy as np
-from dosimeter.io import write_progress
+from dosimeter.files.pate_checkpoint import write_progress
 from dosimeter.pate.ensemble import Teachers
 from tests.pate.test_ensemble import MODEL, PERSON, PUBLIC, X, Y
 

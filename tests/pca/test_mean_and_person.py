@@ -67,7 +67,7 @@ def test_no_person_moves_the_sums_further_than_one_row_could_and_unweighted_rows
     sums = []
     for k in (1, 1, 2, 3, 9) * 40:
         mine = Z[rng.integers(0, 40, k)]
-        roots, people = pca.sums.root_weights(["me"] * k)
+        roots, people = pca.bounded_sums.root_weights(["me"] * k)
         assert people == 1
         Y = mine * roots[:, None]
         sums.append(np.concatenate([(Y.T @ Y)[LOW], roots @ Y]))
@@ -197,7 +197,7 @@ def test_an_attack_on_both_gets_what_the_pair_allows_and_no_more_than_the_budget
     exact = [np.concatenate([(T.T @ T / N)[LOW], T.mean(axis=0)]) / widths for T in tables]
     direction = exact[1] - exact[0]
     mu = float(np.linalg.norm(direction))
-    budget = 1 / pca.scales.gaussian_deviation(2.0, 1e-3)
+    budget = 1 / pca.calibration.gaussian_deviation(2.0, 1e-3)
     assert 0.97 < mu / budget < 1 + 1e-9
     a, b = (s @ direction for s in seen)
     auc = np.searchsorted(np.sort(a), b).mean() / draws

@@ -333,13 +333,15 @@ def test_budgets_as_wide_as_the_papers_are_drawn_on_a_coarser_public_grid(epsilo
 def test_the_release_goes_through_copies_and_names_its_public_constants():
     made = copy.deepcopy(released(AnalyticGaussian(1.0, 1e-3)).release)
     settings = dict(made.recipe.settings)
-    assert settings["mechanism"] == "AnalyticGauss"
+    assert settings["mechanism"] == "AnalyticGaussian"
     assert (settings["epsilon"], settings["delta"], settings["neighbours"]) == (1.0, 1e-3, "replace-one")
     assert set(made.values) == {"second_moment", "centre", "lower", "upper"}
 
 
 def test_blocks_make_no_difference(monkeypatch):
-    from dosimeter.pca import release as private
+    from importlib import import_module
+
+    private = import_module("dosimeter.pca.release")
 
     whole = released(AnalyticGaussian(1.0, 1e-3), rng=np.random.default_rng(0))
     monkeypatch.setattr(private, "rows_per_block", lambda d: 7)

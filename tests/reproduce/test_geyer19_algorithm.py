@@ -12,13 +12,13 @@ from dosimeter.federated import (
     ClientUpdate,
     Constant,
     FixedSizeSampling,
-    GeyerAlgorithm1,
     PoissonSampling,
     PrivacyBudget,
     State,
     UpdateBatch,
     UpdateStatistics,
 )
+from dosimeter.reproduce.geyer19_algorithm import GeyerAlgorithm1
 
 RECIPE = GeyerAlgorithm1(FixedSizeSampling(100), Constant(30, 1.0), PrivacyBudget(8.0, 1e-3))
 

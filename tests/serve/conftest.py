@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dosimeter.ledger import Budget, Ledger
+from dosimeter.ledger import Ledger, LedgerLimit
 from dosimeter.serve.app import application
 from tests.ledger.samples import booking, dose, of_all_kinds
 from tests.serve.asking import PORT, TOKEN, Client
@@ -16,11 +16,13 @@ from tests.serve.asking import PORT, TOKEN, Client
 
 def filled(path: Path) -> Ledger:
     """Three releases, one over a limit, and a limit that was changed."""
-    made = Ledger.create(path, (Budget.parse("fil=0.3"), Budget.parse("eps=3@1e-6"), Budget.parse("leakage=2")))
+    made = Ledger.create(
+        path, (LedgerLimit.parse("fil=0.3"), LedgerLimit.parse("eps=3@1e-6"), LedgerLimit.parse("leakage=2"))
+    )
     made.book(of_all_kinds("may"))
     made.book(of_all_kinds("june"))
     made.book(booking("july", dose({f"person {k}": 0.35 if k == 3 else 0.1 for k in range(250)}), override="a reason"))
-    made.set_budget(Budget.parse("fil=0.32"), "agreed")
+    made.set_budget(LedgerLimit.parse("fil=0.32"), "agreed")
     return made
 
 

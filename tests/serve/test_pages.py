@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dosimeter.core.accounts import Account
-from dosimeter.ledger import AccountTotals, Budget, Ledger
+from dosimeter.ledger import AccountTotals, Ledger, LedgerLimit
 from dosimeter.serve import pages
 from dosimeter.serve.ledger_cache import LedgerCache
 from dosimeter.serve.what_if import FACTORS, named, what_if
@@ -90,7 +90,7 @@ def test_other_noise_gives_what_a_ledger_booked_with_it_says(factor: float, tmp_
     first, second = rng.uniform(0.01, 0.2, 40), rng.uniform(0.01, 0.2, 30)
 
     def filled(name: str, scale: float):
-        with Ledger.create(tmp_path / name, (Budget.parse("fil=0.25"),)) as made:
+        with Ledger.create(tmp_path / name, (LedgerLimit.parse("fil=0.25"),)) as made:
             made.book(booking("first", dose(dict(zip(ids, first, strict=True))), override="x"))
             made.book(booking("second", dose(dict(zip(ids[:30], second / scale, strict=True))), override="x"))
             (totals,) = made.totals()
@@ -149,9 +149,9 @@ HOSTILE = "<script>window.pwned=1</script>\u202e' onload=x {{7*7}} =cmd|x"
 def test_a_hostile_note_is_shown_and_nothing_else(tmp_path: Path) -> None:
     from dosimeter.serve.response import lay_out
 
-    with Ledger.create(tmp_path / "b", (Budget.parse("fil=0.05"),)) as made:
+    with Ledger.create(tmp_path / "b", (LedgerLimit.parse("fil=0.05"),)) as made:
         done = made.book(booking("may", note=HOSTILE, to=HOSTILE, override=HOSTILE))
-        made.set_budget(Budget.parse("fil=0.06"), HOSTILE)
+        made.set_budget(LedgerLimit.parse("fil=0.06"), HOSTILE)
         book = LedgerCache(made)
         for leaf in (pages.overview(book), pages.releases(book), pages.release(book, done.seq), pages.budgets(book)):
             assert leaf is not None

@@ -1,0 +1,87 @@
+"""The two editions of a result: internal has everything, external only what is marked public.
+
+External is made from a list of what may be published, never from a list of what may not. So a new field stays internal
+until someone has marked it. docs/report-editions.md has the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel
+
+from dosimeter.results.result import Result, fields, load_types
+from dosimeter.results.visibility import visibility_of
+
+Edition = Literal["external", "internal"]
+R = TypeVar("R", bound=Result)
+
+SAYS = {
+    "external": (
+        "External edition: settings, guarantees and what follows from the noised release. Whatever else was read off "
+        "the data is named under “not covered”."
+    ),
+    "internal": "Internal: computed from the data without protection. Do not publish.",
+}
+
+
+def external(result: R) -> R:
+    """The same type with the public fields alone. A field that is withheld is absent: `shows` is False for it, and
+    reading it raises AttributeError unless it has a default."""
+    public: R = _public(result, result)
+    return public
+
+
+def _public(model: Any, result: Result) -> Any:
+    values: dict[str, Any] = {}
+    for name, field in type(model).model_fields.items():
+        mark, value = visibility_of(field), getattr(model, name)
+        if name in model.model_fields_set and value is not None and mark is not None and mark.is_public(result):
+            values[name] = _public_value(value, result)
+    # model_construct: a withheld field that is required stays absent instead of being refused. It takes aliases.
+    aliased = {type(model).model_fields[name].alias or name: value for name, value in values.items()}
+    return type(model).model_construct(_fields_set=set(values), **aliased)
+
+
+def _public_value(value: Any, result: Result) -> Any:
+    if isinstance(value, BaseModel):
+        return _public(value, result)
+    if isinstance(value, list | tuple):
+        return [_public_value(part, result) for part in value]
+    return value
+
+
+def withheld(result: Result) -> list[str]:
+    """What other results of this type publish and this one does not, with the reason, where that may be said."""
+    by_reason: dict[str, list[str]] = {}
+    for path, why in _withheld(result, result, ""):
+        by_reason.setdefault(why, []).append(path)
+    return [f"{', '.join(paths)}: {why}" for why, paths in by_reason.items()]
+
+
+def _withheld(model: BaseModel, result: Result, path: str) -> Iterator[tuple[str, str]]:
+    for name, field in type(model).model_fields.items():
+        mark, value = visibility_of(field), getattr(model, name)
+        if value is None or mark is None or mark.edition == "internal":
+            continue
+        if mark.unless and not mark.is_public(result):
+            yield f"{path}{name}", mark.unless
+        elif isinstance(value, BaseModel) and mark.is_public(result):
+            yield from _withheld(value, result, f"{path}{name}.")
+
+
+def table() -> str:
+    """Every field, its edition and the reason, as Markdown for docs/report-editions.md."""
+    lines = []
+    for schema, kind in load_types().items():
+        lines += [f"### {schema}", "", "| field | edition | why |", "|---|---|---|"]
+        inside: tuple[str, ...] = ()
+        for path, mark in fields(kind):
+            if path.startswith(inside):
+                continue
+            edition = "public" if mark.when is None else f"public, unless {mark.unless or 'it was not kept'}"
+            lines.append(f"| `{path}` | {edition if mark.edition == 'public' else 'internal'} | {mark.why} |")
+            inside = inside if mark.edition == "public" else (*inside, f"{path}.")
+        lines.append("")
+    return "\n".join(lines)
