@@ -1,4 +1,4 @@
-"""Results carry an interval that means what it says, and a control."""
+"""Results have an interval with the stated coverage, and a control."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dosimeter.core.notion import Standing
 
 
 def guesses(hits):
-    """Guesses that are right where `hits` (releases, rows) says so."""
+    """Guesses that are right where `hits` (releases, rows) is true."""
     return Guesses("test", np.where(hits, 1, 0), np.ones(hits.shape[1], int), np.zeros(hits.shape[1], int))
 
 
 def test_rows_of_one_release_are_not_counted_as_independent():
-    """Releases in which all rows share their luck: the interval must cover the mean over many more releases."""
+    """All rows of a release share its success rate: the interval must cover the mean over many more releases."""
     rng = np.random.default_rng(0)
-    held = narrow = 0
+    covered = narrow = 0
     for _ in range(400):
         level = rng.beta(3, 2, size=(20, 1))
         result = guesses(rng.random((20, 200)) < level)
-        held += result.interval.holds(0.6)
+        covered += result.interval.contains(0.6)
         hits = result.figure * 4000
         narrow += abs(result.figure - 0.6) < 1.96 * np.sqrt(0.24 / 4000) and hits > 0
-    assert held / 400 > 0.92
+    assert covered / 400 > 0.92
     assert narrow / 400 < 0.5  # what counting 4,000 independent guesses would have covered
 
 
@@ -39,13 +39,13 @@ def test_perfect_success_over_few_releases_claims_little():
     assert guesses(np.ones((3, 1000), bool)).interval.low < 0.4
 
 
-def test_a_single_release_speaks_of_its_rows():
+def test_the_interval_of_a_single_release_is_over_its_rows():
     result = guesses(np.arange(100)[None, :] < 30)
-    assert result.interval.holds(0.3)
+    assert result.interval.contains(0.3)
     assert 0.15 < result.interval.high - result.interval.low < 0.22
 
 
-def test_parts_follow_the_order_they_are_given():
+def test_parts_follow_the_order():
     hits = np.array([[True, False, True, False, True]])
     result = guesses(hits)
     parts = result.by_part([5.0, 1.0, 4.0, 2.0, 3.0], 2)
@@ -63,20 +63,20 @@ def test_the_prior_is_the_control_and_must_be_beaten_with_certainty():
     assert seer.beats_control
 
 
-def test_every_result_is_a_lower_bound_with_plain_facts():
+def test_every_result_is_a_lower_bound_and_a_plain_dict():
     for result in (guesses(np.ones((2, 5), bool)), Scores("s", np.array([1.0, 2.0, 3.0]), np.array([0.0, 2.5, 1.0]))):
         assert isinstance(result, AttackResult)
         assert result.standing is Standing.LOWER_BOUND
-        facts = result.facts()
+        facts = result.to_dict()
         assert {"figure", "low", "high", "control"} <= set(facts)
         assert all(isinstance(v, str | float | bool) for v in facts.values())
         assert "control" in repr(result)
 
 
-def test_scores_that_say_nothing_do_not_beat_the_coin():
+def test_random_scores_do_not_beat_a_coin_toss():
     rng = np.random.default_rng(2)
     result = Scores("coin", rng.standard_normal(300), rng.standard_normal(300))
-    assert result.interval.holds(0.5)
+    assert result.interval.contains(0.5)
     assert not result.beats_control
 
 

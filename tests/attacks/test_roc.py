@@ -1,4 +1,4 @@
-"""Curves, areas and intervals against counting, scipy, quadrature and repetition."""
+"""Curves, areas and intervals, compared with counting, scipy, quadrature and repetition."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def test_the_intervals_cover_as_often_as_they_say():
     """600 repetitions at 95 %: fewer than 92 % covered would be a fault (three standard errors)."""
     rng = np.random.default_rng(1)
     truth_auc, truth_tpr = stats.norm.cdf(1 / np.sqrt(2)), stats.norm.cdf(1 + stats.norm.ppf(0.05))
-    held = np.zeros(2)
+    covered = np.zeros(2)
     for _ in range(600):
         members, strangers = rng.standard_normal(80) + 1, rng.standard_normal(400)
-        held += [
-            roc.auc(members, strangers)[1].holds(truth_auc),
-            roc.tpr_at(members, strangers, 0.05)[1].holds(truth_tpr),
+        covered += [
+            roc.auc(members, strangers)[1].contains(truth_auc),
+            roc.tpr_at(members, strangers, 0.05)[1].contains(truth_tpr),
         ]
-    assert (held / 600 > 0.92).all()
-    assert held[0] / 600 < 0.985  # DeLong's is not merely wide
+    assert (covered / 600 > 0.92).all()
+    assert covered[0] / 600 < 0.985  # DeLong's is not merely wide
 
 
 def test_a_perfect_attack_has_an_interval_too():
@@ -58,7 +58,7 @@ def test_a_perfect_attack_has_an_interval_too():
     assert interval.high == 1.0
 
 
-def test_a_rate_that_too_few_strangers_can_show_is_refused():
+def test_a_rate_too_low_for_the_number_of_strangers_is_refused():
     with pytest.raises(Refusal, match="at least 1000 strangers"):
         roc.tpr_at(np.arange(5.0), np.arange(500.0), 0.001)
 
@@ -74,7 +74,7 @@ def test_no_more_strangers_than_allowed_lie_above_the_threshold():
 @pytest.mark.parametrize("shift", [0.0, 0.3, 2.0])
 @pytest.mark.parametrize("ratio", [0.05, 0.7, 0.999999, 1.0, 1.5, 20.0])
 def test_two_gaussians_have_the_curve_of_their_likelihood_ratio(shift, ratio):
-    """Against brute force: rank a fine grid of observations by the ratio and add up both densities."""
+    """Compared with brute force: rank a fine grid of observations by the ratio and sum both densities."""
     edges = np.linspace(-45, 45, 2_000_001)
     t = (edges[1:] + edges[:-1]) / 2
     strangers, member = (np.diff(stats.norm.cdf(edges, m, s)) for m, s in ((0, 1), (shift, np.sqrt(ratio))))
@@ -87,7 +87,7 @@ def test_two_gaussians_have_the_curve_of_their_likelihood_ratio(shift, ratio):
         assert ours.tpr(rate)[0] == pytest.approx(np.interp(rate, fpr, tpr), abs=2e-4)
 
 
-def test_an_unhidden_row_is_always_found():
+def test_a_row_without_noise_is_always_detected():
     test = roc.TwoGaussians(np.array([np.inf, 0.0]), np.array([1.0, 1.0]))
     assert test.auc.tolist() == [1.0, 0.5]
     assert test.tpr(0.01)[0] == 1.0

@@ -1,4 +1,4 @@
-"""What information forbids: against simulated guesses and against matrix algebra that is not ours."""
+"""Bounds from Fisher information, compared with simulated guesses and with independent matrix algebra."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_bound_is_the_inverse_information(seed, k):
 
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 5), q=st.integers(1, 6))
 def test_not_knowing_the_rest_only_helps_the_person(seed, k, q):
-    """Eq. 12, also where the matrix is singular: there the left side is infinite, not a pseudo-inverse."""
+    """Eq. 12, also for a singular matrix, where the left side is infinite and not a pseudo-inverse."""
     J = random_jacobian(seed, q, k)
     for j in range(k):
         assert unbiased_variance(J, np.eye(k)[j]) >= known_rest_variance(J, j) * (1 - 1e-9)
@@ -34,15 +34,15 @@ def test_not_knowing_the_rest_only_helps_the_person(seed, k, q):
 def test_a_pseudo_inverse_would_break_equation_12():
     J = np.array([[1.0, 1.0]])
     claimed = np.linalg.pinv(J.T @ J)[0, 0]
-    assert claimed < known_rest_variance(J, 0)  # the losing alternative claims less than full knowledge allows
+    assert claimed < known_rest_variance(J, 0)  # the pseudo-inverse claims less than full knowledge allows
     assert unbiased_variance(J, np.array([1.0, 0.0])) == np.inf
 
 
 def test_least_squares_reaches_the_bound():
     rng = np.random.default_rng(0)
     J, z = random_jacobian(1, 6, 3), np.array([1.0, -2.0, 0.5])
-    seen = z @ J.T + rng.standard_normal((200_000, 6))
-    guesses = seen @ np.linalg.pinv(J).T
+    observed = z @ J.T + rng.standard_normal((200_000, 6))
+    guesses = observed @ np.linalg.pinv(J).T
     for j in range(3):
         # Standard error of a variance from 2e5 draws is 0.3 %: 2 % is six of them.
         assert guesses[:, j].var() == pytest.approx(unbiased_variance(J, np.eye(3)[j]), rel=0.02)
@@ -63,8 +63,8 @@ def test_james_stein_beats_every_unbiased_guess_in_total_error():
     """Why η alone does not bound the mean squared error of several unknowns (sharp edges)."""
     rng = np.random.default_rng(4)
     k, z = 10, np.full(10, 0.3)
-    seen = z + rng.standard_normal((100_000, k))
-    shrunk = (1 - (k - 2) / np.sum(seen**2, axis=1, keepdims=True)) * seen
+    observed = z + rng.standard_normal((100_000, k))
+    shrunk = (1 - (k - 2) / np.sum(observed**2, axis=1, keepdims=True)) * observed
     unbiased = biased_error(np.eye(k), np.eye(k), np.zeros(k))
     assert unbiased == pytest.approx(k)
     assert np.mean(np.sum((shrunk - z) ** 2, axis=1)) < 0.5 * unbiased

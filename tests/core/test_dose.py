@@ -1,4 +1,4 @@
-"""Doses add in their coordinate, and unlike ones not at all."""
+"""Doses add in their coordinate, and unlike doses never add."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dosimeter.core.notion import FISHER, LEAKAGE, MEMBERSHIP, Standing
 figures = st.lists(st.floats(0, 1e6), min_size=1, max_size=6)
 
 
-def dose(notion, reading, unit="person", ids=None, **how):
-    return Dose.of_reading(notion, unit, ids or [f"p{i}" for i in range(len(reading))], reading, **how)
+def dose(notion, reading, unit="person", ids=None, **fields):
+    return Dose.of_reading(notion, unit, ids or [f"p{i}" for i in range(len(reading))], reading, **fields)
 
 
 @pytest.mark.parametrize("notion", [FISHER, LEAKAGE, MEMBERSHIP], ids=str)
@@ -46,8 +46,8 @@ def test_a_leakage_that_is_not_zero_never_becomes_zero(notion):
 
 
 def test_k_equal_releases_give_root_k_of_one():
-    one = dose(FISHER, [0.2])
-    four = one + one + one + one
+    single = dose(FISHER, [0.2])
+    four = single + single + single + single
     assert four.reading[0] == pytest.approx(0.4)
 
 
@@ -103,19 +103,19 @@ def test_a_malformed_dose_is_refused(make):
         make()
 
 
-def test_the_dose_keeps_its_own_numbers():
-    mine = np.array([1.0, 2.0])
-    made = Dose(FISHER, "person", ("a", "b"), mine)
-    mine[0] = 99.0
-    assert made.values[0] == 1.0
+def test_the_dose_copies_its_values():
+    values = np.array([1.0, 2.0])
+    stored = Dose(FISHER, "person", ("a", "b"), values)
+    values[0] = 99.0
+    assert stored.values[0] == 1.0
     with pytest.raises(ValueError, match="read-only"):
-        made.values[0] = 5.0
+        stored.values[0] = 5.0
 
 
 def test_events_compose_as_one_gaussian_of_the_summed_information():
-    one = EventDose(GaussianDpEvent(2.0), "person", "add-or-remove-one")
+    single = EventDose(GaussianDpEvent(2.0), "person", "add-or-remove-one")
     together = EventDose(GaussianDpEvent(2.0 / np.sqrt(2)), "person", "add-or-remove-one")
-    assert (one + one).epsilon(1e-6) == pytest.approx(together.epsilon(1e-6), rel=1e-3)
+    assert (single + single).epsilon(1e-6) == pytest.approx(together.epsilon(1e-6), rel=1e-3)
 
 
 def test_an_exact_release_is_infinite_and_stays_so():
@@ -125,7 +125,7 @@ def test_an_exact_release_is_infinite_and_stays_so():
 
 
 def test_laplace_noise_on_a_replaced_value_costs_its_move_over_its_scale() -> None:
-    """A multiplier of 4 is a move of 2/4 scales; k queries of pure ε₀ cost k ε₀ where δ is next to nothing."""
+    """A multiplier of 4 is a shift of 2/4 scales; k queries of pure ε₀ cost k ε₀ if δ is negligible."""
     from dp_accounting.dp_event import ComposedDpEvent, GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 
     once = EventDose(LaplaceDpEvent(4.0), "example", "replace-one")
@@ -137,8 +137,8 @@ def test_laplace_noise_on_a_replaced_value_costs_its_move_over_its_scale() -> No
     assert both.epsilon(1e-5) == pytest.approx(alone.epsilon(1e-5), rel=1e-3)
 
 
-def test_discrete_laplace_noise_on_a_replaced_value_costs_twice_what_one_less_does() -> None:
-    """e^-a|k| moved by s and back by s: log of the ratio of its chances is 2as."""
+def test_discrete_laplace_noise_on_a_replaced_value_costs_twice_that_of_a_removed_one() -> None:
+    """e^-a|k| shifted by s and by -s: the log ratio of the probabilities is 2as."""
     from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
     for parameter, moved in ((0.5, 1), (0.25, 3)):
@@ -148,8 +148,8 @@ def test_discrete_laplace_noise_on_a_replaced_value_costs_twice_what_one_less_do
         )
 
 
-def test_a_history_that_no_accountant_reads_under_replacement_is_not_read_under_another_relation() -> None:
-    """Laplace noise beside a sample, or beside a randomised answer, would make either look cheaper than it is alone."""
+def test_a_history_without_an_accountant_under_replacement_is_not_read_under_another_relation() -> None:
+    """With Laplace noise in the history, a sample or a randomised response would otherwise get too low an ε."""
     from dp_accounting.dp_event import (
         ComposedDpEvent,
         LaplaceDpEvent,
@@ -169,7 +169,7 @@ def test_a_history_that_no_accountant_reads_under_replacement_is_not_read_under_
                 EventDose(both, "example", "replace-one").epsilon(1e-6)
 
 
-def test_an_id_that_stands_twice_is_not_told() -> None:
-    with pytest.raises(Refusal, match="somebody stands twice") as caught:
+def test_a_duplicate_id_is_refused_without_being_shown() -> None:
+    with pytest.raises(Refusal, match="duplicate id in a dose") as caught:
         dose(FISHER, [1.0, 2.0], ids=["canary-7", "canary-7"])
     assert "canary" not in str(caught.value)

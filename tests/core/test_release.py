@@ -10,14 +10,14 @@ from dosimeter.core.release import Recipe
 
 
 def test_released_values_cannot_be_changed_afterwards():
-    mine = np.array([1.0])
-    release = Release({"coef": mine}, Recipe("weights", "Gaussian(sigma=1.0)"))
-    mine[0] = 2.0
+    array = np.array([1.0])
+    release = Release({"coef": array}, Recipe("weights", "Gaussian(sigma=1.0)"))
+    array[0] = 2.0
     assert release.values["coef"][0] == 1.0
     with pytest.raises(ValueError, match="read-only"):
         release.values["coef"][0] = 3.0
     with pytest.raises(TypeError):
-        release.values["other"] = mine
+        release.values["other"] = array
 
 
 def test_values_that_are_not_finite_are_refused():

@@ -1,4 +1,4 @@
-"""The ladder: every rung is its own answer, and nothing is ever rounded down."""
+"""The ladder: every rung maps to itself, and nothing is ever rounded down."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_the_rung_is_the_lowest_that_is_not_below_the_scale(scale):
 
 @given(SCALES)
 def test_no_rung_is_more_than_half_an_octave_above(scale):
-    # In whole numbers, because √2 is not a float: (up/scale)² <= 2 but for one rounding of the odd rungs.
+    # In whole numbers, because √2 is not a float: (up/scale)² <= 2, apart from one rounding of the odd rungs.
     ratio = Fraction(round_up(scale)) / Fraction(scale)
     assert 1 <= ratio**2 <= 2 + Fraction(1, 10**15)
 
 
 @given(st.integers(-996, 996))
-def test_a_rung_is_its_own_answer(k):
+def test_a_rung_maps_to_itself(k):
     assert rung_above(rung(k)) == k
     assert round_up(rung(k)) == rung(k)
 
@@ -52,12 +52,12 @@ def test_every_noise_accepts_the_ends_of_the_ladder():
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan, True, "1", None, 1e151, 1e-300])
-def test_what_is_no_scale_is_refused(scale):
+def test_an_invalid_scale_is_refused(scale):
     with pytest.raises(Refusal):
         round_up(scale)
 
 
 @pytest.mark.parametrize("k", [997, -997, 0.5, True])
-def test_what_is_no_rung_is_refused(k):
+def test_an_invalid_rung_is_refused(k):
     with pytest.raises(Refusal, match="rungs are numbered"):
         rung(k)

@@ -1,4 +1,4 @@
-"""Strangers' text on a terminal: nothing moves the cursor, hides or is interpreted."""
+"""Untrusted text on a terminal: nothing moves the cursor, is hidden or is interpreted."""
 
 import unicodedata
 
@@ -38,7 +38,7 @@ def test_plain_text_stays_as_it_is(text: str) -> None:
         ("größe 体重", "größe 体重"),
     ],
 )
-def test_what_cannot_be_seen_is_written_as_an_escape(text: str, shown: str) -> None:
+def test_invisible_characters_are_escaped(text: str, shown: str) -> None:
     assert safe_text(text) == shown
 
 
@@ -52,7 +52,7 @@ def test_an_escape_is_never_cut_in_half() -> None:
         assert shown.replace("\\x1b", "").strip("…") == ""
 
 
-def test_markup_of_rich_is_shown_and_not_obeyed() -> None:
+def test_markup_of_rich_is_shown_and_not_interpreted() -> None:
     hostile = "[red]bmi[/red][link=http://x]y[/link]"
     console = Console(file=None, force_terminal=False, width=200)
     with console.capture() as captured:
@@ -61,5 +61,5 @@ def test_markup_of_rich_is_shown_and_not_obeyed() -> None:
     assert captured.get().splitlines() == [hostile, hostile]
 
 
-def test_a_list_of_many_names_says_how_many_are_left_out() -> None:
+def test_a_long_list_says_how_many_names_are_left_out() -> None:
     assert safe_list(map(str, range(10)), limit=3) == "0, 1, 2 and 7 more"

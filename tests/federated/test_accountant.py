@@ -1,4 +1,4 @@
-"""The accountant against computations that are not it: closed forms, Monte Carlo, another accountant, step by step."""
+"""The accountant against independent computations: closed forms, Monte Carlo, another accountant, round by round."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from dosimeter.core.errors import Refusal
 from dosimeter.federated import FixedSizeSampling, PoissonSampling, Ramp, Spend, accountant
-from dosimeter.federated.accountant import booked, delta, delta_by_renyi, epsilon, epsilon_by_renyi
+from dosimeter.federated.accountant import add_rounds, delta, delta_by_renyi, epsilon, epsilon_by_renyi
 
 
 def gaussian_delta(mu: float, eps: float) -> float:
@@ -29,17 +29,17 @@ def test_without_sampling_it_is_the_analytic_gaussian(z: float, rounds: int) -> 
     mu = np.sqrt(rounds) / z
     for eps in (0.5 * mu, mu * mu / 2 + mu, mu * mu / 2 + 3 * mu):
         truth = gaussian_delta(mu, eps)
-        found = delta([Spend(50, z, rounds)], PoissonSampling(50), eps)
-        assert truth * (1 - 1e-9) <= found <= truth * 1.001
+        accounted = delta([Spend(50, z, rounds)], PoissonSampling(50), eps)
+        assert truth * (1 - 1e-9) <= accounted <= truth * 1.001
 
 
 def hockey_stick_by_draws(q: float, z: float, rounds: int, eps: float, n: int, seed: int) -> tuple[float, float]:
-    """(estimate, standard error) of δ(ε) from draws of the released sums themselves; the worse of both directions.
+    """(estimate, standard error) of δ(ε) from simulated releases; the worse of both directions.
 
     δ = E_P[(1 - e^(ε - L))₊], L the privacy loss of the whole training, P with the client and then without.
     """
     rng = np.random.default_rng(seed)
-    found = []
+    estimates = []
     for present in (True, False):
         loss = np.zeros(n)
         for _ in range(rounds):
@@ -47,8 +47,8 @@ def hockey_stick_by_draws(q: float, z: float, rounds: int, eps: float, n: int, s
             ratio = np.logaddexp(np.log1p(-q), np.log(q) + (2 * x - 1) / (2 * z * z))
             loss += ratio if present else -ratio
         gain = np.maximum(0.0, -np.expm1(eps - loss))
-        found.append((float(gain.mean()), float(gain.std() / np.sqrt(n))))
-    return max(found)
+        estimates.append((float(gain.mean()), float(gain.std() / np.sqrt(n))))
+    return max(estimates)
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_the_other_accountant_is_never_below(m: float, z: float, rounds: int) ->
 
 
 @pytest.mark.parametrize("cohort", [PoissonSampling(200), FixedSizeSampling(200)], ids=repr)
-@pytest.mark.parametrize("by", [partial(delta, grid=1e-3), delta_by_renyi], ids=["pld", "renyi"])
+@pytest.mark.parametrize("delta_of", [partial(delta, grid=1e-3), delta_by_renyi], ids=["pld", "renyi"])
 def test_more_rounds_more_clients_and_less_noise_never_cost_less(
-    cohort: PoissonSampling | FixedSizeSampling, by: object
+    cohort: PoissonSampling | FixedSizeSampling, delta_of: object
 ) -> None:
-    cost = lambda m, z, n: by([Spend(m, z, n)], cohort, 1.0)  # type: ignore[operator]  # noqa: E731
+    cost = lambda m, z, n: delta_of([Spend(m, z, n)], cohort, 1.0)  # type: ignore[operator]  # noqa: E731
     for path in (
         [cost(20, 2.0, n) for n in (1, 2, 5, 20, 80)],
         [cost(m, 2.0, 5) for m in (1, 10, 40, 100, 200)],
@@ -94,8 +94,8 @@ def test_a_ramp_equals_its_rounds_composed_one_by_one() -> None:
 
     schedule, spent, peer = Ramp(50, 220, 1.3, 12), (), PLDAccountant(value_discretization_interval=1e-3)
     for t in range(15):
-        m, z = schedule.terms(t)
-        spent = booked(spent, m, z)
+        m, z = schedule.parameters(t)
+        spent = add_rounds(spent, m, z)
         peer.compose(PoissonSampledDpEvent(m / 1000, GaussianDpEvent(z)))
     assert sum(s.rounds for s in spent) == 15
     assert epsilon(spent, PoissonSampling(1000), 1e-5, grid=1e-3) == pytest.approx(peer.get_epsilon(1e-5), rel=1e-4)
@@ -103,8 +103,8 @@ def test_a_ramp_equals_its_rounds_composed_one_by_one() -> None:
 
 def test_the_order_of_the_rounds_does_not_matter() -> None:
     a, b, c = Spend(10, 1.0, 3), Spend(20, 1.2, 2), Spend(30, 2.0, 5)
-    one, two = (epsilon(s, PoissonSampling(100), 1e-4, grid=1e-3) for s in ([a, b, c], [c, a, b]))
-    assert one == pytest.approx(two, rel=1e-9)
+    ordered, reordered = (epsilon(s, PoissonSampling(100), 1e-4, grid=1e-3) for s in ([a, b, c], [c, a, b]))
+    assert ordered == pytest.approx(reordered, rel=1e-9)
 
 
 def test_the_coarse_grid_errs_upwards_and_by_little() -> None:
@@ -114,40 +114,34 @@ def test_the_coarse_grid_errs_upwards_and_by_little() -> None:
 
 
 def test_a_further_round_costs_one_composition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixty rounds with terms of their own: compositions counted, not seconds."""
+    """Sixty rounds with different parameters: counts compositions, not seconds."""
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
     counted = []
     compose = PrivacyLossDistribution.compose
     monkeypatch.setattr(PrivacyLossDistribution, "compose", lambda *a, **k: counted.append(1) or compose(*a, **k))
-    accountant._remembered.clear()
+    accountant._cache.clear()
     spent: tuple[Spend, ...] = ()
     for t in range(60):
-        spent = booked(spent, 5, 4.0 + t / 100)
+        spent = add_rounds(spent, 5, 4.0 + t / 100)
         delta(spent, PoissonSampling(1000), 1.0, grid=1e-2)
     assert len(counted) == 59
-    accountant._remembered.clear()
-    delta(spent, PoissonSampling(1000), 1.0, grid=1e-2)  # from a kept state: all of them once
+    accountant._cache.clear()
+    delta(spent, PoissonSampling(1000), 1.0, grid=1e-2)  # from a saved state: each composition once
     assert len(counted) == 2 * 59
 
 
 def test_equal_rounds_are_kept_as_one_entry_with_a_count() -> None:
     spent: tuple[Spend, ...] = ()
     for t in range(1000):
-        spent = booked(spent, 10 + t % 2, 1.0)
+        spent = add_rounds(spent, 10 + t % 2, 1.0)
     assert sorted(spent) == [Spend(10, 1.0, 500), Spend(11, 1.0, 500)]
 
 
 def test_nothing_spent_costs_nothing() -> None:
-    assert (
-        epsilon([], PoissonSampling(10), 1e-5),
-        delta([], PoissonSampling(10), 0.0),
-        epsilon_by_renyi([], PoissonSampling(10), 0.1),
-    ) == (
-        0,
-        0,
-        0,
-    )
+    assert epsilon([], PoissonSampling(10), 1e-5) == 0
+    assert delta([], PoissonSampling(10), 0.0) == 0
+    assert epsilon_by_renyi([], PoissonSampling(10), 0.1) == 0
 
 
 def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -157,9 +151,9 @@ def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
-@pytest.mark.parametrize("terms", [1, 300])
-def test_the_least_delta_still_has_a_finite_epsilon(terms: int) -> None:
-    spent = tuple(Spend(5, 6.0 + t / 1000, 3000 // terms) for t in range(terms))
+@pytest.mark.parametrize("entries", [1, 300])
+def test_the_least_delta_still_has_a_finite_epsilon(entries: int) -> None:
+    spent = tuple(Spend(5, 6.0 + t / 1000, 3000 // entries) for t in range(entries))
     assert epsilon(spent, PoissonSampling(1000), accountant.LEAST_DELTA, grid=1e-2) < 20
 
 

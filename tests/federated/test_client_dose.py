@@ -1,4 +1,4 @@
-"""The dose of a training: an event for every client, read the same way here and by dp-accounting."""
+"""The dose of a training: one event for every client, with the same ε here and in dp-accounting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dosimeter.federated import ClientDose, FixedSizeSampling, PoissonSampling, 
 ROUNDS = [Spend(20, 1.5, 4), Spend(30, 2.0, 3)]
 
 
-def test_the_event_alone_gives_the_same_figure_in_dp_accounting() -> None:
+def test_the_event_alone_gives_the_same_epsilon_in_dp_accounting() -> None:
     dose = ClientDose.of(ROUNDS, PoissonSampling(100))
     plain = EventDose(dose.event, dose.unit, dose.adjacency)
     assert dose.epsilon(1e-4) == pytest.approx(plain.epsilon(1e-4), rel=1e-5)
@@ -22,10 +22,10 @@ def test_the_event_alone_gives_the_same_figure_in_dp_accounting() -> None:
 
 @pytest.mark.parametrize("cohort", [PoissonSampling(100), FixedSizeSampling(100)], ids=repr)
 def test_two_trainings_of_the_same_clients_add_up(cohort: PoissonSampling | FixedSizeSampling) -> None:
-    one, two = (ClientDose.of([s], cohort) for s in ROUNDS)
-    both = one + two
+    first, second = (ClientDose.of([s], cohort) for s in ROUNDS)
+    both = first + second
     assert both.epsilon(1e-4) == pytest.approx(ClientDose.of(ROUNDS, cohort).epsilon(1e-4), rel=1e-6)
-    assert max(one.epsilon(1e-4), two.epsilon(1e-4)) < both.epsilon(1e-4)
+    assert max(first.epsilon(1e-4), second.epsilon(1e-4)) < both.epsilon(1e-4)
     assert isinstance(both, ClientDose)
 
 
@@ -40,9 +40,9 @@ def test_another_release_about_the_same_clients_composes_as_events() -> None:
 
 def test_unlike_doses_are_never_added() -> None:
     poisson, fixed = ClientDose.of(ROUNDS, PoissonSampling(100)), ClientDose.of(ROUNDS, FixedSizeSampling(100))
-    with pytest.raises(Refusal, match="side by side"):
+    with pytest.raises(Refusal, match="separately"):
         _ = poisson + fixed
-    with pytest.raises(Refusal, match="side by side"):
+    with pytest.raises(Refusal, match="separately"):
         _ = fixed + poisson
     with pytest.raises(Refusal, match="never added"):
         _ = poisson + EventDose(poisson.event, "person", "add-or-remove-one")

@@ -43,7 +43,7 @@ def test_norms_at_and_around_the_bound_are_never_above_it(d: int, dtype: type) -
 
 
 def test_dividing_by_the_norm_alone_would_pass_the_bound() -> None:
-    """The plain rule that the test above would catch."""
+    """The simple rule, which the test above would catch."""
     rng = np.random.default_rng(0)
     plain = [v * (0.1 / np.linalg.norm(v)) for v in rng.normal(size=(50, 1000))]
     assert any(square(v) > Fraction(0.1) ** 2 for v in plain)
@@ -70,7 +70,7 @@ def test_enormous_and_tiny_entries_are_clipped_without_overflow(size: float) -> 
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_row_that_is_not_finite_becomes_zeros_and_is_told(bad: float) -> None:
+def test_a_row_that_is_not_finite_becomes_zeros_and_is_reported(bad: float) -> None:
     block = np.ones((3, 5))
     block[1, 4] = bad
     rows, norms, accepted = clip_rows(block, 10.0)
@@ -80,14 +80,14 @@ def test_a_row_that_is_not_finite_becomes_zeros_and_is_told(bad: float) -> None:
     assert (rows[[0, 2]] == 1).all()
 
 
-def test_the_block_given_is_left_as_it_was() -> None:
+def test_the_input_block_is_not_changed() -> None:
     block = np.full((2, 3), 9.0)
     clip_rows(block, 1.0)
     assert (block == 9).all()
 
 
 @pytest.mark.parametrize("bound", [0, -1.0, np.nan, np.inf, 1e200, True, "1"])
-def test_a_bound_that_is_none_is_refused(bound: object) -> None:
+def test_an_invalid_bound_is_refused(bound: object) -> None:
     with pytest.raises(Refusal, match="clipping bound"):
         clip(np.ones(2), bound)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Killed anywhere: no round lost, none noised twice, no budget forgotten. Two wrong orders are caught."""
+"""Killed anywhere: no round is lost or noised twice, no cost forgotten. Two wrong orders of the steps are caught."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ class Killed(Exception):
 
 
 class World:
-    """What survives a crash: the disk, and what the clients were sent. Steps are counted down to the crash."""
+    """What survives a crash: the disk, and the published models. Steps are counted down to the crash."""
 
     def __init__(self, state: State) -> None:
-        self.disk = state.plain()
+        self.disk = state.to_dict()
         self.published: dict[int, set[bytes]] = {}
         self.crashes = 0
-        self.left = 0
+        self.steps_left = 0
 
     def step(self) -> None:
-        self.left -= 1
-        if self.left == 0:
+        self.steps_left -= 1
+        if self.steps_left == 0:
             self.crashes += 1
             raise Killed
 
-    def keep(self, state: State) -> None:
-        """Atomic, and only the successor of what is there."""
-        assert state.serial == State.from_plain(self.disk).serial + 1
+    def save(self, state: State) -> None:
+        """Atomic, and accepts only the successor of the saved state."""
+        assert state.serial == State.from_dict(self.disk).serial + 1
         self.step()
-        self.disk = state.plain()
+        self.disk = state.to_dict()
         self.step()
 
     def publish(self, state: State) -> None:
@@ -60,20 +60,20 @@ class World:
         self.step()
 
 
-def one_life(world: World, rng: np.random.Generator, rounds: int, wrong: str = "") -> None:
+def run_process(world: World, rng: np.random.Generator, rounds: int, wrong: str = "") -> None:
     """A process from its start: resume, then train; may be killed at each step."""
-    state = State.from_plain(world.disk)
+    state = State.from_dict(world.disk)
     if not state.is_open and state.round:
-        world.publish(state)  # it may have been kept and not sent
+        world.publish(state)  # it may have been saved but not published
     while state.round < rounds:
         if state.is_open and rng.random() < 0.3:
             state = CURATOR.abandon_round(state)
-            world.keep(state)
+            world.save(state)
             continue
         if not state.is_open:
             state = CURATOR.open_round(state)
             if wrong != "booked late":
-                world.keep(state)
+                world.save(state)
         updates = []
         for k in state.participants:
             world.step()
@@ -83,85 +83,85 @@ def one_life(world: World, rng: np.random.Generator, rounds: int, wrong: str = "
         if wrong == "sent first":
             world.publish(closed)
         if wrong == "booked late":
-            world.disk = state.plain()
-        world.keep(closed)
+            world.disk = state.to_dict()
+        world.save(closed)
         if wrong != "sent first":
             world.publish(closed)
         state = closed
 
 
-def lived(seed: int, kills: int, rounds: int = ROUNDS, wrong: str = "") -> World:
+def run_with_kills(seed: int, kills: int, rounds: int = ROUNDS, wrong: str = "") -> World:
     rng = np.random.default_rng(seed)
     world = World(CURATOR.start(np.zeros(D)))
     for _ in range(kills):
-        world.left = int(rng.integers(1, 40))
+        world.steps_left = int(rng.integers(1, 40))
         try:
-            one_life(world, rng, rounds, wrong)
+            run_process(world, rng, rounds, wrong)
         except Killed:
             continue
         break
-    world.left = 0
-    one_life(world, rng, rounds, wrong)
+    world.steps_left = 0
+    run_process(world, rng, rounds, wrong)
     return world
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_killed_at_random_it_ends_with_every_round_paid_once_and_noised_once(seed: int) -> None:
-    world = lived(seed, kills=50)
-    state = State.from_plain(world.disk)
+    world = run_with_kills(seed, kills=50)
+    state = State.from_dict(world.disk)
     assert world.crashes == 50
     assert state.round == rounds_of(state.spent) == ROUNDS
     assert not state.is_open
     assert all(len(models) == 1 for models in world.published.values())
-    # Every round that was finished was sent, and the last model sent is the one that is kept.
+    # Every finished round was published, and the last model published is the saved one.
     assert set(world.published) >= {t + 1 for t, e in enumerate(state.history) if not e.abandoned}
     assert world.published[ROUNDS] == {state.model.tobytes()}
 
 
 def test_fifty_kills_at_each_step_of_one_round() -> None:
-    """Every boundary in turn, the same run: kept, asked, noised, kept, sent."""
-    for at in range(1, 51):
+    """Every boundary in turn, in the same run: save, sample, add noise, save, publish."""
+    for steps in range(1, 51):
         world = World(CURATOR.start(np.zeros(D)))
-        world.left = at
-        rng = np.random.default_rng(at)
+        world.steps_left = steps
+        rng = np.random.default_rng(steps)
         try:
-            one_life(world, rng, 2)
+            run_process(world, rng, 2)
         except Killed:
-            before = State.from_plain(world.disk)
-            world.left = 0
-            one_life(world, rng, 2)
-            after = State.from_plain(world.disk)
+            before = State.from_dict(world.disk)
+            world.steps_left = 0
+            run_process(world, rng, 2)
+            after = State.from_dict(world.disk)
             assert rounds_of(after.spent) >= rounds_of(before.spent)
-        assert rounds_of(State.from_plain(world.disk).spent) == State.from_plain(world.disk).round == 2
+        assert rounds_of(State.from_dict(world.disk).spent) == State.from_dict(world.disk).round == 2
         assert all(len(models) == 1 for models in world.published.values())
 
 
-def test_sending_before_keeping_would_noise_a_round_twice() -> None:
-    worlds = [lived(seed, kills=50, wrong="sent first") for seed in range(6)]
+def test_publishing_before_saving_would_noise_a_round_twice() -> None:
+    worlds = [run_with_kills(seed, kills=50, wrong="sent first") for seed in range(6)]
     assert any(len(models) > 1 for world in worlds for models in world.published.values())
 
 
-def test_booking_at_the_end_would_forget_rounds_that_were_asked() -> None:
-    """With the spend written after the noise, a crash leaves a state that knows nothing of a cohort already asked."""
+def test_recording_the_cost_late_would_forget_rounds_that_were_sampled() -> None:
+    """If the cost is saved after the noise, a crash leaves a state that does not know of clients already contacted."""
     rng = np.random.default_rng(0)
     world = World(CURATOR.start(np.zeros(D)))
-    world.left = 8  # while clients answer
+    world.steps_left = 8  # while clients answer
     with pytest.raises(Killed):
-        one_life(world, rng, 3, "booked late")
-    assert rounds_of(State.from_plain(world.disk).spent) == 0
+        run_process(world, rng, 3, "booked late")
+    assert rounds_of(State.from_dict(world.disk).spent) == 0
     world = World(CURATOR.start(np.zeros(D)))
-    world.left = 8
+    world.steps_left = 8
     with pytest.raises(Killed):
-        one_life(world, rng, 3)
-    assert rounds_of(State.from_plain(world.disk).spent) == 1
+        run_process(world, rng, 3)
+    assert rounds_of(State.from_dict(world.disk).spent) == 1
 
 
 def test_crashing_in_every_round_still_stops_at_the_budget() -> None:
-    """Open, die, abandon, again and again: the budget ends it, as it should."""
+    """Open, die, abandon, again and again: the budget ends it."""
     curator = replace(CURATOR, budget=PrivacyBudget(4.0, 1e-3))
     state, opened = curator.start(np.zeros(D)), 0
-    while curator.would_cost(state)[0]:
-        state = State.from_plain(curator.open_round(state).plain())
+    while curator.next_round_cost(state)[0]:
+        state = State.from_dict(curator.open_round(state).to_dict())
         opened += 1
         state = curator.abandon_round(state)
     with pytest.raises(BudgetSpent):
@@ -171,21 +171,21 @@ def test_crashing_in_every_round_still_stops_at_the_budget() -> None:
     assert curator.dose(state).delta(4.0) <= 1e-3
 
 
-def test_a_kept_state_goes_on_bit_for_bit() -> None:
-    one, two = (np.random.default_rng(5) for _ in range(2))
+def test_a_saved_state_continues_bit_for_bit() -> None:
+    rng_a, rng_b = (np.random.default_rng(5) for _ in range(2))
     a = b = CURATOR.start(np.arange(D) / 7)
     for _ in range(6):
-        a = CURATOR.open_round(a, one)
-        a = CURATOR.close_round(a, [ClientUpdate(int(k), np.full(D, 0.3)) for k in a.participants], one)
-        b = State.from_plain(CURATOR.open_round(State.from_plain(b.plain()), two).plain())
-        b = CURATOR.close_round(b, [ClientUpdate(int(k), np.full(D, 0.3)) for k in b.participants], two)
-    assert a.same_as(State.from_plain(b.plain()))
+        a = CURATOR.open_round(a, rng_a)
+        a = CURATOR.close_round(a, [ClientUpdate(int(k), np.full(D, 0.3)) for k in a.participants], rng_a)
+        b = State.from_dict(CURATOR.open_round(State.from_dict(b.to_dict()), rng_b).to_dict())
+        b = CURATOR.close_round(b, [ClientUpdate(int(k), np.full(D, 0.3)) for k in b.participants], rng_b)
+    assert a.same_as(State.from_dict(b.to_dict()))
     assert not a.same_as(CURATOR.start(np.arange(D) / 7))
 
 
-def test_the_plain_form_holds_arrays_and_scalars_only() -> None:
+def test_the_dictionary_form_holds_arrays_and_scalars_only() -> None:
     state = CURATOR.open_round(CURATOR.start(np.zeros(D)))
-    for value in state.plain().values():
+    for value in state.to_dict().values():
         assert isinstance(value, bool | int | float | str) or (
             isinstance(value, np.ndarray) and value.dtype.kind in "fi"
         )
@@ -212,31 +212,31 @@ def test_the_plain_form_holds_arrays_and_scalars_only() -> None:
 )
 def test_a_state_that_was_altered_is_refused(change: dict[str, Any]) -> None:
     state = CURATOR.close_round(CURATOR.open_round(CURATOR.start(np.zeros(D))), [])
-    kept = CURATOR.open_round(state).plain()
-    assert State.from_plain(kept).spent == (Spend(20.0, 2.0, 2),)
-    with pytest.raises(Refusal, match="kept state"):
-        State.from_plain({**kept, **change})
+    saved = CURATOR.open_round(state).to_dict()
+    assert State.from_dict(saved).spent == (Spend(20.0, 2.0, 2),)
+    with pytest.raises(Refusal, match="saved state"):
+        State.from_dict({**saved, **change})
 
 
-def test_states_cannot_be_written_into() -> None:
+def test_states_are_read_only() -> None:
     state = Curator(PoissonSampling(10), Constant(5, 1.0), PrivacyBudget(8, 1e-3), FixedClip(1.0)).start(np.zeros(D))
     with pytest.raises(ValueError, match="read-only"):
         state.model[0] = 1.0
 
 
-def test_a_book_is_not_read_with_more_clients_than_it_was_written_for() -> None:
+def test_rounds_are_not_accounted_with_more_clients_than_they_had() -> None:
     """The same rounds of 20 among 4,000 clients would cost next to nothing."""
     state = CURATOR.open_round(CURATOR.start(np.zeros(D)))
     other = replace(CURATOR, cohort=PoissonSampling(4000))
-    for use in (other.figure, other.dose, other.would_cost, other.open_round, lambda s: other.close_round(s, [])):
+    for use in (other.figure, other.dose, other.next_round_cost, other.open_round, lambda s: other.close_round(s, [])):
         with pytest.raises(Refusal, match="resume it with its own recipe"):
-            use(State.from_plain(state.plain()))
+            use(State.from_dict(state.to_dict()))
 
 
-def test_an_open_round_is_noised_as_it_was_booked_whatever_the_schedule_says_by_now() -> None:
+def test_an_open_round_is_noised_as_it_was_paid_for_even_if_the_schedule_changed() -> None:
     state = CURATOR.open_round(CURATOR.start(np.zeros(20_000)))
     later = replace(CURATOR, schedule=Constant(20, 0.2))
     noise = later.close_round(state, []).model * 20 / 0.5
-    # z_d = (1/4 - 1/16)^-½ = 2.31; 20,000 entries know it to a half per cent.
+    # z_d = (1/4 - 1/16)^-½ = 2.31; 20,000 entries determine it to half a per cent.
     assert noise.std() == pytest.approx(2.309, rel=0.03)
     assert later.close_round(state, []).history[0].noise == 2.0

@@ -1,4 +1,4 @@
-"""Clients who send anything at all: the round ends, the model is finite, nobody moves the sum by more than C."""
+"""Clients that send anything at all: the round ends, the model is finite, no client moves the sum by more than C."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dosimeter.federated import (
     UpdateBatch,
 )
 from dosimeter.federated.client_messages import MessageCounts
-from dosimeter.federated.exact_sum import gathered
+from dosimeter.federated.exact_sum import sum_updates
 from dosimeter.federated.state import State
 
 K, M, D = 60, 30, 8
@@ -32,9 +32,9 @@ class Trap:
         raise AssertionError("the sender's code was run")
 
 
-def spoiled(value: float, at: int = 0) -> np.ndarray:
+def spoiled(value: float, position: int = 0) -> np.ndarray:
     v = np.ones(D)
-    v[at] = value
+    v[position] = value
     return v
 
 
@@ -65,10 +65,10 @@ HOSTILE: dict[str, Any] = {
     "none": lambda k, t: ClientUpdate(k, None),
     "weight": lambda k, t: ClientUpdate(k, np.ones(D), t, 1e9),
     "stale": lambda k, t: ClientUpdate(k, np.ones(D), t - 1 if t else 99),
-    "round in words": lambda k, t: ClientUpdate(k, np.ones(D), "now"),  # type: ignore[arg-type]
+    "round as text": lambda k, t: ClientUpdate(k, np.ones(D), "now"),  # type: ignore[arg-type]
     "no client": lambda k, t: ClientUpdate(None, np.ones(D)),
-    "not asked": lambda k, t: ClientUpdate(K + 5, np.ones(D)),
-    "client in words": lambda k, t: ClientUpdate(str(k), np.ones(D)),
+    "not sampled": lambda k, t: ClientUpdate(K + 5, np.ones(D)),
+    "client as text": lambda k, t: ClientUpdate(str(k), np.ones(D)),
     "not a message": lambda k, t: b"garbage",
     "too many parts": lambda k, t: (k, np.ones(D), t, 1, 2),
     "block of another size": lambda k, t: UpdateBatch([k], np.ones((2, D))),
@@ -76,20 +76,20 @@ HOSTILE: dict[str, Any] = {
 REFUSED = set(HOSTILE) - {"huge", "largest", "zero", "subnormal", "weight"}
 
 
-def opened(clip: float = 0.7) -> State:
-    return State.of(np.zeros(D), clip).opened(np.arange(K), M, 1.0, simulation=True)
+def open_state(clip: float = 0.7) -> State:
+    return State.of(np.zeros(D), clip).with_open_round(np.arange(K), M, 1.0, simulation=True)
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_no_message_moves_the_sum_by_more_than_the_clip(kind: str) -> None:
     honest = [ClientUpdate(k, np.random.default_rng(k).normal(size=D)) for k in range(10)]
-    tally, plain = MessageCounts(), MessageCounts()
-    without, bits = gathered(opened(), K, honest, plain)
-    with_it, more = gathered(opened(), K, [*honest[:5], HOSTILE[kind](40, 0), *honest[5:]], tally)
+    counts, counts_without = MessageCounts(), MessageCounts()
+    without, bits = sum_updates(open_state(), K, honest, counts_without)
+    with_it, more = sum_updates(open_state(), K, [*honest[:5], HOSTILE[kind](40, 0), *honest[5:]], counts)
     moved = [Fraction(a) - Fraction(b) for a, b in zip(with_it.tolist(), without.tolist(), strict=True)]
     assert sum(m * m for m in moved) <= Fraction(0.7) ** 2
     assert abs(more - bits) <= 0.5
-    assert (tally.accepted, tally.refused) == ((10, 1) if kind in REFUSED else (11, 0))
+    assert (counts.accepted, counts.refused) == ((10, 1) if kind in REFUSED else (11, 0))
     if kind in REFUSED:
         assert with_it.tobytes() == without.tobytes()
 
@@ -97,28 +97,28 @@ def test_no_message_moves_the_sum_by_more_than_the_clip(kind: str) -> None:
 @pytest.mark.parametrize("size", [1e-6, 1.0])
 @pytest.mark.parametrize("weight", [0.0, 2.0, 1e9, np.nan])
 def test_a_claimed_weight_changes_nothing(weight: float, size: float) -> None:
-    """Well within the clip too: beyond it, any weight above one would be clipped away again."""
-    plain, bit = gathered(opened(), K, [ClientUpdate(1, np.full(D, size))], MessageCounts())
-    heavy, same = gathered(opened(), K, [ClientUpdate(1, np.full(D, size), 0, weight)], MessageCounts())
+    """Also within the clip: beyond it, any weight above one would be clipped away."""
+    plain, bit = sum_updates(open_state(), K, [ClientUpdate(1, np.full(D, size))], MessageCounts())
+    heavy, same = sum_updates(open_state(), K, [ClientUpdate(1, np.full(D, size), 0, weight)], MessageCounts())
     assert np.linalg.norm(plain) > 0
     assert plain.tobytes() == heavy.tobytes()
     assert bit == same
 
 
-def test_of_two_messages_under_one_name_the_first_counts() -> None:
-    tally = MessageCounts()
-    total, _ = gathered(
-        opened(),
+def test_of_two_messages_of_one_client_the_first_counts() -> None:
+    counts = MessageCounts()
+    total, _ = sum_updates(
+        open_state(),
         K,
         [ClientUpdate(3, np.ones(D)), ClientUpdate(3, -np.ones(D)), UpdateBatch([4, 4], np.ones((2, D)))],
-        tally,
+        counts,
     )
-    assert (tally.accepted, tally.refused) == (2, 2)
+    assert (counts.accepted, counts.refused) == (2, 2)
     assert np.linalg.norm(total) == pytest.approx(1.4, rel=1e-6)
 
 
 def messages(state: State, hostile: set[int], rng: np.random.Generator) -> Iterator[Any]:
-    """Honest clients pull the model towards 1; hostile ones send something from the list, and then once more."""
+    """Honest clients pull the model towards 1; hostile ones send something from the list, twice."""
     kinds = list(HOSTILE)
     for k in state.participants:
         if int(k) in hostile:
@@ -129,27 +129,27 @@ def messages(state: State, hostile: set[int], rng: np.random.Generator) -> Itera
             yield ClientUpdate(int(k), 0.3 * (1.0 - state.model) + 0.05 * rng.normal(size=D))
 
 
-def trained(hostile: set[int], absent: set[int], seed: int, rounds: int = 100) -> State:
+def train(hostile: set[int], absent: set[int], seed: int, rounds: int = 100) -> State:
     rng = np.random.default_rng(seed)
     curator = Curator(PoissonSampling(K), Constant(M, 1.0), PrivacyBudget(1e3, 1e-2), QuantileClip(0.5))
     state = curator.start(np.zeros(D))
     for _ in range(rounds):
         state = curator.open_round(state, rng)
         before = state.model
-        said = (m for m in messages(state, hostile, rng) if not (isinstance(m, ClientUpdate) and m.client in absent))
-        state = curator.close_round(state, said, rng)
+        answers = (m for m in messages(state, hostile, rng) if not (isinstance(m, ClientUpdate) and m.client in absent))
+        state = curator.close_round(state, answers, rng)
         assert np.isfinite(state.model).all()
-        # 60 contributions of C/m and noise of 1.04·C/m: twelve deviations of an 8-vector.
+        # 60 contributions of C/m and noise of 1.04·C/m: twelve standard deviations of an 8-vector.
         assert np.linalg.norm(state.model - before) <= (K + 1.04 * 40) * state.history[-1].clip / M
     return state
 
 
 def test_a_hundred_rounds_with_thirty_per_cent_hostile_clients_end_well() -> None:
     hostile = set(range(18))
-    state = trained(hostile, set(), seed=1)
+    state = train(hostile, set(), seed=1)
     assert state.round == 100
     assert sum(e.refused for e in state.history) > 500
-    # The honest clients' goal is reached as far as the noise lets it: hostile values within the clip pull to one side.
+    # The honest clients' goal is reached as far as the noise allows: hostile values within the clip pull to one side.
     assert np.linalg.norm(state.model - 1.0) < np.linalg.norm(np.ones(D))
 
 
@@ -196,7 +196,7 @@ def accuracy_on_digits(hostile: set[int], answer: bool, seed: int) -> float:
     curator = Curator(PoissonSampling(K), Constant(M, 0.3), PrivacyBudget(1e4, 1e-2), QuantileClip(1.0, 0.7))
     state = curator.start(np.zeros(X.shape[1] * 10))
 
-    def said(k: int) -> Any:
+    def answer_of(k: int) -> Any:
         if k not in hostile:
             return ClientUpdate(k, one_epoch(state.model, *clients[k]))
         kind = kinds[(7 * k + state.round) % len(kinds)]
@@ -206,13 +206,13 @@ def accuracy_on_digits(hostile: set[int], answer: bool, seed: int) -> float:
 
     for _ in range(100):
         state = curator.open_round(state, rng)
-        asked = [int(k) for k in state.participants]
-        state = curator.close_round(state, [said(k) for k in asked if answer or k not in hostile], rng)
+        sampled = [int(k) for k in state.participants]
+        state = curator.close_round(state, [answer_of(k) for k in sampled if answer or k not in hostile], rng)
     return float(np.mean((X @ state.model.reshape(-1, 10)).argmax(axis=1) == y))
 
 
 def test_thirty_per_cent_hostile_clients_cost_less_than_two_points_of_accuracy() -> None:
-    """Against the same runs with those clients absent, mean of three seeds. Loud ones count: they pull within C."""
+    """Against the same runs with those clients absent, mean of three seeds. Huge updates count: they pull within C."""
     hostile = set(range(18))
     with_them, without = (np.mean([accuracy_on_digits(hostile, a, s) for s in range(3)]) for a in (True, False))
     assert without > 0.85

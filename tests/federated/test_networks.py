@@ -1,4 +1,4 @@
-"""Stacked training against finite differences, against each client by itself, and against torch."""
+"""Batched training against finite differences and against each client by itself."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from scipy.special import logsumexp
 
 from dosimeter.core.errors import Refusal
 from dosimeter.federated import networks
-from dosimeter.federated.local_training import BatchedRows, LocalSGD, slots, stacked
+from dosimeter.federated.local_training import BatchedRows, LocalSGD, gather_rows, slots
 from dosimeter.federated.networks import Network
 
 NETWORKS = [Network(w, bias) for w in ((5, 3), (5, 4, 3), (5, 6, 4, 3)) for bias in (True, False)]
 
 
 def loss_at(network: Network, model: np.ndarray, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
-    """Row by row, from a list of matrices: nothing of the stacked code but the order of the parameters."""
-    total, at, parts = 0.0, 0, []
+    """Row by row, from a list of matrices: shares only the order of the parameters with the batched code."""
+    total, offset, parts = 0.0, 0, []
     for i, o in zip(network.widths[:-1], network.widths[1:], strict=True):
-        W = model[at : at + i * o].reshape(i, o)
-        at += i * o
-        b = model[at : at + o] if network.bias else np.zeros(o)
-        at += o if network.bias else 0
+        W = model[offset : offset + i * o].reshape(i, o)
+        offset += i * o
+        b = model[offset : offset + o] if network.bias else np.zeros(o)
+        offset += o if network.bias else 0
         parts.append((W, b))
     for x, label, w in zip(X, y, weight, strict=True):
         for k, (W, b) in enumerate(parts):
@@ -46,7 +46,7 @@ def test_a_step_is_the_finite_difference_of_the_loss(network: Network) -> None:
     stack = random_stack(2, 1, 4, 5, 3, seed=1)
     stack.weight[1, 0] = [0.5, 0.5, 0.0, 0.0]
     model, rate, h = rng.normal(size=network.size), 0.3, 1e-5
-    found = network.updates(model, stack, LocalSGD(1, rate, batch=4), rate)
+    updates = network.updates(model, stack, LocalSGD(1, rate, batch=4), rate)
     for k in range(2):
         rows = stack.X[k, 0], stack.y[k, 0], stack.weight[k, 0]
         slope = np.array(
@@ -55,7 +55,7 @@ def test_a_step_is_the_finite_difference_of_the_loss(network: Network) -> None:
                 for e in np.eye(network.size)
             ]
         )
-        np.testing.assert_allclose(found[k], -rate * slope, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(updates[k], -rate * slope, rtol=0, atol=1e-8)
 
 
 def test_later_steps_start_where_earlier_ones_ended() -> None:
@@ -78,30 +78,32 @@ def test_later_steps_start_where_earlier_ones_ended() -> None:
 def test_a_stack_trains_each_client_as_it_would_train_alone(sizes: tuple[int, ...], local: LocalSGD) -> None:
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(40, 5)).astype(np.float32), rng.integers(3, size=40)
-    own = np.split(rng.permutation(40)[: sum(sizes)], np.cumsum(sizes)[:-1])
+    rows_of_clients = np.split(rng.permutation(40)[: sum(sizes)], np.cumsum(sizes)[:-1])
     network = Network((5, 8, 3))
     model = network.start(rng)
-    together = network.updates(model, stacked(X, y, slots(own, local, 9, 4, [7, 1, 3])), local, 0.2)
+    batched = network.updates(model, gather_rows(X, y, slots(rows_of_clients, local, 9, 4, [7, 1, 3])), local, 0.2)
     for k, client in enumerate([7, 1, 3]):
-        alone = network.updates(model, stacked(X, y, slots(own[k : k + 1], local, 9, 4, [client])), local, 0.2)
-        np.testing.assert_allclose(together[k], alone[0], rtol=0, atol=1e-5)
+        single = network.updates(
+            model, gather_rows(X, y, slots(rows_of_clients[k : k + 1], local, 9, 4, [client])), local, 0.2
+        )
+        np.testing.assert_allclose(batched[k], single[0], rtol=0, atol=1e-5)
 
 
-def test_every_row_is_taken_once_an_epoch_with_the_weight_of_its_batch() -> None:
-    own = [np.arange(10, 17), np.arange(3)]
-    rows, weight = slots(own, LocalSGD(1, 0.1, batch=3), 1, 0, [0, 1])
+def test_every_row_is_used_once_per_epoch_with_the_weight_of_its_batch() -> None:
+    rows_of_clients = [np.arange(10, 17), np.arange(3)]
+    rows, weight = slots(rows_of_clients, LocalSGD(1, 0.1, batch=3), 1, 0, [0, 1])
     for k in range(2):
-        assert sorted(rows[k][weight[k] > 0].tolist()) == own[k].tolist()
+        assert sorted(rows[k][weight[k] > 0].tolist()) == rows_of_clients[k].tolist()
     np.testing.assert_allclose(weight.sum(axis=2), [[1, 1, 1], [1, 0, 0]], atol=1e-6)
     assert weight[0, 2].tolist() == [1.0, 0.0, 0.0]
 
 
 def test_shuffles_depend_on_seed_round_and_client_and_on_nothing_else() -> None:
-    own, local = [np.arange(50)], LocalSGD(1, 0.1, batch=50)
-    first = slots(own, local, 1, 2, [3]).rows
-    assert (slots(own * 2, local, 1, 2, [8, 3]).rows[1] == first[0]).all()
+    rows_of_clients, local = [np.arange(50)], LocalSGD(1, 0.1, batch=50)
+    first = slots(rows_of_clients, local, 1, 2, [3]).rows
+    assert (slots(rows_of_clients * 2, local, 1, 2, [8, 3]).rows[1] == first[0]).all()
     for other in ((2, 2, 3), (1, 3, 3), (1, 2, 4)):
-        assert (slots(own, local, other[0], other[1], [other[2]]).rows != first).any()
+        assert (slots(rows_of_clients, local, other[0], other[1], [other[2]]).rows != first).any()
 
 
 def test_a_large_network_takes_the_same_steps_inside_its_products() -> None:
@@ -111,10 +113,10 @@ def test_a_large_network_takes_the_same_steps_inside_its_products() -> None:
     model = network.start(np.random.default_rng(1))
     double = BatchedRows(stack.X.astype(np.float64), stack.y, stack.weight.astype(np.float64))
     exact = network.updates(model, double, local, 0.1)
-    found = network.updates(model, stack, local, 0.1)
-    assert found.dtype == np.float32
+    updates = network.updates(model, stack, local, 0.1)
+    assert updates.dtype == np.float32
     assert np.abs(exact).max() > 1e-2
-    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(updates, exact, rtol=0, atol=1e-5)
 
 
 def test_columns_without_an_entry_are_left_out_and_nothing_changes() -> None:
@@ -122,19 +124,19 @@ def test_columns_without_an_entry_are_left_out_and_nothing_changes() -> None:
     stack = random_stack(2, 2, 4, 8, 3, seed=4)
     stack.X[..., [1, 6]] = 0.0
     model = np.random.default_rng(2).normal(size=network.size)
-    found = network.updates(model, stack, local, 0.2)
-    W = network.layers(found)[0].W
+    updates = network.updates(model, stack, local, 0.2)
+    W = network.layers(updates)[0].W
     assert (W[:, [1, 6]] == 0).all()
     assert (W[:, [0, 2, 3, 4, 5, 7]] != 0).any(axis=2).all()
-    np.testing.assert_allclose(found, network._descended(model, stack, local, 0.2), atol=1e-12)
+    np.testing.assert_allclose(updates, network._descend(model, stack, local, 0.2), atol=1e-12)
 
 
 def test_rows_of_zeros_alone_move_biases_only() -> None:
     stack = random_stack(1, 1, 4, 5, 3, seed=4)
     stack.X[:] = 0.0
-    found = Network((5, 3)).updates(np.zeros(18), stack, LocalSGD(1, 1.0, batch=4), 1.0)[0]
-    assert (found[:15] == 0).all()
-    assert (found[15:] != 0).any()
+    updates = Network((5, 3)).updates(np.zeros(18), stack, LocalSGD(1, 1.0, batch=4), 1.0)[0]
+    assert (updates[:15] == 0).all()
+    assert (updates[15:] != 0).any()
 
 
 def test_a_score_is_what_counting_row_by_row_gives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,9 +148,9 @@ def test_a_score_is_what_counting_row_by_row_gives(monkeypatch: pytest.MonkeyPat
     others = [
         min(loss_at(network, model, X[i : i + 1], np.array([c]), np.ones(1)) for c in range(3)) for i in range(30)
     ]
-    found = network.score(model, X, y)
-    assert found.accuracy == np.mean(np.array(losses) == np.array(others))
-    assert found.loss == pytest.approx(np.mean(losses), rel=1e-12)
+    score = network.score(model, X, y)
+    assert score.accuracy == np.mean(np.array(losses) == np.array(others))
+    assert score.loss == pytest.approx(np.mean(losses), rel=1e-12)
 
 
 def test_training_separates_what_can_be_separated() -> None:
@@ -156,25 +158,25 @@ def test_training_separates_what_can_be_separated() -> None:
     y = np.repeat(np.arange(3), 10)
     network, local = Network((3, 16, 3)), LocalSGD(30, 0.5, batch=10)
     model = network.start(np.random.default_rng(0))
-    update = network.updates(model, stacked(X, y, slots([np.arange(30)], local, 0, 0, [0])), local, 0.5)[0]
+    update = network.updates(model, gather_rows(X, y, slots([np.arange(30)], local, 0, 0, [0])), local, 0.5)[0]
     assert network.score(model + update, X, y).accuracy == 1.0
 
 
-def test_a_rate_that_explodes_is_sent_as_it_is_and_raises_nothing() -> None:
+def test_an_exploding_training_raises_no_error() -> None:
     stack = random_stack(1, 3, 4, 5, 3, seed=4, kind=np.float32)
     model = np.random.default_rng(0).normal(size=Network((5, 6, 4, 3)).size)
-    found = Network((5, 6, 4, 3)).updates(model, stack, LocalSGD(9, 1e6, batch=4), 1e12)
-    assert not np.isfinite(found).all()
+    updates = Network((5, 6, 4, 3)).updates(model, stack, LocalSGD(9, 1e6, batch=4), 1e12)
+    assert not np.isfinite(updates).all()
 
 
 @pytest.mark.parametrize("widths", [(5,), (5, 1), (0, 3), (5, 2.5)])
-def test_widths_that_are_no_network_are_refused(widths: tuple[float, ...]) -> None:
+def test_invalid_widths_are_refused(widths: tuple[float, ...]) -> None:
     with pytest.raises(Refusal, match="width"):
         Network(widths)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [{}, {"batch": 5, "batches": 5}, {"batch": 5, "decay": 0.0}, {"batches": 2.5}])
-def test_a_local_training_that_is_not_said_is_refused(wrong: dict[str, float]) -> None:
+def test_an_invalid_local_training_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(Refusal, match=r"batch|decay"):
         LocalSGD(1, 0.1, **wrong)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Partitions keep what they promise: sizes, disjointness, labels per client, repeats."""
+"""Partitions: sizes, disjointness, labels per client, repeated rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_two_shards_of_a_table_that_is_just_enough_are_disjoint_and_cover_it() -
     assert sorted(np.concatenate(clients).tolist()) == list(range(6000))
 
 
-def test_a_client_of_two_shards_knows_two_labels_at_most_where_shards_end_with_labels() -> None:
+def test_a_client_of_two_shards_has_at_most_two_labels_if_shards_end_with_labels() -> None:
     counts = classes_of(LABELS, two_shards(LABELS, 10, generator()))
     assert set(counts.tolist()) <= {1, 2}
     assert (counts == 2).any()
@@ -39,11 +39,11 @@ def test_a_shard_is_a_run_of_the_sorted_table() -> None:
 
 @pytest.mark.parametrize("clients", [25, 100, 1000])
 def test_rows_are_repeated_over_clients_evenly_and_never_within_one(clients: int) -> None:
-    found = two_shards(LABELS, clients, generator())
-    assert all(len(np.unique(rows)) == 600 for rows in found)
-    held = np.bincount(np.concatenate(found), minlength=6000)
-    assert held.max() - held.min() <= 1
-    assert held.sum() == 600 * clients
+    rows_of_clients = two_shards(LABELS, clients, generator())
+    assert all(len(np.unique(rows)) == 600 for rows in rows_of_clients)
+    holders = np.bincount(np.concatenate(rows_of_clients), minlength=6000)
+    assert holders.max() - holders.min() <= 1
+    assert holders.sum() == 600 * clients
 
 
 def test_one_shard_a_client_and_more_than_two_work_as_well() -> None:
@@ -52,14 +52,14 @@ def test_one_shard_a_client_and_more_than_two_work_as_well() -> None:
 
 
 def test_partitions_follow_from_the_generator() -> None:
-    for cut in (
+    for partition in (
         lambda rng: two_shards(LABELS, 10, rng),
         lambda rng: iid(6000, 10, rng),
         lambda rng: dirichlet(LABELS, 10, rng, concentration=1.0),
     ):
-        one, same, other = (np.concatenate(cut(generator(seed))).tolist() for seed in (1, 1, 2))
-        assert one == same
-        assert one != other
+        first, same, other = (np.concatenate(partition(generator(seed))).tolist() for seed in (1, 1, 2))
+        assert first == same
+        assert first != other
 
 
 def test_iid_gives_every_row_to_one_client_in_equal_parts() -> None:
@@ -68,7 +68,7 @@ def test_iid_gives_every_row_to_one_client_in_equal_parts() -> None:
     assert sorted(np.concatenate(clients).tolist()) == list(range(1003))
 
 
-def test_iid_clients_know_all_labels() -> None:
+def test_iid_clients_have_all_labels() -> None:
     assert (classes_of(LABELS, iid(6000, 10, generator())) == 10).all()
 
 
@@ -85,9 +85,9 @@ def test_dirichlet_gives_every_row_to_one_client(concentration: float) -> None:
     assert min(len(rows) for rows in clients) >= 5
 
 
-def test_dirichlet_shares_have_the_variance_of_their_law() -> None:
+def test_dirichlet_shares_have_the_variance_of_their_distribution() -> None:
     """Share of a label at a client: mean 1/K, variance (K - 1)/(K²(Kα + 1)). 400 partitions; the band is 5 standard
-    errors of the variance by its own spread, wrong once in a million; half of α lies outside."""
+    errors of the estimated variance, exceeded once in a million; half of α lies outside."""
     K, alpha, rng = 4, 2.0, generator()
     shares = np.array(
         [len(dirichlet(np.zeros(1000, dtype=int), K, rng, concentration=alpha)[0]) / 1000 for _ in range(400)]
@@ -113,9 +113,9 @@ def test_a_column_names_the_client_of_each_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "message"),
     [
-        (lambda: two_shards(LABELS, 10, generator(), points=601), "divide"),
+        (lambda: two_shards(LABELS, 10, generator(), points=601), "not a multiple"),
         (lambda: two_shards(LABELS, 0, generator()), "clients"),
         (lambda: two_shards(LABELS, 10, generator(), points=7000), "points"),
         (lambda: two_shards(np.zeros((2, 2)), 1, generator()), "labels"),
@@ -125,6 +125,6 @@ def test_a_column_names_the_client_of_each_row() -> None:
         (lambda: by_column([]), "one value"),
     ],
 )
-def test_what_cannot_be_cut_is_refused_with_a_word_on_what_to_do(wrong, says) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(Refusal, match=says):
+def test_an_impossible_partition_is_refused_with_what_to_do(wrong, message) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(Refusal, match=message):
         wrong()

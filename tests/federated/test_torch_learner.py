@@ -1,4 +1,4 @@
-"""One's own torch module, beside the stacked network of the same shape. Skipped where torch is absent."""
+"""A torch module against the batched network of the same shape. Skipped if torch is not installed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dosimeter.core.errors import Refusal
-from dosimeter.federated import torch_learner as modules
-from dosimeter.federated.local_training import BatchedRows, LocalSGD, slots, stacked
+from dosimeter.federated import torch_learner
+from dosimeter.federated.local_training import BatchedRows, LocalSGD, gather_rows, slots
 from dosimeter.federated.networks import Network
 from dosimeter.federated.torch_learner import TorchLearner
 
-torch = pytest.importorskip("torch", reason="torch is not installed: the adapter for one's own modules is not tested")
+torch = pytest.importorskip("torch", reason="torch is not installed: TorchLearner is not tested")
 
 
 def small() -> Any:
@@ -36,7 +36,7 @@ def as_module(network: Network, model: np.ndarray) -> np.ndarray:
 def stack() -> BatchedRows:
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(30, 5)).astype(np.float32), rng.integers(3, size=30)
-    return stacked(X, y, slots([np.arange(12), np.arange(12, 30)], LocalSGD(1, 0.1, batch=5), 1, 0, [0, 1]))
+    return gather_rows(X, y, slots([np.arange(12), np.arange(12, 30)], LocalSGD(1, 0.1, batch=5), 1, 0, [0, 1]))
 
 
 def test_a_module_moves_as_the_stacked_network_of_its_shape_does(stack: BatchedRows) -> None:
@@ -64,24 +64,24 @@ def test_the_start_follows_from_the_generator_and_leaves_torch_alone() -> None:
     torch.manual_seed(1)
     undisturbed = torch.rand(1)
     torch.manual_seed(1)
-    one, same, other = (learner.start(np.random.default_rng(seed)) for seed in (1, 1, 2))
-    assert (one == same).all()
-    assert (one != other).any()
+    first, same, other = (learner.start(np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert (first == same).all()
+    assert (first != other).any()
     assert torch.rand(1) == undisturbed
 
 
-def test_running_means_are_refused() -> None:
+def test_running_statistics_are_refused() -> None:
     with pytest.raises(Refusal, match="running_mean"):
         TorchLearner(normalised, 3).check(5, 3)
 
 
-@pytest.mark.parametrize(("columns", "classes", "said"), [(4, 3, 3), (5, 4, 3), (5, 2, 2)])
-def test_a_module_that_does_not_fit_the_table_is_refused(columns: int, classes: int, said: int) -> None:
+@pytest.mark.parametrize(("columns", "classes", "declared"), [(4, 3, 3), (5, 4, 3), (5, 2, 2)])
+def test_a_module_that_does_not_fit_the_table_is_refused(columns: int, classes: int, declared: int) -> None:
     with pytest.raises(Refusal, match="module"):
-        TorchLearner(small, said).check(columns, classes)
+        TorchLearner(small, declared).check(columns, classes)
 
 
 def test_without_torch_the_refusal_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(Refusal, match=r"dosimeter\[torch\]"):
-        modules._torch()
+        torch_learner._torch()

@@ -1,4 +1,4 @@
-"""A second IRFIL: fresh Newton fits, dense Jacobians, LAPACK's norms, and finite differences of the whole of it."""
+"""A second IRFIL: fresh Newton fits, dense Jacobians, LAPACK's norms, and finite differences of the whole pipeline."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _fit(Xt, y, omega, penalty, name):
     return w, (Xt * (omega * a)[:, None]).T @ Xt + np.diag(penalty), r, a
 
 
-def _figures(J, columns, groups, tied, label):
+def _figures(J, columns, groups, tied, include_target):
     width = J.shape[2] - 1
-    pick = list(range(width + label)) if columns is None else list(columns)
+    pick = list(range(width + include_target)) if columns is None else list(columns)
     if groups is None:
         return np.linalg.norm(J[:, :, pick], 2, axis=(1, 2))
     free, bound = [c for c in pick if c not in tied], [c for c in pick if c in tied]
@@ -41,8 +41,9 @@ def _figures(J, columns, groups, tied, label):
 
 
 def final_weights(
-    X, y, name, l2, rounds, columns=None, intercept=False, start=None, groups=None, tied=(), label=True, W=None, P=None,
-    label_unit=1.0, targets=None, tied_label=False,
+    X, y, name, l2, rounds, columns=None, intercept=False, start=None, groups=None, tied=(), include_target=True,
+    W=None, P=None,
+    target_unit=1.0, targets=None, tied_target=False,
 ):  # fmt: skip
     """The parameters fitted after `rounds` reweightings."""
     n, d = X.shape
@@ -55,18 +56,18 @@ def final_weights(
         inside = np.concatenate(
             [
                 a[:, None, None] * Xt[:, :, None] * (P.T @ w) + r[:, None, None] * P,
-                -label_unit * Xt[:, :, None],
+                -target_unit * Xt[:, :, None],
             ],
             axis=2,
         )
         J = -omega[:, None, None] * ((np.eye(len(w)) if W is None else W) @ np.linalg.inv(H) @ inside)
-        bound = (*tied, J.shape[2] - 1) if tied_label else tied
-        omega = omega / _figures(J, columns, groups, bound, label) * (1.0 if targets is None else targets)
+        bound = (*tied, J.shape[2] - 1) if tied_target else tied
+        omega = omega / _figures(J, columns, groups, bound, include_target) * (1.0 if targets is None else targets)
         omega = omega * n / omega.sum()
     return _fit(Xt, y, omega, penalty, name)[0]
 
 
-def derivative(X, y, name, l2, rounds, rows, P=None, label_unit=1.0, h=2e-4, **how):
+def derivative(X, y, name, l2, rounds, rows, P=None, target_unit=1.0, h=2e-4, **options):
     """(rows, p, m + 1) of the whole pipeline by central differences of fourth order."""
     P_ = np.eye(X.shape[1]) if P is None else P
 
@@ -75,8 +76,8 @@ def derivative(X, y, name, l2, rounds, rows, P=None, label_unit=1.0, h=2e-4, **h
         if j < P_.shape[1]:
             A[i] += s * P_[:, j]
         else:
-            b[i] += s * label_unit
-        return final_weights(A, b, name, l2, rounds, P=P, label_unit=label_unit, **how)
+            b[i] += s * target_unit
+        return final_weights(A, b, name, l2, rounds, P=P, target_unit=target_unit, **options)
 
     def slope(i, j):
         return (8 * (moved(i, j, h) - moved(i, j, -h)) - (moved(i, j, 2 * h) - moved(i, j, -2 * h))) / (12 * h)

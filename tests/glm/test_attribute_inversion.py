@@ -1,4 +1,4 @@
-"""Refits against refits from scratch; guesses against the bound that belongs to them."""
+"""Refits against refits from scratch; guesses against their bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .problems import Problem, ordinary, targets
 
 
 def with_nominal(problem, seed=0):
-    """The problem with a nominal of three levels in two more columns, 3 and 4."""
+    """The problem with a category of three levels in two more columns, 3 and 4."""
     level = np.random.default_rng(seed).integers(0, 3, len(problem.X))
     X = np.column_stack([problem.X, level == 0, level == 1]).astype(float)
     return Problem(problem.name, X, problem.y, problem.loss, problem.l2, problem.sample_weight, problem.intercept)
@@ -41,7 +41,7 @@ def test_the_moves_are_those_of_refits_from_scratch(problem):
                 assert not ours[i, c].any()
                 continue
             assert np.linalg.norm(ours[i, c] - truth) <= 1e-8 * size
-            # One Newton step: exact for a quadratic, a few per cent on eighty rows of anything else.
+            # One Newton step: exact for a quadratic, a few per cent off on eighty rows of anything else.
             assert np.linalg.norm(quick[i, c] - truth) <= (1e-9 if fit.loss.name == "squared" else 0.15) * size
 
 
@@ -75,11 +75,11 @@ def small():
     return problem.fit(), problem.X, problem.y
 
 
-def test_without_noise_everybody_is_found(small):
+def test_without_noise_every_row_is_guessed(small):
     fit, X, y = small
     result = white_box(fit, X, y, [3, 4], np.zeros((1, 5)))
     assert result.figure == 1.0
-    assert "nearest model, exact refits" in result.how
+    assert "nearest model, exact refits" in result.method
 
 
 def test_the_nearest_model_is_the_one_that_refits_say(small):
@@ -109,7 +109,7 @@ def test_at_large_noise_the_map_attack_falls_back_on_the_prior_and_the_nearest_m
 
 @pytest.mark.parametrize("law", ["correlated", "laplace"])
 def test_the_map_attack_uses_the_density_of_its_noise(small, law):
-    """Against the posterior written out from refits, release by release."""
+    """Against the posterior computed from refits, release by release."""
     fit, X, y = small
     rng = np.random.default_rng(4)
     R = rng.standard_normal((5, 5))
@@ -133,7 +133,7 @@ def test_the_map_attack_uses_the_density_of_its_noise(small, law):
 
 
 def bayes_accuracy(centres, prior, sigma, rng, draws=40_000):
-    """E max_c P(c | release): the mixture sampled, the posterior written out; and its standard error."""
+    """E max_c P(c | release): the mixture sampled, the posterior computed; and its standard error."""
     c = rng.choice(len(prior), size=draws, p=prior)
     release = centres[c] + sigma * rng.standard_normal((draws, centres.shape[1]))
     log_p = np.log(prior) - np.sum((release[:, None] - centres) ** 2, axis=2) / (2 * sigma**2)
@@ -158,15 +158,15 @@ def test_the_map_attack_attains_the_bayes_accuracy_and_nothing_exceeds_it():
         centres = np.array([f.w for _, f in fits])
         sigma = float(np.linalg.norm(centres[0] - centres[1])) * rng.uniform(0.2, 1.0)
         best, error = bayes_accuracy(centres, prior, sigma, rng)
-        found = np.zeros(2)
+        accuracy = np.zeros(2)
         for p, (X2, fit) in zip(prior, fits, strict=True):
             draws = sigma * rng.standard_normal((rounds, 3))
-            for k, how in enumerate(({"noise": dm.Gaussian(sigma), "prior": prior}, {})):
-                found[k] += p * white_box(fit, X2, y, [2], draws, rows=[row], exact=True, **how).figure
+            for k, options in enumerate(({"noise": dm.Gaussian(sigma), "prior": prior}, {})):
+                accuracy[k] += p * white_box(fit, X2, y, [2], draws, rows=[row], exact=True, **options).figure
         spread = np.hypot(error, 0.5 / np.sqrt(rounds))
-        assert abs(found[0] - best) < 4 * spread
-        assert found[1] < best + 4 * spread
-        gaps.append((best - found[1]) / spread)
+        assert abs(accuracy[0] - best) < 4 * spread
+        assert accuracy[1] < best + 4 * spread
+        gaps.append((best - accuracy[1]) / spread)
     assert max(gaps) > 4  # with an uneven prior the nearest model is visibly worse
 
 
@@ -182,7 +182,7 @@ def test_unbiased_numeric_guesses_obey_cramer_rao_and_the_nearest_value_attains_
         fit = glm.fit(X, y, loss, 0.02, intercept=trial % 2 == 0)
         row, column = int(rng.integers(40)), int(rng.integers(3))
         eta = glm.measure(fit, X, y, dm.Gaussian(1.0)).cells[row, column]
-        sigma = 2e-4 * eta  # the guess's deviation is then 2e-4: the refit is straight over it
+        sigma = 2e-4 * eta  # the guess's deviation is then 2e-4: the refit is linear over it
         bound = (sigma / eta) ** 2
         step = np.sqrt(bound) / 8
         values = X[row, column] + step * np.arange(-48, 49)
@@ -235,24 +235,24 @@ def test_a_quick_refit_says_how_far_off_it_is():
     problem = next(p for p in SINGLE if p.loss.name == "logistic")
     p = 5 + problem.intercept
     result = white_box(problem.fit(), problem.X, problem.y, [3, 4], np.zeros((1, p)))
-    assert "one Newton step, off by at most 0.0" in result.how
+    assert "one Newton step, off by at most 0.0" in result.method
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (dict(candidates=[0]), "none of the 2 candidates"),
         (dict(candidates=[3, 9]), "positions from 0"),
-        (dict(candidates=Candidates.grid(0, [1.0]), draws=np.zeros((2, 4))), "one for each weight"),
+        (dict(candidates=Candidates.grid(0, [1.0]), draws=np.zeros((2, 4))), "one number per weight"),
         (dict(prior=[1.0, 2.0]), "each of the 3 candidates"),
         (dict(rows=[80]), "positions from 0 to 79"),
     ],
 )
-def test_bad_questions_are_refused_with_the_reason(small, change, words):
+def test_bad_arguments_are_refused_with_the_reason(small, change, message):
     fit, X, y = small
-    asked = {"candidates": [3, 4], "draws": np.zeros((1, 5)), **change}
-    with pytest.raises(Refusal, match=words):
-        white_box(fit, X, y, **asked)
+    arguments = {"candidates": [3, 4], "draws": np.zeros((1, 5)), **change}
+    with pytest.raises(Refusal, match=message):
+        white_box(fit, X, y, **arguments)
 
 
 def test_two_equal_candidates_are_refused():

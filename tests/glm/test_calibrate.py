@@ -1,4 +1,4 @@
-"""A calibrated release meets its target, the rung below would not, and the figures are those of the release itself."""
+"""A calibrated release meets its target, the rung below would not, and the figures are those of the release."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.noise import NOISES
-from dosimeter.core.scale_ladder import CHOSEN, rung, rung_above
-from dosimeter.glm.shaped_noise import shaped
+from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung, rung_above
+from dosimeter.glm.shaped_noise import shape_noise
 
 from .problems import LOSSES, targets
 
@@ -48,33 +48,35 @@ def below(scale):
 def test_the_rung_meets_the_target_and_the_one_below_does_not(loss, reading):
     fit, y = problem(loss)
     for target in (0.013, 0.4, 7.0):
-        found = choose.calibrate(fit, X, y, target, reading)
-        at = [reading(glm.measure(fit, X, y, dm.Gaussian(s))) for s in (found.scale, below(found.scale))]
-        assert found.reached == at[0] <= target < at[1]
-        assert below(found.scale) < found.exact_scale <= found.scale
-        assert reading(glm.measure(fit, X, y, dm.Gaussian(found.exact_scale))) == pytest.approx(target, rel=1e-9)
+        calibration = choose.calibrate(fit, X, y, target, reading)
+        readings = [
+            reading(glm.measure(fit, X, y, dm.Gaussian(s))) for s in (calibration.scale, below(calibration.scale))
+        ]
+        assert calibration.reached == readings[0] <= target < readings[1]
+        assert below(calibration.scale) < calibration.exact_scale <= calibration.scale
+        assert reading(glm.measure(fit, X, y, dm.Gaussian(calibration.exact_scale))) == pytest.approx(target, rel=1e-9)
 
 
 @pytest.mark.parametrize("law", [law for law in NOISES.values() if law.regular])
 def test_every_regular_noise_can_be_calibrated(law):
     fit, y = problem("logistic")
-    found = choose.calibrate(fit, X, y, 0.3, law=law)
-    etas = [glm.measure(fit, X, y, law(s)).examples.max() for s in (found.scale, below(found.scale))]
+    calibration = choose.calibrate(fit, X, y, 0.3, law=law)
+    etas = [glm.measure(fit, X, y, law(s)).examples.max() for s in (calibration.scale, below(calibration.scale))]
     assert etas[0] <= 0.3 < etas[1]
 
 
 def test_a_public_covariance_is_scaled_as_a_whole():
     fit, y = problem("poisson")
     shape = dm.CorrelatedGaussian([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 3.0]])
-    found = choose.calibrate(fit, X, y, 0.2, law=shape)
+    calibration = choose.calibrate(fit, X, y, 0.2, law=shape)
     eta = [
         glm.measure(fit, X, y, dm.CorrelatedGaussian(s**2 * shape.covariance)).examples.max()
-        for s in (found.scale, below(found.scale))
+        for s in (calibration.scale, below(calibration.scale))
     ]
-    assert found.reached == eta[0] <= 0.2 < eta[1]
+    assert calibration.reached == eta[0] <= 0.2 < eta[1]
 
 
-def test_a_noise_without_fisher_information_is_refused_in_its_own_words():
+def test_a_noise_without_fisher_information_is_refused_with_the_reason():
     fit, y = problem("squared")
     with pytest.raises(dm.CannotMeasure, match="jumps at 0"):
         choose.calibrate(fit, X, y, 0.1, law=dm.Exponential)
@@ -82,16 +84,16 @@ def test_a_noise_without_fisher_information_is_refused_in_its_own_words():
 
 def test_the_result_says_that_the_choice_is_not_covered_and_so_does_its_dose():
     fit, y = problem("squared")
-    found = choose.calibrate(fit, X, y, 0.1)
-    assert found.uncovered == (CHOSEN,)
-    assert CHOSEN in repr(found)
-    dose = found.dose(PERSONS)
-    assert (dose.standing.value, dose.uncovered, dose.unit) == ("unaccounted", (CHOSEN,), "person")
-    assert dose.highest[1] == max(found.leakage.group(PERSONS).values())
+    calibration = choose.calibrate(fit, X, y, 0.1)
+    assert calibration.uncovered == (SCALE_NOT_COVERED,)
+    assert SCALE_NOT_COVERED in repr(calibration)
+    dose = calibration.dose(PERSONS)
+    assert (dose.standing.value, dose.uncovered, dose.unit) == ("unaccounted", (SCALE_NOT_COVERED,), "person")
+    assert dose.highest[1] == max(calibration.leakage.group(PERSONS).values())
 
 
 def test_tables_that_differ_a_little_get_the_same_scale():
-    """What the ladder is for: a change of one cell in the sixth digit does not show in the scale."""
+    """The purpose of the ladder: a change of one cell in the sixth digit does not show in the scale."""
     fit, y = problem("squared")
     scales = set()
     for cell in range(20):
@@ -108,7 +110,7 @@ def test_a_target_that_no_scale_reaches_is_refused(target):
         choose.calibrate(fit, X, y, target)
 
 
-def test_a_reading_that_is_zero_at_every_scale_fixes_none():
+def test_a_reading_that_is_zero_at_every_scale_determines_none():
     flat = np.column_stack([X[:, 0], np.zeros(40)])
     fit = glm.fit(flat, np.zeros(40), glm.Squared(), 0.1)
     with pytest.raises(dm.Refusal, match="nothing leaks"):
@@ -119,19 +121,23 @@ def test_a_reading_that_is_zero_at_every_scale_fixes_none():
 @pytest.mark.parametrize("reading", [READINGS[k] for k in ("highest", "person", "column")], ids=lambda r: r.name)
 def test_shaped_noise_meets_its_target_above_the_floor(p, reading):
     fit, y = problem("squared")
-    floor = reading(shaped(fit, X, y, c=1.0, p=p).floor)
+    floor = reading(shape_noise(fit, X, y, c=1.0, p=p).floor)
     for target in (1.05 * floor, 3 * floor, 100.0):
-        found = choose.calibrate_shape(fit, X, y, target, reading, p=p)
-        at = [reading(shaped(fit, X, y, c=s**2, p=p).leakage) for s in (found.scale, below(found.scale))]
-        assert found.reached == at[0] <= target < at[1]
-        assert reading(shaped(fit, X, y, c=found.exact_scale**2, p=p).leakage) == pytest.approx(target, rel=1e-6)
-        assert found.uncovered == (CHOSEN,)
+        calibration = choose.calibrate_shape(fit, X, y, target, reading, p=p)
+        readings = [
+            reading(shape_noise(fit, X, y, c=s**2, p=p).leakage) for s in (calibration.scale, below(calibration.scale))
+        ]
+        assert calibration.reached == readings[0] <= target < readings[1]
+        assert reading(shape_noise(fit, X, y, c=calibration.exact_scale**2, p=p).leakage) == pytest.approx(
+            target, rel=1e-6
+        )
+        assert calibration.uncovered == (SCALE_NOT_COVERED,)
 
 
 def test_a_target_below_the_floor_is_refused_with_the_floor():
     fit, y = problem("squared")
-    floor = shaped(fit, X, y, c=1.0).floor.examples.max()
-    assert shaped(fit, X, y, c=1e12).leakage.examples.max() == pytest.approx(floor, rel=1e-6)
+    floor = shape_noise(fit, X, y, c=1.0).floor.examples.max()
+    assert shape_noise(fit, X, y, c=1e12).leakage.examples.max() == pytest.approx(floor, rel=1e-6)
     with pytest.raises(dm.Refusal, match=f"{floor:.4g}"):
         choose.calibrate_shape(fit, X, y, 0.999 * floor)
 
@@ -139,7 +145,7 @@ def test_a_target_below_the_floor_is_refused_with_the_floor():
 def test_the_best_exponent_is_the_one_an_exhaustive_search_finds():
     fit, y = problem("squared")
     for loss in (0.5, 1e4):
-        every = {p: shaped(fit, X, y, excess_loss=loss, p=p).leakage.examples.max() for p in choose.EXPONENTS}
+        every = {p: shape_noise(fit, X, y, excess_loss=loss, p=p).leakage.examples.max() for p in choose.EXPONENTS}
         best = choose.best_exponent(fit, X, y, excess_loss=loss)
         assert best.p == min(every, key=every.__getitem__)
         assert best.uncovered == (choose.EXPONENT_CHOSEN,)

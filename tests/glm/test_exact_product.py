@@ -23,7 +23,7 @@ def test_products_that_cancel_keep_their_digits(decades):
     truth = rounded(X, T)
     assert np.abs(exact_product(X, T) - truth).max() <= 1e-13 * np.abs(truth).max()
     if decades == 12:
-        # The plain product is the losing alternative: it must be visibly worse, or this module has no reason to exist.
+        # The plain product must be visibly worse, or this module has no reason to exist.
         assert np.abs(X @ T - truth).max() > 1e-8 * np.abs(truth).max()
 
 

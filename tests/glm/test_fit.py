@@ -1,4 +1,4 @@
-"""The minimiser: against other solvers, in multiple precision, and where there is none."""
+"""The minimiser: against other solvers, in multiple precision, and where none exists."""
 
 from __future__ import annotations
 
@@ -13,22 +13,17 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from dosimeter import Refusal, glm
 from dosimeter.core.engine import LocalEngine
 
-from .problems import adversarial, ordinary, targets
+from .problems import FORMULAS, adversarial, ordinary, targets
 
 
 def objective(problem, w):
-    """Eq. 13, written from the paper with scipy's own special functions, for any loss."""
+    """Eq. 13, written from the paper with scipy's special functions, for any loss."""
     X = np.column_stack([problem.X, np.ones(len(problem.X))]) if problem.intercept else problem.X
     weight = np.ones(len(X)) if problem.sample_weight is None else problem.sample_weight
     W = w.reshape(X.shape[1], -1)
     m, y = X @ W, problem.y
-    if isinstance(problem.loss, glm.Squared):
-        loss = (m[:, 0] - y) ** 2 / 2
-    elif isinstance(problem.loss, glm.Logistic):
-        p = 1 / (1 + np.exp(-m[:, 0]))
-        loss = -y * np.log(p) - (1 - y) * np.log(1 - p)
-    elif isinstance(problem.loss, glm.Poisson):
-        loss = np.exp(np.minimum(m[:, 0], 500.0)) - y * m[:, 0]
+    if not isinstance(problem.loss, glm.Softmax):
+        loss = FORMULAS[type(problem.loss)](lambda x: np.exp(np.minimum(x, 500.0)), np.log, m[:, 0], y)
     else:
         logits = m @ problem.loss.contrast.T
         loss = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), y.astype(int)]
@@ -93,7 +88,7 @@ def test_the_state_at_other_weights_says_how_far_the_minimiser_is():
     X = rng.standard_normal((50, 2))
     y = X @ np.array([1.0, 2.0]) + rng.standard_normal(50)
     best = glm.fit(X, y, glm.Squared(), 0.1)
-    off = glm.at(X, y, glm.Squared(), best.w + np.array([0.1, 0.0]), 0.1)
+    off = glm.fit_at(X, y, glm.Squared(), best.w + np.array([0.1, 0.0]), 0.1)
     H = X.T @ X + 50 * 0.1 * np.eye(2)
     assert off.decrement == pytest.approx(0.1 * np.sqrt(H[0, 0]), rel=1e-9)
     assert best.decrement < 1e-12
@@ -128,7 +123,7 @@ def test_blocks_of_any_size_give_the_same_fit(monkeypatch):
     X = rng.standard_normal((700, 3))
     y = targets(glm.Poisson(), X[:, 0] / 2, rng)
     whole = glm.fit(X, y, glm.Poisson(), 1e-3)
-    # glm.fit is the function; the module of the same name is reached through the import system.
+    # glm.fit is the function; import_module gets the module of the same name.
     monkeypatch.setattr(import_module("dosimeter.glm.fit"), "rows_per_block", lambda width: 64)
     np.testing.assert_allclose(glm.fit(X, y, glm.Poisson(), 1e-3, engine=LocalEngine()).w, whole.w, rtol=1e-12)
 
@@ -165,7 +160,7 @@ NO_MINIMISER = {
     "one class": (X0, np.ones(30), glm.Logistic(), 0.0, False, "class 1"),
     "one class and an intercept": (X0, np.zeros(30), glm.Logistic(), 0.1, True, "class 0"),
     "all counts zero": (X0, np.zeros(30), glm.Poisson(), 0.0, False, "every count is zero"),
-    "an absent class": (X0, np.arange(30.0) % 2, glm.Softmax(3, 0), 0.1, True, "no row has the class 2"),
+    "an absent class": (X0, np.arange(30.0) % 2, glm.Softmax(3, 0), 0.1, True, "no row has class 2"),
     "a repeated column": (X0[:, [0, 1, 0]], SEPARATED, glm.Squared(), 0.0, False, "columns 0, 2"),
     "an intercept and a constant column": (
         np.column_stack([X0, np.ones(30)]),
@@ -198,8 +193,8 @@ NO_MINIMISER = {
 
 @pytest.mark.parametrize("case", list(NO_MINIMISER.values()), ids=list(NO_MINIMISER))
 def test_where_no_minimiser_exists_the_refusal_says_what_to_do(case):
-    X, y, loss, l2, intercept, words = case
-    with pytest.raises(Refusal, match=words) as caught:
+    X, y, loss, l2, intercept, message = case
+    with pytest.raises(Refusal, match=message) as caught:
         glm.fit(X, y, loss, l2, intercept=intercept)
     assert "\n" not in str(caught.value)
 
@@ -237,10 +232,10 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("change", "words"), list(BAD.values()), ids=list(BAD))
-def test_bad_arrays_are_refused_with_their_place(change, words):
+@pytest.mark.parametrize(("change", "message"), list(BAD.values()), ids=list(BAD))
+def test_bad_arrays_are_refused_with_the_position(change, message):
     call = dict(X=X0, y=SEPARATED, loss=glm.Logistic(), l2=0.1) | change
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(Refusal, match=message):
         glm.fit(**call)
 
 

@@ -1,4 +1,4 @@
-"""Figures through a scaler that was fitted on the table, against refits of the whole pipeline at nearby tables."""
+"""Figures with a scaler that was fitted on the table, against refits of the whole pipeline at nearby tables."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def standardised(U, scaled=ALL):
     return (U - m) / s, m, s
 
 
-def case(loss, l2, sigma, scaled=ALL, **how):
+def case(loss, l2, sigma, scaled=ALL, **options):
     X, _, s = standardised(RAW, scaled)
     y = TARGETS[loss]
     fit = glm.fit(X, y, LOSSES[loss], l2, intercept=True)
-    return glm.measure(fit, X, y, dm.Gaussian(sigma), scaled=scaled, **how), fit, X, y, s
+    return glm.measure(fit, X, y, dm.Gaussian(sigma), scaled=scaled, **options), fit, X, y, s
 
 
 def one_at_a_time(rows, columns, s):
@@ -59,7 +59,7 @@ def test_rows_and_cells_are_those_of_the_refitted_pipeline(loss, l2, sigma):
     leak, _, _, _, s = case(loss, l2, sigma)
     for row in (0, 4):
         I = information(refit(loss, l2, sigma), one_at_a_time([row], range(D), s))
-        np.testing.assert_allclose(leak.without_label().matrix(row), I, rtol=1e-6, atol=1e-8 * np.abs(I).max())
+        np.testing.assert_allclose(leak.without_target().matrix(row), I, rtol=1e-6, atol=1e-8 * np.abs(I).max())
         assert leak.attribute([0, 1, 2])[row] == pytest.approx(norm(I), rel=1e-7)
         np.testing.assert_allclose(leak.cells[row], np.sqrt(np.diag(I)), rtol=1e-7)
 
@@ -72,7 +72,7 @@ def test_a_person_of_several_rows_with_a_tied_column(loss):
     separate = one_at_a_time([0, 3, 8], [0, 2], s)
     tied = one_at_a_time([0, 3, 8], [1], s).sum(axis=0, keepdims=True)
     I = information(refit(loss, 0.05, 1.0), np.concatenate([separate, tied]))
-    figure = leak.without_label().group(person.tolist(), tied=[1])[0]
+    figure = leak.without_target().group(person.tolist(), tied=[1])[0]
     assert figure == pytest.approx(norm(I), rel=1e-7)
 
 
@@ -131,8 +131,8 @@ def test_the_highest_row_needs_few_rows_and_is_the_highest():
     for l2 in (0.0, 0.3):
         fit = glm.fit(X, y, glm.Squared(), l2, intercept=True)
         for sigma in (0.01, 1.0, 1e3):
-            told = glm.measure(fit, X, y, dm.Gaussian(sigma), scaled=np.ones(4, dtype=bool))
-            assert told.highest == pytest.approx(told.examples.max(), rel=1e-12)
+            leak = glm.measure(fit, X, y, dm.Gaussian(sigma), scaled=np.ones(4, dtype=bool))
+            assert leak.highest == pytest.approx(leak.examples.max(), rel=1e-12)
 
 
 def softmax_case(X):
@@ -177,21 +177,21 @@ def test_moments_of_a_law_are_its_integrals(law):
     def mean(f):
         return integrate.quad(lambda x: float(f(x) * p(x)), -60, 60, **ends)[0]
 
-    told = MOMENTS[law]
+    moments = MOMENTS[law]
     centre = mean(lambda x: x)
-    found = [
+    integrals = [
         mean(lambda x: s(x) ** 2),
         centre,
         mean(lambda x: (x - centre) ** 2),
         mean(lambda x: s(x) ** 2 * x),
         mean(lambda x: (1 + s(x) * x) ** 2),
     ]
-    wanted = [told.information, told.mean, told.variance, told.cross, told.scale]
-    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+    wanted = [moments.information, moments.mean, moments.variance, moments.cross, moments.scale]
+    np.testing.assert_allclose(integrals, wanted, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("law", MOMENTS)
-def test_the_score_of_other_laws_has_the_variance_that_is_told(law):
+def test_the_score_of_other_laws_has_the_stated_variance(law):
     """Two released numbers: the density at neighbouring tables, its score by differences, averaged over the noise."""
     u, y, scale, l2, row = RAW[:, :1], TARGETS["squared"], 0.4, 0.3, 0
     noise = law(scale)
@@ -220,20 +220,20 @@ def test_the_score_of_other_laws_has_the_variance_that_is_told(law):
     assert abs(score.mean()) < 0.01 * score.std()
 
 
-@pytest.mark.parametrize("how", [{"c": 0.04}, {"excess_loss": 0.7}])
+@pytest.mark.parametrize("options", [{"c": 0.04}, {"excess_loss": 0.7}])
 @pytest.mark.parametrize("p", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("l2", [0.0, 0.2])
-def test_shaped_noise(l2, p, how):
+def test_shaped_noise(l2, p, options):
     y = TARGETS["squared"]
     X, _, s = standardised(RAW, SOME)
     fit = glm.fit(X, y, glm.Squared(), l2, intercept=True)
-    leak = glm.shaped(fit, X, y, p=p, scaled=SOME, **how).leakage
+    leak = glm.shape_noise(fit, X, y, p=p, scaled=SOME, **options).leakage
 
     def law(moved):
         X, m, s = standardised(RAW + moved, SOME)
         Xt = np.column_stack([X, np.ones(N)])
         values, V = np.linalg.eigh(Xt.T @ Xt + np.diag([N * l2] * D + [0.0]))
-        c = how.get("c") or 2 * how["excess_loss"] / np.sum(values ** (1 - p))
+        c = options.get("c") or 2 * options["excess_loss"] / np.sum(values ** (1 - p))
         A = fold(m, s)
         return A @ minimiser(X, y, "squared", l2), A @ (V * np.sqrt(c * values**-p)) @ V.T
 
@@ -253,24 +253,24 @@ def test_a_reweighted_fit(loss):
 
     def law(moved):
         X, m, s = standardised(RAW + moved)
-        found = glm.irfil(X, y, LOSSES[loss], l2, rounds=2, tolerance=0.0, intercept=True)
+        reweighting = glm.irfil(X, y, LOSSES[loss], l2, rounds=2, tolerance=0.0, intercept=True)
         A = fold(m, s)
-        return A @ found.fit.w, 0.5 * A
+        return A @ reweighting.fit.w, 0.5 * A
 
     I = information(law, one_at_a_time([4], range(D), s))
     np.testing.assert_allclose(planned.leakage.cells[4], np.sqrt(np.diag(I)), rtol=1e-5)
-    held = plan(X, y, LOSSES[loss], l2, scale=0.5, equalise=2, intercept=True, scaled=ALL, held=True)
+    held = plan(X, y, LOSSES[loss], l2, scale=0.5, equalise=2, intercept=True, scaled=ALL, scaler_is_public=True)
     assert not np.allclose(held.leakage.cells[4], planned.leakage.cells[4], rtol=1e-3)
 
 
-def test_the_worst_cell_of_diabetes_at_much_noise_was_199_times_too_low():
+def test_the_worst_cell_of_diabetes_is_199_times_higher_than_with_a_frozen_scaler():
     from sklearn.datasets import load_diabetes
 
     raw, y = load_diabetes(return_X_y=True, scaled=False)
     X = (raw - raw.mean(axis=0)) / raw.std(axis=0)
     fit = glm.fit(X, y, glm.Squared(), 0.01, intercept=True)
     every = np.ones(10, dtype=bool)
-    total, frozen = (glm.measure(fit, X, y, dm.Gaussian(200.0), **how).cells for how in ({"scaled": every}, {}))
+    total, frozen = (glm.measure(fit, X, y, dm.Gaussian(200.0), **options).cells for options in ({"scaled": every}, {}))
     row, column = np.unravel_index(np.argmax(total / frozen), total.shape)
     assert total[row, column] / frozen[row, column] > 150
     direction = np.zeros((1, *raw.shape))
@@ -323,32 +323,52 @@ def test_calibration_takes_the_least_rung_above_the_floor(law):
     for reading in (HIGHEST, highest_group(people, tied=[1], name="person")):
         floor = reading(floor_of(at(1.0)))
         for target in (1.05 * floor, 2 * floor, 30 * floor):
-            found = glm.calibrate(fit, X, y, target, reading, law=law, scaled=ALL)
-            assert reading(at(found.scale)) == pytest.approx(found.reached)
-            assert found.reached <= target
-            assert reading(at(found.scale * (1 - 1e-9) / np.sqrt(2))) > target
-            assert found.exact_scale <= found.scale
-            assert found.scale in [rung(k) for k in range(-60, 60)]
-        with pytest.raises(dm.Refusal, match=r"at any scale.*--bounds"):
+            calibration = glm.calibrate(fit, X, y, target, reading, law=law, scaled=ALL)
+            assert reading(at(calibration.scale)) == pytest.approx(calibration.reached)
+            assert calibration.reached <= target
+            assert reading(at(calibration.scale * (1 - 1e-9) / np.sqrt(2))) > target
+            assert calibration.exact_scale <= calibration.scale
+            assert calibration.scale in [rung(k) for k in range(-60, 60)]
+        with pytest.raises(dm.Refusal, match=r"at any scale.*bounds="):
             glm.calibrate(fit, X, y, 0.99 * floor, reading, law=law, scaled=ALL)
 
 
-@pytest.mark.parametrize("how", [{}, {"shape": "hessian"}, {"equalise": 2}])
+@pytest.mark.parametrize("options", [{}, {"shape": "hessian"}, {"equalise": 2}])
 @pytest.mark.parametrize("held", [False, True])
-def test_a_plan_refuses_a_limit_below_the_floor_whatever_the_noise(how, held):
+def test_a_plan_refuses_a_limit_below_the_floor_for_any_noise(options, held):
     X, _, _ = standardised(RAW)
     y = TARGETS["squared"]
-    told = plan(X, y, glm.Squared(), 0.05, scale=1e6, intercept=True, scaled=ALL, held=held, **how)
-    assert told.floor > 0
+    loose = plan(X, y, glm.Squared(), 0.05, scale=1e6, intercept=True, scaled=ALL, scaler_is_public=held, **options)
+    assert loose.floor > 0
     if not held:
-        assert told.highest == pytest.approx(told.floor, rel=1e-4)
+        assert loose.highest == pytest.approx(loose.floor, rel=1e-4)
     with pytest.raises(dm.Refusal, match="at any scale"):
-        plan(X, y, glm.Squared(), 0.05, max_dose=0.9 * told.floor, intercept=True, scaled=ALL, held=held, **how)
-    kept = plan(X, y, glm.Squared(), 0.05, max_dose=1.5 * told.floor, intercept=True, scaled=ALL, held=held, **how)
-    assert kept.highest <= 1.5 * told.floor
+        plan(
+            X,
+            y,
+            glm.Squared(),
+            0.05,
+            max_dose=0.9 * loose.floor,
+            intercept=True,
+            scaled=ALL,
+            scaler_is_public=held,
+            **options,
+        )
+    kept = plan(
+        X,
+        y,
+        glm.Squared(),
+        0.05,
+        max_dose=1.5 * loose.floor,
+        intercept=True,
+        scaled=ALL,
+        scaler_is_public=held,
+        **options,
+    )
+    assert kept.highest <= 1.5 * loose.floor
 
 
-def test_what_is_not_standardised_is_refused():
+def test_a_column_that_is_not_standardised_is_refused():
     X, _, _ = standardised(RAW)
     y = TARGETS["squared"]
     fit = glm.fit(RAW, y, glm.Squared(), 0.1, intercept=True)

@@ -1,4 +1,4 @@
-"""Tables on which an earlier version stopped too soon or cancelled: each with an answer from elsewhere."""
+"""Tables on which a fit can stop too soon or cancel, each with an independent answer."""
 
 from __future__ import annotations
 
@@ -73,20 +73,20 @@ TAILS = {
 
 
 @pytest.mark.parametrize("case", list(TAILS))
-def test_newton_goes_on_until_every_row_has_settled(case):
+def test_newton_continues_until_every_row_has_settled(case):
     X, y, kind, l2, weight = TAILS[case]
     loss = glm.Logistic() if kind == "logistic" else glm.Poisson()
-    found = glm.fit(X, y, loss, l2, sample_weight=weight)
-    np.testing.assert_allclose(found.w, exact_weights(X, y, kind, l2, weight), rtol=1e-9)
+    fitted = glm.fit(X, y, loss, l2, sample_weight=weight)
+    np.testing.assert_allclose(fitted.w, exact_weights(X, y, kind, l2, weight), rtol=1e-9)
 
 
 def test_soft_labels_far_in_the_tail_are_fitted():
-    found = glm.fit(np.ones((3, 1)), [1e-16, 1e-16, 2e-16], glm.Logistic())
-    assert found.w[0] == pytest.approx(np.log(4e-16 / 3), rel=1e-12)
+    fitted = glm.fit(np.ones((3, 1)), [1e-16, 1e-16, 2e-16], glm.Logistic())
+    assert fitted.w[0] == pytest.approx(np.log(4e-16 / 3), rel=1e-12)
 
 
 @pytest.mark.parametrize("weight", [np.r_[[1e8] * 12, [1e-4] * 12], np.full(24, 1e-16), np.full(24, 1e18)])
-def test_separation_is_found_whatever_the_weights(weight):
+def test_separation_is_found_for_any_weights(weight):
     y = np.r_[[1.0] * 7, [0.0] * 5, [1.0] * 12]
     with pytest.raises(dm.Refusal, match="separate"):
         glm.fit(PAIRS, y, glm.Logistic(), sample_weight=weight)
@@ -106,7 +106,7 @@ def test_an_outlier_without_weight_does_not_overflow_a_poisson_fit():
     with_it = glm.fit(X, y, glm.Poisson(), sample_weight=[0, 1, 1, 1, 1, 1])
     np.testing.assert_allclose(with_it.w, glm.fit(X[1:], y[1:], glm.Poisson()).w, rtol=1e-9)
     with pytest.raises(dm.Refusal, match="not finite at these parameters"):
-        glm.at(X, y, glm.Poisson(), [1e4, 0.0])
+        glm.fit_at(X, y, glm.Poisson(), [1e4, 0.0])
 
 
 def test_a_start_far_away_ends_at_the_same_place():
@@ -130,32 +130,32 @@ def test_columns_and_table_keep_their_digits_where_rows_lie_in_strong_directions
 def test_rows_that_are_all_but_certain_leak_alike_in_softmax_and_logistic(l2):
     X = np.random.default_rng(0).standard_normal((10, 3))
     y = (X @ [1.0, 2.0, -1.0] > 0).astype(float)
-    two = glm.measure(glm.fit(X, y, glm.Softmax(2, 0), l2), X, y, ONE).without_label()
-    one = glm.measure(glm.fit(X, y, glm.Logistic(), l2), X, y, ONE).without_label()
-    np.testing.assert_allclose(two.examples, one.examples, rtol=1e-7)
-    np.testing.assert_allclose(two.cells, one.cells, rtol=1e-7)
+    two = glm.measure(glm.fit(X, y, glm.Softmax(2, 0), l2), X, y, ONE).without_target()
+    logistic = glm.measure(glm.fit(X, y, glm.Logistic(), l2), X, y, ONE).without_target()
+    np.testing.assert_allclose(two.examples, logistic.examples, rtol=1e-7)
+    np.testing.assert_allclose(two.cells, logistic.cells, rtol=1e-7)
 
 
-def small_release(noise=ONE, **how):
+def small_release(noise=ONE, **options):
     X = np.array([[1.0, 0.5], [2.0, -1.0], [-1.0, 0.3], [1.0, 0.1], [-0.5, 2.0], [0.2, 0.9]])
     y = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 1.0])
     fit = glm.fit(X, y, glm.Logistic(), 0.1)
-    return fit, X, y, glm.measure(fit, X, y, noise, **how)
+    return fit, X, y, glm.measure(fit, X, y, noise, **options)
 
 
 def test_an_invertible_image_loses_nothing_however_it_is_scaled():
     _, _, _, leak = small_release()
-    np.testing.assert_allclose(leak.after(np.diag([1.0, 1e-12])).examples, leak.examples, rtol=1e-9)
+    np.testing.assert_allclose(leak.of_linear_map(np.diag([1.0, 1e-12])).examples, leak.examples, rtol=1e-9)
     _, _, _, uneven = small_release(dm.CorrelatedGaussian(np.diag([1.0, 1e-24])))
-    np.testing.assert_allclose(uneven.after(np.eye(2)).examples, uneven.examples, rtol=1e-9)
+    np.testing.assert_allclose(uneven.of_linear_map(np.eye(2)).examples, uneven.examples, rtol=1e-9)
     with pytest.raises(dm.Refusal, match="nearly dependent"):
-        leak.after([[1.0, 1.0], [1.0, 1.0 + 1e-11]])
+        leak.of_linear_map([[1.0, 1.0], [1.0, 1.0 + 1e-11]])
 
 
 def test_an_unknown_rest_of_the_row_is_judged_in_each_columns_own_unit():
     _, X, y, _ = small_release()
     X = X * [1.0, 1e8]
-    leak = glm.measure(glm.fit(X, y, glm.Squared()), X, y, ONE).without_label()
+    leak = glm.measure(glm.fit(X, y, glm.Squared()), X, y, ONE).without_target()
     with mp.workdps(60):
         A, b = mp.matrix(X.tolist()), mp.matrix(y.tolist())
         inverse = (A.T * A) ** -1
@@ -196,7 +196,7 @@ def test_another_table_with_the_same_margins_is_refused():
 def test_labels_in_unlike_units_or_of_unlike_targets_do_not_compose():
     fit, X, y, leak = small_release()
     with pytest.raises(dm.Refusal, match="same table"):
-        glm.compose([leak, glm.measure(fit, X, y, ONE, label_unit=10.0)])
+        glm.compose([leak, glm.measure(fit, X, y, ONE, target_unit=10.0)])
     other = glm.fit(X, 1 - y, glm.Logistic(), 0.1)
     with pytest.raises(dm.Refusal, match="same table"):
         glm.compose([leak, glm.measure(other, X, 1 - y, ONE)])
@@ -211,9 +211,9 @@ def test_columns_may_be_named_by_a_mask_but_not_by_a_fraction():
 
 
 NONSENSE = {
-    "no unknowns": lambda f, X, y: glm.measure(f, X, y, ONE, through=np.empty((2, 0))),
+    "no unknowns": lambda f, X, y: glm.measure(f, X, y, ONE, input_map=np.empty((2, 0))),
     "a number for a noise": lambda f, X, y: glm.measure(f, X, y, 0.1),
-    "a label unit of text": lambda f, X, y: glm.measure(f, X, y, ONE, label_unit="a"),
+    "a label unit of text": lambda f, X, y: glm.measure(f, X, y, ONE, target_unit="a"),
     "a loss by name": lambda f, X, y: glm.fit(X, y, "squared"),
     "no penalty at all": lambda f, X, y: glm.fit(X, y, glm.Squared(), None),
     "a ragged table": lambda f, X, y: glm.fit([[1, 2], [3]], [1, 2], glm.Squared()),
@@ -241,7 +241,7 @@ def test_nonsense_is_refused_in_one_line(call):
     assert "\n" not in str(caught.value)
 
 
-def test_figures_of_groups_may_be_asked_for_a_scale():
+def test_a_scale_can_be_computed_for_figures_of_groups():
     _, _, _, leak = small_release()
     groups = leak.group([1, 1, 2, 2, 3, 3])
     assert leak.scale_for(0.5, groups) == pytest.approx(max(groups.values()) / 0.5)

@@ -1,4 +1,4 @@
-"""Cells that are constants: figures against refits of the table, the filled cells held."""
+"""Cells that are constants: figures against refits of the table with the filled cells fixed."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def stacked(loss, y, rows):
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_filled_cell_is_no_unknown_of_its_row_or_person(name):
     loss, y = TARGETS[name]
-    leak = glm.measure(glm.fit(X, y, loss, L2, intercept=True), X, y, dm.Gaussian(SIGMA), label=False)
+    leak = glm.measure(glm.fit(X, y, loss, L2, intercept=True), X, y, dm.Gaussian(SIGMA), include_target=False)
     known = glm.with_known(leak, KNOWN)
     for i in range(4):
         expected = np.linalg.norm(stacked(loss, y, [i]), 2) / SIGMA
         assert known.examples[i] == pytest.approx(expected, rel=2e-5, abs=1e-9)
     persons = known.group(WHO)
-    for who in (0, 1):
-        rows = [i for i in range(N) if WHO[i] == who]
-        assert persons[who] == pytest.approx(np.linalg.norm(stacked(loss, y, rows), 2) / SIGMA, rel=2e-5)
+    for person in (0, 1):
+        rows = [i for i in range(N) if WHO[i] == person]
+        assert persons[person] == pytest.approx(np.linalg.norm(stacked(loss, y, rows), 2) / SIGMA, rel=2e-5)
     over = np.array([moved(loss, y, i, 1) for i in range(N) if not KNOWN[i, 1]])
     assert known.attributes[1] == pytest.approx(np.linalg.norm(over, 2) / SIGMA, rel=2e-5)
     assert (known.cells[KNOWN] == 0).all()
@@ -63,8 +63,8 @@ def test_a_row_of_constants_has_its_label_alone():
     loss, y = TARGETS["squared"]
     known = glm.with_known(glm.measure(glm.fit(X, y, loss, L2), X, y, dm.Gaussian(SIGMA)), KNOWN)
     assert known.examples[2] == pytest.approx(known.labels[2], rel=1e-12)
-    assert known.without_label().examples[2] == 0.0
-    assert known.mask(np.ones((N, D), dtype=bool)) == pytest.approx(known.without_label().dataset, rel=1e-12)
+    assert known.without_target().examples[2] == 0.0
+    assert known.mask(np.ones((N, D), dtype=bool)) == pytest.approx(known.without_target().dataset, rel=1e-12)
     with pytest.raises(Refusal, match="shape"):
         glm.with_known(known, KNOWN.T)
 
@@ -72,7 +72,7 @@ def test_a_row_of_constants_has_its_label_alone():
 def test_a_tied_value_moves_the_rows_on_which_it_stands():
     loss, y = TARGETS["squared"]
     known = glm.with_known(
-        glm.measure(glm.fit(X, y, loss, L2, intercept=True), X, y, dm.Gaussian(SIGMA), label=False), KNOWN
+        glm.measure(glm.fit(X, y, loss, L2, intercept=True), X, y, dm.Gaussian(SIGMA), include_target=False), KNOWN
     )
     rows = [3, 4, 5]
     tied = sum(moved(loss, y, i, 0) for i in rows if not KNOWN[i, 0])
@@ -81,10 +81,10 @@ def test_a_tied_value_moves_the_rows_on_which_it_stands():
     assert known.group(WHO, tied=[0])[1] == pytest.approx(expected, rel=2e-5)
 
 
-@pytest.mark.parametrize("how", [{}, {"shape": "hessian"}, {"equalise": 2}])
-def test_a_plan_meets_its_limit_on_the_unknowns_alone(how):
+@pytest.mark.parametrize("options", [{}, {"shape": "hessian"}, {"equalise": 2}])
+def test_a_plan_meets_its_limit_on_the_unknowns_alone(options):
     loss, y = TARGETS["squared"]
-    every, some = (glm.plan(X, y, loss, L2, max_dose=2.0, intercept=True, known=k, **how) for k in (None, KNOWN))
+    every, some = (glm.plan(X, y, loss, L2, max_dose=2.0, intercept=True, known=k, **options) for k in (None, KNOWN))
     assert some.highest <= 2.0
     assert some.highest == pytest.approx(some.leakage.examples.max(), rel=1e-12)
     assert some.settings["scale"] <= every.settings["scale"]

@@ -15,7 +15,7 @@ ONE = dm.Gaussian(1.0)
 
 
 def refit_jacobian(problem, row, step=1e-5):
-    """(q, m [+ 1]) by central differences of the whole fit; one-sided inside [0, 1] or [0, inf) for labels."""
+    """(q, m [+ 1]) by central differences of the whole fit; one-sided inside [0, 1] or [0, inf) for targets."""
     size = step * max(1.0, np.abs(problem.X[row]).max())
 
     def weights(X=None, y=None):
@@ -30,7 +30,7 @@ def refit_jacobian(problem, row, step=1e-5):
             ends.append(weights(X=X))
         columns.append((ends[0] - ends[1]) / (2 * size))
     if not isinstance(problem.loss, glm.Softmax):
-        inward = -1 if isinstance(problem.loss, glm.Logistic) and problem.y[row] == 1 else 1
+        inward = -1 if problem.loss.target.classes and problem.y[row] == 1 else 1
         near, far = (problem.y.copy() for _ in range(2))
         near[row] += inward * step
         far[row] += 2 * inward * step
@@ -51,11 +51,11 @@ def test_a_softmax_label_moves_the_weights_as_its_soft_label_would():
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((30, 2)), rng.integers(0, 2, 30).astype(float)
     two = glm.measure(glm.fit(X, y, glm.Softmax(2, 0), 0.01), X, y, ONE)
-    one = glm.measure(glm.fit(X, y, glm.Logistic(), 0.01), X, y, ONE)
-    # Two classes with a reference are logistic regression; the indicator of class 1 is its label.
-    np.testing.assert_allclose(two.labels, one.labels, rtol=1e-9)
-    np.testing.assert_allclose(two.examples, one.examples, rtol=1e-9)
-    np.testing.assert_allclose(two.cells, one.cells, rtol=1e-9)
+    logistic = glm.measure(glm.fit(X, y, glm.Logistic(), 0.01), X, y, ONE)
+    # Two classes with a reference are logistic regression; the indicator of class 1 is its target.
+    np.testing.assert_allclose(two.labels, logistic.labels, rtol=1e-9)
+    np.testing.assert_allclose(two.examples, logistic.examples, rtol=1e-9)
+    np.testing.assert_allclose(two.cells, logistic.cells, rtol=1e-9)
 
 
 def scalars(name, m, y):
@@ -69,7 +69,7 @@ def scalars(name, m, y):
 
 
 def dense_oracle(problem):
-    """(n, q, m + labels) from eq. 18 on an explicit inverse in fifty digits; softmax is held by the refit test."""
+    """(n, q, m + targets) from eq. 18 with an explicit inverse in fifty digits; the refit test covers softmax."""
     fit = problem.fit()
     X = np.column_stack([problem.X, np.ones(fit.n)]) if problem.intercept else problem.X
     d = problem.X.shape[1]
@@ -87,7 +87,7 @@ def dense_oracle(problem):
             H[j, j] += mp.mpf(fit.n) * mp.mpf(problem.l2)
         inverse = H**-1
         U = A * inverse
-        if problem.loss.name == "squared":  # weights and residuals owe nothing to our fit
+        if problem.loss.name == "squared":  # weights and residuals do not use our fit
             exact = inverse * (A.T * D * mp.matrix(y.tolist()))
             w = np.array([float(v) for v in exact])
             r = np.array([float(v) for v in A * exact - mp.matrix(y.tolist())])
@@ -121,12 +121,12 @@ def test_every_granularity_agrees_with_the_dense_stacked_jacobian(problem):
     rng = np.random.default_rng(0)
     close = dict(rtol=1e-9, atol=1e-12 * max(np.abs(J).max(), 1e-300))
     np.testing.assert_allclose(leak.examples, [top(j) for j in J], **close)
-    np.testing.assert_allclose(leak.without_label().examples, [top(j[:, :d]) for j in J], **close)
+    np.testing.assert_allclose(leak.without_target().examples, [top(j[:, :d]) for j in J], **close)
     np.testing.assert_allclose(leak.labels, [top(j[:, d:]) for j in J], **close)
     np.testing.assert_allclose(leak.cells, np.linalg.norm(J[:, :, :d], axis=1), **close)
     np.testing.assert_allclose(leak.attributes, [top(J[:, :, j].T) for j in range(d)], **close)
     np.testing.assert_allclose(leak.dataset, top(stacked(J)), **close)
-    np.testing.assert_allclose(leak.without_label().dataset, top(stacked(J[:, :, :d])), **close)
+    np.testing.assert_allclose(leak.without_target().dataset, top(stacked(J[:, :, :d])), **close)
     block = [0] if d == 1 else [0, d - 1]
     np.testing.assert_allclose(leak.attribute(block), [top(j[:, block]) for j in J], **close)
     np.testing.assert_allclose(leak.attribute_over(block), top(stacked(J[:, :, block])), **close)
@@ -134,7 +134,7 @@ def test_every_granularity_agrees_with_the_dense_stacked_jacobian(problem):
     np.testing.assert_allclose(
         leak.subset(rows, block), top(stacked(J[np.ix_(rows, range(J.shape[1]), block)])), **close
     )
-    np.testing.assert_allclose(leak.subset(rows, label=True), top(stacked(J[rows])), **close)
+    np.testing.assert_allclose(leak.subset(rows, include_target=True), top(stacked(J[rows])), **close)
     mask = rng.random((n, d + 1)) < 0.4
     spread = np.concatenate([mask[:, :d], np.repeat(mask[:, d:], k - d, axis=1)], axis=1)
     np.testing.assert_allclose(leak.mask(mask), top(stacked(J * spread[:, None, :])), **close)
@@ -150,8 +150,8 @@ def test_a_person_with_several_rows_has_the_norm_of_their_stacked_jacobians(prob
     for tied in ((), (1,), (0, 2)):
         ours = leak.group(person, tied=tied)
         assert list(ours) == list(dict.fromkeys(person.tolist()))
-        for who, eta in ours.items():
-            mine = J[person == who]
+        for name, eta in ours.items():
+            mine = J[person == name]
             free = [j for j in range(J.shape[2]) if j not in tied]
             together = np.column_stack([stacked(mine[:, :, free]), mine[:, :, list(tied)].sum(axis=0)])
             assert eta == pytest.approx(top(together), rel=1e-9)
@@ -163,12 +163,12 @@ def test_a_tied_label_is_one_unknown_of_a_person(problem):
     leak = glm.measure(problem.fit(), problem.X, problem.y, ONE)
     person = np.random.default_rng(1).integers(0, 15, len(J))
     for tied in ((), (1,)):
-        for who, eta in leak.group(person, tied=tied, tied_label=True).items():
-            mine = J[person == who]
+        for name, eta in leak.group(person, tied=tied, tied_target=True).items():
+            mine = J[person == name]
             free = [j for j in range(d) if j not in tied]
             shared = mine[:, :, [*tied, *range(d, J.shape[2])]].sum(axis=0)
             assert eta == pytest.approx(top(np.column_stack([stacked(mine[:, :, free]), shared])), rel=1e-9)
-    assert leak.without_label().group(person, tied_label=True) == leak.without_label().group(person)
+    assert leak.without_target().group(person, tied_target=True) == leak.without_target().group(person)
 
 
 def test_a_tied_column_leaks_up_to_root_k_more_than_its_separate_cells():
@@ -203,7 +203,7 @@ def exact_eta(X, y, l2):
 @pytest.mark.parametrize("kind", ["noisy target", "perfectly fitted target", "columns of unlike size"])
 @pytest.mark.parametrize("decades", [2, 4, 6, 8, 10, 12, 13])
 def test_eta_keeps_its_digits_at_high_condition_numbers(decades, kind):
-    """The published float32 route reports 5,000 times too little at 1e6; normal equations in float64 fail at 1e8."""
+    """The published float32 code reports 5,000 times too little at 1e6; normal equations in float64 fail at 1e8."""
     rng = np.random.default_rng(100 + decades)
     for d in (3, 6):
         U, _, V = np.linalg.svd(rng.standard_normal((15, d)), full_matrices=False)
@@ -242,7 +242,7 @@ def test_through_a_scaler_the_figures_are_in_the_original_unit():
     y = raw @ [1.0, 0.1, 2.0] + rng.standard_normal(60)
     centre, scale = raw.mean(axis=0), raw.std(axis=0)
     X = (raw - centre) / scale
-    leak = glm.measure(glm.fit(X, y, glm.Squared(), 0.01, intercept=True), X, y, ONE, through=np.diag(1 / scale))
+    leak = glm.measure(glm.fit(X, y, glm.Squared(), 0.01, intercept=True), X, y, ONE, input_map=np.diag(1 / scale))
     step = 1e-4
     for j in range(3):
         moved = raw.copy()

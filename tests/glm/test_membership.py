@@ -1,4 +1,4 @@
-"""Removal against refits without the row; the ROC against the attack played out."""
+"""Removal against refits without the row; the ROC against the simulated attack."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SINGLE = [p for p in ordinary() if not isinstance(p.loss, glm.Softmax)]
 
 
 def without(problem, row):
-    """Weights of the table that lacks the row, with the penalty n λ of the whole one."""
+    """Weights of the table without the row, with the penalty n λ of the whole one."""
     keep = np.arange(len(problem.X)) != row
     n = len(problem.X)
     weight = None if problem.sample_weight is None else problem.sample_weight[keep]
@@ -48,24 +48,24 @@ def test_rows_can_be_chosen_and_come_in_their_order():
     np.testing.assert_allclose(removal(fit, problem.X, problem.y, [9, 2]), every[[9, 2]], rtol=1e-8)
 
 
-def test_a_row_that_alone_holds_a_direction_is_found_out():
-    """Nobody else has its level: without it there is no fit to release."""
+def test_a_row_that_alone_determines_a_direction_is_certain_to_be_detected():
+    """No other row has its level: without it there is no fit to release."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.standard_normal(20), np.arange(20) == 4])
     y = rng.standard_normal(20)
-    found = membership(glm.fit(X, y, glm.Squared()), X, y, dm.Gaussian(1.0))
-    assert np.isinf(found.mu[4])
-    assert found.auc[4] == 1.0
-    assert np.isfinite(np.delete(found.mu, 4)).all()
+    result = membership(glm.fit(X, y, glm.Squared()), X, y, dm.Gaussian(1.0))
+    assert np.isinf(result.mu[4])
+    assert result.auc[4] == 1.0
+    assert np.isfinite(np.delete(result.mu, 4)).all()
     penalised = membership(glm.fit(X, y, glm.Squared(), 0.1), X, y, dm.Gaussian(1.0))
     assert np.isfinite(penalised.mu).all()
 
 
-def test_a_row_that_keeps_the_classes_from_separating_is_found_out():
+def test_a_row_that_keeps_the_classes_from_separating_is_certain_to_be_detected():
     X = np.column_stack([np.ones(9), [-3.0, -2, -1, -0.5, 1.5, 1, 2, 3, 0.7]])
     y = np.array([0.0, 0, 0, 0, 0, 1, 1, 1, 1])
-    found = membership(glm.fit(X, y, glm.Logistic()), X, y, dm.Gaussian(1.0))
-    assert np.isinf(found.mu[4])
+    result = membership(glm.fit(X, y, glm.Logistic()), X, y, dm.Gaussian(1.0))
+    assert np.isinf(result.mu[4])
 
 
 def test_a_row_of_weight_zero_is_not_there():
@@ -76,15 +76,15 @@ def test_a_row_of_weight_zero_is_not_there():
     assert membership(fit, problem.X, problem.y, dm.Gaussian(1e-3)).mu[3] == 0.0
 
 
-def test_an_exact_release_hides_nobody():
+def test_an_exact_release_hides_no_row():
     problem = SINGLE[0]
-    found = membership(problem.fit(), problem.X, problem.y, dm.no_noise)
-    assert np.isinf(found.mu).all()
-    assert (found.auc == 1).all()
+    result = membership(problem.fit(), problem.X, problem.y, dm.no_noise)
+    assert np.isinf(result.mu).all()
+    assert (result.auc == 1).all()
 
 
 @pytest.mark.parametrize("law", ["iid", "correlated"])
-def test_the_attack_played_out_confirms_the_curve_and_rejects_one_ten_per_cent_off(law):
+def test_the_simulated_attack_confirms_the_curve_and_rejects_one_ten_per_cent_off(law):
     """Eight random problems at 99.9 %: the true AUC and TPR lie within, a μ ten per cent off does not."""
     rng = np.random.default_rng(7)
     for trial in range(8):
@@ -101,14 +101,14 @@ def test_the_attack_played_out_confirms_the_curve_and_rejects_one_ten_per_cent_o
             R = rng.standard_normal((3, 3))
             shape = R @ R.T + np.eye(3)
             noise = CorrelatedGaussian(shape * float(delta[row] @ np.linalg.solve(shape, delta[row])) / 1.3**2)
-        found = membership(fit, X, y, noise)
-        mu = found.mu[row]
+        result = membership(fit, X, y, noise)
+        mu = result.mu[row]
         played = replace(likelihood_ratio(delta[row], noise, rng, 40_000), level=0.999)
-        assert played.interval.holds(found.auc[row])
+        assert played.interval.contains(result.auc[row])
         for off in (0.9 * mu, 1.1 * mu):
-            assert not played.interval.holds(stats.norm.cdf(off / np.sqrt(2)))
+            assert not played.interval.contains(stats.norm.cdf(off / np.sqrt(2)))
         for rate in (0.1, 0.01, 0.001):
-            assert played.tpr(rate)[1].holds(found.tpr(rate)[row])
+            assert played.tpr(rate)[1].contains(result.tpr(rate)[row])
 
 
 def test_no_other_attack_beats_the_curve():
@@ -128,7 +128,7 @@ def test_no_other_attack_beats_the_curve():
 
 
 def test_shaped_noise_has_the_curve_of_two_covariances():
-    """Against the play with the covariance of each table; μ-GDP of the shape as if public is wrong both ways."""
+    """Against the simulation with the covariance of each table; μ-GDP of the shape as if public is wrong both ways."""
     rng = np.random.default_rng(9)
     X = rng.standard_normal((12, 3))
     X[0] *= 3
@@ -146,7 +146,7 @@ def test_shaped_noise_has_the_curve_of_two_covariances():
         move = np.linalg.solve(rest.T @ rest + penalty, rest.T @ np.delete(y, row)) - fit.w
         played = likelihood_ratio(move, CorrelatedGaussian(with_), rng, 40_000, noise_without=CorrelatedGaussian(less))
         assert abs(played.figure - exact.auc[row]) < played.interval.high - played.interval.low  # four errors
-        assert played.tpr(0.05)[1].holds(exact.tpr(0.05)[row])
+        assert played.tpr(0.05)[1].contains(exact.tpr(0.05)[row])
         again = two_gaussians(-move, less, with_)
         np.testing.assert_allclose([again.auc[0], again.tpr(0.1)[0]], [exact.auc[row], exact.tpr(0.1)[row]], rtol=1e-8)
     assert played.figure > 0.5
@@ -154,14 +154,14 @@ def test_shaped_noise_has_the_curve_of_two_covariances():
         exact.mu  # noqa: B018
 
 
-def test_the_shape_alone_tells_where_the_residual_is_zero():
+def test_the_shape_alone_leaks_if_the_residual_is_zero():
     X = np.array([[1.0], [2.0], [3.0]])
     fit = glm.fit(X, X[:, 0], glm.Squared())
-    found = shaped_membership(fit, X, X[:, 0], 1.0)
-    assert (found.auc > 0.5).all()
+    result = shaped_membership(fit, X, X[:, 0], 1.0)
+    assert (result.auc > 0.5).all()
 
 
-def test_several_directions_are_refused_in_closed_form_and_played_instead():
+def test_several_directions_are_refused_in_closed_form_and_simulated_instead():
     rng = np.random.default_rng(10)
     without_, with_ = np.eye(3), np.diag([0.5, 0.7, 1.0])
     with pytest.raises(CannotMeasure, match="2 directions"):
@@ -202,16 +202,16 @@ def test_one_sided_noise_gives_certainty_and_no_nan():
 
 def test_the_dose_is_mu_squared_and_adds_over_releases():
     problem = SINGLE[0]
-    found = membership(problem.fit(), problem.X, problem.y, dm.Gaussian(0.1))
-    dose = found.dose()
+    result = membership(problem.fit(), problem.X, problem.y, dm.Gaussian(0.1))
+    dose = result.dose()
     assert dose.notion is MEMBERSHIP
     assert dose.standing is Standing.EXACT
-    np.testing.assert_allclose((dose + dose).reading, np.sqrt(2) * found.mu)
+    np.testing.assert_allclose((dose + dose).reading, np.sqrt(2) * result.mu)
     assert (dose + dose).standing is Standing.EXACT
 
 
-def test_two_releases_are_as_telling_as_their_summed_dose():
-    """Both releases seen together, played: AUC of √2 μ."""
+def test_two_releases_leak_as_much_as_their_summed_dose():
+    """Both releases together, simulated: AUC of √2 μ."""
     rng = np.random.default_rng(13)
     delta = np.array([0.6, -0.2])
     both = likelihood_ratio(np.tile(delta, 2), dm.Gaussian(0.7), rng, 40_000)
@@ -222,9 +222,9 @@ def test_two_releases_are_as_telling_as_their_summed_dose():
 def test_bad_questions_are_refused():
     problem = SINGLE[0]
     fit = problem.fit()
-    with pytest.raises(Refusal, match="two trials"):
+    with pytest.raises(Refusal, match="at least 2"):
         likelihood_ratio(np.ones(2), dm.Gaussian(1.0), np.random.default_rng(0), 1)
-    with pytest.raises(Refusal, match="finite move"):
+    with pytest.raises(Refusal, match="finite vector"):
         likelihood_ratio(np.array([np.inf]), dm.Gaussian(1.0), np.random.default_rng(0), 9)
     with pytest.raises(Refusal, match="scale"):
         shaped_membership(fit, problem.X, problem.y, 0.0)

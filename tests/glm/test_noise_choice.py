@@ -9,8 +9,8 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.cross_validation import fold_of, held_out
-from dosimeter.glm.noise_choice import CHOSEN, EQUALISED, ISOTROPIC, SHAPED, choose, price
+from dosimeter.glm.cross_validation import cross_validate, fold_of
+from dosimeter.glm.noise_choice import CHOSEN, EQUALISED, ISOTROPIC, SHAPED, choose, expected_loss_increase
 
 RNG = np.random.default_rng(3)
 N, D = 120, 3
@@ -31,14 +31,14 @@ def objective(loss, y, w):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("how", [{}, {"equalise": 2}, {"shape": "hessian"}])
-def test_the_price_is_the_mean_of_simulated_releases(name, how):
+@pytest.mark.parametrize("options", [{}, {"equalise": 2}, {"shape": "hessian"}])
+def test_the_expected_loss_is_the_mean_of_simulated_releases(name, options):
     loss, y = TARGETS[name]
-    if "shape" in how and name != "squared":
+    if "shape" in options and name != "squared":
         return
     best = glm.fit(X, y, loss, L2, intercept=True)
-    # Small noise: for losses that are no squares the rule is of second order.
-    planned = glm.plan(X, y, loss, L2, scale=0.02, intercept=True, **how)
+    # Small noise: for losses other than the squared the rule is of second order.
+    planned = glm.plan(X, y, loss, L2, scale=0.02, intercept=True, **options)
     rng = np.random.default_rng(0)
     if isinstance(planned.noise, CorrelatedGaussian):
         draws = rng.multivariate_normal(np.zeros(D + 1), planned.noise.covariance, 4000)
@@ -48,39 +48,41 @@ def test_the_price_is_the_mean_of_simulated_releases(name, how):
     values = [[objective(loss, y, planned.fit.w + s * b) for s in (1, -1)] for b in draws]
     means = np.array([sum(pair) / 2 for pair in values]) - objective(loss, y, best.w)
     error = means.std() / np.sqrt(len(means))
-    assert abs(price(planned, best, X) * N - means.mean()) <= 4 * error + 2e-3 * abs(means.mean())
+    assert abs(expected_loss_increase(planned, best, X) * N - means.mean()) <= 4 * error + 2e-3 * abs(means.mean())
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_the_least_price_is_chosen_and_said(name):
+def test_the_least_expected_loss_is_chosen_and_stated(name):
     loss, y = TARGETS[name]
-    found = choose(X, y, loss, L2, 2.0, intercept=True)
-    assert found.plan.highest <= 2.0
-    assert found.prices[found.kind] == min(found.prices.values())
-    assert CHOSEN in found.plan.uncovered
-    assert (SHAPED in found.prices) is (name == "squared")
-    assert (SHAPED in found.left_out) is (name != "squared")
-    for kind in found.prices:
+    choice = choose(X, y, loss, L2, 2.0, intercept=True)
+    assert choice.plan.highest <= 2.0
+    assert choice.loss_increases[choice.kind] == min(choice.loss_increases.values())
+    assert CHOSEN in choice.plan.uncovered
+    assert (SHAPED in choice.loss_increases) is (name == "squared")
+    assert (SHAPED in choice.not_tried) is (name != "squared")
+    for kind in choice.loss_increases:
         forced = {ISOTROPIC: {}, SHAPED: {"shape": "hessian"}, EQUALISED: {"equalise": 3}}[kind]
         alone = glm.plan(X, y, loss, L2, max_dose=2.0, intercept=True, **forced)
-        assert price(alone, glm.fit(X, y, loss, L2, intercept=True), X) == pytest.approx(found.prices[kind], rel=1e-9)
-    looser = found.route(4.0, None)
-    assert looser.settings["scale"] < found.plan.settings["scale"]
+        assert expected_loss_increase(alone, glm.fit(X, y, loss, L2, intercept=True), X) == pytest.approx(
+            choice.loss_increases[kind], rel=1e-9
+        )
+    looser = choice.route(4.0, None)
+    assert looser.settings["scale"] < choice.plan.settings["scale"]
 
 
 def test_a_law_without_a_shape_leaves_it_out():
     loss, y = TARGETS["squared"]
-    assert SHAPED in choose(X, y, loss, L2, 2.0, law=dm.Laplace, intercept=True).left_out
+    assert SHAPED in choose(X, y, loss, L2, 2.0, law=dm.Laplace, intercept=True).not_tried
 
 
 def test_the_rows_of_a_person_are_left_out_together():
-    who = [f"p{i // 3}" for i in range(N)]
-    fold = fold_of(N, who)
+    owners = [f"p{i // 3}" for i in range(N)]
+    fold = fold_of(N, owners)
     assert sorted(set(fold.tolist())) == [0, 1, 2, 3, 4]
-    assert all(len({int(fold[i]) for i in range(N) if who[i] == p}) == 1 for p in set(who))
+    assert all(len({int(fold[i]) for i in range(N) if owners[i] == p}) == 1 for p in set(owners))
     sizes = np.bincount(fold)
     assert sizes.max() - sizes.min() <= 3
-    with pytest.raises(Refusal, match="one person"):
+    with pytest.raises(Refusal, match="at least two people"):
         fold_of(4, ["a"] * 4)
 
 
@@ -90,7 +92,7 @@ def test_the_expected_score_is_that_of_simulated_releases_on_rows_left_out(name,
     if kind == SHAPED and name != "squared":
         return
     loss, y = TARGETS[name]
-    found = held_out(X, y, loss, lambda n: L2, kind=kind, rounds=2)
+    expected = cross_validate(X, y, loss, lambda n: L2, kind=kind, rounds=2)
     fold, scale, rng = fold_of(N, None), 0.15, np.random.default_rng(1)
     scores = []
     margins = np.zeros((4000, N))
@@ -117,24 +119,24 @@ def test_the_expected_score_is_that_of_simulated_releases_on_rows_left_out(name,
 
             scores.append(d2_tweedie_score(y, np.exp(m), power=1))
     error = np.std(scores) / np.sqrt(len(scores))
-    assert abs(found.score(scale) - np.mean(scores)) < 4 * error
-    if name == "squared":  # the effect is strong enough to be found in 120 rows
-        assert found.score(0.0) > found.base
-    assert found.score(1e3) < found.base
+    assert abs(expected.score(scale) - np.mean(scores)) < 4 * error
+    if name == "squared":  # the effect is strong enough for 120 rows
+        assert expected.score(0.0) > expected.base
+    assert expected.score(1e3) < expected.base
 
 
 def test_a_coin_does_not_beat_even_classes():
     """Learned on the folds, the larger class of the others is the smaller one here, and a coin would look good."""
     loss, even = glm.Logistic(), np.arange(N) % 2.0
-    found = held_out(X, even, loss, lambda n: L2, kind=ISOTROPIC)
-    assert found.base == 0.5
-    assert found.score(1e6) == pytest.approx(0.5, abs=1e-3)
-    assert held_out(X, TARGETS["squared"][1], glm.Squared(), lambda n: L2, kind=ISOTROPIC).base == 0.0
+    scores = cross_validate(X, even, loss, lambda n: L2, kind=ISOTROPIC)
+    assert scores.base == 0.5
+    assert scores.score(1e6) == pytest.approx(0.5, abs=1e-3)
+    assert cross_validate(X, TARGETS["squared"][1], glm.Squared(), lambda n: L2, kind=ISOTROPIC).base == 0.0
 
 
 def test_a_law_without_a_formula_is_simulated():
     loss, y = TARGETS["logistic"]
-    found = held_out(X, y, loss, lambda n: L2, kind=ISOTROPIC)
-    exact = found.score(0.5)
-    # Laplace noise of the same variance moves a margin of four weights much alike.
-    assert found.score(0.5 / np.sqrt(2), dm.Laplace) == pytest.approx(exact, abs=0.05)
+    scores = cross_validate(X, y, loss, lambda n: L2, kind=ISOTROPIC)
+    exact = scores.score(0.5)
+    # Laplace noise of the same variance moves a margin of four weights similarly.
+    assert scores.score(0.5 / np.sqrt(2), dm.Laplace) == pytest.approx(exact, abs=0.05)

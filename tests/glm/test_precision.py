@@ -1,4 +1,4 @@
-"""Where the promise of precision ends: sixty and more digits beside float64, on tables made to break it."""
+"""The limit of the promised precision: sixty and more digits beside float64, on tables designed to break it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def figures(X, y, kind, l2, start):
 
 
 def hostile(rng):
-    """A small table over many decades, with an outlier, and targets as large or as soft as they come."""
+    """A small table over many decades, with an outlier, and very large or very soft targets."""
     kind, n, d = str(rng.choice(["squared", "logistic"])), int(rng.integers(1, 4)), int(rng.integers(1, 4))
     X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-20, 20, d)
     X[0] *= 10.0 ** rng.uniform(0, 8)
@@ -66,7 +66,7 @@ def hostile(rng):
     return X, y, kind, float(rng.choice([1e-12, 1e-6, 1e-2, 1.0]))
 
 
-def test_what_is_not_refused_keeps_the_promise():
+def test_a_fit_that_is_not_refused_keeps_the_promise():
     rng, kept, refused = np.random.default_rng(20), 0, 0
     for _ in range(60):
         X, y, kind, l2 = hostile(rng)
@@ -85,14 +85,14 @@ def test_what_is_not_refused_keeps_the_promise():
 
 
 def test_targets_of_1e40_that_one_row_fits_are_refused():
-    """r = 0 in truth; what rounding leaves of it, times an inverse of 1e2, had been read 30 times too high and more."""
+    """r = 0 exactly; its rounding error times an inverse of 1e2 would read at least 30 times too high."""
     X, y = np.array([[6e7]]), np.array([1e40])
     fit = glm.fit(X, y, glm.Squared(), 0.01, intercept=True)
     with pytest.raises(dm.Refusal, match="rescale"):
         glm.measure(fit, X, y, dm.Gaussian(1.0))
 
 
-def test_ordinary_tables_are_let_through_without_a_second_look(monkeypatch):
+def test_ordinary_tables_pass_the_quick_check(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 3)) * [1.0, 1e3, 1e-3]
     for kind, y in (("squared", 1e6 * X[:, 0] + rng.normal(size=50)), ("logistic", (X[:, 0] > 0) * 1.0)):

@@ -1,4 +1,4 @@
-"""A plan keeps the limit by the figure that knows how weights and covariance came about, and draws what it says."""
+"""A plan keeps its limit by the figure that accounts for weights and covariance, and draws the stated noise."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ PEOPLE = np.arange(80) // 2
 
 
 @pytest.mark.parametrize("loss", [glm.Squared(), glm.Logistic()], ids=lambda k: k.name)
-@pytest.mark.parametrize("how", [{}, {"equalise": 2}, {"groups": PEOPLE}, {"equalise": 2, "groups": PEOPLE}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"equalise": 2}, {"groups": PEOPLE}, {"equalise": 2, "groups": PEOPLE}], ids=str
+)
 @pytest.mark.parametrize("law", [dm.Gaussian, dm.Laplace])
-def test_the_highest_dose_stays_within_the_limit_and_close_to_it(loss, how, law):
+def test_the_highest_dose_stays_within_the_limit_and_close_to_it(loss, options, law):
     y = SQUARED if loss.name == "squared" else CLASSES
-    made = glm.plan(X, y, loss, 0.05, max_dose=0.4, intercept=True, law=law, **how)
-    assert 0.4 / 1.5 < made.highest <= 0.4
-    told = made.leakage.group(PEOPLE).values() if "groups" in how else made.leakage.examples
-    assert max(told) == pytest.approx(made.highest, rel=1e-12)
-    assert any("chosen from the data" in note for note in made.uncovered)
+    release_plan = glm.plan(X, y, loss, 0.05, max_dose=0.4, intercept=True, law=law, **options)
+    assert 0.4 / 1.5 < release_plan.highest <= 0.4
+    doses = release_plan.leakage.group(PEOPLE).values() if "groups" in options else release_plan.leakage.examples
+    assert max(doses) == pytest.approx(release_plan.highest, rel=1e-12)
+    assert any("chosen from the data" in note for note in release_plan.uncovered)
 
 
 def test_the_dose_of_a_reweighted_plan_is_that_of_the_whole_pipeline():
-    made = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.5, equalise=2)
+    release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.5, equalise=2)
 
     def weights(table):
         return glm.irfil(table, SQUARED, glm.Squared(), 0.05, rounds=2, tolerance=0.0).fit.w
@@ -41,30 +43,30 @@ def test_the_dose_of_a_reweighted_plan_is_that_of_the_whole_pipeline():
             moved[row, column] += sign * step
             ends.append(weights(moved))
         slope = np.linalg.norm(ends[0] - ends[1]) / (2 * step)
-        assert made.leakage.cells[row, column] == pytest.approx(slope / 0.5, rel=1e-4)
+        assert release_plan.leakage.cells[row, column] == pytest.approx(slope / 0.5, rel=1e-4)
 
 
 def test_a_public_scale_leaves_nothing_uncovered():
-    made = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.25)
-    assert made.uncovered == ()
+    release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.25)
+    assert release_plan.uncovered == ()
     eta = glm.measure(glm.fit(X, SQUARED, glm.Squared(), 0.05), X, SQUARED, dm.Gaussian(0.25)).examples
-    assert made.highest == pytest.approx(eta.max(), rel=1e-12)
+    assert release_plan.highest == pytest.approx(eta.max(), rel=1e-12)
 
 
 def test_shaped_noise_is_drawn_with_the_covariance_it_says():
-    made = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.5, shape="hessian")
+    release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.5, shape="hessian")
     simulation = np.random.default_rng(1)
-    draws = np.array([made.draw(simulation).values["coef"] for _ in range(4000)]) - made.fit.coef
+    draws = np.array([release_plan.draw(simulation).values["coef"] for _ in range(4000)]) - release_plan.fit.coef
     H = X.T @ X + 80 * 0.05 * np.eye(3)
     expected = 0.25 * np.linalg.inv(H)
     # Entries of a sample covariance of 4,000 draws vary by 2-3 %: 12 % is five of them.
     np.testing.assert_allclose(np.cov(draws.T), expected, atol=0.12 * np.abs(expected).max())
 
 
-def test_the_covariance_and_its_trace_stay_inside():
-    made = glm.plan(X, SQUARED, glm.Squared(), 0.05, max_dose=1.0, shape="hessian")
-    release = made.draw()
-    trace = f"{np.trace(made.noise.covariance):.6g}"
+def test_the_covariance_and_its_trace_are_not_released():
+    release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, max_dose=1.0, shape="hessian")
+    release = release_plan.draw()
+    trace = f"{np.trace(release_plan.noise.covariance):.6g}"
     assert trace not in release.recipe.noise
     assert trace not in repr(release)
     # The grid follows from √c alone, which is on the public ladder.
@@ -72,17 +74,17 @@ def test_the_covariance_and_its_trace_stay_inside():
 
 
 def test_the_release_is_on_the_grid_and_differs_each_time():
-    made = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.5, intercept=True)
-    first, second = made.draw(), made.draw()
+    release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.5, intercept=True)
+    first, second = release_plan.draw(), release_plan.draw()
     grid = first.recipe.settings["grid"]
     assert all((v / grid == np.round(v / grid)).all() for v in first.values.values())
     assert (first.values["coef"] != second.values["coef"]).all()
     assert not first.recipe.simulation
-    assert made.draw(np.random.default_rng(0)).recipe.simulation
+    assert release_plan.draw(np.random.default_rng(0)).recipe.simulation
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {},
         {"max_dose": 1.0, "scale": 1.0},
@@ -95,9 +97,9 @@ def test_the_release_is_on_the_grid_and_differs_each_time():
     ],
     ids=str,
 )
-def test_plans_that_cannot_be_are_refused(how):
+def test_impossible_plans_are_refused(options):
     with pytest.raises(dm.Refusal):
-        glm.plan(X, SQUARED, glm.Squared(), 0.05, **how)
+        glm.plan(X, SQUARED, glm.Squared(), 0.05, **options)
 
 
 def test_a_shape_made_from_data_is_refused_for_a_loss_without_a_closed_form():
@@ -105,7 +107,7 @@ def test_a_shape_made_from_data_is_refused_for_a_loss_without_a_closed_form():
         glm.plan(X, CLASSES, glm.Logistic(), 0.05, scale=1.0, shape="hessian")
 
 
-def test_the_membership_figure_hangs_on_the_reading():
+def test_the_membership_figure_is_part_of_the_reading():
     fit = glm.fit(X, SQUARED, glm.Squared(), 0.05)
     leak = glm.measure(fit, X, SQUARED, dm.Gaussian(0.5))
     without = glm.fit(np.delete(X, 4, 0), np.delete(SQUARED, 4), glm.Squared(), 0.05 * 80 / 79)

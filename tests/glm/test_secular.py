@@ -1,8 +1,10 @@
-"""The oracle is the Jacobian itself, written out, and its dense singular values; or many digits: for both paths."""
+"""The oracle is the Jacobian itself, written out, and its dense singular values; or many digits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import mpmath
@@ -12,21 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.core.errors import Refusal
-from dosimeter.glm import compiled, secular
 from dosimeter.glm import ritz as kernel
+from dosimeter.glm import secular
+from dosimeter.glm.scalar_jacobian import _second_and_first
 from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
 
 Array = np.ndarray
-
-
-@pytest.fixture(autouse=True, scope="module", params=["plain", "compiled"])
-def path(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Every test of this file runs on either path, however few the rows."""
-    if request.param == "compiled":
-        pytest.importorskip("llvmlite", reason="the compiled path needs the extra `fast`")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "FEWEST", 0 if request.param == "compiled" else 10**18)
-        yield request.param
 
 
 @dataclass(frozen=True)
@@ -144,13 +137,13 @@ decades = st.floats(-6, 6)
 @settings(max_examples=150, deadline=None)
 @given(seeds, sizes, st.sampled_from(MIXABLE), st.sampled_from(MIXABLE), decades, decades)
 def test_two_difficulties_at_once_are_no_harder(
-    seed: int, d: int, one: str, other: str, along: float, across: float
+    seed: int, d: int, first: str, second: str, along: float, across: float
 ) -> None:
     rng = np.random.default_rng(seed)
     case = ordinary(rng, d, n=3)
     # On the axes of H: a rotation would blur x by its rounding times the condition, for the oracle as well.
     case = replace(case, V=np.eye(d), X=case.X * 10**along, r=case.r * 10**across)
-    case = TWISTS[other](TWISTS[one](case, rng), rng)
+    case = TWISTS[second](TWISTS[first](case, rng), rng)
     want = case.dense()
     parts = abs(case.r) / case.L[0] + np.hypot(case.a * np.linalg.norm(case.w), case.c) * np.linalg.norm(
         case.X @ case.V / case.L, axis=1
@@ -205,8 +198,44 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     case = ordinary(np.random.default_rng(2), 30, n=101)
     want = case.fast()
     monkeypatch.setattr(secular, "BLOCK", 30 * 7)
-    monkeypatch.setattr(secular, "COMPILED_BLOCK", 30 * 7)
     np.testing.assert_allclose(case.fast(), want, rtol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e-60, 1e-8, 1e8, 1e60, 1e160])
+def test_rows_very_long_or_very_short_keep_their_digits(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    Z, zero, nothing = rng.standard_normal((20, 5)), np.zeros(5), np.zeros(20)
+    got = largest_eigenvalues(np.ones(5), Z * scale, zero, nothing, nothing, np.full(20, 1 / scale))
+    np.testing.assert_allclose(got, [math.fsum(z * z) * scale for z in Z], rtol=1e-14)
+
+
+def test_a_row_that_is_refused_is_named_in_whatever_block_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secular, "BLOCK", 5 * 40)
+    Z, ones = np.ones((200, 5)), np.ones(200)
+    Z[137, 2] = np.nan
+    with pytest.raises(Refusal, match="row 137 "):
+        largest_eigenvalues(np.ones(5), Z, np.zeros(5), 0 * ones, ones, ones)
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    case = ordinary(np.random.default_rng(12), 12, n=4_000)
+    want = case.fast()
+    with ThreadPoolExecutor(4) as pool:
+        figures = list(pool.map(lambda _: case.fast(), range(8)))
+    assert all(np.array_equal(figure, want) for figure in figures)
+
+
+@pytest.mark.parametrize("d", [9, 16, 20, 23, 40, 60])
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
+def test_the_moments_behind_the_whole_table_are_the_exact_sums(n: int, d: int) -> None:
+    rng = np.random.default_rng([n, d])
+    X, weight, first = rng.standard_normal((n, d)), 10 ** rng.uniform(-4, 4, n), rng.standard_normal(n)
+    second = [[math.fsum(weight * X[:, i] * X[:, j]) for j in range(d)] for i in range(d)]
+    size = np.sqrt(weight @ (X * X))
+    for order in "CF":
+        G, q = _second_and_first(np.asarray(X, order=order), weight, first)
+        np.testing.assert_array_less(abs(G - second), 1e-14 * np.outer(size, size))
+        np.testing.assert_array_less(abs(q - [math.fsum(first * x) for x in X.T]), 1e-14 * (abs(first) @ abs(X)))
 
 
 def test_rows_given_as_z_or_as_x_are_the_same_rows() -> None:
@@ -248,9 +277,9 @@ def test_inputs_are_left_alone() -> None:
     case = ordinary(np.random.default_rng(9), 4)
     B, D, v, a, r, A = case.arguments()
     Z = 1e9 * (case.X @ B)
-    given = [x.copy() for x in (D, Z, v, a, r, A)]
+    copies = [x.copy() for x in (D, Z, v, a, r, A)]
     largest_eigenvalues(D, Z, v, a, r, A)
-    for before, after in zip(given, (D, Z, v, a, r, A), strict=True):
+    for before, after in zip(copies, (D, Z, v, a, r, A), strict=True):
         np.testing.assert_array_equal(before, after)
 
 
@@ -273,7 +302,7 @@ def test_a_few_poles_stand_for_two_hundred() -> None:
         ({"D": np.array([1.0, -1.0])}, "negative"),
         ({"v": np.ones(3)}, "as long"),
         ({"Z": np.ones((3, 3))}, "Z must be"),
-        ({"a": np.ones(2)}, "one value a row"),
+        ({"a": np.ones(2)}, "one value per row"),
         ({"A": -np.ones(3)}, "not negative"),
         ({"r": np.full(3, np.nan)}, "finite"),
         ({"Z": np.full((3, 2), np.nan)}, "row 0"),

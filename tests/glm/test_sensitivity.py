@@ -47,7 +47,7 @@ def test_no_replaced_row_moves_the_weights_further_than_declared(name):
 
 
 def test_an_adversarial_pair_comes_close_to_the_declared_logistic_sensitivity():
-    """Many rows drive w along e until they are certain; one row of the wrong label swings from side to side."""
+    """Many rows push w along e until they are certain; one row of the wrong class swings from side to side."""
     n, l2, cosine = 3000, 1e-3, 0.45
     w = []
     for side in (1.0, -1.0):
@@ -59,7 +59,7 @@ def test_an_adversarial_pair_comes_close_to_the_declared_logistic_sensitivity():
 
 
 def test_an_adversarial_pair_comes_close_to_the_declared_ridge_sensitivity():
-    """One row alone under a strong penalty: w is the gradient, and the target turns its sign."""
+    """A single row under a strong penalty: w is the gradient, and the target flips its sign."""
     X = np.array([[1.0]])
     w = [glm.fit(X, np.array([y]), glm.Squared(), 50.0) for y in (1.0, -1.0)]
     declared = sensitivity(w[0], X, np.array([1.0]), row_norm=1.0, target_bound=1.0)
@@ -67,7 +67,7 @@ def test_an_adversarial_pair_comes_close_to_the_declared_ridge_sensitivity():
 
 
 def test_no_minimiser_of_bounded_rows_is_longer_than_the_ridge_bound_allows():
-    """What `lipschitz` claims of the squared loss, on tables from one row to five."""
+    """The claim of `lipschitz` for the squared loss, on tables from one row to five."""
     rng = np.random.default_rng(4)
     for _ in range(200):
         R, Y, l2 = 10 ** rng.uniform([-1, -1, -3], 1)
@@ -79,11 +79,11 @@ def test_no_minimiser_of_bounded_rows_is_longer_than_the_ridge_bound_allows():
         assert worst <= lipschitz(glm.Squared(), l2, R, Y) * (1 + 1e-9)
 
 
-def simple(loss=None, **how):
+def simple(loss=None, **options):
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (50, 3))
     y = (rng.random(50) < 0.5).astype(float)
-    return glm.fit(X, y, loss or glm.Logistic(), how.pop("l2", 0.01), **how), X, y
+    return glm.fit(X, y, loss or glm.Logistic(), options.pop("l2", 0.01), **options), X, y
 
 
 @pytest.mark.parametrize("sigma", [1.0, 3.0, 20.0])
@@ -96,7 +96,7 @@ def test_epsilon_is_the_closed_form_of_the_gaussian_mechanism(sigma):
         return norm.cdf(a / 2 - epsilon / a) - np.exp(epsilon) * norm.cdf(-a / 2 - epsilon / a)
 
     for wanted in (1e-3, 1e-6):
-        truth = brentq(lambda e, at=wanted: delta(e) - at, 0.0, 300.0)
+        truth = brentq(lambda e, wanted_delta=wanted: delta(e) - wanted_delta, 0.0, 300.0)
         ours = dose.epsilon(wanted)
         assert truth * (1 - 1e-9) <= ours <= truth * 1.002 + 1e-3  # dp-accounting rounds the loss up
     assert (dose.unit, dose.adjacency, dose.standing) == ("example", "replace-one", Standing.UPPER_BOUND)
@@ -104,11 +104,11 @@ def test_epsilon_is_the_closed_form_of_the_gaussian_mechanism(sigma):
 
 def test_two_releases_compose_and_a_chosen_scale_is_unaccounted():
     fit, X, y = simple()
-    one, chosen = (
+    fixed, chosen = (
         differential_privacy(fit, X, y, dm.Gaussian(4.0), row_norm=1.0, standing=standing)
         for standing in (Standing.UPPER_BOUND, Standing.UNACCOUNTED)
     )
-    both = one + chosen
+    both = fixed + chosen
     assert both.standing is Standing.UNACCOUNTED
     quieter = differential_privacy(fit, X, y, dm.Gaussian(4.0 / np.sqrt(2)), row_norm=1.0)
     assert both.epsilon(1e-5) == pytest.approx(quieter.epsilon(1e-5), rel=2e-3)
@@ -123,7 +123,7 @@ def test_a_public_covariance_counts_by_its_quietest_direction():
 
 
 @pytest.mark.parametrize(
-    ("how", "match"),
+    ("options", "match"),
     [
         ({"intercept": True}, "intercept"),
         ({"sample_weight": np.linspace(1, 2, 50)}, "sample weights"),
@@ -132,8 +132,8 @@ def test_a_public_covariance_counts_by_its_quietest_direction():
         ({"l2": 0.0}, "l2"),
     ],
 )
-def test_where_no_sensitivity_is_proven_none_is_given(how, match):
-    fit, X, y = simple(**how)
+def test_where_no_sensitivity_is_proven_none_is_given(options, match):
+    fit, X, y = simple(**options)
     with pytest.raises(dm.CannotMeasure, match=match):
         sensitivity(fit, X, y, row_norm=1.0)
 
@@ -149,7 +149,7 @@ def test_a_row_beyond_its_declared_bound_is_refused_and_named():
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, np.inf, np.nan, True])
-def test_a_bound_that_is_none_is_refused(bound):
+def test_an_invalid_bound_is_refused(bound):
     fit, X, y = simple()
     with pytest.raises(dm.Refusal, match="row_norm"):
         sensitivity(fit, X, y, row_norm=bound)
@@ -157,7 +157,7 @@ def test_a_bound_that_is_none_is_refused(bound):
 
 def test_a_fit_that_stopped_early_and_another_table_are_refused():
     _, X, y = simple()
-    early = glm.at(X, y, glm.Logistic(), np.array([0.1, 0.0, 0.0]), 0.01)
+    early = glm.fit_at(X, y, glm.Logistic(), np.array([0.1, 0.0, 0.0]), 0.01)
     with pytest.raises(dm.Refusal, match="gradient"):
         sensitivity(early, X, y, row_norm=1.0)
     fit, X, y = simple()

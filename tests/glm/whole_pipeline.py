@@ -1,7 +1,7 @@
-"""The whole way from a raw table to the law of what leaves, written plainly: the oracle of the scaler's figures.
+"""The whole path from a raw table to the distribution of the release: the oracle of the scaler's figures.
 
 Standardise, minimise by Newton, fold into raw units: the mean μ and the covariance Σ of the released numbers. Fisher
-information is then read off the exact divergence between neighbouring tables, KL(θ, θ ± h) = ½ I h² + O(h⁴), without
+information then follows from the exact divergence between neighbouring tables, KL(θ, θ ± h) = ½ I h² + O(h⁴), without
 any derivative. Nothing of the package is used.
 """
 
@@ -53,7 +53,7 @@ def fold(m: np.ndarray, s: np.ndarray) -> np.ndarray:
 def released(
     U: np.ndarray, y: np.ndarray, loss: str, l2: float, sigma: float, fitted: Any = True, bounds: Any = None
 ) -> Law:
-    """The law of the folded weights with Gaussian noise of deviation sigma on each standardised weight."""
+    """The distribution of the folded weights with Gaussian noise of deviation sigma on each standardised weight."""
     d = U.shape[1]
     m, s = np.zeros(d), np.ones(d)
     if bounds is not None:
@@ -67,7 +67,7 @@ def released(
 
 
 def divergence(a: Law, b: Law) -> float:
-    """KL(a, b) by eigenvalues e of what the covariance moves: Σ log1p(e) - e/(1 + e) keeps its digits at e = 1e-6."""
+    """KL(a, b) by eigenvalues e of the change of covariance: Σ log1p(e) - e/(1 + e) keeps its digits at e = 1e-6."""
     L = np.linalg.solve(a[1], b[1])
     e = np.linalg.eigvalsh(L @ L.T - np.eye(len(L)))
     moved = np.linalg.solve(b[1], b[0] - a[0])
@@ -80,16 +80,18 @@ def information(law: Callable[[np.ndarray], Law], directions: np.ndarray, step: 
 
     def along(v: np.ndarray) -> float:
         # Steps h and 2h remove the fourth order.
-        one, two = (sum(divergence(here, law(t * h * v)) for t in (1, -1)) / h**2 for h in (step, 2 * step))
-        return (4 * one - two) / 3
+        at_step, at_double_step = (
+            sum(divergence(here, law(t * h * v)) for t in (1, -1)) / h**2 for h in (step, 2 * step)
+        )
+        return (4 * at_step - at_double_step) / 3
 
     k = len(directions)
-    own = [along(directions[i]) for i in range(k)]
-    out = np.diag(own)
+    diagonal = [along(directions[i]) for i in range(k)]
+    out = np.diag(diagonal)
     for i in range(k):
         for j in range(i):
             both = along(directions[i] + directions[j])
-            out[i, j] = out[j, i] = (both - own[i] - own[j]) / 2
+            out[i, j] = out[j, i] = (both - diagonal[i] - diagonal[j]) / 2
     return out
 
 

@@ -1,7 +1,7 @@
-"""The laws of maximal leakage on drawn channels.
+"""The laws of maximal leakage on random channels.
 
-The oracle is its operational meaning, eq. 1 of [Saeidian21]: an adversary who guesses a function U of X,
-played out by brute force.
+The oracle is its operational meaning, eq. 1 of [Saeidian21]: an adversary who guesses a function U of X, by brute
+force.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def shattering(prior: np.ndarray) -> np.ndarray:
             column[x] = piece / p
             columns.append(column)
     U = np.array(columns).T
-    U[prior == 0, 0] = 1.0  # never read: those x do not happen
+    U[prior == 0, 0] = 1.0  # never used: those x do not occur
     return U
 
 
@@ -105,7 +105,7 @@ def test_some_function_of_the_data_is_guessed_as_well_as_the_leakage_says(data: 
     weights = data.draw(
         st.lists(st.sampled_from([0, 2, 3, 5]), min_size=len(channel), max_size=len(channel)).filter(any)
     )
-    prior = np.array(weights) / sum(weights)  # pieces that do not come out even: a rest is left
+    prior = np.array(weights) / sum(weights)  # uneven pieces: a rest is left
     limit = maximal_leakage(channel, prior=prior)
     assert gain(channel, prior, shattering(prior)) == pytest.approx(limit, abs=ROUNDING)
 
@@ -126,13 +126,13 @@ def test_deterministic_functions_alone_fall_short() -> None:
 
 @few
 @given(st.data())
-def test_what_is_known_beforehand_counts_as_the_prior_of_the_same_game(data: st.DataObject) -> None:
+def test_prior_knowledge_counts_as_the_prior_of_the_same_game(data: st.DataObject) -> None:
     """Eqs. 3 to 5: given Z = z the adversary plays against P_{X|Z=z} and the channel of that z."""
     n, m = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
     knowledge = np.array([data.draw(distributions(n)) for _ in range(2)])
     stack = np.array([data.draw(channels(rows=n, columns=m)) for _ in range(2)])
-    pointwise = maximal_leakage(stack, given=knowledge)
-    markov = maximal_leakage(stack[0], given=knowledge)
+    pointwise = maximal_leakage(stack, conditional=knowledge)
+    markov = maximal_leakage(stack[0], conditional=knowledge)
     for z, prior in enumerate(knowledge):
         played = gain(stack[z], prior, shattering(prior)), gain(stack[0], prior, shattering(prior))
         assert (pointwise[z], markov[z]) == pytest.approx(played, abs=ROUNDING)
@@ -144,11 +144,11 @@ def test_what_is_known_beforehand_counts_as_the_prior_of_the_same_game(data: st.
 @few
 @given(pairs_from_one_source())
 def test_two_outputs_leak_no_more_than_the_sum(case: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-    one, two, prior = case
-    both = maximal_leakage(compose(one, two), prior=prior)
-    assert both <= maximal_leakage(one, prior=prior) + maximal_leakage(two, prior=prior) + ROUNDING
+    first, second, prior = case
+    both = maximal_leakage(compose(first, second), prior=prior)
+    assert both <= maximal_leakage(first, prior=prior) + maximal_leakage(second, prior=prior) + ROUNDING
     # and no less than either: the other is post-processing
-    assert both >= max(maximal_leakage(one, prior=prior), maximal_leakage(two, prior=prior)) - ROUNDING
+    assert both >= max(maximal_leakage(first, prior=prior), maximal_leakage(second, prior=prior)) - ROUNDING
 
 
 @few
@@ -163,12 +163,12 @@ def test_k_outputs_leak_no_more_than_k_times_one(channel: np.ndarray, k: int) ->
 
 @few
 @given(channels(), channels())
-def test_outputs_about_separate_halves_leak_exactly_the_sum(one: np.ndarray, two: np.ndarray) -> None:
+def test_outputs_about_separate_halves_leak_exactly_the_sum(first: np.ndarray, second: np.ndarray) -> None:
     """X = (X1, X2) with every pair possible: the bound of Lemma 5 is met."""
-    about_first = np.repeat(one, len(two), axis=0)
-    about_second = np.tile(two, (len(one), 1))
+    about_first = np.repeat(first, len(second), axis=0)
+    about_second = np.tile(second, (len(first), 1))
     both = maximal_leakage(compose(about_first, about_second))
-    assert both == pytest.approx(maximal_leakage(one) + maximal_leakage(two), abs=ROUNDING)
+    assert both == pytest.approx(maximal_leakage(first) + maximal_leakage(second), abs=ROUNDING)
 
 
 @few
@@ -192,7 +192,7 @@ def test_processing_leaks_no_more_than_either_step(case: tuple[np.ndarray, np.nd
     first, second, prior = case
     whole = maximal_leakage(cascade(first, second), prior=prior)
     assert whole <= maximal_leakage(first, prior=prior) + ROUNDING
-    reached = prior @ first  # the second step starts at the outputs that happen
+    reached = prior @ first  # the second step starts at the outputs that occur
     assert whole <= maximal_leakage(second, prior=reached) + ROUNDING
 
 

@@ -16,35 +16,63 @@ import pytest
 from scipy.integrate import quad
 
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.core.noise import Density, Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
+from dosimeter.core.noise import NOISES, Density, Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
 
 SCALES = (1e-3, 0.05, 1.0, 40.0, 1e3)
-UNITS = (Gaussian(1.0), Laplace(1.0), Gumbel(1.0), Exponential(1.0), LogisticNoise(1.0))
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the laws below need to know of one density, at scale one, typed apart from the package."""
+
+    definition: Callable[[mp.mpf], mp.mpf]
+    """The density in multiple precision: the only formula that is typed here."""
+    left: float
+    right: float
+    """Between left and right lies all but 1e-16 of the law."""
+    far: tuple[tuple[float, int, float], ...]
+    """Points in the tails, the side of the small mass, and the local decay length."""
+
+
+EXPONENTIAL_TAIL = ((2, 1, 1), (40, 1, 1), (1000, 1, 1))
+TWO_EXPONENTIAL_TAILS = ((-1000, -1, 1), (-40, -1, 1), (-2, -1, 1), *EXPONENTIAL_TAIL)
+ROWS: dict[type[Density], Row] = {
+    Gaussian: Row(
+        lambda z: mp.exp(-z * z / 2) / mp.sqrt(2 * mp.pi),
+        -9.0,
+        9.0,
+        ((-200, -1, 1 / 200), (-40, -1, 1 / 40), (-9, -1, 0.1), (9, 1, 0.1), (40, 1, 1 / 40), (200, 1, 1 / 200)),
+    ),
+    Laplace: Row(lambda z: mp.exp(-abs(z)) / 2, -40.0, 40.0, TWO_EXPONENTIAL_TAILS),
+    Gumbel: Row(
+        lambda z: mp.exp(-z - mp.exp(-z)),
+        -4.0,
+        40.0,
+        ((-6, -1, math.exp(-6)), (-3, -1, math.exp(-3)), (2, 1, 1), (40, 1, 1), (745, 1, 1), (1000, 1, 1)),
+    ),
+    Exponential: Row(lambda z: mp.exp(-z) if z >= 0 else mp.mpf(0), 0.0, 40.0, EXPONENTIAL_TAIL),
+    LogisticNoise: Row(lambda z: mp.exp(-abs(z)) / (1 + mp.exp(-abs(z))) ** 2, -40.0, 40.0, TWO_EXPONENTIAL_TAILS),
+}
+"""The row of each law: a new one needs one row here, and every law below then runs on it."""
+
+UNITS: tuple[Density, ...] = tuple(law(1.0) for law in NOISES.values())
 LAWS = tuple(law.with_scale(scale) for law in UNITS for scale in SCALES)
 REGULAR = tuple(law for law in LAWS if law.regular)
-
-# The definitions at scale one, in multiple precision: the only formulas that are typed here.
-DEFINITION: dict[type[Density], Callable[[mp.mpf], mp.mpf]] = {
-    Gaussian: lambda z: mp.exp(-z * z / 2) / mp.sqrt(2 * mp.pi),
-    Laplace: lambda z: mp.exp(-abs(z)) / 2,
-    Gumbel: lambda z: mp.exp(-z - mp.exp(-z)),
-    Exponential: lambda z: mp.exp(-z) if z >= 0 else mp.mpf(0),
-    LogisticNoise: lambda z: mp.exp(-abs(z)) / (1 + mp.exp(-abs(z))) ** 2,
-}
-
-# Where all but 1e-16 of each law lies, in units of the scale.
-LEFT = {Gaussian: -9.0, Laplace: -40.0, Gumbel: -4.0, Exponential: 0.0, LogisticNoise: -40.0}
-RIGHT = {Gaussian: 9.0, Laplace: 40.0, Gumbel: 40.0, Exponential: 40.0, LogisticNoise: 40.0}
 
 every_law = pytest.mark.parametrize("law", LAWS, ids=str)
 every_unit = pytest.mark.parametrize("law", UNITS, ids=str)
 every_regular_law = pytest.mark.parametrize("law", REGULAR, ids=str)
 
 
+def test_every_noise_has_a_row() -> None:
+    missing = [name for name, law in NOISES.items() if law not in ROWS]
+    assert not missing, f"add a row to ROWS for {', '.join(missing)}"
+
+
 def expectation(law: Density, f: Callable[[float], float]) -> float:
     """E f(noise) by quadrature over the support, split at the kink."""
     s = law.scale
-    ends = sorted({LEFT[type(law)] * s, 0.0, 3 * s, RIGHT[type(law)] * s})
+    ends = sorted({ROWS[type(law)].left * s, 0.0, 3 * s, ROWS[type(law)].right * s})
     pieces = itertools.pairwise(ends)
     return sum(quad(lambda x: f(x) * float(law.pdf(x)), a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in pieces)
 
@@ -62,7 +90,7 @@ def test_the_density_integrates_to_one(law: Density) -> None:
 @every_law
 def test_the_density_is_the_defined_one(law: Density) -> None:
     x = grid(law)
-    expected = [float(DEFINITION[type(law)](mp.mpf(v) / mp.mpf(law.scale)) / mp.mpf(law.scale)) for v in x]
+    expected = [float(ROWS[type(law)].definition(mp.mpf(v) / mp.mpf(law.scale)) / mp.mpf(law.scale)) for v in x]
     np.testing.assert_allclose(law.pdf(x), expected, rtol=1e-13)
     np.testing.assert_allclose(law.logpdf(x), np.log(expected), atol=1e-12)
 
@@ -98,35 +126,11 @@ def tail(density: Callable[[mp.mpf], mp.mpf], z: mp.mpf, side: int, decay: mp.mp
     return height * side * mp.quad(lambda x: density(x) / height, ends)
 
 
-# (point, side of the small mass, local decay length), in units of the scale
-FAR = {
-    Gaussian: [
-        (-200, -1, 1 / 200),
-        (-40, -1, 1 / 40),
-        (-9, -1, 0.1),
-        (9, 1, 0.1),
-        (40, 1, 1 / 40),
-        (200, 1, 1 / 200),
-    ],
-    Laplace: [(-1000, -1, 1), (-40, -1, 1), (-2, -1, 1), (2, 1, 1), (40, 1, 1), (1000, 1, 1)],
-    Gumbel: [
-        (-6, -1, math.exp(-6)),
-        (-3, -1, math.exp(-3)),
-        (2, 1, 1),
-        (40, 1, 1),
-        (745, 1, 1),
-        (1000, 1, 1),
-    ],
-    Exponential: [(2, 1, 1), (40, 1, 1), (1000, 1, 1)],
-    LogisticNoise: [(-1000, -1, 1), (-40, -1, 1), (-2, -1, 1), (2, 1, 1), (40, 1, 1), (1000, 1, 1)],
-}
-
-
 @every_unit
 def test_the_logarithms_keep_their_digits_far_in_the_tails(law: Density) -> None:
-    density = DEFINITION[type(law)]
+    density = ROWS[type(law)].definition
     with mp.workdps(50):
-        for z, side, decay in FAR[type(law)]:
+        for z, side, decay in ROWS[type(law)].far:
             mass = tail(density, mp.mpf(z), side, mp.mpf(decay))
             small, large = float(mp.log(mass)), float(mp.log1p(-mass))
             got = (law.logcdf(z), law.logsf(z)) if side < 0 else (law.logsf(z), law.logcdf(z))
@@ -169,6 +173,14 @@ def test_the_score_is_the_slope_of_the_log_density(law: Density) -> None:
     np.testing.assert_allclose(law.score(x), slope, rtol=1e-6, atol=1e-6 / law.scale)
 
 
+@every_law
+def test_a_law_is_symmetric_where_it_says_so(law: Density) -> None:
+    x = np.linspace(0.01, 8.0, 50) * law.scale
+    assert law.symmetric == bool(np.allclose(law.pdf(x), law.pdf(-x), rtol=1e-13, atol=0.0))
+    if law.symmetric:
+        assert expectation(law, lambda x: x) == pytest.approx(0.0, abs=1e-10 * law.scale)
+
+
 @every_regular_law
 def test_the_score_has_mean_zero(law: Density) -> None:
     """Eq. 6 of [Hannun21]."""
@@ -201,13 +213,13 @@ def hellinger(law: Density, shift: float) -> float:
 
     s = law.scale
     # √p decays half as fast as p
-    ends = sorted({2 * LEFT[type(law)] * s, 0.0, shift, 3 * s, 2 * RIGHT[type(law)] * s})
+    ends = sorted({2 * ROWS[type(law)].left * s, 0.0, shift, 3 * s, 2 * ROWS[type(law)].right * s})
     return sum(quad(gap, a, b, epsabs=0, epsrel=1e-8, limit=200)[0] for a, b in itertools.pairwise(ends))
 
 
 @every_regular_law
 def test_the_fisher_information_is_the_curvature_of_the_hellinger_distance(law: Density) -> None:
-    """4 H²(p, p shifted by h) / h² -> E[(log p)'²]: shifted copies told apart, without a score."""
+    """4 H²(p, p shifted by h) / h² -> E[(log p)'²]: the distance of shifted copies, without a score."""
     h = 1e-3 * law.scale
     assert 4 * hellinger(law, h) / h**2 == pytest.approx(law.fisher_information, rel=2e-3)
 
@@ -270,7 +282,7 @@ def test_log_concavity_is_what_the_law_says(law: Density) -> None:
     """Second differences of log p over the support, at three step widths."""
     concave = True
     for step in (0.01, 0.1, 1.0):
-        z = np.arange(-3.0 if not isinstance(law, Exponential) else 0.0, 30.0, step)
+        z = np.arange(max(-3.0, ROWS[type(law)].left if type(law) in ROWS else -3.0), 30.0, step)
         value = law.logpdf(z * law.scale)
         second = value[2:] - 2 * value[1:-1] + value[:-2]
         concave &= bool((second <= 1e-11).all())

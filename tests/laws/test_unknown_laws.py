@@ -1,5 +1,6 @@
-"""A law, a loss, a notion, a cohort or an event that is not known has no price: it is refused wherever one is chosen by
-its kind, also where it is derived from one that is known."""
+"""An unknown law, loss, notion, cohort or event has no accounting: it is refused wherever one is chosen by its kind,
+even if it is derived from a known one.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +22,24 @@ from dosimeter.core.noise import Gaussian, Gumbel, Laplace
 from dosimeter.core.notion import FISHER
 from dosimeter.federated import accountant
 from dosimeter.federated.client_sampling import PoissonSampling
-from dosimeter.files.dose_file import _plain
+from dosimeter.files.dose_file import _to_dict
 from dosimeter.ledger.composition import _loss
 from dosimeter.noise_addition.release import release
 from dosimeter.pate import accounting
-from dosimeter.pate.accounting import concentrated, epsilon, epsilon_by_rdp, event_dose, pure_epsilon
+from dosimeter.pate.accounting import epsilon, epsilon_by_rdp, event_dose, pure_epsilon, zcdp_rho
 from dosimeter.pate.bounds import data_independent_bound
 from dosimeter.pate.budget import plan
-from dosimeter.pate.doses import dose, published
+from dosimeter.pate.doses import dose, public_bound
 from dosimeter.pate.label import label
 from dosimeter.pate.leakage import _excess, _wins, leakage, win_probabilities
 from dosimeter.pate.threshold import Threshold, threshold_bound, threshold_leakage
 from dosimeter.pate.votes import Votes
-from dosimeter.report.verdicts import change
+from dosimeter.reports.verdicts import change
 
 
 @dataclasses.dataclass(frozen=True)
 class Uniform(Density):
-    """On [-width, width]: log-concave, and with no ε at all."""
+    """On [-width, width]: log-concave, but with no ε at all."""
 
     width: float
     log_concave = True
@@ -68,21 +69,21 @@ class Uniform(Density):
 
 
 class Narrow(Laplace):
-    """Laplace by its name, half as wide by its density."""
+    """Laplace by its class, half as wide by its density."""
 
     def _logpdf(self, z: Any) -> Any:
         return super()._logpdf(2 * z) + math.log(2)
 
 
 class Thin(Gaussian):
-    """Gaussian by its name, half as wide by its density."""
+    """Gaussian by its class, half as wide by its density."""
 
     def _logpdf(self, z: Any) -> Any:
         return super()._logpdf(2 * z) + math.log(2)
 
 
 class Steep(Gumbel):
-    """Gumbel by its name."""
+    """Gumbel by its class."""
 
 
 STRANGE = [Uniform(2.0), Narrow(2.0), Thin(2.0), Steep(2.0)]
@@ -91,14 +92,14 @@ AT = Threshold(3, Laplace(2.0))
 
 
 def _forced(law: Density) -> Threshold:
-    """A threshold whose noise was put there behind its back."""
-    made = Threshold(3, Laplace(2.0))
-    object.__setattr__(made, "noise", law)
-    return made
+    """A threshold whose noise was replaced without its checks."""
+    threshold = Threshold(3, Laplace(2.0))
+    object.__setattr__(threshold, "noise", law)
+    return threshold
 
 
 OF_VOTES: dict[str, Callable[[Any], Any]] = {
-    "published": lambda law: published(4, 3, law),
+    "public bound": lambda law: public_bound(4, 3, law),
     "bound": lambda law: data_independent_bound(3, law),
     "leakage": lambda law: leakage([[4, 3, 2]], law),
     "integrals of the leakage": lambda law: _excess(np.zeros((1, 2), dtype=np.int64), None, law, 1),
@@ -111,7 +112,7 @@ OF_VOTES: dict[str, Callable[[Any], Any]] = {
     "epsilon": lambda law: epsilon(4, law, 1e-5),
     "epsilon by distributions": lambda law: accounting._parts(law, None, 4, 1),
     "epsilon by Rényi orders": lambda law: epsilon_by_rdp(4, law, 1e-5),
-    "zero-concentrated": concentrated,
+    "zero-concentrated": zcdp_rho,
     "event": lambda law: event_dose(4, law),
     "a threshold": lambda law: Threshold(3, law),
     "bound of a threshold": lambda law: threshold_bound(3, Laplace(2.0), _forced(law)),
@@ -123,10 +124,10 @@ OF_VOTES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("law", STRANGE, ids=repr)
-@pytest.mark.parametrize("what", OF_VOTES)
-def test_a_vote_under_a_law_that_is_not_known_has_no_figure(what: str, law: Density) -> None:
+@pytest.mark.parametrize("figure", OF_VOTES)
+def test_a_vote_under_a_law_that_is_not_known_has_no_figure(figure: str, law: Density) -> None:
     with pytest.raises(Refusal):
-        OF_VOTES[what](law)
+        OF_VOTES[figure](law)
 
 
 rng = np.random.default_rng(3)
@@ -136,7 +137,7 @@ FIT = glm.fit(X, y, glm.Squared(), l2=0.1)
 
 
 class Wide(CorrelatedGaussian):
-    """Correlated by its name."""
+    """Correlated by its class."""
 
 
 @pytest.mark.parametrize("law", [Thin(2.0), Uniform(2.0), Wide(np.eye(2))], ids=["Thin", "Uniform", "Wide"])
@@ -146,7 +147,7 @@ def test_weights_under_a_law_that_is_not_known_have_no_membership_no_epsilon_and
     with pytest.raises(CannotMeasure):
         glm.differential_privacy(FIT, X, y, law, row_norm=10.0, target_bound=10.0)
     with pytest.raises(Refusal):
-        glm.measure(FIT, X, y, law).after(np.eye(2)[:1])
+        glm.measure(FIT, X, y, law).of_linear_map(np.eye(2)[:1])
 
 
 @pytest.mark.parametrize("law", STRANGE, ids=repr)
@@ -156,7 +157,7 @@ def test_a_law_that_is_not_known_is_not_drawn(law: Density) -> None:
 
 
 class Huber(glm.Squared):
-    """Squared by its name, linear far out."""
+    """Squared by its class, linear far out."""
 
     def residual(self, m: Any, y: Any) -> Any:
         return np.clip(m - y, -1, 1)
@@ -164,7 +165,7 @@ class Huber(glm.Squared):
 
 @pytest.mark.parametrize("loss", [Huber(), object(), "squared"])
 def test_a_loss_that_is_not_known_is_not_fitted(loss: Any) -> None:
-    with pytest.raises(Refusal, match="loss is one of"):
+    with pytest.raises(Refusal, match="loss must be one of"):
         glm.fit(X, y, loss, l2=0.1)
 
 
@@ -182,19 +183,19 @@ class Twice(PoissonSampling):
     ],
 )
 def test_a_way_of_asking_clients_that_is_not_known_has_no_price(figure: Any) -> None:
-    with pytest.raises(Refusal, match="not a cohort that is accounted here"):
+    with pytest.raises(Refusal, match="cannot be accounted"):
         figure([accountant.Spend(5, 1.0, 3)], Twice(10))
 
 
 def test_an_event_that_is_not_known_has_no_price() -> None:
     from dp_accounting import ZCDpEvent
 
-    from dosimeter.core.dose import _moved_once
+    from dosimeter.core.dose import _replacement
 
     with pytest.raises(Refusal, match="ZCDpEvent"):
         _loss(ZCDpEvent(0.1), False)
     with pytest.raises(Refusal, match="ZCDpEvent"):
-        _moved_once(ZCDpEvent(0.1))
+        _replacement(ZCDpEvent(0.1))
     with pytest.raises(Refusal, match="adjacency"):
         EventDose(ZCDpEvent(0.1), "person", "zero-out-one")
 
@@ -203,7 +204,7 @@ def test_a_notion_that_is_not_known_is_not_booked_and_not_written() -> None:
     notion = dataclasses.replace(FISHER, name="surprise")
     strange = Dose(notion, "person", ("ann",), np.array([0.1]))
     with pytest.raises(Refusal, match="no account for surprise"):
-        _plain(strange)
+        _to_dict(strange)
     with pytest.raises(Refusal, match="no account for surprise"):
         _part(strange)
 

@@ -1,4 +1,4 @@
-"""The bits come from the operating system at each call, from nowhere else, and their absence is a refusal."""
+"""The bits come from the operating system alone, at each call; without them nothing is released."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ import pytest
 import dosimeter.noise_addition
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian
-from dosimeter.noise_addition import noisy
-from dosimeter.noise_addition.bits import fresh
+from dosimeter.noise_addition import add_noise
+from dosimeter.noise_addition.bits import fresh_bits
 
-ROOM = Path(dosimeter.noise_addition.__file__).parent
+PACKAGE = Path(dosimeter.noise_addition.__file__).parent
 RELEASE_PATH = ["argmax", "bits", "exact", "grid", "inverse_cdf", "linear_map", "mechanism", "multiprecision"]
 SIZE = 100_000
 # Two independent draws of one value fall on the same step with probability g/(2√π σ) <= 4.3e-6 at the default grid:
@@ -31,7 +31,7 @@ FEW = 25
 
 
 def draw() -> np.ndarray:
-    return noisy(np.zeros(SIZE), Gaussian(1.0))
+    return add_noise(np.zeros(SIZE), Gaussian(1.0))
 
 
 def assert_unlike(draws: list[np.ndarray]) -> None:
@@ -39,49 +39,49 @@ def assert_unlike(draws: list[np.ndarray]) -> None:
 
 
 def test_the_keystream_is_aes_256_in_counter_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against the counter blocks enciphered one by one in ECB mode."""
+    """Compared with the counter blocks encrypted one by one in ECB mode."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     key = bytes(range(32))
     monkeypatch.setattr(os, "urandom", lambda n: key[:n])
-    bits = fresh()
-    got = np.concatenate([bits(3), bits(0), bits(5)])  # pieces continue one another
+    bits = fresh_bits()
+    got = np.concatenate([bits(3), bits(0), bits(5)])  # consecutive pieces of one stream
     ecb = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
     blocks = ecb.update(b"".join(i.to_bytes(16, "big") for i in range(4)))
     assert got.tobytes() == np.frombuffer(blocks, "<u8").astype(np.uint64).tobytes()
 
 
-def test_every_bit_of_a_word_is_even() -> None:
+def test_every_bit_of_a_word_is_fair() -> None:
     """64 counts of 2e5 fair bits; beyond 8 deviations once in 1e13 runs."""
-    words = fresh()(200_000)
-    ones = np.array([int((words >> np.uint64(k) & np.uint64(1)).sum()) for k in range(64)])
+    random_words = fresh_bits()(200_000)
+    ones = np.array([int((random_words >> np.uint64(k) & np.uint64(1)).sum()) for k in range(64)])
     assert np.abs(ones - 100_000).max() < 8 * np.sqrt(50_000)
 
 
 def test_two_calls_and_pickled_mechanisms_draw_differently() -> None:
-    mechanism = partial(noisy, np.zeros(SIZE), Gaussian(1.0))
+    mechanism = partial(add_noise, np.zeros(SIZE), Gaussian(1.0))
     copies = [pickle.loads(pickle.dumps(mechanism)) for _ in range(2)]  # noqa: S301
     assert_unlike([mechanism(), mechanism(), *(copy() for copy in copies)])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_forked_children_draw_differently() -> None:
-    draw()  # state there might be is there before the fork
+    draw()  # any state would exist before the fork
     assert_unlike([draw(), *(in_a_child() for _ in range(8))])
 
 
 def in_a_child() -> np.ndarray:
     """What a forked child draws, through a pipe."""
-    mine, theirs = os.pipe()
+    read_end, write_end = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # BLAS threads; the child only draws and leaves
         child = os.fork()
     if child == 0:
-        with os.fdopen(theirs, "wb") as out:
+        with os.fdopen(write_end, "wb") as out:
             out.write(draw().tobytes())
         os._exit(0)
-    os.close(theirs)
-    with os.fdopen(mine, "rb") as source:
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as source:
         answer = source.read()
     os.waitpid(child, 0)
     return np.frombuffer(answer)
@@ -126,18 +126,18 @@ def test_without_random_bytes_nothing_is_released(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(os, "urandom", fail)
     with pytest.raises(Refusal, match="no random bytes"):
-        noisy([1.0], Gaussian(1.0))
+        add_noise([1.0], Gaussian(1.0))
 
 
 def test_too_few_random_bytes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "urandom", lambda n: bytes(n - 1))
     with pytest.raises(Refusal, match="31 random bytes"):
-        noisy([1.0], Gaussian(1.0))
+        add_noise([1.0], Gaussian(1.0))
 
 
 @pytest.mark.parametrize("name", RELEASE_PATH)
 def test_no_module_of_the_release_path_knows_another_generator(name: str) -> None:
-    tree = ast.parse((ROOM / f"{name}.py").read_text(encoding="utf-8"))
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
     imported: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -146,15 +146,15 @@ def test_no_module_of_the_release_path_knows_another_generator(name: str) -> Non
             imported |= {f"{node.module}.{alias.name}" for alias in node.names}
         assert not (isinstance(node, ast.Attribute) and node.attr in ("random", "default_rng"))
     assert not [i for i in imported if i.split(".")[0] in ("random", "secrets", "torch") or ".random" in i]
-    own = {i.split(".")[2] for i in imported if i.startswith("dosimeter.noise_addition.")}
-    assert own <= set(RELEASE_PATH), "the path is closed: what it imports is checked as well"
+    siblings = {i.split(".")[2] for i in imported if i.startswith("dosimeter.noise_addition.")}
+    assert siblings <= set(RELEASE_PATH), "the path is closed: what it imports is checked as well"
 
 
 def test_every_module_is_on_the_release_path_or_named_here() -> None:
-    assert {file.stem for file in ROOM.glob("*.py")} == {*RELEASE_PATH, "__init__", "release", "simulation"}
+    assert {file.stem for file in PACKAGE.glob("*.py")} == {*RELEASE_PATH, "__init__", "release", "simulation"}
 
 
 def test_the_import_is_light() -> None:
     code = "import sys, dosimeter.noise_addition; print([m for m in ('mpmath', 'cryptography') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout.strip() == "[]"

@@ -21,8 +21,8 @@ from scipy import special, stats
 
 from dosimeter.core.density import Density
 from dosimeter.core.noise import Gaussian, Gumbel, Laplace, LogisticNoise
-from dosimeter.noise_addition import grid_of, noisy
-from tests.noise_addition.forged import LAWS
+from dosimeter.noise_addition import add_noise, grid_of
+from tests.noise_addition.forged import NOISES
 
 N = 1_000_000
 CUT = np.sqrt(-np.log(1e-4 / 2) / (2 * N))
@@ -36,12 +36,12 @@ def distance(ordered: np.ndarray, law: Density, shift: float = 0.0) -> float:
     return float(max((k[1:] - F).max(), (F - k[:-1]).max()))
 
 
-@pytest.mark.parametrize("noise", LAWS)
+@pytest.mark.parametrize("noise", NOISES)
 def test_the_law_is_accepted_and_its_neighbours_are_not(noise: type) -> None:
     law, shift = noise(0.7), 0.7 * (0.02 if noise is LogisticNoise else 0.01)
     votes = np.zeros(4, int)
     for _ in range(5):
-        b = np.sort(noisy(np.full(N, 0.3), law) - 0.3)
+        b = np.sort(add_noise(np.full(N, 0.3), law) - 0.3)
         others = [distance(b, law.with_scale(0.7 * 1.02)), distance(b, law, shift), distance(b, law, -shift)]
         votes += np.array([distance(b, law), *others]) > CUT
     assert votes[0] <= 2
@@ -58,7 +58,7 @@ def p_of_residues(k: np.ndarray) -> float:
 @pytest.mark.parametrize("law", [Gaussian(0.1), Laplace(0.1)], ids=repr)
 def test_the_low_bits_of_a_million_outputs_are_uniform_around_every_centre(law: Density) -> None:
     for centre in CENTRES:
-        k = noisy(np.full(N, centre), law) / grid_of(law)
+        k = add_noise(np.full(N, centre), law) / grid_of(law)
         assert np.array_equal(k, np.rint(k))
         assert p_of_residues(k) > 1e-9
 
@@ -73,9 +73,9 @@ def test_the_low_bits_of_noise_that_was_rounded_twice_are_not() -> None:
 
 def test_the_tail_of_a_million_draws_is_there() -> None:
     """Beyond 4 deviations 63.3 are due, beyond 9 scales of a Gumbel 123.4 on the right, and none on its left."""
-    far = int((np.abs(noisy(np.zeros(N), Gaussian(1.0))) > 4).sum())
+    far = int((np.abs(add_noise(np.zeros(N), Gaussian(1.0))) > 4).sum())
     assert 15 < far < 140  # Poisson: 1e-13 and 1e-16
-    right = noisy(np.zeros(N), Gumbel(1.0))
+    right = add_noise(np.zeros(N), Gumbel(1.0))
     assert int((right > 9).sum()) in range(50, 230)  # 123.4 are due: 1e-13, 1e-18
     assert right.min() > -4.5  # exp(-exp(4.5)) is 1e-39
 
@@ -94,7 +94,7 @@ def test_opendp_draws_the_same_law_on_the_same_grid() -> None:
         (dp.m.make_laplace, dp.l1_distance(T=float), Laplace(scale)),
     ):
         theirs = np.array(make(space, metric, scale=scale, k=-20)([0.25] * m))
-        ours = noisy(np.full(N, 0.25), law)
+        ours = add_noise(np.full(N, 0.25), law)
         assert grid_of(law) == 2.0**-20
         assert np.array_equal(theirs * 2.0**20, np.rint(theirs * 2.0**20))
         assert stats.ks_2samp(theirs, ours, method="asymp").pvalue > 1e-9

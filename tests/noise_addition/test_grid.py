@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian, Laplace, no_noise
-from dosimeter.noise_addition import grid_of, noisy
+from dosimeter.noise_addition import add_noise, grid_of
 
 
 @given(st.floats(min_value=1e-150, max_value=1e150))
@@ -28,8 +28,8 @@ def test_correlated_noise_takes_its_least_deviation() -> None:
 
 
 def test_an_exact_release_has_nothing_to_draw() -> None:
-    for call in (lambda: grid_of(no_noise), lambda: noisy([1.0], no_noise)):
-        with pytest.raises(Refusal, match="exact release: nothing to draw"):
+    for call in (lambda: grid_of(no_noise), lambda: add_noise([1.0], no_noise)):
+        with pytest.raises(Refusal, match="nothing to draw"):
             call()
 
 
@@ -41,13 +41,13 @@ def test_what_is_not_a_noise_is_refused() -> None:
 @pytest.mark.parametrize("grid", [0.0, -0.5, 0.3, math.nan, math.inf, True, "0.5", 2.0**-60, 2.0**60])
 def test_a_grid_that_is_no_power_of_two_near_the_scale_is_refused(grid: object) -> None:
     with pytest.raises(Refusal, match="grid="):
-        noisy([1.0], Gaussian(1.0), grid=grid)  # type: ignore[arg-type]
+        add_noise([1.0], Gaussian(1.0), grid=grid)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_value_that_is_not_finite_is_refused_with_its_place(bad: float) -> None:
     with pytest.raises(Refusal, match=r"values\[1, 0\]"):
-        noisy([[0.0], [bad]], Gaussian(1.0))
+        add_noise([[0.0], [bad]], Gaussian(1.0))
 
 
 @pytest.mark.parametrize(
@@ -56,30 +56,30 @@ def test_a_value_that_is_not_finite_is_refused_with_its_place(bad: float) -> Non
 )
 def test_what_float64_cannot_hold_is_refused(values: object) -> None:
     with pytest.raises(Refusal, match="float64"):
-        noisy(values, Gaussian(1.0))  # type: ignore[arg-type]
+        add_noise(values, Gaussian(1.0))  # type: ignore[arg-type]
 
 
 def test_a_value_too_large_for_the_grid_is_refused_and_not_shown() -> None:
     limit = 2.0**45 * grid_of(Gaussian(1.0))
-    assert np.isfinite(noisy([np.nextafter(limit, 0)], Gaussian(1.0))).all()
+    assert np.isfinite(add_noise([np.nextafter(limit, 0)], Gaussian(1.0))).all()
     with pytest.raises(Refusal, match=r"values\[1\]") as refused:
-        noisy([0.0, -limit], Gaussian(1.0))
+        add_noise([0.0, -limit], Gaussian(1.0))
     assert str(limit) not in str(refused.value)
     with pytest.raises(Refusal, match=r"2\^45"):  # w/g overflows
-        noisy([1e308], Gaussian(1e-150))
+        add_noise([1e308], Gaussian(1e-150))
 
 
 def test_small_types_are_promoted_without_change() -> None:
-    assert noisy(np.float32([0.1]), Gaussian(1e-6)).dtype == np.float64
-    assert abs(noisy(np.float32([0.1]), Gaussian(1e-9))[0] - float(np.float32(0.1))) < 3e-8
-    assert abs(noisy([3], Gaussian(1e-8))[0] - 3) < 3e-7
+    assert add_noise(np.float32([0.1]), Gaussian(1e-6)).dtype == np.float64
+    assert abs(add_noise(np.float32([0.1]), Gaussian(1e-9))[0] - float(np.float32(0.1))) < 3e-8
+    assert abs(add_noise([3], Gaussian(1e-8))[0] - 3) < 3e-7
 
 
-def test_a_density_without_a_law_has_no_grid() -> None:
-    """A subclass is another law: it cannot be drawn, and is refused before anything is scaled to it."""
+def test_a_density_without_an_inverse_cdf_has_no_grid() -> None:
+    """A subclass is another distribution: it cannot be drawn, and is refused before anything is scaled to it."""
 
     class Third(Gaussian):
         pass
 
-    with pytest.raises(Refusal, match="there is no law"):
+    with pytest.raises(Refusal, match="cannot be drawn for a release: use Gaussian"):
         grid_of(Third(1.0))

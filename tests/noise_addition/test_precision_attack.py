@@ -12,7 +12,7 @@ import pytest
 from scipy import special
 
 from dosimeter.core.noise import Gaussian, Laplace
-from dosimeter.noise_addition import grid_of, noisy
+from dosimeter.noise_addition import add_noise, grid_of
 
 N = 1_000_000
 
@@ -23,12 +23,12 @@ def event(y: np.ndarray) -> float:
 
 @pytest.mark.parametrize("noise", [Gaussian(0.1), Laplace(0.1)], ids=repr)
 def test_the_attack_finds_nothing_on_the_grid(noise: Gaussian | Laplace) -> None:
-    assert event(noisy(np.zeros(N), noise)) == event(noisy(np.full(N, 0.25), noise)) == 0
+    assert event(add_noise(np.zeros(N), noise)) == event(add_noise(np.full(N, 0.25), noise)) == 0
 
 
 @pytest.mark.parametrize("noise", [Gaussian(0.1), Laplace(0.1)], ids=repr)
 def test_the_attack_finds_a_zero_weight_in_float_noise(noise: Gaussian | Laplace) -> None:
-    """The check can fail: this is what numpy's noise, added plainly, gives away."""
+    """The check can fail: numpy's noise, added in float64, reveals the zero."""
     rng = np.random.default_rng(1)
     assert event(0.0 + noise.draw(rng, N)) > 0.3
     assert event(0.25 + noise.draw(rng, N)) == 0
@@ -37,14 +37,14 @@ def test_the_attack_finds_a_zero_weight_in_float_noise(noise: Gaussian | Laplace
 PAIRS = [(0.0, 0.25), (0.0, 2.0**-10), (1.0, np.nextafter(1.0, 0)), (0.5, 0.50001), (-0.0, 1e-12)]
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_low_bits_near_zero_do_not_tell_two_centres_apart(one: float, other: float) -> None:
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_low_bits_near_zero_do_not_distinguish_two_centres(first: float, second: float) -> None:
     """Residues mod 32 of the outputs in one window, homogeneity of two samples, cut at 1e-9."""
     noise = Gaussian(0.1)
     g, counts = grid_of(noise), []
-    for centre in (one, other):
-        y = noisy(np.full(N, centre), noise)
-        inside = y[np.abs(y - one) < 0.25] / g
+    for centre in (first, second):
+        y = add_noise(np.full(N, centre), noise)
+        inside = y[np.abs(y - first) < 0.25] / g
         counts.append(np.bincount(inside.astype(np.int64) % 32, minlength=32))
     table = np.array(counts, dtype=float)
     due = table.sum(1, keepdims=True) * table.sum(0) / table.sum()

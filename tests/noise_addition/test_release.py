@@ -1,4 +1,4 @@
-"""A release records its grid, and a simulation says that it is one."""
+"""A release records its grid, and a simulation is marked as such."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ VALUES = {"coef": np.array([[0.5, -1.0], [2.0, 0.0]]), "intercept": np.array(0.2
 
 
 def test_the_recipe_holds_noise_settings_grid_and_what_is_not_covered() -> None:
-    given = release(VALUES, Gaussian(0.1), kind="weights", settings={"l2": 0.01}, uncovered=["sigma was tuned"])
-    assert dict(given.recipe.settings) == {"l2": 0.01, "grid": grid_of(Gaussian(0.1))}
-    assert given.recipe.noise == "Gaussian(sigma=0.1)"
-    assert given.recipe.uncovered == ("sigma was tuned",)
-    assert not given.recipe.simulation
-    assert "simulation" not in repr(given)
-    assert {name: value.shape for name, value in given.values.items()} == {"coef": (2, 2), "intercept": ()}
-    assert np.abs(given.values["coef"] - VALUES["coef"]).max() < 1.5  # 15 scales
-    assert np.abs(given.values["intercept"] - 0.25) < 1.5
+    released = release(VALUES, Gaussian(0.1), kind="weights", settings={"l2": 0.01}, uncovered=["sigma was tuned"])
+    assert dict(released.recipe.settings) == {"l2": 0.01, "grid": grid_of(Gaussian(0.1))}
+    assert released.recipe.noise == "Gaussian(sigma=0.1)"
+    assert released.recipe.uncovered == ("sigma was tuned",)
+    assert not released.recipe.simulation
+    assert "simulation" not in repr(released)
+    assert {name: value.shape for name, value in released.values.items()} == {"coef": (2, 2), "intercept": ()}
+    assert np.abs(released.values["coef"] - VALUES["coef"]).max() < 1.5  # 15 scales
+    assert np.abs(released.values["intercept"] - 0.25) < 1.5
 
 
 def test_a_seeded_release_is_stamped_as_a_simulation() -> None:
-    one, two = (
+    first, second = (
         release(VALUES, Gaussian(0.1), kind="weights", settings={}, rng=np.random.default_rng(3)) for _ in range(2)
     )
-    assert one.recipe.simulation
-    assert "simulation, not for release" in repr(one)
-    assert np.array_equal(one.values["coef"], two.values["coef"])
+    assert first.recipe.simulation
+    assert "simulation, not for release" in repr(first)
+    assert np.array_equal(first.values["coef"], second.values["coef"])
 
 
 def test_two_releases_of_the_same_values_are_two_draws() -> None:
-    one, two = (release({"coef": np.zeros(50)}, Gaussian(0.1), kind="weights", settings={}) for _ in range(2))
-    assert (one.values["coef"] == two.values["coef"]).sum() < 10  # a coincidence has probability 4e-6
+    first, second = (release({"coef": np.zeros(50)}, Gaussian(0.1), kind="weights", settings={}) for _ in range(2))
+    assert (first.values["coef"] == second.values["coef"]).sum() < 10  # a coincidence has probability 4e-6
 
 
 def test_correlated_noise_runs_over_the_values_in_their_order() -> None:
@@ -44,16 +44,16 @@ def test_correlated_noise_runs_over_the_values_in_their_order() -> None:
     L = np.array([[1.0, 0.0], [1000.0, 0.01]])
     noise = CorrelatedGaussian(L @ L.T)
     for _ in range(5):
-        given = release({"coef": [1.0], "intercept": 2.0}, noise, kind="weights", settings={})
-        assert abs((given.values["intercept"] - 2) - 1000 * (given.values["coef"][0] - 1)) < 0.01 * 15
+        released = release({"coef": [1.0], "intercept": 2.0}, noise, kind="weights", settings={})
+        assert abs((released.values["intercept"] - 2) - 1000 * (released.values["coef"][0] - 1)) < 0.01 * 15
     with pytest.raises(Refusal, match="3 values"):
         release({"coef": [1.0, 2.0], "intercept": 2.0}, noise, kind="weights", settings={})
 
 
-def test_a_grid_may_be_given_and_is_recorded() -> None:
-    given = release(VALUES, Gaussian(0.1), kind="weights", settings={}, grid=0.25)
-    assert given.recipe.settings["grid"] == 0.25
-    assert not (given.values["coef"] % 0.25).any()
+def test_a_grid_may_be_passed_and_is_recorded() -> None:
+    released = release(VALUES, Gaussian(0.1), kind="weights", settings={}, grid=0.25)
+    assert released.recipe.settings["grid"] == 0.25
+    assert not (released.values["coef"] % 0.25).any()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The noisy vote by brute force: the defining integrals in multiple precision, and every way of voting tried."""
+"""The noisy vote by brute force: the defining integrals in multiple precision, and every way of voting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Noisy votes in multiple precision, straight from eq. 45 of [Saeidian21]: m integrals and no stable form."""
+"""Noisy votes in multiple precision, directly from eq. 45 of [Saeidian21]: m integrals, no stable form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The adversary of section IV-B: exact successes by enumeration, and a play with its interval."""
+"""The adversary of section IV-B: exact success by enumeration, and a simulation with its interval."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 
 from dosimeter.core.density import Density
 from dosimeter.core.errors import Refusal
-from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
+from dosimeter.core.noise import Laplace
 from dosimeter.pate.adversary import channels, gain_limit, guess_partition, guess_votes, joint_channel, success
 from dosimeter.pate.label import label
 from dosimeter.pate.leakage import leakage
 from dosimeter.pate.threshold import Threshold, threshold_leakage
+from dosimeter.pate.vote_noise import VOTE_LAWS
 from dosimeter.pate.votes import Votes
 from tests.pate.brute import wins
 
-LAWS = [Laplace(2.0), Gaussian(2.0), Gumbel(2.0), Exponential(2.0), LogisticNoise(2.0)]
+LAWS = [law(2.0) for law in VOTE_LAWS]
 AT = Threshold(4, Laplace(1.5))
 
 
@@ -54,9 +55,9 @@ def test_the_channel_is_the_defining_integral(noise: Density) -> None:
 def test_no_prior_gains_more_than_the_leakage_and_a_uniform_one_gains_it(
     others: list[int], weights: list[int], noise: Density, refusing: bool
 ) -> None:
-    at = AT if refusing else None
+    threshold = AT if refusing else None
     nats = threshold_leakage([others], noise, AT) if refusing else leakage([others], noise)
-    P = channels([others], noise, at)[0]
+    P = channels([others], noise, threshold)[0]
     m = len(others)
     p = np.array(weights[:m]) / sum(weights[:m])
     after, before = success(P, p)
@@ -82,8 +83,8 @@ def test_a_partition_is_guessed_no_better_than_the_sum_says_and_as_well_where_al
 def test_hidden_votes_are_guessed_as_often_as_the_exact_success_says() -> None:
     """300 releases of 40 queries: the interval is at 99.99 %, so the test errs once in 1e4 seeds; seeded.
 
-    A uniform prior is right here: the hidden teacher's votes are drawn so. An adversary who inverts the labels' noise
-    wrongly (takes the label for the vote) is not better.
+    A uniform prior is correct here: the hidden teacher's votes are drawn uniformly. An adversary who takes the label
+    for the vote is no better.
     """
     rng = np.random.default_rng(1)
     votes, noise = Votes(rng.integers(0, 3, (7, 40)), 3), Laplace(1.0)
@@ -103,7 +104,7 @@ def test_hidden_votes_are_guessed_as_often_as_the_exact_success_says() -> None:
 
 
 def test_a_wrong_channel_would_fall_outside_that_interval() -> None:
-    """The same play against noise of twice the scale: the exact success computed for the wrong scale is outside."""
+    """The same simulation with noise of twice the scale: the exact success for the wrong scale is outside."""
     rng = np.random.default_rng(2)
     votes, noise = Votes(rng.integers(0, 3, (7, 40)), 3), Laplace(1.0)
     labels = np.array([label(votes, Laplace(2.0), rng=rng).values for _ in range(300)])
@@ -111,19 +112,19 @@ def test_a_wrong_channel_would_fall_outside_that_interval() -> None:
     P = channels(votes.others(2), noise)
     guess = P.argmax(axis=1)
     exact = np.mean([P[q, v, guess[q] == v].sum() for q, v in enumerate(votes.values[2])])
-    assert not result.interval.holds(exact)
+    assert not result.interval.contains(exact)
 
 
-def test_a_refusal_tells_too_and_is_read() -> None:
-    """Labels that tell nothing (scale 1e4), a threshold between the two possible counts: 0.816 by refusals alone.
+def test_a_refusal_reveals_the_vote_too() -> None:
+    """Labels that reveal nothing (scale 1e4), a threshold between the two possible counts: 0.816 from refusals alone.
 
-    20,000 queries in one release: the deviation is 0.0027, the cut at five of them.
+    20,000 queries in one release: the deviation is 0.0027, and the cut is at five of them.
     """
-    n, noise, at = 20_000, Laplace(1e4), Threshold(5.5, Laplace(0.5))
+    n, noise, threshold = 20_000, Laplace(1e4), Threshold(5.5, Laplace(0.5))
     hidden = np.arange(n) % 2
     votes = Votes(np.vstack([hidden, np.zeros((5, n), int)]), 2)
-    labels = label(votes, noise, threshold=at, rng=np.random.default_rng(7)).values
-    result = guess_votes(votes, 0, labels, noise, [0.5, 0.5], threshold=at)
+    labels = label(votes, noise, threshold=threshold, rng=np.random.default_rng(7)).values
+    result = guess_votes(votes, 0, labels, noise, [0.5, 0.5], threshold=threshold)
     assert result.figure == pytest.approx(1 - 0.5 * math.exp(-1), abs=0.0135)
 
 
@@ -136,7 +137,7 @@ def test_a_strong_prior_is_not_overruled_and_the_control_is_the_prior() -> None:
 
 
 def test_a_hidden_partition_is_found_from_many_labels_and_not_by_the_control() -> None:
-    """60 queries, 5 candidates: the exact success is out of reach by listing; the gain stays below the limit."""
+    """60 queries, 5 candidates: too many outputs for an exact success; the gain stays below the limit."""
     rng = np.random.default_rng(5)
     candidates = rng.integers(0, 4, (5, 60))
     known, noise = rng.integers(0, 4, (6, 60)), Laplace(0.8)
@@ -152,8 +153,8 @@ def test_a_hidden_partition_is_found_from_many_labels_and_not_by_the_control() -
     assert guess_partition(others, candidates, 3, labels, quiet, np.full(5, 0.2)).figure < 0.35
 
 
-def test_the_play_on_partitions_agrees_with_the_listed_success() -> None:
-    """Two queries, three candidates, each true in turn: the mean of the plays against Σ max, at 99.99 %."""
+def test_the_simulation_on_partitions_agrees_with_the_exact_success() -> None:
+    """Two queries, three candidates, each true in turn: the mean of the simulations against Σ max, at 99.99 %."""
     rng = np.random.default_rng(6)
     candidates, known, noise = np.array([[0, 1], [1, 1], [2, 0]]), rng.integers(0, 3, (4, 2)), Laplace(1.0)
     uniform, n = np.full(3, 1 / 3), 4000
@@ -176,7 +177,7 @@ def test_labels_outside_the_alphabet_are_refused(bad: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("prior", [[0.5, 0.5], [0.5, 0.6, -0.1], [0.3, 0.3, 0.3], [np.nan, 0.5, 0.5]])
-def test_priors_that_are_none_are_refused(prior: list[float]) -> None:
+def test_invalid_priors_are_refused(prior: list[float]) -> None:
     with pytest.raises(Refusal, match="prior"):
         success(np.full((3, 3), 1 / 3), prior)
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from dosimeter import pate
 from dosimeter.core.density import Array, Density, Size
 from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.core.noise import NOISES, Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
+from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
 from dosimeter.core.notion import Standing
+from dosimeter.pate.vote_noise import VOTE_LAWS
 from tests.pate import oracle
 
-LAWS = list(NOISES.values())
+LAWS = list(VOTE_LAWS)
 few = settings(max_examples=80, deadline=None)
 ROUNDING = 1e-12
 gammas = st.sampled_from([1e-6, 1e-3, 0.05, 0.1, 0.5, 1.0, 3.0, 50.0])
@@ -31,7 +32,7 @@ def histograms(draw: st.DrawFn) -> list[int]:
 
 
 def printed_B1(m: int, gamma: float) -> float:
-    """log of eq. 17 with H of eq. 18, as printed, in enough digits for its cancellation."""
+    """log of eq. 17 with H of eq. 18, as printed, with enough digits for its cancellation."""
     with mp.workdps(60 + int(m * 0.01) + int(gamma)):
         g = mp.mpf(gamma)
         e = mp.exp(-g)
@@ -116,7 +117,7 @@ def test_the_data_independent_bound_of_little_noise_is_the_whole_label() -> None
 
 
 def test_gaussian_noise_has_no_bound_that_holds_for_any_number_of_classes() -> None:
-    """The others stay below 1/s; the Gaussian passes 1/σ between a hundred and a thousand classes and goes on."""
+    """The others stay below 1/s; the Gaussian passes 1/σ between a hundred and a thousand classes and keeps rising."""
     bounds = [pate.data_independent_bound(m, Gaussian(10.0)) for m in (10, 100, 1000, 10**4, 10**5)]
     assert (np.diff(bounds) > 0.03).all()
     assert bounds[-1] > 0.4
@@ -141,7 +142,7 @@ def chance_to_overtake(gap: mp.mpf) -> mp.mpf:
 def test_the_bounds_for_a_histogram_are_sums_of_chances_to_overtake(
     others: list[int], gamma: float, shift: int
 ) -> None:
-    """Eqs. 82 and 83 for B2, docs/pate.md for B3: the chances by quadrature."""
+    """Eqs. 82 and 83 for B2, docs/explanation/pate.md for B3: the chances by quadrature."""
     with mp.workdps(30):
         g, c = mp.mpf(gamma), shift
         pairs = [chance_to_overtake(g * (others[0] - v - c)) for v in others[1:]]
@@ -165,18 +166,18 @@ def test_names_of_classes_do_not_matter(others: list[int], gamma: float, random:
     shuffled = list(others)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     for f in (pate.data_dependent_bound, pate.overtaking_bound):
-        one, two = f([others, shuffled], gamma)
-        assert one == two
+        first, second = f([others, shuffled], gamma)
+        assert first == second
 
 
-def test_each_bound_is_somewhere_the_least_but_gamma() -> None:
-    """log B1 <= γ always, so γ is least only where rounding makes them equal."""
+def test_each_bound_except_gamma_is_somewhere_the_smallest() -> None:
+    """log B1 <= γ always, so γ is smallest only if rounding makes them equal."""
     rows = [[3, 3, 3], [90, 89, 5, 5], [99, 0], [90, 5, 5, 0]]
     which = [pate.bound([row], g).which[0] for row, g in zip(rows, (0.1, 0.5, 0.5, 0.1), strict=True)]
     assert set(which) == {"log B1", "log B2", "log B3"}
 
 
-def test_the_least_bound_says_what_it_is() -> None:
+def test_the_smallest_bound_names_itself() -> None:
     least = pate.bound([[4, 3, 2, 1], [90, 5, 5, 0]], 0.1)
     assert least.standing is Standing.UPPER_BOUND
     assert repr(least) == "<Bound of 2 noisy votes: highest 0.08608 nats, upper bound>"
@@ -246,7 +247,7 @@ def test_a_vote_has_at_least_two_classes(m: object) -> None:
 
 @pytest.mark.parametrize("queries", [-1, 1.5, True])
 def test_queries_are_counted(queries: object) -> None:
-    with pytest.raises(Refusal, match="how many labels"):
+    with pytest.raises(Refusal, match="number of labels"):
         pate.uniform_bound(0.1, queries)  # type: ignore[arg-type]
 
 

@@ -9,23 +9,24 @@ from scipy.optimize import brentq
 
 from dosimeter.core.density import Density
 from dosimeter.core.errors import Refusal
-from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
+from dosimeter.core.noise import Gumbel, Laplace
 from dosimeter.pate.budget import nats, plan, queries_within
-from dosimeter.pate.doses import published
+from dosimeter.pate.doses import public_bound
+from dosimeter.pate.vote_noise import VOTE_LAWS
 from tests.pate.brute import mp, wins
 
-LAWS = [Laplace, Gaussian, Gumbel, Exponential, LogisticNoise]
+LAWS = list(VOTE_LAWS)
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(("budget", "k", "m"), [(1.0, 100, 10), (0.01, 2000, 2), (50.0, 40, 100), (1e-3, 100_000, 10)])
-def test_the_plan_keeps_its_budget_and_leaves_nothing_of_it(law: type[Density], budget: float, k: int, m: int) -> None:
-    made = plan(budget, k, m, law)
-    assert published(k, m, made.noise).nats <= budget
-    # a hair less noise: 1e-6 of the scale, or 1e-3 where the figure itself has only 1e-7
-    less = made.noise.with_scale(made.noise.scale * (1 - (1e-3 if budget / k < 1e-6 else 1e-6)))
-    assert published(k, m, less).nats > budget
-    assert made.gamma == pytest.approx(1 / made.noise.scale)
+def test_the_plan_keeps_its_budget_and_uses_all_of_it(law: type[Density], budget: float, k: int, m: int) -> None:
+    noise_plan = plan(budget, k, m, law)
+    assert public_bound(k, m, noise_plan.noise).nats <= budget
+    # slightly less noise: 1e-6 of the scale, or 1e-3 if the figure itself has only 1e-7
+    less = noise_plan.noise.with_scale(noise_plan.noise.scale * (1 - (1e-3 if budget / k < 1e-6 else 1e-6)))
+    assert public_bound(k, m, less).nats > budget
+    assert noise_plan.gamma == pytest.approx(1 / noise_plan.noise.scale)
 
 
 def test_a_gumbel_plan_is_the_closed_form_solved() -> None:
@@ -36,47 +37,47 @@ def test_a_gumbel_plan_is_the_closed_form_solved() -> None:
 
 def test_a_laplace_plan_holds_by_the_defining_integral() -> None:
     """The leakage at equal counts by quadrature, three classes: 7 queries of it spend the budget."""
-    made = plan("0.7 nats", 7, 3)
-    spent = 7 * mp.log(3 * wins([5, 4, 4], made.noise)[0])
+    noise_plan = plan("0.7 nats", 7, 3)
+    spent = 7 * mp.log(3 * wins([5, 4, 4], noise_plan.noise)[0])
     assert float(spent) == pytest.approx(0.7, rel=1e-9)
 
 
 def test_a_person_with_more_votes_needs_more_noise() -> None:
-    one, three = plan(1.0, 50, 10), plan(1.0, 50, 10, shift=3)
-    assert three.noise.scale > 2.9 * one.noise.scale
-    assert three.published.nats <= 1.0
+    one_vote, three_votes = plan(1.0, 50, 10), plan(1.0, 50, 10, shift=3)
+    assert three_votes.noise.scale > 2.9 * one_vote.noise.scale
+    assert three_votes.public_bound.nats <= 1.0
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_the_queries_of_a_plan_are_those_the_budget_pays_for(law: type[Density]) -> None:
-    made = plan(1.0, 123, 10, law)
-    assert queries_within(1.0, 10, made.noise) == 123
-    assert queries_within("1 nat", 10, made.noise.with_scale(made.noise.scale * 0.99)) < 123
+    noise_plan = plan(1.0, 123, 10, law)
+    assert queries_within(1.0, 10, noise_plan.noise) == 123
+    assert queries_within("1 nat", 10, noise_plan.noise.with_scale(noise_plan.noise.scale * 0.99)) < 123
     assert queries_within(1e-9, 10, law(1.0)) == 0
 
 
-def test_queries_are_counted_by_the_published_figure_where_the_quotient_is_rounded() -> None:
-    """Budgets a hair below, at and above k queries: the quotient is too large by one for some and too small for others.
+def test_queries_are_counted_by_the_public_bound_if_the_quotient_is_rounded() -> None:
+    """Budgets just below, at and above k queries: the quotient is too large by one for some and too small for others.
 
-    The answer is the largest k whose figure for print keeps the budget, by trying its neighbours.
+    The answer is the largest k whose public bound keeps the budget; its neighbours are tried.
     """
     noise = Laplace(100.0)
-    each = published(1, 10, noise).nats
+    each = public_bound(1, 10, noise).nats
     up = down = 0
     for k in range(1, 400):
-        top = published(k, 10, noise).nats
+        top = public_bound(k, 10, noise).nats
         for budget in (math.nextafter(top, 0), top, math.nextafter(top, math.inf)):
-            found = queries_within(budget, 10, noise)
-            assert found == 0 or published(found, 10, noise).nats <= budget
-            assert published(found + 1, 10, noise).nats > budget
-            up, down = up + (int(budget / each) > found), down + (int(budget / each) < found)
+            k_within = queries_within(budget, 10, noise)
+            assert k_within == 0 or public_bound(k_within, 10, noise).nats <= budget
+            assert public_bound(k_within + 1, 10, noise).nats > budget
+            up, down = up + (int(budget / each) > k_within), down + (int(budget / each) < k_within)
     assert up > 0
     assert down > 0
 
 
 @pytest.mark.parametrize("budget", [1e300, 1e308, 3e13])
 def test_a_budget_for_more_queries_than_can_be_counted_is_refused(budget: float) -> None:
-    """From 2^52 on k and k + 1 read nearly alike, and beyond float64 the quotient was infinite: a fault, not a line."""
+    """From 2^52 on k and k + 1 are nearly the same float; beyond float64 the quotient is infinite: refused."""
     with pytest.raises(Refusal, match="no limit"):
         queries_within(budget, 10, Laplace(1e3))
 
@@ -106,7 +107,7 @@ def test_other_units_and_bare_numbers_are_refused_in_one_line(text: object) -> N
 
 
 @pytest.mark.parametrize("bad", [0, -1.0, float("nan"), float("inf"), True, None])
-def test_budgets_that_are_none_are_refused(bad: object) -> None:
+def test_invalid_budgets_are_refused(bad: object) -> None:
     with pytest.raises(Refusal, match="nats > 0"):
         plan(bad, 10, 10)  # type: ignore[arg-type]
     with pytest.raises(Refusal, match="nats > 0"):

@@ -1,4 +1,4 @@
-"""Totals per teacher and person, and the figure for print."""
+"""Totals per teacher and person, and the figure to publish."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
 from dosimeter.core.notion import LEAKAGE, Standing
 from dosimeter.pate.adversary import joint_channel
-from dosimeter.pate.doses import WHO, dose, leakage_matrix, published, totals, worst_by_query
+from dosimeter.pate.doses import IDENTITY_SHIFT, dose, leakage_matrix, public_bound, totals, worst_by_query
 from dosimeter.pate.leakage import leakage
 from dosimeter.pate.threshold import Threshold, threshold_bound, threshold_leakage
 from dosimeter.pate.votes import Votes
@@ -32,13 +32,13 @@ def votes() -> Votes:
 
 def test_the_totals_of_the_known_answers(golden: Path) -> None:
     known = json.loads((golden / "pate" / "votes_matrix.json").read_text())
-    given, noise = Votes(known["votes"], known["num_classes"]), Laplace(1 / float(known["gamma"]))
-    assert given.counts.tolist() == known["histograms"]
+    known_votes, noise = Votes(known["votes"], known["num_classes"]), Laplace(1 / float(known["gamma"]))
+    assert known_votes.counts.tolist() == known["histograms"]
     each = [float(x) for x in known["per_teacher_total_leakage"]]
-    assert totals(given, noise) == pytest.approx(each, rel=1e-12)
-    assert leakage_matrix(given, noise).sum(axis=1) == pytest.approx(each, rel=1e-12)
-    assert worst_by_query(given, noise).sum() == pytest.approx(float(known["sum_of_per_query_worst"]), rel=1e-12)
-    print_figure = published(given.n_queries, given.n_classes, noise)
+    assert totals(known_votes, noise) == pytest.approx(each, rel=1e-12)
+    assert leakage_matrix(known_votes, noise).sum(axis=1) == pytest.approx(each, rel=1e-12)
+    assert worst_by_query(known_votes, noise).sum() == pytest.approx(float(known["sum_of_per_query_worst"]), rel=1e-12)
+    print_figure = public_bound(known_votes.n_queries, known_votes.n_classes, noise)
     assert print_figure.nats == pytest.approx(float(known["data_independent_log_B1_times_Q"]), rel=1e-12)
     assert print_figure.nats < float(known["k_gamma"])
 
@@ -60,9 +60,9 @@ def test_totals_are_the_sums_over_the_queries_teacher_by_teacher(votes: Votes, t
 def test_who_a_person_is_costs_no_more_than_two_votes_and_may_cost_more_than_one(
     law: Density, threshold: Threshold | None
 ) -> None:
-    """Every table with one person whose teacher is not known: one of the others' votes is moved, any one anywhere.
+    """Every table with one person whose teacher is unknown: any one of the others' votes is moved anywhere.
 
-    eq. 2 of [Saeidian21] on the whole channel, its chances by integration in multiple precision.
+    eq. 2 of [Saeidian21] on the whole channel, with probabilities by integration in multiple precision.
     """
     most = 0.0
     for base in brute.placements(4, 3):
@@ -74,9 +74,9 @@ def test_who_a_person_is_costs_no_more_than_two_votes_and_may_cost_more_than_one
             answered = 1.0 if threshold is None else float(threshold.noise.sf(threshold.T - max(v)))
             rows.append([*(answered * float(p) for p in brute.wins(v, law)), 1 - answered])
         most = max(most, math.log(np.array(rows).max(axis=0).sum()))
-    if threshold is None:  # the bound with refusals has room for it here
-        assert published(1, 3, law).nats < most
-    assert most <= published(1, 3, law, threshold=threshold, shift=WHO).nats
+    if threshold is None:  # the bound with refusals leaves room for it here
+        assert public_bound(1, 3, law).nats < most
+    assert most <= public_bound(1, 3, law, threshold=threshold, shift=IDENTITY_SHIFT).nats
 
 
 def test_a_sum_is_what_is_leaked_where_every_combination_of_votes_is_possible_and_more_elsewhere() -> None:
@@ -91,9 +91,9 @@ def test_a_sum_is_what_is_leaked_where_every_combination_of_votes_is_possible_an
 
 
 def test_queries_that_adapt_can_leak_more_than_the_sum_of_data_dependent_figures() -> None:
-    """A student whose second question depends on the first label: the path's own sum is exceeded, k log B₁ is not.
+    """A student whose second query depends on the first label: it exceeds the sum along its path, but not k log B₁.
 
-    First label 0 leads to a question with consensus, label 1 to one without. The sum along the first path is small.
+    First label 0 leads to a query with consensus, label 1 to one without. The sum along the first path is small.
     """
     first, calm, split = [4, 2], [40, 0], [3, 3]
     P, Q0, Q1 = (joint_channel([v], [[0], [1]], NOISE) for v in (first, calm, split))
@@ -102,7 +102,7 @@ def test_queries_that_adapt_can_leak_more_than_the_sum_of_data_dependent_figures
     ]
     joint = maximal_leakage(np.array(rows) / np.array(rows).sum(axis=1, keepdims=True))
     along_the_calm_path = float(leakage([first, calm], NOISE).sum())
-    assert along_the_calm_path < joint <= published(2, 2, NOISE).nats
+    assert along_the_calm_path < joint <= public_bound(2, 2, NOISE).nats
 
 
 def test_persons_inherit_their_teachers_dose(votes: Votes) -> None:
@@ -114,29 +114,29 @@ def test_persons_inherit_their_teachers_dose(votes: Votes) -> None:
 
 
 def test_one_query_is_exact_and_a_sum_is_an_upper_bound(votes: Votes) -> None:
-    one = Votes(votes.values[:, :1], 3)
-    assert dose(one, NOISE).standing is Standing.EXACT
+    first_query = Votes(votes.values[:, :1], 3)
+    assert dose(first_query, NOISE).standing is Standing.EXACT
     assert dose(votes, NOISE).standing is Standing.UPPER_BOUND
-    assert dose(one, NOISE, person={"ann": 0}).standing is Standing.UPPER_BOUND
-    assert (dose(one, NOISE) + dose(one, NOISE)).standing is Standing.UPPER_BOUND
+    assert dose(first_query, NOISE, person={"ann": 0}).standing is Standing.UPPER_BOUND
+    assert (dose(first_query, NOISE) + dose(first_query, NOISE)).standing is Standing.UPPER_BOUND
 
 
 def test_queries_that_adapt_get_the_data_independent_bound_alone(votes: Votes) -> None:
-    found = dose(votes, NOISE, adaptive=True)
-    assert set(found.values.tolist()) == {published(8, 3, NOISE).nats}
-    assert (found.values >= dose(votes, NOISE).values).all()
-    assert found.standing is Standing.UPPER_BOUND
+    doses = dose(votes, NOISE, adaptive=True)
+    assert set(doses.values.tolist()) == {public_bound(8, 3, NOISE).nats}
+    assert (doses.values >= dose(votes, NOISE).values).all()
+    assert doses.standing is Standing.UPPER_BOUND
 
 
 def test_queries_that_adapt_pay_for_the_threshold_as_well() -> None:
-    """Votes at the threshold's edge: their exact leakage is above the bound of the labels alone, which is no bound."""
-    at = Threshold(2.5, Laplace(0.5))
+    """Votes at the threshold's edge: the exact leakage exceeds the bound of the labels alone, which is invalid here."""
+    threshold = Threshold(2.5, Laplace(0.5))
     edge = Votes([[0] * 4, [0] * 4, [1] * 4, [1] * 4, [2] * 4], 3)
-    exact, adaptive = dose(edge, NOISE, threshold=at), dose(edge, NOISE, threshold=at, adaptive=True)
-    assert exact.values.max() > published(4, 3, NOISE).nats
+    exact, adaptive = dose(edge, NOISE, threshold=threshold), dose(edge, NOISE, threshold=threshold, adaptive=True)
+    assert exact.values.max() > public_bound(4, 3, NOISE).nats
     assert (adaptive.values >= exact.values.max()).all()
-    assert set(adaptive.values.tolist()) == {published(4, 3, NOISE, threshold=at).nats}
-    persons = dose(edge, NOISE, threshold=at, adaptive=True, person={"ann": 4, "bob": 0})
+    assert set(adaptive.values.tolist()) == {public_bound(4, 3, NOISE, threshold=threshold).nats}
+    persons = dose(edge, NOISE, threshold=threshold, adaptive=True, person={"ann": 4, "bob": 0})
     assert set(persons.values.tolist()) == set(adaptive.values.tolist())
 
 
@@ -144,32 +144,32 @@ def test_queries_that_adapt_pay_for_the_threshold_as_well() -> None:
     "noise", [Laplace(3.0), Gaussian(3.0), Gumbel(3.0), Exponential(3.0), LogisticNoise(3.0)], ids=repr
 )
 @pytest.mark.parametrize("threshold", [None, Threshold(4, Gaussian(2.0))])
-def test_the_figure_for_print_covers_every_teacher_of_any_votes(noise: Density, threshold: Threshold | None) -> None:
+def test_the_public_bound_covers_every_teacher_of_any_votes(noise: Density, threshold: Threshold | None) -> None:
     rng = np.random.default_rng(3)
     for _ in range(5):
         some = Votes(rng.integers(0, 4, (rng.integers(2, 12), 10)), 4)
-        assert totals(some, noise, threshold=threshold).max() <= published(10, 4, noise, threshold=threshold).nats
+        assert totals(some, noise, threshold=threshold).max() <= public_bound(10, 4, noise, threshold=threshold).nats
     if threshold is not None:
-        assert published(10, 4, noise, threshold=threshold).per_query == threshold_bound(4, noise, threshold)
+        assert public_bound(10, 4, noise, threshold=threshold).per_query == threshold_bound(4, noise, threshold)
 
 
-def test_the_figure_for_print_is_at_most_gamma_a_query_and_says_what_it_is() -> None:
-    found = published(1000, 10, Laplace(100.0), shift=3)
-    assert found.per_query <= 0.03
-    assert found.nats == pytest.approx(1000 * found.per_query)
-    assert found.factor == pytest.approx(math.exp(found.nats))
-    assert "upper bound" in repr(found)
-    assert published(10**6, 10, Laplace(1.0)).factor == math.inf
+def test_the_public_bound_is_at_most_gamma_per_query_and_names_itself() -> None:
+    bound = public_bound(1000, 10, Laplace(100.0), shift=3)
+    assert bound.per_query <= 0.03
+    assert bound.nats == pytest.approx(1000 * bound.per_query)
+    assert bound.factor == pytest.approx(math.exp(bound.nats))
+    assert "upper bound" in repr(bound)
+    assert public_bound(10**6, 10, Laplace(1.0)).factor == math.inf
 
 
 def test_bad_questions_are_refused(votes: Votes) -> None:
     with pytest.raises(CannotMeasure):
         totals(votes, no_noise)  # type: ignore[arg-type]
-    with pytest.raises(Refusal, match="numbered from 0 to 5"):
+    with pytest.raises(Refusal, match="from 0 to 5"):
         dose(votes, NOISE, person={"ann": 6})
     with pytest.raises(Refusal, match="not both"):
         dose(votes, NOISE, ids=list("abcdef"), person={"ann": 0})
     with pytest.raises(Refusal, match="n_queries"):
-        published(0, 3, NOISE)
+        public_bound(0, 3, NOISE)
     with pytest.raises(Refusal, match="classes"):
-        published(1, 1, NOISE)
+        public_bound(1, 1, NOISE)

@@ -1,4 +1,4 @@
-"""Parts disjoint by person, teachers that never crash, votes that depend on nothing but what they are made from."""
+"""Parts disjoint by person, teachers that never crash, votes that depend only on their inputs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dosimeter.core.errors import Refusal
 from dosimeter.files.pate_checkpoint import read_progress, write_progress
-from dosimeter.pate.ensemble import Teachers, coded
-from dosimeter.pate.estimators import described
+from dosimeter.pate.ensemble import Teachers, encode_labels
+from dosimeter.pate.estimators import describe_estimator
 from dosimeter.pate.partition import Partition
 
 rng = np.random.default_rng(5)
@@ -37,7 +37,7 @@ MODEL = make_pipeline(StandardScaler(), LogisticRegression())
 
 
 class Nearest:
-    """Predicts the label of the class whose centre is nearest: a model that is no estimator."""
+    """Predicts the label of the nearest class centre: a model that is not a scikit-learn estimator."""
 
     def __init__(self, X, y):
         self.labels = np.unique(y)
@@ -55,13 +55,13 @@ def nearest(X, y, power=1):
 
 
 def test_all_rows_of_a_person_have_one_teacher_and_no_teacher_is_without_rows():
-    made = Partition.of(PERSON, 7, even=True)
+    partition = Partition.of(PERSON, 7, even=True)
     for person in set(PERSON.tolist()):
-        assert len(set(made.parts[person == PERSON].tolist())) == 1
-    assert sorted(set(made.parts.tolist())) == list(range(7))
-    people = [len({p for p, t in made.teacher_of.items() if t == k}) for k in range(7)]
+        assert len(set(partition.parts[person == PERSON].tolist())) == 1
+    assert sorted(set(partition.parts.tolist())) == list(range(7))
+    people = [len({p for p, t in partition.teacher_of.items() if t == k}) for k in range(7)]
     assert max(people) - min(people) <= 1
-    assert sorted(np.concatenate([made.rows(k) for k in range(7)]).tolist()) == list(range(N))
+    assert sorted(np.concatenate([partition.rows(k) for k in range(7)]).tolist()) == list(range(N))
 
 
 def test_the_part_of_a_person_depends_neither_on_the_order_of_rows_nor_on_the_data():
@@ -81,22 +81,22 @@ def test_a_newcomer_moves_nobody_else_unless_parts_are_evened_out():
 
 
 def _changed_parts(before, after, n):
-    """Parts whose rows are not the same in both tables; a row is known by its person and its number among theirs."""
+    """Parts whose rows differ between both tables; a row is identified by its person and its number among theirs."""
 
-    def rows(persons, made):
-        count, found = {}, [set() for _ in range(n)]
-        for person, part in zip(persons, made.parts.tolist(), strict=True):
+    def rows(persons, partition):
+        count, part_rows = {}, [set() for _ in range(n)]
+        for person, part in zip(persons, partition.parts.tolist(), strict=True):
             count[person] = count.get(person, 0) + 1
-            found[part].add((person, count[person]))
-        return found
+            part_rows[part].add((person, count[person]))
+        return part_rows
 
-    pairs = zip(*(rows(persons, made) for persons, made in (before, after)), strict=True)
-    return sum(one != other for one, other in pairs)
+    pairs = zip(*(rows(persons, partition) for persons, partition in (before, after)), strict=True)
+    return sum(rows_before != rows_after for rows_before, rows_after in pairs)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_another_person_in_the_place_of_one_changes_two_parts_at_most(seed):
-    """Of even parts it changes nearly all: a third of the rows have another teacher then."""
+    """With even parts it changes nearly all: a third of the rows then have another teacher."""
     rng, n = np.random.default_rng(seed), 20
     ids = [f"{rng.integers(1 << 40):x}" for _ in range(100) for _ in range(rng.integers(1, 4))]
     gone, come = ids[rng.integers(len(ids))], f"{rng.integers(1 << 40):x}"
@@ -111,13 +111,13 @@ def test_another_person_in_the_place_of_one_changes_two_parts_at_most(seed):
 
 
 def test_a_teacher_without_rows_votes_by_a_public_rule_and_is_counted():
-    """Thirty people leave some of thirty hashes without anybody, and nothing is refused for it."""
+    """Thirty people leave some of thirty hashes without a person, and nothing is refused for that."""
     persons = [f"p{i}" for i in range(30)]
     Z, y = rng.normal(0, 1, (30, 2)), np.arange(30) % 3
     work = Teachers(nearest, 30, groups=persons).training(Z, y, Z[:7], classes=[0, 1, 2])
     *_, state = work.run()
     alone = [t for t in range(30) if not len(work.partition.rows(t))]
-    assert state.done.all()
+    assert state.finished.all()
     assert state.empty == len(alone) > 0
     other = Teachers(nearest, 30, groups=persons).training(Z + 5, (y + 1) % 3, Z[:7], classes=[0, 1, 2])
     *_, again = other.run()
@@ -127,32 +127,32 @@ def test_a_teacher_without_rows_votes_by_a_public_rule_and_is_counted():
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: Partition.of(PERSON, 81), "at most 80"),
         (lambda: Partition.of(PERSON, 1), "2 or more"),
         (lambda: Partition.of(PERSON, 2.0), "whole number"),
         (lambda: Partition.of(["a", None, "b"], 2), "row 1 .* has no person"),
         (lambda: Partition.of([1.0, float("nan")], 2), "row 1 .* has no person"),
-        (lambda: Partition.of([["a"], ["b"]], 2), "a list names no person"),
-        (lambda: Partition.given([0, 5], n_parts=3), "from 0 to 2"),
-        (lambda: Partition.given([0, 1, 0], ["a", "b", "b"]), "in parts 1 and 0"),
-        (lambda: Partition.given([0, 2, 2]), "part 1 has no rows"),
-        (lambda: Partition.given([-1, 0]), "from 0"),
-        (lambda: Partition.given([0, 0]), "one part only"),
-        (lambda: Partition.given([0.0, 1.0]), "whole number"),
-        (lambda: Partition.given([0, 1], ["a"]), "one part a row"),
+        (lambda: Partition.of([["a"], ["b"]], 2), "a list cannot name a person"),
+        (lambda: Partition.from_parts([0, 5], n_parts=3), "from 0 to 2"),
+        (lambda: Partition.from_parts([0, 1, 0], ["a", "b", "b"]), "in parts 1 and 0"),
+        (lambda: Partition.from_parts([0, 2, 2]), "part 1 has no rows"),
+        (lambda: Partition.from_parts([-1, 0]), "from 0"),
+        (lambda: Partition.from_parts([0, 0]), "only one part"),
+        (lambda: Partition.from_parts([0.0, 1.0]), "whole number"),
+        (lambda: Partition.from_parts([0, 1], ["a"]), "one part per row"),
     ],
 )
-def test_a_bad_partition_is_refused_in_one_line(make, told):
-    with pytest.raises(Refusal, match=told) as refused:
+def test_a_bad_partition_is_refused_in_one_line(make, message):
+    with pytest.raises(Refusal, match=message) as refused:
         make()
     assert "\n" not in str(refused.value)
 
 
 def test_a_refusal_names_the_row_and_never_the_person():
     with pytest.raises(Refusal) as refused:
-        Partition.given([0, 1], ["secret name", "secret name"])
+        Partition.from_parts([0, 1], ["secret name", "secret name"])
     assert "secret" not in str(refused.value)
     assert "secret" not in repr(Partition.of(["secret name", "b"], 2))
 
@@ -185,7 +185,7 @@ def test_another_persons_rows_move_one_teachers_votes_only():
 
 
 def test_votes_are_equal_whatever_the_number_of_processes():
-    for model in (DecisionTreeClassifier(max_features=1), MODEL):  # a random one, and one that is not
+    for model in (DecisionTreeClassifier(max_features=1), MODEL):  # a random estimator, and a deterministic one
         teachers = Teachers(model, 6, groups=PERSON)
         alone, several = (teachers.vote(X, Y, PUBLIC, n_jobs=n) for n in (1, 2))
         np.testing.assert_array_equal(alone.values, several.values)
@@ -193,7 +193,7 @@ def test_votes_are_equal_whatever_the_number_of_processes():
 
 
 def test_the_same_votes_come_from_a_dask_cluster():
-    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     import warnings
 
     import joblib
@@ -201,7 +201,7 @@ def test_the_same_votes_come_from_a_dask_cluster():
     teachers = Teachers(KNeighborsClassifier(1), 4, groups=PERSON)
     alone = teachers.vote(X, Y, PUBLIC, n_jobs=1)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the cluster's own start and end
+        warnings.simplefilter("ignore")  # from the cluster's start and end
         with (
             distributed.LocalCluster(
                 n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
@@ -216,49 +216,49 @@ def test_the_same_votes_come_from_a_dask_cluster():
 def test_a_teacher_that_lacks_a_class_or_has_one_only_votes_and_is_counted():
     parts = np.repeat(np.arange(4), 60)
     y = np.concatenate([np.zeros(60), np.ones(60), np.arange(60) % 2, np.arange(60) % 3]).astype(int)
-    teachers = Teachers(LogisticRegression(), 4, groups=Partition.given(parts))
+    teachers = Teachers(LogisticRegression(), 4, groups=Partition.from_parts(parts))
     *_, state = teachers.training(X, y, PUBLIC).run()
     assert (state.votes[0] == 0).all()
     assert (state.votes[1] == 1).all()
     assert (state.votes[2] <= 1).all()
-    assert state.seen.tolist() == [1, 1, 2, 3]
+    assert state.class_counts.tolist() == [1, 1, 2, 3]
     assert (state.constant, state.lacking) == (2, 3)
 
 
 def test_labels_are_numbered_in_the_order_of_the_public_list():
-    words = np.array(["cat", "dog", "eel"])[Y]
-    by_list = Teachers(nearest, 5, groups=PERSON).vote(X, words, PUBLIC, classes=["eel", "newt", "dog", "cat"])
-    by_sorting = Teachers(nearest, 5, groups=PERSON).vote(X, words, PUBLIC)
+    names = np.array(["cat", "dog", "eel"])[Y]
+    by_list = Teachers(nearest, 5, groups=PERSON).vote(X, names, PUBLIC, classes=["eel", "newt", "dog", "cat"])
+    by_sorting = Teachers(nearest, 5, groups=PERSON).vote(X, names, PUBLIC)
     assert (by_list.n_classes, by_sorting.n_classes) == (4, 3)
     np.testing.assert_array_equal(np.array([3, 2, 0])[by_sorting.values], by_list.values)
 
 
-def test_provenance_changes_when_anything_it_stands_for_does():
-    def told(X=X, Y=Y, PUBLIC=PUBLIC, model=MODEL, salt="a"):
+def test_provenance_changes_with_everything_it_describes():
+    def train(X=X, Y=Y, PUBLIC=PUBLIC, model=MODEL, salt="a"):
         return Teachers(model, 5, groups=PERSON, salt=salt).training(X, Y, PUBLIC)
 
-    base = told()
+    base = train()
     other = make_pipeline(StandardScaler(), LogisticRegression(C=2.0))
     near, flipped = X.copy(), Y.copy()
     near[17, 1] = np.nextafter(near[17, 1], 9)
     flipped[3] = (flipped[3] + 1) % 3
-    for changed, what in (
-        (told(X=near), "data"),
-        (told(Y=flipped), "data"),
-        (told(PUBLIC=PUBLIC[:-1]), "queries"),
-        (told(model=other), "estimator"),
-        (told(salt="b"), "partition"),
+    for changed, field in (
+        (train(X=near), "data"),
+        (train(Y=flipped), "data"),
+        (train(PUBLIC=PUBLIC[:-1]), "queries"),
+        (train(model=other), "estimator"),
+        (train(salt="b"), "partition"),
     ):
         assert changed.digest != base.digest
-        assert [k for k in base.provenance if base.provenance[k] != changed.provenance[k]] == [what]
-    assert told().digest == base.digest
+        assert [k for k in base.provenance if base.provenance[k] != changed.provenance[k]] == [field]
+    assert train().digest == base.digest
 
 
 def another(X, y):
     return KNeighborsClassifier(3).fit(X, y)
 
 
-def test_a_factory_is_told_by_its_body_and_its_settings():
+def test_a_factory_is_identified_by_its_body_and_its_settings():
     digests = {
         Teachers(model, 5, groups=PERSON).training(X, Y, PUBLIC).digest
         for model in (
@@ -276,16 +276,16 @@ def closed(neighbours):
     return lambda a, b: KNeighborsClassifier(neighbours).fit(a, b)
 
 
-def test_a_factory_is_told_by_what_it_closes_over_and_by_its_fields():
-    """A state of one is stale for the other: the bodies are the same and the votes are not."""
+def test_a_factory_is_identified_by_its_closure_and_its_fields():
+    """A state of one is stale for the other: the bodies are the same, but the votes are not."""
     pairs = [(closed(1), closed(9)), (Stubborn([0] * 20), Stubborn([1] * 20))]
-    for one, other in pairs:
-        works = [Teachers(model, 5, groups=PERSON).training(X, Y, PUBLIC) for model in (one, other)]
+    for first, second in pairs:
+        works = [Teachers(model, 5, groups=PERSON).training(X, Y, PUBLIC) for model in (first, second)]
         *_, state = works[0].run()
         with pytest.raises(Refusal, match="another estimator"):
             next(works[1].run(state))
-    assert described(closed(1)) == described(closed(1))
-    assert described(Stubborn([0])) == described(Stubborn([0]))
+    assert describe_estimator(closed(1)) == describe_estimator(closed(1))
+    assert describe_estimator(Stubborn([0])) == describe_estimator(Stubborn([0]))
 
 
 def bent(power):
@@ -318,14 +318,14 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("what", list(SETTINGS))
-def test_a_setting_that_has_an_address_for_a_name_is_told_by_what_it_does(what):
-    """A repr has the address or three dots here: with it both would share a state, and the votes differ."""
-    one, other = SETTINGS[what]
+@pytest.mark.parametrize("kind", list(SETTINGS))
+def test_a_setting_whose_repr_is_an_address_is_identified_by_its_behaviour(kind):
+    """The repr holds an address or an ellipsis here: with it both would share a state although their votes differ."""
+    first, second = SETTINGS[kind]
     for wrap in (lambda e: e, lambda e: make_pipeline(e, LogisticRegression())):
-        assert described(wrap(one)) != described(wrap(other))
-        assert described(wrap(clone(one))) == described(wrap(one))
-        assert " at 0x" not in described(wrap(one))
+        assert describe_estimator(wrap(first)) != describe_estimator(wrap(second))
+        assert describe_estimator(wrap(clone(first))) == describe_estimator(wrap(first))
+        assert " at 0x" not in describe_estimator(wrap(first))
 
 
 def test_a_state_of_another_lambda_is_refused():
@@ -337,14 +337,14 @@ def test_a_state_of_another_lambda_is_refused():
     ]
     state = next(works[0].run(every=2))
     with pytest.raises(Refusal, match="another estimator"):
-        works[1].checked(state)
+        works[1].check(state)
 
 
 SAID = """
 from functools import partial
 import numpy as np
 from sklearn.preprocessing import FunctionTransformer
-from dosimeter.pate.estimators import described
+from dosimeter.pate.estimators import describe_estimator
 
 def again(a, n=3):
     return a if n == 0 or "c" in {"a", "b", "c"} else again(a, n - 1)
@@ -354,12 +354,12 @@ def closed():
         return a if n == 0 else turn(a, n - 1)
     return lambda a: turn(np.abs(a), 3)
 
-print(described(FunctionTransformer(partial(again, n=2), kw_args={"s": {"x", "y", "z"}, "f": closed()})))
+print(describe_estimator(FunctionTransformer(partial(again, n=2), kw_args={"s": {"x", "y", "z"}, "f": closed()})))
 """
 
 
-def test_words_are_the_same_in_every_process():
-    """A set of words has another order in each, and a function that calls itself has no end."""
+def test_descriptions_are_the_same_in_every_process():
+    """A set of strings has another order in each process, and a recursive function has no end."""
     source = str(Path(__file__).resolve().parents[2] / "src")
     said = {
         subprocess.run(
@@ -373,7 +373,7 @@ def test_words_are_the_same_in_every_process():
     assert len(said) == 1
 
 
-def test_what_cannot_be_taken_apart_is_taught_and_never_taken_for_another_processes():
+def test_an_estimator_that_cannot_be_described_is_trained_and_valid_in_one_process_only():
     import threading
 
     from dosimeter.pate import fingerprint as description
@@ -385,8 +385,8 @@ def test_what_cannot_be_taken_apart_is_taught_and_never_taken_for_another_proces
             return nearest(a, b)
 
     assert Teachers(guarded, 4, groups=PERSON).vote(X, Y, PUBLIC, n_jobs=1).n_teachers == 4
-    assert description.in_words(lock) == description.in_words(lock) != description.in_words(threading.Lock())
-    assert description._HERE in description.in_words(lock)
+    assert description.describe(lock) == description.describe(lock) != description.describe(threading.Lock())
+    assert description._PROCESS in description.describe(lock)
 
 
 class Stubborn:
@@ -405,43 +405,43 @@ def broken(X, y):
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: Teachers(MODEL, 5, groups=PERSON).vote(X, Y[:-1], PUBLIC), "239 labels for 240 rows"),
         (lambda: Teachers(MODEL, 5, groups=PERSON[:-1]).vote(X, Y, PUBLIC), "239 persons for 240 rows"),
         (lambda: Teachers(MODEL, 241).vote(X, Y, PUBLIC), "at most 240"),
         (lambda: Teachers(MODEL, 5).vote(X, Y, PUBLIC[:, :2]), "same columns"),
         (lambda: Teachers(MODEL, 5).vote(X, Y, PUBLIC[:0]), "at least one"),
-        (lambda: Teachers(MODEL, 5).vote(X[:, 0], Y, PUBLIC), "rows of columns"),
-        (lambda: Teachers(MODEL, 5).vote(X, np.zeros(N), PUBLIC), "one class only"),
+        (lambda: Teachers(MODEL, 5).vote(X[:, 0], Y, PUBLIC), "row of columns"),
+        (lambda: Teachers(MODEL, 5).vote(X, np.zeros(N), PUBLIC), "only one class"),
         (lambda: Teachers(MODEL, 5).vote(X, np.where(Y == 0, np.nan, Y), PUBLIC), "has no label"),
-        (lambda: Teachers(MODEL, 5).vote(X, ["a", None] * 120, PUBLIC), "unlike kinds, or missing"),
-        (lambda: Teachers(MODEL, 5).vote([[1.0], [1.0, 2.0]], [0, 1], PUBLIC), "unlike lengths"),
+        (lambda: Teachers(MODEL, 5).vote(X, ["a", None] * 120, PUBLIC), "missing or of mixed types"),
+        (lambda: Teachers(MODEL, 5).vote([[1.0], [1.0, 2.0]], [0, 1], PUBLIC), "different lengths"),
         (lambda: Teachers(MODEL, 5).vote(np.where(X > 1, np.nan, X), Y, PUBLIC, n_jobs=2), r"trained \(ValueError\)"),
         (lambda: Teachers(MODEL, 5).vote(X, Y, PUBLIC, classes=[0, 1]), "not in the list of classes"),
-        (lambda: Teachers(MODEL, 5).vote(X, Y, PUBLIC, classes=[0, 1, 2, 2]), "stands twice"),
+        (lambda: Teachers(MODEL, 5).vote(X, Y, PUBLIC, classes=[0, 1, 2, 2]), "duplicate class"),
         (lambda: Teachers(MODEL, 3, groups=Partition.of(PERSON, 5)).vote(X, Y, PUBLIC), "into 5 parts"),
-        (lambda: Teachers(DecisionTreeClassifier, 5).vote(X, Y, PUBLIC), "is a class: give an instance"),
-        (lambda: Teachers("logistic", 5).vote(X, Y, PUBLIC), "a str cannot be taught"),
+        (lambda: Teachers(DecisionTreeClassifier, 5).vote(X, Y, PUBLIC), "is a class: pass an instance"),
+        (lambda: Teachers("logistic", 5).vote(X, Y, PUBLIC), "a str cannot be trained"),
         (lambda: Teachers(Stubborn([0.5] * 20), 5).vote(X, Y, PUBLIC), "not a class from 0 to 2"),
         (lambda: Teachers(Stubborn([3] * 20), 5).vote(X, Y, PUBLIC), "not a class from 0 to 2"),
         (lambda: Teachers(Stubborn([-1] * 20), 5).vote(X, Y, PUBLIC), "not a class from 0 to 2"),
         (lambda: Teachers(Stubborn(["a"] * 20), 5).vote(X, Y, PUBLIC), "not a class from 0 to 2"),
-        (lambda: Teachers(Stubborn(np.eye(20)), 5).vote(X, Y, PUBLIC), "one class a query"),
+        (lambda: Teachers(Stubborn(np.eye(20)), 5).vote(X, Y, PUBLIC), "one class per query"),
         (lambda: Teachers(broken, 5).vote(X, Y, PUBLIC), r"could not be trained \(RuntimeError\)"),
         (lambda: Teachers(MODEL, 5).vote(X, Y, PUBLIC, n_jobs=0), "n_jobs=0"),
     ],
 )
-def test_what_cannot_be_taught_is_refused_in_one_line_without_the_data(make, told):
-    with pytest.raises(Refusal, match=told) as refused:
+def test_an_untrainable_model_is_refused_in_one_line_without_the_data(make, message):
+    with pytest.raises(Refusal, match=message) as refused:
         make()
     assert "\n" not in str(refused.value)
     assert "12345" not in str(refused.value)
 
 
 def test_labels_of_two_dimensions_are_refused():
-    with pytest.raises(Refusal, match="one label a row"):
-        coded(np.zeros((3, 2)))
+    with pytest.raises(Refusal, match="one label per row"):
+        encode_labels(np.zeros((3, 2)))
 
 
 # ------------------------------------------------------------------------------------------------------ resuming
@@ -450,7 +450,7 @@ def test_labels_of_two_dimensions_are_refused():
 def test_a_state_taken_half_way_leads_to_the_same_votes():
     work = Teachers(DecisionTreeClassifier(max_features=1), 6, groups=PERSON).training(X, Y, PUBLIC)
     states = list(work.run(every=2))
-    assert [int(s.done.sum()) for s in states] == [2, 4, 6]
+    assert [int(s.finished.sum()) for s in states] == [2, 4, 6]
     *_, end = work.run(pickle.loads(pickle.dumps(states[0])), every=4)  # noqa: S301 (our own bytes)
     np.testing.assert_array_equal(end.votes, states[-1].votes)
     assert [s is states[-1] for s in work.run(states[-1])] == [True]
@@ -466,7 +466,7 @@ def test_a_stale_or_damaged_state_is_refused():
         with pytest.raises(Refusal, match="other rows"):
             next(other.run(state))
     with pytest.raises(Refusal, match="damaged"):
-        work.checked(type(state)(state.votes[:, :3], state.seen, state.n_classes, state.digest))
+        work.check(type(state)(state.votes[:, :3], state.class_counts, state.n_classes, state.digest))
 
 
 SLOWLY = """
@@ -483,13 +483,13 @@ for state in Teachers(MODEL, 40, groups=PERSON).training(X, Y, PUBLIC).run(every
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a kill that cannot be caught is POSIX")
-def test_training_that_was_killed_goes_on_where_it_stopped(tmp_path):
+def test_training_that_was_killed_resumes_where_it_stopped(tmp_path):
     file, root = tmp_path / "state.npz", Path(__file__).resolve().parents[2]
     path = os.pathsep.join([str(root), str(root / "src")])
     child = subprocess.Popen([sys.executable, "-c", SLOWLY, str(file)], env={**os.environ, "PYTHONPATH": path})
     try:
         deadline = time.monotonic() + 60
-        while not file.exists() or read_progress(file).done.sum() < 3:
+        while not file.exists() or read_progress(file).finished.sum() < 3:
             assert child.poll() is None, "the child ended by itself"
             assert time.monotonic() < deadline, "the child did not begin"
             time.sleep(0.02)
@@ -497,10 +497,10 @@ def test_training_that_was_killed_goes_on_where_it_stopped(tmp_path):
         child.send_signal(signal.SIGKILL)
         child.wait()
     work = Teachers(MODEL, 40, groups=PERSON).training(X, Y, PUBLIC)
-    found = work.checked(read_progress(file))
-    assert 3 <= found.done.sum() < 40
-    later = list(work.run(found, every=1))
-    assert len(later) == 40 - found.done.sum()  # what was done is not done again
+    saved = work.check(read_progress(file))
+    assert 3 <= saved.finished.sum() < 40
+    later = list(work.run(saved, every=1))
+    assert len(later) == 40 - saved.finished.sum()  # finished teachers are not trained again
     np.testing.assert_array_equal(later[-1].votes, Teachers(MODEL, 40, groups=PERSON).vote(X, Y, PUBLIC).values)
     write_progress(file, later[-1])
-    assert read_progress(file).done.all()
+    assert read_progress(file).finished.all()

@@ -44,7 +44,7 @@ def test_the_nodes_suffice_for_one_sided_noise(factors: int) -> None:
 
 
 def test_eight_nodes_fewer_would_not_suffice() -> None:
-    """The test above can fail: the widest sub-piece with eight nodes less errs by more than it allows."""
+    """The test above can fail: the widest sub-piece with eight nodes fewer errs by more than is allowed."""
     for table, factors, theta in ((NODES_FOR_FEW, FEW, 0.5), (NODES_FOR_ANY, 20, 1.0)):
         width, n = table[-1]
         f = integrand(factors, theta, 0, width)

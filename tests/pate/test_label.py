@@ -1,7 +1,7 @@
-"""The noisy argmax: its law, its ties that are none, and what leaves with it.
+"""The noisy argmax: its distribution, the absence of ties, and what is released.
 
-Chi-square tests here are cut at p = 1e-6 with a generator that is passed in: the right law would be called wrong once
-in a million seeds. How far the wrong ones are is stated where they are tried.
+Chi-square tests here are cut at p = 1e-6 with a generator that is passed in: the right law would be rejected for one
+seed in a million. How far off the wrong ones are is stated where they are tried.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
 from dosimeter.noise_addition import simulate
 from dosimeter.noise_addition.argmax import noisy_argmax, noisy_at_least
-from dosimeter.noise_addition.simulation import seeded
+from dosimeter.noise_addition.simulation import seeded_bits
 from dosimeter.pate.label import REFUSED, label
 from dosimeter.pate.threshold import Threshold
 from dosimeter.pate.votes import Votes
-from tests.noise_addition.forged import LAWS, ideal, mp, then_zeros
+from tests.noise_addition.forged import NOISES, ideal, mp, then_zeros
 from tests.pate.brute import wins
 
 COUNTS = [6, 4, 4, 1]
@@ -27,18 +27,18 @@ N = 200_000
 CUT = 1e-6
 
 
-def p_value(seen: np.ndarray, law: Density, counts: list[int] = COUNTS) -> float:
+def p_value(labels: np.ndarray, law: Density, counts: list[int] = COUNTS) -> float:
     """Chi-square of the labels against the defining integrals."""
     p = np.array([float(x) for x in wins(counts, law)])
-    found = np.bincount(seen, minlength=len(p))
-    return float(stats.chisquare(found, p / p.sum() * len(seen)).pvalue)
+    counted = np.bincount(labels, minlength=len(p))
+    return float(stats.chisquare(counted, p / p.sum() * len(labels)).pvalue)
 
 
 def drawn(law: Density, seed: int, counts: list[int] = COUNTS, n: int = N) -> np.ndarray:
-    return noisy_argmax(np.tile(np.array(counts, float), (n, 1)), law, seeded(np.random.default_rng(seed)))
+    return noisy_argmax(np.tile(np.array(counts, float), (n, 1)), law, seeded_bits(np.random.default_rng(seed)))
 
 
-@pytest.mark.parametrize("noise", LAWS)
+@pytest.mark.parametrize("noise", NOISES)
 def test_labels_have_the_law_of_the_ideal_vote_and_not_of_a_scale_a_few_per_cent_off(noise: type[Density]) -> None:
     """At a scale 5 % off the noncentrality is 142 (logistic) to 293 (Gaussian): missed at most 4e-11 of the time."""
     law = noise(2.0)
@@ -47,9 +47,9 @@ def test_labels_have_the_law_of_the_ideal_vote_and_not_of_a_scale_a_few_per_cent
         assert p_value(drawn(law.with_scale(wrong), 2), law) < CUT
 
 
-@pytest.mark.parametrize("noise", LAWS)
+@pytest.mark.parametrize("noise", NOISES)
 def test_a_rule_for_ties_on_a_grid_would_be_seen_on_a_coarse_one(noise: type[Density]) -> None:
-    """Noise rounded to a quarter of its scale and ties given to the lower number: the same test sees the bias."""
+    """Noise rounded to a quarter of its scale and ties given to the lower number: the same test detects the bias."""
     law, even = noise(2.0), [3, 3, 3]
     values = simulate(np.tile(np.array(even, float), (N, 1)), law, np.random.default_rng(3), grid=0.5)
     assert p_value(values.argmax(axis=1), law, even) < CUT
@@ -57,7 +57,7 @@ def test_a_rule_for_ties_on_a_grid_would_be_seen_on_a_coarse_one(noise: type[Den
 
 
 def test_labels_for_release_have_that_law_too() -> None:
-    """No seed: errs once in 1e9."""
+    """Without a seed: errs once in 1e9."""
     votes = Votes(np.repeat(np.repeat([0, 1, 2, 3], COUNTS)[:, None], N, axis=1), 4)
     assert p_value(label(votes, Laplace(2.0)).values, Laplace(2.0)) > 1e-9
 
@@ -66,7 +66,7 @@ def test_labels_for_release_have_that_law_too() -> None:
 
 
 def near_tie(law: type[Density], word: int, lead: int, scale: float) -> int | None:
-    """A word for the other class, `lead` votes behind, that makes a tie but for 2^-60 or so; None where none does."""
+    """A word for the other class, `lead` votes behind, that is a tie up to about 2^-60; None if there is none."""
     x = ideal(law, word) + mp.mpf(lead) / mp.mpf(scale)
     if law is Exponential:
         if x <= 0:
@@ -82,7 +82,7 @@ def near_tie(law: type[Density], word: int, lead: int, scale: float) -> int | No
     return (int(upper) << 63) + min(int(mp.floor((2 * (1 - below) if upper else 2 * below) * 2**63)), 2**63 - 1)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", NOISES)
 def test_near_ties_go_to_the_class_that_wins_in_seven_hundred_bits(law: type[Density]) -> None:
     """The 64 bits of two classes leave a distance of about 2^-60; the answer is that of the ideal draws."""
     rng = np.random.default_rng(4)
@@ -102,27 +102,27 @@ def test_near_ties_go_to_the_class_that_wins_in_seven_hundred_bits(law: type[Den
         settled.append(got)
         tried += 1
     assert tried > 30
-    assert 0 < sum(settled) < tried  # both classes win: it is no rule
+    assert 0 < sum(settled) < tried  # both classes win: it is not a fixed rule
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", NOISES)
 def test_equal_words_are_settled_by_the_bits_that_follow(law: type[Density]) -> None:
-    """On any grid this is a tie. Whichever class gets the larger draw by its 65th bit has won."""
+    """On any grid this is a tie. The class whose 65th bit gives the larger draw wins."""
     for word in (1 << 62, (1 << 63) + (1 << 62) + 12345):
         rises = ideal(law, word, [2**64 - 1]) > ideal(law, word, [0])
         for more in ([0, 2**64 - 1], [2**64 - 1, 0]):
-            words = np.array([word, word, *([0] * 510), *more], dtype=np.uint64)
-            got = int(noisy_argmax(np.zeros((1, 2)), law(1.0), then_zeros(words))[0])
+            random_words = np.array([word, word, *([0] * 510), *more], dtype=np.uint64)
+            got = int(noisy_argmax(np.zeros((1, 2)), law(1.0), then_zeros(random_words))[0])
             assert got == int(np.argmax(more) if rises else np.argmin(more))
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", NOISES)
 def test_words_at_the_ends_of_the_tail_are_refined_and_not_taken_for_infinite(law: type[Density]) -> None:
-    """T = 0 in 63 bits stands for a large but finite draw: a lead beyond it still wins."""
+    """T = 0 in 63 bits is a large but finite draw: a lead beyond it still wins."""
     top = (1 << 63) if law is not Exponential else 0
-    words = np.array([top, 1 << 62, *([0] * 510), 1 << 40, 5], dtype=np.uint64)
-    ahead = noisy_argmax(np.array([[0.0, 1000.0]]), law(1.0), then_zeros(words))
-    behind = noisy_argmax(np.array([[0.0, 5.0]]), law(1.0), then_zeros(words))
+    random_words = np.array([top, 1 << 62, *([0] * 510), 1 << 40, 5], dtype=np.uint64)
+    ahead = noisy_argmax(np.array([[0.0, 1000.0]]), law(1.0), then_zeros(random_words))
+    behind = noisy_argmax(np.array([[0.0, 5.0]]), law(1.0), then_zeros(random_words))
     assert (int(ahead[0]), int(behind[0])) == (1, 0)
 
 
@@ -132,21 +132,23 @@ def test_a_word_in_the_tail_is_not_believed_to_more_digits_than_it_has(upper: bo
     sure = 2**63 - 1  # T next to one: a draw of 0 but for 2^-62
     counts = np.array([[0.0, 424.0]]) if upper else np.array([[424.0, 0.0]])
     for more, far in ((0, True), (2**64 - 1, False)):
-        words = np.array([(upper << 63) + 3, sure, *([0] * 510), more, 0], dtype=np.uint64)
-        got = noisy_argmax(counts, Laplace(10.0), then_zeros(words))
+        random_words = np.array([(upper << 63) + 3, sure, *([0] * 510), more, 0], dtype=np.uint64)
+        got = noisy_argmax(counts, Laplace(10.0), then_zeros(random_words))
         assert int(got[0]) == (0 if far == upper else 1)
 
 
 def test_seldom_does_a_query_need_more_than_its_first_words() -> None:
-    """2 million words, one in 2^21 refined at once: 0.95 queries are due, each asking for two or three words.
+    """2 million words, one in 2^21 refined at once: 0.95 queries are expected, each needing two or three more words.
 
     30 words are ten such queries: 2e-8. The bits are seeded.
     """
-    asked = []
+    requested = []
     rng = np.random.default_rng(5)
-    source = seeded(rng)
-    noisy_argmax(np.tile(np.array([5.0, 5.0]), (1_000_000, 1)), Laplace(3.0), lambda n: (asked.append(n), source(n))[1])
-    assert sum(n == 1 for n in asked) < 30
+    source = seeded_bits(rng)
+    noisy_argmax(
+        np.tile(np.array([5.0, 5.0]), (1_000_000, 1)), Laplace(3.0), lambda n: (requested.append(n), source(n))[1]
+    )
+    assert sum(n == 1 for n in requested) < 30
 
 
 # ---------------------------------------------------------------- the threshold
@@ -158,8 +160,8 @@ def test_refusals_have_the_law_of_the_noisy_comparison(law: Density) -> None:
     margin, n = np.full(N, 2.0), N
 
     def p_of(used: Density, seed: int) -> float:
-        found = int(noisy_at_least(margin, used, seeded(np.random.default_rng(seed))).sum())
-        return float(stats.binomtest(found, n, float(law.sf(-2.0))).pvalue)
+        answered = int(noisy_at_least(margin, used, seeded_bits(np.random.default_rng(seed))).sum())
+        return float(stats.binomtest(answered, n, float(law.sf(-2.0))).pvalue)
 
     assert p_of(law, 6) > CUT
     assert p_of(law.with_scale(law.scale * 1.05), 7) < CUT
@@ -177,21 +179,21 @@ def test_a_comparison_at_its_edge_is_settled_by_more_bits() -> None:
 
 
 def test_answers_and_refusals_follow_one_another_as_the_channel_says() -> None:
-    """Chi-square over labels and refusal together, from `label` itself."""
+    """Chi-square over labels and refusals together, from `label` itself."""
     votes = Votes(np.repeat(np.repeat([0, 1, 2, 3], COUNTS)[:, None], N, axis=1), 4)
-    at = Threshold(7, Laplace(2.0))
-    labels = label(votes, Laplace(2.0), threshold=at, rng=np.random.default_rng(9))
-    answered = float(at.noise.sf(7 - 6))
+    threshold = Threshold(7, Laplace(2.0))
+    labels = label(votes, Laplace(2.0), threshold=threshold, rng=np.random.default_rng(9))
+    answered = float(threshold.noise.sf(7 - 6))
     p = np.append(np.array([float(x) for x in wins(COUNTS, Laplace(2.0))]) * answered, 1 - answered)
-    seen = np.where(labels.refused, 4, labels.values)
-    assert stats.chisquare(np.bincount(seen, minlength=5), p / p.sum() * N).pvalue > CUT
+    outputs = np.where(labels.refused, 4, labels.values)
+    assert stats.chisquare(np.bincount(outputs, minlength=5), p / p.sum() * N).pvalue > CUT
     assert (labels.values[labels.refused] == REFUSED).all()
-    # A mechanism that refuses by the plain count refuses all of these (6 < 7), one that never refuses none.
+    # A mechanism that refuses by the exact count refuses all of these (6 < 7); one that never refuses, none.
     assert 0 < labels.refused.mean() < 1
 
 
 @pytest.mark.parametrize(
-    ("noise", "own"),
+    ("noise", "threshold_noise"),
     [
         (Laplace(2.0), Laplace(6.0)),
         (Laplace(6.0), Laplace(2.0)),
@@ -200,29 +202,33 @@ def test_answers_and_refusals_follow_one_another_as_the_channel_says() -> None:
     ],
     ids=repr,
 )
-def test_a_refusal_follows_from_the_thresholds_noise_and_not_from_the_votes(noise: Density, own: Density) -> None:
+def test_a_refusal_follows_from_the_thresholds_noise_and_not_from_the_votes(
+    noise: Density, threshold_noise: Density
+) -> None:
     """Binomial at a margin of -2, cut at 1e-6: with the vote's law the share is off by 34 deviations or more.
 
-    Labels and refusals together, by chi-square with the same cut, are those of two draws that know nothing of
-    each other.
+    Labels and refusals together, by chi-square with the same cut, are those of two independent draws.
     """
     votes = Votes(np.repeat(np.repeat([0, 1, 2, 3], COUNTS)[:, None], N, axis=1), 4)
-    labels = label(votes, noise, threshold=Threshold(8, own), rng=np.random.default_rng(10))
-    answered, found = float(own.sf(8 - 6)), int((~labels.refused).sum())
-    assert stats.binomtest(found, N, answered).pvalue > CUT
-    assert stats.binomtest(found, N, float(noise.sf(8 - 6))).pvalue < CUT
+    labels = label(votes, noise, threshold=Threshold(8, threshold_noise), rng=np.random.default_rng(10))
+    answered, answers = float(threshold_noise.sf(8 - 6)), int((~labels.refused).sum())
+    assert stats.binomtest(answers, N, answered).pvalue > CUT
+    assert stats.binomtest(answers, N, float(noise.sf(8 - 6))).pvalue < CUT
     p = np.append(np.array([float(x) for x in wins(COUNTS, noise)]) * answered, 1 - answered)
-    seen = np.where(labels.refused, 4, labels.values)
-    assert stats.chisquare(np.bincount(seen, minlength=5), p / p.sum() * N).pvalue > CUT
+    outputs = np.where(labels.refused, 4, labels.values)
+    assert stats.chisquare(np.bincount(outputs, minlength=5), p / p.sum() * N).pvalue > CUT
 
 
-# ---------------------------------------------------------------- what leaves
+# ---------------------------------------------------------------- what is released
 
 
 def test_the_release_holds_public_constants_only_and_says_when_it_is_a_simulation() -> None:
     votes = Votes(np.zeros((5, 3), int), 4, {"digest": "abc"})
-    at = Threshold(3, Gaussian(2.0))
-    real, mock = label(votes, Laplace(2.0), threshold=at), label(votes, Laplace(2.0), rng=np.random.default_rng(1))
+    threshold = Threshold(3, Gaussian(2.0))
+    real, mock = (
+        label(votes, Laplace(2.0), threshold=threshold),
+        label(votes, Laplace(2.0), rng=np.random.default_rng(1)),
+    )
     assert dict(real.release.recipe.settings) == {
         "teachers": 5,
         "queries": 3,

@@ -16,10 +16,11 @@ from dosimeter import pate
 from dosimeter.core.channel import cascade, compose, maximal_leakage
 from dosimeter.core.density import Density
 from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.core.noise import NOISES, Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
+from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
+from dosimeter.pate.vote_noise import VOTE_LAWS
 from tests.pate import oracle
 
-LAWS = list(NOISES.values())
+LAWS = list(VOTE_LAWS)
 every_law = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 few = settings(max_examples=60, deadline=None)
 ROUNDING = 1e-12
@@ -98,7 +99,7 @@ def test_two_classes_agree_with_the_closed_form_from_little_noise_to_much(
     law: type[Density],
 ) -> None:
     """The leakage runs from 1e-290 to log 2."""
-    F, seen = difference(law), []
+    F, leakages = difference(law), []
     for scale, gap, shift in itertools.product(
         (1e8, 1e6, 1e3, 40.0, 3.7, 1.0, 0.05, 1e-3), (0, 1, 2, 5, 17, 250), (1, 3)
     ):
@@ -110,14 +111,14 @@ def test_two_classes_agree_with_the_closed_form_from_little_noise_to_much(
             assert 0 <= ours < 1e-289
         else:
             assert ours == pytest.approx(float(expected), rel=1e-13), (scale, gap, shift)
-            seen.append(ours)
-    assert min(seen) < 1e-100 < 0.69 < max(seen)
+            leakages.append(ours)
+    assert min(leakages) < 1e-100 < 0.69 < max(leakages)
 
 
 @pytest.mark.parametrize("law", [Laplace, LogisticNoise, Gaussian, Exponential], ids=lambda law: law.__name__)
 @pytest.mark.parametrize("scale", [40.0, 0.3])
 def test_many_classes_of_few_counts_agree_with_one_integral(law: type[Density], scale: float) -> None:
-    """600 classes with counts 3, 1 and 0; here with powers, as the table of runs makes them."""
+    """600 classes with counts 3, 1 and 0; here with powers, as the table of runs has them."""
     groups = ((3, 1), (1, 99), (0, 500))
     g, G = oracle.LAWS[law]
     with mp.workdps(25):
@@ -167,7 +168,7 @@ def test_splitting_several_votes_tells_no_more_than_all_of_them_on_one_class(
 
 @few
 @given(histograms(most_classes=3, most_votes=8), scales, st.sampled_from(LAWS))
-def test_queries_fixed_beforehand_leak_no_more_than_the_sum(
+def test_queries_fixed_in_advance_leak_no_more_than_the_sum(
     others: list[int], scale: float, law: type[Density]
 ) -> None:
     """Lemma 5: the person's vote is one and the same class, or different classes, at two queries."""
@@ -182,7 +183,7 @@ def test_queries_fixed_beforehand_leak_no_more_than_the_sum(
 
 
 def test_a_query_chosen_after_an_answer_counts_by_its_worst_case() -> None:
-    """Lemma 5 does not cover it: a close vote is put only if the first answer was the rare one."""
+    """Lemma 5 does not cover it: a close vote follows only if the first answer was the rare one."""
     noise, easy, close = Laplace(1.0), [6, 0], [3, 3]
     first = np.repeat(alternatives(easy, noise), 2, axis=0)
     again = np.tile(alternatives(close, noise), (2, 1))
@@ -207,7 +208,7 @@ def test_a_student_who_merges_labels_sees_no_more(
 def test_the_whole_leaks_no_more_than_the_training_or_the_vote(
     others: list[int], scale: float, data: st.DataObject
 ) -> None:
-    """Eq. 11: the entry sways its teacher's vote through a noisy training, the vote sways the label."""
+    """Eq. 11: a row influences its teacher's vote through a noisy training, and the vote influences the label."""
     m = len(others)
     weights = data.draw(st.lists(st.lists(st.integers(1, 9), min_size=m, max_size=m), min_size=1, max_size=4))
     training = np.array([np.array(row) / sum(row) for row in weights])
@@ -224,7 +225,7 @@ def test_the_whole_leaks_no_more_than_the_training_or_the_vote(
 def test_votes_moved_off_the_class_on_top_leak_more_while_it_stays_on_top(
     others: list[int], scale: float, law: type[Density], shift: int, data: st.DataObject
 ) -> None:
-    """What is left of Theorem 10, and enough for both of its extremes (docs/pate.md)."""
+    """What remains of Theorem 10, enough for both of its extremes (docs/explanation/pate.md)."""
     others = sorted(others, reverse=True)
     to = data.draw(st.integers(1, len(others) - 1))
     by = data.draw(st.integers(0, min(others[0] - others[1], (others[0] - others[to]) // 2)))
@@ -255,13 +256,13 @@ def test_nor_is_it_at_the_scales_in_use() -> None:
 def test_voters_of_a_winner_who_leads_are_the_most_exposed(votes: list[int], scale: float, law: type[Density]) -> None:
     votes = sorted(votes, reverse=True)
     votes[0] += votes[0] == votes[1]
-    without = [np.array(votes) - one for one, v in zip(np.eye(len(votes), dtype=int), votes, strict=True) if v]
+    without = [np.array(votes) - unit for unit, v in zip(np.eye(len(votes), dtype=int), votes, strict=True) if v]
     leak = pate.leakage(without, law(scale))
     assert leak.max() <= leak[0] * (1 + ROUNDING)
 
 
 def test_of_two_winners_neither_has_the_most_exposed_voters() -> None:
-    """v = (20, 20, 5), γ = 1, from the side of a voter of the first class and of one of the third."""
+    """v = (20, 20, 5), γ = 1, for a voter of the first class and one of the third."""
     with_one, with_two = [19, 20, 5], [20, 20, 4]
     leak = pate.leakage([with_one, with_two], Laplace(1.0))
     expected = [oracle.leakage(v, Laplace(1.0)) for v in (with_one, with_two)]
@@ -271,7 +272,7 @@ def test_of_two_winners_neither_has_the_most_exposed_voters() -> None:
 
 @every_law
 def test_equal_counts_leak_most_and_unanimity_least_among_all_histograms_of_as_many_votes(law: type[Density]) -> None:
-    """Eqs. 14 and 15, over every way of nine votes on three classes."""
+    """Eqs. 14 and 15, over all placements of nine votes on three classes."""
     every = np.array([(a, b, 9 - a - b) for a in range(10) for b in range(10 - a)])
     leak = pate.leakage(every, law(2.0))
     assert set(every[leak.argmax()]) == {3}
@@ -286,12 +287,12 @@ def test_names_of_classes_and_a_vote_more_for_each_do_not_matter(
 ) -> None:
     shuffled = [v + more for v in others]
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, two = pate.leakage([others, shuffled], law(scale))
-    assert one == two
+    first, second = pate.leakage([others, shuffled], law(scale))
+    assert first == second
 
 
 def test_more_noise_does_not_always_leak_less_at_one_histogram() -> None:
-    """So a scale must not be chosen by the leakage of the votes at hand."""
+    """So a scale must not be chosen by the leakage of the observed votes."""
     wide, middle, narrow = (pate.leakage([[52, 47, 0, 0]], Laplace(1 / g))[0] for g in (0.02, 0.42, 3.2))
     assert narrow < 1e-4 < wide < 0.016 < 0.077 < middle
 
@@ -307,7 +308,7 @@ def test_a_likelihood_ratio_of_one_vote_bounds_it(
 
 @few
 @given(histograms(), scales, st.sampled_from(LAWS))
-def test_who_holds_more_votes_is_leaked_more(others: list[int], scale: float, law: type[Density]) -> None:
+def test_a_person_with_more_votes_leaks_more(others: list[int], scale: float, law: type[Density]) -> None:
     leak = [pate.leakage([others], law(scale), c)[0] for c in (1, 2, 5)]
     assert leak[0] <= leak[1] * (1 + ROUNDING)
     assert leak[1] <= leak[2] * (1 + ROUNDING)
@@ -338,13 +339,13 @@ def test_next_to_no_noise_leaks_as_ties_and_certain_wins_do(law: type[Density], 
 @every_law
 @pytest.mark.parametrize("scale", [1e9, 1e80, 1e150])
 def test_a_drop_in_an_ocean_of_noise_leaks_in_proportion(law: type[Density], scale: float) -> None:
-    """The figure at a scale of 1e8 was checked above; from there on it is linear in 1/scale."""
+    """The figure at a scale of 1e8 was checked above; beyond it is linear in 1/scale."""
     near = pate.leakage([[3, 2], [3, 3]], law(1e8)) * (1e8 / scale)
     np.testing.assert_allclose(pate.leakage([[3, 2], [3, 3]], law(scale)), near, rtol=1e-7)
 
 
 def test_very_many_votes_of_one_person_with_little_gaussian_noise() -> None:
-    """A million votes win for certain. Where they lift one class and are far too few for another: refused."""
+    """A million votes win with certainty. If they lift one class but are far too few for another: refused."""
     assert pate.leakage([[9, 5, 0]], Gaussian(1.0), 10**6)[0] == pytest.approx(math.log(3), rel=1e-12)
     assert pate.leakage([[10**8, 0]], Gaussian(1.0), 10**8)[0] == pytest.approx(math.log(1.5), rel=1e-12)
     with pytest.raises(CannotMeasure, match="too little noise"):
@@ -364,21 +365,21 @@ def test_counts_as_whole_floats_are_counts() -> None:
         ([[4, 2.5]], r"others\[0, 1\] is 2.5"),
         ([[4, math.nan]], r"others\[0, 1\] is nan"),
         ([["a", "b"]], "whole numbers of votes"),
-        ([[2**31, 0]], "whole and from 0"),
+        ([[2**31, 0]], "must be whole, from 0"),
     ],
 )
-def test_what_is_no_histogram_is_refused(others: object, said: str) -> None:
+def test_an_invalid_histogram_is_refused(others: object, said: str) -> None:
     with pytest.raises(Refusal, match=said):
         pate.leakage(others, Laplace(10.0))
 
 
 @pytest.mark.parametrize("shift", [0, -1, 1.5, True, "1"])
 def test_a_person_holds_at_least_one_whole_vote(shift: object) -> None:
-    with pytest.raises(Refusal, match="number of votes one person controls"):
+    with pytest.raises(Refusal, match="number of votes that one person controls"):
         pate.leakage([[4, 3]], Laplace(10.0), shift)  # type: ignore[arg-type]
 
 
-def test_without_noise_it_is_refused_and_said_what_it_would_mean() -> None:
+def test_without_noise_it_is_refused_with_an_explanation() -> None:
     with pytest.raises(CannotMeasure, match="up to log m"):
         pate.leakage([[4, 3]], no_noise)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Votes: what is refused, what is counted, and what the others said."""
+"""Votes: what is refused, what is counted, and the votes of the others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GOOD = [[0, 1, 2], [2, 1, 0]]
         ([[True, False], [True, True]], 3, "bool"),
         (np.array([[0, None], [1, 1]], dtype=object), 3, "object"),
         ([["a", "b"], ["a", "b"]], 3, "number the classes"),
-        ([[0, 1], [0]], 3, "unlike lengths"),
+        ([[0, 1], [0]], 3, "different lengths"),
     ],
 )
 def test_bad_votes_are_refused_in_one_line(votes: object, m: int, word: str) -> None:
@@ -64,7 +64,7 @@ def test_whole_floats_are_votes() -> None:
     assert Votes(np.array([[0.0, 2.0], [1.0, 1.0]]), 3).values.tolist() == [[0, 2], [1, 1]]
 
 
-def test_counts_and_others_are_those_counted_one_by_one() -> None:
+def test_counts_and_others_are_those_counted_vote_by_vote() -> None:
     rng = np.random.default_rng(1)
     votes = Votes(rng.integers(0, 5, (7, 40)), 6)
     for q in range(40):
@@ -93,9 +93,9 @@ def test_blocks_do_not_change_what_is_counted(monkeypatch: pytest.MonkeyPatch) -
 
 def test_each_distinct_pair_of_query_and_own_vote_is_measured_once() -> None:
     votes = Votes(np.array([[0, 1]] * 100 + [[1, 1]] * 50), 3)
-    seen = []
-    votes.totals(lambda others: (seen.append(others.tolist()), np.zeros(len(others)))[1])
-    assert seen == [[[99, 50, 0], [100, 49, 0], [0, 149, 0]]]
+    measured = []
+    votes.totals(lambda others: (measured.append(others.tolist()), np.zeros(len(others)))[1])
+    assert measured == [[[99, 50, 0], [100, 49, 0], [0, 149, 0]]]
 
 
 def test_votes_are_not_changed_by_their_maker_or_reader_and_survive_a_copy() -> None:
@@ -117,7 +117,7 @@ def test_provenance_holds_plain_constants_only() -> None:
 
 @pytest.mark.parametrize("teacher", [-1, 2, 0.0, True, "0"])
 def test_a_teacher_that_is_not_there_is_refused(teacher: object) -> None:
-    with pytest.raises(Refusal, match="numbered from 0 to 1"):
+    with pytest.raises(Refusal, match="from 0 to 1"):
         Votes(GOOD, 3).others(teacher)  # type: ignore[arg-type]
 
 

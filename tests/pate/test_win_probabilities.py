@@ -1,4 +1,4 @@
-"""P(Y = j | votes) against quadrature in multiple precision and against played votes."""
+"""P(Y = j | votes) against quadrature in multiple precision and against simulated votes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from scipy import stats
 from dosimeter import pate
 from dosimeter.core.density import Density
 from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.core.noise import NOISES, Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
+from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
+from dosimeter.pate.vote_noise import VOTE_LAWS
 from tests.pate import oracle
 
-LAWS = list(NOISES.values())
+LAWS = list(VOTE_LAWS)
 every_law = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 few = settings(max_examples=60, deadline=None)
 
@@ -39,7 +40,7 @@ def test_every_entry_agrees_with_multiple_precision(law: type[Density], counts: 
         ([20, 12, 5], Gumbel(0.2)),
     ],
 )
-def test_the_chance_of_a_hopeless_class_keeps_its_digits(counts: list[int], noise: Density) -> None:
+def test_the_probability_of_a_hopeless_class_keeps_its_digits(counts: list[int], noise: Density) -> None:
     expected = oracle.wins(counts, noise, digits=60)
     assert expected[-1] < 1e-25
     np.testing.assert_allclose(pate.win_probabilities([counts], noise)[0], expected, rtol=1e-12)
@@ -51,7 +52,7 @@ def test_the_chance_of_a_hopeless_class_keeps_its_digits(counts: list[int], nois
     st.sampled_from([0.01, 0.4, 1.0, 3.3, 20.0, 1e3, 1e6]),
     st.sampled_from(LAWS),
 )
-def test_somebody_wins(counts: list[int], scale: float, law: type[Density]) -> None:
+def test_some_class_wins(counts: list[int], scale: float, law: type[Density]) -> None:
     wins = pate.win_probabilities([counts], law(scale))
     assert wins.shape == (1, len(counts))
     assert (wins >= 0).all()
@@ -81,30 +82,30 @@ def test_many_classes_of_few_counts_share_their_chances() -> None:
         assert wins[0, 0] < short[0, 0]
 
 
-def played(counts: np.ndarray, noise: Density, rng: np.random.Generator, trials: int) -> np.ndarray:
-    """How often each class won, the votes played out with floating-point noise."""
+def simulate_wins(counts: np.ndarray, noise: Density, rng: np.random.Generator, trials: int) -> np.ndarray:
+    """How often each class won in votes simulated with floating-point noise."""
     winner = (counts + noise.draw(rng, (trials, len(counts)))).argmax(axis=1)
     return np.bincount(winner, minlength=len(counts))
 
 
 @every_law
-def test_played_votes_are_won_as_often_as_it_says(law: type[Density]) -> None:
-    """χ² at 1e-6 on 4e5 votes: errs for one law in a million; 0.8 votes for one, or 0.9 of the noise, are seen."""
+def test_simulated_votes_are_won_as_often_as_computed(law: type[Density]) -> None:
+    """χ² at 1e-6 on 4e5 votes: errs for one law in a million; 0.8 votes for one, or 0.9 of the noise, are detected."""
     counts, noise, trials = np.array([9.0, 7.0, 6.0, 2.0]), law(3.0), 400_000
     rng = np.random.default_rng(20240607)
     expected = trials * pate.win_probabilities([counts], noise)[0]
-    assert stats.chisquare(played(counts, noise, rng, trials), expected).pvalue > 1e-6
-    for wrong, what in ((counts - [0.8, 0, 0, 0], noise), (counts, law(2.7))):
-        observed = played(wrong, what, rng, trials)
+    assert stats.chisquare(simulate_wins(counts, noise, rng, trials), expected).pvalue > 1e-6
+    for wrong, tried_noise in ((counts - [0.8, 0, 0, 0], noise), (counts, law(2.7))):
+        observed = simulate_wins(wrong, tried_noise, rng, trials)
         assert stats.chisquare(observed, expected).pvalue < 1e-6
 
 
-@pytest.mark.parametrize(("counts", "said"), [([1, 2], "got shape"), ([[1, -2]], r"counts\[0, 1\]")])
-def test_what_is_no_histogram_is_refused(counts: object, said: str) -> None:
+@pytest.mark.parametrize(("counts", "said"), [([1, 2], "not shape"), ([[1, -2]], r"counts\[0, 1\]")])
+def test_an_invalid_histogram_is_refused(counts: object, said: str) -> None:
     with pytest.raises(Refusal, match=said):
         pate.win_probabilities(counts, Laplace(1.0))
 
 
-def test_without_noise_there_are_no_chances() -> None:
+def test_without_noise_there_are_no_probabilities() -> None:
     with pytest.raises(CannotMeasure, match="without noise"):
         pate.win_probabilities([[1, 2]], no_noise)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Sums with a known rounding: against exact fractions, on rows made to round the same way."""
+"""Sums with a known rounding error: against exact fractions, on rows that all round the same way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dosimeter.core.engine import LocalEngine, split
-from dosimeter.pca.bounded_sums import BLOCK, ROUNDINGS, Paired, moments, root_weights
+from dosimeter.pca.bounded_sums import BLOCK, ROUNDINGS, PairwiseSum, moments, root_weights
 from dosimeter.pca.bounds import ROUNDING, Bounds
 from dosimeter.pca.mechanisms import AnalyticGaussian, true_sensitivity
 from dosimeter.pca.sensitivity import NEIGHBOURS, sensitivity
@@ -27,7 +27,7 @@ def exact(Y, r):
 
 
 def rounded_up(n):
-    """Rows whose every product and partial sum rounds upwards where it can: thirds, just above a power of two."""
+    """Rows whose products and partial sums all round upwards where they can: thirds, just above a power of two."""
     return np.tile([np.nextafter(1 / 3, 1), 1 - 2.0**-53], (n, 1))
 
 
@@ -57,20 +57,20 @@ def test_the_computed_sums_are_within_the_rounding_that_is_charged(rows, n):
     assert np.linalg.norm([float(off)] * 3) * 2 <= charged.l2 - plain.l2 + 1e-300
 
 
-def test_the_charge_is_not_idle_as_rounding_does_build_up():
-    """One product over all rows, the way that was charged n roundings, passes what eight roundings would allow."""
+def test_the_charge_is_needed_because_rounding_does_build_up():
+    """One running sum over all rows, which would be charged n roundings, exceeds what eight roundings allow."""
     n = 200_000
     Z = rounded_up(n)[:, :1]
     true = n * Fraction(float(Z[0, 0])) ** 2
     running = 0.0
     for x in (Z[:, 0] ** 2).tolist():
         running += x
-    one_by_one = abs(Fraction(running) - true)
+    running_error = abs(Fraction(running) - true)
     S, _ = moments([(Z, np.ones(n))], LocalEngine())
-    paired = abs(Fraction(float(S[0, 0])) - true)
-    assert one_by_one > 8 * Fraction(ROUNDING) * true
-    assert paired < one_by_one
-    assert paired <= ROUNDINGS * Fraction(ROUNDING) * true
+    pairwise_error = abs(Fraction(float(S[0, 0])) - true)
+    assert running_error > 8 * Fraction(ROUNDING) * true
+    assert pairwise_error < running_error
+    assert pairwise_error <= ROUNDINGS * Fraction(ROUNDING) * true
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="the oracle needs more digits than what it checks")
@@ -88,7 +88,7 @@ def test_millions_of_rows_against_long_double():
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 @pytest.mark.parametrize("bounds", [Bounds(-1.0, 1.0), Bounds(row_norm=1.0)], ids=["box", "norm"])
 def test_a_hundred_million_rows_cost_a_thousandth_more_noise(bounds, neighbours):
-    """The charge was one rounding a row: at 1e8 rows of 60 columns within a norm it made the noise 36 times wider."""
+    """A charge of one rounding a row made the noise 36 times wider at 1e8 rows of 60 columns within a norm."""
     box, n = bounds.over(60), 10**8
     plain = sensitivity(box, neighbours)
     scale = AnalyticGaussian(1.0, 1e-6, neighbours).scales(box, n)[0, 0]
@@ -100,22 +100,22 @@ def test_a_hundred_million_rows_cost_a_thousandth_more_noise(bounds, neighbours)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 64, 1000])
-def test_every_part_goes_through_few_additions_in_whichever_order_they_come(parts):
-    """Counted by adding (value, depth): as an engine does it, one by one, and as a tree."""
+def test_every_part_goes_through_few_additions_in_any_order(parts):
+    """Counted by adding (value, depth): one by one, as an engine does it, and as a tree."""
 
     class Counted(np.ndarray):
         def __add__(self, other):
             a, b = np.asarray(self), np.asarray(other)
             return np.array([a[0] + b[0], max(a[1], b[1]) + 1]).view(Counted)
 
-    leaves = [Paired.of(np.array([1.0, 0.0]).view(Counted)) for _ in range(parts)]
-    in_line = sum(leaves, Paired(()))
+    leaves = [PairwiseSum.of(np.array([1.0, 0.0]).view(Counted)) for _ in range(parts)]
+    in_line = sum(leaves, PairwiseSum(()))
     tree = list(leaves)
     while len(tree) > 1:
         tree = [a + b for a, b in zip(tree[::2], tree[1::2], strict=False)] + (tree[-1:] if len(tree) % 2 else [])
-    for found in (in_line.total, tree[0].total):
-        assert found[0] == parts
-        assert found[1] <= 2 * np.log2(parts) + 1
+    for total in (in_line.total, tree[0].total):
+        assert total[0] == parts
+        assert total[1] <= 2 * np.log2(parts) + 1
 
 
 def test_the_weights_of_a_person_never_add_up_to_more_than_one():
@@ -124,9 +124,9 @@ def test_the_weights_of_a_person_never_add_up_to_more_than_one():
     assert people == 119
     assert (roots[-4:] == 0).all()
     for k in range(1, 120):
-        mine = [Fraction(float(r)) for r, who in zip(roots, person, strict=True) if who == k]
-        total = sum(r * r for r in mine)
+        roots_of_k = [Fraction(float(r)) for r, owner in zip(roots, person, strict=True) if owner == k]
+        total = sum(r * r for r in roots_of_k)
         assert total <= 1
         assert 1 - total <= 24 * Fraction(ROUNDING)
-    twice = [Fraction(float(r)) ** 2 for r in np.full(3, 1 / np.sqrt(3))]  # without the room left
+    twice = [Fraction(float(r)) ** 2 for r in np.full(3, 1 / np.sqrt(3))]  # without the lowered roots
     assert sum(twice) != 1

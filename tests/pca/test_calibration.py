@@ -1,4 +1,4 @@
-"""Scales: eq. 2 solved against 50 digits, and the price of Laplace noise against quadrature and Monte Carlo."""
+"""Noise scales: eq. 2 solved against 50 digits, and the cost of Laplace noise against quadrature and Monte Carlo."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from dosimeter.pca.calibration import (
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 1e3, 1e8])
 @pytest.mark.parametrize("delta", [0.5, 1e-3, 1e-12])
 def test_eps_prime_solves_equation_two_in_fifty_digits(alpha, epsilon, delta):
-    told = eps_prime(epsilon, delta, alpha)
+    entry_epsilon = eps_prime(epsilon, delta, alpha)
     with mpmath.workdps(50):
-        e = mpmath.mpf(told)
+        e = mpmath.mpf(entry_epsilon)
         left = mpmath.sqrt(2 * alpha * mpmath.log(1 / mpmath.mpf(delta))) * e + alpha * e * mpmath.expm1(e)
         # An error of one ulp in ε' is 2 + ε' ulp of the left side at most.
         assert abs(left / epsilon - 1) < 1e-15 * (2 + e) * 4
@@ -71,45 +71,45 @@ def test_gaussian_noise_is_enough_in_sixty_digits_wherever_it_is_not_refused():
         for epsilon, delta in budgets():
             sigma = gaussian_deviation(epsilon, delta)
             assert gaussian_delta(epsilon, sigma) <= delta
-            assert gaussian_delta(epsilon, sigma * (1 - 2e-9 - 2e-13 / epsilon)) > delta  # and not more than it needs
+            assert gaussian_delta(epsilon, sigma * (1 - 2e-9 - 2e-13 / epsilon)) > delta  # and no more than needed
 
 
-def test_the_price_of_gaussian_noise_is_never_below_the_truth_and_keeps_its_own_budget():
+def test_the_cost_of_gaussian_noise_is_never_below_the_truth_and_keeps_its_budget():
     from dosimeter.pca.accounting import cost
     from dosimeter.pca.bounds import Bounds
     from dosimeter.pca.mechanisms import AnalyticGaussian, true_sensitivity
 
     box = Bounds(row_norm=1.0).over(2)
     for epsilon, delta in budgets():
-        told = AnalyticGaussian(epsilon, delta)
-        moved, scales = true_sensitivity(told, box, 50), told.scales(box, 50)
-        price = cost(told, scales, moved, 50, delta)
-        assert price <= epsilon * (1 + 1e-9)
+        mechanism = AnalyticGaussian(epsilon, delta)
+        moves, scales = true_sensitivity(mechanism, box, 50), mechanism.scales(box, 50)
+        epsilon_cost = cost(mechanism, scales, moves, 50, delta)
+        assert epsilon_cost <= epsilon * (1 + 1e-9)
         with mpmath.workdps(60):
-            assert gaussian_delta(price, float(scales[0, 0]) * 50 / moved.l2) <= delta
+            assert gaussian_delta(epsilon_cost, float(scales[0, 0]) * 50 / moves.l2) <= delta
 
 
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [(1e9, 1e-16), (1e-10, 1e-300), (1e-10, 1e-12), (1.0, 1e-41), (1.0, 0.99)]
 )
 def test_gaussian_budgets_that_were_not_checked_are_refused(epsilon, delta):
-    with pytest.raises(dm.Refusal, match="proved from"):
+    with pytest.raises(dm.Refusal, match="Gaussian noise was checked"):
         gaussian_deviation(epsilon, delta)
 
 
 @pytest.mark.parametrize(("r", "delta"), [(0.5, 1e-3), (2.0, 1e-2), (0.05, 1e-4)])
 def test_one_entry_costs_what_the_hockey_stick_says(r, delta):
-    told = laplace_epsilon({r: 1}, delta)
+    epsilon = laplace_epsilon({r: 1}, delta)
     with mpmath.workdps(30):
 
         def gap(x):  # p(x) - e^ε p(x - 1) for Laplace noise of scale 1/r
-            return max(r / 2 * (mpmath.exp(-r * abs(x)) - mpmath.exp(told - r * abs(x - 1))), 0)
+            return max(r / 2 * (mpmath.exp(-r * abs(x)) - mpmath.exp(epsilon - r * abs(x - 1))), 0)
 
         # It is positive left of one point, where the loss r(|x - 1| - |x|) passes ε.
-        end = (1 - mpmath.mpf(told) / r) / 2
-        real = mpmath.quad(gap, [-mpmath.inf, -1, 0, end]) if end > 0 else mpmath.quad(gap, [-mpmath.inf, end])
-    assert real <= delta * (1 + 1e-9)  # never below the truth
-    assert real == pytest.approx(delta, rel=0.05)  # and hardly above it
+        end = (1 - mpmath.mpf(epsilon) / r) / 2
+        true_delta = mpmath.quad(gap, [-mpmath.inf, -1, 0, end]) if end > 0 else mpmath.quad(gap, [-mpmath.inf, end])
+    assert true_delta <= delta * (1 + 1e-9)  # never below the truth
+    assert true_delta == pytest.approx(delta, rel=0.05)  # and hardly above it
 
 
 def losses(entries, draws, rng):
@@ -125,27 +125,27 @@ def losses(entries, draws, rng):
 @pytest.mark.parametrize("entries", [{0.4: 6}, {0.1: 40}, {0.3: 3, 0.05: 30}], ids=str)
 def test_many_entries_cost_what_simulated_losses_say(entries):
     delta, draws = 1e-2, 1_000_000
-    told = laplace_epsilon(entries, delta)
+    bound = laplace_epsilon(entries, delta)
     L = losses(entries, draws, np.random.default_rng(0))
 
     def delta_at(epsilon):
         terms = np.maximum(-np.expm1(epsilon - L), 0.0)
         return terms.mean(), terms.std() / math.sqrt(draws)
 
-    real, error = delta_at(told)
-    assert real <= delta + 5 * error  # wrong once in 3 million runs if δ holds
-    short, error = delta_at(0.97 * told)
-    assert short > delta + 5 * error  # a price that is 3 % too low is caught
+    true_delta, error = delta_at(bound)
+    assert true_delta <= delta + 5 * error  # wrong once in 3 million runs if δ holds
+    short, error = delta_at(0.97 * bound)
+    assert short > delta + 5 * error  # a cost that is 3 % too low is caught
 
 
-def test_the_priced_share_is_the_one_known_for_fourteen_columns():
+def test_the_share_by_accounting_is_the_one_known_for_fourteen_columns():
     assert laplace_share(1.0, 1e-3, 105) == pytest.approx(0.03831, abs=5e-6)
     assert laplace_epsilon({eps_prime(1.0, 1e-3, 307_720): 307_720}, 1e-3) == pytest.approx(0.5975, abs=2e-3)
 
 
 @pytest.mark.parametrize("alpha", [1, 6, 105, 2080])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 30.0])
-def test_the_priced_share_is_never_below_either_theorem_and_keeps_the_budget(alpha, epsilon):
+def test_the_share_by_accounting_is_never_below_either_theorem_and_keeps_the_budget(alpha, epsilon):
     share = laplace_share(epsilon, 1e-5, alpha)
     assert share >= max(epsilon / alpha, eps_prime(epsilon, 1e-5, alpha)) * (1 - 1e-12)
     assert laplace_epsilon({share: alpha}, 1e-5) <= epsilon * (1 + 1e-12)
@@ -153,8 +153,8 @@ def test_the_priced_share_is_never_below_either_theorem_and_keeps_the_budget(alp
 
 @pytest.mark.parametrize("split", [(0.5, 0.5), (0.9, 0.1), (0.25,) * 4, (0.7, 0.2, 0.1)], ids=str)
 @pytest.mark.parametrize("r", [0.1, 1.0, 5.0])
-def test_one_query_for_all_is_never_cheaper_than_its_parts_told_apart(split, r):
-    """What the price of a joint query takes for granted: however the change is spread, it costs no more."""
+def test_one_joint_query_is_never_cheaper_than_its_parts_as_separate_queries(split, r):
+    """The accounting of a joint query assumes this: however the change is spread over the entries, it costs no more."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     step = r / 2000
@@ -166,7 +166,7 @@ def test_one_query_for_all_is_never_cheaper_than_its_parts_told_apart(split, r):
         assert parts.get_epsilon_for_delta(delta) <= whole.get_epsilon_for_delta(delta) + 1e-9
 
 
-def test_without_delta_the_price_is_the_sum():
+def test_without_delta_the_cost_is_the_sum():
     assert laplace_epsilon({0.25: 3, 1.0: 1}, 0.0) == 1.75
     assert laplace_share(2.0, 0.0, 8) == 0.25
 
@@ -184,6 +184,6 @@ def test_without_delta_the_price_is_the_sum():
         lambda: laplace_epsilon({1.0: 1}, float("nan")),
     ],
 )
-def test_budgets_that_are_none_are_refused(call):
+def test_invalid_budgets_are_refused(call):
     with pytest.raises(dm.Refusal):
         call()

@@ -1,4 +1,4 @@
-"""Second moments and components against exact integers, the SVD of the data, and the shapes that break others."""
+"""Second moments and components against exact integers, the SVD of the data, and shapes that break other code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from dosimeter import pca
 from dosimeter.core.engine import LocalEngine
 from dosimeter.core.errors import Refusal
-from dosimeter.pca.components import _signed
+from dosimeter.pca.components import _fix_signs
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.float64, bool])
@@ -83,7 +83,7 @@ def test_a_public_number_of_rows_divides():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("centre", [None, np.ones(64)])
-def test_what_is_not_finite_is_refused_with_its_place(bad, centre):
+def test_a_number_that_is_not_finite_is_refused_with_its_cell(bad, centre):
     X = np.ones((40_000, 64))
     X[37_003, 5] = bad
     with pytest.raises(Refusal, match=r"X\[37003, 5\] is -?(nan|inf)"):
@@ -93,7 +93,7 @@ def test_what_is_not_finite_is_refused_with_its_place(bad, centre):
 
 
 @pytest.mark.parametrize("X", [np.ones(5), np.ones((0, 3)), np.ones((3, 0)), np.array([["a"]]), np.ones((2, 2, 2))])
-def test_what_is_no_table_of_numbers_is_refused(X):
+def test_anything_but_a_table_of_numbers_is_refused(X):
     with pytest.raises(Refusal, match="must"):
         pca.second_moment(X)
 
@@ -108,21 +108,21 @@ def test_squares_that_overflow_and_centres_that_do_not_fit_are_refused():
 @pytest.mark.parametrize(("n", "d"), [(300, 12), (12, 12), (7, 30)])
 def test_components_are_the_right_singular_vectors_of_the_data(n, d):
     X = np.random.default_rng(n).standard_normal((n, d)) * np.linspace(3, 1, d) + 5
-    found = pca.components_of(X)
+    directions = pca.components_of(X)
     _, s, Vt = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
-    assert found.rank == min(n - 1, d)
-    np.testing.assert_allclose(found.values[: found.rank], (s**2 / n)[: found.rank], rtol=1e-9)
-    assert (found.values[found.rank :] == 0).all()
-    aligned = np.abs(np.sum(found.vectors[:, : found.rank] * Vt[: found.rank].T, axis=0))
+    assert directions.rank == min(n - 1, d)
+    np.testing.assert_allclose(directions.values[: directions.rank], (s**2 / n)[: directions.rank], rtol=1e-9)
+    assert (directions.values[directions.rank :] == 0).all()
+    aligned = np.abs(np.sum(directions.vectors[:, : directions.rank] * Vt[: directions.rank].T, axis=0))
     np.testing.assert_allclose(aligned, 1, atol=1e-9)
-    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(d), atol=1e-13)
+    np.testing.assert_allclose(directions.vectors.T @ directions.vectors, np.eye(d), atol=1e-13)
 
 
 def test_uncentred_components_keep_the_mean_in_the_first():
     X = np.random.default_rng(4).standard_normal((50, 3)) + np.array([100.0, 0.0, 0.0])
-    found = pca.components_of(X, centred=False)
-    assert abs(found.vectors[0, 0]) > 0.999
-    assert not found.mean.any()
+    directions = pca.components_of(X, centred=False)
+    assert abs(directions.vectors[0, 0]) > 0.999
+    assert not directions.mean.any()
 
 
 def test_every_component_has_its_largest_entry_positive():
@@ -131,16 +131,16 @@ def test_every_component_has_its_largest_entry_positive():
     V = pca.components(B + B.T).vectors
     largest = V[np.abs(V).argmax(axis=0), np.arange(9)]
     assert (largest > 0).all()
-    np.testing.assert_array_equal(_signed(np.array([[-0.5, 0.5], [0.5, -0.5]])), [[0.5, 0.5], [-0.5, -0.5]])
+    np.testing.assert_array_equal(_fix_signs(np.array([[-0.5, 0.5], [0.5, -0.5]])), [[0.5, 0.5], [-0.5, -0.5]])
 
 
 def test_signs_do_not_depend_on_those_of_lapack():
     V = np.linalg.qr(np.random.default_rng(6).standard_normal((6, 6)))[0]
     flips = np.array([1, -1, -1, 1, -1, 1.0])
-    np.testing.assert_array_equal(_signed(V), _signed(V * flips))
+    np.testing.assert_array_equal(_fix_signs(V), _fix_signs(V * flips))
 
 
-def test_rank_tells_constant_and_repeated_columns():
+def test_rank_reveals_constant_and_repeated_columns():
     rng = np.random.default_rng(7)
     X = rng.standard_normal((40, 3))
     wide = np.column_stack([X, np.full(40, 3.5), X[:, 0] + X[:, 1], np.zeros(40)])
@@ -151,13 +151,15 @@ def test_rank_tells_constant_and_repeated_columns():
 def test_a_noisy_matrix_keeps_its_order_and_loses_its_negative_eigenvalues():
     Q = np.linalg.qr(np.random.default_rng(8).standard_normal((5, 5)))[0]
     S = Q @ np.diag([2.0, 0.5, -0.1, -3.0, 0.0]) @ Q.T
-    found = pca.components((S + S.T) / 2)
-    assert found.rank == 4
-    np.testing.assert_allclose(found.values, [2.0, 0.5, 0, 0, 0], atol=1e-12)
-    np.testing.assert_allclose(np.abs(np.sum(found.vectors * Q, axis=0)), 1, atol=1e-9)  # the null direction is last
+    directions = pca.components((S + S.T) / 2)
+    assert directions.rank == 4
+    np.testing.assert_allclose(directions.values, [2.0, 0.5, 0, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(
+        np.abs(np.sum(directions.vectors * Q, axis=0)), 1, atol=1e-9
+    )  # the null direction is last
 
 
-def test_a_matrix_that_is_no_second_moment_is_refused():
+def test_a_matrix_that_is_not_a_second_moment_is_refused():
     with pytest.raises(Refusal, match="not symmetric"):
         pca.components([[1.0, 0.5], [0.4, 1.0]])
     with pytest.raises(Refusal, match="square"):
@@ -166,27 +168,27 @@ def test_a_matrix_that_is_no_second_moment_is_refused():
         pca.components([[1.0, np.nan], [np.nan, 1.0]])
 
 
-def test_what_was_seen_is_a_part_of_the_components():
-    found = pca.components(np.diag([4.0, 3.0, 2.0, 0.0]))
-    np.testing.assert_array_equal(found.seen([2, 0]).values, [2.0, 4.0])
-    np.testing.assert_array_equal(found.seen(2).vectors, np.eye(4)[:, :2])
-    assert found.seen([1]).rank == 1
+def test_a_selection_is_a_part_of_the_components():
+    directions = pca.components(np.diag([4.0, 3.0, 2.0, 0.0]))
+    np.testing.assert_array_equal(directions.select([2, 0]).values, [2.0, 4.0])
+    np.testing.assert_array_equal(directions.select(2).vectors, np.eye(4)[:, :2])
+    assert directions.select([1]).rank == 1
     for which in ([3], [-1], [0, 0], [], 0):
         with pytest.raises(Refusal):
-            found.seen(which)
+            directions.select(which)
 
 
-def test_components_are_values_that_nobody_changes():
-    found = pca.components(np.eye(2))
+def test_components_cannot_be_changed():
+    directions = pca.components(np.eye(2))
     with pytest.raises(ValueError, match="read-only"):
-        found.vectors[0, 0] = 2.0
+        directions.vectors[0, 0] = 2.0
 
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 1e10 + 0.1, -7.7e-9])
 def test_equal_rows_have_no_direction(value):
-    found = pca.components_of(np.full((7, 3), value))
-    assert found.rank == 0
-    np.testing.assert_array_equal(found.mean, np.full(3, value))
+    directions = pca.components_of(np.full((7, 3), value))
+    assert directions.rank == 0
+    np.testing.assert_array_equal(directions.mean, np.full(3, value))
     X = np.random.default_rng(0).standard_normal((50, 3))
     X[:, 1] = value
     assert pca.components_of(X).rank == 2

@@ -1,4 +1,4 @@
-"""Parties: smaller tables tell more, and the sum of what they send tells less."""
+"""Parties: smaller tables leak more, and the sum of their messages leaks less."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.stats import chi2
 from dosimeter import pca
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian
-from dosimeter.pca.distributed import simulated, unprotected
+from dosimeter.pca.distributed import no_protection, simulate_noise
 from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint
 from dosimeter.pca.release import release
 
@@ -28,20 +28,22 @@ def test_every_row_goes_to_one_party():
             pca.share_out(X, count, np.random.default_rng(0))
 
 
-def test_more_parties_are_told_apart_more_easily():
-    found = pca.by_parties(people(1, 480), people(2, 480), [1, 4, 12], np.random.default_rng(0), trials=39)
-    means = [found[c].maxima.mean() for c in (1, 4, 12)]
+def test_smaller_parties_are_attacked_more_easily():
+    attacks = pca.intercept_by_party_count(
+        people(1, 480), people(2, 480), [1, 4, 12], np.random.default_rng(0), trials=39
+    )
+    means = [attacks[c].maxima.mean() for c in (1, 4, 12)]
     assert means[0] < means[1] - 0.05 < means[2] - 0.1
-    assert found[12].told_apart == 12
-    assert len(found[4].parties) == 4
-    assert (found[12].by_chance > found[1].by_chance.max()).all()  # small groups: chance itself reaches higher
-    assert "12 told apart" in repr(found[12])
+    assert attacks[12].above_chance == 12
+    assert len(attacks[4].parties) == 4
+    assert (attacks[12].by_chance > attacks[1].by_chance.max()).all()  # small groups: higher also by chance
+    assert "12 above chance" in repr(attacks[12])
 
 
 def test_an_unprotected_sum_has_the_components_of_all_rows_together():
     X = people(3, 90)
     together = pca.components_of(X, centred=False)
-    joined = pca.aggregate([X[:20], X[20:21], X[21:]], unprotected)
+    joined = pca.aggregate([X[:20], X[20:21], X[21:]], no_protection)
     np.testing.assert_allclose(joined.values, together.values, rtol=1e-10)
     np.testing.assert_allclose(np.abs(np.sum(joined.vectors * together.vectors, axis=0)), 1, atol=1e-10)
 
@@ -49,50 +51,50 @@ def test_an_unprotected_sum_has_the_components_of_all_rows_together():
 def test_a_public_centre_is_the_same_for_all():
     X = people(4, 60) + 3
     c = np.full(20, 3.0)
-    joined = pca.aggregate([X[:10], X[10:]], unprotected, centre=c)
+    joined = pca.aggregate([X[:10], X[10:]], no_protection, centre=c)
     np.testing.assert_array_equal(joined.mean, c)
     np.testing.assert_allclose(joined.values, pca.components(pca.second_moment(X, c)).values, rtol=1e-10)
 
 
-def test_noise_of_the_sum_is_that_of_each_party_by_its_share():
+def test_noise_of_the_sum_is_the_parties_noise_by_their_shares():
     """Two parties of 10 and 30 rows: variance (1² + 3²)/4² of one party's, within the chi-square range at 1e-6."""
     parts = [np.zeros((10, 60)), np.zeros((30, 60))]
-    seen = []
-    protect = simulated(Gaussian(1.0), np.random.default_rng(5))
+    draws = []
+    protect = simulate_noise(Gaussian(1.0), np.random.default_rng(5))
 
     def watched(A, n):
-        seen.append(protect(A, n))
-        return seen[-1]
+        draws.append(protect(A, n))
+        return draws[-1]
 
     values = pca.aggregate(parts, watched)
-    total = (10 * seen[0] + 30 * seen[1]) / 40
-    np.testing.assert_array_equal(seen[0], seen[0].T)
+    total = (10 * draws[0] + 30 * draws[1]) / 40
+    np.testing.assert_array_equal(draws[0], draws[0].T)
     entries = total[np.tril_indices(60)]
     low, high = chi2.ppf([5e-7, 1 - 5e-7], len(entries))
-    for variance, holds in ((10 / 16, True), (1 / 2, False)):  # a half would be equal shares
+    for variance, holds in ((10 / 16, True), (1 / 2, False)):  # equal shares would give a half
         assert bool(low <= np.sum(entries**2) / variance <= high) is holds
     np.testing.assert_allclose(values.values[0], np.linalg.eigvalsh(total).max(), rtol=1e-10)
 
 
-def test_only_the_sum_with_noise_hides_what_each_party_would_tell():
+def test_only_the_noisy_sum_hides_what_each_party_would_leak():
     members, strangers = people(6, 240), people(7, 240)
     rng = np.random.default_rng(8)
     parts = pca.share_out(members, 8, rng)
     caught = pca.intercept_each(parts, strangers, rng, trials=39)
-    assert caught.told_apart == 8
-    hidden = pca.aggregate(parts, simulated(Gaussian(2.0), rng))
+    assert caught.above_chance == 8
+    hidden = pca.aggregate(parts, simulate_noise(Gaussian(2.0), rng))
     assert pca.attack(hidden, members, strangers, rng, trials=99).p_value > 0.01
-    bare = pca.attack(pca.aggregate(parts, unprotected), members, strangers, rng, trials=99)
+    bare = pca.attack(pca.aggregate(parts, no_protection), members, strangers, rng, trials=99)
     assert bare.maximum < caught.maxima.min()
 
 
 def test_no_parties_or_other_columns_are_refused():
     with pytest.raises(Refusal, match="no parties"):
-        pca.aggregate([], unprotected)
+        pca.aggregate([], no_protection)
     with pytest.raises(Refusal, match="no parties"):
         pca.intercept_each([], people(0, 4), np.random.default_rng(0))
     with pytest.raises(Refusal, match="same columns"):
-        pca.aggregate([people(0, 4, 3), people(0, 4, 2)], unprotected)
+        pca.aggregate([people(0, 4, 3), people(0, 4, 2)], no_protection)
 
 
 HELD = pca.Bounds(-1.0, 1.0)
@@ -114,7 +116,7 @@ def test_the_variance_of_the_sum_is_the_sum_of_the_parties(mechanism):
     unit = squares / by_hand
     error = unit.std() / np.sqrt(unit.size)
     assert abs(unit.mean() - 1) < 5 * error
-    equal = sum(m.variances[entries] for m in messages) / 9  # parties weighed alike
+    equal = sum(m.variances[entries] for m in messages) / 9  # equal weights
     assert abs((squares / equal).mean() - 1) > 5 * (squares / equal).std() / np.sqrt(unit.size)
 
 
@@ -146,9 +148,9 @@ def test_with_little_noise_the_sum_has_the_components_of_all_rows():
     np.testing.assert_allclose(np.abs(np.sum(joined.components.vectors * together.vectors, axis=0)), 1, atol=1e-6)
 
 
-def test_messages_that_do_not_fit_are_refused_and_a_seed_is_told():
-    def send(X, bounds=HELD, mechanism=None, **how):
-        return pca.noisy_moment(X, mechanism or AnalyticGaussian(1.0, 1e-6), bounds=bounds, **how)
+def test_messages_that_do_not_fit_are_refused_and_a_seed_is_reported():
+    def send(X, bounds=HELD, mechanism=None, **options):
+        return pca.noisy_moment(X, mechanism or AnalyticGaussian(1.0, 1e-6), bounds=bounds, **options)
 
     first = send(people(0, 9, 3))
     with pytest.raises(Refusal, match="no parties"):

@@ -1,4 +1,4 @@
-"""Fisher information of the noisy second moment: against finite differences, scores drawn at random, and refits."""
+"""Fisher information of the noisy second moment: against finite differences, random scores, and refits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dosimeter.pca.components import second_moment
 from dosimeter.pca.fisher import measure
 from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, LaplaceScalar, LaplaceSplit, PLDLaplace
 from dosimeter.pca.release import release
-from dosimeter.pca.secular import beside_itself, diagonal_plus_rank_one
+from dosimeter.pca.secular import diagonal_plus_rank_one, projected_diagonal_eigenvalue
 
 D = 4
 RNG = np.random.default_rng(0)
@@ -47,19 +47,22 @@ def leak_of(bounds, mechanism, rows=X):
     return measure(release(rows, mechanism, bounds=bounds), rows)
 
 
-def moved_entries(made, rows, i, k, h):
+def moved_entries(private_pca, rows, i, k, h):
     """(α,) central difference of A's lower triangle with cell (i, k), through clipping."""
     up, down = rows.copy(), rows.copy()
     up[i, k] += h
     down[i, k] -= h
-    A = [second_moment(made.box.clip(v).rows, n=made.n_samples)[LOW] for v in (up, down)]
+    A = [second_moment(private_pca.box.clip(v).rows, n=private_pca.n_samples)[LOW] for v in (up, down)]
     return (A[0] - A[1]) / (2 * h)
 
 
 def by_differences(leak, rows, h=1e-6):
-    """Fisher information about the numbers of `rows`, by differences of A: nothing of the closed form."""
-    made = leak.made
-    J = np.array([moved_entries(made, X, i, k, h) for i in rows for k in range(D)]).T / made.scales[LOW][:, None]
+    """Fisher information about the numbers of `rows`, by differences of A, without the closed form."""
+    private_pca = leak.private_pca
+    J = (
+        np.array([moved_entries(private_pca, X, i, k, h) for i in rows for k in range(D)]).T
+        / private_pca.scales[LOW][:, None]
+    )
     return J.T @ J
 
 
@@ -75,7 +78,7 @@ def test_rows_and_cells_agree_with_finite_differences_through_the_clipping(bound
         assert examples[i] == pytest.approx(top, abs=1e-6 * size)
         np.testing.assert_allclose(cells[i], np.sqrt(np.diag(F)), atol=2e-6 * size)
         np.testing.assert_allclose(leak.matrix([i]), F, atol=1e-5 * size**2)
-        clipped += int(leak.held.clamped[i].any() or leak.held.factor[i] < 1)
+        clipped += int(leak.clipped.clamped[i].any() or leak.clipped.factor[i] < 1)
     assert (clipped > 0) == (bounds not in ("nothing clipped", "askew"))
 
 
@@ -83,8 +86,8 @@ def test_rows_and_cells_agree_with_finite_differences_through_the_clipping(bound
 def test_the_covariance_of_the_score_is_the_information(bounds, mechanism):
     leak = leak_of(BOUNDS[bounds], mechanism)
     row, draws = 7, 200_000
-    law, b = mechanism.law(1.0), leak.made.scales[LOW]
-    J = np.array([moved_entries(leak.made, X, row, k, 1e-6) for k in range(D)]).T
+    law, b = mechanism.law(1.0), leak.private_pca.scales[LOW]
+    J = np.array([moved_entries(leak.private_pca, X, row, k, 1e-6) for k in range(D)]).T
     # score of x = Σ_e dA_e/dx · (-p'/p)(noise_e)
     scores = -law.score(law.draw(np.random.default_rng(1), (draws, len(b)))) / b @ J
     empirical = scores.T @ scores / draws
@@ -99,7 +102,7 @@ def test_the_covariance_of_the_score_is_the_information(bounds, mechanism):
 
 def test_the_formula_of_one_scale_is_the_known_one():
     leak = leak_of(BOUNDS["nothing clipped"], AnalyticGaussian(1.0, 1e-4))
-    s, N = leak.made.scales[0, 0], len(X)
+    s, N = leak.private_pca.scales[0, 0], len(X)
     x = X[5]
     known = (x @ x * np.eye(D) + np.outer(x, x) + 2 * np.diag(x**2)) / (N * s) ** 2
     np.testing.assert_allclose(leak.matrix([5]), known, rtol=1e-12)
@@ -121,27 +124,29 @@ def test_a_person_with_several_rows_has_their_stacked_information(bounds, mechan
 
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_many_rows_of_one_person_by_products_agree_with_their_matrix(bounds):
-    rows = np.random.default_rng(2).uniform(-1.5, 1.5, size=(300, D))  # 1,200 unknowns: beyond the small matrix
+    rows = np.random.default_rng(2).uniform(-1.5, 1.5, size=(300, D))  # 1,200 unknowns: too many for the small matrix
     leak = leak_of(BOUNDS[bounds], LaplaceSplit(1.0), rows)
-    told = leak.group(["one"] * 300)["one"]
-    assert told == pytest.approx(math.sqrt(np.linalg.eigvalsh(leak.matrix(range(300)))[-1]), rel=1e-8)
+    eta = leak.group(["one"] * 300)["one"]
+    assert eta == pytest.approx(math.sqrt(np.linalg.eigvalsh(leak.matrix(range(300)))[-1]), rel=1e-8)
 
 
 def test_membership_is_the_distance_of_the_matrices_with_and_without_the_row():
     leak = leak_of(BOUNDS["both"], AnalyticGaussian(1.0, 1e-4))
-    made, mu = leak.made, leak.membership
-    clip = made.box.clip
+    private_pca, mu = leak.private_pca, leak.membership
+    clip = private_pca.box.clip
     for i in range(len(X)):
         gone = second_moment(clip(X).rows, n=30) - second_moment(clip(np.delete(X, i, axis=0)).rows, n=30)
-        assert mu[i] == pytest.approx(np.linalg.norm(gone[LOW]) / made.scales[0, 0], rel=1e-9, abs=1e-12)
+        assert mu[i] == pytest.approx(np.linalg.norm(gone[LOW]) / private_pca.scales[0, 0], rel=1e-9, abs=1e-12)
 
 
-def test_nobodys_membership_exceeds_what_the_budget_allows():
-    """μ of the worst row that could be: at most the Gaussian mechanism's own, for a row more or less."""
-    made = release(X, AnalyticGaussian(0.5, 1e-4, "add-or-remove-one"), bounds=Bounds(row_norm=1.3), n_samples=30)
-    mu = measure(made, X).membership
+def test_no_membership_exceeds_what_the_budget_allows():
+    """μ of the worst possible row: at most that of the Gaussian mechanism, for a row added or removed."""
+    private_pca = release(
+        X, AnalyticGaussian(0.5, 1e-4, "add-or-remove-one"), bounds=Bounds(row_norm=1.3), n_samples=30
+    )
+    mu = measure(private_pca, X).membership
     e = np.vstack([1.3 * np.eye(D), X[:26]])
-    worst = measure(release(e, made.mechanism, bounds=Bounds(row_norm=1.3), n_samples=30), e).membership
+    worst = measure(release(e, private_pca.mechanism, bounds=Bounds(row_norm=1.3), n_samples=30), e).membership
     from dp_accounting.gaussian_mechanism import get_sigma_gaussian
 
     assert mu.max() <= worst.max() * (1 + 1e-12)
@@ -149,10 +154,10 @@ def test_nobodys_membership_exceeds_what_the_budget_allows():
 
 
 def test_the_best_attack_on_the_matrix_reaches_its_auc_and_no_more():
-    made = release(X, AnalyticGaussian(30.0, 1e-4), bounds=BOUNDS["nothing clipped"])
-    leak = measure(made, X)
+    private_pca = release(X, AnalyticGaussian(30.0, 1e-4), bounds=BOUNDS["nothing clipped"])
+    leak = measure(private_pca, X)
     row = int(np.argmax(leak.membership))
-    delta = np.outer(leak.held.rows[row], leak.held.rows[row])[LOW] / (30 * made.scales[0, 0])
+    delta = np.outer(leak.clipped.rows[row], leak.clipped.rows[row])[LOW] / (30 * private_pca.scales[0, 0])
     rng, trials = np.random.default_rng(4), 20_000
     played = Scores(
         "likelihood ratio",
@@ -166,13 +171,13 @@ def test_the_best_attack_on_the_matrix_reaches_its_auc_and_no_more():
 def test_the_membership_of_a_person_is_that_of_all_their_rows():
     leak = leak_of(BOUNDS["cells clamped"], AnalyticGaussian(1.0, 1e-4))
     labels = ["ann"] * 10 + [str(i) for i in range(20)]
-    told = leak.group_membership(labels)
-    Z = leak.held.rows
+    mu = leak.group_membership(labels)
+    Z = leak.clipped.rows
     gone = second_moment(Z, n=30) - second_moment(Z[10:], n=30)
-    assert told["ann"] == pytest.approx(np.linalg.norm(gone[LOW]) / leak.made.scales[0, 0], rel=1e-9)
-    assert told["3"] == pytest.approx(leak.membership[13], rel=1e-12)
+    assert mu["ann"] == pytest.approx(np.linalg.norm(gone[LOW]) / leak.private_pca.scales[0, 0], rel=1e-9)
+    assert mu["3"] == pytest.approx(leak.membership[13], rel=1e-12)
     dose = leak.dose(labels, notion=MEMBERSHIP)
-    assert dict(zip(dose.ids, dose.reading, strict=True))["ann"] == pytest.approx(told["ann"])
+    assert dict(zip(dose.ids, dose.reading, strict=True))["ann"] == pytest.approx(mu["ann"])
 
 
 def test_laplace_noise_has_no_mu():
@@ -214,14 +219,14 @@ def test_the_secular_equation_gives_the_eigenvalue_of_lapack_also_where_poles_me
     rows = rng.exponential(size=(400, d)) * 10.0 ** rng.integers(-3, 3, size=(400, 1))
     y = rng.standard_normal((400, d)) * 10.0 ** rng.integers(-4, 4, size=(400, d))
     rows[:100, 0] = rows[:100].max(axis=1)  # ties
-    y[50:150][np.arange(100), rows[50:150].argmax(axis=1)] = 0.0  # nothing at the widest
+    y[50:150][np.arange(100), rows[50:150].argmax(axis=1)] = 0.0  # nothing at the largest
     y[150:160] = 0.0
     known = [np.linalg.eigvalsh(np.diag(a) + np.outer(b, b))[-1] for a, b in zip(rows, y, strict=True)]
     np.testing.assert_allclose(diagonal_plus_rank_one(rows, y), known, rtol=1e-13)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 7])
-def test_the_eigenvalue_beside_the_row_is_that_of_lapack(d):
+def test_the_eigenvalue_across_the_row_is_that_of_lapack(d):
     rng = np.random.default_rng(d)
     p = rng.exponential(size=(300, d)) ** 3
     p[:60, 0] = p[:60].max(axis=1)
@@ -229,7 +234,7 @@ def test_the_eigenvalue_beside_the_row_is_that_of_lapack(d):
     p /= p.sum(axis=1, keepdims=True)
     P = [np.eye(d) - np.outer(np.sqrt(q), np.sqrt(q)) for q in p]
     known = [np.linalg.eigvalsh(B @ np.diag(q) @ B)[-1] for B, q in zip(P, p, strict=True)]
-    np.testing.assert_allclose(beside_itself(p), known, atol=1e-14)
+    np.testing.assert_allclose(projected_diagonal_eigenvalue(p), known, atol=1e-14)
 
 
 def test_the_dose_of_rows_in_the_notion_of_fisher_adds_over_releases():

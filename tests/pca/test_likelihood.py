@@ -1,4 +1,4 @@
-"""The likelihood ratio against scipy's own densities and leave-one-out sums, and that it wins where theory says."""
+"""The likelihood ratio against scipy's densities and leave-one-out sums, and that it wins where theory says so."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def case(seed, n, d):
 
 @pytest.mark.parametrize("d", [1, 3])
 def test_the_ratio_is_that_of_the_densities_of_mean_and_scatter(d):
-    """p(mean, S) with and without z as one of the rows, each a Gaussian times a Wishart density of scipy's."""
+    """p(mean, S) with and without z as one of the rows, each a Gaussian times a Wishart density of scipy."""
     n = 9
     X, Z, people = case(d, n, d)
-    found = pca.components_of(X)
+    directions = pca.components_of(X)
     centre, S = X.mean(axis=0), n * np.cov(X.T, bias=True).reshape(d, d)
 
     def log_density(mean, scatter, rows):
@@ -41,7 +41,7 @@ def test_the_ratio_is_that_of_the_densities_of_mean_and_scatter(d):
         left = S - n / (n - 1) * np.outer(z - centre, z - centre)
         possible = np.linalg.eigvalsh(left).min() > 0
         known.append(log_density(others, left, n - 1) - plain if possible else -np.inf)
-    known, ours = np.array(known), log_likelihood_ratio(Z, found, n, people)
+    known, ours = np.array(known), log_likelihood_ratio(Z, directions, n, people)
     inside = np.isfinite(known)
     np.testing.assert_array_equal(inside, np.isfinite(ours))
     assert inside[:4].all()
@@ -52,11 +52,11 @@ def test_the_ratio_about_a_fixed_point_is_that_of_two_wishart_densities():
     n, d = 10, 2
     X, Z, _ = case(5, n, d)
     people = pca.Population(np.zeros(d), np.array([[2.0, 0.3], [0.3, 1.0]]))
-    found = pca.components_of(X, centred=False)
+    directions = pca.components_of(X, centred=False)
     S = X.T @ X
     fits = [z for z in Z if np.linalg.eigvalsh(S - np.outer(z, z)).min() > 0]
     without = [stats.wishart(n - 1, people.covariance).logpdf(S - np.outer(z, z)) for z in fits]
-    ours = log_likelihood_ratio(fits, found, n, people)
+    ours = log_likelihood_ratio(fits, directions, n, people)
     np.testing.assert_allclose(np.diff(ours), np.diff(without), rtol=1e-8, atol=1e-9)
 
 
@@ -72,37 +72,37 @@ def test_a_row_that_alone_holds_a_direction_is_a_member_and_one_beyond_it_is_not
     rng = np.random.default_rng(7)
     X = np.column_stack([rng.standard_normal((30, 2)), np.zeros(30)])
     X[4, 2] = 1.0
-    found = pca.components_of(X)
+    directions = pca.components_of(X)
     people = pca.Population(np.zeros(3), np.eye(3))
     outside = np.vstack([X[4], X[5] + np.array([0, 0, 2.0]), X[5]])
-    ratio = log_likelihood_ratio(outside, found, 30, people)
+    ratio = log_likelihood_ratio(outside, directions, 30, people)
     assert ratio[0] == np.inf
     assert ratio[1] == -np.inf
     assert np.isfinite(ratio[2])
 
 
-def test_a_row_out_of_the_span_cannot_have_been_there():
+def test_a_row_outside_the_span_cannot_be_a_member():
     X = np.column_stack([np.random.default_rng(8).standard_normal((30, 2)), np.zeros(30)])
-    found = pca.components_of(X)
+    directions = pca.components_of(X)
     people = pca.Population(np.zeros(3), np.eye(3))
-    ratio = log_likelihood_ratio([[0.1, 0.2, 1e-3], [0.1, 0.2, 0.0]], found, 30, people)
+    ratio = log_likelihood_ratio([[0.1, 0.2, 1e-3], [0.1, 0.2, 0.0]], directions, 30, people)
     assert ratio[0] == -np.inf
     assert np.isfinite(ratio[1])
 
 
 def games(d, n, rounds, seed=0):
-    """Members and strangers of Gaussian tables, attacked in four ways; AUC a round."""
+    """Members and strangers of Gaussian tables, attacked in four ways; one AUC per round."""
     rng = np.random.default_rng(seed)
     scale = 0.7 ** np.arange(d)
     people = pca.Population(np.zeros(d), np.diag(scale**2))
     out = {"ratio": [], "leverage": [], "residual": [], "whitened": []}
     for _ in range(rounds):
         members, strangers = rng.standard_normal((2, n, d)) * scale
-        found = pca.components_of(members)
-        out["ratio"].append(pca.likelihood_ratio(found, members, strangers, n, people).figure)
-        out["leverage"].append(pca.leverage_scores(found, members, strangers, n).figure)
-        out["residual"].append(pca.auc_by_components(found, members, strangers)[:-1])
-        out["whitened"].append(pca.auc_by_components(found, members, strangers, whiten=True)[:-1])
+        directions = pca.components_of(members)
+        out["ratio"].append(pca.likelihood_ratio(directions, members, strangers, n, people).figure)
+        out["leverage"].append(pca.leverage_scores(directions, members, strangers, n).figure)
+        out["residual"].append(pca.auc_by_components(directions, members, strangers)[:-1])
+        out["whitened"].append(pca.auc_by_components(directions, members, strangers, whiten=True)[:-1])
     return {name: np.array(v) for name, v in out.items()}
 
 
@@ -144,7 +144,7 @@ def test_reference_rows_and_release_are_pooled_as_rows_would_be(centred):
     if centred:
         np.testing.assert_allclose(people.covariance, np.cov(np.vstack([X, reference]).T, bias=True), rtol=1e-10)
         np.testing.assert_allclose(people.mean, np.vstack([X, reference]).mean(axis=0), rtol=1e-10)
-    else:  # nothing is known of the members' mean: their second moment stands for their covariance
+    else:  # the members' mean is unknown: their second moment replaces their covariance
         np.testing.assert_allclose(people.mean, reference.mean(axis=0))
 
 
@@ -152,64 +152,64 @@ def test_pooling_helps_where_reference_rows_are_few():
     rng, gain = np.random.default_rng(12), []
     for _ in range(25):
         members, strangers, reference = rng.standard_normal((3, 200, 25))
-        found, people = pca.components_of(members), pca.Population.of(reference)
+        directions, people = pca.components_of(members), pca.Population.of(reference)
         pooled, alone = (
             np.mean(np.sign(np.subtract.outer(a, b)) + 1) / 2
             for a, b in (
-                (ratio(members, found, people), ratio(strangers, found, people)),
-                (unpooled(members, found, people), unpooled(strangers, found, people)),
+                (ratio(members, directions, people), ratio(strangers, directions, people)),
+                (unpooled(members, directions, people), unpooled(strangers, directions, people)),
             )
         )
         gain.append(pooled - alone)
     assert np.mean(gain) > 5 * np.std(gain, ddof=1) / np.sqrt(25)
 
 
-def ratio(rows, found, people):
-    return log_likelihood_ratio(rows, found, 200, people)
+def ratio(rows, directions, people):
+    return log_likelihood_ratio(rows, directions, 200, people)
 
 
-def unpooled(rows, found, people):
-    return log_likelihood_ratio(rows, found, 200, replace(people, rows=np.inf))
+def unpooled(rows, directions, people):
+    return log_likelihood_ratio(rows, directions, 200, replace(people, rows=np.inf))
 
 
 def test_too_few_rows_and_wrong_populations_are_refused():
     X = np.random.default_rng(9).standard_normal((5, 4))
-    found = pca.components_of(X)
+    directions = pca.components_of(X)
     with pytest.raises(CannotMeasure, match="auc_by_components"):
-        pca.leverage(X, found, 5)
+        pca.leverage(X, directions, 5)
     Y = np.random.default_rng(10).standard_normal((50, 4))
-    found = pca.components_of(Y)
+    directions = pca.components_of(Y)
     with pytest.raises(Refusal, match="4 columns"):
-        pca.likelihood_ratio(found, Y, Y, 50, pca.Population(np.zeros(3), np.eye(3)))
+        pca.likelihood_ratio(directions, Y, Y, 50, pca.Population(np.zeros(3), np.eye(3)))
     with pytest.raises(CannotMeasure, match="does not vary"):
-        pca.likelihood_ratio(found, Y, Y, 50, pca.Population(np.zeros(4), np.diag([1.0, 1, 1, 0])))
-    for seed in range(20):  # whichever way the rounding falls
+        pca.likelihood_ratio(directions, Y, Y, 50, pca.Population(np.zeros(4), np.diag([1.0, 1, 1, 0])))
+    for seed in range(20):  # in whichever direction it rounds
         turned = pca.components_of(np.random.default_rng(seed).standard_normal((50, 4)))
         with pytest.raises(CannotMeasure, match="does not vary"):
             pca.likelihood_ratio(turned, Y, Y, 50, pca.Population(np.zeros(4), np.diag([1.0, 1, 1, 0])))
     with pytest.raises(CannotMeasure, match="eigenvalues"):
-        pca.leverage(Y, pca.intercepted(found.vectors), 50)
+        pca.leverage(Y, pca.as_components(directions.vectors), 50)
 
 
 @pytest.mark.parametrize("d", [3, 20, 60])
 def test_a_population_without_a_direction_is_refused_for_every_seed_and_one_with_all_of_them_for_none(d):
-    """Cholesky pivots let 11 to 40 of 100 singular populations pass: S_jj of a quiet direction is rounding itself."""
+    """Cholesky pivots let 11 to 40 of 100 singular populations pass: S_jj of a weak direction is only rounding."""
     still = 0
     for seed in range(100):
         rng = np.random.default_rng(seed)
         scale = 10.0 ** rng.uniform(-2, 2, d)
-        found = pca.components_of(rng.standard_normal((3 * d, d)) * scale[::-1])
+        directions = pca.components_of(rng.standard_normal((3 * d, d)) * scale[::-1])
         rows = rng.standard_normal((2, d))
         full, thin = (rng.standard_normal((d, m)) * scale[:, None] for m in (2 * d, d - 1))
         assert np.linalg.matrix_rank(thin) == d - 1
-        pca.likelihood_ratio(found, rows, rows, 3 * d, pca.Population(np.zeros(d), full @ full.T))
+        pca.likelihood_ratio(directions, rows, rows, 3 * d, pca.Population(np.zeros(d), full @ full.T))
         with pytest.raises(CannotMeasure, match="does not vary"):
-            pca.likelihood_ratio(found, rows, rows, 3 * d, pca.Population(np.zeros(d), thin @ thin.T))
+            pca.likelihood_ratio(directions, rows, rows, 3 * d, pca.Population(np.zeros(d), thin @ thin.T))
         still += 1
     assert still == 100
 
 
-def test_where_nobody_is_a_member_the_ratio_is_a_coin(played):
+def test_without_members_the_ratio_is_no_better_than_a_coin(played):
     rng, figures = np.random.default_rng(13), []
     for _ in range(60):
         others, first, second, reference = rng.standard_normal((4, 400, 14))
@@ -225,9 +225,9 @@ def test_a_member_that_holds_a_direction_about_a_public_centre_is_not_denied() -
     X = rng.normal(5.0, 0.01, size=(6, 3))
     X[0, 0] = 50.0
     centre = np.full(3, 5.0)
-    found = pca.components(pca.second_moment(X, centre), centre)
-    assert pca.leverage(X, found, 6).max() > 1.1, "as if the centre were the rows' own mean"
-    h = pca.leverage(X, found, 6, fixed_centre=True)
+    directions = pca.components(pca.second_moment(X, centre), centre)
+    assert pca.leverage(X, directions, 6).max() > 1.1, "as if the centre were the rows' own mean"
+    h = pca.leverage(X, directions, 6, fixed_centre=True)
     shifted = pca.leverage(X - centre, pca.components(pca.second_moment(X - centre)), 6)
     assert h.max() <= 1 + 1e-9
     np.testing.assert_allclose(h, shifted, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""A private mean in the same budget, and a guarantee for all rows of a person: sensitivity, law, price, attack, use."""
+"""A private mean in the same budget, and a guarantee for all rows of a person: sensitivity, cost, attack, use."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ SHARED = [
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_no_pair_of_rows_moves_the_mean_further(name, neighbours):
     box = BOXES[name].over(3)
-    told, Z = sensitivity(box, neighbours), rows_of(BOXES[name].over(3), np.random.default_rng(1))
+    bound, Z = sensitivity(box, neighbours), rows_of(BOXES[name].over(3), np.random.default_rng(1))
     moved = Z if neighbours == "add-or-remove-one" else (Z[:, None] - Z[None]).reshape(-1, 3)
-    assert np.abs(moved).sum(axis=1).max() <= told.mean_l1 * (1 + 1e-12)
-    assert np.linalg.norm(moved, axis=1).max() <= told.mean_l2 * (1 + 1e-12)
-    if not box.shortens:  # and some pair of corners gets there
-        assert np.abs(moved).sum(axis=1).max() == pytest.approx(told.mean_l1, rel=1e-12)
-        assert np.linalg.norm(moved, axis=1).max() == pytest.approx(told.mean_l2, rel=1e-12)
+    assert np.abs(moved).sum(axis=1).max() <= bound.mean_l1 * (1 + 1e-12)
+    assert np.linalg.norm(moved, axis=1).max() <= bound.mean_l2 * (1 + 1e-12)
+    if not box.shortens:  # and some pair of corners reaches it
+        assert np.abs(moved).sum(axis=1).max() == pytest.approx(bound.mean_l1, rel=1e-12)
+        assert np.linalg.norm(moved, axis=1).max() == pytest.approx(bound.mean_l2, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", BOXES)
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_no_person_moves_the_sums_further_than_one_row_could_and_unweighted_rows_would(name, neighbours):
-    """Sums of people with 1 to 9 rows, corners among them; the weights' own rounding is in the charge for one."""
+    """Sums of people with 1 to 9 rows, corners among them; one row's charge includes the rounding of the weights."""
     rng, box = np.random.default_rng(2), BOXES[name].over(3)
-    told, Z = sensitivity(box, neighbours, 1), rows_of(box, rng)
+    bound, Z = sensitivity(box, neighbours, 1), rows_of(box, rng)
     sums = []
     for k in (1, 1, 2, 3, 9) * 40:
         mine = Z[rng.integers(0, 40, k)]
@@ -74,61 +74,61 @@ def test_no_person_moves_the_sums_further_than_one_row_could_and_unweighted_rows
     each = np.array(sums)
     moved = each if neighbours == "add-or-remove-one" else (each[:, None] - each[None]).reshape(-1, 9)
     slack = 1 + 1e-12
-    assert (np.abs(moved[:, :6]).max(axis=0) <= told.entries[LOW] * slack).all()
-    assert np.linalg.norm(moved[:, :6], axis=1).max() <= told.l2 * slack
-    assert np.abs(moved[:, :6]).sum(axis=1).max() <= told.l1 * slack
-    assert np.linalg.norm(moved[:, 6:], axis=1).max() <= told.mean_l2 * slack
+    assert (np.abs(moved[:, :6]).max(axis=0) <= bound.entries[LOW] * slack).all()
+    assert np.linalg.norm(moved[:, :6], axis=1).max() <= bound.l2 * slack
+    assert np.abs(moved[:, :6]).sum(axis=1).max() <= bound.l1 * slack
+    assert np.linalg.norm(moved[:, 6:], axis=1).max() <= bound.mean_l2 * slack
     nine = np.concatenate([9 * np.outer(z, z)[LOW][None] for z in Z])
-    assert np.linalg.norm(nine, axis=1).max() > told.l2  # what nine rows of weight one would do
+    assert np.linalg.norm(nine, axis=1).max() > bound.l2  # nine rows of weight 1 would exceed it
 
 
 @pytest.mark.parametrize("mechanism", SHARED, ids=repr)
 def test_a_person_replaced_changes_nothing_that_is_public_and_moves_the_release_within_the_sensitivity(mechanism):
-    """The same bits on two tables that differ in one person's rows and in how many they are."""
+    """The same random bits on two tables that differ in one person's rows, and in their number."""
     rng = np.random.default_rng(0)
     bounds, d, people = Bounds(-1.0, 1.0), 3, 30
     ids = [f"p{i // 2}" for i in range(2 * people)]
     X = rng.uniform(-1.2, 1.2, (len(ids), d))
-    keep = [i for i, who in enumerate(ids) if who != "p4"]
+    keep = [i for i, person in enumerate(ids) if person != "p4"]
     other = np.vstack([X[keep], np.full((5, d), 50.0)]), [*(ids[i] for i in keep), *["p4"] * 5]
     N = people if mechanism.relation == "add-or-remove-one" else None
-    one, two = (
-        release(rows, mechanism, bounds=bounds, person=who, n_samples=N, rng=np.random.default_rng(5))
-        for rows, who in ((X, ids), other)
+    first, second = (
+        release(rows, mechanism, bounds=bounds, person=person, n_samples=N, rng=np.random.default_rng(5))
+        for rows, person in ((X, ids), other)
     )
-    assert one.n_samples == two.n_samples == people
-    assert one.unit == one.dose.unit == "person"
-    assert one.release.recipe == two.release.recipe
-    assert one.remarks == two.remarks
-    assert one.dose == two.dose
-    np.testing.assert_array_equal(one.scales, two.scales)
-    assert one.mean_scale == two.mean_scale > 0
+    assert first.n_samples == second.n_samples == people
+    assert first.unit == first.dose.unit == "person"
+    assert first.release.recipe == second.release.recipe
+    assert first.remarks == second.remarks
+    assert first.dose == second.dose
+    np.testing.assert_array_equal(first.scales, second.scales)
+    assert first.mean_scale == second.mean_scale > 0
     moved = true_sensitivity(mechanism, bounds.over(d), people)
     step = 2.0**-16 * math.sqrt(6)
-    difference = (one.second_moment - two.second_moment)[LOW] * people
-    assert 0 < np.linalg.norm(difference) <= moved.l2 + step * people * one.scales.max()
-    shift = (one.release.values["mean"] - two.release.values["mean"]) * people
-    assert 0 < np.linalg.norm(shift) <= moved.mean_l2 + step * people * one.mean_scale
+    difference = (first.second_moment - second.second_moment)[LOW] * people
+    assert 0 < np.linalg.norm(difference) <= moved.l2 + step * people * first.scales.max()
+    shift = (first.release.values["mean"] - second.release.values["mean"]) * people
+    assert 0 < np.linalg.norm(shift) <= moved.mean_l2 + step * people * first.mean_scale
     by_hand = np.clip(X[8:10], -1, 1).mean(axis=0) - 1.0
-    np.testing.assert_allclose(shift, by_hand, atol=2.0**-15 * people * one.mean_scale)
+    np.testing.assert_allclose(shift, by_hand, atol=2.0**-15 * people * first.mean_scale)
 
 
-# ------------------------------------------------------------------ the law of the noise, and its price
+# ------------------------------------------------------------------ the law of the noise, and its cost
 
 
 @pytest.mark.parametrize("mechanism", [SHARED[0], SHARED[2], SHARED[5]], ids=repr)
 def test_the_noise_on_the_mean_has_its_law_and_a_scale_five_percent_off_is_rejected(mechanism):
     rng, d, draws = np.random.default_rng(7), 60, 2500
     X = np.random.default_rng(0).uniform(-1, 1, (50, d))
-    made = [release(X, mechanism, bounds=Bounds(-1.0, 1.0), rng=rng) for _ in range(draws)]
-    units = np.array([m.release.values["mean"] - X.mean(axis=0) for m in made]) / made[0].mean_scale
+    releases = [release(X, mechanism, bounds=Bounds(-1.0, 1.0), rng=rng) for _ in range(draws)]
+    units = np.array([m.release.values["mean"] - X.mean(axis=0) for m in releases]) / releases[0].mean_scale
     law = mechanism.law(1.0)
     assert stats.kstest(units.ravel(), law.cdf).pvalue > 1e-6  # 150,000 draws
     for wrong in (0.95, 1.05):
         assert stats.kstest(units.ravel() / wrong, law.cdf).pvalue < 1e-6
-    A = np.array([m.second_moment[:d, 0] for m in made])
+    A = np.array([m.second_moment[:d, 0] for m in releases])
     cross = np.corrcoef(units.T, A.T)[:d, d:]
-    assert np.abs(cross).max() < 6 / math.sqrt(draws)  # 3600 of them: the mean has noise of its own
+    assert np.abs(cross).max() < 6 / math.sqrt(draws)  # 3600 of them: the mean has its own noise
 
 
 @pytest.mark.parametrize("mechanism", SHARED, ids=repr)
@@ -136,25 +136,25 @@ def test_the_noise_on_the_mean_has_its_law_and_a_scale_five_percent_off_is_rejec
 def test_both_together_keep_the_budget_and_do_not_waste_it(mechanism, bounds):
     rows = np.random.default_rng(1).uniform(-1, 1, size=(60, 5))
     N = 60 if mechanism.relation == "add-or-remove-one" else None
-    made = release(rows, mechanism, bounds=bounds, n_samples=N)
-    assert made.holds
-    assert made.epsilon() <= 1 + 1e-9
+    private_pca = release(rows, mechanism, bounds=bounds, n_samples=N)
+    assert private_pca.holds
+    assert private_pca.epsilon() <= 1 + 1e-9
     if isinstance(mechanism, AnalyticGaussian | LaplaceJoint):
-        assert made.epsilon() > 0.999
-    # dp-accounting's own composition of the event says no less than 0.98 and no more than ours.
-    assert made.dose.epsilon(mechanism.budget_delta or 1e-9) <= made.epsilon() * 1.002 + 1e-9
+        assert private_pca.epsilon() > 0.999
+    # dp-accounting's composition of the event gives at least 0.98 of ours and at most ours.
+    assert private_pca.dose.epsilon(mechanism.budget_delta or 1e-9) <= private_pca.epsilon() * 1.002 + 1e-9
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_the_gaussian_pair_is_exact_by_quadrature_and_a_mean_that_is_not_charged_is_caught(neighbours):
     C, N, epsilon, delta, share = 2.0, 50, 1.5, 1e-4, 0.3
     box = Bounds(row_norm=C).over(3)
-    told = AnalyticGaussian(epsilon, delta, neighbours, share)
+    mechanism = AnalyticGaussian(epsilon, delta, neighbours, share)
     moved = sensitivity(box, neighbours)
     free = AnalyticGaussian(epsilon, delta, neighbours).scales(box, N)[0, 0]
-    for scale, fits in ((told.scales(box, N)[0, 0], True), (free, False)):
-        # More than any pair can do: both move by their own sensitivity at once.
-        shift = math.hypot(moved.l2 / (N * scale), moved.mean_l2 / (N * told.mean_scale(box, N)))
+    for scale, fits in ((mechanism.scales(box, N)[0, 0], True), (free, False)):
+        # More than any pair can do: both move by their full sensitivity at once.
+        shift = math.hypot(moved.l2 / (N * scale), moved.mean_l2 / (N * mechanism.mean_scale(box, N)))
         with mpmath.workdps(30):
 
             def gap(x, shift=shift):
@@ -181,25 +181,26 @@ def test_pure_privacy_holds_for_densities_of_both_at_corner_pairs(mechanism):
 def test_an_attack_on_both_gets_what_the_pair_allows_and_no_more_than_the_budget():
     """The best test of (mean, matrix) for one known pair of tables, on fresh releases: below the upper bound, and near.
 
-    The pair C e₁ against C e₂ moves the matrix as far as any and the mean by √½ of the most: 0.95 of the budget in μ².
+    The pair C e₁ against C e₂ moves the matrix as far as any, and the mean by √½ of the most: 0.95 of the budget in μ².
     """
     N, draws, C, share = 20, 2000, 1.0, 0.1
     mechanism = AnalyticGaussian(2.0, 1e-3, mean_share=share)
     rest = np.random.default_rng(1).uniform(-0.4, 0.4, (N - 1, 3))
     tables = [np.vstack([rest, C * np.eye(3)[j]]) for j in (0, 1)]
     rng = np.random.default_rng(3)
-    made = [[release(T, mechanism, bounds=Bounds(row_norm=C), rng=rng) for _ in range(draws)] for T in tables]
-    first = made[0][0]
+    releases = [[release(T, mechanism, bounds=Bounds(row_norm=C), rng=rng) for _ in range(draws)] for T in tables]
+    first = releases[0][0]
     widths = np.concatenate([first.scales[LOW], np.full(3, first.mean_scale)])
-    seen = [
-        np.array([np.concatenate([m.second_moment[LOW], m.release.values["mean"]]) for m in ms]) / widths for ms in made
+    statistics = [
+        np.array([np.concatenate([m.second_moment[LOW], m.release.values["mean"]]) for m in ms]) / widths
+        for ms in releases
     ]
     exact = [np.concatenate([(T.T @ T / N)[LOW], T.mean(axis=0)]) / widths for T in tables]
     direction = exact[1] - exact[0]
     mu = float(np.linalg.norm(direction))
     budget = 1 / pca.calibration.gaussian_deviation(2.0, 1e-3)
     assert 0.97 < mu / budget < 1 + 1e-9
-    a, b = (s @ direction for s in seen)
+    a, b = (s @ direction for s in statistics)
     auc = np.searchsorted(np.sort(a), b).mean() / draws
     error = 6 * math.sqrt(1 / 12 / draws * 2)
     assert abs(auc - stats.norm.cdf(mu / math.sqrt(2))) < error / 2
@@ -208,17 +209,17 @@ def test_an_attack_on_both_gets_what_the_pair_allows_and_no_more_than_the_budget
     assert matrix_alone < mu
 
 
-def test_a_law_that_has_no_price_is_refused():
+def test_a_noise_law_without_accounting_is_refused():
     class Third(AnalyticGaussian):
         law = dm.LogisticNoise
 
-    told, box = Third(1.0, 1e-3), Bounds(-1.0, 1.0).over(2)
-    moved, scales = true_sensitivity(told, box, 10), np.ones((2, 2))
-    for ask in (lambda: cost(told, scales, moved, 10, 1e-3), lambda: event(told, scales, moved, 10)):
+    mechanism, box = Third(1.0, 1e-3), Bounds(-1.0, 1.0).over(2)
+    moved, scales = true_sensitivity(mechanism, box, 10), np.ones((2, 2))
+    for ask in (lambda: cost(mechanism, scales, moved, 10, 1e-3), lambda: event(mechanism, scales, moved, 10)):
         with pytest.raises(dm.Refusal, match="LogisticNoise"):
             ask()
     with pytest.raises(dm.Refusal, match="LogisticNoise"):
-        release(np.zeros((10, 2)), told, bounds=Bounds(-1.0, 1.0))
+        release(np.zeros((10, 2)), mechanism, bounds=Bounds(-1.0, 1.0))
 
 
 @pytest.mark.parametrize("share", [-0.1, 0.95, 1.0, float("nan"), True])
@@ -232,13 +233,13 @@ def test_a_share_that_leaves_nothing_is_refused_and_published_mechanisms_have_no
 
 
 def far_from_the_centre(n=100_000):
-    """Rows whose mean is far from the middle of their bounds, and whose variance lies across it."""
+    """Rows whose mean is far from the middle of their bounds, and whose variance is across that direction."""
     rng = np.random.default_rng(4)
     return np.clip(0.8 + rng.standard_normal((n, 5)) * [0.02, 0.12, 0.02, 0.02, 0.02], -1, 1)
 
 
-def share_of_variance(X, made):
-    v = made.components.vectors[:, 0]
+def share_of_variance(X, private_pca):
+    v = private_pca.components.vectors[:, 0]
     return float(v @ np.cov(X.T) @ v / np.linalg.eigvalsh(np.cov(X.T))[-1])
 
 
@@ -255,7 +256,7 @@ def test_about_the_mean_the_first_component_is_that_of_the_variance_and_about_th
 
 
 def test_on_adult_a_tenth_of_the_budget_for_the_mean_finds_the_first_direction(papers_data):
-    """Columns between their ranges, taken here as if they were public: what docs/pca.md says of Adult."""
+    """Column ranges taken as if they were public: what docs/explanation/pca.md says about Adult."""
     from dosimeter.datasets.papers import adult_codes
 
     X = adult_codes(papers_data)[1]
@@ -271,55 +272,55 @@ def test_on_adult_a_tenth_of_the_budget_for_the_mean_finds_the_first_direction(p
 
 def test_with_hardly_any_noise_the_components_are_those_of_the_covariance():
     X = far_from_the_centre()
-    made = release(X, AnalyticGaussian(1e6, 1e-3, mean_share=0.1), bounds=Bounds(-1.0, 1.0))
-    found = pca.components_of(X)
-    np.testing.assert_allclose(made.components.values, found.values, rtol=1e-2)
-    np.testing.assert_allclose(np.abs(np.sum(made.components.vectors * found.vectors, axis=0))[0], 1, atol=1e-4)
+    private_pca = release(X, AnalyticGaussian(1e6, 1e-3, mean_share=0.1), bounds=Bounds(-1.0, 1.0))
+    exact = pca.components_of(X)
+    np.testing.assert_allclose(private_pca.components.values, exact.values, rtol=1e-2)
+    np.testing.assert_allclose(np.abs(np.sum(private_pca.components.vectors * exact.vectors, axis=0))[0], 1, atol=1e-4)
 
 
-def test_where_noise_drowns_the_mean_the_components_are_no_worse_than_about_the_centre():
-    """Sixty rows, a small mean: the noise squared is not taken for a mean."""
+def test_if_noise_dominates_the_mean_the_components_are_no_worse_than_about_the_centre():
+    """Sixty rows, a small mean: the squared noise is not mistaken for a mean."""
     X = np.random.default_rng(5).standard_normal((60, 6)) * [0.5, 0.1, 0.1, 0.1, 0.1, 0.1]
     A = np.cov(X.T)
-    rng, found = np.random.default_rng(6), {0.0: [], 0.1: []}
-    for share, kept in found.items():
+    rng, shares = np.random.default_rng(6), {0.0: [], 0.1: []}
+    for share, kept in shares.items():
         for _ in range(200):
-            made = release(X, AnalyticGaussian(3.0, 1e-3, mean_share=share), bounds=Bounds(-1.0, 1.0), rng=rng)
-            kept.append(share_of_variance(X, made))
-    error = math.hypot(*(np.std(kept) / math.sqrt(200) for kept in found.values()))
-    assert np.mean(found[0.1]) > np.mean(found[0.0]) - 0.05 - 4 * error
+            private_pca = release(X, AnalyticGaussian(3.0, 1e-3, mean_share=share), bounds=Bounds(-1.0, 1.0), rng=rng)
+            kept.append(share_of_variance(X, private_pca))
+    error = math.hypot(*(np.std(kept) / math.sqrt(200) for kept in shares.values()))
+    assert np.mean(shares[0.1]) > np.mean(shares[0.0]) - 0.05 - 4 * error
     assert np.trace(A) > 0
 
 
 def test_people_with_few_rows_weigh_as_much_as_people_with_many():
     ids = ["many"] * 900 + [f"p{i}" for i in range(99)]
     X = np.vstack([np.tile([1.0, 0.0], (900, 1)), np.tile([0.0, 1.0], (99, 1))])
-    made = release(X, AnalyticGaussian(1e5, 1e-3), bounds=Bounds(-1.0, 1.0), person=ids)
-    np.testing.assert_allclose(made.second_moment, np.diag([0.01, 0.99]), atol=6 * made.scales[0, 0])
-    assert made.scales[0, 0] < 1e-3
+    private_pca = release(X, AnalyticGaussian(1e5, 1e-3), bounds=Bounds(-1.0, 1.0), person=ids)
+    np.testing.assert_allclose(private_pca.second_moment, np.diag([0.01, 0.99]), atol=6 * private_pca.scales[0, 0])
+    assert private_pca.scales[0, 0] < 1e-3
 
 
-def test_rows_of_nobody_count_for_nothing_and_declared_people_who_are_not_there_stand_as_the_centre():
+def test_rows_without_a_person_count_for_nothing_and_missing_people_count_as_the_centre():
     X = np.tile([1.0, 0.0], (4, 1))
     bounds = Bounds([0.0, 0.0], [1.0, 1.0], centre=[0.5, 0.0])
     loud = AnalyticGaussian(1e6, 1e-3, mean_share=0.5)
-    made = release(X, loud, bounds=bounds, person=["a", "b", None, None], n_samples=4)
+    private_pca = release(X, loud, bounds=bounds, person=["a", "b", None, None], n_samples=4)
     # Six scales: wrong once in 10⁸ runs.
-    np.testing.assert_allclose(made.second_moment[0, 0], 2 * 0.25 / 4, atol=6 * made.scales[0, 0])
-    np.testing.assert_allclose(made.release.values["mean"], [0.75, 0.0], atol=6 * made.mean_scale)
-    assert made.mean_scale < 0.01
+    np.testing.assert_allclose(private_pca.second_moment[0, 0], 2 * 0.25 / 4, atol=6 * private_pca.scales[0, 0])
+    np.testing.assert_allclose(private_pca.release.values["mean"], [0.75, 0.0], atol=6 * private_pca.mean_scale)
+    assert private_pca.mean_scale < 0.01
     with pytest.raises(dm.Refusal, match="more people than the declared"):
         release(X, loud, bounds=bounds, person=["a", "b", "c", "d"], n_samples=3)
     with pytest.raises(dm.Refusal, match="no row has a person"):
         release(X, loud, bounds=bounds, person=[None] * 4)
-    with pytest.raises(dm.Refusal, match="4 rows need as many names"):
+    with pytest.raises(dm.Refusal, match="4 rows need one person each"):
         release(X, loud, bounds=bounds, person=["a"])
 
 
-# ------------------------------------------------------------------ what it tells about each row and person
+# ------------------------------------------------------------------ what it reveals about each row and person
 
 TABLE = np.random.default_rng(0).uniform(-1.5, 1.5, size=(24, 4)) * [1.0, 2.0, 0.5, 1.0]
-WHO = [f"p{i // 3}" if i < 18 else f"q{i}" for i in range(24)]
+OWNERS = [f"p{i // 3}" if i < 18 else f"q{i}" for i in range(24)]
 HELD = {
     "nothing clipped": Bounds([-2.0, -4.0, -1.0, -2.0], [2.0, 4.0, 1.0, 2.0]),
     "cells clamped": Bounds([-1.0, -2.0, -0.5, -1.0], [1.0, 2.0, 0.5, 1.0]),
@@ -329,71 +330,73 @@ HELD = {
 T4 = np.tril_indices(4)
 
 
-def told_by(made, rows, person):
-    """(α + d,) what is released before its noise, over the noise's scale: Σ by hand, person by person."""
-    Z = made.box.clip(rows).rows
+def exact_values(private_pca, rows, person):
+    """(α + d,) what is released, before its noise, over the noise's scale: summed by hand, person by person."""
+    Z = private_pca.box.clip(rows).rows
     people = list(range(len(Z))) if person is None else person
     A, m = np.zeros((4, 4)), np.zeros(4)
-    for who in dict.fromkeys(people):
-        mine = Z[[i for i, other in enumerate(people) if other == who]]
+    for name in dict.fromkeys(people):
+        mine = Z[[i for i, other in enumerate(people) if other == name]]
         A, m = A + mine.T @ mine / len(mine), m + mine.mean(axis=0)
-    N = made.n_samples
-    return np.concatenate([A[T4] / N / made.scales[T4], m / N / made.mean_scale])
+    N = private_pca.n_samples
+    return np.concatenate([A[T4] / N / private_pca.scales[T4], m / N / private_pca.mean_scale])
 
 
-def by_differences(made, person, rows, h=1e-6):
+def by_differences(private_pca, person, rows, h=1e-6):
     columns = []
     for i in rows:
         for k in range(4):
             up, down = TABLE.copy(), TABLE.copy()
             up[i, k] += h
             down[i, k] -= h
-            columns.append((told_by(made, up, person) - told_by(made, down, person)) / (2 * h))
+            columns.append((exact_values(private_pca, up, person) - exact_values(private_pca, down, person)) / (2 * h))
     J = np.array(columns).T
     return J.T @ J
 
 
 @pytest.mark.parametrize("bounds", HELD)
-@pytest.mark.parametrize("person", [None, WHO], ids=["rows", "people"])
+@pytest.mark.parametrize("person", [None, OWNERS], ids=["rows", "people"])
 @pytest.mark.parametrize("mechanism", [AnalyticGaussian(1.0, 1e-4, mean_share=0.4), LaplaceJoint(1.0, mean_share=0.4),
                                        LaplaceSplit(1.0, mean_share=0.4)], ids=repr)  # fmt: skip
 def test_rows_and_people_agree_with_finite_differences_of_matrix_and_mean(bounds, person, mechanism):
-    made = release(TABLE, mechanism, bounds=HELD[bounds], person=person)
-    leak = measure(made, TABLE, person)
+    private_pca = release(TABLE, mechanism, bounds=HELD[bounds], person=person)
+    leak = measure(private_pca, TABLE, person)
     examples, cells = leak.examples, leak.cells
     for i in range(len(TABLE)):
-        F = by_differences(made, person, [i])
+        F = by_differences(private_pca, person, [i])
         size = max(math.sqrt(np.linalg.eigvalsh(F)[-1]), examples.max() * 1e-6)
         assert examples[i] == pytest.approx(math.sqrt(np.linalg.eigvalsh(F)[-1]), abs=2e-6 * size)
         np.testing.assert_allclose(cells[i], np.sqrt(np.diag(F)), atol=3e-6 * size)
         np.testing.assert_allclose(leak.matrix([i]), F, atol=1e-5 * size**2)
-    groups = leak.group(WHO)
-    for who in ("p0", "p3", "q20"):
-        mine = [i for i, other in enumerate(WHO) if other == who]
-        top = math.sqrt(np.linalg.eigvalsh(by_differences(made, person, mine))[-1])
-        assert groups[who] == pytest.approx(top, rel=1e-5)
+    groups = leak.group(OWNERS)
+    for name in ("p0", "p3", "q20"):
+        mine = [i for i, other in enumerate(OWNERS) if other == name]
+        top = math.sqrt(np.linalg.eigvalsh(by_differences(private_pca, person, mine))[-1])
+        assert groups[name] == pytest.approx(top, rel=1e-5)
         operator = leak._product(np.array(mine), np.eye(4 * len(mine))[1].reshape(len(mine), 4))
         np.testing.assert_allclose(operator.ravel(), leak.matrix(mine)[1], atol=1e-9 * top**2)
 
 
-@pytest.mark.parametrize("person", [None, WHO], ids=["rows", "people"])
+@pytest.mark.parametrize("person", [None, OWNERS], ids=["rows", "people"])
 def test_the_presence_of_a_person_is_what_leaving_them_out_moves(person):
-    made = release(TABLE, AnalyticGaussian(1.0, 1e-4, mean_share=0.4), bounds=HELD["cells clamped"], person=person)
-    leak = measure(made, TABLE, person)
-    everybody = told_by(made, TABLE, person)
-    for who, mu in leak.group_membership(WHO).items():
-        rest = [i for i, other in enumerate(WHO) if other != who]
-        left = told_by(made, TABLE[rest], None if person is None else [WHO[i] for i in rest])
+    private_pca = release(
+        TABLE, AnalyticGaussian(1.0, 1e-4, mean_share=0.4), bounds=HELD["cells clamped"], person=person
+    )
+    leak = measure(private_pca, TABLE, person)
+    everybody = exact_values(private_pca, TABLE, person)
+    for name, mu in leak.group_membership(OWNERS).items():
+        rest = [i for i, other in enumerate(OWNERS) if other != name]
+        left = exact_values(private_pca, TABLE[rest], None if person is None else [OWNERS[i] for i in rest])
         assert mu == pytest.approx(float(np.linalg.norm(everybody - left)), rel=1e-9)
     if person is None:
-        left = told_by(made, TABLE[1:], None)
+        left = exact_values(private_pca, TABLE[1:], None)
         assert leak.membership[0] == pytest.approx(float(np.linalg.norm(everybody - left)), rel=1e-9)
-        assert leak.dose(WHO, notion=MEMBERSHIP).unit == "person"
+        assert leak.dose(OWNERS, notion=MEMBERSHIP).unit == "person"
     else:
         with pytest.raises(dm.Refusal, match="whose each row is"):
             leak.dose()
         with pytest.raises(dm.Refusal, match="whose each row is"):
-            measure(made, TABLE)
+            measure(private_pca, TABLE)
 
 
 # ------------------------------------------------------------------ parties
@@ -412,7 +415,7 @@ def test_parties_that_send_a_mean_are_joined_about_it():
 
 
 def test_the_joined_guarantee_is_a_pair_that_holds_for_every_party():
-    """ε at one party's δ beside another's was the largest ε at no δ in particular."""
+    """Each party's ε at its own δ would be a largest ε at no particular δ."""
     X = np.random.default_rng(0).uniform(-1, 1, (60, 3))
     strict = pca.noisy_moment(X[:20], AnalyticGaussian(1.0, 1e-8), bounds=Bounds(-1.0, 1.0))
     loose = pca.noisy_moment(X[20:], AnalyticGaussian(1.0, 1e-2), bounds=Bounds(-1.0, 1.0))
@@ -431,15 +434,15 @@ def test_the_joined_guarantee_is_a_pair_that_holds_for_every_party():
 )
 def test_parties_with_unlike_bounds_about_one_centre_are_refused(other):
     X = np.random.default_rng(0).uniform(-1, 1, (20, 3))
-    told = AnalyticGaussian(1.0, 1e-6)
-    first = pca.noisy_moment(X, told, bounds=Bounds([-1.0] * 3, [1.0] * 3))
+    mechanism = AnalyticGaussian(1.0, 1e-6)
+    first = pca.noisy_moment(X, mechanism, bounds=Bounds([-1.0] * 3, [1.0] * 3))
     with pytest.raises(dm.Refusal, match="same bounds"):
-        pca.join([first, pca.noisy_moment(X, told, bounds=other)])
+        pca.join([first, pca.noisy_moment(X, mechanism, bounds=other)])
 
 
 def test_parties_of_people_and_of_rows_are_refused():
     X = np.random.default_rng(0).uniform(-1, 1, (20, 3))
-    told, bounds = AnalyticGaussian(1.0, 1e-6), Bounds(-1.0, 1.0)
-    rows, people = (pca.noisy_moment(X, told, bounds=bounds, person=who) for who in (None, list(range(20))))
+    mechanism, bounds = AnalyticGaussian(1.0, 1e-6), Bounds(-1.0, 1.0)
+    rows, people = (pca.noisy_moment(X, mechanism, bounds=bounds, person=owners) for owners in (None, list(range(20))))
     with pytest.raises(dm.Refusal, match="unit"):
         pca.join([rows, people])

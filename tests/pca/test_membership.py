@@ -35,10 +35,10 @@ def by_projectors(V, centre, members, strangers):
 @pytest.mark.parametrize(("n", "d", "centred"), [(60, 8, True), (60, 8, False), (10, 25, True), (10, 25, False)])
 def test_every_k_agrees_with_projectors_and_scikit_learn(n, d, centred):
     members, strangers = rows(1, n, d) + 1, rows(2, 45, d) + 1
-    found = pca.components_of(members, centred=centred)
-    ours = pca.auc_by_components(found, members, strangers)
-    assert len(ours) == found.rank == min(d, n - centred)
-    slow = by_projectors(found.vectors[:, : found.rank], found.mean, members, strangers)
+    directions = pca.components_of(members, centred=centred)
+    ours = pca.auc_by_components(directions, members, strangers)
+    assert len(ours) == directions.rank == min(d, n - centred)
+    slow = by_projectors(directions.vectors[:, : directions.rank], directions.mean, members, strangers)
     np.testing.assert_allclose(ours, slow, rtol=0, atol=1e-14)
 
 
@@ -57,7 +57,7 @@ def test_without_a_component_rows_of_equal_length_are_ties():
     result = pca.attack(pca.components_of(members, centred=False), members, strangers, rng, trials=1, k=1)
     whole = [(16 * (Z * Z).sum(axis=1)).round().astype(int) for Z in (members, strangers)]
     known = roc_auc_score(np.repeat([1, 0], 60), -np.concatenate(whole))
-    assert result.auc[0] == pytest.approx(known, abs=1e-12)  # one broken tie is 1.4e-4
+    assert result.auc[0] == pytest.approx(known, abs=1e-12)  # one broken tie would be 1.4e-4
 
 
 def test_with_fewer_rows_than_columns_members_leave_no_residual():
@@ -67,7 +67,7 @@ def test_with_fewer_rows_than_columns_members_leave_no_residual():
     assert auc[-1] == 1.0
 
 
-def test_all_components_tell_nothing_exactly():
+def test_all_components_reveal_exactly_nothing():
     members, strangers = rows(6, 80, 6), 10 * rows(7, 50, 6)
     auc = pca.auc_by_components(pca.components_of(members), members, strangers)
     assert auc[-1] == 0.5
@@ -76,42 +76,42 @@ def test_all_components_tell_nothing_exactly():
 
 @pytest.mark.parametrize("columns", ["all", "top"])
 def test_a_tiny_residual_keeps_its_digits(columns, monkeypatch):
-    """A point 10⁻⁵ off the span of the components, 10³ long: the difference of squares has no digit of it left."""
+    """A point 10⁻⁵ off the span of the components, 10³ long: the difference of squares has lost all its digits."""
     d, k = 40, 25
     V = np.linalg.qr(np.random.default_rng(8).standard_normal((d, d)))[0]
     z = V[:, :k] @ np.full(k, 200.0) + 1e-5 * V[:, k + 3]
-    given = V if columns == "all" else V[:, :k]
-    found = pca.Components(given, np.ones(given.shape[1]), given.shape[1], np.zeros(d))
+    vectors = V if columns == "all" else V[:, :k]
+    directions = pca.Components(vectors, np.ones(vectors.shape[1]), vectors.shape[1], np.zeros(d))
     with mpmath.workdps(40):
         W, x = mpmath.matrix(V[:, :k].tolist()), mpmath.matrix(z.tolist())
-        # The float64 columns are orthonormal to 1e-16 only; the exact span needs the inverse of their Gram matrix.
+        # The float64 columns are orthonormal only to 1e-16; the exact span needs the inverse of their Gram matrix.
         left = x - W * mpmath.lu_solve(W.T * W, W.T * x)
         exact = float(sum(v * v for v in left))
-    monkeypatch.setattr(residuals, "NOTHING", 0.0)
-    (ours,) = pca.reconstruction_error(z[None, :], found, k)
+    monkeypatch.setattr(residuals, "NEGLIGIBLE", 0.0)
+    (ours,) = pca.reconstruction_error(z[None, :], directions, k)
     assert ours == pytest.approx(exact, rel=1e-6)
     subtracted = float(z @ z - np.sum((V[:, :k].T @ z) ** 2))
-    # The plain way fails this very test, whatever the order of its sums: near 10⁶ float64 has steps of 1.16e-10, so the
+    # The direct way fails this test, in whatever order it sums: near 10⁶ float64 has steps of 1.16e-10, so the
     # difference is 0 or at least 16 % too large.
     assert abs(subtracted / exact - 1) > 0.1
 
 
 def test_blocks_of_rows_and_components_change_nothing(monkeypatch):
     members, strangers = rows(9, 70, 11), rows(10, 33, 11)
-    found = pca.components_of(members)
-    whole = pca.auc_by_components(found, members, strangers)
+    directions = pca.components_of(members)
+    whole = pca.auc_by_components(directions, members, strangers)
     monkeypatch.setattr(residuals, "ROWS", 7)
     monkeypatch.setattr(residuals, "COLUMNS", 3)
-    np.testing.assert_array_equal(pca.auc_by_components(found, members, strangers), whole)
+    np.testing.assert_array_equal(pca.auc_by_components(directions, members, strangers), whole)
 
 
 def test_threads_change_nothing():
     members, strangers = rows(36, 500, 30), rows(37, 400, 30)
-    found = pca.components_of(members)
-    alone, shared = (pca.auc_by_components(found, members, strangers, workers=w) for w in (1, 3))
+    directions = pca.components_of(members)
+    alone, shared = (pca.auc_by_components(directions, members, strangers, workers=w) for w in (1, 3))
     np.testing.assert_array_equal(alone, shared)
     with pytest.raises(Refusal, match="worker"):
-        pca.auc_by_components(found, members, strangers, workers=0)
+        pca.auc_by_components(directions, members, strangers, workers=0)
 
 
 def test_turning_the_data_turns_nothing_else():
@@ -124,10 +124,12 @@ def test_turning_the_data_turns_nothing_else():
 
 def test_signs_of_components_do_not_matter():
     members, strangers = rows(14, 40, 6), rows(15, 40, 6)
-    found = pca.components_of(members)
-    flipped = pca.Components(found.vectors * [1, -1, 1, -1, -1, 1], found.values, found.rank, found.mean)
+    directions = pca.components_of(members)
+    flipped = pca.Components(
+        directions.vectors * [1, -1, 1, -1, -1, 1], directions.values, directions.rank, directions.mean
+    )
     np.testing.assert_array_equal(
-        pca.auc_by_components(flipped, members, strangers), pca.auc_by_components(found, members, strangers)
+        pca.auc_by_components(flipped, members, strangers), pca.auc_by_components(directions, members, strangers)
     )
 
 
@@ -147,18 +149,18 @@ def test_a_person_on_both_sides_is_a_tie():
 def test_small_numbers_of_bits_are_enough():
     rng = np.random.default_rng(19)
     members, strangers = (rng.integers(0, 256, (50, 9), dtype=np.uint8) for _ in range(2))
-    found = pca.components_of(members)
+    directions = pca.components_of(members)
     np.testing.assert_array_equal(
-        pca.auc_by_components(found, members, strangers),
-        pca.auc_by_components(found, members.astype(float), strangers.astype(float)),
+        pca.auc_by_components(directions, members, strangers),
+        pca.auc_by_components(directions, members.astype(float), strangers.astype(float)),
     )
 
 
 def test_memory_stays_below_the_data():
     members, strangers = rows(20, 30_000, 200, 1.0), rows(21, 30_000, 200, 1.0)
-    found = pca.components_of(members[:500])
+    directions = pca.components_of(members[:500])
     tracemalloc.start()
-    pca.auc_by_components(found, members, strangers)
+    pca.auc_by_components(directions, members, strangers)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < members.nbytes + strangers.nbytes
@@ -166,11 +168,11 @@ def test_memory_stays_below_the_data():
 
 def test_some_intercepted_components_are_attacked_by_their_span():
     members, strangers = rows(22, 30, 9) + 2, rows(23, 40, 9) + 2
-    found = pca.components_of(members)
-    seen = [0, 3, 7]
-    slow = by_projectors(found.vectors[:, seen], found.mean, members, strangers)
-    np.testing.assert_allclose(pca.auc_by_components(found.seen(seen), members, strangers), slow, atol=1e-14)
-    caught = pca.intercepted(found.vectors[:, seen], found.mean)
+    directions = pca.components_of(members)
+    columns = [0, 3, 7]
+    slow = by_projectors(directions.vectors[:, columns], directions.mean, members, strangers)
+    np.testing.assert_allclose(pca.auc_by_components(directions.select(columns), members, strangers), slow, atol=1e-14)
+    caught = pca.as_components(directions.vectors[:, columns], directions.mean)
     np.testing.assert_allclose(pca.auc_by_components(caught, members, strangers), slow, atol=1e-14)
 
 
@@ -198,15 +200,15 @@ def test_the_decision_is_algorithm_1():
 def test_suspects_come_with_their_ids_the_likeliest_first():
     members, strangers = rows(28, 12, 30, 1.0), rows(29, 12, 30, 1.0)
     ids = [f"m{i}" for i in range(12)] + [f"s{i}" for i in range(12)]
-    ranked = pca.suspects(np.vstack([members, strangers]), ids, pca.components_of(members))
+    ranked = pca.rank_suspects(np.vstack([members, strangers]), ids, pca.components_of(members))
     assert {name[0] for name in ranked.ids[:12]} == {"m"}
     assert (np.diff(ranked.errors) >= 0).all()
     assert [ids[i] for i in ranked.order] == list(ranked.ids)
     with pytest.raises(Refusal, match="one id"):
-        pca.suspects(members, ["a"], pca.components_of(members))
+        pca.rank_suspects(members, ["a"], pca.components_of(members))
 
 
-def test_the_result_tells_its_k_its_interval_and_chance():
+def test_the_result_states_its_k_its_interval_and_chance():
     members, strangers = rows(30, 60, 30, 1.0), rows(31, 60, 30, 1.0)
     result = pca.attack(pca.components_of(members), members, strangers, np.random.default_rng(0))
     assert result.standing is Standing.LOWER_BOUND
@@ -214,7 +216,7 @@ def test_the_result_tells_its_k_its_interval_and_chance():
     assert result.maximum == result.auc[result.best_k] == result.running[-1]
     assert (np.diff(result.running) >= 0).all()
     assert len(result.scores.members) == 30
-    assert "every other row" in result.scores.how
+    assert "every other row" in result.scores.method
     assert result.beats_chance
     assert result.p_value == 1 / 200
     assert all(isinstance(v, str | float | int | bool) for v in result.facts().values())
@@ -227,33 +229,33 @@ def test_the_result_tells_its_k_its_interval_and_chance():
 
 def test_bad_questions_are_refused():
     members = rows(32, 20, 4)
-    found = pca.components_of(members)
+    directions = pca.components_of(members)
     with pytest.raises(Refusal, match="columns"):
-        pca.auc_by_components(found, members, rows(0, 5, 3))
+        pca.auc_by_components(directions, members, rows(0, 5, 3))
     with pytest.raises(Refusal, match="between 0 and the 4"):
-        pca.scores(found, members, members, 5)
+        pca.scores(directions, members, members, 5)
     with pytest.raises(Refusal, match=r"rows\[1, 2\] is nan"):
-        pca.auc_by_components(found, members, np.where(np.arange(8).reshape(2, 4) == 6, np.nan, 1.0))
+        pca.auc_by_components(directions, members, np.where(np.arange(8).reshape(2, 4) == 6, np.nan, 1.0))
     with pytest.raises(CannotMeasure, match="rank 0"):
         pca.auc_by_components(pca.components_of(np.ones((5, 4))), members, members)
     with pytest.raises(CannotMeasure, match="eigenvalues"):
-        pca.auc_by_components(found.vectors, members, members, whiten=True)
+        pca.auc_by_components(directions.vectors, members, members, whiten=True)
 
 
-def test_whitening_finds_what_a_loud_column_hides():
-    """One loud direction left over, in which nobody overfits, and twenty-five quiet ones, in which members do."""
+def test_whitening_finds_what_a_strong_column_hides():
+    """One strong direction left over, in which nothing overfits, and 25 weak ones, in which members do."""
     scale = np.concatenate([[30.0], np.full(4, 10.0), [3.0], np.full(25, 0.01)])
     members, strangers = (np.random.default_rng(s).standard_normal((45, 31)) * scale for s in (33, 34))
-    found = pca.components_of(members)
-    plain = pca.auc_by_components(found, members, strangers)
-    white = pca.auc_by_components(found, members, strangers, whiten=True)
+    directions = pca.components_of(members)
+    plain = pca.auc_by_components(directions, members, strangers)
+    white = pca.auc_by_components(directions, members, strangers, whiten=True)
     U = np.linalg.solve(np.cov(members.T, bias=True), (np.vstack([members, strangers]) - members.mean(axis=0)).T)
     slow = np.sum(U * (np.vstack([members, strangers]) - members.mean(axis=0)).T, axis=0)
     labels = np.repeat([1, 0], 45)
-    tails = residuals.Tails.of(found, (members, strangers), whiten=True)
+    tails = residuals.Residuals.of(directions, (members, strangers), whiten=True)
     np.testing.assert_allclose(tails.at(0), slow, rtol=1e-8)
     assert roc_auc_score(labels, -slow) > 0.9
-    assert white[4] > plain[4] + 0.2  # with the loud direction among those left
+    assert white[4] > plain[4] + 0.2  # with the strong direction among those left
 
 
 def test_rows_whose_squares_overflow_are_refused_and_not_called_members():

@@ -1,4 +1,4 @@
-"""The private second moment: the law of its noise, what it really costs, and tables that are out of the ordinary."""
+"""The private second moment: the law of its noise, its true cost, and unusual tables."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ ROWS = 60
 X = np.random.default_rng(0).uniform(-1.2, 1.2, size=(ROWS, 40)) * WIDTHS
 
 
-def released(mechanism, rows=X, **how):
+def release_within_norm(mechanism, rows=X, **options):
     N = len(rows) if mechanism.relation == "add-or-remove-one" else None
-    return release(rows, mechanism, **{"bounds": BOX, "n_samples": N, **how})
+    return release(rows, mechanism, **{"bounds": BOX, "n_samples": N, **options})
 
 
 def noise_in_units(mechanism, releases, rng):
     """Noise over its scale, entry by entry of the lower triangle, from many releases of one table."""
     lower = np.tril_indices(40)
     A = second_moment(BOX.over(40).clip(X).rows)
-    made = [released(mechanism, rng=rng) for _ in range(releases)]
-    return np.concatenate([((m.second_moment - A) / m.scales)[lower] for m in made])
+    private_releases = [release_within_norm(mechanism, rng=rng) for _ in range(releases)]
+    return np.concatenate([((m.second_moment - A) / m.scales)[lower] for m in private_releases])
 
 
 @pytest.mark.parametrize("mechanism", PUBLISHED + SOUND[:5], ids=repr)
@@ -90,23 +90,23 @@ def test_entries_are_independent_but_for_the_mirror():
 
 @pytest.mark.parametrize("mechanism", PUBLISHED + SOUND, ids=repr)
 def test_a_neighbour_gets_the_same_noise_and_the_difference_is_the_row(mechanism):
-    """The same bits on two neighbouring tables: whatever differs beyond the row itself would be an unstated leak."""
+    """The same random bits on two neighbouring tables: any difference beyond the row would be an undeclared leak."""
     changed = X.copy()
     changed[7] = -X[7]
     changed[7, 3] = 50.0  # beyond its bound
     other = changed if mechanism.relation == "replace-one" else np.delete(X, 7, axis=0)
-    one, two = (
+    first, second = (
         release(rows, mechanism, bounds=BOX, n_samples=ROWS, rng=np.random.default_rng(5)) for rows in (X, other)
     )
-    np.testing.assert_array_equal(one.scales, two.scales)
-    assert one.release.recipe == two.release.recipe
-    assert one.remarks == two.remarks
+    np.testing.assert_array_equal(first.scales, second.scales)
+    assert first.release.recipe == second.release.recipe
+    assert first.remarks == second.remarks
     box = BOX.over(40)
     moved = (second_moment(box.clip(rows).rows, n=ROWS) for rows in (X, other))
     expected = next(moved) - next(moved)
-    error = (one.second_moment - two.second_moment - expected) / one.scales
+    error = (first.second_moment - second.second_moment - expected) / first.scales
     assert np.abs(error).max() <= 2.0**-16 * 1.001  # one step of the grid
-    move = ((one.second_moment - two.second_moment) * ROWS)[np.tril_indices(40)]
+    move = ((first.second_moment - second.second_moment) * ROWS)[np.tril_indices(40)]
     assert np.abs(move).max() > 0
     assert np.linalg.norm(expected[np.tril_indices(40)] * ROWS) <= true_sensitivity(mechanism, box, ROWS).l2
 
@@ -117,12 +117,12 @@ def test_a_neighbour_gets_the_same_noise_and_the_difference_is_the_row(mechanism
 )
 def test_sound_mechanisms_keep_their_budget_and_do_not_waste_it(mechanism, bounds):
     rows = np.random.default_rng(1).uniform(-1, 1, size=(ROWS, 6))
-    made = released(mechanism, rows, bounds=bounds)
-    assert made.holds
-    assert made.standing is Standing.UPPER_BOUND
-    assert made.epsilon() <= 1.0 + 1e-9
-    if not isinstance(mechanism, LaplaceSplit):  # which pays for a loose theorem
-        assert made.epsilon() > 0.999
+    private_pca = release_within_norm(mechanism, rows, bounds=bounds)
+    assert private_pca.holds
+    assert private_pca.standing is Standing.UPPER_BOUND
+    assert private_pca.epsilon() <= 1.0 + 1e-9
+    if not isinstance(mechanism, LaplaceSplit):  # which overpays for a loose theorem
+        assert private_pca.epsilon() > 0.999
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
@@ -149,16 +149,16 @@ def test_pure_privacy_holds_for_densities_at_corner_pairs(mechanism):
     corners = np.array(np.meshgrid(*[(-1.0, 1.0)] * 3)).reshape(3, -1).T
     each = np.einsum("ni,nj->nij", corners, corners)[:, *np.tril_indices(3)] / N
     shifts = (each[:, None] - each[None]).reshape(-1, 6)
-    # The log ratio of two Laplace densities is Σ |shift|/b at most, and is that at one side of both.
+    # The log ratio of two Laplace densities is at most Σ |shift|/b, and equals it on one side of both.
     assert (np.abs(shifts) / b).sum(axis=1).max() <= 0.8
 
 
 @pytest.mark.parametrize("mechanism", [PLDLaplace(1.0, 1e-2), PLDLaplace(1.0, 1e-2, "add-or-remove-one")])
-def test_the_priced_budget_holds_for_simulated_losses_at_the_worst_row(mechanism):
+def test_the_budget_by_accounting_holds_for_simulated_losses_at_the_worst_row(mechanism):
     box, N, draws = Bounds(-1.0, 1.0).over(4), 20, 400_000
     lower = np.tril_indices(4)
     b = mechanism.scales(box, N)[lower]
-    # More than any pair can do: every entry moves by its own sensitivity at once.
+    # More than any pair can do: every entry moves by its full sensitivity at once.
     shift = true_sensitivity(mechanism, box, 0 + N).entries[lower] / N
     x = np.random.default_rng(0).laplace(size=(draws, len(b)))
     losses = (np.abs(x - shift / b) - np.abs(x)).sum(axis=1)
@@ -174,28 +174,28 @@ def test_the_priced_budget_holds_for_simulated_losses_at_the_worst_row(mechanism
 
 
 @pytest.mark.parametrize("mechanism", [m for m in PUBLISHED + SOUND if m.relation == "add-or-remove-one"], ids=repr)
-def test_the_event_of_the_dose_is_priced_alike_by_dp_accounting(mechanism):
+def test_dp_accounting_gives_the_event_of_the_dose_the_same_cost(mechanism):
     rows = np.random.default_rng(1).uniform(-1, 1, size=(ROWS, 6))
-    made = released(mechanism, rows, bounds=Bounds(-1.0, 1.0))
-    assert made.dose.adjacency == mechanism.relation
-    assert made.dose.epsilon(1e-3) == pytest.approx(made.epsilon(1e-3), rel=2e-3)
+    private_pca = release_within_norm(mechanism, rows, bounds=Bounds(-1.0, 1.0))
+    assert private_pca.dose.adjacency == mechanism.relation
+    assert private_pca.dose.epsilon(1e-3) == pytest.approx(private_pca.epsilon(1e-3), rel=2e-3)
 
 
-def test_the_gaussian_event_of_a_replaced_row_is_priced_alike_by_dp_accounting():
+def test_dp_accounting_gives_the_gaussian_event_of_a_replaced_row_the_same_cost():
     for mechanism in (AnalyticGaussian(1.0, 1e-3), AnalyzeGauss(0.9, 1e-3)):
-        made = released(mechanism)
-        assert made.dose.epsilon(1e-3) == pytest.approx(made.epsilon(1e-3), rel=2e-3)
+        private_pca = release_within_norm(mechanism)
+        assert private_pca.dose.epsilon(1e-3) == pytest.approx(private_pca.epsilon(1e-3), rel=2e-3)
 
 
 @pytest.mark.parametrize("bounds", [Bounds(-1.0, 1.0), Bounds(row_norm=1.0)])
-def test_the_event_is_as_good_as_the_price_at_the_budget(bounds):
+def test_the_event_is_as_good_as_the_cost_at_the_budget(bounds):
     rows = np.random.default_rng(1).uniform(-1, 1, size=(ROWS, 12))
     for mechanism in (PLDLaplace(1.0, 1e-3, "add-or-remove-one"), LaplaceJoint(1.0, "add-or-remove-one")):
-        made = released(mechanism, rows, bounds=bounds)
-        assert made.dose.epsilon(1e-3) <= 1.002
+        private_pca = release_within_norm(mechanism, rows, bounds=bounds)
+        assert private_pca.dose.epsilon(1e-3) <= 1.002
 
 
-def test_pricing_takes_one_query_for_all_entries_where_that_is_quieter():
+def test_accounting_uses_one_joint_query_if_that_is_less_noise():
     box = Bounds(row_norm=1.0).over(30)
     priced, joint = PLDLaplace(1.0, 1e-6).scales(box, 100), LaplaceJoint(1.0).scales(box, 100)
     assert (priced <= joint).all()
@@ -203,13 +203,13 @@ def test_pricing_takes_one_query_for_all_entries_where_that_is_quieter():
 
 
 def test_less_noise_never_costs_less():
-    costs = [released(AnalyticGaussian(e, 1e-4)).epsilon(1e-6) for e in (0.1, 0.5, 2.0, 10.0)]
+    costs = [release_within_norm(AnalyticGaussian(e, 1e-4)).epsilon(1e-6) for e in (0.1, 0.5, 2.0, 10.0)]
     assert costs == sorted(costs)
-    scales = [released(PLDLaplace(e, 1e-4)).scales[0, 0] for e in (0.1, 0.5, 2.0, 10.0)]
+    scales = [release_within_norm(PLDLaplace(e, 1e-4)).scales[0, 0] for e in (0.1, 0.5, 2.0, 10.0)]
     assert scales == sorted(scales, reverse=True)
 
 
-def test_the_best_split_is_never_noisier_than_either_composition_and_pricing_never_noisier_than_it():
+def test_the_best_split_is_never_noisier_than_either_composition_and_accounting_never_noisier_than_it():
     box = Bounds(-1.0, 1.0).over(14)
     for epsilon in (0.1, 1.0, 51.0, 52.0, 1e3):
         naive = LaplaceSplit(epsilon).scales(box, 100)
@@ -219,7 +219,7 @@ def test_the_best_split_is_never_noisier_than_either_composition_and_pricing_nev
         assert (priced <= split * (1 + 1e-12)).all()
 
 
-def test_a_row_norm_makes_the_joint_query_half_a_d_times_quieter_than_a_query_an_entry():
+def test_a_row_norm_makes_the_joint_query_half_a_d_times_quieter_than_one_query_per_entry():
     box, d = Bounds(row_norm=1.0).over(20), 20
     joint, split = LaplaceJoint(1.0, "add-or-remove-one"), LaplaceSplit(1.0, 0.0, "add-or-remove-one")
     ratio = split.scales(box, 100)[1, 0] / joint.scales(box, 100)[1, 0]
@@ -227,38 +227,38 @@ def test_a_row_norm_makes_the_joint_query_half_a_d_times_quieter_than_a_query_an
 
 
 def test_a_published_mechanism_says_what_its_claim_is_worth():
-    made = release(X, AnalyzeGauss(10.0, 1e-3), bounds=Bounds(row_norm=1.0))
-    assert not made.holds
-    assert made.epsilon() > 10.0
-    assert any("is not proved" in told for told in made.remarks)
-    assert any("√2/N" in told for told in made.remarks)
+    private_pca = release(X, AnalyzeGauss(10.0, 1e-3), bounds=Bounds(row_norm=1.0))
+    assert not private_pca.holds
+    assert private_pca.epsilon() > 10.0
+    assert any("is not proved" in remark for remark in private_pca.remarks)
+    assert any("√2/N" in remark for remark in private_pca.remarks)
     quiet = release(X, LaplaceScalar(1.0), bounds=BOX)
     assert quiet.holds
-    assert quiet.epsilon() < 1.0  # Λ_iΛ_j is twice what a centred entry can move, and four times on the diagonal
+    assert quiet.epsilon() < 1.0  # Λ_iΛ_j is twice the most a centred entry can move, and four times on the diagonal
 
 
 def test_the_published_scale_away_from_zero_is_caught():
-    made = release(np.full((30, 2), 5.5), LaplaceScalar(1.0), bounds=Bounds(5.0, 6.0, centre=0.0))
-    assert made.epsilon() == pytest.approx((2 * 11 + 11) / 3, rel=1e-6)
-    assert not made.holds
+    private_pca = release(np.full((30, 2), 5.5), LaplaceScalar(1.0), bounds=Bounds(5.0, 6.0, centre=0.0))
+    assert private_pca.epsilon() == pytest.approx((2 * 11 + 11) / 3, rel=1e-6)
+    assert not private_pca.holds
 
 
 def test_a_published_column_without_width_gets_no_noise_and_no_claim():
     flat = Bounds([1.0, 0.0], [1.0, 1.0], centre=0.0)
-    made = release(np.tile([1.0, 0.3], (10, 1)), LaplaceScalar(1.0), bounds=flat)
-    assert made.epsilon() == math.inf
-    assert not made.holds
-    assert made.dose.epsilon(1e-3) == math.inf
+    private_pca = release(np.tile([1.0, 0.3], (10, 1)), LaplaceScalar(1.0), bounds=flat)
+    assert private_pca.epsilon() == math.inf
+    assert not private_pca.holds
+    assert private_pca.dose.epsilon(1e-3) == math.inf
 
 
 def test_without_bounds_nothing_is_released_and_with_private_false_it_says_so():
     with pytest.raises(dm.Refusal, match="private=False"):
         release(X, AnalyticGaussian(1.0, 1e-3))
-    made = release(X, AnalyticGaussian(1.0, 1e-3), private=False)
-    assert made.standing is Standing.UNACCOUNTED
-    assert not made.holds
-    for words in (repr(made), repr(made.release), " ".join(made.remarks)):
-        assert "not private" in words
+    private_pca = release(X, AnalyticGaussian(1.0, 1e-3), private=False)
+    assert private_pca.standing is Standing.UNACCOUNTED
+    assert not private_pca.holds
+    for text in (repr(private_pca), repr(private_pca.release), " ".join(private_pca.remarks)):
+        assert "not private" in text
 
 
 def test_the_number_of_rows_is_public_only_where_it_cannot_differ():
@@ -275,40 +275,40 @@ def test_the_number_of_rows_is_public_only_where_it_cannot_differ():
 
 
 @pytest.mark.parametrize("mechanism", PUBLISHED + SOUND, ids=repr)
-def test_tables_out_of_the_ordinary_give_finite_components(mechanism):
+def test_unusual_tables_give_finite_components(mechanism):
     rng = np.random.default_rng(0)
     thin = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 6))
     constant = thin.copy()
     constant[:, 2] = 3.0
     for rows in (thin, constant, thin[:3], np.zeros((5, 6)), np.full((4, 6), 2.0), thin[:, :1], thin[:1]):
-        made = released(mechanism, rows, bounds=Bounds(-4.0, 4.0))
-        V = made.components.vectors
+        private_pca = release_within_norm(mechanism, rows, bounds=Bounds(-4.0, 4.0))
+        V = private_pca.components.vectors
         np.testing.assert_allclose(V.T @ V, np.eye(len(V)), atol=1e-12)
-        assert (made.components.values >= 0).all()
+        assert (private_pca.components.values >= 0).all()
 
 
-def test_a_column_that_cannot_vary_is_named_and_stays_zero_under_a_query_an_entry():
+def test_a_column_that_cannot_vary_is_named_and_stays_zero_with_one_query_per_entry():
     rows = np.random.default_rng(0).uniform(size=(30, 3))
-    made = release(rows, LaplaceSplit(1.0), bounds=Bounds([0.0, 0.5, 0.0], [1.0, 0.5, 1.0]))
-    assert (made.second_moment[1] == 0).all()
-    assert any("columns 1 cannot vary" in told for told in made.remarks)
-    assert made.components.rank == 2
+    private_pca = release(rows, LaplaceSplit(1.0), bounds=Bounds([0.0, 0.5, 0.0], [1.0, 0.5, 1.0]))
+    assert (private_pca.second_moment[1] == 0).all()
+    assert any("columns 1 cannot vary" in remark for remark in private_pca.remarks)
+    assert private_pca.components.rank == 2
 
 
-def test_fewer_rows_than_columns_are_told():
+def test_fewer_rows_than_columns_are_reported():
     few = release(X[:5], AnalyticGaussian(1.0, 1e-3), bounds=BOX)
-    assert any("5 rows have at most as many directions" in told for told in few.remarks)
-    assert not any("directions" in told for told in released(AnalyticGaussian(1.0, 1e-3)).remarks)
+    assert any("5 rows have at most that many directions" in remark for remark in few.remarks)
+    assert not any("directions" in remark for remark in release_within_norm(AnalyticGaussian(1.0, 1e-3)).remarks)
 
 
-def test_bounds_smaller_than_the_data_clip_and_the_share_is_known_inside():
-    made = release(10 * X, AnalyticGaussian(1e6, 1e-3), bounds=BOX)
-    assert made.clipped_share == 1.0
-    assert (np.diag(made.second_moment) <= WIDTHS**2 + 6 * made.scales[0, 0]).all()
-    assert second_moment(10 * X)[39, 39] > WIDTHS[39] ** 2 + 100 * made.scales[0, 0]
+def test_bounds_smaller_than_the_data_clip_and_the_share_is_internal():
+    private_pca = release(10 * X, AnalyticGaussian(1e6, 1e-3), bounds=BOX)
+    assert private_pca.clipped_share == 1.0
+    assert (np.diag(private_pca.second_moment) <= WIDTHS**2 + 6 * private_pca.scales[0, 0]).all()
+    assert second_moment(10 * X)[39, 39] > WIDTHS[39] ** 2 + 100 * private_pca.scales[0, 0]
 
 
-def test_a_hole_in_the_table_is_refused_with_its_place():
+def test_a_missing_value_is_refused_with_its_cell():
     holed = X.copy()
     holed[11, 2] = np.nan
     with pytest.raises(dm.Refusal, match=r"X\[11, 2\]"):
@@ -316,7 +316,7 @@ def test_a_hole_in_the_table_is_refused_with_its_place():
 
 
 @pytest.mark.parametrize("rows", [np.zeros((0, 3)), np.zeros(3), [["a", "b"]]], ids=["empty", "flat", "text"])
-def test_what_is_no_table_is_refused(rows):
+def test_anything_but_a_table_is_refused(rows):
     with pytest.raises(dm.Refusal):
         release(rows, AnalyticGaussian(1.0, 1e-3), bounds=Bounds(0.0, 1.0))
 
@@ -325,17 +325,17 @@ def test_what_is_no_table_is_refused(rows):
 def test_budgets_as_wide_as_the_papers_are_drawn_on_a_coarser_public_grid(epsilon):
     many = np.random.default_rng(0).uniform(0, 1, size=(20_000, 4))
     for mechanism in (LaplaceScalar(epsilon), AnalyticGaussian(min(epsilon, 1e6), 1e-3), LaplaceJoint(epsilon)):
-        made = release(many, mechanism, bounds=Bounds(0.0, 1.0))
+        private_pca = release(many, mechanism, bounds=Bounds(0.0, 1.0))
         A = second_moment(many - 0.5)
-        assert np.abs(made.second_moment - A).max() < 40 * made.scales.max() + 1e-9
+        assert np.abs(private_pca.second_moment - A).max() < 40 * private_pca.scales.max() + 1e-9
 
 
 def test_the_release_goes_through_copies_and_names_its_public_constants():
-    made = copy.deepcopy(released(AnalyticGaussian(1.0, 1e-3)).release)
-    settings = dict(made.recipe.settings)
+    public_release = copy.deepcopy(release_within_norm(AnalyticGaussian(1.0, 1e-3)).release)
+    settings = dict(public_release.recipe.settings)
     assert settings["mechanism"] == "AnalyticGaussian"
     assert (settings["epsilon"], settings["delta"], settings["neighbours"]) == (1.0, 1e-3, "replace-one")
-    assert set(made.values) == {"second_moment", "centre", "lower", "upper"}
+    assert set(public_release.values) == {"second_moment", "centre", "lower", "upper"}
 
 
 def test_blocks_make_no_difference(monkeypatch):
@@ -343,35 +343,35 @@ def test_blocks_make_no_difference(monkeypatch):
 
     private = import_module("dosimeter.pca.release")
 
-    whole = released(AnalyticGaussian(1.0, 1e-3), rng=np.random.default_rng(0))
+    whole = release_within_norm(AnalyticGaussian(1.0, 1e-3), rng=np.random.default_rng(0))
     monkeypatch.setattr(private, "rows_per_block", lambda d: 7)
-    parts = released(AnalyticGaussian(1.0, 1e-3), rng=np.random.default_rng(0))
+    parts = release_within_norm(AnalyticGaussian(1.0, 1e-3), rng=np.random.default_rng(0))
     np.testing.assert_allclose(parts.second_moment, whole.second_moment, atol=2.0**-15 * whole.scales.max())
     assert parts.clipped_share == pytest.approx(whole.clipped_share)
 
 
-def test_the_sum_is_taken_where_the_engine_takes_it():
+def test_the_engine_runs_the_sum():
     class Elsewhere(LocalEngine):
         def sum_over(self, blocks, f):
-            seen.append(type(self).__name__)
+            calls.append(type(self).__name__)
             return super().sum_over(blocks, f)
 
-    seen: list[str] = []
-    there = released(AnalyticGaussian(1.0, 1e-3), rng=np.random.default_rng(0), engine=Elsewhere())
-    here = released(AnalyticGaussian(1.0, 1e-3), rng=np.random.default_rng(0))
+    calls: list[str] = []
+    there = release_within_norm(AnalyticGaussian(1.0, 1e-3), rng=np.random.default_rng(0), engine=Elsewhere())
+    here = release_within_norm(AnalyticGaussian(1.0, 1e-3), rng=np.random.default_rng(0))
     np.testing.assert_array_equal(there.second_moment, here.second_moment)
-    assert seen == ["Elsewhere"]
+    assert calls == ["Elsewhere"]
 
 
 def test_a_table_that_cannot_vary_within_its_bounds_costs_nothing_under_gaussian_noise() -> None:
-    made = release(np.ones((4, 2)), AnalyticGaussian(1.0, 1e-6), bounds=Bounds(1.0, 1.0))
-    assert made.epsilon() == 0.0
-    assert made.holds
-    assert made.dose.epsilon(1e-6) == 0.0
-    assert not made.second_moment.any()
+    private_pca = release(np.ones((4, 2)), AnalyticGaussian(1.0, 1e-6), bounds=Bounds(1.0, 1.0))
+    assert private_pca.epsilon() == 0.0
+    assert private_pca.holds
+    assert private_pca.dose.epsilon(1e-6) == 0.0
+    assert not private_pca.second_moment.any()
 
 
-def test_a_constant_column_off_the_centre_is_priced_and_does_not_overflow() -> None:
+def test_a_constant_column_off_the_centre_has_a_cost_and_does_not_overflow() -> None:
     X = np.random.default_rng(0).uniform(size=(50, 3))
-    made = release(X, LaplaceSplit(1.0, 1e-6), bounds=Bounds([0.0, 1.0, 0.0], 1.0, centre=0.0))
-    assert made.holds
+    private_pca = release(X, LaplaceSplit(1.0, 1e-6), bounds=Bounds([0.0, 1.0, 0.0], 1.0, centre=0.0))
+    assert private_pca.holds

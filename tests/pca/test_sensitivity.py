@@ -1,4 +1,4 @@
-"""Sensitivity by brute force: no pair of rows moves Σ zzᵀ further, and where exactness is said some pair gets there."""
+"""Sensitivity by brute force: no pair of rows moves Σ zzᵀ further, and where it is exact some pair reaches it."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def moves(Z, neighbours):
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_no_pair_of_rows_moves_the_sum_further(name, neighbours):
     box = BOXES[name].over(3)
-    told = sensitivity(box, neighbours)
+    bound = sensitivity(box, neighbours)
     moved = moves(rows_of(box, np.random.default_rng(1)), neighbours)
     slack = 1 + 1e-12
-    assert (np.abs(moved).max(axis=0) <= told.entries[LOW] * slack).all()
-    assert np.abs(moved).sum(axis=1).max() <= told.l1 * slack
-    assert np.linalg.norm(moved, axis=1).max() <= told.l2 * slack
+    assert (np.abs(moved).max(axis=0) <= bound.entries[LOW] * slack).all()
+    assert np.abs(moved).sum(axis=1).max() <= bound.l1 * slack
+    assert np.linalg.norm(moved, axis=1).max() <= bound.l2 * slack
 
 
 @pytest.mark.parametrize("name", ["symmetric", "askew", "far", "flat"])
@@ -66,7 +66,7 @@ def test_within_a_box_some_pair_of_corners_moves_each_entry_that_far(name, neigh
 @pytest.mark.parametrize("name", BOXES)
 def test_a_row_more_or_less_can_reach_the_two_norm(name):
     box = BOXES[name].over(3)
-    told = sensitivity(box, "add-or-remove-one").l2
+    bound = sensitivity(box, "add-or-remove-one").l2
     # By ascent from many starts: maximise over the polytope in w = z².
     rng = np.random.default_rng(2)
     caps, room = box.reach**2, box.norm**2 if box.shortens else np.inf
@@ -77,22 +77,22 @@ def test_a_row_more_or_less_can_reach_the_two_norm(name):
             w[k] = min(caps[k], left)
             left -= w[k]
         best = max(best, np.sqrt((w.sum() ** 2 + (w**2).sum()) / 2))
-    assert told == pytest.approx(best, rel=1e-12)
+    assert bound == pytest.approx(best, rel=1e-12)
 
 
 def test_replacing_a_row_of_fixed_length_is_tight_at_two_axes():
-    told = sensitivity(Bounds(row_norm=2.0).over(3), "replace-one").l2
+    bound = sensitivity(Bounds(row_norm=2.0).over(3), "replace-one").l2
     e = 2 * np.eye(3)
     moved = (np.outer(e[0], e[0]) - np.outer(e[1], e[1]))[LOW]
-    assert np.linalg.norm(moved) == pytest.approx(told, rel=1e-15)
+    assert np.linalg.norm(moved) == pytest.approx(bound, rel=1e-15)
 
 
 def test_replacing_a_row_of_a_symmetric_box_is_tight_at_orthogonal_corners():
-    told = sensitivity(Bounds(-1.0, 1.0).over(4), "replace-one").l2
+    bound = sensitivity(Bounds(-1.0, 1.0).over(4), "replace-one").l2
     z, other = np.array([1.0, 1.0, 1.0, 1.0]), np.array([1.0, 1.0, -1.0, -1.0])
     moved = (np.outer(z, z) - np.outer(other, other))[np.tril_indices(4)]
-    assert np.linalg.norm(moved) == pytest.approx(told, rel=1e-15)
-    assert told == 4.0  # where √2 C² with C the length of the box's corner would be 5.66
+    assert np.linalg.norm(moved) == pytest.approx(bound, rel=1e-15)
+    assert bound == 4.0  # √2 C², with C the length of the box's corner, would be 5.66
 
 
 def test_the_papers_formula_is_eleven_times_too_small_for_five_to_six_and_enough_in_the_middle():

@@ -1,4 +1,4 @@
-"""Captured energy and its controls: against random subspaces drawn at random, and against subspaces known by hand."""
+"""Explained variance and its controls: against random subspaces, and against subspaces known by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A = np.diag([5.0, 3.0, 1.0, 0.5, 0.0])
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 5])
-def test_a_random_subspace_captures_on_average_what_is_said(k):
+def test_a_random_subspace_explains_the_stated_share_on_average(k):
     rotations = ortho_group.rvs(5, size=20_000, random_state=np.random.default_rng(0))
     q = np.array([explained_variance(A, R, k) for R in rotations[:4000]])
     error = q.std() / np.sqrt(len(q)) + 1e-12
@@ -32,21 +32,21 @@ def test_the_exact_components_capture_everything_and_the_worst_the_least():
 
 
 def test_the_noise_alone_is_a_random_subspace_where_all_columns_are_alike():
-    made = release(np.zeros((10, 5)), AnalyticGaussian(1.0, 1e-3), bounds=Bounds(-1.0, 1.0))
-    mean, error = noise_alone(A, made, 2, np.random.default_rng(0), draws=3000)
-    # Off the diagonal and on it the noise has one scale, so it is not rotation invariant, but columns are exchangeable:
+    private_pca = release(np.zeros((10, 5)), AnalyticGaussian(1.0, 1e-3), bounds=Bounds(-1.0, 1.0))
+    mean, error = noise_alone(A, private_pca, 2, np.random.default_rng(0), draws=3000)
+    # The noise has one scale on and off the diagonal, so it is not rotation invariant. But columns are exchangeable:
     # each direction's mean square is 1/d in every column, and A is diagonal.
     assert abs(mean - random_subspace(A, 2)) < 5 * error
 
 
 def test_the_noise_alone_follows_the_columns_that_get_most_of_it():
     wide = Bounds([-10.0, -1.0, -1.0, -1.0, -1.0], [10.0, 1.0, 1.0, 1.0, 1.0])
-    made = release(np.zeros((10, 5)), LaplaceScalar(1.0), bounds=wide)
-    mean, error = noise_alone(A, made, 1, np.random.default_rng(0), draws=300)
-    assert mean > random_subspace(A, 1) + 10 * error  # the loudest column happens to be the one with the energy
+    private_pca = release(np.zeros((10, 5)), LaplaceScalar(1.0), bounds=wide)
+    mean, error = noise_alone(A, private_pca, 1, np.random.default_rng(0), draws=300)
+    assert mean > random_subspace(A, 1) + 10 * error  # the noisiest column happens to be the one with the variance
 
 
-def test_q_at_ninety_percent_is_told_with_its_controls():
+def test_q_at_ninety_percent_comes_with_its_controls():
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((2000, 14)) * np.geomspace(1.0, 0.7, 14)
     box = Bounds(-5.0, 5.0)
@@ -54,10 +54,10 @@ def test_q_at_ninety_percent_is_told_with_its_controls():
     loud = utility(exact, release(rows, AnalyticGaussian(0.01, 1e-5), bounds=box, rng=rng), rng)
     quiet = utility(exact, release(rows, AnalyticGaussian(1e6, 1e-5), bounds=box, rng=rng), rng)
     assert loud.k == quiet.k >= 11
-    assert quiet.captured == pytest.approx(1.0, abs=1e-3)
+    assert quiet.explained == pytest.approx(1.0, abs=1e-3)
     assert quiet.gain > 0.9
-    # Here q alone looks fine, and so does a random subspace: the gain says that nothing was found.
-    assert loud.captured > 0.75
+    # Here q alone looks good, and so does a random subspace: the gain shows that nothing was found.
+    assert loud.explained > 0.75
     assert loud.random > 0.75
     assert abs(loud.noise - loud.random) < 5 * loud.noise_error
     assert abs(loud.gain) < 0.6

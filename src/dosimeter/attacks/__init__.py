@@ -1,7 +1,16 @@
-"""The adversary's book-keeping: what was tried, how often it worked, how sure that is, and what a blind guess gets."""
+"""Results of attacks: how often a guess was right, its confidence interval, and the control without the release."""
 
-from dosimeter.attacks.recall import LevelGuesses, of_level, rarest
+from dosimeter.attacks.recall import LevelGuesses, level_guesses, rarest_level_guesses
 from dosimeter.attacks.result import AttackResult, Guesses, Scores
 from dosimeter.attacks.roc import Interval, TwoGaussians
 
-__all__ = ["AttackResult", "Guesses", "Interval", "LevelGuesses", "Scores", "TwoGaussians", "of_level", "rarest"]
+__all__ = [
+    "AttackResult",
+    "Guesses",
+    "Interval",
+    "LevelGuesses",
+    "Scores",
+    "TwoGaussians",
+    "level_guesses",
+    "rarest_level_guesses",
+]

@@ -1,4 +1,4 @@
-"""Receiver operating characteristics: of scores that were seen, and of two Gaussians exactly (docs/attacks.md)."""
+"""Receiver operating characteristics: of observed scores, and of two Gaussians (docs/explanation/attacks.md)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,38 @@ from dosimeter.core.errors import Refusal
 
 
 class Interval(NamedTuple):
-    """A confidence interval and the share of repetitions that it covers the truth."""
+    """A confidence interval.
+
+    Attributes
+    ----------
+    low, high : float
+        Its ends.
+    level : float
+        The share of repetitions in which it contains the true value.
+
+    Examples
+    --------
+    >>> Interval(0.4, 0.7, 0.95).contains(0.5)
+    True
+    """
 
     low: float
     high: float
     level: float
 
-    def holds(self, value: float) -> bool:
-        """Whether the value lies within."""
+    def contains(self, value: float) -> bool:
+        """Whether the value lies within the interval, ends included."""
         return self.low <= value <= self.high
 
 
 def proportion(hits: float, trials: float, level: float = 0.95) -> Interval:
-    """Clopper-Pearson interval of a probability from `hits` in `trials`; neither needs to be a whole number.
+    """Clopper-Pearson interval of a probability, from `hits` in `trials`, which need not be whole numbers.
 
-    >>> round((1 - proportion(0, 10).high) ** 10, 9)      # no hit in ten
+    >>> round((1 - proportion(0, 10).high) ** 10, 9)      # no hits in ten trials
     0.025
     """
     if not (0 <= hits <= trials and trials > 0):
-        raise Refusal(f"hits lie between 0 and the number of trials: {hits} of {trials}")
+        raise Refusal(f"hits must lie between 0 and the number of trials, not {hits} of {trials}")
     tail = _tail(level)
     low = float(special.betaincinv(hits, trials - hits + 1, tail)) if hits > 0 else 0.0
     high = float(special.betainccinv(hits + 1, trials - hits, tail)) if hits < trials else 1.0
@@ -39,7 +52,7 @@ def proportion(hits: float, trials: float, level: float = 0.95) -> Interval:
 
 
 def curve(members: FloatArray, strangers: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(t,) false and (t,) true positive rates as the threshold falls, from (0, 0) to (1, 1); tied scores move together.
+    """(t,) false and (t,) true positive rates as the threshold falls, from (0, 0) to (1, 1); one point for tied scores.
 
     >>> fpr, tpr = curve(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
     >>> fpr.tolist(), tpr.tolist()
@@ -56,14 +69,14 @@ def curve(members: FloatArray, strangers: FloatArray) -> tuple[FloatArray, Float
 def auc(members: FloatArray, strangers: FloatArray, level: float = 0.95) -> tuple[float, Interval]:
     """P(member > stranger) + ½ P(equal), with DeLong's interval on the logit scale.
 
-    Where every pair is told apart, or none, DeLong's variance is 0; the interval is then that of as many disjoint,
-    hence independent, pairs as there are.
+    If the scores separate all pairs or none, DeLong's variance is 0. The interval is then that of min(k, l) disjoint,
+    hence independent, pairs.
     """
     above_strangers, above_members = _beats(members, strangers), _beats(strangers, members)
     figure = float(above_strangers.mean())
     k, l = len(members), len(strangers)
     if k < 2 or l < 2:
-        raise Refusal(f"an interval needs two members and two strangers at least, not {k} and {l}")
+        raise Refusal(f"an interval needs at least two members and two strangers, not {k} and {l}")
     variance = float(above_strangers.var(ddof=1) / k + above_members.var(ddof=1) / l)
     if variance == 0 or figure in (0.0, 1.0):
         pairs = min(k, l)
@@ -74,22 +87,22 @@ def auc(members: FloatArray, strangers: FloatArray, level: float = 0.95) -> tupl
 
 
 def tpr_at(members: FloatArray, strangers: FloatArray, fpr: float, level: float = 0.95) -> tuple[float, Interval]:
-    """True positive rate where at most `fpr` of the strangers lie strictly above the threshold.
+    """True positive rate at the threshold that at most a share `fpr` of the strangers exceeds.
 
-    The threshold is itself estimated: half of the error rate is spent on the order statistics between which the
-    strangers' true quantile lies, half on the members above them (Clopper-Pearson), so the interval covers both.
+    The threshold is itself estimated. Half of the error rate is used for the order statistics that bracket the
+    strangers' true quantile, half for the members above them (Clopper-Pearson), so the interval covers both.
     """
     s = len(strangers)
     if not 0 < fpr < 1 or fpr * s < 1:
-        raise Refusal(f"a false positive rate of {fpr:g} needs at least {_needed(fpr)} strangers, not {s}")
+        raise Refusal(f"a false positive rate of {fpr:g} needs at least {_strangers_needed(fpr)} strangers, not {s}")
     from scipy.stats import binom
 
-    falling = np.sort(strangers)[::-1]
-    figure = float(np.mean(members > falling[int(np.floor(fpr * s * (1 + 1e-12)))]))
+    descending = np.sort(strangers)[::-1]
+    figure = float(np.mean(members > descending[int(np.floor(fpr * s * (1 + 1e-12)))]))
     quarter = _tail(level) / 2
     few, many = int(binom.ppf(quarter, s, fpr)), int(binom.ppf(1 - quarter, s, fpr))
-    strict = members > falling[few - 1] if few > 0 else np.zeros(len(members), dtype=bool)
-    loose = members >= falling[many] if many < s else np.ones(len(members), dtype=bool)
+    strict = members > descending[few - 1] if few > 0 else np.zeros(len(members), dtype=bool)
+    loose = members >= descending[many] if many < s else np.ones(len(members), dtype=bool)
     inner = 1 - 2 * quarter
     low = proportion(float(strict.sum()), len(members), inner).low
     return figure, Interval(low, proportion(float(loose.sum()), len(members), inner).high, level)
@@ -97,31 +110,45 @@ def tpr_at(members: FloatArray, strangers: FloatArray, fpr: float, level: float 
 
 @dataclass(frozen=True, eq=False)
 class TwoGaussians:
-    """The exact ROC of the best test of N(0, 1), the strangers, against N(d, λ), the member; one test a row.
+    """The exact ROC of the best test of N(0, 1), the strangers, against N(d, λ), the member; one test per row.
 
+    Parameters
+    ----------
+    shift : array (n,)
+        d >= 0, infinite if no noise protects the row.
+    ratio : array (n,)
+        λ > 0, the member's variance divided by the strangers'.
+
+    Raises
+    ------
+    Refusal
+        If the shapes differ, a shift is negative or a ratio is not positive and finite.
+
+    Notes
+    -----
     λ = 1 is the trade-off curve of d-GDP: AUC = Φ(d/√2), TPR = Φ(d + Φ⁻¹(FPR)). Otherwise the likelihood ratio is a
-    parabola in the observation and no single μ tells the curve (docs/attacks.md, 5).
+    parabola in the observation, and no single μ describes the curve (docs/explanation/attacks.md, 5).
 
+    Examples
+    --------
     >>> TwoGaussians(np.array([0.0, 1.0]), np.array([1.0, 1.0])).auc.round(4)
     array([0.5   , 0.7602])
     """
 
     shift: FloatArray
-    """(n,) d >= 0, infinite where nothing hides the row."""
     ratio: FloatArray
-    """(n,) λ > 0, the member's variance over the strangers'."""
 
     def __post_init__(self) -> None:
         d, lam = (np.array(v, dtype=np.float64) for v in (self.shift, self.ratio))
         if d.shape != lam.shape or not ((d >= 0) & (lam > 0) & np.isfinite(lam)).all():
-            raise Refusal("a shift >= 0 and a finite ratio > 0 are needed for each row")
+            raise Refusal("each row needs a shift >= 0 and a finite ratio > 0")
         for name, value in (("shift", d), ("ratio", lam)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
 
     @property
-    def plain(self) -> bool:
-        """Whether the two variances are equal everywhere, so that the shift is the μ of μ-GDP."""
+    def equal_variances(self) -> bool:
+        """Whether the two variances are equal in every row, so that the shift is the μ of μ-GDP."""
         return bool((self.ratio == 1).all())
 
     @property
@@ -137,20 +164,20 @@ class TwoGaussians:
     def tpr(self, fpr: float) -> FloatArray:
         """(n,) true positive rate of the best test with this false positive rate."""
         if not 0 < fpr < 1:
-            raise Refusal(f"a false positive rate lies between 0 and 1, not {fpr}")
+            raise Refusal(f"a false positive rate must lie between 0 and 1, not {fpr}")
         d, lam = self.shift, self.ratio
         far = np.isinf(d)
         d = np.where(far, 0.0, d)
-        plain = special.ndtr(d + special.ndtri(fpr))
-        if self.plain:
-            return np.asarray(np.where(far, 1.0, plain))
-        bent = lam != 1
-        centre = d / np.where(bent, 1 - lam, 1.0)
+        one_sided = special.ndtr(d + special.ndtri(fpr))
+        if self.equal_variances:
+            return np.asarray(np.where(far, 1.0, one_sided))
+        unequal = lam != 1
+        centre = d / np.where(unequal, 1 - lam, 1.0)
         inside = lam < 1
         near = _solve(lambda s: _region(s, 2 * centre - s, inside), fpr, centre, inside)
         scale = np.sqrt(lam)
-        found = _region((near - d) / scale, (2 * centre - near - d) / scale, inside)
-        return np.asarray(np.where(far, 1.0, np.where(bent, found, plain)))
+        two_sided = _region((near - d) / scale, (2 * centre - near - d) / scale, inside)
+        return np.asarray(np.where(far, 1.0, np.where(unequal, two_sided, one_sided)))
 
 
 def _region(near: FloatArray, other: FloatArray, inside: Mask) -> FloatArray:
@@ -160,7 +187,7 @@ def _region(near: FloatArray, other: FloatArray, inside: Mask) -> FloatArray:
 
 
 def _solve(rate: Any, fpr: float, centre: FloatArray, inside: Mask) -> FloatArray:
-    """(n,) where a falling rate passes `fpr`: bisection between points beyond any float64 probability."""
+    """(n,) where a decreasing rate equals `fpr`, by bisection between points beyond any float64 probability."""
     low = np.where(inside, -40.0, np.maximum(centre, -40.0))
     high = np.where(inside, np.minimum(centre, 40.0), 40.0)
     for _ in range(80):
@@ -171,7 +198,7 @@ def _solve(rate: Any, fpr: float, centre: FloatArray, inside: Mask) -> FloatArra
 
 
 def _beats(scores: FloatArray, others: FloatArray) -> FloatArray:
-    """(k,) share of the others below each score, ties by half."""
+    """(k,) share of the others below each score, ties counted half."""
     ranked = np.sort(others)
     below = np.searchsorted(ranked, scores, "left") + np.searchsorted(ranked, scores, "right")
     return np.asarray(below / (2 * len(others)))
@@ -179,9 +206,9 @@ def _beats(scores: FloatArray, others: FloatArray) -> FloatArray:
 
 def _tail(level: float) -> float:
     if not 0 < level < 1:
-        raise Refusal(f"a confidence level lies between 0 and 1, not {level}")
+        raise Refusal(f"a confidence level must lie between 0 and 1, not {level}")
     return (1 - level) / 2
 
 
-def _needed(fpr: float) -> str:
-    return f"{int(np.ceil(1 / fpr))}" if 0 < fpr < 1 else "1/rate (and the rate to lie between 0 and 1)"
+def _strangers_needed(fpr: float) -> str:
+    return f"{int(np.ceil(1 / fpr))}" if 0 < fpr < 1 else "1/rate (with a rate between 0 and 1)"

@@ -1,16 +1,16 @@
-"""Categories: coordinates in which every real step from one level to another has length one.
+"""Categories: coordinates in which the step from any level to any other has length one.
 
-A category of k levels has no amounts between them: what a person's cell can do is step from one level to another. Its
-levels are put on the vertices V (k, k - 1) of a regular simplex with edges of length one, centred at zero; for two
-levels that is -1/2 and 1/2. In these coordinates
+A category of k levels has no values between them: a person's cell can only step from one level to another. The levels
+are the vertices V (k, k - 1) of a regular simplex with edges of length one, centred at zero; two levels are -1/2 and
+1/2. In these coordinates
 
-* no level is singled out: another order of the levels turns the simplex, and no norm sees that;
-* a step from a to b is the direction V_b - V_a of length one, so the norm over a row's or a person's unknowns is never
-  below the figure of any real step: a limit on it, a ledger's total and the joint norm of several releases hold for
-  every category, too;
+* no level is special: reordering the levels rotates the simplex, which changes no norm;
+* a step from a to b is the direction V_b - V_a of length one, so the norm over a row's or a person's unknowns is at
+  least the figure of every possible step. A limit on that norm, a ledger total and the joint norm of several releases
+  hold for every category too;
 * ridge penalties and Gaussian noise on weights of V treat all levels alike.
 
-A column of two values is a category however it is written, and its step is the distance of the two.
+A column with two values is a category, however it is written; its step is the distance between them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dosimeter.core.arrays import FloatArray
 
 
 def simplex(levels: int) -> FloatArray:
-    """(k, k - 1) vertices, one apart and centred at zero; coordinate j sets level j + 1 against those before it.
+    """(k, k - 1) vertices at mutual distance one, centred at zero; coordinate j sets level j + 1 against those before.
 
     >>> simplex(2).tolist()
     [[-0.5], [0.5]]
@@ -39,7 +39,7 @@ def simplex(levels: int) -> FloatArray:
 
 
 def step_of(values: Any) -> float | None:
-    """How far the two values of a column (n,) are apart, missing ones aside; None where it has not just two.
+    """Distance between the two values of a column (n,), ignoring missing cells; None unless it has exactly two.
 
     >>> step_of([0.5, 7.5, 0.5]), step_of([1, 2, 3]), step_of([True, False])
     (7.0, None, 1.0)

@@ -1,4 +1,4 @@
-"""Finite channels: maximal leakage of [Saeidian21] in nats, and the two ways of joining channels.
+"""Finite channels: maximal leakage of [Saeidian21] in nats, and two ways to combine channels.
 
 A channel is P_{Y|X}, an array (|X|, |Y|) whose rows are distributions.
 """
@@ -14,51 +14,70 @@ from dosimeter.core.errors import Refusal
 
 Array = NDArray[np.float64]
 
-# How far from one a row may sum. A row that misses by t moves the leakage by up to about t, so this is also
-# the accuracy for a channel given carelessly; rows rounded to float32 (1e-7) are refused.
+# The largest accepted distance of a row's sum from one. A row that is off by t moves the leakage by up to about t,
+# so this is also the accuracy of the result; rows rounded to float32 (1e-7) are refused.
 TOLERANCE = 1e-9
 
 
 @overload
-def maximal_leakage(channel: ArrayLike, *, prior: ArrayLike | None = None, given: None = None) -> float: ...
+def maximal_leakage(channel: ArrayLike, *, prior: ArrayLike | None = None, conditional: None = None) -> float: ...
 
 
 @overload
-def maximal_leakage(channel: ArrayLike, *, given: ArrayLike) -> Array: ...
+def maximal_leakage(channel: ArrayLike, *, conditional: ArrayLike) -> Array: ...
 
 
 def maximal_leakage(
-    channel: ArrayLike, *, prior: ArrayLike | None = None, given: ArrayLike | None = None
+    channel: ArrayLike, *, prior: ArrayLike | None = None, conditional: ArrayLike | None = None
 ) -> float | Array:
-    """Maximal leakage from X to Y, log Σ_y max_{x: P_X(x) > 0} P(y|x), nats; eq. 2 of [Saeidian21].
+    """Maximal leakage from X to Y of a finite channel, in nats.
 
-    channel: P_{Y|X}, (|X|, |Y|).
-    prior: P_X, (|X|,), of which only the support counts; without it every x is possible.
-    given: P_{X|Z}, (|Z|, |X|), what each value of the adversary's knowledge Z leaves possible. The answer is
-    then pointwise, (|Z|,): eq. 5 for a channel (|X|, |Y|), eq. 4 for a channel P_{Y|XZ}, (|Z|, |X|, |Y|).
+    Parameters
+    ----------
+    channel : array (|X|, |Y|) or (|Z|, |X|, |Y|)
+        P_{Y|X}, each row a distribution; or P_{Y|XZ}, which needs `conditional`.
+    prior : array (|X|,), optional
+        P_X, of which only the support matters. By default every x is possible.
+    conditional : array (|Z|, |X|), optional
+        P_{X|Z}: for each value z of the adversary's knowledge, which x remain possible.
 
-    Rows of impossible x are not read, for P(y|x) is not defined there.
+    Returns
+    -------
+    float or array (|Z|,)
+        The leakage; with `conditional`, the pointwise leakage for each z.
 
+    Raises
+    ------
+    Refusal
+        If a shape does not fit, a row is not a distribution, or both `prior` and `conditional` are passed.
+
+    Notes
+    -----
+    log Σ_y max_{x: P_X(x) > 0} P(y|x), eq. 2 of [Saeidian21]. With `conditional` it is eq. 5 for a channel (|X|, |Y|)
+    and eq. 4 for a channel (|Z|, |X|, |Y|). Rows of impossible x are not read: P(y|x) is undefined there.
+
+    Examples
+    --------
     >>> round(maximal_leakage([[0.75, 0.25], [0.25, 0.75]]), 6)  # log 1.5
     0.405465
     >>> maximal_leakage([[0.75, 0.25], [0.25, 0.75]], prior=[1.0, 0.0])
     0.0
-    >>> maximal_leakage([[0.75, 0.25], [0.25, 0.75]], given=[[0.5, 0.5], [0.0, 1.0]]).round(6).tolist()
+    >>> maximal_leakage([[0.75, 0.25], [0.25, 0.75]], conditional=[[0.5, 0.5], [0.0, 1.0]]).round(6).tolist()
     [0.405465, 0.0]
     """
     P = np.asarray(channel, dtype=np.float64)
-    if given is None:
+    if conditional is None:
         if P.ndim != 2:
-            raise Refusal(f"channel must be (|X|, |Y|), or come with given=P_X|Z, (|Z|, |X|); got shape {P.shape}")
+            raise Refusal(f"channel must be (|X|, |Y|), or come with conditional=P_X|Z (|Z|, |X|); got shape {P.shape}")
         return _leakage(P, _support(prior, P.shape[0], "prior"), "channel")
     if prior is not None:
-        raise Refusal("give prior=P_X or given=P_X|Z, not both")
+        raise Refusal("pass prior=P_X or conditional=P_X|Z, not both")
     if P.ndim not in (2, 3):
         raise Refusal(f"channel must be (|X|, |Y|) or (|Z|, |X|, |Y|), got shape {P.shape}")
-    Q = np.asarray(given, dtype=np.float64)
+    Q = np.asarray(conditional, dtype=np.float64)
     if Q.ndim != 2 or (P.ndim == 3 and len(P) != len(Q)):
-        raise Refusal(f"given must be (|Z|, |X|) for the channel's {P.shape}, got shape {Q.shape}")
-    supports = [_support(row, P.shape[-2], f"given[{z}]") for z, row in enumerate(Q)]
+        raise Refusal(f"conditional must be (|Z|, |X|) for a channel of shape {P.shape}, got shape {Q.shape}")
+    supports = [_support(row, P.shape[-2], f"conditional[{z}]") for z, row in enumerate(Q)]
     if P.ndim == 2:
         return np.array([_leakage(P, support, "channel") for support in supports])
     return np.array([_leakage(P[z], support, f"channel[{z}]") for z, support in enumerate(supports)])
@@ -81,7 +100,7 @@ def compose(channel1: ArrayLike, channel2: ArrayLike) -> Array:
 
 
 def cascade(channel1: ArrayLike, channel2: ArrayLike) -> Array:
-    """The first output processed further, P(y2|x) = Σ_y1 P(y1|x) P(y2|y1): X - Y1 - Y2 of Lemma 6.
+    """The second channel applied to the output of the first, P(y2|x) = Σ_y1 P(y1|x) P(y2|y1): X - Y1 - Y2 of Lemma 6.
 
     (|X|, |Y1|) and (|Y1|, |Y2|) -> (|X|, |Y2|).
 
@@ -97,9 +116,9 @@ def cascade(channel1: ArrayLike, channel2: ArrayLike) -> Array:
 def _leakage(P: Array, support: NDArray[np.intp], name: str) -> float:
     rows = P[support]
     _check_rows(rows, support, name)
-    # Σ_y max_x P - 1 drowns in rounding for a quiet channel. A row sums to one, so take one off by entries:
-    # every term is >= 0, equal rows give exactly 0, and a leakage of 1e-15 keeps its digits. Of rows given
-    # carelessly the one that sums to least: the order of x then does not matter, and nothing is under-reported.
+    # Σ_y max_x P - 1 loses all digits for a quiet channel. A row sums to one, so subtract a row entry by entry:
+    # every term is >= 0, equal rows give exactly 0, and a leakage of 1e-15 keeps its digits. Subtracting the row with
+    # the smallest sum makes the result independent of the order of x and never too low.
     excess = (rows.max(axis=0) - rows[rows.sum(axis=1).argmin()]).sum()
     return float(np.log1p(excess))
 
@@ -113,7 +132,7 @@ def _channel(channel: ArrayLike, name: str) -> Array:
 
 
 def _support(distribution: ArrayLike | None, size: int, name: str) -> NDArray[np.intp]:
-    """The x with positive probability; all of them when there is no distribution."""
+    """The x with positive probability; all of them without a distribution."""
     if size == 0:
         raise Refusal("the channel has no rows: X needs at least one value")
     if distribution is None:
@@ -123,21 +142,21 @@ def _support(distribution: ArrayLike | None, size: int, name: str) -> NDArray[np
         raise Refusal(f"{name} must have one probability for each of the channel's {size} rows, got shape {p.shape}")
     if (p == 0).all():
         raise Refusal(f"{name} leaves no x possible: every probability is 0")
-    _check_rows(p[None, :], np.arange(1), name, whole=True)
+    _check_rows(p[None, :], np.arange(1), name, single=True)
     return np.flatnonzero(p > 0)
 
 
-def _check_rows(rows: Array, labels: NDArray[np.intp], name: str, *, whole: bool = False) -> None:
-    """Refuse rows that are not distributions; `whole` says that the name is that of the row itself."""
+def _check_rows(rows: Array, labels: NDArray[np.intp], name: str, *, single: bool = False) -> None:
+    """Refuse rows that are not distributions. single: `name` is the name of the only row."""
     if rows.size == 0:
         raise Refusal(f"{name} is empty: X and Y need at least one value each")
     bad = ~(np.isfinite(rows) & (rows >= 0))
     if bad.any():
         i, j = (int(k) for k in np.argwhere(bad)[0])
-        place = f"{name}[{j}]" if whole else f"{name}[{int(labels[i])}, {j}]"
+        place = f"{name}[{j}]" if single else f"{name}[{int(labels[i])}, {j}]"
         raise Refusal(f"{place} is {rows[i, j]}; a probability must be finite and not negative")
     sums = rows.sum(axis=1)
     i = int(np.abs(sums - 1).argmax())
     if abs(sums[i] - 1) > TOLERANCE:
-        place = name if whole else f"{name}[{int(labels[i])}]"
+        place = name if single else f"{name}[{int(labels[i])}]"
         raise Refusal(f"{place} sums to {float(sums[i])!r}; a distribution must sum to one within {TOLERANCE}")

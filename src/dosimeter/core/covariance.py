@@ -14,11 +14,33 @@ from dosimeter.core.errors import Refusal
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CorrelatedGaussian:
-    """Gaussian noise on p released values at once, N(0, Σ) with Σ = LLᵀ, L lower triangular.
+    """Gaussian noise with a covariance, N(0, Σ), on p released values at once.
 
-    The Fisher information matrix is JᵀΣ⁻¹J as long as Σ does not itself depend on the data. Two of them are
-    equal when their covariances are, bit for bit.
+    Parameters
+    ----------
+    covariance : array (p, p)
+        Σ, symmetric and positive definite, in the squared units of the released values.
 
+    Attributes
+    ----------
+    covariance : array (p, p)
+        Σ, read-only.
+    cholesky : array (p, p)
+        L, lower triangular with Σ = LLᵀ, read-only.
+
+    Raises
+    ------
+    Refusal
+        If Σ is not a finite symmetric matrix, or not positive definite to working precision: a direction without
+        noise would be released exactly.
+
+    Notes
+    -----
+    The Fisher information matrix of a release with Jacobian J is JᵀΣ⁻¹J, provided that Σ does not depend on the data.
+    Two instances are equal if their covariances are equal bit for bit.
+
+    Examples
+    --------
     >>> CorrelatedGaussian([[4.0, 0.0], [0.0, 1.0]]).whiten([2.0, 2.0]).tolist()
     [1.0, 2.0]
     """
@@ -41,8 +63,8 @@ class CorrelatedGaussian:
         return int(self.covariance.shape[0])
 
     def whiten(self, J: ArrayLike) -> Array:
-        """L⁻¹J, so that WᵀW = JᵀΣ⁻¹J. J is (p,) or (..., p, k); the answer has its shape."""
-        from scipy.linalg import solve_triangular  # late: only correlated noise pays for the import
+        """L⁻¹J, so that WᵀW = JᵀΣ⁻¹J. J is (p,) or (..., p, k); the result has the same shape."""
+        from scipy.linalg import solve_triangular  # late: only correlated noise needs the import
 
         J = as_jacobian(J)
         p = self.dimension
@@ -59,7 +81,7 @@ class CorrelatedGaussian:
         return np.asarray(as_generator(rng).standard_normal((*shape, self.dimension)) @ self.cholesky.T)
 
     def __reduce__(self) -> tuple[type[CorrelatedGaussian], tuple[Array]]:
-        return CorrelatedGaussian, (self.covariance,)  # checked and made read-only again where it arrives
+        return CorrelatedGaussian, (self.covariance,)  # checked and made read-only again when unpickled
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CorrelatedGaussian):
@@ -83,16 +105,16 @@ def _positive_definite(covariance: ArrayLike) -> tuple[Array, Array]:
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(Sigma))[0])
         raise Refusal(f"CorrelatedGaussian: the covariance has {Sigma[place]} at {place}")
     skew = np.abs(Sigma - Sigma.T)
-    # 1e-10 passes the rounding of an inverted Hessian and catches a factor given in place of its product.
+    # 1e-10 accepts the rounding of an inverted Hessian and rejects a factor passed instead of its product.
     size = np.sqrt(np.abs(np.outer(np.diag(Sigma), np.diag(Sigma))))
     skew = np.where(size > 0, skew / np.where(size > 0, size, 1.0), np.where(skew > 0, np.inf, 0.0))
     if skew.max() > 1e-10:
         i, j = (int(k) for k in np.unravel_index(skew.argmax(), skew.shape))
         raise Refusal(f"CorrelatedGaussian: not symmetric, {Sigma[i, j]} at {(i, j)} but {Sigma[j, i]} at {(j, i)}")
-    Sigma = (Sigma + Sigma.T) / 2 + 0.0  # no negative zeros: equal covariances hash alike
+    Sigma = (Sigma + Sigma.T) / 2 + 0.0  # no negative zeros: equal covariances have equal hashes
     refusal = (
         "CorrelatedGaussian: the covariance is not positive definite{}; a direction without noise is "
-        "released exactly, so add a variance to its diagonal"
+        "released exactly, so add variance to the diagonal"
     )
     try:
         L = np.asarray(np.linalg.cholesky(Sigma), dtype=np.float64)
@@ -102,5 +124,5 @@ def _positive_definite(covariance: ArrayLike) -> tuple[Array, Array]:
     # Beyond 1e12 the factor of a covariance in float64 has fewer than four digits in its weakest direction.
     if pivots.min() <= 1e-12:
         i = int(pivots.argmin())
-        raise Refusal(refusal.format(f" to working precision (value {i} is fixed by those before it)"))
+        raise Refusal(refusal.format(f" to working precision (value {i} is determined by those before it)"))
     return Sigma, L

@@ -1,8 +1,8 @@
-"""What a Fisher information matrix forbids: [Hannun21] eq. 3 to 12, and what it leaves an attacker with a prior.
+"""Bounds from a Fisher information matrix: Cramér-Rao, [Hannun21] eq. 3 to 12, and the error of a guess with a prior.
 
 All functions take the whitened Jacobian J (q, k) of the release about k unknowns; the information is I = JᵀJ.
-Where I is singular (it has rank <= q) a direction outside its range admits no unbiased guess at all: the bound is
-infinite. A pseudo-inverse would claim a finite, wrong variance there and break eq. 12.
+If I is singular (its rank is at most q), no unbiased guess exists for a direction outside its range: the bound is
+infinite. A pseudo-inverse would give a finite, wrong variance there and break eq. 12.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 
 NULL = 1e-11
-"""Singular values below this share of the largest count as zero."""
+"""Singular values below this fraction of the largest count as zero."""
 
 
 def unbiased_variance(J: FloatArray, direction: FloatArray) -> float:
-    """The least variance of an unbiased guess of direction·z when all k unknowns are unknown together, eq. 5 and 11.
+    """Least variance of an unbiased guess of direction·z when all k values are unknown, eq. 5 and 11.
 
-    >>> unbiased_variance(np.array([[1.0, 1.0]]), np.array([1.0, 0.0]))   # only the sum was seen
+    >>> unbiased_variance(np.array([[1.0, 1.0]]), np.array([1.0, 0.0]))   # only the sum is released
     inf
     >>> round(unbiased_variance(np.array([[1.0, 1.0]]), np.array([1.0, 1.0])), 9)
     1.0
@@ -28,7 +28,7 @@ def unbiased_variance(J: FloatArray, direction: FloatArray) -> float:
     J, direction = np.atleast_2d(np.asarray(J, dtype=np.float64)), np.asarray(direction, dtype=np.float64)
     if not np.any(direction):
         raise Refusal("the direction is zero: there is nothing to guess")
-    # Columns of unlike units: in units in which each moves the release by one, the rank does not depend on them.
+    # Scale each column to norm one, so that the rank does not depend on the units of the columns.
     size = np.linalg.norm(J, axis=0)
     if np.any(direction[size == 0]):
         return float("inf")
@@ -42,13 +42,13 @@ def unbiased_variance(J: FloatArray, direction: FloatArray) -> float:
 
 
 def known_rest_variance(J: FloatArray, j: int) -> float:
-    """The least variance for unknown j when the attacker knows all the others: 1 / I_jj, the smaller side of eq. 12."""
+    """Least variance for unknown j when the attacker knows all others: 1 / I_jj, the smaller side of eq. 12."""
     information = float(np.sum(np.asarray(J)[:, j] ** 2))
     return 1.0 / information if information > 0 else float("inf")
 
 
 def biased_error(J: FloatArray, mean_jacobian: FloatArray, bias: FloatArray) -> float:
-    """Least mean squared error of a guess whose mean ψ(z) has Jacobian J_ψ (k, k) and bias (k,), eq. 7 to 9.
+    """Least mean squared error of a guess with mean ψ(z), Jacobian J_ψ (k, k) and bias (k,), eq. 7 to 9.
 
     E||ẑ - z||² >= tr(J_ψ I⁻¹ J_ψᵀ) + ||bias||². The paper prints eq. 9 without the trace.
 
@@ -64,10 +64,10 @@ def biased_error(J: FloatArray, mean_jacobian: FloatArray, bias: FloatArray) -> 
 
 
 def error_with_prior(eta: float, deviation: float = 1.0) -> float:
-    """Least root mean squared error of any guess, biased or not, where the unknown is normal beforehand.
+    """Least root mean squared error of any guess, biased or not, under a normal prior on the unknown.
 
-    1/√(η² + 1/τ²), van Trees [VanTrees68], error and η² averaged over the prior of standard deviation τ. Attained where
-    the release is the unknown plus Gaussian noise.
+    1/√(η² + 1/τ²), van Trees [VanTrees68], with error and η² averaged over the prior of standard deviation τ. The bound
+    is attained if the release is the unknown plus Gaussian noise.
 
     >>> [round(error_with_prior(eta), 3) for eta in (0.1, 1.0, 10.0)]
     [0.995, 0.707, 0.1]
@@ -76,9 +76,9 @@ def error_with_prior(eta: float, deviation: float = 1.0) -> float:
 
 
 def accuracy_of_two(eta: float) -> float:
-    """Share of right guesses of one of two equally likely values that are η apart in deviations of the noise: Φ(η/2).
+    """Best accuracy of guessing between two equally likely values that are η noise deviations apart: Φ(η/2).
 
-    The best there is for Gaussian noise; η is that of the step from one value to the other.
+    Exact for Gaussian noise; η is the figure of the step from one value to the other.
 
     >>> [round(accuracy_of_two(eta), 2) for eta in (0.0, 1.0, 5.0)]
     [0.5, 0.69, 0.99]

@@ -1,9 +1,8 @@
-"""What every noise has, and what a law on the line has besides.
+"""`Noise`, the interface of every noise, and `Density`, the base class of noise on the real line.
 
-Each notion of leakage is a functional of one such density: Fisher information loss reads the location
-information E[(log p)'²], maximal leakage reads pdf and cdf, differential privacy the divergence of shifted
-copies. `Noise` is the seam that all of them have; `Density` is what a law on the line has besides.
-The arrays `x` and `u` below have any shape, and the answer has the same.
+Each notion of leakage is a functional of one density: Fisher information loss needs the location information
+E[(log p)'²], maximal leakage needs pdf and cdf, differential privacy the divergence of shifted copies.
+The arrays `x` and `u` below have any shape, and the result has the same.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 Array = NDArray[np.float64]
 Size = int | tuple[int, ...]
 
-# Between these the scale, its square and the inverse of its square are all ordinary float64 numbers.
+# Between these the scale, its square and the inverse of its square are all normal float64 numbers.
 LEAST, MOST = 1e-150, 1e150
 
 
 @runtime_checkable
 class Noise(Protocol):
-    """What every noise has, on the line or not: its laws, and `whiten`, the seam of Fisher information loss.
+    """The interface of every noise: its properties, and `whiten`, which Fisher information loss needs.
 
     >>> from dosimeter.core.noise import Gaussian, no_noise
     >>> all(isinstance(noise, Noise) for noise in (Gaussian(1.0), no_noise))
@@ -42,7 +41,7 @@ class Noise(Protocol):
 
     @property
     def log_concave(self) -> bool:
-        """Whether log p is concave, which gates the shortcuts of PATE."""
+        """Whether log p is concave, which the shortcuts of PATE need."""
 
     def whiten(self, J: ArrayLike) -> Array:
         """W with WᵀW the Fisher information matrix, (k, k), of a release through the Jacobian J, (p, k)."""
@@ -53,10 +52,10 @@ class Noise(Protocol):
 
 @dataclass(frozen=True)
 class Density(ABC):
-    """A law on the line with a scale: p(x) = f(x/scale)/scale, where f is the law at scale one.
+    """A distribution on the real line with a scale: p(x) = f(x/scale)/scale, f the density at scale one.
 
-    A law gives the methods below the line, in z = x/scale; those above it follow. `_sf` and `_logsf` are
-    given for symmetric laws, any other must bring its own.
+    A subclass implements the private methods at the end, as functions of z = x/scale; the public ones follow from
+    them. `_sf` and `_logsf` are written for symmetric distributions; any other subclass must override them.
 
     >>> from dosimeter.core.noise import Laplace
     >>> float(Laplace(2.0).pdf(0.0)), Laplace(2.0).with_scale(0.5)
@@ -65,14 +64,16 @@ class Density(ABC):
 
     regular: ClassVar[bool] = True
     log_concave: ClassVar[bool]
+    symmetric: ClassVar[bool] = False
+    """Whether p(-x) = p(x), so that the noise has mean zero."""
     _parameter: ClassVar[str]
     _unit_variance: ClassVar[float]
     _unit_information: ClassVar[float]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, self._parameter, self._checked(getattr(self, self._parameter)))
+        object.__setattr__(self, self._parameter, self._check_scale(getattr(self, self._parameter)))
 
-    def _checked(self, value: Any) -> float:
+    def _check_scale(self, value: Any) -> float:
         name = f"{type(self).__name__}({self._parameter}={value!r})"
         if isinstance(value, bool) or not isinstance(value, Real):
             raise Refusal(f"{name}: the scale must be a real number, not {type(value).__name__}")
@@ -88,7 +89,7 @@ class Density(ABC):
 
     @property
     def scale(self) -> float:
-        """The one parameter of the law, in the unit of the released value."""
+        """The only parameter, in the unit of the released value."""
         return float(getattr(self, self._parameter))
 
     @property
@@ -101,18 +102,18 @@ class Density(ABC):
         """Information about the location, E[(log p)'²]: eq. 1 of [Hannun21] for one released value."""
         if not self.regular:
             raise CannotMeasure(
-                f"{self}: eq. 6 fails, its score has not mean zero, so it has no Fisher information loss"
+                f"{self}: eq. 6 fails, the mean of its score is not zero, so it has no Fisher information loss"
             )
         return self._unit_information / self.scale**2
 
     def with_scale(self, scale: float) -> Self:
-        """The same law at another scale."""
+        """The same distribution at another scale."""
         return replace(self, **{self._parameter: scale})
 
     def whiten(self, J: ArrayLike) -> Array:
-        """J √E[(log p)'²]: W with WᵀW = E[(log p)'²] JᵀJ, the Fisher information matrix of iid noise.
+        """J √E[(log p)'²]: W with WᵀW = E[(log p)'²] JᵀJ, the Fisher information matrix under iid noise.
 
-        J is (..., p, k), the derivatives of the p released values by the k unknowns; W has its shape.
+        J is (..., p, k), the derivatives of the p released values by the k unknowns; W has the same shape.
         """
         return as_jacobian(J) * math.sqrt(self.fisher_information)
 
@@ -122,31 +123,31 @@ class Density(ABC):
 
     def pdf(self, x: ArrayLike) -> Array:
         """Density p(x)."""
-        return self._at(lambda z: np.exp(self._logpdf(z)) / self.scale, x)
+        return self._evaluate(lambda z: np.exp(self._logpdf(z)) / self.scale, x)
 
     def logpdf(self, x: ArrayLike) -> Array:
         """log p(x)."""
-        return self._at(lambda z: self._logpdf(z) - math.log(self.scale), x)
+        return self._evaluate(lambda z: self._logpdf(z) - math.log(self.scale), x)
 
     def cdf(self, x: ArrayLike) -> Array:
         """P(noise <= x)."""
-        return self._at(self._cdf, x)
+        return self._evaluate(self._cdf, x)
 
     def logcdf(self, x: ArrayLike) -> Array:
-        """log P(noise <= x), with all its digits in both tails."""
-        return self._at(self._logcdf, x)
+        """log P(noise <= x), accurate in both tails."""
+        return self._evaluate(self._logcdf, x)
 
     def sf(self, x: ArrayLike) -> Array:
         """P(noise > x)."""
-        return self._at(self._sf, x)
+        return self._evaluate(self._sf, x)
 
     def logsf(self, x: ArrayLike) -> Array:
-        """log P(noise > x), with all its digits in both tails."""
-        return self._at(self._logsf, x)
+        """log P(noise > x), accurate in both tails."""
+        return self._evaluate(self._logsf, x)
 
     def score(self, x: ArrayLike) -> Array:
         """d/dx log p(x); 0 at a kink and where there is no density."""
-        return self._at(lambda z: self._score(z) / self.scale, x)
+        return self._evaluate(lambda z: self._score(z) / self.scale, x)
 
     def quantile(self, u: ArrayLike) -> Array:
         """The x with P(noise <= x) = u, for u in [0, 1]."""
@@ -156,13 +157,13 @@ class Density(ABC):
         with np.errstate(divide="ignore"):  # the ends of the support are infinite
             return self.scale * self._quantile(u)
 
-    def _at(self, f: Callable[[Array], Array], x: ArrayLike) -> Array:
-        # Far out exp overflows to inf and log(0) is -inf: both are the nearest float64 to the right answer.
+    def _evaluate(self, f: Callable[[Array], Array], x: ArrayLike) -> Array:
+        # Far out exp overflows to inf and log(0) is -inf: both are the float64 nearest to the exact value.
         with np.errstate(over="ignore", divide="ignore", under="ignore"):
             values: Array = f(np.asarray(x, dtype=np.float64) / self.scale)[()]
         return values
 
-    # ------------------------------------------------------------------ what a law gives, at scale one
+    # ------------------------------------------------------------------ for subclasses, at scale one
 
     @abstractmethod
     def _logpdf(self, z: Array) -> Array: ...
@@ -190,14 +191,14 @@ class Density(ABC):
 
 
 def as_generator(rng: Any) -> np.random.Generator:
-    """The generator itself, or a refusal: randomness is an argument."""
+    """The generator itself; anything else is refused."""
     if not isinstance(rng, np.random.Generator):
-        raise Refusal(f"rng must be a numpy Generator and is an argument, never a seed or a global state; got {rng!r}")
+        raise Refusal(f"rng must be a numpy Generator, not a seed or a global state; got {rng!r}")
     return rng
 
 
 def as_jacobian(J: ArrayLike) -> Array:
-    """J as float64, every derivative finite."""
+    """J as float64; refused if a derivative is not finite."""
     J = np.asarray(J, dtype=np.float64)
     if not np.isfinite(J).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(J))[0])

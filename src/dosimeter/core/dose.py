@@ -20,6 +20,38 @@ UNITS = ("example", "person", "attribute", "cell", "label", "group", "teacher", 
 class Dose:
     """Leakage of each unit, one row per id, in the coordinate in which releases add.
 
+    Parameters
+    ----------
+    notion : Notion
+        The kind of leakage, which defines the coordinate and how it is read.
+    unit : str
+        What an id stands for, one of `UNITS`: "person", "example", "client", ...
+    ids : tuple (k,)
+        The ids, each once.
+    values : array (k,)
+        Leakage in `notion.coordinate` (η², μ² or nats); infinite where the value is released exactly.
+    standing : Standing
+        What the figures are worth: exact, a bound, an estimate, or unaccounted.
+    measured_in : str
+        The unit of the unknown: "own units" of the columns, or "standard deviations".
+    uncovered : tuple of str
+        Choices made from the data that the figures do not cover.
+    blocks : tuple of FisherBlock
+        The Fisher matrix of each id, if a ledger is to store it. A sum of doses has none.
+
+    Raises
+    ------
+    Refusal
+        For an unknown unit, a duplicate id, a negative or nan value, or blocks that do not match the values.
+
+    Notes
+    -----
+    Doses of the same notion, unit and scale add with `+`; an id missing from one of them counts as 0 there. The sum of
+    exact doses is exact for the units in `notion.exact_units`. For all others it is an upper bound:
+    ||I₁ + I₂|| <= ||I₁|| + ||I₂|| for Fisher information, Lemma 5 of [Saeidian21] for maximal leakage.
+
+    Examples
+    --------
     >>> from dosimeter.core.notion import FISHER
     >>> may = Dose.of_reading(FISHER, "person", ["ann", "bob"], [0.3, 0.1])
     >>> june = Dose.of_reading(FISHER, "person", ["bob", "eve"], [0.1, 0.2])
@@ -34,25 +66,23 @@ class Dose:
     unit: str
     ids: tuple[Hashable, ...]
     values: FloatArray
-    """(k,) in `notion.coordinate`; infinite where the release is exact."""
     standing: Standing = Standing.EXACT
     measured_in: str = "own units"
-    """The unit of the unknown: 'own units' of the columns, or 'standard deviations'."""
     uncovered: tuple[str, ...] = ()
-    """Choices made from the data that the figure does not account for."""
     blocks: tuple[FisherBlock, ...] = ()
-    """The Fisher matrix of each id, where a ledger is to keep it; a sum of doses has none."""
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float64)
         if self.unit not in UNITS:
             raise Refusal(f"unit {self.unit!r} is not one of {', '.join(UNITS)}")
+        if self.notion.composes_events:
+            raise Refusal(f"a dose of {self.notion.name} is an event and not a number per row: use EventDose")
         if values.shape != (len(self.ids),):
             raise Refusal(f"a dose needs one value per id: {len(self.ids)} ids, values of shape {values.shape}")
         if len(set(self.ids)) != len(self.ids):
-            raise Refusal("somebody stands twice in one dose: add the rows of one person before")
+            raise Refusal("duplicate id in a dose: combine each person's rows first")
         if np.isnan(values).any() or (values < 0).any():
-            raise Refusal("a dose is never negative and never nan; check the reading it was made from")
+            raise Refusal("a dose is never negative and never nan; check the figure it was computed from")
         if self.blocks:
             if self.notion.name != FISHER.name:
                 raise Refusal(f"blocks are Fisher matrices; {self.notion.name} has none")
@@ -61,26 +91,51 @@ class Dose:
         object.__setattr__(self, "values", values)
 
     @classmethod
-    def of_reading(cls, notion: Notion, unit: str, ids: Sequence[Hashable], reading: Any, **how: Any) -> Dose:
-        """A dose from the figures a person reads (η, nats, μ), (k,)."""
+    def of_reading(cls, notion: Notion, unit: str, ids: Sequence[Hashable], reading: Any, **fields: Any) -> Dose:
+        """A dose from figures as they are read.
+
+        Parameters
+        ----------
+        notion, unit, ids
+            As in `Dose`.
+        reading : array (k,)
+            Figures as they are read: η, nats or μ.
+        **fields
+            Other fields of `Dose`, such as `standing`.
+
+        Returns
+        -------
+        Dose
+
+        Raises
+        ------
+        Refusal
+            If a figure is negative.
+
+        Examples
+        --------
+        >>> from dosimeter.core.notion import FISHER
+        >>> Dose.of_reading(FISHER, "person", ["ann"], [3.0]).values
+        array([9.])
+        """
         figures = np.asarray(reading, dtype=np.float64)
         if (figures < 0).any():
-            raise Refusal("a reading is never negative")
-        return cls(notion, unit, tuple(ids), notion.write(figures), **how)
+            raise Refusal("a reading is never negative; check how it was computed")
+        return cls(notion, unit, tuple(ids), notion.write(figures), **fields)
 
     @property
     def reading(self) -> FloatArray:
-        """(k,) the figure a person reads: η, nats or μ."""
+        """(k,) the figures as they are read: η, nats or μ."""
         return self.notion.read(self.values)
 
     @property
     def highest(self) -> tuple[Hashable, float]:
         """The id with the largest dose, and its reading."""
-        top = int(np.argmax(self.values))
-        return self.ids[top], float(self.reading[top])
+        position = int(np.argmax(self.values))
+        return self.ids[position], float(self.reading[position])
 
     def __add__(self, other: Dose) -> Dose:
-        """Doses of the same people from two releases; somebody absent from one got nothing from it."""
+        """The total dose from two releases; an id absent from one of them received nothing from it."""
         if not isinstance(other, Dose):
             return NotImplemented
         self._refuse_unlike(other)
@@ -97,24 +152,24 @@ class Dose:
         return replace(self, ids=ids, values=total, standing=standing, uncovered=uncovered, blocks=())
 
     def _refuse_unlike(self, other: Dose) -> None:
-        for what in ("notion", "unit", "measured_in"):
-            mine, theirs = getattr(self, what), getattr(other, what)
-            if mine != theirs:
+        for field in ("notion", "unit", "measured_in"):
+            first, second = getattr(self, field), getattr(other, field)
+            if first != second:
                 raise Refusal(
-                    f"unlike doses are never added: {what} {str(mine)!r} and {str(theirs)!r}; keep them side by side"
+                    f"unlike doses are never added: {field} {str(first)!r} and {str(second)!r}; keep them side by side"
                 )
 
     def __repr__(self) -> str:
-        who, top = self.highest if self.ids else ("nobody", 0.0)
+        top_id, top = self.highest if self.ids else ("nobody", 0.0)
         return (
             f"<Dose of {len(self.ids)} {self.unit}s: {self.notion.name} ({self.notion.symbol}), "
-            f"{self.standing.value}, highest {self.notion.symbol} = {top:.4g} ({who})>"
+            f"{self.standing.value}, highest {self.notion.symbol} = {top:.4g} ({top_id})>"
         )
 
 
 @dataclass(frozen=True)
 class EventDose:
-    """A differential-privacy dose: one event for all members of its unit kind, never a number per row.
+    """A differential-privacy dose: one event of dp-accounting for all units, never a number per row.
 
     `adjacency` ('add-or-remove-one' or 'replace-one') is part of the notion; events of unlike adjacency never mix.
     """
@@ -153,39 +208,39 @@ class EventDose:
             }[self.adjacency],
             self.event,
         )
-        if self.adjacency == "replace-one" and not PLDAccountant(relation).supports(event) and _moves(event):
-            relation, event = NeighboringRelation.REPLACE_SPECIAL, _moved_once(event)
+        if self.adjacency == "replace-one" and not PLDAccountant(relation).supports(event) and _has_replacement(event):
+            relation, event = NeighboringRelation.REPLACE_SPECIAL, _replacement(event)
         return float(PLDAccountant(relation).compose(event).get_epsilon(delta))
 
 
-def _moves(event: Any) -> bool:
-    """Whether `_moved_once` knows every part; of a sample or a randomised answer it would say too little."""
+def _has_replacement(event: Any) -> bool:
+    """Whether `_replacement` applies to every part. For sampling or randomised response it would be too low."""
     from dp_accounting import dp_event
 
     if isinstance(event, dp_event.ComposedDpEvent):
-        return all(map(_moves, event.events))
+        return all(map(_has_replacement, event.events))
     if isinstance(event, dp_event.SelfComposedDpEvent):
-        return _moves(event.event)
+        return _has_replacement(event.event)
     known = dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent, dp_event.DiscreteLaplaceDpEvent, dp_event.NoOpDpEvent
     return isinstance(event, known)
 
 
-def _moved_once(event: Any) -> Any:
-    """The same event with half the multiplier: a value replaced, said as one move and not as one less and one more.
+def _replacement(event: Any) -> Any:
+    """The same event with half the multiplier: replacement as one shift, not as a removal and an addition.
 
-    dp-accounting prices Laplace noise only under the relation in which a multiplier of m is a move of 1/m scales; under
-    REPLACE_ONE it is a move of 2/m.
+    dp-accounting supports Laplace noise only under the relation in which a multiplier of m is a shift of 1/m scales;
+    under REPLACE_ONE it is a shift of 2/m.
     """
     from dp_accounting import dp_event
 
     if isinstance(event, dp_event.ComposedDpEvent):
-        return dp_event.ComposedDpEvent([_moved_once(e) for e in event.events])
+        return dp_event.ComposedDpEvent([_replacement(e) for e in event.events])
     if isinstance(event, dp_event.SelfComposedDpEvent):
-        return dp_event.SelfComposedDpEvent(_moved_once(event.event), event.count)
+        return dp_event.SelfComposedDpEvent(_replacement(event.event), event.count)
     if isinstance(event, dp_event.GaussianDpEvent | dp_event.LaplaceDpEvent):
         return type(event)(event.noise_multiplier / 2)
     if isinstance(event, dp_event.DiscreteLaplaceDpEvent):
         return dp_event.DiscreteLaplaceDpEvent(event.noise_parameter, 2 * event.sensitivity)
     if isinstance(event, dp_event.NoOpDpEvent):
         return event
-    raise Refusal(f"a {type(event).__name__} has no price where a value is replaced")
+    raise Refusal(f"a {type(event).__name__} has no accounting under replace-one")

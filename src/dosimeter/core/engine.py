@@ -1,7 +1,7 @@
-"""Where sums over rows and maps over rows are taken: the protocol, and the local engine.
+"""Sums over rows and maps over rows: the `Engine` protocol, and the engine of this process.
 
-Everything heavy is one of the two. A block is a tuple of arrays with the same number of rows; the function is pure,
-so the same function runs in memory, over a file larger than memory, and on a cluster.
+Every heavy computation is one of the two. A block is a tuple of arrays with the same number of rows. The function is
+pure, so it runs unchanged in memory, over a file larger than memory, and on a cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from numpy.typing import NDArray
 
 from dosimeter.core.errors import Refusal
-from dosimeter.core.progress import counted
+from dosimeter.core.progress import track
 
 RowBlock = tuple[NDArray[Any], ...]
 Terms = tuple[Any, ...]
@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 
 class Engine(Protocol):
-    """Two methods; an engine does no mathematics of its own."""
+    """Two methods; an engine contains no mathematics."""
 
     def sum_over(self, blocks: Iterable[RowBlock], f: Callable[[RowBlock], Terms]) -> Terms:
-        """Entrywise sum of the tuples f(block) over the blocks."""
+        """Entrywise sum of the tuples f(block) over all blocks."""
         ...
 
     def map_over(self, blocks: Iterable[RowBlock], f: Callable[[RowBlock], T]) -> list[T]:
@@ -51,17 +51,19 @@ class LocalEngine:
         return total
 
     def map_over(self, blocks: Iterable[RowBlock], f: Callable[[RowBlock], T]) -> list[T]:
-        return [f(block) for block in counted(blocks)]
+        return [f(block) for block in track(blocks)]
 
 
 def split(arrays: RowBlock, rows: int) -> Iterator[RowBlock]:
-    """Consecutive views of `rows` rows of arrays that have the same length."""
+    """Consecutive views of `rows` rows each, of arrays of the same length."""
     n = len(arrays[0])
     for start in range(0, n, rows):
         yield tuple(a[start : start + rows] for a in arrays)
 
 
-def rows_per_block(width: int, bytes_: int = 8 << 20) -> int:
-    """Rows of float64 of this width that fit into `bytes_`: 8 MB keeps the number of Python steps small
-    while temporaries stay far below the size of any table worth blocking."""
-    return int(max(256, bytes_ // (8 * max(1, width))))
+def rows_per_block(width: int, block_bytes: int = 8 << 20) -> int:
+    """Number of float64 rows of this width that fit into `block_bytes`, at least 256.
+
+    8 MB keeps the number of Python steps small, and temporaries far smaller than any table worth splitting.
+    """
+    return int(max(256, block_bytes // (8 * max(1, width))))

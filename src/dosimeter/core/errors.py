@@ -1,17 +1,21 @@
-"""The ways of saying no: bad input, a model that cannot be measured, a limit, a ledger that was altered."""
+"""Errors: bad input, a model that cannot be measured, an exceeded limit, an altered ledger."""
 
 
 class Refusal(ValueError):
-    """Bad input or usage: the message names the offending value and says what to do. Exit code 2."""
+    """Bad input or usage. The message names the offending value and says what to do. Exit code 2."""
 
 
 class CannotMeasure(Refusal):
-    """This model has no leakage figure here, and the message says why. Exit code 3."""
+    """The leakage of this model cannot be computed. The message says why. Exit code 3."""
 
 
 class LimitExceeded(Refusal):
-    """Somebody would pass a limit; nothing was released and nothing written. Exit code 1."""
+    """A person would exceed a limit; nothing was released or written. Exit code 1."""
 
 
 class Tampered(Refusal):
-    """The ledger is not what was written into it: edited, cut, damaged or put back to an older copy. Exit code 4."""
+    """The ledger was edited, truncated, damaged or rolled back to an older copy. Exit code 4."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C in the middle of a verb. The text says how to go on; it is empty if there is nothing to resume."""

@@ -1,7 +1,8 @@
-"""How an option is written for the reader of a message: `--missing drop` in a shell, `missing="drop"` in Python."""
+"""Option names in messages, as the reader writes them: `--missing drop` in a shell, `missing="drop"` in Python."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,26 +15,51 @@ _FACE: ContextVar[Face] = ContextVar("face", default="python")
 
 @contextmanager
 def speaking(face: Face) -> Iterator[None]:
-    """Within it, messages name options as this face writes them. The command line enters it once, at its start."""
-    before = _FACE.set(face)
+    """Inside this context, messages name options as this face writes them. The command line enters it at start."""
+    token = _FACE.set(face)
     try:
         yield
     finally:
-        _FACE.reset(before)
+        _FACE.reset(token)
 
 
 def option(name: str, value: object = None) -> str:
-    """An option by its Python name, with a value if there is one, as the current face writes it.
+    """The option with this Python name, and its value if any, as the current face writes it.
 
     >>> option("missing", "drop"), option("max_dose", 0.5), option("person")
     ('missing="drop"', 'max_dose=0.5', 'person=')
     >>> with speaking("command line"):
-    ...     option("missing", "drop"), option("max_dose", 0.5), option("person")
-    ('--missing drop', '--max-dose 0.5', '--person')
+    ...     option("missing", "drop"), option("max_dose", 0.5), option("person"), option("delimiter", ";")
+    ('--missing drop', '--max-dose 0.5', '--person', "--delimiter ';'")
     """
     if _FACE.get() == "command line":
         flag = f"--{name.replace('_', '-')}"
-        return flag if value is None else f"{flag} {value}"
+        if value is None:
+            return flag
+        return f"{flag} {f'{value:g}' if isinstance(value, float) else shlex.quote(str(value))}"
     if value is None:
         return f"{name}="
     return f'{name}="{value}"' if isinstance(value, str) else f"{name}={value!r}"
+
+
+def entry(name: str, key: str, value: object) -> str:
+    """One entry of an option that holds values by name.
+
+    >>> entry("impute", "age", "VALUE")
+    'impute={"age": VALUE}'
+    >>> with speaking("command line"):
+    ...     entry("impute", "age", "VALUE")
+    '--impute age=VALUE'
+    """
+    if _FACE.get() == "command line":
+        return option(name, f"{key}={value}")
+    return f'{name}={{"{key}": {value}}}'
+
+
+def command_or_call(command: str, call: str) -> str:
+    """A command line or the Python call that does the same, as the current face needs it.
+
+    >>> command_or_call("dosimeter scan FILE", "dosimeter.scan(file)")
+    'dosimeter.scan(file)'
+    """
+    return command if _FACE.get() == "command line" else call

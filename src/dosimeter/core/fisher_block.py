@@ -1,7 +1,7 @@
-"""Fisher blocks: a person's information matrix, kept so that releases about the same unknowns add exactly.
+"""Fisher blocks: a person's information matrix, stored so that releases about the same unknowns add exactly.
 
-The norm of a sum of matrices is at most the sum of their norms; what lies between the two is what a ledger saves that
-keeps the matrices.
+The norm of a sum of matrices is at most the sum of their norms. A ledger that stores the matrices can use the smaller
+of the two.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ from dosimeter.core.nano_units import amount_of
 
 MOST_UNKNOWNS = 200
 MOST_BLOCK_BYTES = 64 * 2**20
-"""Of all blocks of one release together."""
-_ALIKE = 1e-6
-"""How far a block's norm may lie from the dose it belongs to, relatively: two routes to one number, and no more."""
+"""Limit on the total size of the blocks of one release."""
+_TOLERANCE = 1e-6
+"""Largest relative difference between a block's norm and its dose: the same number, computed in two ways."""
 
 
 @dataclass(frozen=True, eq=False)
 class FisherBlock:
-    """The information of a release about one person's unknowns. Internal: it tells more of them than their dose.
+    """The information of a release about one person's unknowns. Internal: it reveals more than the person's dose.
 
     >>> FisherBlock(("0/age", "0/label"), np.diag([0.04, 0.01])).norm
     0.04
     """
 
     unknowns: tuple[str, ...]
-    """(m,) "row within the person/column", in the matrix's order; "*/column" for one value on all of their rows."""
+    """(m,) "row within the person/column", in the order of the matrix; "*/column" if all rows share one value."""
     matrix: FloatArray = field(repr=False)
     """(m, m), symmetric, no negative eigenvalue."""
-    at: bytes = field(default=b"", repr=False)
-    """A digest of where the unknowns stood and of their units: another cell of the same name is another unknown."""
+    position_digest: bytes = field(default=b"", repr=False)
+    """A digest of the unknowns' positions and units: a cell of the same name elsewhere is another unknown."""
 
     def __post_init__(self) -> None:
         m = len(self.unknowns)
         if not 0 < m <= MOST_UNKNOWNS:
-            raise Refusal(f"a block is kept for 1 to {MOST_UNKNOWNS} unknowns of a person, not for {m}")
+            raise Refusal(f"a Fisher block has 1 to {MOST_UNKNOWNS} unknowns, not {m}")
         matrix = np.array(self.matrix, dtype=np.float64)
         if matrix.shape != (m, m) or not np.isfinite(matrix).all() or not np.array_equal(matrix, matrix.T):
-            raise Refusal(f"the block of {m} unknowns is a finite symmetric matrix of ({m}, {m}), not {matrix.shape}")
+            raise Refusal(f"the block of {m} unknowns must be a finite symmetric matrix ({m}, {m}), not {matrix.shape}")
         matrix.setflags(write=False)
         object.__setattr__(self, "matrix", matrix)
 
     @cached_property
     def spectrum(self) -> FloatArray:
-        """(m,) eigenvalues, the smallest first."""
+        """(m,) eigenvalues in increasing order."""
         return np.asarray(np.linalg.eigvalsh(self.matrix))
 
     @property
     def norm(self) -> float:
-        """η² of the unknowns together."""
+        """η² of all the unknowns together."""
         return max(0.0, float(self.spectrum[-1]))
 
     @property
@@ -66,35 +66,35 @@ class FisherBlock:
 
     @cached_property
     def identity(self) -> bytes:
-        """SHA-256 of what the block is about: blocks of one identity add entry by entry, others never do."""
-        made = hashlib.sha256(len(self.unknowns).to_bytes(4, "big"))
-        for part in (*(name.encode() for name in self.unknowns), self.at):
-            made.update(len(part).to_bytes(8, "big") + part)
-        return made.digest()
+        """SHA-256 of the unknowns: only blocks with the same identity are added entry by entry."""
+        digest = hashlib.sha256(len(self.unknowns).to_bytes(4, "big"))
+        for part in (*(name.encode() for name in self.unknowns), self.position_digest):
+            digest.update(len(part).to_bytes(8, "big") + part)
+        return digest.digest()
 
 
 def check_blocks(blocks: Sequence[FisherBlock], values: FloatArray) -> None:
-    """Refused where the blocks are not those of the doses `values` (k,), η², or are too large."""
+    """Refuse blocks that do not match the doses `values` (k,), η², or are too large."""
     if len(blocks) != len(values):
-        raise Refusal(f"a dose has a block for everybody or for nobody: {len(values)} ids, {len(blocks)} blocks")
+        raise Refusal(f"a dose has one block per id or none: {len(values)} ids, {len(blocks)} blocks")
     check_size([len(block.unknowns) for block in blocks])
     for block, value in zip(blocks, values.tolist(), strict=True):
-        if not abs(block.norm - value) <= _ALIKE * value or block.spectrum[0] < -_ALIKE * value:
-            raise Refusal(f"a block with η² = {block.norm:.6g} is not the matrix of a dose with η² = {value:.6g}")
+        if not abs(block.norm - value) <= _TOLERANCE * value or block.spectrum[0] < -_TOLERANCE * value:
+            raise Refusal(f"a block with η² = {block.norm:.6g} does not match a dose with η² = {value:.6g}")
 
 
 def check_size(unknowns: Sequence[int]) -> None:
-    """Refused where blocks of so many unknowns are too large to be kept."""
+    """Refuse blocks with these numbers of unknowns if they are too large to be stored."""
     if max(unknowns, default=0) > MOST_UNKNOWNS:
         raise Refusal(
-            f"somebody has {max(unknowns)} unknowns (rows times columns) and blocks are kept up to {MOST_UNKNOWNS}: "
-            "book without them"
+            f"a person has {max(unknowns)} unknowns (rows times columns) and a block has at most {MOST_UNKNOWNS}: "
+            "book without blocks"
         )
     size = sum(8 * m * m for m in unknowns)
     if size > MOST_BLOCK_BYTES:
         raise Refusal(
-            f"the blocks have {size / 2**20:.0f} MB together and {MOST_BLOCK_BYTES >> 20} MB are kept: "
-            "book without them"
+            f"the blocks take {size / 2**20:.0f} MB and at most {MOST_BLOCK_BYTES >> 20} MB are stored: "
+            "book without blocks"
         )
 
 
@@ -104,7 +104,7 @@ class SummedFisherBlocks:
 
     >>> first = SummedFisherBlocks(np.diag([0.04, 0.0]), 40_000_000)
     >>> both = first + SummedFisherBlocks(np.diag([0.0, 0.09]), 90_000_000)
-    >>> both.quadrature, both.amount                # the largest of the two directions, and never less than it
+    >>> both.quadrature, both.amount                # the larger of the two directions, rounded up
     (130000000, 90000001)
     """
 
@@ -122,16 +122,16 @@ class SummedFisherBlocks:
 
     @cached_property
     def amount(self) -> int:
-        """The largest eigenvalue of the sum, rounded up; the amounts' own sum where that is not more."""
+        """The largest eigenvalue of the sum, rounded up, but at most the sum of the amounts."""
         if self.releases == 1 or not self.matrix.any():
             return self.quadrature
         m = len(self.matrix)
-        # Rounding of the sum and of the eigenvalues moves the largest by less than this.
+        # Rounding in the sum and in the eigenvalues changes the largest by less than this factor.
         slack = 1 + 4 * (m + self.releases) * float(np.finfo(np.float64).eps)
         top = float(np.linalg.eigvalsh(self.matrix)[-1]) * slack
         return min(self.quadrature, amount_of(max(top, 1e-9)))
 
     @property
     def saving(self) -> int:
-        """How much less than in quadrature."""
+        """By how much it is below the sum of the amounts."""
         return self.quadrature - self.amount

@@ -1,4 +1,4 @@
-"""Where a value stands: the file or frame, the row and the column, said in one harmless line."""
+"""Where a value is: file or frame, row and column, on one line that is safe to print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dosimeter.core.text import safe_list, safe_text
 
 @dataclass(frozen=True)
 class Location:
-    """What a table came from. Rows are positions from 0 inside; a file's rows are shown counted from 1.
+    """The source of a table. Rows are positions from 0; the rows of a file are shown counted from 1.
 
     >>> str(Location("people.csv", first=1).refusal("missing value", "fill it", row=4, column="age"))
     'people.csv: missing value (row 5, column age): fill it'
@@ -23,39 +23,39 @@ class Location:
     label: str
     first: int = 0
 
-    def refusal(self, what: str, todo: str, *, row: int = -1, column: str = "") -> Refusal:
-        """`<label>: <what> (row r, column c): <todo>`; a row below 0 or an empty column goes unsaid."""
+    def refusal(self, problem: str, remedy: str, *, row: int = -1, column: str = "") -> Refusal:
+        """`<label>: <problem> (row r, column c): <remedy>`; a negative row and an empty column are left out."""
         place = []
         if row >= 0:
             place.append(f"row {row + self.first}" + ("" if self.first else " counted from 0"))
         if column:
             place.append(f"column {safe_text(column)}")
         where = f" ({', '.join(place)})" if place else ""
-        return Refusal(f"{safe_text(self.label, 120)}: {what}{where}: {todo}")
+        return Refusal(f"{safe_text(self.label, 120)}: {problem}{where}: {remedy}")
 
     def check_names(self, names: Iterable[str]) -> None:
-        """Names are what every figure is reported under: none may be empty, endless or given twice."""
-        seen: set[str] = set()
+        """Refuse column names that are empty, over 1000 characters or duplicate: figures are reported under them."""
+        earlier: set[str] = set()
         for position, name in enumerate(names, start=1):
             if not name.strip():
-                todo = "name it, or write the file without its index (pandas: to_csv(index=False))"
-                raise self.refusal(f"the name of column {position} is empty", todo)
+                remedy = "name it, or write the file without its index (pandas: to_csv(index=False))"
+                raise self.refusal(f"the name of column {position} is empty", remedy)
             if len(name) > 1000:
-                what = f"the name of column {position} is {len(name)} characters long"
-                raise self.refusal(what, "give it a name of at most 1000 characters", column=name)
-            if name in seen:
+                problem = f"the name of column {position} is {len(name)} characters long"
+                raise self.refusal(problem, "give it a name of at most 1000 characters", column=name)
+            if name in earlier:
                 raise self.refusal("two columns have the same name", "rename one of them", column=name)
-            seen.add(name)
+            earlier.add(name)
 
     def check_known(self, wanted: Iterable[str], names: Collection[str]) -> None:
-        """Columns that the caller names must exist."""
+        """Refuse a wanted column that does not exist."""
         for name in wanted:
             if name not in names:
                 raise self.refusal(f"there is no column {safe_text(name)}", advice(name, names))
 
 
 def advice(name: str, names: Collection[str]) -> str:
-    """The nearest name, or all of them.
+    """A suggestion: the closest existing name, or the list of all names.
 
     >>> advice("agee", ("age", "bmi"))
     'did you mean age?'

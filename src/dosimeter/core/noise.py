@@ -39,6 +39,7 @@ class Gaussian(Density):
     sigma: float
 
     log_concave = True
+    symmetric = True
     _parameter = "sigma"
     _unit_variance = 1.0
     _unit_information = 1.0
@@ -73,6 +74,7 @@ class Laplace(Density):
     b: float
 
     log_concave = True
+    symmetric = True
     _parameter = "b"
     _unit_variance = 2.0
     _unit_information = 1.0
@@ -208,6 +210,7 @@ class LogisticNoise(Density):
     s: float
 
     log_concave = True
+    symmetric = True
     _parameter = "s"
     _unit_variance = math.pi**2 / 3
     _unit_information = 1 / 3
@@ -274,6 +277,7 @@ NOISES: dict[str, type[Density]] = {
     "exponential": Exponential,
     "logistic": LogisticNoise,
 }
+"""Every law by its name on the command line and in the estimators; `tests/laws/test_noise_laws.py` runs on all."""
 
 __all__ = [
     "NOISES",

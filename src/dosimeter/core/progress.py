@@ -1,7 +1,7 @@
-"""How far a long computation is: said to whoever listens, shown by nobody here.
+"""Progress of a long computation, reported to a listener.
 
-A verb listens (`listening`); what takes long names its stage and, where it is known, how much of it is done. Without a
-listener it costs a look at a variable.
+A command installs a listener with `listening`. Long computations name their stage and, if known, the share completed.
+Without a listener this costs one variable lookup.
 """
 
 from __future__ import annotations
@@ -13,53 +13,53 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Listener = Callable[[str | None, float | None], None]
-"""(stage, share done): the stage None for the one that was named last, the share None where it is not known."""
+"""(stage, share completed): the stage is None for the current one, the share is None if unknown."""
 
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Within it, every `stage` and every counted loop is told to the listener.
+    """Inside this context, every stage and every counted loop is reported to the listener.
 
-    >>> heard = []
-    >>> with listening(lambda stage, done: heard.append((stage, done))):
+    >>> reports = []
+    >>> with listening(lambda stage, share: reports.append((stage, share))):
     ...     stage("fitting")
-    ...     list(counted("ab"))
+    ...     list(track("ab"))
     ['a', 'b']
-    >>> heard
+    >>> reports
     [('fitting', None), (None, 0.0), (None, 0.5), (None, 1.0)]
     """
-    before = _LISTENER.set(listener)
+    token = _LISTENER.set(listener)
     try:
         yield
     finally:
-        _LISTENER.reset(before)
+        _LISTENER.reset(token)
 
 
-def stage(name: str, done: float | None = None) -> None:
-    """What is being done now, and the share of it that is done."""
+def stage(name: str, share: float | None = None) -> None:
+    """Report that a stage begins, and the share of it that is completed."""
     listener = _LISTENER.get()
     if listener is not None:
-        listener(name, done)
+        listener(name, share)
 
 
-def part(done: float | None) -> None:
-    """The share of the stage that is done."""
+def advance(share: float | None) -> None:
+    """Report the completed share of the current stage."""
     listener = _LISTENER.get()
     if listener is not None:
-        listener(None, done)
+        listener(None, share)
 
 
-def counted(items: Iterable[T], total: int | None = None) -> Iterator[T]:
-    """The items; the share behind is told before each and at the end. total: how many, where they have no length."""
+def track(items: Iterable[T], total: int | None = None) -> Iterator[T]:
+    """Yield the items and report the completed share before each and at the end. total: their number, if unsized."""
     listener = _LISTENER.get()
     if listener is None:
         yield from items
         return
-    many = len(items) if total is None and isinstance(items, Sized) else total
+    count = len(items) if total is None and isinstance(items, Sized) else total
     k = -1
     for k, item in enumerate(items):
-        listener(None, None if not many else min(1.0, k / many))
+        listener(None, None if not count else min(1.0, k / count))
         yield item
-    listener(None, None if not many else min(1.0, (k + 1) / many))
+    listener(None, None if not count else min(1.0, (k + 1) / count))

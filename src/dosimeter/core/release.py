@@ -1,4 +1,4 @@
-"""A release: what leaves the building, with the frozen recipe that accounting needs."""
+"""A release: the values that are published, with the frozen recipe that accounting needs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,28 @@ from dosimeter.core.errors import Refusal
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the released values were made: public constants only, necessary and sufficient for accounting.
+    """How released values were computed: public constants only, all that accounting needs.
 
+    Parameters
+    ----------
+    kind : str
+        What is released: "weights", "components", "labels", ...
+    noise : str
+        The noise as text, such as "Gaussian(sigma=0.5)".
+    settings : mapping
+        Public constants (str, int, float, bool or None) by name.
+    uncovered : tuple of str
+        Choices made from the data, such as a tuned scale or a standardisation, that no figure of this release covers.
+    simulation : bool
+        True if the noise came from a seed; such a release is not to be published.
+
+    Raises
+    ------
+    Refusal
+        If a setting is not a plain constant.
+
+    Examples
+    --------
     >>> Recipe("weights", noise="Gaussian(sigma=0.5)", settings={"loss": "squared", "l2": 0.01}).settings["l2"]
     0.01
     """
@@ -24,9 +44,7 @@ class Recipe:
     noise: str
     settings: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     uncovered: tuple[str, ...] = ()
-    """Choices made from the data (a tuned scale, standardisation) that no figure of this release covers."""
     simulation: bool = False
-    """True where the noise came from a seed: not for release."""
 
     def __post_init__(self) -> None:
         for name, value in self.settings.items():
@@ -35,7 +53,7 @@ class Recipe:
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
 
     def __reduce__(self) -> tuple[type[Recipe], tuple[object, ...]]:
-        # A read-only view does not go through copy or another process; it is made again where it arrives.
+        # A read-only view can be neither copied nor sent to another process, so it is rebuilt there.
         return Recipe, (self.kind, self.noise, dict(self.settings), self.uncovered, self.simulation)
 
 
@@ -43,6 +61,20 @@ class Recipe:
 class Release:
     """Released values and their recipe; never training data.
 
+    Parameters
+    ----------
+    values : mapping of str to array
+        The released arrays by name, after noise; stored as read-only float64.
+    recipe : Recipe
+        How they were computed.
+
+    Raises
+    ------
+    Refusal
+        If a value is not finite.
+
+    Examples
+    --------
     >>> r = Release({"coef": np.array([0.5, -1.0])}, Recipe("weights", "Gaussian(sigma=0.5)"))
     >>> r
     <Release of weights (coef: 2), Gaussian(sigma=0.5)>
@@ -52,12 +84,12 @@ class Release:
     recipe: Recipe
 
     def __post_init__(self) -> None:
-        kept = {name: np.array(value, dtype=np.float64) for name, value in self.values.items()}
-        for name, value in kept.items():
+        arrays = {name: np.array(value, dtype=np.float64) for name, value in self.values.items()}
+        for name, value in arrays.items():
             if not np.isfinite(value).all():
                 raise Refusal(f"released values must be finite; {name!r} is not")
             value.setflags(write=False)
-        object.__setattr__(self, "values", MappingProxyType(kept))
+        object.__setattr__(self, "values", MappingProxyType(arrays))
 
     def __reduce__(self) -> tuple[type[Release], tuple[object, ...]]:
         return Release, (dict(self.values), self.recipe)

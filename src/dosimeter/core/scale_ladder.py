@@ -1,8 +1,8 @@
-"""The public ladder: a scale chosen from the data is rounded up to a rung before anybody sees it.
+"""The public ladder: a scale chosen from the data is rounded up to a rung before it is used or shown.
 
-The rungs are 2^(k/2) for whole k, in the unit of the released value: ..., ½, √½, 1, √2, 2, ... The anchor is 1, fixed
-here and nowhere else, so that the ladder itself tells nothing. A rung still tells between which two rungs the exact
-scale lay; that is what `CHOSEN` admits.
+The rungs are 2^(k/2) for whole k, in the unit of the released value: ..., ½, √½, 1, √2, 2, ... The anchor 1 is a
+constant, so the ladder itself reveals nothing. A rung still reveals between which two rungs the exact scale was;
+`SCALE_NOT_COVERED` says so.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 from dosimeter.core.errors import Refusal
 
-CHOSEN = "the scale was chosen from the data: the choice itself is not covered"
-"""Stands in `uncovered` of everything that uses a calibrated scale."""
+SCALE_NOT_COVERED = "the scale was chosen from the data: the choice itself is not covered"
+"""An entry of `uncovered` for everything that uses a calibrated scale."""
 
 _LEAST, _MOST = -996, 996
-"""2^±498 is the last whole power inside the scales that `core.noise` accepts, 1e-150 to 1e150."""
+"""2^±498 is the last whole power within the scales that `core.noise` accepts, 1e-150 to 1e150."""
 
 
 def rung(k: int) -> float:
-    """2^(k/2), the k-th rung: a power of two exactly for even k, the float nearest to √½ times one for odd k.
+    """2^(k/2), the k-th rung: exactly a power of two for even k, the nearest float to √½ times one for odd k.
 
     >>> [rung(k) for k in (-2, 0, 2)], round(rung(1), 6)
     ([0.5, 1.0, 2.0], 1.414214)
@@ -33,22 +33,22 @@ def rung(k: int) -> float:
 
 
 def rung_above(scale: Any) -> int:
-    """The least k with scale <= 2^(k/2); no logarithm, so a rung is its own answer.
+    """The least k with scale <= 2^(k/2). Computed without a logarithm, so that a rung maps to itself.
 
     >>> rung_above(0.75), rung_above(1.0), rung_above(1.1)
     (0, 0, 1)
     """
     if isinstance(scale, bool) or not isinstance(scale, Real) or not 0 < float(scale) < math.inf:
-        raise Refusal(f"a scale is a finite number > 0, not {scale!r}")
-    share, power = math.frexp(float(scale))  # scale = share · 2^power, share in [½, 1)
-    k = 2 * power - (2 if share == 0.5 else 1 if share <= math.sqrt(0.5) else 0)
+        raise Refusal(f"a scale must be a finite number > 0, not {scale!r}")
+    mantissa, power = math.frexp(float(scale))  # scale = mantissa · 2^power, mantissa in [½, 1)
+    k = 2 * power - (2 if mantissa == 0.5 else 1 if mantissa <= math.sqrt(0.5) else 0)
     if not _LEAST <= k <= _MOST:
-        raise Refusal(f"the scale {scale:g} is beyond the ladder, 2^{_LEAST // 2} to 2^{_MOST // 2}: use another unit")
+        raise Refusal(f"the scale {scale:g} is outside the ladder, 2^{_LEAST // 2} to 2^{_MOST // 2}: use another unit")
     return k
 
 
 def round_up(scale: Any) -> float:
-    """The lowest rung that is not below the scale.
+    """The scale rounded up to the next rung.
 
     >>> round_up(0.3), round_up(0.5), round_up(0.6) == 0.5**0.5
     (0.3535533905932738, 0.5, True)

@@ -1,20 +1,20 @@
-"""Strangers' text made safe to show: names, labels and ids reach a terminal only through here."""
+"""Untrusted text made safe to print: names, labels and ids reach a terminal only through these functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-# Characters that `str.isprintable` passes although nothing is seen of them: the grapheme joiner, the Hangul
+# Characters that `str.isprintable` accepts although they are invisible: the grapheme joiner, the Hangul
 # fillers, two Khmer vowels, the variation selectors, the blank of braille.
-_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | frozenset(
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | frozenset(
     map(chr, range(0xFE00, 0xFE10))
 )
 
 
 def safe_text(text: object, width: int = 60) -> str:
-    r"""`text` on one line, at most `width` characters, control, bidi and unseen characters as escapes.
+    r"""`text` on one line of at most `width` characters, with control, bidi and invisible characters escaped.
 
-    Rich markup is not interpreted here and must not be later: give the result to `rich.text.Text` or
+    Rich markup is not interpreted here and must not be later: pass the result to `rich.text.Text` or
     `rich.markup.escape`, never to `print(f"...")` of a rich console.
 
     >>> safe_text("bmi\x1b[31m")
@@ -26,14 +26,14 @@ def safe_text(text: object, width: int = 60) -> str:
     if sum(map(len, pieces)) <= width:
         return "".join(pieces)
     room = max(width - 1, 0)
-    # Whole pieces only, so that an escape is never cut in half and read as something else.
+    # Whole pieces only: an escape cut in half would read as something else.
     tail = _fill(reversed(pieces), room // 2)
     head = _fill(pieces, room - sum(map(len, tail)))
     return "".join(head) + "…" + "".join(reversed(tail))
 
 
 def safe_list(names: Iterable[object], limit: int = 8) -> str:
-    """Names in one harmless line, the first `limit` of them and how many more there are.
+    """The first `limit` names on one line that is safe to print, and how many more there are.
 
     >>> safe_list(["a", "b", "c"], limit=2)
     'a, b and 1 more'
@@ -45,7 +45,7 @@ def safe_list(names: Iterable[object], limit: int = 8) -> str:
 
 
 def _visible(character: str) -> str:
-    if character.isprintable() and character not in _UNSEEN:
+    if character.isprintable() and character not in _INVISIBLE:
         return character
     code = ord(character)
     if code <= 0xFF:

@@ -1,9 +1,9 @@
-"""[Geyer19]: federated training that hides whole clients. docs/federated.md has the proofs and the limits."""
+"""[Geyer19]: federated training that protects whole clients. Proofs and limits: docs/explanation/federated.md."""
 
 from dosimeter.federated.accountant import Spend
 from dosimeter.federated.adaptive_clipping import FixedClip, QuantileClip
 from dosimeter.federated.audit import CanaryAudit, audit
-from dosimeter.federated.baseline import FedAvgBaseline, alone
+from dosimeter.federated.baseline import FedAvgBaseline, local_only_accuracy
 from dosimeter.federated.budget import BudgetSpent, EpsilonFigure, PrivacyBudget, noise_needed, rounds_allowed
 from dosimeter.federated.client_dose import ClientDose
 from dosimeter.federated.client_messages import ClientUpdate, UpdateBatch
@@ -51,7 +51,6 @@ __all__ = [
     "TorchLearner",
     "UpdateBatch",
     "UpdateStatistics",
-    "alone",
     "audit",
     "by_column",
     "charge",
@@ -59,6 +58,7 @@ __all__ = [
     "clip_rows",
     "dirichlet",
     "iid",
+    "local_only_accuracy",
     "noise_needed",
     "personalise",
     "rounds_allowed",

@@ -1,9 +1,10 @@
-"""The audit: canary clients try to be seen in a whole training, and the rounds are compared with what they promise.
+"""Audit: canary clients try to be detected in a whole training, and the rounds are checked against their promises.
 
-Canary j owns coordinate j: it sends a huge multiple of e_j, so that after clipping it moves that coordinate by C, the
-most a client may. As many coordinates have no owner. All of them carry independent noise, so one training tests
-hundreds of memberships at once. Somebody who sees every released model scores each coordinate by the likelihood ratio
-of "its owner was enrolled", which is the best there is, and the scores bound ε from below (docs/federated.md, Audit).
+Canary j owns coordinate j: it sends a huge multiple of e_j, so after clipping it moves that coordinate by C, the most
+a client may. An equal number of coordinates has no owner. All coordinates carry independent noise, so one training
+tests hundreds of memberships at once. An attacker who sees every released model scores each coordinate by the
+likelihood ratio of "its owner was enrolled", the best possible score; the scores bound ε from below
+(docs/explanation/federated.md, Audit).
 """
 
 from __future__ import annotations
@@ -28,38 +29,62 @@ from dosimeter.federated.client_sampling import PoissonSampling
 from dosimeter.federated.curator import Curator, Generator
 from dosimeter.federated.state import State
 
-_FREE = 16
-"""Coordinates in which the other clients work."""
-_LOUD = 1e6
-"""A canary sends so many times C."""
+_ORDINARY_COORDINATES = 16
+"""Coordinates used by the clients that are not canaries."""
+_CANARY_SCALE = 1e6
+"""A canary's update is this many times C."""
 _CHUNK = 64
 _EPSILONS = tuple(float(e) for e in np.linspace(0.0, 8.0, 33))
-"""Where the accountant's curve is compared."""
+"""Values of ε at which the attack is compared with the accountant's curve."""
 _ERROR = 1e-6
-"""Each test of the noise and the clip is wrong in so many sound trainings."""
+"""False alarm rate of each test of the noise and the clip."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CanaryAudit(AttackResult):
-    """ε from below, beside the ε that was accounted; and everything in the public rounds that is not as promised.
+    """A lower bound on ε from canaries, beside the accounted ε, and every broken promise found in the public rounds.
 
-    Tests are chosen on every second score and counted on the others, so that what is read is one test fixed beforehand.
-    Both error rates get half of the error probability (Clopper–Pearson).
+    Returned by `audit`.
+
+    Parameters
+    ----------
+    members : (k,) array
+        Log likelihood ratios of the enrolled canaries.
+    strangers : (k,) array
+        The same for coordinates without an owner.
+    allowed : (2, g) array
+        The accountant's curve: values of ε, and δ at each.
+    accounted_epsilon : float
+        ε at `delta` by the accountant.
+    delta : float
+        δ at which ε is bounded.
+    noise_ratio : float
+        Observed standard deviation of the noise over the one that was accounted.
+    findings : tuple of str
+        What the rounds did that they should not, one sentence each; empty if the audit found nothing.
+    level : float, default 0.95
+        Confidence level of `interval`.
+
+    Notes
+    -----
+    The test is chosen on every second score and counted on the others, so the reported test is fixed in advance.
+    Both error rates get half of the error probability (Clopper-Pearson).
+
+    Examples
+    --------
+    >>> scores = np.linspace(0.0, 1.0, 40)
+    >>> result = CanaryAudit(scores, scores, np.array([[0.0], [0.0]]), accounted_epsilon=1.0, delta=1e-3)
+    >>> result.interval.low, result.sound
+    (0.0, True)
     """
 
     members: FloatArray
-    """(k,) log likelihood ratios of the canaries who were enrolled."""
     strangers: FloatArray
-    """(k,) and of coordinates without an owner."""
     allowed: FloatArray
-    """(2, g) the accountant's curve: values of ε, and δ at each."""
-    accounted: float
-    """ε at `delta` by the accountant."""
+    accounted_epsilon: float
     delta: float
     noise_ratio: float = 1.0
-    """Deviation of the noise that was heard over the one the accountant was told."""
     findings: tuple[str, ...] = ()
-    """What the rounds do not keep of their promise, in words; empty where all is well."""
     level: float = 0.95
     attack: str = "canaries"
     how: str = "likelihood ratio over all rounds, one coordinate per canary"
@@ -68,37 +93,37 @@ class CanaryAudit(AttackResult):
 
     @property
     def figure(self) -> float:
-        """The ε that the rates themselves would need at δ; never negative."""
+        """The least ε at δ that the observed rates allow; never negative."""
         true, false, k = self._counts(*_best(self._half(0), self._bound))
         return _epsilon(true / k, max(false, 0.5) / k, self.delta)
 
     @property
     def interval(self) -> Interval:
-        """[ε that is needed at δ with this confidence, infinity): an attack says nothing from above."""
+        """[ε that the test proves at δ with this confidence, infinity): an attack gives no upper bound."""
         low, high = self._rates(*_best(self._half(0), self._bound))
         return Interval(_epsilon(low, high, self.delta), math.inf, self.level)
 
     @property
     def excess(self) -> float:
-        """How far a test lies above the accounted curve: TPR - e^ε FPR - δ(ε) where that shows most; > 0 is a breach.
+        """TPR - e^ε FPR - δ(ε), at the ε where the tuning half of the scores has the most; above 0 it proves a breach.
 
-        Far stronger than the ε at one small δ: hundreds of canaries say little about events of probability 1e-5, and
+        Much stronger than the ε at one small δ: hundreds of canaries say little about events of probability 1e-5, and
         much about the middle of the curve.
         """
         test = _best(self._half(0), self._over)
-        tuned = _rates_of(self._half(0), *test, self.level)
-        at = int(np.argmax(_above(*tuned, self.allowed)))
-        return float(_above(*self._rates(*test), self.allowed)[at])
+        tuning_rates = _rates_of(self._half(0), *test, self.level)
+        place = int(np.argmax(_excesses(*tuning_rates, self.allowed)))
+        return float(_excesses(*self._rates(*test), self.allowed)[place])
 
     @property
     def control_figure(self) -> float:
-        """ε of somebody who never sees a model: 0."""
+        """ε of an attacker who never sees a model: 0."""
         return 0.0
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found: the attack stays below what was accounted, the rounds keep their promises."""
-        return self.interval.low <= self.accounted and self.excess <= 0 and not self.findings
+        """True if the attack stays below the accounted ε and the rounds keep their promises."""
+        return self.interval.low <= self.accounted_epsilon and self.excess <= 0 and not self.findings
 
     def _half(self, which: int) -> tuple[FloatArray, FloatArray]:
         return self.members[which::2], self.strangers[which::2]
@@ -113,7 +138,7 @@ class CanaryAudit(AttackResult):
         return _epsilon(low, high, self.delta)
 
     def _over(self, low: float, high: float) -> float:
-        return float(_above(low, high, self.allowed).max())
+        return float(_excesses(low, high, self.allowed).max())
 
 
 def audit(
@@ -126,56 +151,96 @@ def audit(
     rng: Generator | None = None,
     level: float = 0.95,
 ) -> CanaryAudit:
-    """One training of `rounds` rounds in which the first `canaries` clients are canaries, attacked.
+    """Train for `rounds` rounds with canaries among the clients, attack the models, and compare with the accounting.
 
-    drop_out: share of the other clients who are asked and never answer. The other clients send updates of log-normal
-    norm around 1 in coordinates of their own.
+    Parameters
+    ----------
+    curator : Curator
+        The recipe under test; Poisson sampling only. It needs at least `canaries` clients.
+    rounds : int
+        Number of rounds.
+    canaries : int, default 1000
+        k, the number of canaries (the first k clients), at least 20. The model has 2k + 16 parameters.
+    drop_out : float, default 0
+        Share of the sampled clients, other than canaries, that never answer.
+    delta : float, optional
+        δ at which ε is bounded; the budget's by default.
+    rng : numpy Generator, optional
+        Source of all draws, for a simulation; the operating system's bits by default.
+    level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    CanaryAudit
+
+    Raises
+    ------
+    Refusal
+        If the cohort has a fixed size: its draws depend on each other, so canaries are not independent.
+    BudgetSpent
+        If the budget ends before `rounds`.
+
+    Notes
+    -----
+    A canary's score is Σ_t log(1 - q + q exp((2x_t - 1)/2z²)), x_t its coordinate of the noisy sum over C
+    (docs/explanation/federated.md, Audit). The other clients send updates of log-normal norm around 1 in coordinates of
+    their own.
+
+    Examples
+    --------
+    >>> from dosimeter import federated
+    >>> sampling, schedule = federated.PoissonSampling(100), federated.Constant(50, 2.0)
+    >>> curator = federated.Curator(sampling, schedule, federated.PrivacyBudget(8.0, 1e-2))
+    >>> result = audit(curator, 2, canaries=40, rng=np.random.default_rng(0))
+    >>> result.interval.low <= result.accounted_epsilon
+    True
     """
     if not isinstance(curator.cohort, PoissonSampling):
-        raise Refusal(
-            "canaries are scored for Poisson sampling: with a fixed number of clients their draws depend on each other"
-        )
+        raise Refusal("canaries need Poisson sampling: with a fixed number of clients their draws depend on each other")
     k = whole("canaries", canaries, 20, curator.cohort.clients)
     number("drop_out", drop_out, 0, 1, strictly=False)
-    noise = rng if rng is not None else np.random.default_rng(np.random.SeedSequence().entropy)
-    states = [curator.start(np.zeros(2 * k + _FREE))]
+    client_rng = rng if rng is not None else np.random.default_rng(np.random.SeedSequence().entropy)
+    states = [curator.start(np.zeros(2 * k + _ORDINARY_COORDINATES))]
     for _ in range(whole("rounds", rounds, 1, 1 << 16)):
         opened = curator.open_round(states[-1], rng)
-        sent = _messages(opened, k, drop_out, noise)
-        states.append(curator.close_round(opened, sent, rng))
-    heard = _heard(curator, states)
-    scores = _scores(curator, states, heard)
-    at = curator.budget.delta if delta is None else as_delta(delta)
+        messages = _messages(opened, k, drop_out, client_rng)
+        states.append(curator.close_round(opened, messages, rng))
+    sums = _normalised_sums(curator, states)
+    scores = _scores(curator, states, sums)
+    delta_used = curator.budget.delta if delta is None else as_delta(delta)
     dose = curator.dose(states[-1])
     allowed = np.array([_EPSILONS, [dose.delta(e) for e in _EPSILONS]])
-    ratio = _noise_ratio(curator, states, quiet := heard[:, k : 2 * k])
-    found = (
-        *_noise_finding(ratio, quiet.size),
-        *_clip_finding(curator, states, heard[:, :k]),
+    ratio = _noise_ratio(curator, states, unowned := sums[:, k : 2 * k])
+    findings = (
+        *_noise_finding(ratio, unowned.size),
+        *_clip_finding(curator, states, sums[:, :k]),
         *_rule_finding(curator, states),
     )
-    return CanaryAudit(scores[:k], scores[k : 2 * k], allowed, dose.epsilon(at), at, ratio, found, level)
+    return CanaryAudit(
+        scores[:k], scores[k : 2 * k], allowed, dose.epsilon(delta_used), delta_used, ratio, findings, level
+    )
 
 
 def _messages(state: State, k: int, drop_out: float, rng: Generator) -> Iterator[UpdateBatch]:
-    """Canaries shout in their own coordinate; the others send something ordinary, or nothing."""
-    asked: Index = state.participants
-    silent = (rng.random(len(asked)) < drop_out) & (asked >= k)
-    asked = asked[~silent]
-    for start in range(0, len(asked), _CHUNK):
-        clients = asked[start : start + _CHUNK]
+    """Canaries send a huge update in their own coordinate; the other clients an ordinary one, or none."""
+    sampled: Index = state.participants
+    silent = (rng.random(len(sampled)) < drop_out) & (sampled >= k)
+    sampled = sampled[~silent]
+    for first in range(0, len(sampled), _CHUNK):
+        clients = sampled[first : first + _CHUNK]
         block = np.zeros((len(clients), state.model.size))
-        direction = rng.normal(size=(len(clients), _FREE))
+        direction = rng.normal(size=(len(clients), _ORDINARY_COORDINATES))
         length = np.exp(0.5 * rng.normal(size=(len(clients), 1))) / np.linalg.norm(direction, axis=1, keepdims=True)
         block[:, 2 * k :] = direction * length
-        loud = np.flatnonzero(clients < k)
-        block[loud] = 0.0
-        block[loud, clients[loud]] = _LOUD * state.clip
+        canary_rows = np.flatnonzero(clients < k)
+        block[canary_rows] = 0.0
+        block[canary_rows, clients[canary_rows]] = _CANARY_SCALE * state.clip
         yield UpdateBatch(clients, block)
 
 
-def _heard(curator: Curator, states: list[State]) -> FloatArray:
-    """(rounds, d) what anybody can compute from the released models: the noisy sum of each round over C.
+def _normalised_sums(curator: Curator, states: list[State]) -> FloatArray:
+    """(rounds, d) the noisy sum of each round over C, as anyone can compute it from the released models.
 
     The server's momentum is undone: Δ̄_t = v_t - βv_{t-1}, v_t = (w_t - w_{t-1})/step.
     """
@@ -186,48 +251,48 @@ def _heard(curator: Curator, states: list[State]) -> FloatArray:
     return np.asarray(mean * scale[:, None])
 
 
-def _scores(curator: Curator, states: list[State], heard: FloatArray) -> FloatArray:
-    """(d,) Σ_t log(1 - q + q exp((2x - 1)/2z²)): the likelihood ratio of an enrolled canary against none."""
-    total = np.zeros(heard.shape[1])
-    for x, entry in zip(heard, states[-1].history, strict=True):
+def _scores(curator: Curator, states: list[State], sums: FloatArray) -> FloatArray:
+    """(d,) Σ_t log(1 - q + q exp((2x - 1)/2z²)): likelihood ratio of "canary enrolled" against "not enrolled"."""
+    total = np.zeros(sums.shape[1])
+    for x, entry in zip(sums, states[-1].history, strict=True):
         q = curator.cohort.rate(entry.per_round)
         z = curator.clip.noise_on_sum(entry.noise, entry.per_round)
-        stay = math.log1p(-q) if q < 1 else -math.inf
-        total += np.logaddexp(stay, math.log(q) + (2 * x - 1) / (2 * z * z))
+        log_not_sampled = math.log1p(-q) if q < 1 else -math.inf
+        total += np.logaddexp(log_not_sampled, math.log(q) + (2 * x - 1) / (2 * z * z))
     return total
 
 
-def _noise_ratio(curator: Curator, states: list[State], quiet: FloatArray) -> float:
-    """Coordinates without an owner hold nothing but noise."""
+def _noise_ratio(curator: Curator, states: list[State], unowned: FloatArray) -> float:
+    """Standard deviation of the coordinates without an owner, which hold only noise, over the accounted one."""
     z = [curator.clip.noise_on_sum(e.noise, e.per_round) for e in states[-1].history]
-    return math.sqrt(float(np.square(quiet / np.array(z)[:, None]).mean()))
+    return math.sqrt(float(np.square(unowned / np.array(z)[:, None]).mean()))
 
 
 def _noise_finding(ratio: float, n: int) -> Iterator[str]:
-    """Chi-square of n entries, two-sided."""
+    """Two-sided chi-square test of n entries."""
     if not chdtri(n, 1 - _ERROR / 2) <= ratio * ratio * n <= chdtri(n, _ERROR / 2):
-        yield f"the noise is {ratio:.3g} times what the accountant was told"
+        yield f"the noise is {ratio:.3g} times the accounted noise"
 
 
 def _clip_finding(curator: Curator, states: list[State], owned: FloatArray) -> Iterator[str]:
-    """Nobody moves the sum by more than C: beyond C and what the noise reaches there is nothing."""
+    """No client moves the sum by more than C: no entry exceeds C plus the largest plausible noise."""
     z = max(curator.clip.noise_on_sum(e.noise, e.per_round) for e in states[-1].history)
-    far, reach = float(np.abs(owned).max()), 1 - z * float(ndtri(_ERROR / (2 * owned.size)))
-    if far > reach:
-        yield f"a client moved the sum by {far:.3g} times the clip, where noise and clip reach {reach:.3g}"
+    largest, reach = float(np.abs(owned).max()), 1 - z * float(ndtri(_ERROR / (2 * owned.size)))
+    if largest > reach:
+        yield f"a client moved the sum by {largest:.3g} times the clip; noise and clip allow at most {reach:.3g}"
 
 
 def _rule_finding(curator: Curator, states: list[State]) -> Iterator[str]:
-    """The next C follows from the noisy share that the round released, in the right direction."""
+    """The next C must follow its rule from the noisy share that the round released, and move towards the quantile."""
     for before, after in itertools.pairwise(states):
         entry: Any = after.history[-1]
-        wanted = curator.clip.moved(before.clip, entry.share)
-        away = (after.clip - before.clip) * (entry.share - getattr(curator.clip, "quantile", entry.share))
-        if away > 0:
+        wanted = curator.clip.next_bound(before.clip, entry.share)
+        wrong_way = (after.clip - before.clip) * (entry.share - getattr(curator.clip, "quantile", entry.share))
+        if wrong_way > 0:
             yield f"round {before.round}: the clip moved away from its quantile"
             return
         if not math.isclose(after.clip, wanted, rel_tol=1e-12):
-            yield f"round {before.round}: the clip is {after.clip:.6g} where its rule gives {wanted:.6g}"
+            yield f"round {before.round}: the clip is {after.clip:.6g}, but its rule gives {wanted:.6g}"
             return
 
 
@@ -236,29 +301,29 @@ def _epsilon(true: float, false: float, delta: float) -> float:
     return max(0.0, math.log((true - delta) / false)) if true > delta else 0.0
 
 
-def _above(true: float, false: float, allowed: FloatArray) -> FloatArray:
+def _excesses(true: float, false: float, allowed: FloatArray) -> FloatArray:
     """(g,) TPR - e^ε FPR - δ(ε) along the accountant's curve."""
     return np.asarray(true - np.exp(allowed[0]) * false - allowed[1])
 
 
 def _counts_of(scores: tuple[FloatArray, FloatArray], sign: int, cut: float) -> tuple[int, int, int]:
-    """True and false positives, of k scores of each kind. With sign -1 it is absence that is looked for."""
+    """True and false positives among k scores of each kind. Sign -1 tests for absence instead."""
     hits = [int((sign * s > cut).sum()) for s in (scores if sign > 0 else scores[::-1])]
     return hits[0], hits[1], len(scores[0])
 
 
 def _rates_of(scores: tuple[FloatArray, FloatArray], sign: int, cut: float, level: float) -> tuple[float, float]:
-    """The true positive rate from below and the false positive rate from above, each at half of the error."""
+    """Lower bound of the true positive rate and upper bound of the false positive rate, each at half of the error."""
     true, false, k = _counts_of(scores, sign, cut)
     return proportion(true, k, level).low, proportion(false, k, level).high
 
 
 def _best(scores: tuple[FloatArray, FloatArray], value: Callable[[float, float], float]) -> tuple[int, float]:
-    """(sign, cut) of the test whose rates have the highest value, among 64 cuts in either direction."""
+    """(sign, cut) of the test with the highest value of its rates, among 64 cuts in each direction."""
     members, strangers = scores
     tests = [
         (sign, float(cut))
-        for sign, out in ((1, strangers), (-1, members))
-        for cut in np.quantile(sign * out, np.linspace(0.02, 1.0, 64))
+        for sign, reference in ((1, strangers), (-1, members))
+        for cut in np.quantile(sign * reference, np.linspace(0.02, 1.0, 64))
     ]
     return max(tests, key=lambda test: value(*_rates_of(scores, test[0], test[1], 0.95)))

@@ -1,4 +1,4 @@
-"""Budgets: what the whole training may cost, asked for the next round before it starts; and what a plan allows."""
+"""Budgets: the privacy cost allowed for a whole training, checked before each round; rounds and noise that fit it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,36 @@ from dosimeter.core.checks import whole
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.notion import Standing
 from dosimeter.federated import accountant
-from dosimeter.federated.accountant import CERTIFYING_GRID, WORKING_GRID, Spend, Spent, as_delta, as_epsilon
+from dosimeter.federated.accountant import CERTIFYING_GRID, WORKING_GRID, Spend, Spending, as_delta, as_epsilon
 from dosimeter.federated.client_sampling import Cohort
 
 _MOST_ROUNDS = 1 << 20
 _CLOSE = 1.02
-"""δ on the coarse grid over δ on the fine one: 1.0003 at most in the trainings of Table 1 of [Geyer19]."""
+"""δ on the coarse grid over δ on the fine one: at most 1.0003 for the trainings in Table 1 of [Geyer19]."""
 _LEAST_NOISE, _MOST_NOISE = 0.05, 1e4
 
 
 @dataclass(frozen=True)
 class PrivacyBudget:
-    """(ε, δ) of the whole training: δ(ε) of all rounds together never passes δ."""
+    """(ε, δ) of the whole training: δ(ε) of all rounds together never exceeds δ.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε, 0 to 1e6.
+    delta : float
+        δ, at least 1e-12 and below 1.
+
+    Raises
+    ------
+    Refusal
+        If ε or δ is outside its range.
+
+    Examples
+    --------
+    >>> PrivacyBudget(8.0, 1e-5)
+    PrivacyBudget(epsilon=8.0, delta=1e-05)
+    """
 
     epsilon: float
     delta: float
@@ -33,108 +51,203 @@ class PrivacyBudget:
 
 @dataclass(frozen=True)
 class EpsilonFigure:
-    """(ε, δ) about one client, and everything that must be said with it."""
+    """(ε, δ) for one client, with everything that qualifies it.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    rounds : int
+        Rounds it covers.
+    adjacency : str
+        Neighbouring relation, "add-or-remove-one" or "replace-one".
+    standing : Standing
+        Upper bound, estimate, or unaccounted.
+    method : str
+        How ε was computed.
+    not_covered : tuple of str
+        Data-dependent choices that ε does not cover.
+    remarks : tuple of str
+        Warnings, such as a δ that is too large.
+    unit : str, default "client"
+        What the guarantee protects.
+
+    Examples
+    --------
+    >>> EpsilonFigure(1.5, 1e-5, 3, "add-or-remove-one", Standing.UPPER_BOUND, "privacy loss distributions")
+    <(ε, δ) = (1.5, 1e-05) after 3 rounds, per client, add-or-remove-one: upper bound, privacy loss distributions>
+    """
 
     epsilon: float
     delta: float
     rounds: int
     adjacency: str
     standing: Standing
-    how: str
-    uncovered: tuple[str, ...] = ()
+    method: str
+    not_covered: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     unit: str = "client"
 
     def __repr__(self) -> str:
         return (
             f"<(ε, δ) = ({self.epsilon:.4g}, {self.delta:.4g}) after {self.rounds} rounds, per {self.unit}, "
-            f"{self.adjacency}: {self.standing.value}, {self.how}>"
+            f"{self.adjacency}: {self.standing.value}, {self.method}>"
         )
 
 
 class BudgetSpent(Exception):
-    """The next round would pass the budget; nothing was drawn, nothing was released. Exit code 1."""
+    """The next round would exceed the budget; nothing was drawn or released. Exit code 1.
+
+    Parameters
+    ----------
+    budget : PrivacyBudget
+        The limit.
+    would_be : float
+        δ at the budget's ε with the next round.
+    rounds : int
+        Rounds already paid for.
+
+    Examples
+    --------
+    >>> print(BudgetSpent(PrivacyBudget(8.0, 1e-5), 2e-5, 10))
+    round 11 is not opened: δ(8) would be 2e-05, above 1e-05; 10 rounds are paid for
+    """
 
     def __init__(self, budget: PrivacyBudget, would_be: float, rounds: int):
         super().__init__(
             f"round {rounds + 1} is not opened: δ({budget.epsilon:g}) would be {would_be:.4g}, above {budget.delta:g}; "
-            f"{rounds} rounds were paid for"
+            f"{rounds} rounds are paid for"
         )
         self.budget, self.would_be, self.rounds = budget, would_be, rounds
 
 
 def figure(
-    spent: Spent, cohort: Cohort, delta: float, *, uncovered: tuple[str, ...] = (), quick: bool = False
+    spent: Spending, cohort: Cohort, delta: float, *, not_covered: tuple[str, ...] = (), quick: bool = False
 ) -> EpsilonFigure:
-    """The ε that the book comes to at δ, certified on the fine grid, or `quick` by Rényi orders."""
-    found = accountant.epsilon_by_renyi(spent, cohort, delta) if quick else accountant.epsilon(spent, cohort, delta)
+    """ε of these rounds at δ, certified on the fine grid; with `quick` from Rényi divergences."""
+    epsilon = accountant.epsilon_by_renyi(spent, cohort, delta) if quick else accountant.epsilon(spent, cohort, delta)
     return EpsilonFigure(
-        epsilon=found,
+        epsilon=epsilon,
         delta=float(delta),
         rounds=accountant.rounds_of(spent),
         adjacency=cohort.adjacency,
-        standing=Standing.UNACCOUNTED if uncovered else Standing.UPPER_BOUND,
-        how="Rényi orders" if quick else "privacy loss distributions",
-        uncovered=uncovered,
+        standing=Standing.UNACCOUNTED if not_covered else Standing.UPPER_BOUND,
+        method="Rényi orders" if quick else "privacy loss distributions",
+        not_covered=not_covered,
         remarks=remarks(cohort, delta),
     )
 
 
 def remarks(cohort: Cohort, delta: float) -> tuple[str, ...]:
-    """What should be said about δ.
+    """Warnings about δ.
 
-    >>> from dosimeter.federated.client_sampling import Poisson
-    >>> remarks(Poisson(100), 0.02)[0]
-    'δ = 0.02 is not below 1/K = 0.01: a curator that published one client outright could meet it'
+    >>> from dosimeter.federated.client_sampling import PoissonSampling
+    >>> remarks(PoissonSampling(100), 0.02)[0]
+    'δ = 0.02 is not below 1/K = 0.01: publishing one random client outright would satisfy it'
     """
     share = 1.0 / cohort.clients
     if delta < share:
         return ()
-    return (f"δ = {delta:g} is not below 1/K = {share:g}: a curator that published one client outright could meet it",)
+    return (f"δ = {delta:g} is not below 1/K = {share:g}: publishing one random client outright would satisfy it",)
 
 
-def within(spent: Spent, cohort: Cohort, budget: PrivacyBudget) -> tuple[bool, float]:
-    """Whether the book stays within the budget, and its δ at the budget's ε.
+def check_budget(spent: Spending, cohort: Cohort, budget: PrivacyBudget) -> tuple[bool, float]:
+    """Whether these rounds stay within the budget, and their δ at the budget's ε.
 
-    Asked on the coarse grid first; on the fine one only where that says no by less than the grids differ. Both are
-    upper bounds.
+    Computed on the coarse grid first, and on the fine one only if the coarse value exceeds the budget by less than
+    the grids can differ. Both are upper bounds.
     """
-    found = accountant.delta(spent, cohort, budget.epsilon, grid=WORKING_GRID)
-    if budget.delta < found <= _CLOSE * budget.delta:
-        found = accountant.delta(spent, cohort, budget.epsilon)
-    return found <= budget.delta, found
+    delta = accountant.delta(spent, cohort, budget.epsilon, grid=WORKING_GRID)
+    if budget.delta < delta <= _CLOSE * budget.delta:
+        delta = accountant.delta(spent, cohort, budget.epsilon)
+    return delta <= budget.delta, delta
 
 
-def affordable(spent: Spent, cohort: Cohort, budget: PrivacyBudget) -> bool:
-    """`within`, and for a run of n equal rounds one question for every doubling of n.
+def is_affordable(spent: Spending, cohort: Cohort, budget: PrivacyBudget) -> bool:
+    """Like `check_budget`, but n equal rounds need one computation for each doubling of n.
 
-    Cost never falls with rounds: where the next power of two stays within, so does n.
+    More rounds never cost less: if the next power of two stays within the budget, so does n.
     """
     if not spent or spent[-1].rounds == 1:
-        return within(spent, cohort, budget)[0]
+        return check_budget(spent, cohort, budget)[0]
     *others, (m, z, rounds) = spent
-    if _doubled(tuple(others), m, z, 1 << (rounds - 1).bit_length(), cohort, budget):
+    if _allows(tuple(others), m, z, 1 << (rounds - 1).bit_length(), cohort, budget):
         return True
-    return rounds <= _most(tuple(others), m, z, cohort, budget)
+    return rounds <= _most_rounds(tuple(others), m, z, cohort, budget)
 
 
-def rounds_allowed(cohort: Cohort, per_round: float, noise: float, budget: PrivacyBudget, *, after: Spent = ()) -> int:
-    """The most rounds of these terms that the budget allows, after those in the book; the next one would pass it.
+def rounds_allowed(
+    cohort: Cohort, per_round: float, noise: float, budget: PrivacyBudget, *, after: Spending = ()
+) -> int:
+    """The largest number of rounds that the budget allows.
 
-    >>> from dosimeter.federated.client_sampling import Poisson
-    >>> rounds_allowed(Poisson(100), 30, 1.0, PrivacyBudget(8.0, 1e-3))
+    Parameters
+    ----------
+    cohort : PoissonSampling or FixedSizeSampling
+        How clients are sampled.
+    per_round : float
+        m, the expected (or fixed) number of clients in a round.
+    noise : float
+        z, the noise multiplier.
+    budget : PrivacyBudget
+        The limit of the whole training.
+    after : tuple of Spend, default ()
+        Rounds that are already paid for.
+
+    Returns
+    -------
+    int
+        Further rounds with these parameters; one more would exceed the budget. 0 if none fits.
+
+    Notes
+    -----
+    δ(ε) of all rounds comes from privacy loss distributions, an upper bound.
+
+    Examples
+    --------
+    >>> from dosimeter.federated import PoissonSampling
+    >>> rounds_allowed(PoissonSampling(100), 30, 1.0, PrivacyBudget(8.0, 1e-3))
     28
     """
     others = tuple(s for s in after if (s.per_round, s.noise) != (per_round, noise))
-    had = sum(s.rounds for s in after if (s.per_round, s.noise) == (per_round, noise))
-    return max(_most(others, per_round, noise, cohort, budget) - had, 0)
+    already = sum(s.rounds for s in after if (s.per_round, s.noise) == (per_round, noise))
+    return max(_most_rounds(others, per_round, noise, cohort, budget) - already, 0)
 
 
 def noise_needed(cohort: Cohort, per_round: float, rounds: int, budget: PrivacyBudget, *, digits: int = 4) -> float:
-    """The least multiplier z, to so many decimals and rounded up, with which so many rounds stay within the budget.
+    """The least noise multiplier z with which this many rounds stay within the budget.
 
-    >>> from dosimeter.federated.client_sampling import Poisson
-    >>> noise_needed(Poisson(100), 50, 11, PrivacyBudget(8.0, 1e-3), digits=3)
+    Parameters
+    ----------
+    cohort : PoissonSampling or FixedSizeSampling
+        How clients are sampled.
+    per_round : float
+        m, the expected (or fixed) number of clients in a round.
+    rounds : int
+        Number of rounds.
+    budget : PrivacyBudget
+        The limit of the whole training.
+    digits : int, default 4
+        Decimals of z, 1 to 8.
+
+    Returns
+    -------
+    float
+        z, rounded up.
+
+    Raises
+    ------
+    CannotMeasure
+        If no z below 1e4 is enough.
+
+    Notes
+    -----
+    δ(ε) of all rounds comes from privacy loss distributions, an upper bound.
+
+    Examples
+    --------
+    >>> from dosimeter.federated import PoissonSampling
+    >>> noise_needed(PoissonSampling(100), 50, 11, PrivacyBudget(8.0, 1e-3), digits=3)
     0.984
     """
     times, places = whole("rounds", rounds, 1, _MOST_ROUNDS), 10.0 ** whole("digits", digits, 1, 8)
@@ -154,40 +267,42 @@ def noise_needed(cohort: Cohort, per_round: float, rounds: int, budget: PrivacyB
     low = high
     while low > _LEAST_NOISE * places and holds(low):
         low //= 2
-    found = _first(holds, low, high)
-    while found > 1 and holds(found - 1, CERTIFYING_GRID):  # the coarse grid errs on the safe side by a step or two
-        found -= 1
-    return found / places
+    steps_needed = _first_true(holds, low, high)
+    while steps_needed > 1 and holds(steps_needed - 1, CERTIFYING_GRID):  # the coarse grid is a step or two too high
+        steps_needed -= 1
+    return steps_needed / places
 
 
 @lru_cache(maxsize=64)
-def _doubled(spent: Spent, per_round: float, noise: float, rounds: int, cohort: Cohort, budget: PrivacyBudget) -> bool:
-    book = (*spent, Spend(per_round, noise, rounds))
-    return accountant.delta(book, cohort, budget.epsilon, grid=WORKING_GRID) <= budget.delta
+def _allows(
+    spent: Spending, per_round: float, noise: float, rounds: int, cohort: Cohort, budget: PrivacyBudget
+) -> bool:
+    entries = (*spent, Spend(per_round, noise, rounds))
+    return accountant.delta(entries, cohort, budget.epsilon, grid=WORKING_GRID) <= budget.delta
 
 
 @lru_cache(maxsize=64)
-def _most(spent: Spent, per_round: float, noise: float, cohort: Cohort, budget: PrivacyBudget) -> int:
-    """The largest number of rounds that stays within, 0 where not even one does."""
+def _most_rounds(spent: Spending, per_round: float, noise: float, cohort: Cohort, budget: PrivacyBudget) -> int:
+    """The largest number of rounds within the budget; 0 if not even one is."""
 
     def passes(rounds: int, grid: float = WORKING_GRID) -> bool:
-        book = (*spent, Spend(per_round, noise, rounds))
-        return accountant.delta(book, cohort, budget.epsilon, grid=grid) > budget.delta
+        entries = (*spent, Spend(per_round, noise, rounds))
+        return accountant.delta(entries, cohort, budget.epsilon, grid=grid) > budget.delta
 
     high = 1
     while not passes(high):
         high *= 2
         if high > _MOST_ROUNDS:
             return _MOST_ROUNDS
-    found = _first(passes, 1, high) - 1
+    most = _first_true(passes, 1, high) - 1
     fine = accountant.certifying_grid((*spent, Spend(per_round, noise, 1)))
-    while not passes(found + 1, fine):
-        found += 1
-    return found
+    while not passes(most + 1, fine):
+        most += 1
+    return most
 
 
-def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The first whole number in [low, high] for which `holds`, which it does at `high` and from there on."""
+def _first_true(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The first whole number in [low, high] for which `holds`; it must hold at `high` and be monotone."""
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)

@@ -1,7 +1,7 @@
-"""Arrivals: what clients sent, read with suspicion. At most one update per sampled client counts; the rest is refused.
+"""Clients' messages, read as untrusted input. At most one update per sampled client counts; the rest is refused.
 
-A refused client is treated as one who never answered: nothing is added on its behalf, and the round goes on. What a
-client claims about itself (a weight, a number of examples) is not read at all.
+A refused client is treated as one that never answered: nothing is added on its behalf, and the round continues. What a
+client claims about itself (a weight, a number of examples) is never read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,24 @@ ANY_ROUND = -1
 
 
 class ClientUpdate(NamedTuple):
-    """One client's message. `weight` is whatever it claims, and is never used."""
+    """One client's message.
+
+    Parameters
+    ----------
+    client : int
+        Its number, 0 to K - 1.
+    update : (d,) array
+        float32 or float64.
+    round : int, default any
+        The round it belongs to; messages of another round are refused.
+    weight : object
+        Whatever the client claims; never used.
+
+    Examples
+    --------
+    >>> ClientUpdate(3, np.zeros(2)).client
+    3
+    """
 
     client: Any
     update: Any
@@ -28,16 +45,27 @@ class ClientUpdate(NamedTuple):
 
 
 class UpdateBatch(NamedTuple):
-    """Updates of several clients, trained together: a trusted form, for simulation and for an engine."""
+    """Updates of several clients trained together: a trusted form, for simulation and for an engine.
+
+    Parameters
+    ----------
+    clients : (c,) array of int
+        Their numbers.
+    updates : (c, d) array
+        float32 or float64.
+
+    Examples
+    --------
+    >>> UpdateBatch(np.array([0, 2]), np.zeros((2, 5))).updates.shape
+    (2, 5)
+    """
 
     clients: Any
-    """(c,) their numbers."""
     updates: Any
-    """(c, d) float32 or float64."""
 
 
 class AcceptedUpdates(NamedTuple):
-    """A block of accepted updates as they were sent. Internal."""
+    """A batch of accepted updates as they were sent. Internal."""
 
     round: int
     clip: float
@@ -51,35 +79,35 @@ class AcceptedUpdates(NamedTuple):
 
 @dataclass
 class MessageCounts:
-    """What happened to the messages of one round. Internal."""
+    """Number of accepted and refused messages of one round. Internal."""
 
     accepted: int = 0
     refused: int = 0
 
 
 def read(
-    messages: Iterable[Any], participants: Index, size: int, bound: float, this_round: int, tally: MessageCounts
+    messages: Iterable[Any], participants: Index, size: int, bound: float, this_round: int, counts: MessageCounts
 ) -> Iterator[tuple[Index, ClippedUpdates, Any]]:
-    """For each message or block: clients (c,), their clipped updates, and the updates as sent (c, d); counted."""
+    """For each message or batch: clients (c,), clipped updates, and updates as sent (c, d). Updates `counts`."""
     waiting = {int(k) for k in participants}
     for message in messages:
-        clients, block = _as_block(message, size, this_round)
-        fresh = [_admit(k, waiting) for k in clients]
-        tally.refused += max(1, len(fresh)) - sum(fresh)
-        if not any(fresh):
+        clients, updates = _clients_and_updates(message, size, this_round)
+        admitted = [_admit(k, waiting) for k in clients]
+        counts.refused += max(1, len(admitted)) - sum(admitted)
+        if not any(admitted):
             continue
-        if not all(fresh):
-            keep = np.flatnonzero(fresh)
-            clients, block = [clients[i] for i in keep], block[keep]
-        clipped = clip_rows(block, bound)
-        good = int(clipped.accepted.sum())
-        tally.accepted += good
-        tally.refused += len(clients) - good
-        yield np.asarray(clients, dtype=np.intp), clipped, block
+        if not all(admitted):
+            keep = np.flatnonzero(admitted)
+            clients, updates = [clients[i] for i in keep], updates[keep]
+        clipped = clip_rows(updates, bound)
+        accepted = int(clipped.accepted.sum())
+        counts.accepted += accepted
+        counts.refused += len(clients) - accepted
+        yield np.asarray(clients, dtype=np.intp), clipped, updates
 
 
 def _admit(client: Any, waiting: set[int]) -> bool:
-    """Whether this client was sampled and has not been heard yet."""
+    """True if this client was sampled and has not answered yet."""
     if not _is_whole(client) or int(client) not in waiting:
         return False
     waiting.remove(int(client))
@@ -90,21 +118,23 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-_NOTHING: tuple[list[Any], FloatArray] = ([], np.zeros((0, 0)))
+_NO_UPDATES: tuple[list[Any], FloatArray] = ([], np.zeros((0, 0)))
 
 
-def _as_block(message: Any, size: int, this_round: int) -> tuple[list[Any], Any]:
-    """(clients, (c, d) array), empty where the message has not the form of an update of this round."""
+def _clients_and_updates(message: Any, size: int, this_round: int) -> tuple[list[Any], Any]:
+    """(clients, (c, d) array); empty if the message is not an update of this round."""
     if isinstance(message, UpdateBatch):
-        clients, block = list(np.atleast_1d(np.asarray(message.clients))), message.updates
-        return (clients, block) if _fits(block, (len(clients), size)) else _NOTHING
+        clients, updates = list(np.atleast_1d(np.asarray(message.clients))), message.updates
+        return (clients, updates) if _fits(updates, (len(clients), size)) else _NO_UPDATES
     if not isinstance(message, tuple) or not 2 <= len(message) <= 4:
-        return _NOTHING
-    sent = ClientUpdate(*message)
-    if not _is_whole(sent.round) or int(sent.round) not in (ANY_ROUND, this_round):
-        return _NOTHING
-    # Anything but an array is not even converted: the conversion would run the sender's code.
-    return ([sent.client], sent.update[None]) if _fits(sent.update, (size,)) else _NOTHING
+        return _NO_UPDATES
+    message_of_one = ClientUpdate(*message)
+    if not _is_whole(message_of_one.round) or int(message_of_one.round) not in (ANY_ROUND, this_round):
+        return _NO_UPDATES
+    # Anything but an array is not even converted: conversion could run the sender's code.
+    return (
+        ([message_of_one.client], message_of_one.update[None]) if _fits(message_of_one.update, (size,)) else _NO_UPDATES
+    )
 
 
 def _fits(array: Any, shape: tuple[int, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Cohorts: who is asked in a round, and which neighbour relation that way of asking is accounted for."""
+"""Client sampling: which clients take part in a round, and under which neighbouring relation that is accounted."""
 
 from __future__ import annotations
 
@@ -16,17 +16,31 @@ MOST_CLIENTS = 1 << 30
 
 @dataclass(frozen=True)
 class PoissonSampling:
-    """Every client is asked with probability q = m/K, independently of all others.
+    """Poisson sampling: each client takes part with probability q = m/K, independently of all others.
 
-    Neighbours: one client more or one fewer. `clients` is K, a declared public number; q stays m/K for both.
+    Parameters
+    ----------
+    clients : int
+        K, a declared public number.
 
+    Raises
+    ------
+    Refusal
+        If K is not a whole number from 1 to 2^30.
+
+    Notes
+    -----
+    Neighbours differ by one client more or fewer ("add-or-remove-one"); q stays m/K for both.
+
+    Examples
+    --------
     >>> PoissonSampling(1000).rate(220)
     0.22
     """
 
     clients: int
     adjacency: ClassVar[str] = "add-or-remove-one"
-    in_words: ClassVar[str] = "every client independently with probability m/K"
+    description: ClassVar[str] = "every client independently with probability m/K"
 
     def __post_init__(self) -> None:
         whole("clients", self.clients, 1, MOST_CLIENTS)
@@ -36,10 +50,10 @@ class PoissonSampling:
         return number("the expected clients per round", expected, 0, self.clients) / self.clients
 
     def draw(self, expected: float, bits: Bits) -> Index:
-        """Numbers of the clients asked, rising; may be none.
+        """Numbers of the sampled clients, ascending; may be empty.
 
-        A client is in when its 64-bit word is below ⌊q·2^64⌋: the probability is never above q, and less by 2^-64 at
-        most. The cost of a round rises with q, so the error is on the safe side.
+        A client is sampled if its 64-bit word is below ⌊q·2^64⌋: with probability at most q, and at least q - 2^-64.
+        The privacy cost rises with q, so this error is on the safe side.
         """
         threshold = int(self.rate(expected) * 2.0**64)
         if threshold >= 1 << 64:
@@ -49,25 +63,42 @@ class PoissonSampling:
 
 @dataclass(frozen=True)
 class FixedSizeSampling:
-    """Exactly m of the K clients, without replacement.
+    """Sampling without replacement: exactly m of the K clients.
 
-    Neighbours: one client replaced by any other. The sum then moves by up to 2C, which costs far more than Poisson
-    sampling does; it is for protocols that cannot ask a random number of clients.
+    Parameters
+    ----------
+    clients : int
+        K, a declared public number.
+
+    Raises
+    ------
+    Refusal
+        If K is not a whole number from 1 to 2^30.
+
+    Notes
+    -----
+    Neighbours differ by one client replaced ("replace-one"). The sum then moves by up to 2C, which costs much more
+    privacy than Poisson sampling; use it only if the protocol cannot sample a random number of clients.
+
+    Examples
+    --------
+    >>> FixedSizeSampling(1000).adjacency
+    'replace-one'
     """
 
     clients: int
     adjacency: ClassVar[str] = "replace-one"
-    in_words: ClassVar[str] = "exactly m of the K clients, without replacement"
+    description: ClassVar[str] = "exactly m of the K clients, without replacement"
 
     def __post_init__(self) -> None:
         whole("clients", self.clients, 1, MOST_CLIENTS)
 
     def rate(self, expected: float) -> float:
-        """q = m/K; m is whole."""
+        """q = m/K; m must be whole."""
         return whole("the clients per round", expected, 1, self.clients) / self.clients
 
     def draw(self, expected: float, bits: Bits) -> Index:
-        """The m clients with the smallest of K random words, rising."""
+        """The m clients with the smallest of K random words, ascending."""
         self.rate(expected)
         return np.sort(np.argsort(bits(self.clients), kind="stable")[: int(expected)])
 

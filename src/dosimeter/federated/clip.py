@@ -1,9 +1,9 @@
-"""Clipping: whatever a client sends, what is added on its behalf has a 2-norm of at most C, after rounding too.
+"""Clipping: whatever a client sends, its contribution to the sum has a 2-norm of at most C, after rounding too.
 
-A norm in float64 is off by (d/2 + 2)u, u = 2^-53, in any order of summation. The factor C/norm is therefore taken
-(d + 8)u smaller: the product's rounding is paid for and the norm of the result, a real number, is at most C
-(docs/federated.md, The bound on one client). The losing alternative measures the result and nudges it down until it
-fits: the same answer to 10 digits, in a loop over clients.
+A norm in float64 is off by at most (d/2 + 2)u, u = 2^-53, in any order of summation. The factor C/norm is therefore
+taken (d + 8)u smaller, which covers the rounding of the product: the exact norm of the result is at most C
+(docs/explanation/federated.md, The bound on one client). The rejected alternative measures the result and shrinks it
+until it fits: the same answer to 10 digits, in a loop over clients.
 """
 
 from __future__ import annotations
@@ -17,30 +17,53 @@ from dosimeter.core.checks import number
 from dosimeter.core.errors import Refusal
 
 _UNIT = 2.0**-53
-# Squares of these neither overflow nor vanish, in sums of 2^60 of them.
+# Squares of numbers in this range neither overflow nor vanish, in sums of 2^60 of them.
 _TINY, _HUGE = 1e-140, 1e140
 _LEAST_BOUND, _MOST_BOUND = 1e-100, 1e100
 
 
 class ClippedUpdates(NamedTuple):
-    """Rows after clipping, and what was found."""
+    """Rows after clipping, their norms before, and which were accepted."""
 
     rows: FloatArray
-    """(c, d) float64; zeros where refused."""
+    """(c, d) float64; zeros if refused."""
     norms: FloatArray
-    """(c,) upper bounds of the norms sent, tight to (d + 8)u; 0 where refused. Internal."""
+    """(c,) upper bounds of the norms sent, tight to (d + 8)u; 0 if refused. Internal."""
     accepted: Mask
-    """(c,) False where an entry was not finite."""
+    """(c,) False if an entry was not finite."""
 
 
 def as_bound(bound: Any) -> float:
-    """C, a number between 1e-100 and 1e100, or a refusal."""
+    """C, a number between 1e-100 and 1e100; refuses anything else."""
     return number("the clipping bound", bound, _LEAST_BOUND, _MOST_BOUND, strictly=False)
 
 
 def clip(update: Any, bound: float) -> FloatArray:
-    """The update scaled to a 2-norm of at most `bound`, (d,); zeros where it is not finite throughout.
+    """An update scaled to a 2-norm of at most `bound`.
 
+    Parameters
+    ----------
+    update : (d,) array
+        float32 or float64.
+    bound : float
+        C, 1e-100 to 1e100.
+
+    Returns
+    -------
+    (d,) array
+        update · min(1, C/‖update‖), float64, its exact norm at most C; zeros if an entry is not finite.
+
+    Raises
+    ------
+    Refusal
+        If the update is not a flat vector of float32 or float64, or C is out of range.
+
+    Notes
+    -----
+    The clipping of [Geyer19], Algorithm 1, line 10, with a bound on rounding (docs/explanation/federated.md).
+
+    Examples
+    --------
     >>> clip([3.0, 4.0], 10.0), clip([3.0, 4.0], 1.0).round(12), clip([1.0, np.nan], 1.0)
     (array([3., 4.]), array([0.6, 0.8]), array([0., 0.]))
     """
@@ -51,10 +74,29 @@ def clip(update: Any, bound: float) -> FloatArray:
 
 
 def clip_rows(block: Any, bound: float) -> ClippedUpdates:
-    """The same for the rows of a (c, d) block of float32 or float64.
+    """`clip` for every row of a block.
 
+    Parameters
+    ----------
+    block : (c, d) array
+        One update per row, float32 or float64.
+    bound : float
+        C, 1e-100 to 1e100.
+
+    Returns
+    -------
+    ClippedUpdates
+        The clipped rows (c, d), the norms before clipping (c,), and which rows were finite (c,).
+
+    Raises
+    ------
+    Refusal
+        If the block is not (c, d) in float32 or float64, or C is out of range.
+
+    Examples
+    --------
     >>> clip_rows(np.array([[3.0, 4.0], [np.inf, 0.0]]), 5.5)
-    Clipped(rows=array([[3., 4.], [0., 0.]]), norms=array([5., 0.]), accepted=array([ True, False]))
+    ClippedUpdates(rows=array([[3., 4.], [0., 0.]]), norms=array([5., 0.]), accepted=array([ True, False]))
     """
     C = as_bound(bound)
     X = np.asarray(block)
@@ -72,16 +114,16 @@ def clip_rows(block: Any, bound: float) -> ClippedUpdates:
 
 
 def is_number_type(dtype: np.dtype[Any]) -> bool:
-    """Whether entries are float32 or float64."""
+    """True if entries are float32 or float64."""
     return dtype.kind == "f" and dtype.itemsize in (4, 8)
 
 
 def _norms(rows: FloatArray) -> tuple[FloatArray, Mask]:
-    """(c,) upper bounds of the 2-norms, and where they are finite numbers; one bound in 1e308 is capped there."""
+    """(c,) upper bounds of the 2-norms, capped at the largest float64, and (c,) whether all entries are finite."""
     d = rows.shape[1]
     slack = 1 + (d + 8) * _UNIT
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        # A norm and not the largest entry first: one pass over the block. It is nan or inf where an entry is.
+        # The norm first, not the largest entry: one pass over the block. It is nan or inf if an entry is.
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         doubtful = np.flatnonzero(~((norms > _TINY) & (norms < _HUGE)))
         norms *= slack
@@ -94,7 +136,7 @@ def _norms(rows: FloatArray) -> tuple[FloatArray, Mask]:
 
 
 def _rescaled_norm(row: FloatArray, peak: float) -> float:
-    """‖row‖ through a power of two, where squares would overflow or vanish; at most √d · peak."""
+    """‖row‖ through a power of two, for rows whose squares would overflow or vanish; at most √d · peak."""
     if peak == 0.0:
         return 0.0
     power = int(np.frexp(peak)[1])
@@ -104,10 +146,10 @@ def _rescaled_norm(row: FloatArray, peak: float) -> float:
 
 
 def _scale(row: FloatArray, norm: float, target: float) -> None:
-    """row · target/norm, in place, without an overflow on the way."""
+    """row · target/norm, in place, without overflow."""
     if norm >= _HUGE:
         np.ldexp(row, -int(np.frexp(norm)[1]), out=row)
-        # The norm again, of the shrunk row: the bound may have been capped.
+        # Recompute the norm of the shrunk row: the upper bound may have been capped.
         with np.errstate(under="ignore"):
             norm = float(np.linalg.norm(row)) * (1 + (len(row) + 8) * _UNIT)
     row *= target / norm

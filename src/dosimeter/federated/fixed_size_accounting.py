@@ -1,9 +1,10 @@
-"""The price of exactly m of K clients: privacy loss distribution and Rényi orders under replacement of one client.
+"""Privacy cost of exactly m of K clients: privacy loss distribution and Rényi divergence under replacement of one.
 
-Given the sample holds client i, replacing it moves the sum by up to 2C; given it does not, nothing moves. With q = m/K
-and μ = 2/z the hockey-stick divergence of one round at e^ε >= 1 is at most q·H_α(N(μ, 1) ‖ N(0, 1)) with
-α = 1 + (e^ε - 1)/q, by advanced joint convexity [Balle18]; for e^ε < 1 the relation is symmetric. That curve is turned
-into a distribution by dp-accounting's pessimistic connect-the-dots, and composes there (docs/federated.md, Fixed size).
+If the sample contains client i, replacing it moves the sum by up to 2C; otherwise nothing moves. With q = m/K and
+μ = 2/z the hockey-stick divergence of one round at e^ε >= 1 is at most q·H_α(N(μ, 1) ‖ N(0, 1)) with
+α = 1 + (e^ε - 1)/q, by advanced joint convexity [Balle18]; for e^ε < 1 it follows by symmetry. dp-accounting's
+pessimistic connect-the-dots turns that curve into a distribution, which composes
+(docs/explanation/federated.md, Fixed size).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MOST_POINTS = 1 << 24
 
 
 def hockey_stick(epsilon: FloatArray, q: float, z: float) -> FloatArray:
-    """δ(ε) of one round, exact for the bound above; same shape as ε, of either sign.
+    """δ(ε) of one round, exact for the bound above; same shape as ε, of any sign.
 
     >>> hockey_stick(np.array([0.0]), 1.0, 2.0).round(6)           # q = 1: 2Φ(μ/2) - 1 with μ = 1
     array([0.382925])
@@ -41,24 +42,24 @@ def loss_distribution(q: float, z: float, grid: float) -> Any:
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    top = _last(q, z, grid)
+    top = _grid_steps(q, z, grid)
     points = np.arange(-top, top + 1)
     deltas = np.minimum.accumulate(hockey_stick(np.asarray(points * grid, dtype=np.float64), q, z))
     return pld.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, -top, top, deltas))
 
 
-def _last(q: float, z: float, grid: float) -> int:
+def _grid_steps(q: float, z: float, grid: float) -> int:
     """Number of grid steps beyond which δ is below 1e-18."""
     top = 1
     while hockey_stick(np.array([top * grid]), q, z)[0] > _NEGLIGIBLE:
         top *= 2
         if top > _MOST_POINTS:
-            raise CannotMeasure(f"z={z:g} is too small for a finite ε with samples of fixed size: raise the noise")
+            raise CannotMeasure(f"z={z:g} is too small for a finite ε with samples of fixed size: increase the noise")
     return top
 
 
 def renyi_event(clients: int, m: int, z: float) -> Any:
-    """dp-accounting's event of one round for its RDP accountant under REPLACE_ONE, with the multiplier it needs."""
+    """dp-accounting's event of one round for its RDP accountant under REPLACE_ONE, with the multiplier it expects."""
     from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent
 
     return SampledWithoutReplacementDpEvent(clients, m, GaussianDpEvent(z * multiplier_factor()))
@@ -66,21 +67,21 @@ def renyi_event(clients: int, m: int, z: float) -> Any:
 
 @lru_cache(maxsize=1)
 def multiplier_factor() -> float:
-    """What dp-accounting's RDP accountant wants of a multiplier z = σ/C under REPLACE_ONE: ½ in 0.6, 1 once repaired.
+    """Factor that dp-accounting's RDP accountant needs on z = σ/C under REPLACE_ONE: ½ in 0.6, 1 once that is fixed.
 
-    `GaussianDpEvent` is documented as σ/C, and replacing moves a sum by 2C; version 0.6 takes the multiplier as if it
-    moved by C. Asked here at q = 1, where the truth is α(2/z)²/2, so that a repaired version is not paid for twice.
+    `GaussianDpEvent` is documented as σ/C, and replacing a client moves a sum by 2C; version 0.6 assumes it moves by
+    C. The factor is measured at q = 1, where the divergence is α(2/z)²/2, so that a fixed version is not corrected too.
     """
     from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
     from dp_accounting.rdp import RdpAccountant
 
     accountant = RdpAccountant([2.0], NeighboringRelation.REPLACE_ONE)
     accountant.compose(SampledWithoutReplacementDpEvent(1, 1, GaussianDpEvent(1.0)))
-    said, truth = float(accountant.rdp[0]), 2.0 * 2.0**2 / 2
-    factor = np.sqrt(said / truth)
+    reported, truth = float(accountant.rdp[0]), 2.0 * 2.0**2 / 2
+    factor = np.sqrt(reported / truth)
     if not np.isclose(factor, 0.5) and not np.isclose(factor, 1.0):
         raise CannotMeasure(
-            f"dp-accounting prices a plain Gaussian at {said:g} where {truth:g} is right: "
-            "install a version whose rule is known (0.6)"
+            f"dp-accounting gives a Rényi divergence of {reported:g} for a plain Gaussian where {truth:g} is right: "
+            "install version 0.6"
         )
     return 0.5 if factor < 0.75 else 1.0

@@ -1,8 +1,8 @@
-"""Networks trained for several clients at once: parameters flat, one (clients, in, out) stack per layer, numpy alone.
+"""Networks trained for several clients at once: flat parameters, one (clients, in, out) stack per layer, numpy only.
 
-A client's network is too small to keep a core busy: calls cost more than their arithmetic. Several clients make each
-step together, so that a step is a handful of array operations for all of them, and few enough do so that they stay in
-the cache. The type of the data is the type of the arithmetic: float32 to train, float64 to check gradients.
+One client's network is too small to keep a core busy: calls cost more than their arithmetic. Several clients therefore
+take each step together, so that a step is a few array operations for all of them; few enough clients that they fit into
+the cache. Arithmetic has the type of the data: float32 to train, float64 to check gradients.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from dosimeter.core.errors import Refusal
 from dosimeter.federated.local_training import BatchedRows, LocalSGD
 
 _CACHE = 1 << 20
-"""Bytes of parameters of the clients that are trained together: a core's second cache."""
-_MOST_TOGETHER = 8
+"""Bytes of parameters of the clients in one batch: a core's second-level cache."""
+_MOST_CLIENTS_PER_BATCH = 8
 _FUSED = 1 << 17
-"""Networks from so many parameters add a gradient inside the product that makes it (BLAS's beta = 1): each pass over
-their parameters leaves the cache. Below, one call a client costs more than the pass it saves."""
-_WORTH_LEAVING_OUT = 0.9
-"""Share of columns in use from which all are kept: leaving some out costs a copy of the rows."""
+"""From this many parameters on, the gradient is added inside the product that computes it (BLAS's beta = 1), because
+each pass over the parameters leaves the cache. Below it, one call per client costs more than the pass it saves."""
+_DENSE_SHARE = 0.9
+"""If a larger share of the columns is used, all are kept: leaving some out costs a copy of the rows."""
 _ROWS = 2048
-"""Rows scored at once."""
+"""Rows per block when scoring."""
 
 
 class Score(NamedTuple):
-    """Of one model on labelled rows."""
+    """Accuracy and loss of one model on labelled rows."""
 
     accuracy: float
     loss: float
@@ -41,31 +41,31 @@ class Score(NamedTuple):
 
 
 class Learner(Protocol):
-    """What clients train: `Network`, or one's own module through `TorchLearner`."""
+    """What clients train: `Network`, or a torch module in `TorchLearner`."""
 
     @property
     def size(self) -> int:
         """d, the number of parameters."""
 
     @property
-    def together(self) -> int:
-        """How many clients to train at once."""
+    def clients_per_batch(self) -> int:
+        """Clients to train at once."""
 
     def check(self, columns: int, classes: int) -> None:
-        """Refuse a table of so many columns and classes that does not fit."""
+        """Refuse a table with these numbers of columns and classes if it does not fit."""
 
     def start(self, rng: np.random.Generator) -> FloatArray:
-        """(d,) a random beginning."""
+        """(d,) random initial parameters."""
 
     def updates(self, model: Any, stack: BatchedRows, local: LocalSGD, rate: float) -> Any:
         """(c, d) what each client's training from `model`, (d,), adds to it, in the type of the data."""
 
     def score(self, model: Any, X: Any, y: Any) -> Score:
-        """Of `model`, (d,), on X (n, p) with labels y (n,)."""
+        """Accuracy and loss of `model`, (d,), on X (n, p) with labels y (n,)."""
 
 
 class Layer(NamedTuple):
-    """Views of one layer in a stack of flat parameters; the bias is empty where there is none."""
+    """Views of one layer in a stack of flat parameters; without bias, b is empty."""
 
     W: Any
     """(c, in, out)."""
@@ -75,8 +75,22 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class Network:
-    """Layers of these widths, ReLU between them, softmax at the end; two widths are softmax regression.
+    """A fully connected network: ReLU between the layers, softmax at the end; two widths are softmax regression.
 
+    Parameters
+    ----------
+    widths : tuple of int
+        Inputs, hidden layers, classes (at least 2).
+    bias : bool, default True
+        Whether layers have biases.
+
+    Raises
+    ------
+    Refusal
+        If there are fewer than two widths or classes.
+
+    Examples
+    --------
     >>> Network((784, 10)).size, Network((784, 600, 100, 10), bias=False).size     # the second is that of [Geyer19]
     (7850, 531400)
     """
@@ -96,24 +110,24 @@ class Network:
         return sum((i + self.bias) * o for i, o in pairwise(self.widths))
 
     @property
-    def together(self) -> int:
+    def clients_per_batch(self) -> int:
         """As many clients as fit into the cache: 8 of 784-32-10, one of 784-600-100-10."""
-        return max(1, min(_MOST_TOGETHER, _CACHE // (4 * self.size)))
+        return max(1, min(_MOST_CLIENTS_PER_BATCH, _CACHE // (4 * self.size)))
 
     def check(self, columns: int, classes: int) -> None:
-        """Refuse a table of so many columns and classes that does not fit."""
+        """Refuse a table with these numbers of columns and classes if it does not fit."""
         refuse_other_width(columns, self.widths[0])
         if classes > self.widths[-1]:
-            raise Refusal(f"labels go up to {classes - 1}, the network tells {self.widths[-1]} classes apart")
+            raise Refusal(f"labels go up to {classes - 1}, but the network has {self.widths[-1]} classes")
 
     def layers(self, parameters: Any) -> list[Layer]:
         """Views of a (c, d) stack."""
-        found, at = [], 0
+        layers, offset = [], 0
         for i, o in pairwise(self.widths):
-            W = parameters[:, at : (at := at + i * o)].reshape(-1, i, o)
-            b = parameters[:, at : (at := at + self.bias * o)].reshape(len(parameters), -1, o)
-            found.append(Layer(W, b))
-        return found
+            W = parameters[:, offset : (offset := offset + i * o)].reshape(-1, i, o)
+            b = parameters[:, offset : (offset := offset + self.bias * o)].reshape(len(parameters), -1, o)
+            layers.append(Layer(W, b))
+        return layers
 
     def start(self, rng: np.random.Generator) -> FloatArray:
         """(d,) weights N(0, 2/in), biases 0; all zero for softmax regression, which is convex."""
@@ -125,30 +139,32 @@ class Network:
         return np.asarray(model[0])
 
     def updates(self, model: Any, stack: BatchedRows, local: LocalSGD, rate: float) -> Any:
-        """(c, d) what `local.epochs` passes of gradient descent from `model`, (d,), add to it.
+        """(c, d) change of `model`, (d,), by `local.epochs` passes of gradient descent of each client.
 
-        The weights of a column that is 0 in all rows of these clients do not move, so such columns are left out.
+        The weights of a column that is 0 in all rows of these clients do not change, so such columns are left out.
         """
         refuse_other_width(stack.X.shape[-1], self.widths[0])
         start = np.asarray(model, dtype=stack.X.dtype)
         table = stack.X.reshape(-1, self.widths[0])
         used = np.flatnonzero(table.any(axis=0))
-        if not 0 < len(used) <= _WORTH_LEAVING_OUT * self.widths[0]:
-            return self._descended(start, stack, local, rate)
-        fewer = replace(self, widths=(len(used), *self.widths[1:]))
+        if not 0 < len(used) <= _DENSE_SHARE * self.widths[0]:
+            return self._descend(start, stack, local, rate)
+        smaller = replace(self, widths=(len(used), *self.widths[1:]))
         rows = np.take(table, used, axis=1, mode="clip").reshape(*stack.X.shape[:3], len(used))
-        cut, first = self.widths[0] * self.widths[1], len(used) * self.widths[1]
-        begun = np.concatenate([start[:cut].reshape(-1, self.widths[1])[used].ravel(), start[cut:]])
-        moved = fewer._descended(begun, stack._replace(X=rows), local, rate)
-        found = np.zeros((len(moved), self.size), dtype=moved.dtype)
-        self.layers(found)[0].W[:, used] = fewer.layers(moved)[0].W
-        found[:, cut:] = moved[:, first:]
-        return found
+        first_layer_size, smaller_layer_size = self.widths[0] * self.widths[1], len(used) * self.widths[1]
+        smaller_start = np.concatenate(
+            [start[:first_layer_size].reshape(-1, self.widths[1])[used].ravel(), start[first_layer_size:]]
+        )
+        smaller_changes = smaller._descend(smaller_start, stack._replace(X=rows), local, rate)
+        changes = np.zeros((len(smaller_changes), self.size), dtype=smaller_changes.dtype)
+        self.layers(changes)[0].W[:, used] = smaller.layers(smaller_changes)[0].W
+        changes[:, first_layer_size:] = smaller_changes[:, smaller_layer_size:]
+        return changes
 
-    def _descended(self, start: Any, stack: BatchedRows, local: LocalSGD, rate: float) -> Any:
+    def _descend(self, start: Any, stack: BatchedRows, local: LocalSGD, rate: float) -> Any:
         P = np.tile(start, (len(stack.X), 1))
         steps = _Steps(self, P, stack, rate)
-        # A rate that is too high ends in inf or nan. The curator refuses such an update; here it is no error.
+        # A rate that is too high ends in inf or nan. The curator refuses such an update, so it is no error here.
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             for _ in range(local.epochs):
                 for j in range(stack.X.shape[1]):
@@ -161,8 +177,8 @@ class Network:
         refuse_other_width(X.shape[-1], self.widths[0])
         layers = self.layers(np.asarray(model, dtype=X.dtype)[None])
         right, loss = 0, 0.0
-        for at in range(0, len(X), _ROWS):
-            Z, labels = X[at : at + _ROWS], y[at : at + _ROWS]
+        for first in range(0, len(X), _ROWS):
+            Z, labels = X[first : first + _ROWS], y[first : first + _ROWS]
             for k, (W, b) in enumerate(layers):
                 Z = (np.maximum(Z, 0) if k else Z) @ W[0] + b[0].sum(axis=0)
             Z = Z.astype(np.float64)
@@ -173,9 +189,9 @@ class Network:
 
 
 class _Steps:
-    """Gradient steps of a stack of clients, on buffers that are made once.
+    """Gradient steps of a stack of clients, on buffers allocated once.
 
-    The weight of a row in the loss is taken times -rate, so that everything behind the softmax is the step itself and
+    The weight of a row in the loss is multiplied by -rate, so everything behind the softmax is the step itself and
     the learning rate costs nothing.
     """
 
@@ -191,13 +207,13 @@ class _Steps:
         truth = stack.y.transpose(1, 0, 2)[:, :, None] == np.arange(network.widths[-1])[:, None]
         self.truth = np.multiply(truth, self.weight, dtype=kind)
         self.A = [np.empty((c, b, w), dtype=kind) for w in network.widths[1:-1]]
-        # Logits lie class by class: a largest one over ten neighbours is three times the work of one over ten rows.
+        # Logits are stored class by class: a maximum over ten neighbours is three times the work of one over ten rows.
         self.Z = np.empty((c, network.widths[-1], b), dtype=kind)
         self.D = [*(np.empty_like(A) for A in self.A), self.Z.transpose(0, 2, 1)]
-        self.one = np.empty((c, 1, b), dtype=kind)
+        self.row_buffer = np.empty((c, 1, b), dtype=kind)
 
     def take(self, j: int) -> None:
-        """One step on batch j of every client."""
+        """Take one step on batch j of every client."""
         inputs = [self.X[j], *self.A]
         for k, (W, b) in enumerate(self.layers):
             np.matmul(inputs[k], W, out=self.D[k])
@@ -216,18 +232,18 @@ class _Steps:
             self.P += self.G
 
     def _softmax_residual(self, j: int) -> None:
-        """-rate · weight · (p - truth), in place of the logits Z (c, classes, b)."""
-        Z, one = self.Z, self.one
-        np.maximum.reduce(Z, axis=1, keepdims=True, out=one)
-        Z -= one
+        """Overwrite the logits Z (c, classes, b) with -rate · weight · (p - truth)."""
+        Z, row_buffer = self.Z, self.row_buffer
+        np.maximum.reduce(Z, axis=1, keepdims=True, out=row_buffer)
+        Z -= row_buffer
         np.exp(Z, out=Z)
-        np.add.reduce(Z, axis=1, keepdims=True, out=one)
-        np.divide(self.weight[j], one, out=one)
-        Z *= one
+        np.add.reduce(Z, axis=1, keepdims=True, out=row_buffer)
+        np.divide(self.weight[j], row_buffer, out=row_buffer)
+        Z *= row_buffer
         Z -= self.truth[j]
 
     def _descend(self, k: int, A: Any, D: Any) -> None:
-        """The step of layer k from its inputs A (c, b, in) and residuals D (c, b, out)."""
+        """Add the step of layer k, from its inputs A (c, b, in) and residuals D (c, b, out)."""
         W, b = self.grads[k]
         if not self.fused:
             np.matmul(A.transpose(0, 2, 1), D, out=W)
@@ -235,13 +251,15 @@ class _Steps:
                 np.einsum("kbo->ko", D, out=b[:, 0])
             return
         for W_k, A_k, D_k in zip(W, A, D, strict=True):
-            # In Fortran's order of everything: Wᵀ + DᵀA, written over Wᵀ.
+            # In Fortran's order of all arrays: Wᵀ + DᵀA, written over Wᵀ.
             sgemm(1.0, D_k.T, A_k.T, 1.0, W_k.T, trans_b=1, overwrite_c=1)
         if b.shape[1]:
             b += D.sum(axis=1, keepdims=True)
 
 
-def refuse_other_width(found: int, wanted: int) -> None:
-    """Refuse rows of another width than the network's."""
-    if found != wanted:
-        raise Refusal(f"rows have {found} columns, the network takes {wanted}: give widths that begin with {found}")
+def refuse_other_width(columns: int, wanted: int) -> None:
+    """Refuse rows whose width is not the network's."""
+    if columns != wanted:
+        raise Refusal(
+            f"rows have {columns} columns, but the network takes {wanted}: use widths that start with {columns}"
+        )

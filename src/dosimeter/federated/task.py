@@ -1,4 +1,4 @@
-"""A task: a table cut among clients, what they train on it, and the rows on which the model is scored."""
+"""A task: a table divided among clients, what they train on it, and the rows on which the model is scored."""
 
 from __future__ import annotations
 
@@ -10,18 +10,44 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.checks import number
 from dosimeter.core.errors import Refusal
-from dosimeter.federated.local_training import LocalSGD, slots, stacked
+from dosimeter.federated.local_training import LocalSGD, gather_rows, slots
 from dosimeter.federated.networks import Learner, Score
 from dosimeter.federated.partition import Clients
 
 _STARTS, _HOLDS_OUT = 3, 4
-"""What a draw is for, as part of its seed."""
+"""Purpose of a draw, as part of its seed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Everything that a simulation trains and scores. Private throughout: it holds everybody's rows.
+    """Everything that a simulation trains and scores. Private throughout: it holds the rows of all clients.
 
+    Parameters
+    ----------
+    learner : Network or TorchLearner
+        What clients train.
+    local : LocalSGD
+        How they train it.
+    X : (n, p) array
+        Rows, stored as float32.
+    y : (n,) array of int
+        Labels 0, 1, ...
+    clients : tuple of index arrays
+        Rows of each client.
+    X_test, y_test : arrays
+        Rows and labels for the score.
+    held_out : tuple of index arrays, default ()
+        Rows of each client that nothing is trained on, for its own score; see `hold_out`.
+    declared_clients : int, default 0
+        K if it is larger than the number of clients with rows here; the others never answer. 0: as many as have rows.
+
+    Raises
+    ------
+    Refusal
+        If shapes, labels or row indices do not fit together, or the learner does not take such rows.
+
+    Examples
+    --------
     >>> from dosimeter.federated.networks import Network
     >>> X, y = np.eye(4), [0, 1, 0, 1]
     >>> task = Task(Network((4, 2)), LocalSGD(1, 0.5, batch=2), X, y, ([0, 1], [2, 3]), X, y)
@@ -34,37 +60,34 @@ class Task:
     learner: Learner
     local: LocalSGD
     X: Any
-    """(n, p), kept as float32."""
     y: Any
-    """(n,) labels 0, 1, ..."""
     clients: Clients
-    """Rows of each client."""
     X_test: Any
     y_test: Any
-    held: Clients = ()
-    """Rows of each client that nothing is trained on, for its own score; see `hold_out`."""
-    declared: int = 0
-    """K where it was declared: of more clients than have rows here the others never answer. 0: as many as have rows."""
+    held_out: Clients = ()
+    declared_clients: int = 0
 
     def __post_init__(self) -> None:
         for name in ("X", "X_test"):
             object.__setattr__(self, name, _rows(name, getattr(self, name)))
         for name, table in (("y", self.X), ("y_test", self.X_test)):
             object.__setattr__(self, name, _labels(name, getattr(self, name), len(table)))
-        for name in ("clients", "held"):
+        for name in ("clients", "held_out"):
             parts = tuple(np.asarray(rows, dtype=np.intp) for rows in getattr(self, name))
             object.__setattr__(self, name, parts)
             _refuse_bad_parts(parts, len(self.X))
-        if not self.clients or (self.held and len(self.held) != len(self.clients)):
-            raise Refusal(f"{len(self.clients)} clients and held rows of {len(self.held)}: give rows for each client")
-        if self.declared and self.declared < len(self.clients):
-            raise Refusal(f"{len(self.clients)} clients have rows, more than the declared={self.declared}")
+        if not self.clients or (self.held_out and len(self.held_out) != len(self.clients)):
+            raise Refusal(
+                f"{len(self.clients)} clients have rows and {len(self.held_out)} held-out rows: give both for each"
+            )
+        if self.declared_clients and self.declared_clients < len(self.clients):
+            raise Refusal(f"{len(self.clients)} clients have rows, more than declared_clients={self.declared_clients}")
         self.learner.check(self.X.shape[1], int(max(self.y.max(), self.y_test.max())) + 1)
 
     @property
-    def enrolled(self) -> int:
+    def client_count(self) -> int:
         """K."""
-        return self.declared or len(self.clients)
+        return self.declared_clients or len(self.clients)
 
     def start(self, seed: int) -> FloatArray:
         """(d,) the public model before the first round."""
@@ -72,32 +95,31 @@ class Task:
 
     def updates(self, model: Any, clients: Any, *, seed: int, t: int = 0) -> Any:
         """(c, d) float32: what these clients, (c,), would send in round t."""
-        where = slots([self.clients[k] for k in clients], self.local, seed, t, clients)
-        return self.learner.updates(model, stacked(self.X, self.y, where), self.local, self.local.rate_at(t))
+        positions = slots([self.clients[k] for k in clients], self.local, seed, t, clients)
+        return self.learner.updates(model, gather_rows(self.X, self.y, positions), self.local, self.local.rate_at(t))
 
     def score(self, model: Any) -> Score:
-        """Of the model on the test rows."""
+        """Accuracy and loss of the model on the test rows."""
         return self.learner.score(model, self.X_test, self.y_test)
 
     def hold_out(self, share: float, seed: int) -> Task:
-        """The same with this share of each client's rows held out of all training, at least one of them.
+        """This task with a share of each client's rows, at least one, held out of all training.
 
-        A row that several clients hold is held out by some and trained on by others: with repeated rows no row of a
-        client is unseen, so that is refused.
+        Refused if a row belongs to several clients: one would hold it out and another train on it.
         """
         number("share", share, 0, np.nextafter(1, 0))
         everything = np.concatenate(self.clients)
         if len(np.unique(everything)) < len(everything):
-            raise Refusal("some rows belong to several clients: rows held out by one would be trained on by another")
+            raise Refusal("some rows belong to several clients: a row held out by one would be trained on by another")
         kept, held = [], []
         for k, rows in enumerate(self.clients):
             out = max(1, round(share * len(rows)))
             if out == len(rows):
-                raise Refusal(f"client {k} has {len(rows)} rows: {share:g} of them leave none to train on")
+                raise Refusal(f"client {k} has {len(rows)} rows: holding out {share:g} of them leaves none to train on")
             shuffled = np.random.default_rng([seed, _HOLDS_OUT, k]).permutation(rows)
             held.append(np.sort(shuffled[:out]))
             kept.append(np.sort(shuffled[out:]))
-        return replace(self, clients=tuple(kept), held=tuple(held))
+        return replace(self, clients=tuple(kept), held_out=tuple(held))
 
     def __repr__(self) -> str:
         sizes = [len(rows) for rows in self.clients]
@@ -124,4 +146,4 @@ def _labels(name: str, labels: Any, rows: int) -> Index:
 def _refuse_bad_parts(parts: Clients, n: int) -> None:
     for k, rows in enumerate(parts):
         if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= n:
-            raise Refusal(f"client {k} has no rows, or rows that are not in the table of {n}")
+            raise Refusal(f"client {k} has no rows, or row numbers outside the table of {n} rows")

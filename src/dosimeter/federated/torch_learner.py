@@ -1,5 +1,5 @@
-"""One's own torch module as what clients train (extra `torch`). Clients take turns: a module is anybody's code, and
-nothing is known about it that would let several be trained in one stack."""
+"""A torch module as what clients train (extra `torch`). Clients are trained one after another: nothing is known about a
+module's code that would allow training several at once."""
 
 from __future__ import annotations
 
@@ -21,12 +21,31 @@ _SEEDS = 1 << 63
 
 @dataclass(frozen=True)
 class TorchLearner:
-    """A module that `make()` builds, from rows (b, p) to logits (b, classes), trained by plain gradient descent.
+    """A torch module, trained by plain gradient descent.
 
-    make: a function without arguments in an importable module, so that other processes can find it. Parameters that
-    are not trained do not travel. Modules with buffers, as batch normalisation has, are refused: what they keep of the
-    data would be outside of the clip and of the accounting. A module that draws (dropout) takes torch's own generator,
-    so that equal seeds do not give equal results.
+    Parameters
+    ----------
+    make : callable
+        Builds the module, which maps rows (b, p) to logits (b, classes). A function without arguments in an importable
+        module, so that other processes can find it.
+    classes : int
+        Number of classes.
+
+    Raises
+    ------
+    Refusal
+        If torch is not installed, the module has buffers (as batch normalisation has) or no parameters.
+
+    Notes
+    -----
+    Parameters that are not trained are not sent. Buffers are refused because what they keep of the data would escape
+    the clip and the accounting. A module that draws (dropout) uses torch's own generator, so equal seeds do not give
+    equal results.
+
+    Examples
+    --------
+    >>> TorchLearner(make=lambda: None, classes=3).clients_per_batch
+    4
     """
 
     make: Callable[[], Any]
@@ -37,15 +56,15 @@ class TorchLearner:
         """The module, built once in each process."""
         _torch()
         module = self.make()
-        kept = [name for name, _ in module.named_buffers()]
-        if kept:
-            raise Refusal(f"the module keeps {', '.join(kept)} beside its parameters: use layers without running means")
+        buffers = [name for name, _ in module.named_buffers()]
+        if buffers:
+            raise Refusal(f"the module has buffers ({', '.join(buffers)}): use layers without running statistics")
         if not self._parameters(module):
             raise Refusal("the module has no parameters to train")
         return module
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process builds its own module."""
+        """Each process builds its own module."""
         return TorchLearner, (self.make, self.classes)
 
     @property
@@ -54,59 +73,59 @@ class TorchLearner:
         return sum(p.numel() for p in self._parameters(self.module))
 
     @property
-    def together(self) -> int:
-        """Clients take turns; so many make one message."""
+    def clients_per_batch(self) -> int:
+        """Clients whose updates make one message."""
         return 4
 
     def check(self, columns: int, classes: int) -> None:
-        """Refuse a table that the module does not take."""
+        """Refuse a table that the module does not accept."""
         torch = _torch()
         if classes > self.classes:
-            raise Refusal(f"labels go up to {classes - 1}, the module is said to tell {self.classes} classes apart")
+            raise Refusal(f"labels go up to {classes - 1}, but the module has classes={self.classes}")
         try:
             with torch.no_grad():
                 shape = tuple(self.module(torch.zeros(2, columns)).shape)
         except RuntimeError as why:
-            raise Refusal(f"the module does not take rows of {columns} columns: {why}") from why
+            raise Refusal(f"the module does not accept rows of {columns} columns: {why}") from why
         if shape != (2, self.classes):
-            raise Refusal(f"the module answers two rows with shape {shape}, not (2, {self.classes})")
+            raise Refusal(f"the module returns shape {shape} for two rows, not (2, {self.classes})")
 
     def start(self, rng: np.random.Generator) -> FloatArray:
-        """(d,) the parameters of a module built anew, with torch's generator seeded from `rng` and put back after."""
+        """(d,) parameters of a new module, with torch's generator seeded from `rng` and restored afterwards."""
         torch = _torch()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(rng.integers(_SEEDS)))
             return np.asarray(self._flat(self.make()), dtype=np.float64)
 
     def updates(self, model: Any, stack: BatchedRows, local: LocalSGD, rate: float) -> Any:
-        """(c, d) float32: what each client's training from `model`, (d,), adds to it."""
-        found = np.empty((len(stack.X), self.size), dtype=np.float32)
+        """(c, d) float32: change of `model`, (d,), by each client's training."""
+        changes = np.empty((len(stack.X), self.size), dtype=np.float32)
         start = np.asarray(model, dtype=np.float32)
         self.module.train()
         for k in range(len(stack.X)):
             self._load(start)
             self._descend(BatchedRows(*(part[k] for part in stack)), local.epochs, rate)
-            np.subtract(self._flat(self.module), start, out=found[k])
-        return found
+            np.subtract(self._flat(self.module), start, out=changes[k])
+        return changes
 
     def score(self, model: Any, X: Any, y: Any) -> Score:
-        """Of `model`, (d,), on X (n, p) with labels y (n,)."""
+        """Accuracy and loss of `model`, (d,), on X (n, p) with labels y (n,)."""
         torch = _torch()
         self._load(np.asarray(model, dtype=np.float32))
         self.module.eval()
         right, loss = 0, 0.0
         with torch.no_grad():
-            for at in range(0, len(X), _ROWS):
-                logits = self.module(torch.tensor(X[at : at + _ROWS])).double()
-                labels = torch.tensor(y[at : at + _ROWS])
+            for first in range(0, len(X), _ROWS):
+                logits = self.module(torch.tensor(X[first : first + _ROWS])).double()
+                labels = torch.tensor(y[first : first + _ROWS])
                 right += int((logits.argmax(1) == labels).sum())
                 loss += float(torch.nn.functional.cross_entropy(logits, labels, reduction="sum"))
         return Score(right / len(X), loss / len(X))
 
-    def _descend(self, own: BatchedRows, epochs: int, rate: float) -> None:
-        """E passes over one client's batches: X (steps, b, p), y and weight (steps, b)."""
+    def _descend(self, batches: BatchedRows, epochs: int, rate: float) -> None:
+        """Train for E epochs on one client's batches: X (steps, b, p), y and weight (steps, b)."""
         torch = _torch()
-        X, y, weight = torch.from_numpy(own.X), torch.from_numpy(own.y), torch.from_numpy(own.weight)
+        X, y, weight = torch.from_numpy(batches.X), torch.from_numpy(batches.y), torch.from_numpy(batches.weight)
         optimiser = torch.optim.SGD(self._parameters(self.module), lr=rate)
         for _ in range(epochs):
             for j in range(len(X)):
@@ -116,10 +135,10 @@ class TorchLearner:
                 optimiser.step()
 
     def _load(self, flat: Any) -> None:
-        torch, at = _torch(), 0
+        torch, offset = _torch(), 0
         with torch.no_grad():
             for p in self._parameters(self.module):
-                p.copy_(torch.tensor(flat[at : (at := at + p.numel())]).view_as(p))
+                p.copy_(torch.tensor(flat[offset : (offset := offset + p.numel())]).view_as(p))
 
     def _flat(self, module: Any) -> Any:
         return np.concatenate([p.detach().numpy().ravel() for p in self._parameters(module)])

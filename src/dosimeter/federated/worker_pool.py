@@ -1,7 +1,7 @@
-"""Who trains the clients of a simulated round: this process, or several that share one copy of the data.
+"""Trainers of the clients of a simulated round: this process, or several that share one copy of the data.
 
-Processes are spawned, which works on every system; the tables lie in shared memory, and a call carries numbers of
-clients alone. Each process has one BLAS thread: two of them train twice as many clients, where two threads on one small
+Processes are spawned, which works on every system; the tables are in shared memory, so a call carries only client
+numbers. Each process has one BLAS thread: two processes train twice as many clients, whereas two threads on one small
 product mostly wait for each other.
 """
 
@@ -37,45 +37,45 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLI
 class Trainer(Protocol):
     """Trains the sampled clients and scores the model."""
 
-    def updates(self, model: Any, asked: Index, t: int) -> Iterator[UpdateBatch]:
-        """The updates of round t, chunk by chunk; a block is valid until the next is asked for."""
+    def updates(self, model: Any, sampled: Index, t: int) -> Iterator[UpdateBatch]:
+        """The updates of round t, batch by batch; a batch is valid until the next is requested."""
 
     def score(self, model: Any) -> Score:
         """Of the model on the test rows."""
 
 
 @contextmanager
-def crew(task: Task, seed: int, processes: int, together: int | None = None) -> Iterator[Trainer]:
-    """This process alone, or so many others beside it."""
-    c = together or task.learner.together
+def open_trainer(task: Task, seed: int, processes: int, clients_per_batch: int | None = None) -> Iterator[Trainer]:
+    """A trainer in this process, or in this many others."""
+    c = clients_per_batch or task.learner.clients_per_batch
     if processes == 1:
         yield InProcessTrainer(task, seed, c)
         return
     with _closed_pipes_are_errors():
-        several = ProcessPoolTrainer(task, seed, c, processes)
+        pool_trainer = ProcessPoolTrainer(task, seed, c, processes)
         try:
-            several.sit_down()
-            yield several
+            pool_trainer.start()
+            yield pool_trainer
         except BrokenProcessPool as why:
             raise Refusal(
-                "a process that trained clients ended (killed, or out of memory): the round it was in is not over; go "
-                "on from what was kept, with fewer processes if memory was short"
+                "a process that trained clients ended (killed, or out of memory), so its round is not finished: resume "
+                "from the saved state, with fewer processes if memory was short"
             ) from why
         finally:
-            several.close()
+            pool_trainer.close()
 
 
 @dataclass(frozen=True)
 class InProcessTrainer:
-    """This process."""
+    """Trains in this process."""
 
     task: Task
     seed: int
-    together: int
+    clients_per_batch: int
 
-    def updates(self, model: Any, asked: Index, t: int) -> Iterator[UpdateBatch]:
-        """The updates of round t, chunk by chunk."""
-        for clients in chunks(self.task, asked, self.together):
+    def updates(self, model: Any, sampled: Index, t: int) -> Iterator[UpdateBatch]:
+        """The updates of round t, batch by batch."""
+        for clients in batches(self.task, sampled, self.clients_per_batch):
             yield UpdateBatch(clients, self.task.updates(model, clients, seed=self.seed, t=t))
 
     def score(self, model: Any) -> Score:
@@ -83,17 +83,17 @@ class InProcessTrainer:
         return self.task.score(model)
 
 
-def chunks(task: Task, asked: Index, together: int) -> list[Index]:
-    """The clients asked who have rows, in chunks; those with equally many stand together, so that little is padded.
+def batches(task: Task, sampled: Index, clients_per_batch: int) -> list[Index]:
+    """The sampled clients that have rows, in batches; clients with similar numbers of rows together, to pad little.
 
-    Chunks are even in number and nearly equal, as two processes would wait for the last of seven. How many processes
-    there are plays no part: rounding depends on who stands together. What is left is the rounding of the BLAS
-    itself, which differs between processors and with the place of an array in memory.
+    There is an even number of batches of nearly equal size: two processes would wait for the last of seven. The number
+    of processes has no influence, because rounding depends on which clients are together. What remains is the rounding
+    of the BLAS, which differs between processors and with the place of an array in memory.
     """
-    asked = asked[asked < len(task.clients)]
-    rows = np.array([len(task.clients[k]) for k in asked], dtype=np.intp)
-    order = asked[np.argsort(rows, kind="stable")]
-    parts = -(-len(order) // together)
+    sampled = sampled[sampled < len(task.clients)]
+    rows = np.array([len(task.clients[k]) for k in sampled], dtype=np.intp)
+    order = sampled[np.argsort(rows, kind="stable")]
+    parts = -(-len(order) // clients_per_batch)
     parts = parts if parts < 2 else min(parts + parts % 2, len(order))
     return np.array_split(order, parts) if parts else []
 
@@ -108,111 +108,119 @@ class SharedArray(NamedTuple):
 
 @dataclass
 class SharedMemoryArena:
-    """Shared memory of one crew, and the arrays on it."""
+    """Blocks of shared memory, and the arrays in them."""
 
     blocks: list[SharedMemory] = field(default_factory=list)
-    hidden: bool = False
+    unlinked: bool = False
 
     def share(self, array: Any) -> tuple[SharedArray, Any]:
         """A copy of the array that other processes can read."""
         block = SharedMemory(create=True, size=max(1, array.nbytes))
         self.blocks.append(block)
-        plot = SharedArray(block.name, array.shape, array.dtype.str)
-        view: Any = np.ndarray(plot.shape, plot.dtype, block.buf)
+        shared = SharedArray(block.name, array.shape, array.dtype.str)
+        view: Any = np.ndarray(shared.shape, shared.dtype, block.buf)
         view[...] = array
-        return plot, view
+        return shared, view
 
-    def see(self, plot: SharedArray) -> Any:
-        """The array that another process shares."""
-        block = SharedMemory(plot.name)
+    def attach(self, shared: SharedArray) -> Any:
+        """The array that another process shared."""
+        block = SharedMemory(shared.name)
         self.blocks.append(block)
-        return np.ndarray(plot.shape, plot.dtype, block.buf)
+        return np.ndarray(shared.shape, shared.dtype, block.buf)
 
-    def hide(self) -> None:
-        """Take its names away: nobody else finds it, and whatever is killed now, nothing stays behind."""
-        if not self.hidden:
+    def unlink(self) -> None:
+        """Remove the names: no other process can attach, and nothing stays behind if a process is killed."""
+        if not self.unlinked:
             for block in self.blocks:
                 block.unlink()
-        self.hidden = True
+        self.unlinked = True
 
-    def leave(self) -> None:
-        """Give the memory back."""
-        self.hide()
+    def close(self) -> None:
+        """Release the memory."""
+        self.unlink()
         for block in self.blocks:
             block.close()
 
 
 class _RoundInFlight(NamedTuple):
-    """A round under way."""
+    """A round that is being trained."""
 
     t: int
     waiting: deque[Index]
-    """Chunks that nobody has yet."""
+    """Batches not yet submitted."""
     free: deque[int]
-    """Places on the desk."""
+    """Free slots of the buffer."""
     running: deque[tuple[int, Index, Future[None]]]
-    """Place, clients and the training of them, in the order in which blocks are given."""
+    """Slot, clients and future of each submitted batch, in the order in which batches are returned."""
 
 
 class ProcessPoolTrainer:
-    """Processes of one thread each. Chunks come back in the order in which they were given."""
+    """Trains in processes of one thread each. Batches are returned in the order in which they were submitted."""
 
-    def __init__(self, task: Task, seed: int, together: int, processes: int):
-        self.task, self.together, self.processes = task, together, processes
-        self._ground = SharedMemoryArena()
-        d, places = task.learner.size, 2 * processes
+    def __init__(self, task: Task, seed: int, clients_per_batch: int, processes: int):
+        self.task, self.clients_per_batch, self.processes = task, clients_per_batch, processes
+        self._arena = SharedMemoryArena()
+        d, slots = task.learner.size, 2 * processes
         ends = np.cumsum([len(rows) for rows in task.clients])
         tables = [task.X, task.y, task.X_test, task.y_test, np.concatenate(task.clients), ends]
-        plots = [self._ground.share(table)[0] for table in tables]
-        model, self._model = self._ground.share(np.zeros(d))
-        desk, self._desk = self._ground.share(np.zeros((places, together, d), dtype=np.float32))
+        shared_tables = [self._arena.share(table)[0] for table in tables]
+        shared_model, self._model = self._arena.share(np.zeros(d))
+        shared_buffer, self._buffer = self._arena.share(np.zeros((slots, clients_per_batch, d), dtype=np.float32))
         context = get_context("spawn")
-        self._seated = context.Semaphore(0)
-        start = (task.learner, task.local, seed, (*plots, model, desk), self._seated)
-        self._pool = ProcessPoolExecutor(processes, context, _sit_down, start)
+        self._started = context.Semaphore(0)
+        worker_arguments = (
+            task.learner,
+            task.local,
+            seed,
+            (*shared_tables, shared_model, shared_buffer),
+            self._started,
+        )
+        self._pool = ProcessPoolExecutor(processes, context, _start_worker, worker_arguments)
 
-    def sit_down(self) -> None:
-        """Start the processes: the first calls do, while the variables that hold them to one thread are set."""
+    def start(self) -> None:
+        """Start the processes: the first calls start them, while the environment limits them to one thread."""
         with _one_thread():
             try:
                 for future in [self._pool.submit(_ready) for _ in range(self.processes)]:
                     future.result()
                 for _ in range(self.processes):
-                    while not self._seated.acquire(timeout=1.0):
-                        self._pool.submit(_ready).result()  # tells where one did not start
+                    while not self._started.acquire(timeout=1.0):
+                        self._pool.submit(_ready).result()  # raises if a process did not start
             except BrokenProcessPool as why:
                 raise Refusal(
-                    "a process did not start (its own words are above): a script with processes= must keep its code "
-                    "under if __name__ == '__main__', and what it trains must be importable"
+                    "a process did not start (its error is above): a script with processes= must keep its code under "
+                    "if __name__ == '__main__', and what it trains must be importable"
                 ) from why
-        self._ground.hide()
+        self._arena.unlink()
 
-    def updates(self, model: Any, asked: Index, t: int) -> Iterator[UpdateBatch]:
-        """The updates of round t. The processes begin with this call, whenever the first block is asked for."""
+    def updates(self, model: Any, sampled: Index, t: int) -> Iterator[UpdateBatch]:
+        """The updates of round t. Training starts with this call, before the first batch is requested."""
         self._model[...] = model
-        turn = _RoundInFlight(t, deque(chunks(self.task, asked, self.together)), deque(range(len(self._desk))), deque())
-        self._deal(turn)
-        return self._collected(turn)
+        job = _RoundInFlight(
+            t, deque(batches(self.task, sampled, self.clients_per_batch)), deque(range(len(self._buffer))), deque()
+        )
+        self._submit(job)
+        return self._collect(job)
 
-    def _deal(self, turn: _RoundInFlight) -> None:
-        while turn.waiting and turn.free:
-            place, clients = turn.free.popleft(), turn.waiting.popleft()
-            turn.running.append((place, clients, self._pool.submit(_train, place, clients, turn.t)))
+    def _submit(self, job: _RoundInFlight) -> None:
+        while job.waiting and job.free:
+            slot, clients = job.free.popleft(), job.waiting.popleft()
+            job.running.append((slot, clients, self._pool.submit(_train, slot, clients, job.t)))
 
-    def _collected(self, turn: _RoundInFlight) -> Iterator[UpdateBatch]:
-        """A place on the desk is written again only after its block was read."""
+    def _collect(self, job: _RoundInFlight) -> Iterator[UpdateBatch]:
+        """A slot of the buffer is reused only after its batch was read."""
         try:
-            while turn.running:
-                place, clients, future = turn.running.popleft()
+            while job.running:
+                slot, clients, future = job.running.popleft()
                 future.result()
-                yield UpdateBatch(clients, self._desk[place, : len(clients)])
-                turn.free.append(place)
-                self._deal(turn)
+                yield UpdateBatch(clients, self._buffer[slot, : len(clients)])
+                job.free.append(slot)
+                self._submit(job)
         finally:
-            wait([future for _, _, future in turn.running])
+            wait([future for _, _, future in job.running])
 
     def score(self, model: Any) -> Score:
-        """The test rows in as many parts as there are processes."""
+        """Accuracy and loss on the test rows, split among the processes."""
         self._model[...] = model
         ends = np.linspace(0, len(self.task.X_test), self.processes + 1).astype(int)
         parts = [(int(a), int(b)) for a, b in pairwise(ends) if a < b]
@@ -221,15 +229,15 @@ class ProcessPoolTrainer:
         return Score(float(share @ [s.accuracy for s in scores]), float(share @ [s.loss for s in scores]))
 
     def close(self) -> None:
-        """End the processes and give the memory back."""
+        """End the processes and release the memory."""
         self._pool.shutdown()
-        del self._model, self._desk
-        self._ground.leave()
+        del self._model, self._buffer
+        self._arena.close()
 
 
 @contextmanager
 def _closed_pipes_are_errors() -> Iterator[None]:
-    """A process that died leaves a closed pipe behind: a program that ends at such a pipe would end without a word."""
+    """Ignore SIGPIPE: writing to the closed pipe of a dead process would otherwise end this program silently."""
     if not hasattr(signal, "SIGPIPE") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -243,7 +251,7 @@ def _closed_pipes_are_errors() -> Iterator[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Processes started within have one BLAS thread each."""
+    """Processes started within this context have one BLAS thread each."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
@@ -257,31 +265,33 @@ def _one_thread() -> Iterator[None]:
 
 
 class _WorkerState(NamedTuple):
-    """What a process of the crew has before it."""
+    """What a worker process holds."""
 
     task: Task
     seed: int
     model: Any
-    desk: Any
-    ground: SharedMemoryArena
+    buffer: Any
+    arena: SharedMemoryArena
 
 
-_seats: list[_WorkerState] = []
-"""In a process of the crew, its one seat."""
+_worker_states: list[_WorkerState] = []
+"""In a worker process, its only state."""
 
 
-def _sit_down(learner: Learner, local: LocalSGD, seed: int, plots: tuple[SharedArray, ...], seated: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever stops the training tells the processes to end
+def _start_worker(
+    learner: Learner, local: LocalSGD, seed: int, shared_arrays: tuple[SharedArray, ...], started: Any
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles it and ends the workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    ground = SharedMemoryArena()
-    X, y, X_test, y_test, rows, ends, model, desk = (ground.see(plot) for plot in plots)
+    arena = SharedMemoryArena()
+    X, y, X_test, y_test, rows, ends, model, buffer = (arena.attach(shared) for shared in shared_arrays)
     clients = tuple(np.split(rows, ends[:-1]))
-    _seats.append(_WorkerState(Task(learner, local, X, y, clients, X_test, y_test), seed, model, desk, ground))
-    seated.release()
+    _worker_states.append(_WorkerState(Task(learner, local, X, y, clients, X_test, y_test), seed, model, buffer, arena))
+    started.release()
 
 
 def _end_with_parent() -> None:
-    """A process whose parent was killed would wait for its next call for ever, with everybody's rows in its memory."""
+    """Exit with the parent: otherwise this process would wait for ever, with the rows of all clients in its memory."""
     parent = parent_process()
     if parent is not None:
         wait_for([parent.sentinel])
@@ -289,14 +299,14 @@ def _end_with_parent() -> None:
 
 
 def _ready() -> None:
-    """Nothing: whoever answers has started."""
+    """Does nothing: a process that answers has started."""
 
 
-def _train(place: int, clients: Index, t: int) -> None:
-    seat = _seats[0]
-    seat.desk[place, : len(clients)] = seat.task.updates(seat.model, clients, seed=seat.seed, t=t)
+def _train(slot: int, clients: Index, t: int) -> None:
+    worker = _worker_states[0]
+    worker.buffer[slot, : len(clients)] = worker.task.updates(worker.model, clients, seed=worker.seed, t=t)
 
 
 def _score(begin: int, end: int) -> Score:
-    task = _seats[0].task
-    return task.learner.score(_seats[0].model, task.X_test[begin:end], task.y_test[begin:end])
+    task = _worker_states[0].task
+    return task.learner.score(_worker_states[0].model, task.X_test[begin:end], task.y_test[begin:end])

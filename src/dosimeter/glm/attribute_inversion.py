@@ -1,13 +1,13 @@
 """Attribute inversion: guess one attribute of one row from the released weights, [Hannun21] 6.4, eq. 30 and 31.
 
-The adversary of the white box knows every other cell. For each value that the attribute may have he refits the model
-with it; here all refits of all rows are one closed form (docs/attacks.md, 2), exact for the squared loss, one Newton
-step with the corrected Hessian for the others.
+The white-box adversary knows every other cell and refits the model with each possible value of the attribute. Here all
+refits of all rows are one closed form (docs/explanation/attacks.md, 2): exact for the squared loss, one Newton step
+with the corrected Hessian for the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +19,20 @@ from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian, Noise
-from dosimeter.core.progress import counted, stage
+from dosimeter.core.progress import stage, track
 from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.loss import Logistic, Squared
-from dosimeter.glm.membership import full_refit, log_density, one_row, parts, refuse_softmax, row_index, settled
+from dosimeter.glm.membership import (
+    full_refit,
+    log_density,
+    parts,
+    refuse_softmax,
+    row_changes,
+    row_index,
+    settle_changes,
+)
 
 FARTHEST = 8
 """Rows on which the error of one Newton step is measured."""
@@ -33,8 +41,24 @@ TINY = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The values that the attacked attribute may have, in the order in which ties are broken.
+    """The possible values of the attacked attribute, in the order in which ties are broken.
 
+    Parameters
+    ----------
+    columns : tuple of int
+        Columns of X that hold the attribute, m of them.
+    values : array_like of shape (k, m)
+        The candidates.
+    nearest : bool, default False
+        Whether a row's true candidate is the nearest one (a grid). By default it must match exactly (a level).
+
+    Raises
+    ------
+    Refusal
+        If candidates or columns repeat, or the shape is wrong.
+
+    Examples
+    --------
     >>> Candidates.nominal([3, 4]).values.tolist()      # the level of column 3, of column 4, the dropped one
     [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
     """
@@ -44,51 +68,51 @@ class Candidates:
     values: FloatArray
     """(k, m)."""
     nearest: bool = False
-    """Whether a row counts as the candidate nearest to it (a grid); a level must be met exactly."""
+    """Whether a row's true candidate is the nearest one (a grid); a level must match exactly."""
 
     @classmethod
     def nominal(cls, columns: int | Sequence[int], dropped: bool = True) -> Candidates:
-        """The levels of a nominal attribute: each indicator in turn, then all zero, the level without a column."""
+        """The levels of a category: each indicator in turn, then all zeros, the level without a column."""
         block = (int(columns),) if np.ndim(columns) == 0 else tuple(int(j) for j in columns)  # type: ignore[arg-type, union-attr]
         levels = np.eye(len(block))
         return cls(block, np.vstack([levels, np.zeros((1, len(block)))]) if dropped else levels)
 
     @classmethod
     def grid(cls, column: int, values: Any) -> Candidates:
-        """Values of a numeric column; each row's truth is the one nearest to it."""
+        """Values of a numeric column; each row's true candidate is the nearest."""
         return cls((int(column),), np.asarray(values, dtype=np.float64)[:, None], nearest=True)
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != len(self.columns) or not values.size or not np.isfinite(values).all():
-            raise Refusal(f"candidates are a finite (k, {len(self.columns)}) array, not of shape {values.shape}")
+            raise Refusal(f"candidates must be a finite (k, {len(self.columns)}) array, not of shape {values.shape}")
         if len(np.unique(values, axis=0)) != len(values) or len(set(self.columns)) != len(self.columns):
-            raise Refusal("two candidates, or two columns, are the same")
+            raise Refusal("two candidates, or two columns, are the same: name each once")
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
 
     @property
     def k(self) -> int:
-        """How many."""
+        """Number of candidates."""
         return len(self.values)
 
     def truths(self, X: FloatArray) -> Index:
-        """(n,) number of the candidate that each row of X (n, d) has."""
+        """(n,) index of each row's true candidate, for X (n, d)."""
         if min(self.columns) < 0 or max(self.columns) >= X.shape[1]:
-            raise Refusal(f"columns are positions from 0 to {X.shape[1] - 1}, not {self.columns}")
-        own = X[:, self.columns]
-        best, where = np.full(len(own), np.inf), np.zeros(len(own), dtype=np.intp)
+            raise Refusal(f"columns must be positions from 0 to {X.shape[1] - 1}, not {self.columns}")
+        held = X[:, self.columns]
+        best, nearest = np.full(len(held), np.inf), np.zeros(len(held), dtype=np.intp)
         for c, value in enumerate(self.values):
-            distance = np.sum((own - value) ** 2, axis=1)
+            distance = np.sum((held - value) ** 2, axis=1)
             closer = distance < best
-            best[closer], where[closer] = distance[closer], c
+            best[closer], nearest[closer] = distance[closer], c
         if not self.nearest and best.any():
             row = int(np.flatnonzero(best)[0])
             raise Refusal(
-                f"row {row} has {own[row].tolist()} in columns {list(self.columns)}, none of the {self.k} candidates: "
-                "pass nominal(..., dropped=...) as the table is coded, or a grid"
+                f"row {row} has {held[row].tolist()} in columns {list(self.columns)}, none of the {self.k} candidates: "
+                "use nominal(..., dropped=...) as the table is coded, or a grid"
             )
-        return where
+        return nearest
 
 
 def white_box(
@@ -103,26 +127,60 @@ def white_box(
     rows: Any = None,
     exact: bool = False,
 ) -> Guesses:
-    """Eq. 30: the candidate whose refit is nearest to the release fit.w + draws, (t, p) draws of noise.
+    """White-box attribute inversion, eq. 30 of [Hannun21]: the candidate whose refit is nearest to the release.
 
-    With `noise`, the density that the draws came from, the most probable candidate instead (MAP), the best guess there
-    is: it maximises log prior(c) + log p(release - refit(c)); `prior` (k,), or (n, k) with a line for each row, is the
-    candidates' frequency in the table if None. `rows` attacks some rows only. `exact` refits losses other than the
-    squared to convergence, 4 n p flops and n residuals a candidate and step; without it they take one Newton step, and
-    `how` says how far off that is on the rows that move most.
+    Parameters
+    ----------
+    fit : Fit
+        The exact fit; the attacked releases are fit.w + draws.
+    X, y : array_like of shape (n, d) and (n,)
+        The training table.
+    candidates : Candidates or int or sequence of int
+        The possible values, or the indicator columns of a category.
+    draws : array_like of shape (t, p)
+        Noise draws, one row per release.
+    noise : Noise, optional
+        The density of the draws. With it the guess is the most probable candidate (MAP), the best possible: it
+        maximises log prior(c) + log p(release - refit(c)).
+    prior : array_like of shape (k,) or (n, k), optional
+        Weights of the candidates, for all rows or per row. Default: their frequency in the table.
+    rows : array_like of int, optional
+        Rows to attack; default: all.
+    exact : bool, default False
+        Refit losses other than the squared to convergence, at 4 n p flops and n residuals per candidate and step. By
+        default they take one Newton step, and `method` of the result states the error on the rows that move most.
+
+    Returns
+    -------
+    Guesses
+        One guess per release and row; the control is the likeliest candidate by the prior. Internal.
+
+    Raises
+    ------
+    Refusal
+        If candidates, draws or prior do not fit, or a refit does not exist.
+    CannotMeasure
+        For softmax.
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[0.0, 1.0], [1.0, 2.0], [0.0, 3.0], [1.0, 1.0]]), np.array([1.0, 3.0, 3.5, 1.0])
+    >>> white_box(glm.fit(X, y, glm.Squared()), X, y, 0, np.zeros((1, 2))).figure      # without noise
+    1.0
     """
     problem = _Problem.of(fit, X, y, candidates, draws, prior, rows)
-    aim = _Aim(problem.draws, noise)
+    guesser = _Guesser(problem.draws, noise)
     guesses = np.empty((len(problem.draws), len(problem.rows)), dtype=np.uint16)
     reach = np.empty(len(problem.rows))
     stage("playing the attack")
-    for part in counted(list(parts(len(problem.rows), problem.k * max(len(fit.w), aim.width)))):
+    for part in track(list(parts(len(problem.rows), problem.k * max(len(fit.w), guesser.width)))):
         delta = problem.moves(problem.rows[part], exact)
         reach[part] = np.linalg.norm(delta, axis=2).max(axis=1)
-        guesses[:, part] = aim.guess(delta, problem.log_prior_of(problem.rows[part])).T
+        guesses[:, part] = guesser.guess(delta, problem.log_prior_of(problem.rows[part])).T
     form = "nearest model" if noise is None else f"most probable under {noise}"
-    how = "exact refits" if exact or isinstance(fit.loss, Squared) else problem.newton_error(reach)
-    return problem.result("white-box inversion", guesses, f"{form}, {how}")
+    refits = "exact refits" if exact or fit.loss.quadratic else problem.newton_error(reach)
+    return problem.result("white-box inversion", guesses, f"{form}, {refits}")
 
 
 def black_box(
@@ -135,18 +193,54 @@ def black_box(
     prior: Any = None,
     rows: Any = None,
 ) -> Guesses:
-    """Eq. 31: the candidate with the largest prior x P(label | prediction), from predictions of fit.w + draws (t, p).
+    """Black-box attribute inversion, eq. 31 of [Hannun21]: the largest prior × P(target | prediction).
 
-    Squared loss: a Gaussian about the prediction, of the variance of the training residuals, s² = Σ(w'·x - y)²/(n - p).
-    Logistic: P(y | predicted class) by the training confusion matrix; a class that is never predicted says nothing.
+    Parameters
+    ----------
+    fit : Fit
+        The exact fit; predictions are those of fit.w + draws.
+    X, y : array_like of shape (n, d) and (n,)
+        The training table.
+    candidates : Candidates or int or sequence of int
+        The possible values, or the indicator columns of a category.
+    draws : array_like of shape (t, p)
+        Noise draws, one row per release.
+    prior : array_like of shape (k,) or (n, k), optional
+        Weights of the candidates; default: their frequency in the table.
+    rows : array_like of int, optional
+        Rows to attack; default: all.
+
+    Returns
+    -------
+    Guesses
+        One guess per release and row. Internal.
+
+    Raises
+    ------
+    CannotMeasure
+        For losses other than squared and logistic.
+
+    Notes
+    -----
+    Squared loss: a Gaussian about the prediction with the variance of the training residuals, s² = Σ(w'·x - y)²/(n -
+    p). Logistic: P(y | predicted class) from the training confusion matrix; a class that is never predicted says
+    nothing.
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[0.0, 1.0], [1.0, 2.0], [0.0, 3.0], [1.0, 1.0]]), np.array([1.0, 3.0, 3.5, 1.0])
+    >>> 0 <= black_box(glm.fit(X, y, glm.Squared()), X, y, 0, np.zeros((1, 2))).figure <= 1
+    True
     """
     problem = _Problem.of(fit, X, y, candidates, draws, prior, rows)
-    score = _gaussian_score if isinstance(fit.loss, Squared) else _confusion_score
-    if not isinstance(fit.loss, Squared | Logistic):
-        raise CannotMeasure(f"the black box of eq. 31 knows squared and logistic loss, not {fit.loss.name}")
+    if type(fit.loss) not in _LIKELIHOODS:
+        known = " and ".join(kind.name for kind in _LIKELIHOODS)
+        raise CannotMeasure(f"the black box of eq. 31 is for {known} loss, not {fit.loss.name}")
+    score = _LIKELIHOODS[type(fit.loss)]
     guesses = np.empty((len(problem.draws), len(problem.rows)), dtype=np.uint16)
     stage("playing the attack")
-    for t, draw in counted(list(enumerate(problem.draws))):
+    for t, draw in track(list(enumerate(problem.draws))):
         w = fit.w + draw
         margin = times(problem.X, w[:, None])[:, 0]
         S = problem.columns
@@ -160,7 +254,7 @@ def black_box(
 def moves(
     fit: Fit, X: Any, y: Any, candidates: Candidates | int | Sequence[int], rows: Any = None, *, exact: bool = False
 ) -> FloatArray:
-    """(rows, k, p) refit - fit.w where a row has each candidate in place of its own value; zero at its own."""
+    """(rows, k, p) refit - fit.w if a row had each candidate instead of its own value; zero at its own."""
     p = len(fit.w)
     problem = _Problem.of(fit, X, y, candidates, np.zeros((1, p)), None, rows)
     return problem.moves(problem.rows, exact)
@@ -168,7 +262,7 @@ def moves(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """What both attacks share: the checked table, the candidates, the draws, the prior, the rows under attack."""
+    """What both attacks share: the checked table, the candidates, the draws, the prior, the attacked rows."""
 
     fit: Fit
     X: FloatArray
@@ -177,7 +271,7 @@ class _Problem:
     truths: Index
     draws: FloatArray
     log_prior: FloatArray
-    """(k,), or (n, k) where each row has its own."""
+    """(k,), or (n, k) if each row has its own."""
     rows: Index
 
     @classmethod
@@ -189,7 +283,9 @@ class _Problem:
         truths = values.truths(X)
         b = np.atleast_2d(np.asarray(draws, dtype=np.float64))
         if b.ndim != 2 or b.shape[1] != len(fit.w) or not len(b) or not np.isfinite(b).all():
-            raise Refusal(f"draws are finite noise of shape (t, {len(fit.w)}), one for each weight, not {b.shape}")
+            raise Refusal(
+                f"draws must be finite noise of shape (t, {len(fit.w)}), one number per weight, not {b.shape}"
+            )
         return cls(fit, X, y, values, truths, b, _log_prior(prior, truths, values.k), row_index(rows, len(X)))
 
     @property
@@ -208,47 +304,50 @@ class _Problem:
         """(rows, k, p)."""
         fit, k, S = self.fit, self.k, self.columns
         repeated = np.repeat(rows, k)
-        away = (self.candidates.values - self.X[rows[:, None], S][:, None, :]).reshape(len(repeated), len(S))
-        changed = one_row(fit, self.X, repeated, away @ fit.factor.matrix[S], away @ fit.w[S], fit.sample_weight)
-        if (short := changed.room <= 1e-10).any():
-            row, which = divmod(int(np.flatnonzero(short)[0]), k)
+        offset = (self.candidates.values - self.X[rows[:, None], S][:, None, :]).reshape(len(repeated), len(S))
+        changes = row_changes(
+            fit, self.X, repeated, offset @ fit.factor.matrix[S], offset @ fit.w[S], fit.sample_weight
+        )
+        if (undetermined := changes.determinant_ratio <= 1e-10).any():
+            row, which = divmod(int(np.flatnonzero(undetermined)[0]), k)
             raise Refusal(
-                f"with candidate {which} in row {rows[row]} the columns would be linearly dependent: no unique "
-                "refit exists; use l2 > 0"
+                f"with candidate {which} in row {rows[row]} the columns would be linearly dependent, so no unique "
+                "refit exists: use l2 > 0"
             )
-        c = changed.step()
-        if exact and not isinstance(fit.loss, Squared):
-            c = settled(changed, c, fit, self.X, lambda i: self._refit(int(repeated[i]), away[i]))
+        c = changes.step()
+        if exact and not fit.loss.quadratic:
+            c = settle_changes(changes, c, fit, self.X, lambda i: self._refit(int(repeated[i]), offset[i]))
         return np.asarray((c @ fit.factor.matrix.T).reshape(len(rows), k, -1))
 
-    def _refit(self, row: int, away: FloatArray) -> FloatArray:
+    def _refit(self, row: int, offset: FloatArray) -> FloatArray:
         X = self.X.copy()
-        X[row, self.columns] += away
+        X[row, self.columns] += offset
         return full_refit(self.fit, X, self.fit.sample_weight)
 
     def newton_error(self, reach: FloatArray) -> str:
-        """How far one Newton step is from the refit, relative to the refit's own move, where rows move most."""
-        far = np.sort(self.rows[np.argsort(-reach, kind="stable")[:FARTHEST]])
-        step, true = self.moves(far, False), self.moves(far, True)
+        """The error of one Newton step relative to the length of the refit's move, on the rows that move most."""
+        farthest = np.sort(self.rows[np.argsort(-reach, kind="stable")[:FARTHEST]])
+        step, true = self.moves(farthest, False), self.moves(farthest, True)
         off, length = (np.linalg.norm(v, axis=2).max(axis=1) for v in (step - true, true))
         worst = float(np.max(off / np.maximum(length, TINY)))
-        return f"refits by one Newton step, off by at most {worst:.1g} of their length on the {len(far)} farthest rows"
+        share = f"off by at most {worst:.1g} of their length on the {len(farthest)} farthest rows"
+        return f"refits by one Newton step, {share}"
 
-    def result(self, attack: str, guesses: NDArray[np.uint16], how: str) -> Guesses:
+    def result(self, attack: str, guesses: NDArray[np.uint16], method: str) -> Guesses:
         control = np.argmax(self.log_prior_of(self.rows), axis=1)
-        return Guesses(attack, guesses, self.truths[self.rows], control, how=how)
+        return Guesses(attack, guesses, self.truths[self.rows], control, method=method)
 
 
 @dataclass(frozen=True, eq=False)
-class _Aim:
-    """From refits to guesses, all draws at once."""
+class _Guesser:
+    """From refits to guesses, for all draws at once."""
 
     draws: FloatArray
     noise: Noise | None
 
     @property
     def linear(self) -> bool:
-        """Whether the draws enter through one product: log p is a square."""
+        """Whether the draws enter through one product: log p is then a square."""
         return self.noise is None or type(self.noise) in (Gaussian, CorrelatedGaussian)
 
     @property
@@ -260,7 +359,7 @@ class _Aim:
     def guess(self, delta: FloatArray, log_prior: FloatArray) -> NDArray[np.uint16]:
         """(rows, t) best candidate for refits - w of shape (rows, k, p); the first of equals.
 
-        log_prior (rows, k) counts where the noise is known.
+        log_prior (rows, k) is used if the noise is known.
         """
         noise = self.noise
         if noise is None or self.linear:
@@ -278,19 +377,19 @@ class _Aim:
 
 
 def _first_best(scores: FloatArray) -> NDArray[np.uint16]:
-    """(rows, t) argmax over the middle axis: a running comparison is several times faster than argmax over it."""
-    best, where = scores[:, 0].copy(), np.zeros((scores.shape[0], scores.shape[2]), dtype=np.uint16)
+    """(rows, t) argmax over the middle axis: a running comparison is several times faster than np.argmax."""
+    best, winner = scores[:, 0].copy(), np.zeros((scores.shape[0], scores.shape[2]), dtype=np.uint16)
     for c in range(1, scores.shape[1]):
         better = scores[:, c] > best
-        where[better] = c
+        winner[better] = c
         np.maximum(best, scores[:, c], out=best)
-    return where
+    return winner
 
 
 def _gaussian_score(margin: FloatArray, y: FloatArray, predicted: FloatArray, target: FloatArray, p: int) -> FloatArray:
     """(rows, k) -(w'·x_c - y)²/2s²."""
     if len(y) <= p:
-        raise Refusal(f"{len(y)} rows leave no residual variance beside {p} weights")
+        raise Refusal(f"{len(y)} rows leave no residual variance for {p} weights: use more rows")
     variance = float(np.sum((margin - y) ** 2)) / (len(y) - p)
     return np.asarray(-((predicted - target[:, None]) ** 2) / (2 * variance))
 
@@ -300,19 +399,28 @@ def _confusion_score(
 ) -> FloatArray:
     """(rows, k) log P(y | predicted class), columns of the training confusion matrix."""
     if not np.isin(y, (0.0, 1.0)).all():
-        raise Refusal("the confusion matrix of eq. 31 needs labels 0 and 1")
-    said, label = (margin > 0).astype(int), y.astype(int)
-    table = np.bincount(2 * label + said, minlength=4).reshape(2, 2).astype(float)
+        raise Refusal("the confusion matrix of eq. 31 needs targets 0 and 1")
+    predicted_class, true_class = (margin > 0).astype(int), y.astype(int)
+    table = np.bincount(2 * true_class + predicted_class, minlength=4).reshape(2, 2).astype(float)
     share = table / np.where(table.sum(axis=0) > 0, table.sum(axis=0), 1.0)
     share[:, table.sum(axis=0) == 0] = 0.5
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(share)[target.astype(int)[:, None], (predicted > 0).astype(int)])
 
 
+_LIKELIHOODS: dict[Any, Callable[[FloatArray, FloatArray, FloatArray, FloatArray, int], FloatArray]] = {
+    Squared: _gaussian_score,
+    Logistic: _confusion_score,
+}
+"""P(target | prediction) of eq. 31, by the class of the loss."""
+
+
 def _log_prior(prior: Any, truths: Index, k: int) -> FloatArray:
     weights = np.bincount(truths, minlength=k).astype(float) if prior is None else np.asarray(prior, dtype=np.float64)
     fits = weights.shape in ((k,), (len(truths), k)) and np.isfinite(weights).all() and not (weights < 0).any()
     if not fits or not weights.any(axis=-1).all():
-        raise Refusal(f"a prior has a number >= 0 for each of the {k} candidates, not all zero, or one line a row")
+        raise Refusal(
+            f"prior must have a number >= 0 for each of the {k} candidates, not all zero; or one such row per row of X"
+        )
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(weights / weights.sum(axis=-1, keepdims=True)))

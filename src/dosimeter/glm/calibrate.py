@@ -1,8 +1,8 @@
 """Choosing the noise: the scale for a target η on any reading, the exponent of a shape, and the frontier.
 
 Every reading of [Hannun21] eq. 17 is η(scale) = η(1)/scale for a noise with a scale, and for a fixed covariance times
-scale². The exact scale is a function of the data with all its digits; what leaves is the rung above it, and even that
-is a choice from the data which no figure covers (docs/sharp-edges.md, 3).
+scale². The exact scale is a function of the data with all its digits. The released scale is the rung above it, and even
+that is a choice from the data, which no figure covers (docs/explanation/sharp-edges.md, 3).
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from scipy.optimize import brentq
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.dose import Dose
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.notion import Standing
-from dosimeter.core.scale_ladder import CHOSEN, rung, rung_above
+from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung, rung_above
 from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import floor_of
 from dosimeter.glm.leakage import Leakage
-from dosimeter.glm.shaped_noise import EXPONENTS, ShapedNoise, shaped
+from dosimeter.glm.shaped_noise import EXPONENTS, ShapedNoise, shape_noise
 
 EXPONENT_CHOSEN = "the exponent of the shape was chosen from the data: the choice itself is not covered"
 
@@ -35,7 +36,7 @@ Law = type[Density] | CorrelatedGaussian
 
 @dataclass(frozen=True)
 class DoseAtScale:
-    """One figure of a leakage, by name."""
+    """One figure of a leakage, with its name."""
 
     name: str
     read: Callable[[Leakage], float]
@@ -49,20 +50,20 @@ DATASET = DoseAtScale("dataset", lambda leak: leak.dataset)
 
 
 def quantile_of_examples(q: float) -> DoseAtScale:
-    """η that a share q of the rows does not exceed: the next higher row where q falls between two."""
+    """η that a share q of the rows does not exceed: the next higher row if q falls between two."""
     if not 0 <= q <= 1:
-        raise Refusal(f"a quantile lies in [0, 1], not {q}")
+        raise Refusal(f"a quantile must be in [0, 1], not {q}")
     return DoseAtScale(
         f"{q:g} quantile of examples", lambda leak: float(np.quantile(leak.examples, q, method="higher"))
     )
 
 
 def highest_group(
-    groups: Sequence[Hashable], *, tied: Sequence[int] = (), tied_label: bool = False, name: str = "group"
+    groups: Sequence[Hashable], *, tied: Sequence[int] = (), tied_target: bool = False, name: str = "group"
 ) -> DoseAtScale:
     """The highest group of rows; with persons as groups, the highest person. Tied values as in `Leakage.group`."""
     return DoseAtScale(
-        f"highest {name}", lambda leak: max(leak.group(groups, tied=tied, tied_label=tied_label).values())
+        f"highest {name}", lambda leak: max(leak.group(groups, tied=tied, tied_target=tied_target).values())
     )
 
 
@@ -72,13 +73,13 @@ def column_over_rows(columns: int | Sequence[int]) -> DoseAtScale:
 
 
 def highest_block(columns: int | Sequence[int]) -> DoseAtScale:
-    """The highest row of a block of columns, the label not counted."""
+    """The highest row of a block of columns, without the target."""
     return DoseAtScale(f"highest row of columns {columns}", lambda leak: float(leak.attribute(columns).max()))
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A scale for a target. Internal but for `scale`: the exact scale and the reached η are un-noised statistics.
+    """A scale for a target η. Internal except `scale`: the exact scale and the reached η are unprotected statistics.
 
     >>> from dosimeter import glm
     >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
@@ -89,20 +90,21 @@ class Calibration:
 
     target: float
     reading: str
+    """Name of the figure."""
     exact_scale: float
     """Internal: the scale at which the reading is the target."""
     scale: float
-    """The rung above it."""
+    """The rung above `exact_scale`."""
     reached: float
     """Internal: the reading at `scale`, never above the target."""
     leakage: Leakage
     """At `scale`; every other reading of the same release."""
     law: str
-    uncovered: tuple[str, ...] = (CHOSEN,)
+    uncovered: tuple[str, ...] = (SCALE_NOT_COVERED,)
 
-    def dose(self, person: Sequence[Hashable] | None = None, **how: Any) -> Dose:
-        """The dose at `scale`, standing `unaccounted` because of what is uncovered; `how` as in `Leakage.dose`."""
-        return self.leakage.dose(person, standing=Standing.UNACCOUNTED, uncovered=self.uncovered, **how)
+    def dose(self, person: Sequence[Hashable] | None = None, **options: Any) -> Dose:
+        """The dose at `scale`, `unaccounted` because the choice is not covered; options as in `Leakage.dose`."""
+        return self.leakage.dose(person, standing=Standing.UNACCOUNTED, uncovered=self.uncovered, **options)
 
     def __repr__(self) -> str:
         return (
@@ -119,17 +121,52 @@ def calibrate(
     reading: DoseAtScale = HIGHEST,
     *,
     law: Law = Gaussian,
-    label: bool = True,
-    through: Any = None,
-    label_unit: float = 1.0,
+    include_target: bool = True,
+    input_map: Any = None,
+    target_unit: float = 1.0,
     scaled: Any = None,
 ) -> Calibration:
-    """The least rung at which `reading` of fit.w + noise is not above `target`, for X (n, d), y (n,).
+    """The smallest rung of the scale ladder at which a reading of fit.w + noise is at most `target`.
 
-    scaled: as in `glm.measure`; a target that the scaler's own part exceeds at any scale is refused.
+    Parameters
+    ----------
+    fit : Fit
+        The exact fit.
+    X, y : array_like of shape (n, d) and (n,)
+        The training table.
+    target : float
+        The highest η allowed.
+    reading : DoseAtScale
+        The figure that is limited; default: the highest row.
+    law : type of Density or CorrelatedGaussian, default Gaussian
+        The noise without its scale, or a covariance from public data.
+    include_target, input_map, target_unit, scaled
+        As in `glm.measure`.
+
+    Returns
+    -------
+    Calibration
+        With the scale, which is a choice from the data and not covered.
+
+    Raises
+    ------
+    Refusal
+        If nothing leaks at any scale, or a fitted scaler alone exceeds the target.
+
+    Notes
+    -----
+    η(scale) = η(1)/scale, eq. 17 of [Hannun21]; with a fitted scaler it falls towards a floor
+    (docs/explanation/scaler.md).
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
+    >>> round(calibrate(glm.fit(X, y, glm.Squared()), X, y, target=0.5).scale, 6)
+    0.707107
     """
     check_target(target)
-    units: dict[str, Any] = {"label": label, "through": through, "label_unit": label_unit}
+    units: dict[str, Any] = {"include_target": include_target, "input_map": input_map, "target_unit": target_unit}
 
     def leak(scale: float) -> Leakage:
         return measure(fit, X, y, at_scale(law, scale), scaled=scaled, **units)
@@ -137,11 +174,11 @@ def calibrate(
     frozen = measure(fit, X, y, at_scale(law, 1.0), **units)
     at_one, floor = reading(frozen), floor_of(leak(1.0))
     if floor is not None:
-        words = law.__name__ if isinstance(law, type) else str(law)
-        return above_floor(at_one, reading(floor), target, reading, leak, words, exactly=True)
+        name = law.__name__ if isinstance(law, type) else str(law)
+        return above_floor(at_one, reading(floor), target, reading, leak, name, exactly=True)
     if not at_one > 0:
         raise Refusal(
-            f"the {reading.name} is {at_one:g} at every scale: nothing leaks there, so no target fixes a scale"
+            f"the {reading.name} is {at_one:g} at every scale: nothing leaks there, so no target determines a scale"
         )
     exact = at_one / target
     return on_ladder(exact, target, reading, leak, law.__name__ if isinstance(law, type) else str(law))
@@ -150,20 +187,20 @@ def calibrate(
 def on_ladder(
     exact: float, target: float, reading: DoseAtScale, leak: Callable[[float], Leakage], law: str
 ) -> Calibration:
-    """The result at the rung above `exact`; one rung more where rounding left the reading above the target."""
+    """The result at the rung above `exact`; one rung more if rounding left the reading above the target."""
     k = rung_above(exact)
-    while (reached := reading(found := leak(rung(k)))) > target:
+    while (reached := reading(leakage := leak(rung(k)))) > target:
         k += 1
-    return Calibration(target, reading.name, exact, rung(k), reached, found, law)
+    return Calibration(target, reading.name, exact, rung(k), reached, leakage, law)
 
 
 def refuse_below_floor(target: float, floor: float, reading: DoseAtScale) -> None:
-    """No scale brings a reading to its floor, let alone below."""
+    """Refuse a target at or below the floor of a reading, which no scale reaches."""
     if target <= floor:
         raise Refusal(
-            f"no scale brings the {reading.name} to η = {target:g}: mean and deviation that the columns are "
-            f"standardised by are made from the data and leave η = {floor:.4g} at any scale (internal); ask for more "
-            "than that, or declare public bounds (--bounds; Python: bounds=)"
+            f"no scale brings the {reading.name} to η = {target:g}: the columns are standardised by their mean and "
+            f"deviation, which are computed from the data and leave η = {floor:.4g} at any scale (internal); choose a "
+            f"higher target, or declare public bounds ({option('bounds')})"
         )
 
 
@@ -177,9 +214,9 @@ def above_floor(
     *,
     exactly: bool = False,
 ) -> Calibration:
-    """The least rung of a reading that falls towards a floor as the scale grows; frozen: about its value at scale 1.
+    """The smallest rung of a reading that falls towards a floor as the scale grows; frozen: about its value at scale 1.
 
-    exactly: find the exact scale too, instead of the rung itself.
+    exactly: also find the exact scale, not only the rung.
     """
     refuse_below_floor(target, floor, reading)
     guess = frozen / math.sqrt(target**2 - floor**2)
@@ -189,14 +226,14 @@ def above_floor(
 def _least_rung(
     k: int, target: float, reading: DoseAtScale, leak: Callable[[float], Leakage], law: str, exactly: bool
 ) -> Calibration:
-    """From a first guess k up or down in growing steps, then between: few readings, because each may be long."""
-    seen: dict[int, tuple[float, Leakage]] = {}
+    """From a first guess k up or down in growing steps, then by bisection: few readings, because each may be slow."""
+    measured: dict[int, tuple[float, Leakage]] = {}
 
     def above(rank: int) -> bool:
-        if rank not in seen:
-            found = leak(rung(rank))
-            seen[rank] = (reading(found), found)
-        return seen[rank][0] > target
+        if rank not in measured:
+            leakage = leak(rung(rank))
+            measured[rank] = (reading(leakage), leakage)
+        return measured[rank][0] > target
 
     low, step = k - 1, 1
     while above(k):
@@ -208,46 +245,81 @@ def _least_rung(
         middle = (low + k) // 2
         low, k = (middle, k) if above(middle) else (low, middle)
     exact = rung(k)
-    if exactly and seen[k][0] < target:
+    if exactly and measured[k][0] < target:
         exact = float(brentq(lambda s: reading(leak(s)) - target, rung(low), rung(k), rtol=1e-9))
-    return Calibration(target, reading.name, min(exact, rung(k)), rung(k), *seen[k], law)
+    return Calibration(target, reading.name, min(exact, rung(k)), rung(k), *measured[k], law)
 
 
 def at_scale(law: Law, scale: float) -> Density | CorrelatedGaussian:
-    """The law at a scale; one without Fisher information is refused in its own words."""
+    """The law at a scale; a law without Fisher information is refused."""
     if isinstance(law, CorrelatedGaussian):
         return CorrelatedGaussian(scale**2 * law.covariance)
     if not (isinstance(law, type) and issubclass(law, Density)):
-        raise Refusal(f"`law` is a class such as Gaussian, or a CorrelatedGaussian as a public shape, not {law!r}")
+        raise Refusal(f"law must be a class such as Gaussian, or a CorrelatedGaussian as a public shape, not {law!r}")
     noise = law(scale)  # type: ignore[call-arg]  # the one field of every law is its scale
-    if not math.isfinite(noise.fisher_information):  # reading it refuses Exponential
+    if not math.isfinite(noise.fisher_information):  # computing it refuses Exponential
         raise Refusal(f"{noise} has no finite Fisher information")
     return noise
 
 
 def check_target(target: float) -> None:
-    """A target that a scale can reach."""
+    """Refuse a target that no scale can reach."""
     if isinstance(target, bool) or not (np.isreal(target) and np.isfinite(target) and target > 0):
-        raise Refusal(f"a target η is a finite number > 0, not {target!r}")
+        raise Refusal(f"a target η must be a finite number > 0, not {target!r}")
 
 
 def calibrate_shape(
-    fit: Fit, X: Any, y: Any, target: float, reading: DoseAtScale = HIGHEST, *, p: float = 1.0, **how: Any
+    fit: Fit, X: Any, y: Any, target: float, reading: DoseAtScale = HIGHEST, *, p: float = 1.0, **options: Any
 ) -> Calibration:
-    """The least rung √c at which `reading` under N(0, c H⁻ᵖ) is not above `target`; below the floor it is refused."""
+    """The smallest rung √c at which a reading under noise N(0, c H⁻ᵖ) is at most `target`.
+
+    Parameters
+    ----------
+    fit : Fit
+        The exact fit, squared loss.
+    X, y : array_like of shape (n, d) and (n,)
+        The training table.
+    target : float
+        The highest η allowed.
+    reading : DoseAtScale
+        The figure that is limited; default: the highest row.
+    p : float, default 1
+        Exponent of the shape.
+    **options
+        As in `shape_noise`.
+
+    Returns
+    -------
+    Calibration
+        Its scale is √c, a choice from the data that is not covered.
+
+    Raises
+    ------
+    Refusal
+        If the shape itself leaks more than the target at any scale.
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
+    >>> calibrate_shape(glm.fit(X, y, glm.Squared()), X, y, target=2.0).reached <= 2.0
+    True
+    """
     check_target(target)
-    at_one = shaped(fit, X, y, c=1.0, p=p, **how)
+    at_one = shape_noise(fit, X, y, c=1.0, p=p, **options)
     least, constant = reading(at_one.floor), reading(at_one.frozen)
     if target <= least:
         raise Refusal(
-            f"no scale brings the {reading.name} to η = {target:g}: the shape itself is made from the data and leaks "
-            f"{least:.4g} at any scale (internal); ask for more than that, or use p = 0 or a public shape"
+            f"no scale brings the {reading.name} to η = {target:g}: the shape is computed from the data and leaks "
+            f"{least:.4g} at any scale (internal); choose a higher target, p = 0 or a public shape"
         )
     if not constant > 0:
-        raise Refusal(f"the {reading.name} is zero at every scale: nothing leaks there, so no target fixes a scale")
+        raise Refusal(
+            f"the {reading.name} is zero at every scale: nothing leaks there, so no target determines a scale"
+        )
 
     def leak(scale: float) -> Leakage:
-        return shaped(fit, X, y, c=scale**2, p=p, **how).leakage
+        return shape_noise(fit, X, y, c=scale**2, p=p, **options).leakage
 
     return _least_rung(rung_above(constant / target), target, reading, leak, f"shaped noise, p = {p:g}", exactly=True)
 
@@ -260,21 +332,56 @@ def best_exponent(
     excess_loss: float,
     reading: DoseAtScale = HIGHEST,
     exponents: Sequence[float] = EXPONENTS,
-    **how: Any,
+    **options: Any,
 ) -> ShapedNoise:
-    """The exponent of the grid with the lowest `reading` at a stated loss, the covariance's own part included.
+    """The shaped noise whose exponent gives the lowest reading at a given expected loss.
 
-    A frozen figure is a cheap lower bound of the true one: exponents are tried in its order until it passes the best.
+    Parameters
+    ----------
+    fit : Fit
+        The exact fit, squared loss.
+    X, y : array_like of shape (n, d) and (n,)
+        The training table.
+    excess_loss : float
+        ½ tr(HΣ), the expected increase of the objective.
+    reading : DoseAtScale
+        The figure to minimise, including the part of the covariance; default: the highest row.
+    exponents : sequence of float
+        The public grid of exponents.
+    **options
+        As in `shape_noise`.
+
+    Returns
+    -------
+    ShapedNoise
+        If the grid has several exponents, the choice is named as not covered.
+
+    Raises
+    ------
+    Refusal
+        If the grid is empty.
+
+    Notes
+    -----
+    The figure with the covariance regarded as public is a cheap lower bound. Exponents are tried in its order until it
+    exceeds the best figure.
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
+    >>> best_exponent(glm.fit(X, y, glm.Squared()), X, y, excess_loss=1.0, exponents=[0.5, 1.0]).p in (0.5, 1.0)
+    True
     """
     tried = sorted(
         (reading(noise.frozen), k, noise)
-        for k, noise in enumerate(shaped(fit, X, y, excess_loss=excess_loss, p=p, **how) for p in exponents)
+        for k, noise in enumerate(shape_noise(fit, X, y, excess_loss=excess_loss, p=p, **options) for p in exponents)
     )
     if not tried:
-        raise Refusal("no exponent was given to choose from")
+        raise Refusal("exponents is empty: give at least one")
     best, lowest = tried[0][2], np.inf
     for bound, _, noise in tried:
-        if bound >= lowest and how.get("scaled") is None:  # behind a scaler the frozen figure bounds nothing
+        if bound >= lowest and options.get("scaled") is None:  # with a fitted scaler the frozen figure is not a bound
             break
         figure = reading(noise.leakage)
         if figure < lowest:
@@ -283,37 +390,68 @@ def best_exponent(
 
 
 @dataclass(frozen=True)
-class FrontierPoint:
-    """One shape at one loss. Internal: every figure is an un-noised statistic of the table."""
+class ShapeFrontierPoint:
+    """One shape at one loss. Internal: every figure is an unprotected statistic of the table."""
 
     shape: str
     p: float
     excess_loss: float
     highest: float
-    """Highest η of a row, the covariance's own part included."""
+    """Highest η of a row, including the part of the covariance."""
     typical: float
     """Median η of the rows."""
     frozen: float
     """Highest η with the covariance regarded as public."""
     floor: float
-    """What no scale removes from the highest."""
+    """The part of the highest that no scale removes."""
 
 
 SHAPES: dict[str, tuple[float, ...]] = {"isotropic": (0.0,), "inverse Hessian": (1.0,), "best exponent": EXPONENTS}
-"""Name of a shape, and the exponents that it may take."""
+"""Name of a shape, and the exponents it may take."""
 
 
 def frontier(
-    fit: Fit, X: Any, y: Any, losses: Iterable[float], shapes: dict[str, tuple[float, ...]] = SHAPES, **how: Any
-) -> tuple[FrontierPoint, ...]:
-    """For each stated loss and each shape, what the release leaks; losses outside, shapes inside."""
+    fit: Fit, X: Any, y: Any, losses: Iterable[float], shapes: dict[str, tuple[float, ...]] = SHAPES, **options: Any
+) -> tuple[ShapeFrontierPoint, ...]:
+    """Leakage of each shape of noise at each expected loss.
+
+    Parameters
+    ----------
+    fit : Fit
+        The exact fit, squared loss.
+    X, y : array_like of shape (n, d) and (n,)
+        The training table.
+    losses : iterable of float
+        Values of ½ tr(HΣ), the expected increase of the objective.
+    shapes : dict of str to tuple of float
+        Name of each shape and the exponents it may take; default: isotropic, inverse Hessian, best exponent.
+    **options
+        As in `shape_noise`.
+
+    Returns
+    -------
+    tuple of ShapeFrontierPoint
+        Ordered by loss, then shape. Internal.
+
+    Raises
+    ------
+    CannotMeasure
+        For losses other than the squared.
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
+    >>> [point.shape for point in frontier(glm.fit(X, y, glm.Squared()), X, y, [1.0], {"isotropic": (0.0,)})]
+    ['isotropic']
+    """
     points = []
     for loss in losses:
         for name, exponents in shapes.items():
-            noise = best_exponent(fit, X, y, excess_loss=loss, exponents=exponents, **how)
+            noise = best_exponent(fit, X, y, excess_loss=loss, exponents=exponents, **options)
             eta = noise.leakage.examples
             figures = (leak.examples.max() for leak in (noise.frozen, noise.floor))
             points.append(
-                FrontierPoint(name, noise.p, loss, float(eta.max()), float(np.median(eta)), *map(float, figures))
+                ShapeFrontierPoint(name, noise.p, loss, float(eta.max()), float(np.median(eta)), *map(float, figures))
             )
     return tuple(points)

@@ -1,7 +1,7 @@
 """The largest step of a category between two of its levels, from the Jacobian of a release.
 
 η of a category is max over levels a, b of ||J (V_b - V_a)||, V the coordinates of its levels (`core/category.py`). V is
-centred, so no image J V_a is longer than that, and squared distances from a Gram matrix lose nothing by cancellation.
+centred, so no image J V_a is longer than that, and squared distances from a Gram matrix lose nothing to cancellation.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ def step_norms(jacobian: Jacobian, columns: Index, vertices: FloatArray) -> Floa
     if len(columns) == 1 and int(columns[0]) < jacobian.m:
         return np.asarray(jacobian.cell_norms(columns)[:, 0] * np.ptp(vertices[:, 0]))
     q = jacobian.dense(np.array([0], dtype=np.intp))[0].size
-    out, some = np.empty(jacobian.n), max(1, BLOCK // (8 * q))
-    for i in range(0, jacobian.n, some):
-        out[i : i + some] = _largest(jacobian.dense(slice(i, min(i + some, jacobian.n)))[:, :, columns], vertices)
+    out, rows_per_block = np.empty(jacobian.n), max(1, BLOCK // (8 * q))
+    for i in range(0, jacobian.n, rows_per_block):
+        out[i : i + rows_per_block] = _largest_image_distance(
+            jacobian.dense(slice(i, min(i + rows_per_block, jacobian.n)))[:, :, columns], vertices
+        )
     return out
 
 
@@ -64,13 +66,13 @@ def _(jacobian: ScalarJacobian, columns: Index, vertices: FloatArray) -> FloatAr
         step = max(1, BLOCK // (8 * len(jacobian.F) * (len(columns) + 1)))
         for i in range(0, len(rows), step):
             part = rows[i : i + step]
-            out[part] = _largest(narrow.dense(part)[:, :, :-1], vertices)
+            out[part] = _largest_image_distance(narrow.dense(part)[:, :, :-1], vertices)
     return out
 
 
 @singledispatch
 def few_columns(jacobian: Jacobian, columns: Index) -> tuple[Jacobian, Index]:
-    """A Jacobian that writes out no more than these columns and the label, and where they stand in it."""
+    """A Jacobian that writes out only these columns and the target, and their positions in it."""
     return jacobian, columns
 
 
@@ -81,9 +83,9 @@ def _(jacobian: ScalarJacobian, columns: Index) -> tuple[Jacobian, Index]:
 
 
 def group_sums(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> Iterator[tuple[slice, FloatArray]]:
-    """Which groups, and (g, q, m') the sums of their rows' Jacobians in these unknowns, so many as fit into a block.
+    """Groups, and (g, q, m') the sums of their rows' Jacobians in these unknowns, as many as fit into a block.
 
-    Of an unknown that all rows of a group share, the sum is its Jacobian.
+    For an unknown that all rows of a group share, the sum is its Jacobian.
     """
     if not groups:
         return
@@ -104,16 +106,16 @@ def group_sums(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> I
 def shared_step_norms(jacobian: Jacobian, groups: Sequence[Index], columns: Index, vertices: FloatArray) -> FloatArray:
     """(groups,) the largest step of a category that is one unknown for all rows of a group: their Jacobians add."""
     out = np.empty(len(groups))
-    for which, J in group_sums(jacobian, groups, columns):
-        out[which] = _largest(J, vertices)
+    for part, J in group_sums(jacobian, groups, columns):
+        out[part] = _largest_image_distance(J, vertices)
     return out
 
 
 def shared_norms(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> FloatArray:
     """(groups,) ||J|| of unknowns that all rows of a group share."""
     out = np.empty(len(groups))
-    for which, J in group_sums(jacobian, groups, columns):
-        out[which] = largest_singular_values(J)
+    for part, J in group_sums(jacobian, groups, columns):
+        out[part] = largest_singular_values(J)
     return out
 
 
@@ -126,14 +128,14 @@ def shared_outer(jacobian: Jacobian, groups: Sequence[Index], columns: Index) ->
     return total
 
 
-def _largest(J: FloatArray, vertices: FloatArray) -> FloatArray:
+def _largest_image_distance(J: FloatArray, vertices: FloatArray) -> FloatArray:
     """(g,) the largest distance between two images of vertices (k, m') under J (g, q, m')."""
     images = J @ vertices.T
-    out, some = np.empty(len(J)), max(1, BLOCK // (8 * len(vertices) ** 2))
-    for i in range(0, len(J), some):
-        Y = images[i : i + some]
+    out, groups_per_block = np.empty(len(J)), max(1, BLOCK // (8 * len(vertices) ** 2))
+    for i in range(0, len(J), groups_per_block):
+        Y = images[i : i + groups_per_block]
         G = Y.transpose(0, 2, 1) @ Y
-        own = np.einsum("gkk->gk", G)
-        squares = own[:, :, None] + own[:, None, :] - 2 * G
-        out[i : i + some] = np.sqrt(np.maximum(squares.max(axis=(1, 2)), 0.0))
+        squared_lengths = np.einsum("gkk->gk", G)
+        squares = squared_lengths[:, :, None] + squared_lengths[:, None, :] - 2 * G
+        out[i : i + groups_per_block] = np.sqrt(np.maximum(squares.max(axis=(1, 2)), 0.0))
     return out

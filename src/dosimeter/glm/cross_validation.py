@@ -1,15 +1,15 @@
-"""How well a noised model does on people it was not fitted on, beside a rule that looks at nothing but the target.
+"""Held-out scores of a noised model, beside a rule that uses only the target.
 
-k folds, the rows of a person in one of them. On each the model is fitted to the others, in the same way and with the
-same noise, and scored on the rows left out; the score is the expectation over the noise,
+k folds, with all rows of a person in one of them. For each fold the model is fitted to the others, in the same way and
+with the same noise, and scored on the rows left out. The score is the expectation over the noise,
 
     squared   E (y - m - x̃b)² = (y - m)² + v        any law, v = x̃ᵀΣx̃ (means of zero)
-    logistic  P(right side of 0) = Φ(±m/√v)         Gaussian
+    logistic  P(correct side of 0) = Φ(±m/√v)       Gaussian
     Poisson   E exp(m + x̃b) = exp(m + v/2)          Gaussian
 
-and simulated for other laws. The base rate predicts the table's mean, or its larger class, for everybody: R² and D² of
-0, and an accuracy of a half or more. (Learned on the folds it would fall below a coin where classes are even: the
-larger class of the others is the smaller one here.) Internal.
+and simulated for other laws. The base rate predicts the table's mean, or its larger class, for everyone: R² and D² of
+0, and an accuracy of at least a half. (Learned on the folds it would fall below a coin for balanced classes: the larger
+class of the others is the smaller one here.) Internal.
 """
 
 from __future__ import annotations
@@ -19,93 +19,81 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, xlogy
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.core.noise import Density, Gaussian, Laplace, LogisticNoise
-from dosimeter.core.progress import counted, stage
+from dosimeter.core.noise import Density, Gaussian
+from dosimeter.core.progress import stage, track
 from dosimeter.glm.fit import Loss
 from dosimeter.glm.fit import fit as minimise
 from dosimeter.glm.irfil import irfil
-from dosimeter.glm.loss import Logistic, Poisson, Squared
+from dosimeter.glm.loss import ScalarLoss
 from dosimeter.glm.noise_choice import EQUALISED, KINDS, SHAPED
 
 FOLDS = 5
 TRIALS = 32
 """Simulated releases for a law and loss without a formula."""
-NAMES = {Squared: "R²", Logistic: "accuracy", Poisson: "D²"}
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Margins of every row by a model that did not see it."""
+    """Margins of every row by a model that was not fitted on it. Internal.
 
-    loss: Loss
+    Examples
+    --------
+    >>> from dosimeter.glm.loss import Squared
+    >>> X = np.arange(20.0)[:, None]
+    >>> scores = cross_validate(X, 2 * X[:, 0] + 1, Squared(), lambda n: 0.0, kind="isotropic")
+    >>> scores.name, round(scores.score(0.0), 6), scores.base
+    ('R²', 1.0, 0.0)
+    """
+
+    loss: ScalarLoss
     y: FloatArray
     margin: FloatArray
     """(n,) without noise."""
     moved: FloatArray
     """(n,) variance of the margin for noise of unit variance (isotropic) or unit c (shaped)."""
     rows: FloatArray
-    """(n, p) the rows, with their 1."""
+    """(n, p) the rows, with their 1 for the intercept."""
     folds: int
+    """Number of folds."""
 
     @property
     def name(self) -> str:
         """'R²', 'accuracy' or 'D²', on rows left out."""
-        return NAMES[type(self.loss)]
+        return self.loss.score_name
 
     @property
     def base(self) -> float:
-        """The base rate's score."""
-        if isinstance(self.loss, Logistic):
-            ones = float(np.mean(self.y > 0.5))
-            return max(ones, 1.0 - ones)
-        return 0.0
+        """The score of the base rate."""
+        return self.loss.base_score(self.y)
 
     def score(self, scale: float, law: type[Density] = Gaussian) -> float:
         """The expected score with noise of this scale (√c for shaped noise); 0 is the model without noise."""
-        at: Any = law
-        variance = self.moved * (at(scale).variance if scale > 0 else 0.0)
-        symmetric = law in (Gaussian, Laplace, LogisticNoise)
-        if isinstance(self.loss, Squared) and (symmetric or scale == 0):
-            return self._explained(np.sum((self.y - self.margin) ** 2 + variance))
-        if law is Gaussian or scale == 0:
-            return self._gaussian(self.margin, variance)
-        draws = at(scale).draw(np.random.Generator(np.random.PCG64(0)), (TRIALS, self.rows.shape[1]))
-        still = np.zeros_like(variance)
-        return float(np.mean([self._gaussian(self.margin + self.rows @ b, still) for b in draws]))
-
-    def _gaussian(self, m: FloatArray, variance: FloatArray) -> float:
-        if isinstance(self.loss, Squared):
-            return self._explained(np.sum((self.y - m) ** 2 + variance))
-        if isinstance(self.loss, Logistic):
-            side = np.where(self.y > 0.5, m, -m)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                right = np.where(variance > 0, ndtr(side / np.sqrt(variance)), side > 0)
-            return float(right.mean())
-        with np.errstate(over="ignore"):
-            spent = np.sum(2 * (xlogy(self.y, self.y) - self.y * m - self.y + np.exp(m + variance / 2)))
-        return self._explained(spent)
-
-    def _explained(self, spent: Any) -> float:
-        y = self.y
-        whole = np.sum((y - y.mean()) ** 2) if isinstance(self.loss, Squared) else np.sum(2 * xlogy(y, y / y.mean()))
-        return float(1.0 - spent / whole)
+        law_at: Any = law
+        variance = self.moved * (law_at(scale).variance if scale > 0 else 0.0)
+        known = law is Gaussian or (self.loss.quadratic and law.symmetric)
+        if scale == 0 or (known and self.loss.has_expected_score):
+            return self.loss.expected_score(self.margin, self.y, variance)
+        draws = law_at(scale).draw(np.random.Generator(np.random.PCG64(0)), (TRIALS, self.rows.shape[1]))
+        no_variance = np.zeros_like(variance)
+        return float(
+            np.mean([self.loss.expected_score(self.margin + self.rows @ b, self.y, no_variance) for b in draws])
+        )
 
 
 def fold_of(n: int, groups: Sequence[Hashable] | None, folds: int = FOLDS) -> Index:
-    """(n,) the fold of each row: people, or rows, shuffled by a public seed and dealt in turn."""
-    who = list(range(n)) if groups is None else list(groups)
-    number = {person: k for k, person in enumerate(dict.fromkeys(who))}
+    """(n,) the fold of each row: people, or rows, shuffled by a public seed and assigned in turn."""
+    owners = list(range(n)) if groups is None else list(groups)
+    number = {person: k for k, person in enumerate(dict.fromkeys(owners))}
     if len(number) < 2:
-        raise Refusal("one person alone cannot be left out: there is nobody to learn from")
-    dealt = np.random.Generator(np.random.PCG64(0)).permutation(len(number)) % min(folds, len(number))
-    return np.asarray(dealt[[number[person] for person in who]], dtype=np.intp)
+        raise Refusal("cross-validation needs at least two people: with one there is nobody left to learn from")
+    fold_of_person = np.random.Generator(np.random.PCG64(0)).permutation(len(number)) % min(folds, len(number))
+    return np.asarray(fold_of_person[[number[person] for person in owners]], dtype=np.intp)
 
 
-def held_out(
+def cross_validate(
     X: Any,
     y: Any,
     loss: Loss,
@@ -116,36 +104,74 @@ def held_out(
     groups: Sequence[Hashable] | None = None,
     intercept: bool = True,
     sample_weight: Any = None,
-    **how: Any,
+    **options: Any,
 ) -> HeldOut:
-    """Cross-validation of a model of X (n, d), y (n,). l2: number of rows -> penalty λ. kind: one of `KINDS`.
+    """Cross-validate a model together with the noise of its release.
 
-    how: through, label_unit, tied, ... of `irfil`, for equalised noise. A fold that cannot be fitted is refused.
+    Parameters
+    ----------
+    X, y : array_like of shape (n, d) and (n,)
+        The table.
+    loss : Loss
+        Squared, Logistic or Poisson.
+    l2 : callable
+        Number of rows -> penalty λ.
+    kind : {"isotropic", "shaped", "equalised"}
+        How noise is added.
+    rounds : int, default 0
+        Reweightings, for equalised noise.
+    groups : sequence of hashable of length n, optional
+        The person of each row; their rows are in one fold.
+    intercept : bool, default True
+        Whether the model has an unpenalised intercept.
+    sample_weight : array_like of shape (n,), optional
+        ω of each row.
+    **options
+        `input_map`, `target_unit`, `tied`, ... of `irfil`, for equalised noise.
+
+    Returns
+    -------
+    HeldOut
+        Internal.
+
+    Raises
+    ------
+    Refusal
+        If a fold cannot be fitted, or there is only one person.
+    CannotMeasure
+        For softmax.
+
+    Examples
+    --------
+    >>> from dosimeter.glm.loss import Squared
+    >>> X = np.arange(20.0)[:, None]
+    >>> cross_validate(X, X[:, 0] ** 2, Squared(), lambda n: 0.0, kind="isotropic").folds
+    5
     """
     if kind not in KINDS:
         raise Refusal(f"kind {kind!r} is not one of {', '.join(KINDS)}")
-    if type(loss) not in NAMES:
-        raise CannotMeasure(f"a {loss.name} model is measured but not scored here: use two classes")
+    if not isinstance(loss, ScalarLoss):
+        raise CannotMeasure(f"a {loss.name} model can be measured but not scored here: use two classes")
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     rows = np.column_stack([X, np.ones(len(X))]) if intercept else X
     fold = fold_of(len(X), groups)
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    margin, moved = np.zeros(len(X)), np.zeros(len(X))
+    margin, margin_variance = np.zeros(len(X)), np.zeros(len(X))
     folds = int(fold.max()) + 1
     stage("scoring on people left out")
-    for k in counted(range(folds)):
-        out = fold == k
-        into = ~out
-        their = None if groups is None else [g for g, keep in zip(groups, into.tolist(), strict=True) if keep]
-        settings: dict[str, Any] = {"sample_weight": weight[into], "intercept": intercept}
-        penalty = l2(int(into.sum()))
+    for k in track(range(folds)):
+        left_out = fold == k
+        kept = ~left_out
+        kept_groups = None if groups is None else [g for g, keep in zip(groups, kept.tolist(), strict=True) if keep]
+        settings: dict[str, Any] = {"sample_weight": weight[kept], "intercept": intercept}
+        penalty = l2(int(kept.sum()))
         if kind == EQUALISED:
             fitted = irfil(
-                X[into], y[into], loss, penalty, rounds=rounds, groups=their, tolerance=0.0, **settings, **how
+                X[kept], y[kept], loss, penalty, rounds=rounds, groups=kept_groups, tolerance=0.0, **settings, **options
             ).fit
         else:
-            fitted = minimise(X[into], y[into], loss, penalty, **settings)
-        margin[out] = rows[out] @ fitted.w
-        spread = rows[out] @ fitted.factor.matrix if kind == SHAPED else rows[out]
-        moved[out] = np.sum(spread**2, axis=1)
-    return HeldOut(loss, y, margin, moved, rows, folds)
+            fitted = minimise(X[kept], y[kept], loss, penalty, **settings)
+        margin[left_out] = rows[left_out] @ fitted.w
+        directions = rows[left_out] @ fitted.factor.matrix if kind == SHAPED else rows[left_out]
+        margin_variance[left_out] = np.sum(directions**2, axis=1)
+    return HeldOut(loss, y, margin, margin_variance, rows, folds)

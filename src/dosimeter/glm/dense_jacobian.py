@@ -1,12 +1,12 @@
-"""Jacobians written out block by block: the softmax route, and several releases of one table together.
+"""Jacobians written out block by block: softmax models, and several releases of one table together.
 
 Softmax, parameters class after class, S' the curvature, ρ the residual, H⁻¹ = (I ⊗ A) inner innerᵀ (I ⊗ A)ᵀ, and
 N = W (I ⊗ A) inner innerᵀ (q, q) with W the whitening of the noise:
 
     Jᵢ = -ωᵢ N [ (S'VᵀP) ⊗ z + ρ ⊗ AᵀP ,  -Cᵀ ⊗ z ],   z = Aᵀx̃            (q, m + K)
 
-The label is the vector of K class indicators. r rᵀ ⊗ I does not diagonalise with H, so the secular route does not carry
-over: with k = m + K unknowns O(n (q² + q K' k + q k min(q, k) + min(q, k)³)) time, one block of (rows, q, k) memory.
+The target is the vector of K class indicators. r rᵀ ⊗ I does not diagonalise with H, so the secular solver does not
+apply: with k = m + K unknowns O(n (q² + q K' k + q k min(q, k) + min(q, k)³)) time, one block of (rows, q, k) memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index, Mask
-from dosimeter.core.progress import counted
+from dosimeter.core.progress import track
 from dosimeter.glm.inverse_hessian import Factor
 
 Rows = Index | slice
@@ -27,8 +27,9 @@ Rows = Index | slice
 class Jacobian(Protocol):
     """What a reading needs of the sensitivity of a release; all figures are whitened norms.
 
-    Unknowns go by position: the columns 0 .. m - 1, then the label m .. m + label_width - 1. `columns` are columns, and
-    with `label` the label stands beside them: one unknown a row. `tied` may hold either: one unknown for all the rows.
+    Unknowns go by position: the columns 0 .. m - 1, then the target m .. m + target_width - 1. `columns` are columns;
+    with `include_target` the target counts too: one unknown per row. `tied` may hold either: one unknown for all the
+    rows.
     """
 
     @property
@@ -36,14 +37,14 @@ class Jacobian(Protocol):
     @property
     def m(self) -> int: ...
     @property
-    def label_width(self) -> int: ...
-    def row_norms(self, columns: Index, label: bool) -> FloatArray: ...
+    def target_width(self) -> int: ...
+    def row_norms(self, columns: Index, include_target: bool) -> FloatArray: ...
     def cell_norms(self, columns: Index) -> FloatArray: ...
-    def label_norms(self) -> FloatArray: ...
+    def target_norms(self) -> FloatArray: ...
     def column_norms(self) -> FloatArray: ...
-    def outer(self, rows: Rows, columns: Index, label: bool, tied: Index) -> FloatArray: ...
-    def norms_together(self, rows: Index, columns: Index, label: bool, tied: Index) -> FloatArray: ...
-    def together(self, rows: Rows, columns: Index, label: bool, tied: Index) -> float: ...
+    def outer(self, rows: Rows, columns: Index, include_target: bool, tied: Index) -> FloatArray: ...
+    def norms_together(self, rows: Index, columns: Index, include_target: bool, tied: Index) -> FloatArray: ...
+    def together(self, rows: Rows, columns: Index, include_target: bool, tied: Index) -> float: ...
     def together_mask(self, mask: Mask) -> float: ...
     def outer_mask(self, mask: Mask) -> FloatArray: ...
     def dense(self, rows: Rows) -> FloatArray: ...
@@ -54,40 +55,42 @@ class DenseJacobian:
 
     n: int
     m: int
-    label_width: int
+    target_width: int
     width: int
     """q: rows of one Jacobian."""
 
     def dense(self, rows: Rows) -> FloatArray:
-        """(k, q, m + label_width)."""
-        raise TypeError("a DenseJacobian must say what its rows are")
+        """(k, q, m + target_width)."""
+        raise TypeError("a DenseJacobian must define dense(rows)")
 
     def _slices(self) -> Iterator[slice]:
-        step = max(1, (32 << 20) // (8 * self.width * (self.m + self.label_width)))
-        return counted([slice(i, min(i + step, self.n)) for i in range(0, self.n, step)])
+        step = max(1, (32 << 20) // (8 * self.width * (self.m + self.target_width)))
+        return track([slice(i, min(i + step, self.n)) for i in range(0, self.n, step)])
 
-    def _picked(self, columns: Index, label: bool) -> Index:
-        extra = np.arange(self.m, self.m + self.label_width if label else self.m, dtype=np.intp)
+    def _picked(self, columns: Index, include_target: bool) -> Index:
+        extra = np.arange(self.m, self.m + self.target_width if include_target else self.m, dtype=np.intp)
         return np.concatenate([columns, extra])
 
-    def row_norms(self, columns: Index, label: bool) -> FloatArray:
+    def row_norms(self, columns: Index, include_target: bool) -> FloatArray:
         """(n,) largest singular value over the chosen unknowns."""
-        pick = self._picked(columns, label)
+        pick = self._picked(columns, include_target)
         return np.concatenate([largest_singular_values(self.dense(s)[:, :, pick]) for s in self._slices()])
 
     def cell_norms(self, columns: Index) -> FloatArray:
         """(n, k)."""
         return np.concatenate([np.linalg.norm(self.dense(s)[:, :, columns], axis=1) for s in self._slices()])
 
-    def label_norms(self) -> FloatArray:
+    def target_norms(self) -> FloatArray:
         """(n,)."""
-        return self.row_norms(np.empty(0, dtype=np.intp), label=True)
+        return self.row_norms(np.empty(0, dtype=np.intp), include_target=True)
 
     def column_norms(self) -> FloatArray:
         """(m,) each unknown over all rows."""
-        # So many unknowns at a time that their (q, q) matrices stay within a block's memory.
-        some = max(1, (32 << 20) // (8 * self.width**2))
-        return np.concatenate([self._columns_together(i, min(i + some, self.m)) for i in range(0, self.m, some)])
+        # As many unknowns at a time as keep their (q, q) matrices within a block's memory.
+        columns_at_once = max(1, (32 << 20) // (8 * self.width**2))
+        return np.concatenate(
+            [self._columns_together(i, min(i + columns_at_once, self.m)) for i in range(0, self.m, columns_at_once)]
+        )
 
     def _columns_together(self, first: int, last: int) -> FloatArray:
         total = np.zeros((last - first, self.width, self.width))
@@ -96,10 +99,10 @@ class DenseJacobian:
             total += J @ J.transpose(0, 2, 1)
         return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(total)[:, -1], 0.0)))
 
-    def outer(self, rows: Rows, columns: Index, label: bool, tied: Index) -> FloatArray:
+    def outer(self, rows: Rows, columns: Index, include_target: bool, tied: Index) -> FloatArray:
         """(q, q) J Jᵀ of some rows' unknowns together; the Jacobians of `tied` unknowns add over the rows."""
         index = np.arange(self.n, dtype=np.intp)[rows]
-        pick = self._picked(columns, label)
+        pick = self._picked(columns, include_target)
         M, shared = np.zeros((self.width, self.width)), np.zeros((self.width, len(tied)))
         step = len(range(self.n)[next(self._slices())])
         for i in range(0, len(index), step):
@@ -109,32 +112,32 @@ class DenseJacobian:
             shared += J[:, :, tied].sum(axis=0)
         return np.asarray(M + shared @ shared.T)
 
-    def norms_together(self, rows: Index, columns: Index, label: bool, tied: Index) -> FloatArray:
+    def norms_together(self, rows: Index, columns: Index, include_target: bool, tied: Index) -> FloatArray:
         """(g,) ||J|| of g groups of k rows each, rows (g, k)."""
-        pick, k = self._picked(columns, label), rows.shape[1]
-        step = max(1, (32 << 20) // (8 * self.width * (self.m + self.label_width) * k))
+        pick, k = self._picked(columns, include_target), rows.shape[1]
+        step = max(1, (32 << 20) // (8 * self.width * (self.m + self.target_width) * k))
         out = np.empty(len(rows))
         for i in range(0, len(rows), step):
             part = rows[i : i + step]
             J = self.dense(part.ravel())
             J = J.reshape(len(part), k, *J.shape[1:])
-            apart = J[..., pick].transpose(0, 2, 1, 3).reshape(len(part), J.shape[2], -1)
-            out[i : i + step] = largest_singular_values(np.concatenate([apart, J[..., tied].sum(axis=1)], axis=2))
+            untied = J[..., pick].transpose(0, 2, 1, 3).reshape(len(part), J.shape[2], -1)
+            out[i : i + step] = largest_singular_values(np.concatenate([untied, J[..., tied].sum(axis=1)], axis=2))
         return out
 
-    def together(self, rows: Rows, columns: Index, label: bool, tied: Index) -> float:
+    def together(self, rows: Rows, columns: Index, include_target: bool, tied: Index) -> float:
         """||J|| of some rows' unknowns together."""
-        return _root(self.outer(rows, columns, label, tied))
+        return _root(self.outer(rows, columns, include_target, tied))
 
     def together_mask(self, mask: Mask) -> float:
         """||J|| of any set of cells."""
         return _root(self.outer_mask(mask))
 
     def outer_mask(self, mask: Mask) -> FloatArray:
-        """(q, q) J Jᵀ of any set of cells; mask (n, m + 1), the last column for the label."""
+        """(q, q) J Jᵀ of any set of cells; mask (n, m + 1), the last column for the target."""
         M = np.zeros((self.width, self.width))
         for s in self._slices():
-            spread = np.concatenate([mask[s, :-1], np.repeat(mask[s, -1:], self.label_width, axis=1)], axis=1)
+            spread = np.concatenate([mask[s, :-1], np.repeat(mask[s, -1:], self.target_width, axis=1)], axis=1)
             flat = (self.dense(s) * spread[:, None, :]).transpose(1, 0, 2).reshape(self.width, -1)
             M += flat @ flat.T
         return M
@@ -144,10 +147,10 @@ def _root(outer: FloatArray) -> float:
     return float(np.sqrt(max(0.0, float(np.linalg.eigvalsh(outer)[-1]))))
 
 
-def stacked_norm(jacobian: Jacobian, rows: Index, columns: Index, label: bool, tied: Index) -> float:
+def stacked_norm(jacobian: Jacobian, rows: Index, columns: Index, include_target: bool, tied: Index) -> float:
     """||J|| of some rows together from the Jacobians themselves, block after block by QR: nothing is squared."""
     m, R = jacobian.m, None
-    pick = np.concatenate([columns, np.arange(m, m + jacobian.label_width if label else m, dtype=np.intp)])
+    pick = np.concatenate([columns, np.arange(m, m + jacobian.target_width if include_target else m, dtype=np.intp)])
     shared: FloatArray | float = 0.0
     for i in range(0, len(rows), 256):
         J = jacobian.dense(rows[i : i + 256])
@@ -157,12 +160,12 @@ def stacked_norm(jacobian: Jacobian, rows: Index, columns: Index, label: bool, t
 
 
 def stacked_mask_norm(jacobian: Jacobian, mask: Mask) -> float:
-    """The same for any set of cells; mask (n, m + 1), label last."""
+    """The same for any set of cells; mask (n, m + 1), target last."""
     R = None
     for i in range(0, jacobian.n, 256):
         part = mask[i : i + 256]
         J = jacobian.dense(slice(i, i + 256))
-        spread = np.concatenate([part[:, :-1], np.repeat(part[:, -1:], jacobian.label_width, axis=1)], axis=1)
+        spread = np.concatenate([part[:, :-1], np.repeat(part[:, -1:], jacobian.target_width, axis=1)], axis=1)
         R = _stack(R, (J * spread[:, None, :]).transpose(0, 2, 1).reshape(-1, J.shape[1]))
     return float(np.linalg.norm(R, 2)) if R is not None else 0.0
 
@@ -201,8 +204,8 @@ class SoftmaxJacobian(DenseJacobian):
     weight: FloatArray
     """(n,) ω."""
     y: FloatArray
-    """(n,) the classes: whose label is meant."""
-    label_unit: float
+    """(n,) the classes: they identify the table."""
+    target_unit: float
 
     @property
     def n(self) -> int:  # type: ignore[override]
@@ -213,7 +216,7 @@ class SoftmaxJacobian(DenseJacobian):
         return int(self.P.shape[1])
 
     @property
-    def label_width(self) -> int:  # type: ignore[override]
+    def target_width(self) -> int:  # type: ignore[override]
         return len(self.C)
 
     @property
@@ -249,8 +252,8 @@ class StackedJacobian(DenseJacobian):
         return self.parts[0].m
 
     @property
-    def label_width(self) -> int:  # type: ignore[override]
-        return self.parts[0].label_width
+    def target_width(self) -> int:  # type: ignore[override]
+        return self.parts[0].target_width
 
     @property
     def width(self) -> int:  # type: ignore[override]

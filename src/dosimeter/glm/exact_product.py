@@ -1,9 +1,9 @@
 """Products X T whose entries cancel: slices of few bits, multiplied exactly, added from the smallest.
 
-At condition number κ the rows of X T have norm about 1 while |X||T| is about κ, so a plain product has relative
-error ε κ: 1e-4 at κ = 1e12. Here each factor is cut into slices of a few bits below the largest entry of its row
-(column); a product of two slices and the sum over the inner index fit into the 53 bits of a float64, so BLAS computes
-them without any rounding (the error-free transformation of Ozaki, Ogita, Oishi and Rump, 2012).
+At condition number κ the rows of X T have norm about 1 while |X||T| is about κ, so a plain product has relative error
+ε κ: 1e-4 at κ = 1e12. Here each factor is cut into slices of a few bits below the largest entry of its row (column). A
+product of two slices and its sum over the inner index fit into the 53 bits of a float64, so BLAS computes them without
+rounding (the error-free transformation of Ozaki, Ogita, Oishi and Rump, 2012).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _slices(x: FloatArray, axis: int, bits: int) -> list[FloatArray]:
 
 def exact_product(X: FloatArray, T: FloatArray) -> FloatArray:
     """X T, (n, p) by (p, k), with error about p 2^(-SLICES·bits) of the largest term |xⱼ tⱼ| of an entry."""
-    # Columns of unlike size: powers of two move from T to X, without rounding, so that slices follow the terms.
+    # Columns of different size: move powers of two from T to X, without rounding, so that slices follow the terms.
     _, exponent = np.frexp(np.abs(T).max(axis=1))
     X, T = np.ldexp(X, exponent), np.ldexp(T, -exponent[:, None])
     bits = (52 - int(np.ceil(np.log2(max(2, X.shape[1]))))) // 2

@@ -1,4 +1,4 @@
-"""Where eq. 13 has no finite or no unique minimiser: said before any arithmetic."""
+"""Cases in which eq. 13 has no finite or no unique minimiser, refused before any arithmetic."""
 
 from __future__ import annotations
 
@@ -9,30 +9,24 @@ from scipy.optimize import linprog
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.loss import Logistic, Poisson
 from dosimeter.glm.softmax import Softmax
 
 
 def refuse_if_unbounded(y: FloatArray, weight: FloatArray, loss: Any, l2: float, intercept: bool, d: int) -> None:
-    """The cases that counting shows: too few rows, one class, no reference class, all counts zero."""
+    """The cases that counting finds: too few rows, one class, no reference class, all counts zero."""
     used = y[weight > 0]
     if l2 == 0 and len(used) < d + intercept:
         raise Refusal(f"{len(used)} rows cannot determine {d + intercept} parameters without a penalty: use l2 > 0")
     if isinstance(loss, Softmax) and loss.reference is None and (l2 == 0 or intercept):
         raise Refusal(
-            "Softmax without a reference class has no unique minimiser (a vector added to each class changes nothing): "
-            "use Softmax(reference='mean'), Softmax(reference=0), or l2 > 0 without an intercept"
+            "Softmax without a reference class has no unique minimiser (adding a vector to every class changes "
+            "nothing): use Softmax(reference='mean'), Softmax(reference=0), or l2 > 0 without an intercept"
         )
     if not (l2 == 0 or intercept):
         return
-    what = "l2 = 0" if l2 == 0 else "an unpenalised intercept"
-    if isinstance(loss, Logistic) and (np.all(used == 0) or np.all(used == 1)):
-        raise Refusal(f"every row has the class {used[0]:g}: with {what} no finite minimiser exists")
-    if isinstance(loss, Poisson) and np.all(used == 0):
-        raise Refusal(f"every count is zero: with {what} no finite minimiser exists")
-    if isinstance(loss, Softmax) and len(np.unique(used)) < loss.n_classes:
-        absent = sorted(set(range(loss.n_classes)) - {int(c) for c in used})
-        raise Refusal(f"no row has the class {absent[0]}: with {what} no finite minimiser exists")
+    cause = "l2 = 0" if l2 == 0 else "an unpenalised intercept"
+    if why := loss.no_minimiser(used):
+        raise Refusal(f"{why}: with {cause} no finite minimiser exists")
 
 
 FAR = 15.0
@@ -40,7 +34,7 @@ FAR = 15.0
 
 
 def refuse_if_separated(Z: FloatArray, y: FloatArray, loss: Any) -> None:
-    """Refuse where some direction v never raises any row's loss and lowers one for ever.
+    """Refuse if some direction v never raises any row's loss and lowers one for ever.
 
     Along v the loss stays bounded iff s z·v >= 0 on every row and z·v = 0 on the fixed ones; such a v with one strict
     inequality is a direction in which eq. 13 (λ = 0) falls without end. max Σ s z·v with each term in [0, 1] finds it.
@@ -49,14 +43,14 @@ def refuse_if_separated(Z: FloatArray, y: FloatArray, loss: Any) -> None:
         rows = _class_differences(Z, y, loss)
         fixed = np.empty((0, rows.shape[1]))
     else:
-        sign, still = loss.recession(y)
+        sign, is_fixed = loss.recession(y)
         rows = sign[sign != 0, None] * Z[sign != 0]
-        fixed = Z[still > 0]
-    rows = _unit(rows)
-    fixed = _unit(fixed)
+        fixed = Z[is_fixed > 0]
+    rows = _unit_rows(rows)
+    fixed = _unit_rows(fixed)
     if not len(rows):
         return
-    found = linprog(
+    solution = linprog(
         -rows.sum(axis=0),
         A_ub=np.vstack([rows, -rows]),
         b_ub=np.repeat([1.0, 0.0], len(rows)),
@@ -65,15 +59,15 @@ def refuse_if_separated(Z: FloatArray, y: FloatArray, loss: Any) -> None:
         bounds=(None, None),
         method="highs",
     )
-    if found.status == 0 and -found.fun > 1e-6:
+    if solution.status == 0 and -solution.fun > 1e-6:
         raise Refusal(
-            "the columns separate the targets perfectly (or up to ties): without a penalty the weights run to "
+            "the columns separate the targets perfectly (or up to ties): without a penalty the weights grow to "
             "infinity; use l2 > 0"
         )
 
 
-def _unit(rows: FloatArray) -> FloatArray:
-    """Rows of length one, so that the solver's tolerances mean the same for all; rows of zeros are left out."""
+def _unit_rows(rows: FloatArray) -> FloatArray:
+    """Rows of length 1, so that the solver's tolerances mean the same for all; rows of zeros are dropped."""
     norms = np.linalg.norm(rows, axis=1)
     return np.asarray(rows[norms > 0] / norms[norms > 0, None])
 
@@ -83,7 +77,7 @@ def _class_differences(Z: FloatArray, y: FloatArray, loss: Softmax) -> FloatArra
     C = loss.contrast
     out = []
     for k in range(loss.n_classes):
-        own = C[y.astype(int)] - C[k]
+        difference = C[y.astype(int)] - C[k]
         other = y != k
-        out.append(np.einsum("nk,np->nkp", own[other], Z[other]).reshape(int(other.sum()), -1))
+        out.append(np.einsum("nk,np->nkp", difference[other], Z[other]).reshape(int(other.sum()), -1))
     return np.concatenate(out)

@@ -12,7 +12,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
 from dosimeter.glm.dense_jacobian import Jacobian, SoftmaxJacobian, StackedJacobian
 from dosimeter.glm.fit import Fit
-from dosimeter.glm.fitted_scaler import ScaledJacobian, through_scaler
+from dosimeter.glm.fitted_scaler import ScaledJacobian, fold_leakage
 from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.precision import refuse_imprecise
@@ -27,64 +27,128 @@ def measure(
     y: Any,
     noise: Noise,
     *,
-    label: bool = True,
-    through: Any = None,
-    label_unit: float = 1.0,
+    include_target: bool = True,
+    input_map: Any = None,
+    target_unit: float = 1.0,
     scaled: Any = None,
 ) -> Leakage:
-    """The leakage of fit.w + noise about its training table X (n, d), y (n,).
+    """Fisher information loss of fit.w + noise about its training table.
 
-    through: (d, m) frozen map from the unknown quantities to the columns of X (a scaler, a change of unit); identity
-    if None. label_unit: how much of y one unit of the unknown label is. scaled: (d,) which columns of X were
-    standardised by their own mean and deviation (1/n); the figure is then that of the noised weights folded into raw
-    units, through mean and deviation (docs/scaler.md). None regards `through` as public.
+    Parameters
+    ----------
+    fit : Fit
+        The exact fit, from `glm.fit`.
+    X, y : array_like of shape (n, d) and (n,)
+        The training table, in the same order.
+    noise : Noise
+        The noise on the weights, e.g. `Gaussian(0.1)`, or `no_noise` for an exact release.
+    include_target : bool, default True
+        Whether a row's target is unknown too.
+    input_map : array_like of shape (d, m), optional
+        P = dx/dz, the frozen map from the unknown quantities z to the columns of X (a scaler, a change of unit).
+        Default: the identity, so figures are per unit of X.
+    target_unit : float, default 1
+        How much of y one unit of the unknown target is.
+    scaled : array_like of bool, shape (d,), optional
+        Columns of X that were standardised by their own mean and deviation (1/n). The figures are then those of the
+        noised weights in raw units and account for mean and deviation (docs/explanation/scaler.md). Default:
+        `input_map` is regarded as public.
+
+    Returns
+    -------
+    Leakage
+        η of rows, cells, columns, groups and the table. Internal.
+
+    Raises
+    ------
+    Refusal
+        If the table is not the one of the fit, or float64 leaves too few digits.
+    CannotMeasure
+        If the noise has no Fisher information.
+
+    Notes
+    -----
+    η = ||W J||₂ with J = dw/dz of eq. 18 and W the whitening of the noise; eq. 17 of [Hannun21].
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
+    >>> measure(glm.fit(X, y, glm.Squared()), X, y, Gaussian(0.5)).labels.round(4)      # x / Σx² / σ
+    array([0.1429, 0.2857, 0.4286])
     """
-    # A law of ours first: the question about the protocol costs as much as a pass over a small table.
+    # Check for one of our laws first: the check of the protocol costs as much as a pass over a small table.
     if not isinstance(noise, Density | Noise):
-        raise Refusal(f"noise is a noise such as Gaussian(0.1), or no_noise, not {noise!r}")
+        raise Refusal(f"noise must be a noise such as Gaussian(0.1), or no_noise, not {noise!r}")
     X, y = as_floats(X, "X"), as_floats(y, "y")
     refuse_other_table(fit, X, y)
     d = X.shape[1]
-    P = np.eye(d) if through is None else as_floats(through, "through")
+    P = np.eye(d) if input_map is None else as_floats(input_map, "input_map")
     if P.ndim != 2 or len(P) != d or P.shape[1] == 0 or not np.abs(P).max() <= HUGE:
-        raise Refusal(f"`through` is a ({d}, m) array, m > 0, of numbers up to {HUGE:g}; its shape is {P.shape}")
-    if not isinstance(label_unit, int | float | np.number) or not TINY <= label_unit <= HUGE:
-        raise Refusal(f"label_unit is a number from {TINY:g} to {HUGE:g}, not {label_unit!r}")
+        raise Refusal(f"input_map must be a ({d}, m) array, m > 0, of numbers up to {HUGE:g}, not of shape {P.shape}")
+    if not isinstance(target_unit, int | float | np.number) or not TINY <= target_unit <= HUGE:
+        raise Refusal(f"target_unit must be a number from {TINY:g} to {HUGE:g}, not {target_unit!r}")
     P = np.vstack([P, np.zeros((1, P.shape[1]))]) if fit.intercept else P
-    bounded = noise is not no_noise
-    classes, one = len(fit.inner) // len(fit.factor.basis), fit.factor.matrix
-    left = (one if classes == 1 else np.kron(np.eye(classes), one)) @ fit.inner
-    F = (noise if bounded else Gaussian(1.0)).whiten(left)
+    has_noise = noise is not no_noise
+    classes, A = len(fit.inner) // len(fit.factor.basis), fit.factor.matrix
+    left = (A if classes == 1 else np.kron(np.eye(classes), A)) @ fit.inner
+    F = (noise if has_noise else Gaussian(1.0)).whiten(left)
     jacobian: Jacobian
     if isinstance(fit.loss, Softmax):
-        jacobian = _softmax(fit, X, P, F, label_unit)
+        jacobian = _softmax(fit, X, P, F, target_unit)
     else:
-        jacobian = _scalar(fit, X, P, F, label_unit)
+        jacobian = _scalar(fit, X, P, F, target_unit)
 
     def members() -> FloatArray:
-        from dosimeter.glm.membership import membership  # late: it reads fits and tables as this module does
+        from dosimeter.glm.membership import membership  # imported late: it imports this module
 
         return membership(fit, X, y, noise).mu
 
     refuse_imprecise(fit, jacobian)
-    leak = Leakage(jacobian, noise, label, bounded, members=members)
-    return leak if scaled is None or not np.any(scaled) else through_scaler(leak, fit, X, scaled, P[:d])
+    leak = Leakage(jacobian, noise, include_target, has_noise, members=members)
+    return leak if scaled is None or not np.any(scaled) else fold_leakage(leak, fit, X, scaled, P[:d])
 
 
 def compose(leaks: Iterable[Leakage]) -> Leakage:
-    """Several releases of one table with independent noise, exactly: their Fisher matrices add."""
+    """Several releases of one table with independent noise, together: their Fisher matrices add exactly.
+
+    Parameters
+    ----------
+    leaks : iterable of Leakage
+        One per release, of the same table in the same units.
+
+    Returns
+    -------
+    Leakage
+        Internal.
+
+    Raises
+    ------
+    Refusal
+        If the tables, units or targets differ.
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
+    >>> leak = measure(glm.fit(X, y, glm.Squared()), X, y, Gaussian(0.5))
+    >>> bool(np.allclose(compose([leak, leak]).examples, np.sqrt(2) * leak.examples))
+    True
+    """
     parts = tuple(leaks)
     if not parts:
         raise Refusal("compose needs at least one release")
     first = parts[0]
     for other in parts[1:]:
-        if (other.n, other.m, other.label) != (first.n, first.m, first.label) or not _same_table(
+        if (other.n, other.m, other.include_target) != (first.n, first.m, first.include_target) or not _same_table(
             other.jacobian, first.jacobian
         ):
-            raise Refusal("only releases of the same table, in the same units, with the label alike, compose exactly")
-    bounded = all(k.bounded for k in parts)
+            raise Refusal(
+                "only releases of the same table, in the same units and with the same include_target, compose exactly"
+            )
+    has_noise = all(k.has_noise for k in parts)
     stacked = StackedJacobian(tuple(k.jacobian for k in parts))
-    return Leakage(stacked, None, first.label, bounded, f"{len(parts)} releases")
+    return Leakage(stacked, None, first.include_target, has_noise, f"{len(parts)} releases")
 
 
 def _same_table(a: Jacobian, b: Jacobian) -> bool:
@@ -95,23 +159,26 @@ def _same_table(a: Jacobian, b: Jacobian) -> bool:
         return False
     d = a.X.shape[1]
     same_map = np.array_equal(a.P[:d], b.P[: b.X.shape[1]])
-    same_label = a.label_unit == b.label_unit and a.label_width == b.label_width and np.array_equal(a.y, b.y)
-    return same_map and same_label and (a.X is b.X or np.array_equal(a.X, b.X))
+    same_target = a.target_unit == b.target_unit and a.target_width == b.target_width and np.array_equal(a.y, b.y)
+    return same_map and same_target and (a.X is b.X or np.array_equal(a.X, b.X))
 
 
 def _scalar(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> ScalarJacobian:
-    omega, plain = fit.sample_weight, bool((fit.sample_weight == 1.0).all())
+    omega, unweighted, loss = fit.sample_weight, bool((fit.sample_weight == 1.0).all()), fit.loss
+    if isinstance(loss, Softmax):
+        raise TypeError("this Jacobian is for a single margin")
+    c = omega if unit == 1.0 else omega * unit
     return ScalarJacobian(
         X=X,
         factor=fit.factor,
         F=F,
         P=P,
         g=P.T @ fit.w,
-        a=fit.curvature if plain else omega * fit.curvature,
-        r=fit.residual if plain else omega * fit.residual,
-        c=omega if unit == 1.0 else omega * unit,
+        a=fit.curvature if unweighted else omega * fit.curvature,
+        r=fit.residual if unweighted else omega * fit.residual,
+        c=c if loss.canonical else c * loss.target_derivative(fit.margin, fit.y),
         y=fit.y,
-        label_unit=float(unit),
+        target_unit=float(unit),
     )
 
 
@@ -130,26 +197,26 @@ def _softmax(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float)
         rho=omega[:, None] * fit.residual,
         weight=omega,
         y=fit.y,
-        label_unit=float(unit),
+        target_unit=float(unit),
     )
 
 
 def refuse_other_table(fit: Fit, X: FloatArray, y: FloatArray) -> None:
-    """The Jacobian holds at the training table only: its margins must come out again.
+    """Refuse a table that is not the training table, where alone the Jacobian holds: its margins must be reproduced.
 
-    One product with w also finds what is not finite, so the table is read once here.
+    One product with w also finds numbers that are not finite, so the table is read once here.
     """
     if X.shape != (fit.n, len(fit.coef)):
-        raise Refusal(f"the fit saw a table of shape {(fit.n, len(fit.coef))}, this one has {X.shape}")
+        raise Refusal(f"the model was fitted on a table of shape {(fit.n, len(fit.coef))}, not {X.shape}")
     w = fit.w.reshape(len(fit.w), -1)
-    mark = np.append(fit.mark, [0.0] * fit.intercept)[:, None]
-    seen = times(X, np.hstack([w, mark]))
-    near = np.abs(seen[:, :-1] - fit.margin.reshape(fit.n, -1)) <= 1e-6 * fit.reach
-    alike = np.abs(seen[:, -1] - fit.marks) <= 1e-9 * len(mark)
-    if not (near.all() and alike.all() and np.array_equal(y, fit.y)):
+    direction = np.append(fit.fingerprint_direction, [0.0] * fit.intercept)[:, None]
+    products = times(X, np.hstack([w, direction]))
+    same_margin = np.abs(products[:, :-1] - fit.margin.reshape(fit.n, -1)) <= 1e-6 * fit.reach
+    same_fingerprint = np.abs(products[:, -1] - fit.fingerprint) <= 1e-9 * len(direction)
+    if not (same_margin.all() and same_fingerprint.all() and np.array_equal(y, fit.y)):
         check_table(X, y)
-        off = ~(near.all(axis=1) & alike)
-        raise Refusal(_not_the_row(off if off.any() else y != fit.y))
+        wrong_row = ~(same_margin.all(axis=1) & same_fingerprint)
+        raise Refusal(_not_the_row(wrong_row if wrong_row.any() else y != fit.y))
 
 
 def _not_the_row(wrong: Mask) -> str:

@@ -1,7 +1,7 @@
 """The exact minimiser of [Hannun21] eq. 13, with its certificate.
 
-w* = argmin Σ ωᵢ l(w·xᵢ, yᵢ) + (nλ/2) ||w||², float64; an intercept, where asked for, is the last parameter and is not
-penalised. Newton runs in coordinates v = T⁻¹w in which the Hessian is close to the identity.
+w* = argmin Σ ωᵢ l(w·xᵢ, yᵢ) + (nλ/2) ||w||², float64; an optional intercept is the last parameter and is not penalised.
+Newton runs in coordinates v = T⁻¹w in which the Hessian is close to the identity.
 """
 
 from __future__ import annotations
@@ -18,19 +18,22 @@ from dosimeter.core.engine import Engine, LocalEngine, RowBlock, rows_per_block,
 from dosimeter.core.errors import Refusal
 from dosimeter.glm.existence import FAR, refuse_if_unbounded
 from dosimeter.glm.inverse_hessian import Factor, inverse_factor, times
-from dosimeter.glm.iterative_refinement import cancels, refined
-from dosimeter.glm.loss import Logistic, Poisson, Squared
+from dosimeter.glm.iterative_refinement import cancels, refine
+from dosimeter.glm.loss import LOSSES, is_registered
 from dosimeter.glm.newton import Loss, NewtonProblem
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.validation import HUGE, check_table
 
-__all__ = ["Fit", "Loss", "at", "fit"]
+__all__ = ["Fit", "Loss", "fit", "fit_at"]
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A minimiser and what its leakage needs. Internal: it holds per-row margins and is never released.
 
+    Examples
+    --------
+    >>> from dosimeter.glm.loss import Squared
     >>> X, y = np.array([[1.0], [2.0]]), np.array([1.0, 2.0])
     >>> fit(X, y, Squared(), l2=0.0).w.round(12)
     array([1.])
@@ -42,7 +45,7 @@ class Fit:
     w: FloatArray
     """(p,), or (p, K') for Softmax; the intercept last."""
     factor: Factor
-    """A (p, p): A Aᵀ = H⁻¹ for a single margin; for Softmax the columns' own scale, see `inner`."""
+    """A (p, p): A Aᵀ = H⁻¹ for a single margin; for Softmax the scale of the columns, see `inner`."""
     inner: FloatArray
     """(q, q) with H⁻¹ = (I ⊗ A) inner innerᵀ (I ⊗ A)ᵀ, class after class; the identity for a single margin."""
     y: FloatArray
@@ -58,13 +61,14 @@ class Fit:
     gradient_norm: float
     """||∇|| of eq. 13 at w: the convergence certificate."""
     decrement: float
-    """√(∇ᵀ H⁻¹ ∇): how far the minimiser is, in the metric of the Hessian."""
+    """√(∇ᵀ H⁻¹ ∇): the distance to the minimiser, in the metric of the Hessian."""
     iterations: int
+    """Newton steps; 0 if the parameters were given."""
     reach: float
     """Largest Σ|xⱼ wⱼ| of a row: the size against which rounding of a margin is judged."""
-    mark: FloatArray
-    """(d,) a direction that has nothing to do with w; its products with the rows tell the table from another."""
-    marks: FloatArray
+    fingerprint_direction: FloatArray
+    """(d,) a direction unrelated to w; its products with the rows identify the table."""
+    fingerprint: FloatArray
     """(n,) those products."""
 
     @property
@@ -100,34 +104,69 @@ def fit(
     start: Any = None,
     engine: Engine | None = None,
 ) -> Fit:
-    """The minimiser of eq. 13 for X (n, d), y (n,); exact to rounding, or a refusal that says what to do.
+    """The exact minimiser of eq. 13 of [Hannun21], or a refusal.
 
-    start: (p,) or (p, K') parameters to begin at (an earlier fit makes the next one cheap).
+    Parameters
+    ----------
+    X, y : array_like of shape (n, d) and (n,)
+        The table; for Logistic y is 0 or 1, for Softmax a class number.
+    loss : Loss
+        `Squared()`, `Logistic()`, `Poisson()` or `Softmax(...)`.
+    l2 : float, default 0
+        λ; the penalty is (nλ/2) ||w||².
+    sample_weight : array_like of shape (n,), optional
+        ω; default ones.
+    intercept : bool, default False
+        Whether to add an unpenalised intercept, the last parameter.
+    start : array_like of shape (p,) or (p, K'), optional
+        Parameters to start from; an earlier fit makes the next one cheap.
+    engine : Engine, optional
+        Where the sums run; default: in this process.
+
+    Returns
+    -------
+    Fit
+        Exact to rounding. Internal.
+
+    Raises
+    ------
+    Refusal
+        If no unique finite minimiser exists, or the table is invalid; the message says what to do.
+
+    Notes
+    -----
+    w* = argmin Σ ωᵢ l(w·xᵢ, yᵢ) + (nλ/2) ||w||², eq. 13.
+
+    Examples
+    --------
+    >>> from dosimeter.glm.loss import Squared
+    >>> fit([[1.0], [2.0]], [1.0, 2.0], Squared()).gradient_norm < 1e-12
+    True
     """
     problem = _problem(X, y, loss, l2, sample_weight, intercept, engine)
     v0 = problem.link_start() if start is None else problem.coordinates(np.asarray(start, dtype=np.float64))
     v, steps = problem.minimise(v0)
-    found = _finish(problem, v, steps)
-    used = found.sample_weight > 0
-    if np.abs(found.margin[used]).max() > FAR:
+    fitted = _finish(problem, v, steps)
+    used = fitted.sample_weight > 0
+    if np.abs(fitted.margin[used]).max() > FAR:
         problem.refuse_separated(v)
-    _refuse_lost_residuals(found)
-    return found
+    _refuse_lost_residuals(fitted)
+    return fitted
 
 
-def _refuse_lost_residuals(found: Fit) -> None:
-    """Where every residual is rounding and H⁻¹ multiplies it, no figure can be had; only squared ones are refined."""
-    if isinstance(found.loss, Squared) or found.factor.easy:
+def _refuse_lost_residuals(fitted: Fit) -> None:
+    """Refuse residuals that are only rounding, if H⁻¹ multiplies them; only those of the squared loss are refined."""
+    if fitted.loss.quadratic or fitted.factor.easy:
         return
-    size = float(np.sqrt(np.mean(found.residual**2)))
-    if size < 1e-9 * (1.0 + float(np.abs(found.margin).max())):
+    size = float(np.sqrt(np.mean(fitted.residual**2)))
+    if size < 1e-9 * (1.0 + float(np.abs(fitted.margin).max())):
         raise Refusal(
-            "the targets are fitted to rounding (soft labels of another model?) and the columns are nearly dependent "
-            f"(condition number {found.condition:.0e}): no digit of the figures would be certain; use l2 > 0"
+            "the targets are fitted to rounding (predictions of another model?) and the columns are nearly dependent "
+            f"(condition number {fitted.condition:.0e}): no digit of the figures would be certain; use l2 > 0"
         )
 
 
-def at(
+def fit_at(
     X: Any,
     y: Any,
     loss: Loss,
@@ -138,7 +177,31 @@ def at(
     intercept: bool = False,
     engine: Engine | None = None,
 ) -> Fit:
-    """The state at given parameters, minimiser or not; `decrement` tells how far off they are."""
+    """The state at given parameters, minimiser or not; `decrement` states how far off they are.
+
+    Parameters
+    ----------
+    X, y, loss, l2, sample_weight, intercept, engine
+        As in `fit`.
+    w : array_like of shape (p,) or (p, K')
+        The parameters, intercept last.
+
+    Returns
+    -------
+    Fit
+        With `iterations` 0. Internal.
+
+    Raises
+    ------
+    Refusal
+        If the loss is not finite at w, or the table is invalid.
+
+    Examples
+    --------
+    >>> from dosimeter.glm.loss import Squared
+    >>> round(fit_at([[1.0], [2.0]], [1.0, 2.0], Squared(), [0.5]).decrement, 4)
+    1.118
+    """
     problem = _problem(X, y, loss, l2, sample_weight, intercept, engine)
     return _finish(problem, problem.coordinates(np.asarray(w, dtype=np.float64)), 0)
 
@@ -147,8 +210,9 @@ def _problem(
     X: Any, y: Any, loss: Loss, l2: float, sample_weight: Any, intercept: bool, engine: Engine | None
 ) -> NewtonProblem:
     X, y, weight = check_table(X, y, sample_weight)
-    if type(loss) not in (Squared, Logistic, Poisson, Softmax):  # one derived from them may have other derivatives
-        raise Refusal(f"loss is one of Squared(), Logistic(), Poisson(), Softmax(...), not {loss!r}")
+    if not is_registered(loss) and type(loss) is not Softmax:  # a derived class may have other derivatives
+        known = ", ".join(f"{kind.__name__}()" for kind in LOSSES.values())
+        raise Refusal(f"loss must be one of {known}, Softmax(...), not {loss!r}")
     loss.check(y)
     if isinstance(l2, bool) or not isinstance(l2, int | float | np.number) or not 0 <= l2 <= HUGE:
         raise Refusal(f"l2 must be a finite number >= 0 (and at most {HUGE:g}), not {l2!r}")
@@ -173,13 +237,13 @@ def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
         factor, inner = problem.factor, _inner(H)
     else:
         margin, w = margin[:, 0], w[:, 0]
-        factor, inner = _at_margin(problem, margin), np.eye(len(problem.T))
+        factor, inner = _factor_at_margin(problem, margin), np.eye(len(problem.T))
     y, weight = (np.concatenate([b[k] for b in problem.blocks]) for k in (1, 2))
-    # A row without weight leaks nothing; far out it would be inf, and 0 · inf is no number.
+    # A row without weight leaks nothing. Far out its residual would be inf, and 0 · inf is not a number.
     residual = _weighted(weight, problem.loss.residual(margin, y))
     reach = max(float(times(np.abs(b[0]), np.abs(w.reshape(len(w), -1))).max()) for b in problem.blocks)
-    if isinstance(problem.loss, Squared) and steps and (not factor.easy or cancels(residual, reach)):
-        w, residual = refined(w, problem.blocks, problem.penalty, factor, problem.engine)
+    if problem.loss.quadratic and steps and (not factor.easy or cancels(residual, reach)):
+        w, residual = refine(w, problem.blocks, problem.penalty, factor, problem.engine)
     g_w = np.linalg.solve(problem.T.T, g.reshape(v.shape).T)
     L = cholesky(H, lower=True)
     return Fit(
@@ -191,27 +255,27 @@ def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
         inner=inner,
         y=y,
         margin=margin,
-        curvature=_weighted(weight, problem.loss.curvature(margin)),
+        curvature=_weighted(weight, problem.loss.curvature(margin, y)),
         residual=residual,
         sample_weight=weight,
         gradient_norm=float(np.linalg.norm(g_w)),
         decrement=float(np.linalg.norm(solve_triangular(L, g, lower=True))),
         iterations=steps,
         reach=reach,
-        mark=(mark := _mark(problem.blocks)),
-        marks=np.concatenate([b[0] @ mark for b in problem.blocks]),
+        fingerprint_direction=(fingerprint_direction := _fingerprint_direction(problem.blocks)),
+        fingerprint=np.concatenate([b[0] @ fingerprint_direction for b in problem.blocks]),
     )
 
 
-def _at_margin(problem: NewtonProblem, margin: FloatArray) -> Factor:
+def _factor_at_margin(problem: NewtonProblem, margin: FloatArray) -> Factor:
     """The factor of the Hessian at the minimiser of a loss with a single margin."""
     loss = problem.loss
-    if isinstance(loss, Softmax | Squared):
+    if isinstance(loss, Softmax) or loss.quadratic:
         return problem.factor
     ends = np.cumsum([len(b[1]) for b in problem.blocks])[:-1]
     parts = zip(problem.blocks, np.split(margin, ends), strict=True)
-    curved = [(b[0], b[2] * _weighted(b[2], loss.curvature(m))) for b, m in parts]
-    return inverse_factor(curved, problem.penalty, problem.engine, start=problem.T)
+    curvature_blocks = [(b[0], b[2] * _weighted(b[2], loss.curvature(m, b[1]))) for b, m in parts]
+    return inverse_factor(curvature_blocks, problem.penalty, problem.engine, start=problem.T)
 
 
 def _weighted(weight: FloatArray, values: FloatArray) -> FloatArray:
@@ -219,18 +283,18 @@ def _weighted(weight: FloatArray, values: FloatArray) -> FloatArray:
     return np.where((weight > 0).reshape(-1, *[1] * (values.ndim - 1)), values, 0.0)
 
 
-def _mark(blocks: Sequence[RowBlock]) -> FloatArray:
-    """(d,) fixed cosines over the columns' sizes."""
+def _fingerprint_direction(blocks: Sequence[RowBlock]) -> FloatArray:
+    """(d,) fixed cosines divided by the columns' sizes."""
     largest = np.max([np.abs(b[0]).max(axis=0) for b in blocks], axis=0)
     return np.asarray(np.cos(1.0 + np.arange(len(largest))) / np.where(largest > 0, largest, 1.0))
 
 
 def _inner(H: FloatArray) -> FloatArray:
-    """L⁻ᵀ (q, q) of the softmax Hessian H = L Lᵀ in the columns' own scale."""
+    """L⁻ᵀ (q, q) of the softmax Hessian H = L Lᵀ in the scale of the columns."""
     eigenvalues = np.linalg.eigvalsh(H)
     if eigenvalues[0] <= 1e-9 * eigenvalues[-1]:
         raise Refusal(
-            "the softmax Hessian is singular to rounding: the minimiser is not unique or nearly at infinity; "
+            "the softmax Hessian is singular to rounding, so the minimiser is not unique or nearly at infinity: "
             "use Softmax(reference=...) or a larger l2"
         )
     return np.asarray(solve_triangular(cholesky(H, lower=True), np.eye(len(H)), lower=True).T)

@@ -1,10 +1,9 @@
 """H⁻¹ = A Aᵀ without squaring the condition number.
 
-H = X̃ᵀ diag(weight) X̃ + diag(penalty). Cholesky of H loses cond(X)²; here the columns are made nearly orthogonal first
-and the Gram matrix is taken again (shifted Cholesky QR, Fukaya et al. 2020). A float64 basis T can never make X̃T
-orthonormal better than ε cond(X), so T is not asked to: with G = TᵀHT from products taken by slices, H⁻¹ = T G⁻¹ Tᵀ
-holds exactly for whatever T is, and G is close to the identity. Every pass is a sum over blocks of rows, so any engine
-can take it.
+H = X̃ᵀ diag(weight) X̃ + diag(penalty). Cholesky of H loses cond(X)². Here the columns are made nearly orthogonal first
+and the Gram matrix is taken again (shifted Cholesky QR, Fukaya et al. 2020). A float64 basis T cannot make X̃T
+orthonormal better than ε cond(X), so it need not: with G = TᵀHT from exact products, H⁻¹ = T G⁻¹ Tᵀ holds exactly for
+any T, and G is close to the identity. Every pass is a sum over blocks of rows, so any engine can run it.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from dosimeter.core.errors import Refusal
 from dosimeter.glm.exact_product import exact_product
 
 LIMIT = 1e14
-"""Condition numbers above this are refused: not one digit of the smallest direction is certain in float64 data."""
+"""Condition numbers above this are refused: no digit of the smallest direction is certain in float64 data."""
 
 EASY = 1e4
 """Below this a plain product is good to 1e-12 and one pass suffices."""
 
 PASSES = 12
-"""Two are usual; each makes a gain of at least six decades, so twelve mean that there is nothing to gain."""
+"""Two are usual; each gains at least six decades, so after twelve there is nothing left to gain."""
 
 
 def times(X: FloatArray, T: FloatArray, exact: bool = False) -> FloatArray:
-    """X̃ T for rows X (n, d): T has d rows, or d + 1 where the last belongs to the intercept."""
+    """X̃ T for rows X (n, d): T has d rows, or d + 1 if the last belongs to the intercept."""
     d = X.shape[1]
     if T.shape[0] == d:
         return exact_product(X, T) if exact else X @ T
@@ -48,7 +47,7 @@ def gram(Z: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def column_scale(blocks: Sequence[RowBlock], penalty: FloatArray, engine: Engine) -> FloatArray:
-    """(p,) norms of the columns of the augmented matrix; a column without any length is refused."""
+    """(p,) norms of the columns of the augmented matrix; a zero column is refused."""
     p, d = len(penalty), blocks[0][0].shape[1]
 
     def squares(block: RowBlock) -> tuple[FloatArray]:
@@ -66,7 +65,7 @@ def column_scale(blocks: Sequence[RowBlock], penalty: FloatArray, engine: Engine
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A = basis · mixing with A Aᵀ = H⁻¹. Rows of the table meet the basis first, exactly; see the top of the file."""
+    """A = basis · mixing with A Aᵀ = H⁻¹. Rows meet the basis first, exactly; see the top of the file."""
 
     basis: FloatArray
     """T (p, p)."""
@@ -108,14 +107,14 @@ def inverse_factor(
         eigenvalues: FloatArray = np.asarray(np.linalg.eigvalsh(G), dtype=np.float64)
         spread = eigenvalues[-1] / eigenvalues[0] if eigenvalues[0] > 1e-300 else np.inf
         mixing = _inverse_triangle(G, eigenvalues)
-        moved = T @ mixing
-        condition = _condition(norms, moved)
+        improved = T @ mixing
+        condition = _condition(norms, improved)
         if condition > LIMIT:
-            raise Refusal(_deficient(norms, moved))
+            raise Refusal(_dependent_columns_message(norms, improved))
         if spread <= EASY and (exact or condition <= EASY):
             return Factor(T, mixing, condition)
-        T, exact = moved, condition > EASY and spread < 1e12
-    raise Refusal(_deficient(norms, T))
+        T, exact = improved, condition > EASY and spread < 1e12
+    raise Refusal(_dependent_columns_message(norms, T))
 
 
 def _gram_in(T: FloatArray, blocks: Sequence[RowBlock], penalty: FloatArray, engine: Engine, exact: bool) -> FloatArray:
@@ -125,7 +124,7 @@ def _gram_in(T: FloatArray, blocks: Sequence[RowBlock], penalty: FloatArray, eng
 
 
 def _inverse_triangle(G: FloatArray, eigenvalues: FloatArray) -> FloatArray:
-    """L⁻ᵀ of G = L Lᵀ, shifted where rounding has made G indefinite (the next pass takes the shift away)."""
+    """L⁻ᵀ of G = L Lᵀ, shifted if rounding made G indefinite (the next pass removes the shift)."""
     floor = 100 * len(G) * np.finfo(float).eps * eigenvalues[-1]
     shift = max(0.0, floor - eigenvalues[0]) if eigenvalues[0] < floor else 0.0
     L = cholesky(G + shift * np.eye(len(G)), lower=True)
@@ -137,13 +136,13 @@ def _condition(norms: FloatArray, T: FloatArray) -> float:
     return float(s[0] / s[-1]) if s[-1] > 0 else np.inf
 
 
-def _deficient(norms: FloatArray, T: FloatArray) -> str:
-    """Name the columns that the weakest direction mixes."""
+def _dependent_columns_message(norms: FloatArray, T: FloatArray) -> str:
+    """The message, naming the columns that the weakest direction mixes."""
     U, _, _ = np.linalg.svd(norms[:, None] * T)
     mix = np.abs(U[:, 0])
-    named = np.flatnonzero(mix > 0.1 * mix.max())
-    which = ", ".join(map(str, named[:6])) + (", ..." if len(named) > 6 else "")
+    mixed = np.flatnonzero(mix > 0.1 * mix.max())
+    listed = ", ".join(map(str, mixed[:6])) + (", ..." if len(mixed) > 6 else "")
     return (
-        f"the columns are linearly dependent, or so nearly that float64 cannot tell (columns {which}; the intercept "
-        "counts as the last): no unique minimiser; drop one of them or use l2 > 0"
+        f"the columns are linearly dependent, or too nearly for float64 (columns {listed}; the intercept counts as "
+        "the last), so there is no unique minimiser: drop one of them or use l2 > 0"
     )

@@ -1,9 +1,9 @@
 """Residuals of a least-squares fit to full relative precision, where plain ones cancel.
 
-A table that is fitted almost perfectly, or a target that is large beside its noise, has residuals of the size of
+A table that is fitted almost perfectly, or a target that is large relative to its noise, has residuals of the size of
 rounding, and H⁻¹ (up to cond(X)² large) multiplies them in the Jacobian. So w is kept as a sum of two float64 numbers
-and Xw - y is taken by slices: iterative refinement with the residual in doubled precision (Björck 1967), in which the
-correction is -A (Zᵀ diag(ω) r + AᵀΛw).
+and Xw - y is computed by slices: iterative refinement with the residual in doubled precision (Björck 1967), in which
+the correction is -A (Zᵀ diag(ω) r + AᵀΛw).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dosimeter.glm.exact_product import exact_product
 from dosimeter.glm.inverse_hessian import Factor, times
 
 ROUNDS = 4
-"""Each gains about as many digits as the factor has correct ones: two are enough, four cost little."""
+"""Each gains about as many digits as the factor has correct: two are enough, four cost little."""
 
 
 def cancels(residual: FloatArray, reach: float) -> bool:
@@ -26,25 +26,25 @@ def cancels(residual: FloatArray, reach: float) -> bool:
     return reach > 1e4 * float(np.sqrt(np.mean(residual**2)))
 
 
-def refined(
+def refine(
     w: FloatArray, blocks: Sequence[RowBlock], penalty: FloatArray, factor: Factor, engine: Engine
 ) -> tuple[FloatArray, FloatArray]:
     """w (p,) rounded once, and the residuals Xw - y (n,), of the squared loss; blocks hold (X, y, weight)."""
     high, low = w, np.zeros_like(w)
     for _ in range(ROUNDS):
-        at = high, low
-        (g,) = engine.sum_over(blocks, lambda b, at=at: (factor.rows(b[0]).T @ (b[2] * residual(b, *at)),))  # type: ignore[misc]
+        weights = high, low
+        (g,) = engine.sum_over(blocks, lambda b, w=weights: (factor.rows(b[0]).T @ (b[2] * residual(b, *w)),))  # type: ignore[misc]
         g = g + factor.columns(np.diag(penalty)) @ (high + low)
         high, low = _two_sum(high, low - factor.matrix @ g)
     return high, np.concatenate(engine.map_over(blocks, lambda b: residual(b, high, low)))
 
 
 def residual(block: RowBlock, high: FloatArray, low: FloatArray) -> FloatArray:
-    """X(high + low) - y (n,), cancellation taken exactly."""
+    """X(high + low) - y (n,), with the cancellation exact."""
     X, y = block[0], block[1]
     ones = [np.ones(len(X))] if len(high) > X.shape[1] else []
-    beside = np.column_stack([X, *ones, y])
-    main = exact_product(beside, np.append(high, -1.0)[:, None])[:, 0]
+    with_target = np.column_stack([X, *ones, y])
+    main = exact_product(with_target, np.append(high, -1.0)[:, None])[:, 0]
     return np.asarray(main + times(X, low[:, None])[:, 0])
 
 

@@ -1,7 +1,7 @@
-"""The reading: what a noised release of linear weights gives away, at every granularity.
+"""The reading: what a noised release of linear weights leaks, at every granularity.
 
 All figures are Fisher information loss η ([Hannun21] eq. 2 and 17) about the chosen unknowns when the attacker knows
-every other cell of the table; one over η is the least standard deviation of an unbiased guess (eq. 3).
+every other cell of the table; 1/η is the smallest standard deviation of an unbiased guess (eq. 3).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dosimeter.glm.category_steps import shared_step_norms, step_norms
 from dosimeter.glm.dense_jacobian import Jacobian
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 
-ONE_BY_ONE = 64
+LARGE_GROUP = 64
 """Groups with more rows than this are few and large: each is a sum over its rows, taken by blocks."""
 
 
@@ -33,6 +33,13 @@ ONE_BY_ONE = 64
 class Leakage:
     """η of rows, cells, columns, groups and the whole table. Internal: a figure per person is itself private.
 
+    Notes
+    -----
+    η = √‖I‖₂ of the Fisher information I about the chosen unknowns, all other cells known: [Hannun21] eq. 2 and 17. 1/η
+    is the smallest standard deviation of an unbiased guess (eq. 3).
+
+    Examples
+    --------
     >>> from dosimeter import glm, Gaussian
     >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
     >>> leak = glm.measure(glm.fit(X, y, glm.Squared()), X, y, Gaussian(0.5))
@@ -41,16 +48,17 @@ class Leakage:
     """
 
     jacobian: Jacobian
+    """Whitened sensitivity of the release."""
     noise: Noise | None
-    """None where it is not one noise on the weights: several releases, or a function of the weights."""
-    label: bool = True
-    """Whether a row's label counts among its unknowns."""
-    bounded: bool = True
+    """None if it is not one noise on the weights: several releases, or a function of the weights."""
+    include_target: bool = True
+    """Whether a row's target counts among its unknowns."""
+    has_noise: bool = True
     """False for an exact release: every figure that is not zero is infinite."""
     of: str = "the weights"
     """What is released."""
     members: Callable[[], FloatArray] | None = None
-    """How μ of each row's presence is found, where it can be."""
+    """Computes μ of each row's presence, if available."""
 
     @property
     def n(self) -> int:
@@ -59,36 +67,36 @@ class Leakage:
 
     @property
     def m(self) -> int:
-        """Unknown quantities in a row, the label not counted."""
+        """Unknown quantities in a row, without the target."""
         return self.jacobian.m
 
     @property
-    def label_positions(self) -> Index:
-        """Where the label stands among the unknowns of a Jacobian: after the columns."""
-        return np.arange(self.m, self.m + self.jacobian.label_width, dtype=np.intp)
+    def target_positions(self) -> Index:
+        """The positions of the target among the unknowns of a Jacobian: after the columns."""
+        return np.arange(self.m, self.m + self.jacobian.target_width, dtype=np.intp)
 
     @cached_property
-    def sensitivity(self) -> FloatArray:
-        """(n,) ||Jᵢ|| whitened by the noise, or by a noise of scale 1 for an exact release: the ranking of the rows."""
-        return self.jacobian.row_norms(self._every, self.label)
+    def unscaled_examples(self) -> FloatArray:
+        """(n,) ||Jᵢ|| whitened by the noise, or by noise of scale 1 for an exact release: it ranks the rows."""
+        return self.jacobian.row_norms(self._every, self.include_target)
 
     @cached_property
     def examples(self) -> FloatArray:
         """(n,) η of each row, eq. 17."""
-        return self._figure(self.sensitivity)
+        return self._figure(self.unscaled_examples)
 
     @cached_property
     def highest(self) -> float:
-        """The largest of `examples`; behind a fitted scaler without the figures of all rows."""
+        """The largest of `examples`; with a fitted scaler, without computing all rows."""
         quick = getattr(self.jacobian, "highest", None)
-        if quick is None or "sensitivity" in self.__dict__:
+        if quick is None or "unscaled_examples" in self.__dict__:
             return float(self.examples.max())
-        return self._one(quick(self._every, self.label))
+        return self._one_figure(quick(self._every, self.include_target))
 
     @cached_property
     def labels(self) -> FloatArray:
-        """(n,) η of each row's label."""
-        return self._figure(self.jacobian.label_norms())
+        """(n,) η of each row's target."""
+        return self._figure(self.jacobian.target_norms())
 
     @cached_property
     def cells(self) -> FloatArray:
@@ -103,128 +111,153 @@ class Leakage:
     @cached_property
     def dataset(self) -> float:
         """η of the whole table."""
-        return self._one(self.jacobian.together(slice(None), self._every, self.label, _none()))
+        return self._one_figure(self.jacobian.together(slice(None), self._every, self.include_target, _no_columns()))
 
     @cached_property
     def dfil(self) -> FloatArray:
         """(n,) √(tr I / number of unknowns) of each row [Guo22]; never above η."""
         squares = np.sum(self.jacobian.cell_norms(self._every) ** 2, axis=1)
-        width = self.jacobian.label_width
-        if self.label and width > 1:
-            raise CannotMeasure("dFIL of a softmax label is not defined here: use without_label()")
-        if self.label:
-            squares = squares + self.jacobian.label_norms() ** 2
-        return self._figure(np.sqrt(squares / (self.m + (width if self.label else 0))))
+        width = self.jacobian.target_width
+        if self.include_target and width > 1:
+            raise CannotMeasure("dFIL of a softmax target is not defined here: use without_target()")
+        if self.include_target:
+            squares = squares + self.jacobian.target_norms() ** 2
+        return self._figure(np.sqrt(squares / (self.m + (width if self.include_target else 0))))
 
     @cached_property
     def membership(self) -> FloatArray:
-        """(n,) μ of each row's presence against one who knows everybody else; the best ROC is that of μ-GDP."""
+        """(n,) μ of each row's presence for an adversary who knows all other rows; the best ROC is that of μ-GDP."""
         if self.members is None:
             raise CannotMeasure(
-                "the membership figure is for one release of weights with Gaussian noise of public shape"
+                "membership is available for one release of weights with Gaussian noise of public shape only"
             )
         return self.members()
 
-    def without_label(self) -> Leakage:
-        """The same release with every label regarded as known."""
-        return replace(self, label=False)
+    def without_target(self) -> Leakage:
+        """The same release with every target regarded as known."""
+        return replace(self, include_target=False)
 
     def attribute(self, columns: int | Sequence[int]) -> FloatArray:
-        """(n,) η of a block of columns, per row, the label not counted; of one category's steps see `category`."""
-        return self._figure(self.jacobian.row_norms(self._columns(columns), label=False))
+        """(n,) η of a block of columns, per row, without the target; for the steps of one category see `category`."""
+        return self._figure(self.jacobian.row_norms(self._columns(columns), include_target=False))
 
     def category(
         self, columns: int | Sequence[int], vertices: Any = None, shared: Sequence[Index] | None = None
     ) -> FloatArray:
         """(n,) η of a category in each row: of the largest step between two of its levels, `glm/category_steps.py`.
 
-        columns: its unknowns, or the positions of the label. vertices: (k, m') its levels in their coordinates,
-        `core/category.py` if None. shared: groups of rows on which it is one unknown; then (groups,).
+        Parameters
+        ----------
+        columns : int or sequence of int
+            Its unknowns, or the positions of the target.
+        vertices : array_like of shape (k, m'), optional
+            Its levels in their coordinates; default `core/category.py`.
+        shared : sequence of index arrays, optional
+            Groups of rows on which it is one unknown; the result is then (groups,).
         """
         index = np.atleast_1d(np.asarray(columns)).astype(np.intp)
-        if not np.array_equal(index, self.label_positions):
+        if not np.array_equal(index, self.target_positions):
             index = self._columns(columns)
         V = simplex(len(index) + 1) if vertices is None else np.asarray(vertices, dtype=np.float64)
         if V.ndim != 2 or V.shape[1] != len(index) or len(V) < 2:
-            raise Refusal(f"the levels of a category are a (k, {len(index)}) array, not of shape {V.shape}")
+            raise Refusal(f"the levels of a category must be a (k, {len(index)}) array, not of shape {V.shape}")
         if shared is None:
             return self._figure(step_norms(self.jacobian, index, V))
         return self._figure(shared_step_norms(self.jacobian, shared, index, V))
 
     def attribute_over(self, columns: int | Sequence[int]) -> float:
         """η of a block of columns over all rows together."""
-        return self._one(self.jacobian.together(slice(None), self._columns(columns), False, _none()))
+        return self._one_figure(self.jacobian.together(slice(None), self._columns(columns), False, _no_columns()))
 
-    def subset(self, rows: Any, columns: Any = None, *, label: bool = False) -> float:
-        """η of the cells in `rows` and `columns` (all columns if None) together, with their labels if asked."""
+    def subset(self, rows: Any, columns: Any = None, *, include_target: bool = False) -> float:
+        """η of the cells in `rows` and `columns` (all columns if None) together, optionally with their targets."""
         index = self._rows(rows)
-        picked = self._every if columns is None else self._columns(columns, empty=label)
-        return self._one(self.jacobian.together(index, picked, label, _none()))
+        picked = self._every if columns is None else self._columns(columns, empty=include_target)
+        return self._one_figure(self.jacobian.together(index, picked, include_target, _no_columns()))
 
     def mask(self, mask: Any) -> float:
-        """η of any set of cells together: (n, m) booleans, or (n, m + 1) with the label last."""
+        """η of any set of cells together: (n, m) booleans, or (n, m + 1) with the target last."""
         chosen = np.asarray(mask, dtype=bool)
         if chosen.shape == (self.n, self.m):
             chosen = np.column_stack([chosen, np.zeros(self.n, dtype=bool)])
         if chosen.shape != (self.n, self.m + 1):
-            raise Refusal(f"a mask has shape ({self.n}, {self.m}) or ({self.n}, {self.m + 1}), not {chosen.shape}")
-        return self._one(self.jacobian.together_mask(chosen))
+            raise Refusal(
+                f"a mask must have shape ({self.n}, {self.m}) or ({self.n}, {self.m + 1}), not {chosen.shape}"
+            )
+        return self._one_figure(self.jacobian.together_mask(chosen))
 
     def group(
         self,
         groups: Sequence[Hashable],
         *,
         tied: Sequence[int] = (),
-        tied_label: bool = False,
+        tied_target: bool = False,
         columns: Any = None,
     ) -> dict[Hashable, float]:
-        """η of each group of rows together, groups in the order in which they first appear.
+        """η of each group of rows together, groups in order of first appearance.
 
-        `tied` columns hold one value per group (a person's sex on each of their rows): one unknown whose Jacobians add.
-        `tied_label`: so does the label. Left out, such values count as separate unknowns and are under-reported: by up
-        to √rows of the stacked norm.
+        Parameters
+        ----------
+        groups : sequence of hashable of length n
+            The group of each row, e.g. the person.
+        tied : sequence of int
+            Columns that hold one value per group (a person's sex on each of their rows): one unknown whose Jacobians
+            add. Without it such values count as separate unknowns and are under-reported by up to √rows of the stacked
+            norm.
+        tied_target : bool, default False
+            Whether the target is one value per group too.
+        columns : int or sequence of int, optional
+            Only these columns; default: all, and the target.
+
+        Returns
+        -------
+        dict of hashable to float
         """
         order, index = _first_appearance(groups, self.n)
         chosen = self._every if columns is None else self._columns(columns)
-        bound = np.intersect1d(self._columns(tied, empty=True), chosen)
-        free = np.setdiff1d(chosen, bound)
-        label = self.label and columns is None
-        if label and tied_label:
-            label, bound = False, np.concatenate([bound, self.label_positions])
+        tied_unknowns = np.intersect1d(self._columns(tied, empty=True), chosen)
+        free = np.setdiff1d(chosen, tied_unknowns)
+        include_target = self.include_target and columns is None
+        if include_target and tied_target:
+            include_target, tied_unknowns = False, np.concatenate([tied_unknowns, self.target_positions])
         sizes = np.bincount(index, minlength=len(order))
         out = np.zeros(len(order))
-        alone = sizes[index] == 1
-        if alone.any():
-            single = self.sensitivity if columns is None else self.jacobian.row_norms(chosen, False)
-            out[index[alone]] = single[alone]
+        single_row = sizes[index] == 1
+        if single_row.any():
+            single = self.unscaled_examples if columns is None else self.jacobian.row_norms(chosen, False)
+            out[index[single_row]] = single[single_row]
         by_group = np.split(np.argsort(index, kind="stable").astype(np.intp), np.cumsum(sizes)[:-1])
-        for size in np.unique(sizes[sizes > 1]):  # groups of one size are taken together
-            which = np.flatnonzero(sizes == size)
-            together = np.stack([by_group[k] for k in which])
-            if size <= ONE_BY_ONE:
-                out[which] = self.jacobian.norms_together(together, free, label, bound)
+        for size in np.unique(sizes[sizes > 1]):  # groups of the same size are computed together
+            same_size = np.flatnonzero(sizes == size)
+            row_sets = np.stack([by_group[k] for k in same_size])
+            if size <= LARGE_GROUP:
+                out[same_size] = self.jacobian.norms_together(row_sets, free, include_target, tied_unknowns)
             else:
-                out[which] = [self.jacobian.together(rows, free, label, bound) for rows in together]
+                out[same_size] = [
+                    self.jacobian.together(rows, free, include_target, tied_unknowns) for rows in row_sets
+                ]
         return dict(zip(order, self._figure(out).tolist(), strict=True))
 
     def matrix(self, row: int) -> FloatArray:
-        """(k, k) Fisher information matrix about one row's unknowns, the label last, eq. 16. Its rank is at most p."""
-        if not self.bounded:
-            raise CannotMeasure("an exact release has no finite information matrix: `sensitivity` ranks the rows")
+        """(k, k) Fisher information matrix about one row's unknowns, the target last, eq. 16. Its rank is at most p."""
+        if not self.has_noise:
+            raise CannotMeasure(
+                "an exact release has no finite information matrix: use unscaled_examples to rank the rows"
+            )
         J = self._dense(row)
         return np.asarray(J.T @ J)
 
     def deviation(self, row: int, column: int, *, knows_rest_of_row: bool = True) -> float:
-        """Least standard deviation of an unbiased guess of one cell by somebody who knows every other row.
+        """Smallest standard deviation of an unbiased guess of one cell by an attacker who knows every other row.
 
         With `knows_rest_of_row` False the rest of the row is unknown too; the figure can only grow (eq. 12), and is
-        infinite where no unbiased guess exists.
+        infinite if no unbiased guess exists.
         """
         index = self._columns(column)
         if len(index) != 1:
-            raise Refusal(f"one column at a time, not {column!r}")
+            raise Refusal(f"pass one column at a time, not {column!r}")
         J, column = self._dense(row), int(index[0])
-        if not self.bounded:
+        if not self.has_noise:
             return 0.0 if np.any(J[:, column]) else float("inf")
         if knows_rest_of_row:
             J, column = J[:, [column]], 0
@@ -233,20 +266,20 @@ class Leakage:
     def scale_for(self, target: float, reading: Any = None) -> float:
         """The noise scale at which the highest of `reading` (examples if None) would be `target`: η falls as 1/scale.
 
-        The scale is a function of the data; released as it stands it is not covered by the figure. Behind a fitted
-        scaler η does not fall as 1/scale: `glm.calibrate` finds the scale there.
+        The scale is a function of the data, so releasing it is not covered by the figure. With a fitted scaler η does
+        not fall as 1/scale: use `glm.calibrate`.
         """
         if hasattr(getattr(self.jacobian, "inner", self.jacobian), "floor"):
-            raise Refusal("a part of this figure is left at any scale: use glm.calibrate, which knows it")
+            raise Refusal("a part of this figure remains at any scale: use glm.calibrate, which accounts for it")
         if not (np.isfinite(target) and target > 0):
-            raise Refusal(f"a target η is a finite number > 0, not {target}")
-        if self.bounded and not isinstance(self.noise, Density):
-            raise Refusal("a scale is asked of one release whose noise has a scale")
+            raise Refusal(f"a target η must be a finite number > 0, not {target}")
+        if self.has_noise and not isinstance(self.noise, Density):
+            raise Refusal("scale_for needs one release whose noise has a scale")
         figures = list(reading.values()) if isinstance(reading, Mapping) else reading
-        top = float(np.max(self.sensitivity if figures is None else figures))
+        top = float(np.max(self.unscaled_examples if figures is None else figures))
         if not np.isfinite(top):
             raise Refusal(
-                "the reading of an exact release is infinite: take it with Gaussian(1.0) and ask that for a scale"
+                "the reading of an exact release is infinite: measure with Gaussian(1.0) and call scale_for on that"
             )
         return top * (self.noise.scale if isinstance(self.noise, Density) else 1.0) / target
 
@@ -255,20 +288,20 @@ class Leakage:
         person: Sequence[Hashable] | None = None,
         *,
         tied: Sequence[int] = (),
-        tied_label: bool = False,
-        **how: Any,
+        tied_target: bool = False,
+        **options: Any,
     ) -> Dose:
-        """One row per person (several rows may be one person), or per row where no person is given."""
+        """The dose, one entry per person (who may have several rows), or per row without `person`."""
         if person is None:
-            return Dose.of_reading(FISHER, "example", range(self.n), self.examples, **how)
-        eta = self.group(person, tied=tied, tied_label=tied_label)
-        return Dose.of_reading(FISHER, "person", list(eta), list(eta.values()), **how)
+            return Dose.of_reading(FISHER, "example", range(self.n), self.examples, **options)
+        eta = self.group(person, tied=tied, tied_target=tied_target)
+        return Dose.of_reading(FISHER, "person", list(eta), list(eta.values()), **options)
 
-    def after(self, A: Any) -> Leakage:
+    def of_linear_map(self, A: Any) -> Leakage:
         """The leakage of A w' instead of the noised weights w' (Gaussian noise): JᵀAᵀ(AΣAᵀ)⁺AJ, never more."""
         jacobian = self.jacobian
-        if not isinstance(jacobian, ScalarJacobian) or not self.bounded:
-            raise CannotMeasure("post-processing is measured for one noised release with a single margin")
+        if not isinstance(jacobian, ScalarJacobian) or not self.has_noise:
+            raise CannotMeasure("post-processing can be measured for one noised release with a single margin only")
         A = np.atleast_2d(np.asarray(A, dtype=np.float64))
         p = len(jacobian.P)
         if A.shape[1] != p or not np.isfinite(A).all():
@@ -281,15 +314,13 @@ class Leakage:
             raise CannotMeasure(f"a linear image of {self.noise} has no closed form; the leakage of w' bounds it")
         size = np.linalg.norm(A @ root, axis=1)
         if not size.any():
-            raise Refusal("A is zero: nothing would be released")
-        # Each function in units of its own noise: a scale of a function changes nothing of what it tells.
+            raise Refusal("A is zero, so nothing would be released")
+        # Scale each function to unit noise: scaling a function does not change what it reveals.
         A = A[size > 0] / size[size > 0, None]
         U, s, _ = np.linalg.svd(A @ root, full_matrices=False)
         keep = s > 1e-13 * s[0]
         if (s[keep] < 1e-8 * s[0]).any():
-            raise Refusal(
-                "the functions in A are nearly dependent, and float64 cannot tell how many there are: drop one"
-            )
+            raise Refusal("the functions in A are nearly dependent, and float64 cannot count them: drop one")
         F = (U[:, keep] / s[keep]).T @ A @ jacobian.factor.matrix
         return replace(
             self,
@@ -300,57 +331,57 @@ class Leakage:
         )
 
     def __repr__(self) -> str:
-        what = "unbounded (exact release)" if not self.bounded else f"highest η = {self.examples.max():.4g}"
+        summary = "unbounded (exact release)" if not self.has_noise else f"highest η = {self.examples.max():.4g}"
         noise = "" if self.noise is None else f" with {self.noise}"
-        return f"<Leakage of {self.n} rows x {self.m} columns through {self.of}{noise}: {what}>"
+        return f"<Leakage of {self.n} rows x {self.m} columns through {self.of}{noise}: {summary}>"
 
     def _dense(self, row: int) -> FloatArray:
         (index,) = self._rows([row])
         J: FloatArray = self.jacobian.dense(np.array([index]))[0]
-        return J if self.label else J[:, : self.m]
+        return J if self.include_target else J[:, : self.m]
 
     @property
     def _every(self) -> Index:
         return np.arange(self.m, dtype=np.intp)
 
     def _figure(self, norms: FloatArray) -> FloatArray:
-        return norms if self.bounded else np.asarray(np.where(norms > 0, np.inf, 0.0))
+        return norms if self.has_noise else np.asarray(np.where(norms > 0, np.inf, 0.0))
 
-    def _one(self, norm: float) -> float:
+    def _one_figure(self, norm: float) -> float:
         return float(self._figure(np.array(norm)))
 
     def _columns(self, columns: Any, empty: bool = False) -> Index:
-        index = np.atleast_1d(np.asarray(columns)) if np.size(columns) else _none()
+        index = np.atleast_1d(np.asarray(columns)) if np.size(columns) else _no_columns()
         if index.dtype == bool and index.shape == (self.m,):
             index = np.flatnonzero(index)
         if not len(index) and not empty:
-            raise Refusal("no column was named")
-        whole = index.ndim == 1 and index.dtype.kind in "iu" and len(np.unique(index)) == len(index)
-        if not whole or (len(index) and not 0 <= index.min() <= index.max() < self.m):
-            raise Refusal(f"columns are distinct positions from 0 to {self.m - 1}, or a mask, not {columns!r}")
+            raise Refusal("no column was named: pass at least one")
+        valid = index.ndim == 1 and index.dtype.kind in "iu" and len(np.unique(index)) == len(index)
+        if not valid or (len(index) and not 0 <= index.min() <= index.max() < self.m):
+            raise Refusal(f"columns must be distinct positions from 0 to {self.m - 1}, or a mask, not {columns!r}")
         return index.astype(np.intp)
 
     def _rows(self, rows: Any) -> Index:
         index = np.asarray(rows)
         index = np.flatnonzero(index) if index.dtype == bool and index.shape == (self.n,) else np.atleast_1d(index)
         if index.dtype.kind not in "iu" or not len(index) or index.min() < 0 or index.max() >= self.n:
-            raise Refusal(f"rows are positions from 0 to {self.n - 1} or a mask of {self.n} booleans")
+            raise Refusal(f"rows must be positions from 0 to {self.n - 1} or a mask of {self.n} booleans")
         return np.unique(index).astype(np.intp)
 
 
 def _first_appearance(groups: Any, n: int) -> tuple[list[Hashable], Any]:
     names = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
     if len(names) != n:
-        raise Refusal(f"one group for each of the {n} rows is needed, not {len(names)}")
+        raise Refusal(f"{n} rows need one group each, not {len(names)} groups")
     unnamed = next((i for i, g in enumerate(names) if isinstance(g, float) and g != g), None)
     if unnamed is not None:
-        raise Refusal(f"row {unnamed} has no group (nan): name it or leave it out")
+        raise Refusal(f"row {unnamed} has no group (nan): name it or drop it")
     try:
         order = {g: k for k, g in enumerate(dict.fromkeys(names))}
     except TypeError:
-        raise Refusal("groups are names, numbers or other values that can be told apart, one for each row") from None
+        raise Refusal("groups must be hashable values such as names or numbers, one per row") from None
     return list(order), np.array([order[g] for g in names])
 
 
-def _none() -> Index:
+def _no_columns() -> Index:
     return np.empty(0, dtype=np.intp)

@@ -1,6 +1,6 @@
-"""Eq. 13 of [Hannun21] in coordinates in which its Hessian is close to the identity, and Newton's way down.
+"""Eq. 13 of [Hannun21] in coordinates in which its Hessian is close to the identity, and Newton's method on it.
 
-v = A⁻¹w with A from `glm/inverse_hessian.py`; a row enters as z = Aᵀx̃. For Softmax v has one row a contrast.
+v = A⁻¹w with A from `glm/inverse_hessian.py`; a row enters as z = Aᵀx̃. For Softmax v has one row per contrast.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dosimeter.core.engine import Engine, RowBlock
 from dosimeter.core.errors import Refusal
 from dosimeter.glm.existence import refuse_if_separated
 from dosimeter.glm.inverse_hessian import Factor, gram
-from dosimeter.glm.loss import ScalarLoss, Squared
+from dosimeter.glm.loss import ScalarLoss
 from dosimeter.glm.softmax import Softmax
 
 Loss = ScalarLoss | Softmax
 STEPS = 300
 SETTLED, ROUNDING = 1e-13, 1e-8
-"""A fit is done when no margin moves by more than the first, or by more than the second and no less for three steps."""
+"""A fit ends when no margin moves by more than the first, or by more than the second and no less for three steps."""
 KEEP = 1 << 29
 """Bytes of coordinates that are kept between the steps of a fit."""
 
@@ -51,7 +51,7 @@ class NewtonProblem:
 
     @cached_property
     def _kept(self) -> dict[int, FloatArray]:
-        """z of each block, kept where the whole of it is small beside a computer's memory."""
+        """z of each block, kept if all of it is small relative to a computer's memory."""
         small = sum(b[0].size for b in self.blocks) * 8 <= KEEP
         return {id(b): self.factor.rows(b[0]) for b in self.blocks} if small else {}
 
@@ -72,7 +72,7 @@ class NewtonProblem:
         return np.asarray(np.linalg.solve(self.T, w.reshape(len(self.T), -1)).T, dtype=np.float64)
 
     def link_start(self) -> FloatArray:
-        """v (K', p): the least-squares answer to link(y); zero for classifiers."""
+        """v (K', p): the least-squares solution for link(y); zero for classifiers."""
         loss = self.loss
         if isinstance(loss, Softmax):
             return np.zeros((self.classes, len(self.T)))
@@ -99,9 +99,9 @@ class NewtonProblem:
         """Newton with step halving until no row's margin moves any more.
 
         The rule looks at rows and not at the objective: a row of little weight, or far in a tail where Newton gains one
-        unit of margin a step, is invisible in the objective long before its margin is settled.
+        unit of margin per step, is invisible in the objective long before its margin has settled.
         """
-        quadratic = isinstance(self.loss, Squared)
+        quadratic = self.loss.quadratic
         value, g, H = self.sums(v, hessian=not quadratic)
         if not np.isfinite(value):
             v = np.zeros_like(v)
@@ -116,10 +116,10 @@ class NewtonProblem:
             least = min(least, size)
             v, value, g, H = self._downhill(v, move, value, quadratic)
         self.refuse_separated(v)
-        raise Refusal(f"Newton did not settle in {STEPS} steps (margins still move by {size:.1e}): use a larger l2")
+        raise Refusal(f"Newton did not converge in {STEPS} steps (margins still move by {size:.1e}): use a larger l2")
 
     def _largest_move(self, v: FloatArray, move: FloatArray) -> float:
-        """max |Δm| / (1 + |m|) over rows of positive weight; for the squared loss relative to the margins' own size."""
+        """max |Δm| / (1 + |m|) over rows of positive weight; for the squared loss relative to the margins."""
 
         def block(b: RowBlock) -> tuple[float, float, float]:
             Z, used = self.Z(b), b[2] > 0
@@ -132,7 +132,7 @@ class NewtonProblem:
             )
 
         parts = np.array(self.engine.map_over(self.blocks, block))
-        if isinstance(self.loss, Squared):
+        if self.loss.quadratic:
             largest = float(parts[:, 2].max())
             return float(parts[:, 1].max()) / largest if largest > 0 else 0.0
         return float(parts[:, 0].max())
@@ -142,11 +142,11 @@ class NewtonProblem:
             return np.asarray(cho_solve(cho_factor(H), g))
         except np.linalg.LinAlgError:
             self.refuse_separated(v)
-            raise Refusal("the Hessian is singular to rounding on the way: use a larger l2") from None
+            raise Refusal("the Hessian became singular to rounding: use a larger l2") from None
 
     def refuse_separated(self, v: FloatArray) -> None:
-        """Refuse where the loss can be driven to its infimum only at infinity (perfect or quasi separation)."""
-        if self.l2 == 0 and not isinstance(self.loss, Squared):
+        """Refuse if the loss reaches its infimum only at infinity (perfect or quasi separation)."""
+        if self.l2 == 0 and not self.loss.quadratic:
             Z = np.concatenate([self.Z(b) for b in self.blocks])
             y, weight = (np.concatenate([b[k] for b in self.blocks]) for k in (1, 2))
             refuse_if_separated(Z[weight > 0], y[weight > 0], self.loss)
@@ -154,17 +154,17 @@ class NewtonProblem:
     def _downhill(
         self, v: FloatArray, move: FloatArray, value: float, quadratic: bool
     ) -> tuple[FloatArray, float, FloatArray, FloatArray]:
-        share = 1.0
+        step_length = 1.0
         while True:
-            trial = v - share * move
-            new, g, H = self.sums(trial, hessian=not quadratic)
-            # Near the end the value no longer falls visibly: a rise within rounding is let through.
-            if np.isfinite(new) and new <= value + 1e-13 * abs(value):
-                return trial, new, g, H
-            share /= 2
-            if share < 1e-12:
+            trial = v - step_length * move
+            trial_value, g, H = self.sums(trial, hessian=not quadratic)
+            # Near the end the value no longer falls visibly: allow a rise within rounding.
+            if np.isfinite(trial_value) and trial_value <= value + 1e-13 * abs(value):
+                return trial, trial_value, g, H
+            step_length /= 2
+            if step_length < 1e-12:
                 self.refuse_separated(v)
-                raise Refusal("no descent from here: rescale the columns or use a larger l2")
+                raise Refusal("no step lowers the loss: rescale the columns or use a larger l2")
 
 
 def _scalar_sums(
@@ -172,10 +172,10 @@ def _scalar_sums(
 ) -> tuple[Any, ...]:
     m = np.where(weight > 0, Z @ v[0], 0.0)  # a row without weight must not overflow either
     value = float(weight @ loss.value(m, y))
-    if not np.isfinite(value):  # the step was too long; nothing else of it will be used
+    if not np.isfinite(value):  # the step was too long; nothing else of it is used
         return np.inf, np.zeros(len(v[0])), np.zeros((len(v[0]), len(v[0]))) if hessian else 0.0
     gradient = Z.T @ (weight * loss.residual(m, y))
-    return value, gradient, gram(Z, weight * loss.curvature(m)) if hessian else 0.0
+    return value, gradient, gram(Z, weight * loss.curvature(m, y)) if hessian else 0.0
 
 
 def _softmax_sums(
@@ -186,9 +186,9 @@ def _softmax_sums(
     gradient = (Z.T @ (weight[:, None] * loss.residual(m, y))).T.ravel()
     if not hessian:
         return value, gradient, 0.0
-    S, p, K = loss.curvature(m), Z.shape[1], v.shape[0]
+    S, p, K = loss.curvature(m, y), Z.shape[1], v.shape[0]
     H = np.empty((K, p, K, p))
-    for k in range(K):  # one product a class: all its blocks to the right of the diagonal together
+    for k in range(K):  # one product per class: all its blocks to the right of the diagonal together
         weighted = (weight[:, None] * S[:, k, k:])[:, :, None] * Z[:, None, :]
         H[k, :, k:, :] = (Z.T @ weighted.reshape(len(Z), -1)).reshape(p, K - k, p)
         H[k + 1 :, :, k, :] = H[k, :, k + 1 :, :].transpose(1, 2, 0)

@@ -1,11 +1,11 @@
-"""Which noise costs least accuracy at one dose: alike on all weights, shaped by the Hessian, or on a reweighted fit.
+"""Which noise costs the least accuracy at a given dose: isotropic, shaped by the Hessian, or on a reweighted fit.
 
 The rule is public: the expected increase of the objective F of eq. 13 over its minimum,
 
     E F(w' + b) - F(w*)  =  F(w') - F(w*) + ½ tr(H(w') Σ)        exact for the squared loss, to second order for others,
 
-w* the minimiser, w' what the noise b ~ (0, Σ) is put on (w* itself, or the reweighted minimiser), H the Hessian of F.
-What it finds depends on the table, and is named as not covered.
+w* the minimiser, w' the weights that get the noise b ~ (0, Σ) (w* itself, or the reweighted minimiser), H the Hessian
+of F. Its result depends on the table, and is named as not covered.
 """
 
 from __future__ import annotations
@@ -19,53 +19,61 @@ from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian
 from dosimeter.glm.fit import Fit, Loss
-from dosimeter.glm.loss import Squared
 from dosimeter.glm.release_plan import ReleasePlan, Route, route
 
 ISOTROPIC, SHAPED, EQUALISED = "isotropic", "shaped", "equalised"
 KINDS = (ISOTROPIC, SHAPED, EQUALISED)
 ROUNDS = 3
-"""Reweightings of equalised noise: docs/irfil.md, section 4; further rounds make the total figure less even."""
+"""Reweightings of equalised noise: docs/explanation/irfil.md, 4; further rounds make the total figure less even."""
 CHOSEN = "the kind of noise (isotropic, shaped or equalised) was chosen by its expected loss on this table: not covered"
 WORK = {SHAPED: 3e9, EQUALISED: 4e8}
-"""Multiplications above which a kind is not tried, some ten seconds; named, it is done whatever it takes."""
+"""Multiplications above which a kind is not tried, about ten seconds; if named explicitly, it is done anyway."""
 TOGETHER = 30
 """How much more a person with several rows costs than a row."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The cheapest plan for a limit, and what the others would cost. Internal but for what `plan.draw` gives."""
+    """The cheapest plan for a limit, and the cost of the others. Internal except what `plan.draw` gives.
+
+    Examples
+    --------
+    >>> from dosimeter.glm.loss import Squared
+    >>> X = np.column_stack([np.arange(20.0), np.arange(20.0) % 3])
+    >>> sorted(choose(X, X @ [1.0, 2.0] + np.arange(20) % 5, Squared(), 0.1, 0.5).loss_increases)
+    ['isotropic', 'shaped']
+    """
 
     kind: str
+    """"isotropic", "shaped" or "equalised"."""
     plan: ReleasePlan
     route: Route
     """The same kind at other limits."""
-    prices: dict[str, float]
-    """Kind -> expected increase of the objective, for each row."""
-    left_out: dict[str, str]
+    loss_increases: dict[str, float]
+    """Kind -> expected increase of the objective, per row."""
+    not_tried: dict[str, str]
     """Kind -> why it was not tried, or was refused."""
 
 
-def price(plan: ReleasePlan, best: Fit, X: Any) -> float:
-    """E F(w' + b) - F(w*) of a plan, for each row; best: the fit of the plain objective on X (n, d)."""
+def expected_loss_increase(plan: ReleasePlan, best: Fit, X: Any) -> float:
+    """E F(w' + b) - F(w*) of a plan, per row; best: the fit of the unweighted objective on X (n, d)."""
     fit, X = plan.fit, np.asarray(X, dtype=np.float64)
     rows = np.column_stack([X, np.ones(len(X))]) if fit.intercept else X
     d, n = X.shape[1], len(X)
-    a = best.sample_weight * np.asarray(best.loss.curvature(fit.margin))
+    a = best.sample_weight * np.asarray(best.loss.curvature(fit.margin, best.y))
     noise: Any = plan.noise
     if isinstance(noise, CorrelatedGaussian):
         covariance = noise.covariance
-        moved = np.einsum("ij,jk,ik->i", rows, covariance, rows, optimize=True)
-        spent = float(a @ moved) + n * best.l2 * float(np.trace(covariance[:d, :d]))
+        margin_variance = np.einsum("ij,jk,ik->i", rows, covariance, rows, optimize=True)
+        noise_loss = float(a @ margin_variance) + n * best.l2 * float(np.trace(covariance[:d, :d]))
     else:
-        spent = noise.variance * (float(a @ np.sum(rows**2, axis=1)) + n * best.l2 * d)
-    return (_objective(best, fit) - _objective(best, best) + spent / 2) / n
+        noise_loss = noise.variance * (float(a @ np.sum(rows**2, axis=1)) + n * best.l2 * d)
+    return (_objective(best, fit) - _objective(best, best) + noise_loss / 2) / n
 
 
-def _objective(best: Fit, at: Fit) -> float:
-    values = best.loss.value(at.margin, best.y)
-    return float(best.sample_weight @ values) + best.n * best.l2 / 2 * float(np.sum(at.coef**2))
+def _objective(best: Fit, other: Fit) -> float:
+    values = best.loss.value(other.margin, best.y)
+    return float(best.sample_weight @ values) + best.n * best.l2 / 2 * float(np.sum(other.coef**2))
 
 
 def choose(
@@ -77,40 +85,79 @@ def choose(
     *,
     law: Any = Gaussian,
     rounds: int = ROUNDS,
-    **how: Any,
+    **options: Any,
 ) -> Choice:
-    """The plan of least price for a highest dose of max_dose; `how` as in `plan`."""
-    several = how.get("groups") is not None and len(set(how["groups"])) < len(how["groups"])
+    """The plan with the least expected loss for a highest dose.
+
+    Parameters
+    ----------
+    X, y : array_like of shape (n, d) and (n,)
+        The table.
+    loss : Loss
+        `Squared()`, `Logistic()` or `Poisson()`.
+    l2 : float
+        λ, as in `glm.fit`.
+    max_dose : float
+        The highest η allowed.
+    law : type of Density, default Gaussian
+        The noise class.
+    rounds : int, default 3
+        Reweightings of equalised noise.
+    **options
+        As in `plan`.
+
+    Returns
+    -------
+    Choice
+        The choice of a kind depends on the table and is named as not covered.
+
+    Raises
+    ------
+    Refusal
+        If isotropic noise is refused: the reason then holds for the table.
+
+    Notes
+    -----
+    E F(w' + b) - F(w*) = F(w') - F(w*) + ½ tr(H(w') Σ), F of eq. 13 of [Hannun21].
+
+    Examples
+    --------
+    >>> from dosimeter.glm.loss import Squared
+    >>> X = np.column_stack([np.arange(20.0), np.arange(20.0) % 3])
+    >>> choose(X, X @ [1.0, 2.0] + np.arange(20) % 5, Squared(), 0.1, 0.5).plan.highest <= 0.5
+    True
+    """
+    several = options.get("groups") is not None and len(set(options["groups"])) < len(options["groups"])
     settings: dict[str, dict[str, Any]] = {ISOTROPIC: {}, SHAPED: {"shape": "hessian"}, EQUALISED: {"equalise": rounds}}
-    found: dict[str, tuple[ReleasePlan, Route]] = {}
-    left_out: dict[str, str] = {}
+    plans: dict[str, tuple[ReleasePlan, Route]] = {}
+    not_tried: dict[str, str] = {}
     for kind, more in settings.items():
-        why = _not_tried(kind, loss, law, np.shape(X), rounds, several)
-        if why:
-            left_out[kind] = why
+        reason = _not_tried(kind, loss, law, np.shape(X), rounds, several)
+        if reason:
+            not_tried[kind] = reason
             continue
         try:
-            way = route(X, y, loss, l2, law=law, **more, **how)
-            found[kind] = (way(max_dose, None), way)
+            plan_at = route(X, y, loss, l2, law=law, **more, **options)
+            plans[kind] = (plan_at(max_dose, None), plan_at)
         except (Refusal, CannotMeasure) as error:
             if kind == ISOTROPIC:
-                raise  # what it says holds for the table, and the others are no way around it
-            left_out[kind] = str(error)
-    best = found[ISOTROPIC][0].fit
-    prices = {kind: price(planned, best, X) for kind, (planned, _) in found.items()}
-    kind = min(prices, key=lambda k: prices[k])
-    planned, way = found[kind]
-    # Also where nothing else could be had: that is a fact about the table as well.
-    return Choice(kind, replace(planned, uncovered=(*planned.uncovered, CHOSEN)), way, prices, left_out)
+                raise  # the reason holds for the table, and the other kinds do not avoid it
+            not_tried[kind] = str(error)
+    best = plans[ISOTROPIC][0].fit
+    loss_increases = {kind: expected_loss_increase(planned, best, X) for kind, (planned, _) in plans.items()}
+    kind = min(loss_increases, key=lambda k: loss_increases[k])
+    planned, plan_at = plans[kind]
+    # Also if no other kind was possible: that too is a fact about the table.
+    return Choice(kind, replace(planned, uncovered=(*planned.uncovered, CHOSEN)), plan_at, loss_increases, not_tried)
 
 
 def _not_tried(kind: str, loss: Loss, law: Any, size: tuple[int, ...], rounds: int, several: bool) -> str:
     n, p = size[0], size[1] + 1
     work = n * p**2 * (p + 10) * 12 if kind == SHAPED else n * p**3 * (rounds + 1)
-    if kind == SHAPED and not isinstance(loss, Squared):
-        return "the shape is derived for the squared loss"
+    if kind == SHAPED and not loss.quadratic:
+        return "the shape is derived for the squared loss only"
     if kind == SHAPED and law is not Gaussian:
         return "shaped noise is Gaussian"
     if kind in WORK and work * (TOGETHER if several else 1) > WORK[kind]:
-        return "it would take long on a table of this size: name it to have it"
+        return "too slow on a table of this size: request it by name to use it anyway"
     return ""

@@ -1,4 +1,4 @@
-"""The penalty λ of [Hannun21] eq. 13: a stated one, or that of scikit-learn's default model for the loss.
+"""The penalty λ of [Hannun21] eq. 13: a given one, or that of scikit-learn's default model for the loss.
 
 Eq. 13 has Σ l + (nλ/2)‖w‖². scikit-learn's defaults, in that form:
 
@@ -7,7 +7,7 @@ Eq. 13 has Σ l + (nλ/2)‖w‖². scikit-learn's defaults, in that form:
 | LogisticRegression(C=1.0) | Σ l + ½‖w‖², softmax alike    | 1     | 1/n |
 | PoissonRegressor(alpha=1) | (1/n) Σ l + ½‖w‖²             | n     | 1   |
 
-(l is half the square of y - m, so Ridge's objective is twice ours.) Somebody's own model most often has these, and a
+(l is half the square of y - m, so Ridge's objective is twice ours.) A user's own model most often has these, and a
 stronger penalty would show a lower dose than that model has.
 """
 
@@ -16,19 +16,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.loss import Logistic, Poisson, Squared
+from dosimeter.core.face import option
 from dosimeter.glm.newton import Loss
-from dosimeter.glm.softmax import Softmax
 
 STATED = "stated"
-_BY_SUM = {Squared: "Ridge(alpha=1.0)", Logistic: "LogisticRegression(C=1.0)", Softmax: "LogisticRegression(C=1.0)"}
-_BY_MEAN = {Poisson: "PoissonRegressor(alpha=1.0)"}
 
 
 @dataclass(frozen=True)
 class Penalty:
-    """λ of eq. 13 and where it comes from.
+    """λ of eq. 13 of [Hannun21] and where it comes from.
 
+    Examples
+    --------
+    >>> from dosimeter.glm.loss import Logistic, Poisson, Squared
     >>> penalty(Squared(), 50).l2, penalty(Poisson(), 50).l2, penalty(Squared(), 50, 0.3).source
     (0.02, 1.0, 'stated')
     >>> penalty(Logistic(), 50).source
@@ -37,27 +37,52 @@ class Penalty:
 
     l2: float
     source: str
-    """'stated', or the default model with λ as a formula: it holds no number of rows."""
+    """'stated', or the default model with λ as a formula: it does not hold the number of rows."""
 
     @property
-    def words(self) -> str:
-        """One sentence for the reader of the figures. Internal: λ = 1/n tells the number of rows."""
+    def sentence(self) -> str:
+        """One sentence for the reader of the figures. Internal: λ = 1/n reveals the number of rows."""
         if self.source == STATED:
             return f"penalty l2 = {self.l2:g}, as stated"
         value = "" if self.l2 == 1.0 else f" = {self.l2:.3g}"
         return (
-            f"penalty of {self.source}{value}; the number of rows n is taken as public: it is data where a row may be "
+            f"penalty of {self.source}{value}; the number of rows n is assumed public: it is data if a row may be "
             "added or removed"
         )
 
 
 def penalty(loss: Loss, n: int, l2: float | None = None) -> Penalty:
-    """l2 where it is stated, else the penalty of scikit-learn's default model for this loss on n rows."""
+    """The given penalty, or that of scikit-learn's default model for this loss.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    n : int
+        Number of rows.
+    l2 : float, optional
+        λ; default: scikit-learn's.
+
+    Returns
+    -------
+    Penalty
+
+    Raises
+    ------
+    Refusal
+        If the loss has no default.
+
+    Examples
+    --------
+    >>> from dosimeter.glm.loss import Squared
+    >>> penalty(Squared(), 50).l2
+    0.02
+    """
     if l2 is not None:
         return Penalty(l2, STATED)
-    kind = type(loss)
-    if kind in _BY_SUM:
-        return Penalty(1.0 / n, f"scikit-learn's default: {_BY_SUM[kind]}, l2 = 1/n")
-    if kind in _BY_MEAN:
-        return Penalty(1.0, f"scikit-learn's default: {_BY_MEAN[kind]}, l2 = 1 for each of n rows")
-    raise Refusal(f"loss {loss!r} has no default penalty here: state l2")
+    if not loss.default_model:
+        raise Refusal(f"the loss {loss.name} has no default penalty: pass {option('l2')}")
+    source = f"scikit-learn's default: {loss.default_model}, "
+    if loss.penalised_mean:
+        return Penalty(1.0, source + "l2 = 1 for each of n rows")
+    return Penalty(1.0 / n, source + "l2 = 1/n")

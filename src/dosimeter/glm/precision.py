@@ -1,15 +1,15 @@
-"""How many digits a figure has, estimated after the fit, and a refusal where they are too few.
+"""How many digits a figure has, estimated after the fit, and a refusal if they are too few.
 
-The promise: η of every row is right to a relative PROMISE. Three things can break it, all of them rounding of float64:
+The promise: η of every row is correct to a relative PROMISE. Three things can break it, all of them float64 rounding:
 
     margin       δm = ε Σ|xⱼwⱼ| + decrement · √(x̃ᵀH⁻¹x̃)        curvature follows with the same relative change
     residual     δr = a δm + ε max(|mean|, |y|)                  a loss with a curve
-                 δr = ε² Σ|xⱼwⱼ|                                 squared, where residuals are refined
-                 δr = ε Σ|xⱼwⱼ|                                  squared, where they are large enough as they are
+                 δr = ε² Σ|xⱼwⱼ|                                 squared, if residuals are refined
+                 δr = ε Σ|xⱼwⱼ|                                  squared, if they are large enough as they are
 
 and H⁻¹ multiplies the residual, while a product with A loses ε of its largest direction: relative error of a row =
-δm + (δr ||F AᵀP|| + ε ||F|| |Aᵀx̃|) / η. Columns over forty decades, targets of
-1e40 that one row fits, an outlier of 1e7 among three rows of soft labels are beyond it. Derivation: docs/fisher.md, 11.
+δm + (δr ||F AᵀP|| + ε ||F|| |Aᵀx̃|) / η. It excludes columns over forty decades, targets of 1e40 that one row fits, and
+an outlier of 1e7 among three rows of soft targets. Derivation: docs/explanation/fisher.md, 11.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.iterative_refinement import cancels
-from dosimeter.glm.loss import Squared
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.softmax import Softmax
 
 PROMISE = 1e-5
-"""Relative error of a row's figure that is never exceeded."""
+"""Largest relative error of a row's figure."""
 
 EPS = float(np.finfo(np.float64).eps)
 
 
 def refuse_imprecise(fit: Fit, jacobian: object) -> None:
-    """Refuse a fit whose figures would have fewer digits than promised; most are let through by one comparison.
+    """Refuse a fit whose figures would have fewer digits than promised; one comparison accepts most fits.
 
-    Parameters that were given (`glm.at`) are no minimum of ours, and nothing is promised of them.
+    Given parameters (`glm.fit_at`) are not our minimiser, and nothing is promised for them.
     """
     if not fit.iterations:
         return
@@ -45,8 +44,8 @@ def refuse_imprecise(fit: Fit, jacobian: object) -> None:
         worst = float(relative_errors(fit, jacobian).max(initial=0.0))
     if worst > PROMISE:
         raise Refusal(
-            f"float64 would leave these figures a relative error of {worst:.1g}, and {PROMISE:g} is promised: columns "
-            "or targets run over too many decades, or a row lies too far out; rescale them, clip the row, or use l2 > 0"
+            f"float64 would give these figures a relative error of {worst:.1g}, but {PROMISE:g} is promised: columns "
+            "or targets span too many decades, or a row is too far out; rescale them, clip the row, or use l2 > 0"
         )
 
 
@@ -55,12 +54,15 @@ def _plain(fit: Fit, jacobian: ScalarJacobian) -> bool:
     stretch = np.linalg.svd(jacobian.F, compute_uv=False)
     if not stretch[0] <= 1e7 * stretch[-1]:
         return False
-    if isinstance(fit.loss, Squared):
+    if fit.loss.quadratic:
         return fit.factor.easy and not cancels(fit.residual, fit.reach)
     curved = fit.curvature[fit.sample_weight > 0]
     least = float((fit.sample_weight[fit.sample_weight > 0] * curved).min(initial=np.inf))
     soft = np.abs(fit.y[(fit.y != 0.0) & (fit.y != 1.0)]).max(initial=0.0)
-    if soft and EPS * soft * np.linalg.norm(jacobian.b, 2) > 1e-7 * jacobian.label_norms()[fit.sample_weight > 0].min():
+    if (
+        soft
+        and EPS * soft * np.linalg.norm(jacobian.b, 2) > 1e-7 * jacobian.target_norms()[fit.sample_weight > 0].min()
+    ):
         return False
     settled = fit.decrement <= 1e-9 * np.sqrt(max(least, 0.0))  # a x̃ᵀH⁻¹x̃ <= 1 for every row
     return fit.factor.easy and fit.reach <= 1e6 and bool(settled)
@@ -72,7 +74,7 @@ def relative_errors(fit: Fit, jacobian: ScalarJacobian) -> FloatArray:
     d = jacobian.X.shape[1]
     reach = np.abs(jacobian.X) @ w[:d] + (w[d] if fit.intercept else 0.0)
     b = float(np.linalg.norm(jacobian.b, 2))
-    if isinstance(fit.loss, Squared):
+    if fit.loss.quadratic:
         lost = EPS**2 if cancels(fit.residual, fit.reach) or not fit.factor.easy else EPS
         margin, residual = np.zeros(fit.n), lost * np.maximum(reach, np.abs(fit.y))
     else:
@@ -81,15 +83,22 @@ def relative_errors(fit: Fit, jacobian: ScalarJacobian) -> FloatArray:
         soft = np.where((fit.y == 0.0) | (fit.y == 1.0), np.abs(fit.residual), np.abs(fit.y))
         residual = fit.curvature * margin + EPS * soft
     every = np.arange(jacobian.m, dtype=np.intp)
-    eta, parts = jacobian.row_norms(every, True), np.column_stack([jacobian.cell_norms(every), jacobian.label_norms()])
+    eta, parts = jacobian.row_norms(every, True), np.column_stack([jacobian.cell_norms(every), jacobian.target_norms()])
     used = (fit.sample_weight > 0) & (eta > 0)
     out = np.zeros(fit.n)
     z = jacobian.factor.rows(jacobian.X)
-    through = EPS * float(np.linalg.norm(jacobian.F, 2)) * np.sqrt(np.einsum("np,np->n", z, z)) * jacobian.label_unit
-    out[used] = margin[used] + ((fit.sample_weight * residual) * b + fit.sample_weight * through)[used] / eta[used]
-    # A norm lies between the longest column and the root of all squares: where it does not, the solver lost its digits.
+    product_error = (
+        EPS * float(np.linalg.norm(jacobian.F, 2)) * np.sqrt(np.einsum("np,np->n", z, z)) * jacobian.target_unit
+    )
+    out[used] = (
+        margin[used] + ((fit.sample_weight * residual) * b + fit.sample_weight * product_error)[used] / eta[used]
+    )
+    # A norm is between the longest column and the root of all squares; if it is not, the solver lost its digits.
     largest = parts.max(axis=1)
     root = largest * np.sqrt(np.sum((parts / np.where(largest > 0, largest, 1.0)[:, None]) ** 2, axis=1))
-    seen = used & (largest > 0)
-    out[seen] = np.maximum(out[seen], np.maximum(eta[seen] / root[seen] - 1.0, 1.0 - eta[seen] / largest[seen]))
+    comparable = used & (largest > 0)
+    out[comparable] = np.maximum(
+        out[comparable],
+        np.maximum(eta[comparable] / root[comparable] - 1.0, 1.0 - eta[comparable] / largest[comparable]),
+    )
     return out

@@ -1,7 +1,7 @@
-"""From a table and a limit to weights that may leave: which fit, which noise, which dose, and the draw.
+"""From a table and a limit to weights that may be released: the fit, the noise, the dose, and the draw.
 
-A plan is everything up to the noise: the fit (reweighted or not), the noise that meets the limit, the leakage that the
-release will have, and what no figure covers. `draw` then takes the noise from `noise_addition/` and gives a `Release`.
+A plan is everything before the noise: the fit (reweighted or not), the noise that meets the limit, the leakage of the
+release, and what no figure covers. `draw` then adds noise from `noise_addition/` and returns a `Release`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.release import Recipe, Release
-from dosimeter.core.scale_ladder import CHOSEN
+from dosimeter.core.scale_ladder import SCALE_NOT_COVERED
 from dosimeter.glm.calibrate import (
     HIGHEST,
     DoseAtScale,
@@ -33,50 +33,60 @@ from dosimeter.glm.calibrate import (
 from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import Fit, Loss
 from dosimeter.glm.fit import fit as minimise
-from dosimeter.glm.fitted_scaler import floor_of, through_scaler_dense
+from dosimeter.glm.fitted_scaler import floor_of, fold_dense_leakage
 from dosimeter.glm.irfil import Reweighting, irfil
 from dosimeter.glm.known_cells import with_known
 from dosimeter.glm.leakage import Leakage
-from dosimeter.glm.reweighted_leakage import TotalJacobian, honest_leakage
-from dosimeter.glm.shaped_noise import shaped
-from dosimeter.noise_addition import folded, noisy, release, simulate
+from dosimeter.glm.reweighted_leakage import TotalJacobian, total_leakage
+from dosimeter.glm.shaped_noise import shape_noise
+from dosimeter.noise_addition import add_noise, noisy_linear_map, release, simulate
 from dosimeter.noise_addition.linear_map import SIGNIFICANT, Row
-from dosimeter.noise_addition.simulation import seeded
+from dosimeter.noise_addition.simulation import seeded_bits
 
 SHAPES = (None, "hessian")
 FINER = 30
-"""Bits below √c at which shaped noise is rounded: the least deviation √(c/λ_max) is data and must not fix the grid."""
+"""Bits below √c at which shaped noise is rounded: the smallest deviation √(c/λ_max) is data, not for the grid."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReleasePlan:
-    """A fit and the noise that its weights will be released with. Internal: it holds the exact weights."""
+    """A fit and the noise its weights will be released with. Internal: it holds the exact weights.
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
+    >>> plan(X, y, glm.Squared(), max_dose=0.5).noise_description
+    'Gaussian(sigma=0.7071067811865476)'
+    """
 
     fit: Fit
     noise: Density | CorrelatedGaussian
     leakage: Leakage
-    """Of the release, with all that is known of how weights and covariance depend on the table."""
+    """Of the release, including how weights and covariance depend on the table."""
     highest: float
-    """The reading that the limit is about."""
+    """The figure that the limit is about."""
     reading: str
+    """Name of that figure."""
     settings: dict[str, str | int | float | bool | None]
-    """Constants for the recipe; all public but for an l2 that was made from the number of rows."""
+    """Constants for the recipe; all public except an l2 that was computed from the number of rows."""
     uncovered: tuple[str, ...]
+    """What no figure covers."""
     reweighting: Reweighting | None = None
     floor: float = 0.0
-    """What a scaler fitted on the table leaves of that reading at any scale; 0 where nothing was fitted. Internal."""
+    """What a scaler fitted on the table leaves of that figure at any scale; 0 if nothing was fitted. Internal."""
     penalty: str = ""
-    """The penalty in words, where l2 was made from the data (1/n): the recipe then holds these and not the number."""
+    """Description of the penalty if l2 was computed from the data (1/n): the recipe holds it instead of l2."""
 
     @property
-    def described(self) -> str:
-        """The noise in public words: the covariance of shaped noise is itself data and goes unsaid."""
+    def noise_description(self) -> str:
+        """A public description of the noise: the covariance of shaped noise is itself data and is not included."""
         if isinstance(self.noise, CorrelatedGaussian):
             return f"Gaussian noise shaped by the inverse Hessian, √c = {self.settings['scale']:g}"
         return str(self.noise)
 
     @property
-    def public(self) -> dict[str, str | int | float | bool | None]:
+    def public_settings(self) -> dict[str, str | int | float | bool | None]:
         """The settings as the recipe holds them."""
         if not self.penalty:
             return dict(self.settings)
@@ -86,29 +96,42 @@ class ReleasePlan:
         }
 
     def draw(self, rng: np.random.Generator | None = None, rows: Sequence[Row] | None = None) -> Release:
-        """The release; a Generator makes it a simulation, not for release.
+        """The release; with a Generator it is a simulation, not for release.
 
-        rows: what leaves are these sums of the noised weights, the intercept last, and not the weights themselves: a
-        scaler folded in (`noise_addition.linear_map`). Without them the weights are in the units that are released.
+        Parameters
+        ----------
+        rng : numpy.random.Generator, optional
+            Default: random bits from the operating system.
+        rows : sequence of Row, optional
+            Release these sums of the noised weights, the intercept last, instead of the weights: a scaler folded in
+            (`noise_addition.linear_map`). By default the weights are released in the units of X.
+
+        Returns
+        -------
+        Release
         """
         if rows is not None:
-            return self._folded(rows, rng)
+            return self._draw_linear_map(rows, rng)
         d = len(self.fit.coef)
         values: dict[str, FloatArray] = {"coef": self.fit.w[:d], "intercept": self.fit.w[d:]}
         values = {name: v for name, v in values.items() if v.size}
         if not isinstance(self.noise, CorrelatedGaussian):
-            return release(values, self.noise, kind="weights", settings=self.public, uncovered=self.uncovered, rng=rng)
+            return release(
+                values, self.noise, kind="weights", settings=self.public_settings, uncovered=self.uncovered, rng=rng
+            )
         grid = 2.0 ** (math.floor(math.log2(float(self.settings["scale"] or 1.0))) - FINER)
         w = self.fit.w
-        drawn = noisy(w, self.noise, grid=grid) if rng is None else simulate(w, self.noise, rng, grid=grid)
-        recipe = Recipe("weights", self.described, {**self.public, "grid": grid}, self.uncovered, rng is not None)
-        return Release({"coef": drawn[:d], **({"intercept": drawn[d:]} if self.fit.intercept else {})}, recipe)
+        noised = add_noise(w, self.noise, grid=grid) if rng is None else simulate(w, self.noise, rng, grid=grid)
+        recipe = Recipe(
+            "weights", self.noise_description, {**self.public_settings, "grid": grid}, self.uncovered, rng is not None
+        )
+        return Release({"coef": noised[:d], **({"intercept": noised[d:]} if self.fit.intercept else {})}, recipe)
 
-    def _folded(self, rows: Sequence[Row], rng: np.random.Generator | None) -> Release:
-        drawn = folded(self.fit.w, self.noise, rows, bits=None if rng is None else seeded(rng))
-        settings = {**self.public, "significant bits": SIGNIFICANT}
-        recipe = Recipe("weights", self.described, settings, self.uncovered, rng is not None)
-        return Release({"coef": drawn[:-1], "intercept": drawn[-1:]}, recipe)
+    def _draw_linear_map(self, rows: Sequence[Row], rng: np.random.Generator | None) -> Release:
+        noised = noisy_linear_map(self.fit.w, self.noise, rows, bits=None if rng is None else seeded_bits(rng))
+        settings = {**self.public_settings, "significant bits": SIGNIFICANT}
+        recipe = Recipe("weights", self.noise_description, settings, self.uncovered, rng is not None)
+        return Release({"coef": noised[:-1], "intercept": noised[-1:]}, recipe)
 
 
 def plan(
@@ -124,36 +147,86 @@ def plan(
     shape: str | None = None,
     groups: Sequence[Hashable] | None = None,
     tied: Sequence[int] = (),
-    tied_label: bool = False,
+    tied_target: bool = False,
     sample_weight: Any = None,
     intercept: bool = False,
-    through: Any = None,
-    label_unit: float = 1.0,
+    input_map: Any = None,
+    target_unit: float = 1.0,
     scaled: Any = None,
-    held: bool = False,
+    scaler_is_public: bool = False,
     known: Any = None,
 ) -> ReleasePlan:
-    """What would be released of a model of X (n, d), y (n,).
+    """Plan the release of a model: fit it, choose its noise, and measure it.
 
-    One of: max_dose, the highest η that a row (or a group of rows: a person) may have, from which the scale follows
-    and is rounded up to the public ladder; scale, a public constant. equalise: rounds of IRFIL, the dose then being
-    the one through the whole reweighting. tied, tied_label: as in `Leakage.group`. shape: "hessian" for covariance
-    c H⁻¹ (squared loss).
-    scaled: (d,) columns that were standardised by the table itself; the figures go through their mean and deviation
-    (docs/scaler.md), and a limit below what these leave at any scale is refused. held: regard them as public instead;
-    the floor is told and kept all the same.
-    known: (n, m) cells that are constants and no unknowns (`with_known`).
+    Parameters
+    ----------
+    X, y : array_like of shape (n, d) and (n,)
+        The table.
+    loss : Loss
+        `Squared()`, `Logistic()`, `Poisson()` or `Softmax(...)`.
+    l2 : float, default 0
+        λ, as in `glm.fit`.
+    max_dose : float, optional
+        The highest η of a row, or of a person with `groups`. The scale follows from it and is rounded up to the public
+        ladder. Give this or `scale`.
+    scale : float, optional
+        The noise scale, a public constant.
+    law : type of Density, default Gaussian
+        The noise class.
+    equalise : int, default 0
+        Rounds of IRFIL; the dose then includes the whole reweighting.
+    shape : {None, "hessian"}
+        "hessian" for covariance c H⁻¹ (squared loss).
+    groups : sequence of hashable of length n, optional
+        The person of each row.
+    tied, tied_target
+        As in `Leakage.group`.
+    sample_weight, intercept
+        As in `glm.fit`.
+    input_map, target_unit
+        As in `glm.measure`.
+    scaled : array_like of bool, shape (d,), optional
+        Columns that were standardised by the table itself. The figures account for their mean and deviation
+        (docs/explanation/scaler.md), and a limit below what these leak at any scale is refused.
+    scaler_is_public : bool, default False
+        Regard that scaler as public; its floor is still reported and kept.
+    known : array_like of bool, shape (n, m), optional
+        Cells that are constants, see `with_known`.
+
+    Returns
+    -------
+    ReleasePlan
+        Internal; `draw` makes the release.
+
+    Raises
+    ------
+    Refusal
+        If both or neither of max_dose and scale are given, the limit cannot be met, or no unique fit exists.
+    CannotMeasure
+        If the figure has no derivation for this combination.
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
+    >>> plan(X, y, glm.Squared(), max_dose=0.5).draw().values["coef"].shape
+    (1,)
     """
     if (max_dose is None) == (scale is None):
-        raise Refusal("state either max_dose or scale, one of the two")
-    how: dict[str, Any] = {"law": law, "equalise": equalise, "shape": shape, "groups": groups, "tied": tied}
-    how |= {"tied_label": tied_label, "sample_weight": sample_weight, "intercept": intercept, "through": through}
-    how |= {"label_unit": label_unit, "scaled": scaled, "held": held, "known": known}
-    return route(X, y, loss, l2, **how)(max_dose, scale)
+        raise Refusal("pass either max_dose or scale, not both")
+    options: dict[str, Any] = {"law": law, "equalise": equalise, "shape": shape, "groups": groups, "tied": tied}
+    options |= {
+        "tied_target": tied_target,
+        "sample_weight": sample_weight,
+        "intercept": intercept,
+        "input_map": input_map,
+    }
+    options |= {"target_unit": target_unit, "scaled": scaled, "scaler_is_public": scaler_is_public, "known": known}
+    return route(X, y, loss, l2, **options)(max_dose, scale)
 
 
 Route = Callable[[float | None, float | None], ReleasePlan]
-"""(max_dose, scale), one of the two -> the plan: the fit is made once, and many limits can be asked."""
+"""(max_dose, scale), one of the two -> the plan: the fit is made once, for any number of limits."""
 
 
 def route(
@@ -167,66 +240,68 @@ def route(
     shape: str | None = None,
     groups: Sequence[Hashable] | None = None,
     tied: Sequence[int] = (),
-    tied_label: bool = False,
+    tied_target: bool = False,
     sample_weight: Any = None,
     intercept: bool = False,
-    through: Any = None,
-    label_unit: float = 1.0,
+    input_map: Any = None,
+    target_unit: float = 1.0,
     scaled: Any = None,
-    held: bool = False,
+    scaler_is_public: bool = False,
     known: Any = None,
 ) -> Route:
     """The same as `plan` up to the limit."""
     if shape not in SHAPES:
-        raise Refusal(f"shape {shape!r} is not None or 'hessian'")
+        raise Refusal(f"shape must be None or 'hessian', not {shape!r}")
     if shape is not None and (equalise or law is not Gaussian):
         raise Refusal(
-            "noise shaped by the Hessian is Gaussian and is not derived together with reweighting: choose one"
+            "noise shaped by the Hessian must be Gaussian and cannot be combined with reweighting: choose one"
         )
-    shared: dict[str, Any] = {"tied": tied, "tied_label": tied_label}
+    shared: dict[str, Any] = {"tied": tied, "tied_target": tied_target}
     reading = HIGHEST if groups is None else highest_group(groups, **shared, name="person")
 
-    def about(leak: Leakage) -> Leakage:
+    def restrict(leak: Leakage) -> Leakage:
         return leak if known is None else with_known(leak, known)
 
-    every = reading
-    reading = DoseAtScale(every.name, lambda leak: every(about(leak)))
-    units: dict[str, Any] = {"through": through, "label_unit": label_unit}
-    behind = None if scaled is None or not np.any(scaled) else _Behind(np.asarray(scaled), held)
+    full_reading = reading
+    reading = DoseAtScale(full_reading.name, lambda leak: full_reading(restrict(leak)))
+    units: dict[str, Any] = {"input_map": input_map, "target_unit": target_unit}
+    scaler = None if scaled is None or not np.any(scaled) else _FittedScaler(np.asarray(scaled), scaler_is_public)
     settings: dict[str, str | int | float | bool | None] = {"loss": loss.name, "l2": float(l2)}
 
-    def masked(planned: ReleasePlan) -> ReleasePlan:
-        return replace(planned, leakage=about(planned.leakage))
+    def with_known_cells(planned: ReleasePlan) -> ReleasePlan:
+        return replace(planned, leakage=restrict(planned.leakage))
 
     if equalise:
-        equal = _equalised(
-            X, y, loss, l2, reading, law, equalise, groups, shared, sample_weight, intercept, units, settings, behind
+        equalised = _plan_equalised(
+            X, y, loss, l2, reading, law, equalise, groups, shared, sample_weight, intercept, units, settings, scaler
         )
-        return lambda max_dose, scale: masked(equal(max_dose, scale))
+        return lambda max_dose, scale: with_known_cells(equalised(max_dose, scale))
     fitted = minimise(X, y, loss, l2, sample_weight=sample_weight, intercept=intercept)
     if shape is not None:
-        return lambda max_dose, scale: masked(_shaped(fitted, X, y, reading, max_dose, scale, units, settings, behind))
+        return lambda max_dose, scale: with_known_cells(
+            _plan_shaped(fitted, X, y, reading, max_dose, scale, units, settings, scaler)
+        )
 
     def frozen(s: float) -> Leakage:
         return measure(fitted, X, y, at_scale(law, s), **units)
 
     def total(s: float) -> Leakage:
-        return measure(fitted, X, y, at_scale(law, s), scaled=None if behind is None else behind.scaled, **units)
+        return measure(fitted, X, y, at_scale(law, s), scaled=None if scaler is None else scaler.scaled, **units)
 
-    return lambda max_dose, scale: masked(
-        _scaled(fitted, frozen, total, reading, max_dose, scale, law, settings, behind)
+    return lambda max_dose, scale: with_known_cells(
+        _plan_with_scale(fitted, frozen, total, reading, max_dose, scale, law, settings, scaler)
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Behind:
-    """Which columns a fitted scaler made, and whether the figures regard it as public."""
+class _FittedScaler:
+    """The columns that a fitted scaler made, and whether the figures regard it as public."""
 
     scaled: Any
-    held: bool
+    is_public: bool
 
 
-def _scaled(
+def _plan_with_scale(
     fitted: Fit,
     frozen: Callable[[float], Leakage],
     total: Callable[[float], Leakage],
@@ -235,32 +310,34 @@ def _scaled(
     scale: float | None,
     law: type[Density],
     settings: dict[str, str | int | float | bool | None],
-    behind: _Behind | None,
+    scaler: _FittedScaler | None,
 ) -> ReleasePlan:
-    """The plan for noise with a scale: the one stated, or the rung above the one that meets the limit."""
-    leak = frozen if behind is None or behind.held else total
+    """The plan for noise with a scale: the one given, or the rung above the one that meets the limit."""
+    leak = frozen if scaler is None or scaler.is_public else total
     uncovered: tuple[str, ...] = ()
-    left = None if behind is None else floor_of(total(1.0))
-    floor = 0.0 if left is None else reading(left)
-    told: Leakage | None = None
+    floor_leakage = None if scaler is None else floor_of(total(1.0))
+    floor = 0.0 if floor_leakage is None else reading(floor_leakage)
+    leakage: Leakage | None = None
     if scale is None:
         target = float(max_dose if max_dose is not None else 0.0)
         check_target(target)
         refuse_below_floor(target, floor, reading)
         at_one = reading(frozen(1.0))
         if not at_one > 0 and not floor > 0:
-            raise Refusal(f"the {reading.name} is zero at every scale: nothing leaks there, so no target fixes a scale")
+            raise Refusal(
+                f"the {reading.name} is zero at every scale: nothing leaks there, so no target determines a scale"
+            )
         if leak is total:
-            found = above_floor(at_one, floor, target, reading, leak, law.__name__)
+            calibration = above_floor(at_one, floor, target, reading, leak, law.__name__)
         else:
-            found = on_ladder(at_one / target, target, reading, leak, law.__name__)
-        scale, uncovered, told = found.scale, (CHOSEN,), found.leakage
-    noise, told = at_scale(law, scale), leak(scale) if told is None else told
+            calibration = on_ladder(at_one / target, target, reading, leak, law.__name__)
+        scale, uncovered, leakage = calibration.scale, (SCALE_NOT_COVERED,), calibration.leakage
+    noise, leakage = at_scale(law, scale), leak(scale) if leakage is None else leakage
     settings = {**settings, "scale": float(scale)}
-    return ReleasePlan(fitted, noise, told, reading(told), reading.name, settings, uncovered, floor=floor)
+    return ReleasePlan(fitted, noise, leakage, reading(leakage), reading.name, settings, uncovered, floor=floor)
 
 
-def _equalised(
+def _plan_equalised(
     X: Any,
     y: Any,
     loss: Loss,
@@ -274,14 +351,14 @@ def _equalised(
     intercept: bool,
     units: dict[str, Any],
     settings: dict[str, str | int | float | bool | None],
-    behind: _Behind | None,
+    scaler: _FittedScaler | None,
 ) -> Route:
-    # Tolerance 0: the number of rounds is then public, and the figure through the reweighting holds for it.
-    found = irfil(
+    # Tolerance 0: the number of rounds is then public, and the figure through the reweighting is valid for it.
+    reweighting = irfil(
         X, y, loss, l2, rounds=rounds, groups=groups, sample_weight=sample_weight, intercept=intercept, tolerance=0.0,
         **shared, **units,
     )  # fmt: skip
-    once = honest_leakage(found, X, y, Gaussian(1.0)).true
+    once = total_leakage(reweighting, X, y, Gaussian(1.0)).true
     J = once.jacobian.dense(slice(None))
 
     def frozen(s: float) -> Leakage:
@@ -289,18 +366,19 @@ def _equalised(
         return replace(once, jacobian=TotalJacobian(J * noise.whiten(np.ones(1))[0]), noise=noise)
 
     def total(s: float) -> Leakage:
-        if behind is None:
+        if scaler is None:
             return frozen(s)
-        P = np.eye(np.shape(X)[1]) if units["through"] is None else np.asarray(units["through"], dtype=np.float64)
-        return through_scaler_dense(frozen(s), found.fit.w, np.asarray(X, dtype=np.float64), behind.scaled, P)
+        P = np.eye(np.shape(X)[1]) if units["input_map"] is None else np.asarray(units["input_map"], dtype=np.float64)
+        return fold_dense_leakage(frozen(s), reweighting.fit.w, np.asarray(X, dtype=np.float64), scaler.scaled, P)
 
     settings = {**settings, "reweightings": rounds}
     return lambda max_dose, scale: replace(
-        _scaled(found.fit, frozen, total, reading, max_dose, scale, law, settings, behind), reweighting=found
+        _plan_with_scale(reweighting.fit, frozen, total, reading, max_dose, scale, law, settings, scaler),
+        reweighting=reweighting,
     )
 
 
-def _shaped(
+def _plan_shaped(
     fitted: Fit,
     X: Any,
     y: Any,
@@ -309,21 +387,21 @@ def _shaped(
     scale: float | None,
     units: dict[str, Any],
     settings: dict[str, str | int | float | bool | None],
-    behind: _Behind | None,
+    scaler: _FittedScaler | None,
 ) -> ReleasePlan:
     uncovered: tuple[str, ...] = ()
     floor = 0.0
-    if behind is not None:
-        left = shaped(fitted, X, y, c=1.0, scaled=behind.scaled, **units)
-        floor = reading(left.floor)
+    if scaler is not None:
+        shaped_at_one = shape_noise(fitted, X, y, c=1.0, scaled=scaler.scaled, **units)
+        floor = reading(shaped_at_one.floor)
         if scale is None:
             refuse_below_floor(float(max_dose or 0.0), floor, reading)
-        units = units if behind.held else {**units, "scaled": behind.scaled}
+        units = units if scaler.is_public else {**units, "scaled": scaler.scaled}
     if scale is None:
         scale = calibrate_shape(fitted, X, y, float(max_dose or 0.0), reading, **units).scale
-        uncovered = (CHOSEN,)
-    found = shaped(fitted, X, y, c=scale**2, **units)
-    noise = CorrelatedGaussian(found.covariance)
+        uncovered = (SCALE_NOT_COVERED,)
+    shaped = shape_noise(fitted, X, y, c=scale**2, **units)
+    noise = CorrelatedGaussian(shaped.covariance)
     settings = {**settings, "scale": float(scale), "shape": "hessian"}
-    told = found.leakage
-    return ReleasePlan(fitted, noise, told, reading(told), reading.name, settings, uncovered, floor=floor)
+    leakage = shaped.leakage
+    return ReleasePlan(fitted, noise, leakage, reading(leakage), reading.name, settings, uncovered, floor=floor)

@@ -1,6 +1,6 @@
-"""IRFIL told honestly: the figure of [Hannun21] eq. 29 beside the total one, and a search that makes that one equal.
+"""The total leakage of IRFIL beside the figure of [Hannun21] eq. 29, and a search that equalises the total one.
 
-Eq. 29 takes the final weights ω as constants, but they are computed from the table: who changes a row changes ω too.
+Eq. 29 takes the final weights ω as constants, but they are computed from the table: changing a row changes ω too.
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ from dosimeter.glm.irfil import UNIT, EqualisationTarget, Reweighting, irfil, su
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.reweighting_gradient import TotalJacobian, total_jacobian
 
-__all__ = ["Equalised", "ReweightedLeakage", "TotalJacobian", "equalise", "honest_leakage"]
+__all__ = ["EqualisedReweighting", "ReweightedLeakage", "TotalJacobian", "equalise", "total_leakage"]
 
 
 @dataclass(frozen=True, eq=False)
 class ReweightedLeakage:
-    """Both figures of a reweighted release, side by side. Internal, like every figure per row.
+    """Both figures of a reweighted release. Internal, like every figure per row.
 
+    Examples
+    --------
     >>> from dosimeter import glm, Gaussian
     >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
-    >>> once = irfil(X, y, glm.Squared(), rounds=1)
-    >>> honest_leakage(once, X, y, Gaussian(1.0)).ratio.round(3)
+    >>> reweighting = irfil(X, y, glm.Squared(), rounds=1)
+    >>> total_leakage(reweighting, X, y, Gaussian(1.0)).ratio.round(3)
     array([0.843, 0.841, 1.162])
     """
 
     true: Leakage
-    """Through the whole way from the table to the release; every reading of a `Leakage` works on it."""
+    """Through the whole path from the table to the release; every reading of a `Leakage` works on it."""
     reported: Leakage
-    """The paper's: the weights as constants."""
+    """The paper's: with the weights as constants."""
     level: EqualisationTarget
     """What the reweighting made equal."""
     gap: float
-    """Least relative gap between two largest singular values on the way: rounding of `true` is about 1e-16/gap."""
+    """Smallest relative gap between two largest singular values on the path: rounding of `true` is about 1e-16/gap."""
 
     @property
     def examples(self) -> FloatArray:
@@ -60,44 +62,74 @@ class ReweightedLeakage:
     @property
     def ratio(self) -> FloatArray:
         """(units,) true over reported η of what was made equal: 1 if the weights were constants."""
-        told, claimed = (self.level.figures(replace(leak, bounded=True)) for leak in (self.true, self.reported))
-        return np.asarray(told / claimed)
+        true, reported = (self.level.figures(replace(leak, has_noise=True)) for leak in (self.true, self.reported))
+        return np.asarray(true / reported)
 
     def __repr__(self) -> str:
         ratio = self.ratio
         return (
-            f"<HonestLeakage of {len(ratio)} units: true/reported η from {ratio.min():.3g} to {ratio.max():.3g}, "
+            f"<ReweightedLeakage of {len(ratio)} units: true/reported η from {ratio.min():.3g} to {ratio.max():.3g}, "
             f"highest true η = {self.units.max():.4g}>"
         )
 
 
-def honest_leakage(reweighting: Reweighting, X: Any, y: Any, noise: Noise) -> ReweightedLeakage:
-    """The leakage of reweighting.fit.w + noise about X (n, d), y (n,), with the weights' own dependence on it.
+def total_leakage(reweighting: Reweighting, X: Any, y: Any, noise: Noise) -> ReweightedLeakage:
+    """The leakage of a reweighted fit, including how its weights ω depend on the table.
 
-    ω⁰ and the targets are taken as constants, and so is the number of rounds: an early stop is a choice made from the
-    data that no figure covers (the figure is right for the number at which it stopped).
+    Parameters
+    ----------
+    reweighting : Reweighting
+        From `irfil`.
+    X, y : array_like of shape (n, d) and (n,)
+        The training table.
+    noise : Noise
+        The noise on reweighting.fit.w.
+
+    Returns
+    -------
+    ReweightedLeakage
+        The total figure and the paper's. Internal.
+
+    Raises
+    ------
+    CannotMeasure
+        If two largest singular values coincide, so that η has no derivative; for softmax.
+
+    Notes
+    -----
+    The paper's figure is eq. 29 of [Hannun21]. ω⁰, the targets and the number of rounds are constants here: an early
+    stop is a choice from the data that no figure covers (the figure is correct for the number at which it stopped).
+
+    Examples
+    --------
+    >>> from dosimeter import glm, Gaussian
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
+    >>> total_leakage(irfil(X, y, glm.Squared(), rounds=0), X, y, Gaussian(1.0)).ratio.round(12)
+    array([1., 1., 1.])
     """
     level = reweighting.level
-    units: dict[str, Any] = dict(label=level.label, through=level.through, label_unit=level.label_unit)
-    reported = measure(reweighting.fit, X, y, noise, **units)  # refuses another table
+    units: dict[str, Any] = dict(
+        include_target=level.include_target, input_map=level.input_map, target_unit=level.target_unit
+    )
+    reported = measure(reweighting.fit, X, y, noise, **units)  # refuses a different table
     X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
-    bounded = noise is not no_noise
-    W = (noise if bounded else Gaussian(1.0)).whiten(np.eye(reweighting.fit.w.shape[0]))
+    has_noise = noise is not no_noise
+    W = (noise if has_noise else Gaussian(1.0)).whiten(np.eye(reweighting.fit.w.shape[0]))
     jacobian = total_jacobian(reweighting, X, y, W)
-    true = Leakage(jacobian, noise, level.label, bounded, "the weights, through their reweighting")
+    true = Leakage(jacobian, noise, level.include_target, has_noise, "the weights, through their reweighting")
     return ReweightedLeakage(true, reported, level, jacobian.gap)
 
 
 @dataclass(frozen=True, eq=False)
-class Equalised:
+class EqualisedReweighting:
     """A reweighting whose total figure is equal, as far as the search came. Internal.
 
-    The targets were found from the table and are taken as constants in `told`: their choice is not covered, and it
-    matters (docs/irfil.md, section 5). `told` is exact for targets that were fixed beforehand.
+    The targets were found from the table and are constants in `leakage`: their choice is not covered, and it matters
+    (docs/explanation/irfil.md, section 5). `leakage` is exact for targets that were fixed in advance.
     """
 
     reweighting: Reweighting
-    told: ReweightedLeakage
+    leakage: ReweightedLeakage
     history: FloatArray
     """(steps + 1, 4) mean, std (ddof 1), max and min of the total η, step by step."""
     tolerance: float
@@ -105,7 +137,7 @@ class Equalised:
     @property
     def eta(self) -> FloatArray:
         """(units,) the total η."""
-        return self.told.units
+        return self.leakage.units
 
     @property
     def unevenness(self) -> float:
@@ -119,8 +151,8 @@ class Equalised:
 
     def __repr__(self) -> str:
         return (
-            f"<Equalised: {len(self.eta)} units, {len(self.history) - 1} steps of {self.reweighting.rounds} rounds: "
-            f"total η equal to {self.unevenness:.1e}, the targets taken as constants>"
+            f"<EqualisedReweighting: {len(self.eta)} units, {len(self.history) - 1} steps of "
+            f"{self.reweighting.rounds} rounds: total η equal to {self.unevenness:.1e}, with the targets as constants>"
         )
 
 
@@ -136,35 +168,35 @@ def equalise(
     tolerance: float = 1e-3,
     noise: Noise = UNIT,
     progress: Callable[[int, FloatArray], None] | None = None,
-    **how: Any,
-) -> Equalised:
+    **options: Any,
+) -> EqualisedReweighting:
     """Targets τ for which IRFIL of a fixed number of rounds has equal *total* η, and that reweighting.
 
-    The update of Algorithm 1, one floor up: τ <- τ (mean η / η)^damping with η the total figure; one honest evaluation
-    a step. Stops within `tolerance` or after `steps`, and returns the most even step. One or two rounds leave too
-    little freedom and need not converge; damping 1 can run away. `how`: columns, groups, intercept, ... of `irfil`.
-    `progress(step, η)` sees every step.
+    The update of Algorithm 1, one level up: τ <- τ (mean η / η)^damping with η the total figure; one evaluation of it
+    per step. Stops within `tolerance` or after `steps`, and returns the most even step. One or two rounds leave too
+    little freedom and need not converge; damping 1 can diverge. options: columns, groups, intercept, ... of `irfil`.
+    `progress(step, η)` is called after every step.
     """
     if not 0 < damping <= 1:
-        raise Refusal(f"damping lies in (0, 1], not {damping}")
+        raise Refusal(f"damping must be in (0, 1], not {damping}")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
-        raise Refusal(f"steps is a whole number >= 0, not {steps!r}")
-    if "targets" in how:
-        raise Refusal("equalise finds the targets itself: use irfil for targets of your own")
+        raise Refusal(f"steps must be a whole number >= 0, not {steps!r}")
+    if "targets" in options:
+        raise Refusal("equalise finds the targets itself: use irfil to pass your own")
     targets: FloatArray | None = None
     history: list[tuple[float, ...]] = []
-    kept: list[tuple[float, Reweighting, ReweightedLeakage]] = []
+    best: list[tuple[float, Reweighting, ReweightedLeakage]] = []
     for step in range(steps + 1):
-        found = irfil(X, y, loss, l2, rounds=rounds, tolerance=0.0, noise=noise, targets=targets, **how)
-        told = honest_leakage(found, X, y, noise)
-        eta = told.units
+        reweighting = irfil(X, y, loss, l2, rounds=rounds, tolerance=0.0, noise=noise, targets=targets, **options)
+        leakage = total_leakage(reweighting, X, y, noise)
+        eta = leakage.units
         history.append(summary(eta))
-        kept = [min([*kept, (unevenness(eta), found, told)], key=lambda k: k[0])]
+        best = [min([*best, (unevenness(eta), reweighting, leakage)], key=lambda k: k[0])]
         if progress is not None:
             progress(step, eta)
         if unevenness(eta) <= tolerance:
             break
-        targets = found.targets * (eta.mean() / eta) ** damping
+        targets = reweighting.targets * (eta.mean() / eta) ** damping
         targets = targets / targets.mean()
-    ((_, found, told),) = kept
-    return Equalised(found, told, np.array(history), tolerance)
+    ((_, reweighting, leakage),) = best
+    return EqualisedReweighting(reweighting, leakage, np.array(history), tolerance)

@@ -1,8 +1,8 @@
-"""Ritz steps towards the largest eigenvalue of r² D + p pᵀ − q qᵀ, many rows at once; see docs/secular.md.
+"""Ritz steps towards the largest eigenvalue of r² D + p pᵀ − q qᵀ, many rows at once; see docs/explanation/secular.md.
 
-Coordinate 0 stands apart: the eigenvalue may lie below r² D_0, but never below the floor r² D_1. The unknown
+Coordinate 0 is treated separately: the eigenvalue may lie below r² D_0, but never below the floor r² D_1. The unknown
 is its height δ above the floor, so that δ + r² (D_1 − D_k) keeps every digit however close the poles are.
-Arrays lie as (coordinate, row). What comes in float32 is computed in float32.
+Arrays have shape (coordinate, row). float32 inputs are computed in float32.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Real = npt.NDArray[Any]
 """float32 or float64, the same throughout one call."""
 
 PANEL = 150_000
-"""Numbers of Z that the sums over all poles work on at a time: with E and EZ they stay near the core."""
+"""Numbers of Z that the sums over all poles work on at a time: with E and EZ they stay in the cache."""
 
 LUMPS, NEAREST = 14, 2e-3
-"""So many poles stand for all of them to 9e-7, from this height above the floor (in spreads) upwards."""
+"""This many poles replace all of them to 9e-7, from this height above the floor (in spreads) upwards."""
 
 AT_FLOOR = 1e-13
 """A root certified to be below this share of the floor is the floor."""
 
 SLOWEST = 1e-3
-"""A Ritz value below the floor says only that the root is near it: δ then shrinks by this factor."""
+"""A Ritz value below the floor only says that the root is near it: δ then shrinks by this factor."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Poles:
     outer: Real  # (poles, 2) gaps D_1 − D_k in units of the spread, and ones
     v: Real  # (poles,)
     vv: Real  # (poles,) v²
-    near: float  # below this height, in units of the spread, the poles do not stand for those they replace
+    near: float  # below this height, in units of the spread, the lumped poles are not accurate
     far: float  # from this height on a pole term equals its limit to rounding
 
     @classmethod
@@ -58,8 +58,8 @@ class Poles:
         share: Real = np.eye(len(gaps))
         near = 1e-5
         if len(gaps) > 2 * LUMPS:
-            lumps, at = _zolotarev(LUMPS, NEAREST)
-            share = np.linalg.solve(1.0 / np.add.outer(at, lumps), 1.0 / np.add.outer(at, gaps))
+            lumps, points = _zolotarev(LUMPS, NEAREST)
+            share = np.linalg.solve(1.0 / np.add.outer(points, lumps), 1.0 / np.add.outer(points, gaps))
             gaps, near = lumps, NEAREST
         outer = np.stack((gaps, np.ones(len(gaps))), axis=1).astype(np.float32)
         few = Poles(self.floor, self.spread, outer, self.v, (share @ self.vv).astype(np.float32), near, 1e8)
@@ -82,26 +82,19 @@ class PoleSums(Protocol):
     def sums(self, poles: Poles, e: Real) -> Real:
         """Σ z² E, Σ zv E, Σ v² E, then the same with E², E_k = 1 / (e + gap_k); (6, m)."""
 
-    def take(self, at: npt.NDArray[np.intp]) -> PoleSums:
-        """Those of the rows at these places."""
-
-
-class WithMoments(Protocol):
-    """Terms that also give the sums a first trial starts from."""
-
-    def moments(self, poles: Poles) -> tuple[Real, Real, Real, Real, Real, Real]:
-        """Σ z², Σ zv, Σ v², then the same times D; (m,) each, those of v alike in all rows."""
+    def take(self, rows: npt.NDArray[np.intp]) -> PoleSums:
+        """Those of the rows at these positions."""
 
 
 @dataclass(frozen=True)
 class Lumped:
-    """Terms summed over the poles of each lump beforehand."""
+    """Terms summed in advance over the poles of each lump."""
 
     zz: Real  # (lumps, m)
     zv: Real  # (lumps, m)
 
     def sums(self, poles: Poles, e: Real) -> Real:
-        """As in Terms."""
+        """As in PoleSums."""
         out = np.empty((6, len(e)), e.dtype)
         E = _reciprocals(poles, e, np.empty_like(self.zz))
         for three in (out[:3], out[3:]):
@@ -112,25 +105,25 @@ class Lumped:
         return out
 
     def moments(self, poles: Poles) -> tuple[Real, Real, Real, Real, Real, Real]:
-        """As in WithMoments."""
+        """Σ z², Σ zv, Σ v², then the same times D; (m,) each, those of v alike in all rows."""
         D = (poles.floor - poles.spread * poles.outer[:, 0]).astype(self.zz.dtype)
         both = np.stack((np.ones_like(D), D))
         (zz, dzz), (zv, dzv), (vv, dvv) = both @ self.zz, both @ self.zv, both @ poles.vv
         return zz, zv, vv, dzz, dzv, dvv
 
-    def take(self, at: npt.NDArray[np.intp]) -> Lumped:
-        """As in Terms."""
-        return Lumped(np.take(self.zz, at, axis=1), np.take(self.zv, at, axis=1))
+    def take(self, rows: npt.NDArray[np.intp]) -> Lumped:
+        """As in PoleSums."""
+        return Lumped(np.take(self.zz, rows, axis=1), np.take(self.zv, rows, axis=1))
 
 
 @dataclass(frozen=True)
 class Whole:
-    """Every pole on its own."""
+    """Every pole by itself."""
 
     Z: Real  # (p − 1, m)
 
     def sums(self, poles: Poles, e: Real) -> Real:
-        """As in Terms, a panel of rows at a time."""
+        """As in PoleSums, a panel of rows at a time."""
         out, p = np.empty((6, len(e)), e.dtype), len(self.Z)
         width = min(max(1, PANEL // p), len(e))
         work = np.empty((2, p * width), e.dtype)
@@ -150,9 +143,9 @@ class Whole:
             np.matmul(poles.vv, E, out=out[5, part])
         return out
 
-    def take(self, at: npt.NDArray[np.intp]) -> Whole:
-        """As in Terms."""
-        return Whole(np.take(self.Z, at, axis=1))
+    def take(self, rows: npt.NDArray[np.intp]) -> Whole:
+        """As in PoleSums."""
+        return Whole(np.take(self.Z, rows, axis=1))
 
 
 def _reciprocals(poles: Poles, e: Real, out: Real) -> Real:
@@ -164,32 +157,32 @@ def _reciprocals(poles: Poles, e: Real, out: Real) -> Real:
     return out
 
 
-def tilt(tau: Any, a: Real, r: Real, root: Real) -> Real:
+def phi(tau: float, a: Real, r: Real, root: Real) -> Real:
     """φ = ± a ‖t‖ / √A, within [−1, 1], (m,): k = φ |r|; root is √A, tau ‖t‖."""
     return np.where(root > 0, np.where(r < 0, -a, a) * tau / root, 0.0)
 
 
-def in_units(sigma: Any, r: Real, root: Real, norm: Real) -> tuple[Real, Real, Real]:
+def normalise_row(sigma: float, r: Real, root: Real, norm: Real) -> tuple[Real, Real, Real]:
     """|r| √D_0 and b = √A, both in the unit m = max(|r| √D_0, √A ‖z‖), and m; (m,) each; sigma is √D_0."""
     R, length = np.abs(r) * sigma, root * norm
     unit = np.maximum(R, length)
-    # A row of zeros (weight 0, say) is given r = 1 so that it converges; its unit 0 makes the result 0.
+    # A row of zeros (weight 0, say) gets r = 1 so that it converges; its unit 0 makes the result 0.
     return np.where(unit == 0, 1.0, R / unit), np.where(length > 0, root / unit, 0.0), unit
 
 
-def six(r: Real, b: Real, phi: Real, z0: Real, v0: Any) -> tuple[Real, Real, Real, Real, Real, Real]:
-    """What a row's steps need beside its pole sums: r², b², bk, k², b z_0, k v_0; (m,) each."""
+def step_coefficients(r: Real, b: Real, phi: Real, z0: Real, v0: float) -> tuple[Real, Real, Real, Real, Real, Real]:
+    """The coefficients of a row's steps besides its pole sums: r², b², bk, k², b z_0, k v_0; (m,) each."""
     k = phi * r
     return r * r, b * b, b * k, k * k, b * z0, k * v0
 
 
-def ceiling(poles: Poles, r2: Real, bound: Real) -> Real:
-    """A height δ that the root does not exceed, (m,); a little above, for what float32 rounds away."""
+def upper_bound(poles: Poles, r2: Real, bound: Real) -> Real:
+    """An upper bound of the height δ of the root, (m,); slightly above, to allow for float32 rounding."""
     return np.maximum(1.00001 * bound - r2 * poles.floor, 1e-15 * bound)
 
 
 def ritz_step(poles: Poles, terms: PoleSums, scalars: Real, delta: Real) -> tuple[Real, Real]:
-    """How far the trial δ lies above the Ritz value, and the gap to the second Ritz value; (m,) each.
+    """How far the trial δ is above the Ritz value, and the gap to the second Ritz value; (m,) each.
 
     scalars (6, m): r², b², bk, k², b z_0, k v_0.
     """
@@ -204,18 +197,18 @@ def ritz_step(poles: Poles, terms: PoleSums, scalars: Real, delta: Real) -> tupl
     rest, s = 1.0 - zv, 1.0 + vv
     theta, qs = rest / s, q0 / s
     gamma = theta * rest - zz
-    # Not 1 − γ: where p and q all but vanish below coordinate 0, t has no digits in common with 1.
+    # Not 1 − γ: if p and q nearly vanish below coordinate 0, t has no digits in common with 1.
     t = zz + (zv * (2.0 - zv) + vv) / s
     alpha = delta - r2 * (1.0 - poles.floor) + q0 * qs
     beta = bz0 + q0 * theta
     cross = yzv + theta * yvv
     k11, k22 = 1.0 + qs * qs * yvv, yzz + theta * (yzv + cross)
-    # No second direction where p and q vanish below coordinate 0: any large Ritz value stands for it. Where
-    # it is there but made of cancelled terms, no step from here can be trusted, which a gap of nan says.
-    there = k22 > 0
+    # There is no second direction if p and q vanish below coordinate 0: any large Ritz value replaces it. If it exists
+    # but consists of cancelled terms, no step from here can be trusted; a gap of nan says so.
+    exists = k22 > 0
     blurred = k22 < np.finfo(k22.dtype).eps ** 0.6 * (yzz + theta * theta * yvv)
-    w = np.where(there, 1.0 / np.sqrt(k11 * k22), 0.0)
-    n22 = np.where(there, t * gamma / k22, 10.0)
+    w = np.where(exists, 1.0 / np.sqrt(k11 * k22), 0.0)
+    n22 = np.where(exists, t * gamma / k22, 10.0)
     rho, gap = _smaller((alpha - beta * beta) / k11, beta * t * w, n22, qs * cross * w)
     return rho, np.where(blurred, np.nan, gap)
 
@@ -232,21 +225,21 @@ def _smaller(n11: Real, n12: Real, n22: Real, k12: Real) -> tuple[Real, Real]:
     return low - drop, root / det
 
 
-def first_trial(poles: Poles, terms: WithMoments, scalars: Real) -> tuple[Real, Real]:
+def first_trial(poles: Poles, terms: Lumped, scalars: Real) -> tuple[Real, Real]:
     """A first δ from the Ritz value on span{e_0, p}, and the bound r² D_0 + ‖p‖²; (m,) each."""
     r2, b2, bk, k2, bz0, q0 = scalars
     zz, zv, vv, dzz, dzv, dvv = terms.moments(poles)
     pq = bk * zv + k2 * vv
     pp = np.maximum(b2 * zz + bk * zv + pq, np.finfo(r2.dtype).tiny)
     p0 = bz0 + q0
-    own = r2 + p0 * p0 - q0 * q0
-    other = (r2 * (b2 * dzz + 2.0 * bk * dzv + k2 * dvv) - pq * pq) / pp + pp
-    both = p0 - q0 * pq / pp
-    half = 0.5 * (own - other)
-    ritz = 0.5 * (own + other) + np.sqrt(half * half + both * both * pp)
+    first_diagonal = r2 + p0 * p0 - q0 * q0
+    second_diagonal = (r2 * (b2 * dzz + 2.0 * bk * dzv + k2 * dvv) - pq * pq) / pp + pp
+    off_diagonal = p0 - q0 * pq / pp
+    half = 0.5 * (first_diagonal - second_diagonal)
+    ritz = 0.5 * (first_diagonal + second_diagonal) + np.sqrt(half * half + off_diagonal * off_diagonal * pp)
     bound = r2 + pp + p0 * p0
     floor = r2 * poles.floor
-    # A little above the Ritz value, which lies below the root: the poles blind a step taken close to them.
+    # Slightly above the Ritz value, which is below the root: close to a pole a step sees only that pole.
     above = np.maximum(0.95 * ritz + 0.05 * bound - floor, 0.02 * (bound - floor))
     return np.maximum(above, 1e-9 * bound), bound
 
@@ -254,40 +247,40 @@ def first_trial(poles: Poles, terms: WithMoments, scalars: Real) -> tuple[Real, 
 def descend(
     poles: Poles, terms: PoleSums, scalars: Real, delta: Real, top: Real, tolerance: float, rounds: int
 ) -> npt.NDArray[np.intp]:
-    """Ritz steps on δ (m,), in place and never above `top`, until the error left is below tolerance · μ.
+    """Ritz steps on δ (m,), in place and never above `top`, until the remaining error is below tolerance · μ.
 
-    Returns the rows where it never was.
+    Returns the rows that did not get there.
     """
-    at, here = np.arange(len(delta)), delta
+    active, current = np.arange(len(delta)), delta
     for _ in range(rounds):
-        rho, gap = ritz_step(poles, terms, scalars, here)
-        here, top, enough = advance(poles, scalars[0], here, top, rho, gap, tolerance)
-        delta[at] = here
+        rho, gap = ritz_step(poles, terms, scalars, current)
+        current, top, enough = advance(poles, scalars[0], current, top, rho, gap, tolerance)
+        delta[active] = current
         left = np.flatnonzero(~enough)
         if not len(left):
             return left
         # Gathering rows costs about as much as a step on half of them.
-        if len(left) < 0.6 * len(at) or len(at) < 100:
-            at, terms, scalars = at[left], terms.take(left), scalars[:, left]
-            here, top = here[left], top[left]
-    return at
+        if len(left) < 0.6 * len(active) or len(active) < 100:
+            active, terms, scalars = active[left], terms.take(left), scalars[:, left]
+            current, top = current[left], top[left]
+    return active
 
 
 def advance(
     poles: Poles, r2: Real, here: Real, top: Real, rho: Real, gap: Real, tolerance: float
 ) -> tuple[Real, Real, Real]:
-    """The next δ, the lowest bound known above the root, and whether that is enough; (m,) each."""
+    """The next δ, the lowest known bound above the root, and whether that is enough; (m,) each."""
     floor, clear = poles.floor * r2, gap >= 0
     least = AT_FLOOR * floor
     ritz = here - rho
     top = np.where((rho > 0) & clear, np.minimum(top, here), top)
     new = np.where(ritz > 0, ritz, SLOWEST * here)
-    # Close to a pole a step sees nothing else and creeps up: halve the bracket on the log scale instead.
+    # Close to a pole a step sees only that pole and creeps up: halve the bracket on the log scale instead.
     blind = (ritz > 1.5 * here) & (1e3 * here < floor)
     new = np.where(blind, np.sqrt(ritz * top), new)
     new = np.minimum(np.maximum(new, least), top)
     mu = floor + new
-    # The error after a small step ρ is c ρ²/δ; c was below 1/2 wherever it was measured.
+    # The error after a small step ρ is c ρ²/δ; c was below 1/2 in all measurements.
     enough = rho * rho <= mu * (tolerance * np.minimum(gap, new) + 1e-30 * mu)
     enough &= np.abs(rho) <= 0.1 * here
     enough |= (here <= 1.1 * least) & (rho >= 0) & clear

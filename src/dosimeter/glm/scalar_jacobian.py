@@ -4,12 +4,12 @@ Eq. 18 with a frozen map x̃ = P z + const from the unknown quantities z (m,) to
 
     Jᵢ = -ωᵢ H⁻¹ [ aᵢ x̃ᵢ (Pᵀw)ᵀ + rᵢ P ,  -cᵢ x̃ᵢ ]            (p, m + 1)
 
-P is the identity without its intercept row for a plain table, 1/scale behind a scaler, unit/scale where readings
-are wanted in another unit. With H⁻¹ = A Aᵀ and W the whitening of the noise, F = W A:
+P is the identity without its intercept row for a plain table, 1/scale with a scaler, unit/scale for readings in another
+unit. With H⁻¹ = A Aᵀ and W the whitening of the noise, F = W A:
 
     whitened J = -ω F [ a z (Pᵀw)ᵀ + r AᵀP , -c z ],   z = Aᵀx̃
 
-so a row enters through z alone and no array larger than (n, p) is ever made. Derivations: docs/fisher.md.
+so a row enters only through z and no array larger than (n, p) is made. Derivations: docs/explanation/fisher.md.
 """
 
 from __future__ import annotations
@@ -22,23 +22,21 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.engine import rows_per_block
-from dosimeter.glm import compiled
 from dosimeter.glm.dense_jacobian import stacked_mask_norm, stacked_norm
 from dosimeter.glm.inverse_hessian import Factor, gram
-from dosimeter.glm.programs import TILE
 from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
 
 CACHE = 1 << 20
-"""Bytes of a block of rows: it and its temporaries stay in a core's own cache, where an entrywise pass costs least."""
+"""Bytes of a block of rows: it and its temporaries stay in a core's cache, where an entrywise pass is cheapest."""
 
 TAME = 30.0
 """Condition numbers whose fourth power times the rounding unit is below 1e-9."""
 
 FEW, SMALL = 44, 900_000
-"""Up to so many columns a Gram matrix is cheapest as products of so many terms: below 1e6 OpenBLAS packs nothing."""
+"""Up to this many columns a Gram matrix is cheapest as products of this many terms: OpenBLAS packs above 1e6."""
 
 CANCELLED = 1e-6
-"""A square that lost more than this share of its terms is taken again in norm form."""
+"""A square that lost more than this share of its terms is recomputed in norm form."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ class ScalarJacobian:
     """The whitened Jacobian of every row. Figures are singular values: η = ||J||₂."""
 
     X: FloatArray
-    """(n, d) the table the model was trained on."""
+    """(n, d) the training table."""
     factor: Factor
     """A (p, p), H⁻¹ = A Aᵀ."""
     F: FloatArray
@@ -60,10 +58,10 @@ class ScalarJacobian:
     r: FloatArray
     """(n,) ω times the residual."""
     c: FloatArray
-    """(n,) ω times the label's unit."""
+    """(n,) ω times the target's unit, and times -d²l/dm dy if that is not 1."""
     y: FloatArray
-    """(n,) the targets: whose label is meant."""
-    label_unit: float
+    """(n,) the targets: they identify the table."""
+    target_unit: float
 
     @property
     def n(self) -> int:
@@ -71,28 +69,28 @@ class ScalarJacobian:
 
     @property
     def m(self) -> int:
-        """Number of unknowns of a row, the label not counted."""
+        """Number of unknowns of a row, without the target."""
         return int(self.P.shape[1])
 
     @property
-    def label_width(self) -> int:
+    def target_width(self) -> int:
         return 1
 
     @cached_property
     def b(self) -> FloatArray:
-        """(k, m) F AᵀP: where the weights go when one unknown moves by one and the residual is one."""
+        """(k, m) F AᵀP: the move of the weights when one unknown moves by one and the residual is one."""
         return self.F @ self.factor.columns(self.P)
 
     def _slices(self) -> Iterator[slice]:
-        # A fifth of a small table: malloc gives larger blocks back to the system, and the next call faults them in.
+        # A fifth of a small table: malloc returns larger blocks to the system, and the next call faults them in.
         step = rows_per_block(len(self.P), min(CACHE, self.X.nbytes // 5))
         return (slice(i, min(i + step, self.n)) for i in range(0, self.n, step))
 
     # --- one row at a time ------------------------------------------------------------------------------------
 
-    def row_norms(self, columns: Index, label: bool) -> FloatArray:
-        """(n,) ||J|| of each row over the unknowns `columns` (positions) and, if asked, the label."""
-        if len(columns) == 1 and not label:
+    def row_norms(self, columns: Index, include_target: bool) -> FloatArray:
+        """(n,) ||J|| of each row over the unknowns `columns` (positions) and, if included, the target."""
+        if len(columns) == 1 and not include_target:
             return self.cell_norms(columns)[:, 0]
         Q, root, turn = np.linalg.svd(self.b[:, columns])
         D = np.zeros(len(Q))
@@ -100,17 +98,19 @@ class ScalarJacobian:
         v = np.zeros(len(Q))
         v[: len(root)] = root * (turn[: len(root)] @ self.g[columns])
         share = self.g[columns] @ self.g[columns]
-        A = self.a**2 * share + (self.c**2 if label else 0.0)
-        # What is left of A beside the part that v carries; known without a subtraction where no direction is lost.
-        rest = (self.c**2 if label else np.zeros(self.n)) if len(root) == len(columns) and root[-1] > 0 else None
-        turned = self.F.T @ Q
+        A = self.a**2 * share + (self.c**2 if include_target else 0.0)
+        # The rest of A beyond the part that v carries; known without a subtraction if no direction is lost.
+        rest = (
+            (self.c**2 if include_target else np.zeros(self.n)) if len(root) == len(columns) and root[-1] > 0 else None
+        )
+        rotated = self.F.T @ Q
         if self.factor.easy:
-            B = self.factor.matrix @ turned
+            B = self.factor.matrix @ rotated
             squares = row_eigenvalues(self.X, B, D, v, self.a, self.r, A, rest)
             return np.asarray(np.sqrt(squares, out=squares))
         out = np.empty(self.n)
         for s in self._slices():
-            Z = self.factor.rows(self.X[s], turned)
+            Z = self.factor.rows(self.X[s], rotated)
             part = None if rest is None else rest[s]
             out[s] = largest_eigenvalues(D, Z, v, self.a[s], self.r[s], A[s], part)
         return np.sqrt(out)
@@ -118,14 +118,14 @@ class ScalarJacobian:
     def cell_norms(self, columns: Index) -> FloatArray:
         """(n, k) ||a gⱼ u + r bⱼ|| for each row and each of the unknowns, u = F z."""
         b = np.ascontiguousarray(self.b[:, columns])
-        own, g = np.einsum("pj,pj->j", b, b), self.g[columns]
+        squared_lengths, g = np.einsum("pj,pj->j", b, b), self.g[columns]
         out = np.empty((self.n, len(columns)))
         for s in self._slices():
             U = self.factor.rows(self.X[s], self.F.T)
-            _cells(U, b, own, g, self.a[s], self.r[s], out[s])
+            _cells(U, b, squared_lengths, g, self.a[s], self.r[s], out[s])
         return out
 
-    def label_norms(self) -> FloatArray:
+    def target_norms(self) -> FloatArray:
         """(n,) c ||u||."""
         out = np.empty(self.n)
         for s in self._slices():
@@ -134,7 +134,7 @@ class ScalarJacobian:
         return out
 
     def dense(self, rows: Index | slice) -> FloatArray:
-        """(k, p, m + 1) the Jacobians of some rows, label last, written out."""
+        """(k, p, m + 1) the Jacobians of some rows, target last, written out."""
         U = self.factor.rows(self.X[rows], self.F.T)
         a, r, c = self.a[rows], self.r[rows], self.c[rows]
         out = np.empty((len(U), len(self.F), self.m + 1))
@@ -152,36 +152,36 @@ class ScalarJacobian:
         ones = np.ones(self.m)
         return np.sqrt(largest_eigenvalues(D, self.b.T @ Q, Q.T @ q, ones, self.g, rho * ones))
 
-    def outer(self, rows: Index | slice, columns: Index, label: bool, tied: Index) -> FloatArray:
+    def outer(self, rows: Index | slice, columns: Index, include_target: bool, tied: Index) -> FloatArray:
         """(p, p) J Jᵀ of some rows' unknowns together.
 
         `columns` are separate unknowns on every row; `tied` are one unknown for all the rows, whose Jacobians add. The
-        position m stands for the label.
+        position m is the target.
         """
         g, b = self.g[columns], self.b[:, columns]
         weight = np.square(self.a[rows])
         weight *= g @ g
-        if label:
+        if include_target:
             weight += np.square(self.c[rows])
         G, q, rho = self._moments(rows, weight)
         cross = np.outer(q, b @ g)
         M = G + cross + cross.T + rho * (b @ b.T)
         if len(tied):
-            shared, with_label = self._apart(tied)
+            shared, with_target = self._apart(tied)
             s = self._weighted_sum(rows, self.a[rows])
             J = np.outer(s, self.g[shared]) + self.r[rows].sum() * self.b[:, shared]
             M = M + J @ J.T
-            if with_label:
+            if with_target:
                 s = self._weighted_sum(rows, self.c[rows])
                 M = M + np.outer(s, s)
         return np.asarray(M)
 
-    def norms_together(self, rows: Index, columns: Index, label: bool, tied: Index) -> FloatArray:
+    def norms_together(self, rows: Index, columns: Index, include_target: bool, tied: Index) -> FloatArray:
         """(g,) ||J|| of g groups of k rows each, rows (g, k); unknowns as in `outer`."""
         g, b = self.g, self.b
         side, share = b[:, columns] @ g[columns], g[columns] @ g[columns]
         spread = b[:, columns] @ b[:, columns].T
-        shared, with_label = self._apart(tied)
+        shared, with_target = self._apart(tied)
         step = max(1, rows_per_block(len(self.F) * (len(self.F) + rows.shape[1]), 32 << 20))
         out = np.empty(len(rows))
         for i in range(0, len(rows), step):
@@ -189,23 +189,23 @@ class ScalarJacobian:
             flat = part.ravel()
             U = self.factor.rows(self.X[flat], self.F.T).reshape(*part.shape, -1)
             a, r, c = (v[flat].reshape(part.shape) for v in (self.a, self.r, self.c))
-            weight = a * a * share + (c * c if label else 0.0)
+            weight = a * a * share + (c * c if include_target else 0.0)
             M = (weight[:, :, None] * U).transpose(0, 2, 1) @ U
             cross = np.einsum("gk,gkp->gp", a * r, U)[:, :, None] * side
             M += cross + cross.transpose(0, 2, 1) + np.sum(r * r, axis=1)[:, None, None] * spread
             if len(shared):
                 J = np.einsum("gk,gkp->gp", a, U)[:, :, None] * g[shared] + r.sum(axis=1)[:, None, None] * b[:, shared]
                 M += J @ J.transpose(0, 2, 1)
-            if with_label:
+            if with_target:
                 s = np.einsum("gk,gkp->gp", c, U)
                 M += s[:, :, None] * s[:, None, :]
             out[i : i + step] = np.linalg.eigvalsh(M)[:, -1]
         return np.sqrt(np.maximum(out, 0.0))
 
     def outer_mask(self, mask: Mask) -> FloatArray:
-        """(p, p) J Jᵀ of any set of cells: mask (n, m + 1) is true where a cell is unknown, label last."""
-        cells, label = mask[:, :-1].astype(float), mask[:, -1]
-        weight = self.a**2 * (cells @ self.g**2) + self.c**2 * label
+        """(p, p) J Jᵀ of any set of cells: mask (n, m + 1) is true if a cell is unknown, target last."""
+        cells, target_cells = mask[:, :-1].astype(float), mask[:, -1]
+        weight = self.a**2 * (cells @ self.g**2) + self.c**2 * target_cells
         M = np.zeros((len(self.F), len(self.F)))
         for s in self._slices():
             U = self.factor.rows(self.X[s], self.F.T)
@@ -213,22 +213,22 @@ class ScalarJacobian:
             M += gram(U, weight[s]) + cross @ self.b.T + self.b @ cross.T
         return np.asarray(M + (self.b * (cells.T @ self.r**2)) @ self.b.T)
 
-    def together(self, rows: Index | slice, columns: Index, label: bool, tied: Index) -> float:
+    def together(self, rows: Index | slice, columns: Index, include_target: bool, tied: Index) -> float:
         """||J|| of some rows' unknowns together; unknowns as in `outer`."""
-        square = float(np.linalg.eigvalsh(self.outer(rows, columns, label, tied))[-1])
+        square = float(np.linalg.eigvalsh(self.outer(rows, columns, include_target, tied))[-1])
         every = np.union1d(columns, self._apart(tied)[0]) if len(tied) else columns
         r = self.r[rows]
-        # What the square is made of: where little of it is left, the stacked Jacobian is taken instead.
+        # The terms of the square: if little is left of them, use the stacked Jacobian instead.
         if square > CANCELLED * float((r @ r) * np.sum(self.b[:, every] ** 2)):
             return float(np.sqrt(square))
-        return stacked_norm(self, np.arange(self.n, dtype=np.intp)[rows], columns, label, tied)
+        return stacked_norm(self, np.arange(self.n, dtype=np.intp)[rows], columns, include_target, tied)
 
     def _apart(self, tied: Index) -> tuple[Index, bool]:
-        """Tied columns, and whether the label is tied."""
+        """Tied columns, and whether the target is tied."""
         return tied[tied < self.m], bool((tied >= self.m).any())
 
     def together_mask(self, mask: Mask) -> float:
-        """||J|| of any set of cells; mask (n, m + 1), label last."""
+        """||J|| of any set of cells; mask (n, m + 1), target last."""
         square = float(np.linalg.eigvalsh(self.outer_mask(mask))[-1])
         size = float(np.sum((self.r**2) @ mask[:, :-1] * np.sum(self.b**2, axis=0)))
         return float(np.sqrt(square)) if square > CANCELLED * size else stacked_mask_norm(self, mask)
@@ -237,12 +237,12 @@ class ScalarJacobian:
         """Σ weight u uᵀ (k, k), Σ a r u (k,), Σ r²."""
         X, r = self.X[rows], self.r[rows]
         ar = self.a[rows] * r
-        # In the table's own columns no product is needed before the Gram matrix, but the two factors beside it then
-        # cost the fourth power of the condition number; where that is not small, in u.
+        # In the table's own columns the Gram matrix needs no product first, but its two outer factors then cost the
+        # fourth power of the condition number; if that is not small, use u.
         plain, p = self.factor.condition <= TAME, len(self.P)
         left = self.F @ self.factor.matrix.T if plain else np.eye(len(self.F))
-        width, made = len(left.T), not plain or X.shape[1] < p
-        step = rows_per_block(p, CACHE) if made else max(1, len(X))
+        width, copies = len(left.T), not plain or X.shape[1] < p
+        step = rows_per_block(p, CACHE) if copies else max(1, len(X))
         G, q = np.zeros((width, width)), np.zeros(width)
         for i in range(0, len(X), step):
             block = slice(i, i + step)
@@ -259,8 +259,6 @@ class ScalarJacobian:
 def _second_and_first(Z: FloatArray, weight: FloatArray, first: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Zᵀ diag(weight) Z, (p, p), and Zᵀ first, (p,), the cheapest way for their size."""
     n, p = Z.shape
-    if p > TILE and compiled.wanted(n):
-        return compiled.moments(Z, weight, first)
     step = SMALL // p**2 if p <= FEW else rows_per_block(p, CACHE)
     G, q, work = np.zeros((p, p)), np.zeros(p), np.empty((min(n, step), p))
     scale = (weight if p <= FEW else np.sqrt(weight))[:, None]
@@ -279,21 +277,21 @@ def _with_one(X: FloatArray, p: int) -> FloatArray:
 def _cells(
     U: FloatArray,
     b: FloatArray,
-    own: FloatArray,
+    squared_lengths: FloatArray,
     g: FloatArray,
     a: FloatArray,
     r: FloatArray,
     out: FloatArray,
 ) -> None:
-    """||a gⱼ u + r bⱼ|| into out (k, m): the expanded square where it does not cancel, the norm where it does."""
+    """||a gⱼ u + r bⱼ|| into out (k, m): the expanded square if it does not cancel, the norm if it does."""
     np.matmul(U, b * g, out=out)
     out *= (2 * a * r)[:, None]
     # Both positive terms at once: [a²|u|², r²] (k, 2) times [g², |b|²] (2, m) is a product of inner length two.
     sides = np.column_stack([a * a * np.einsum("np,np->n", U, U), r * r])
-    positive = sides @ np.vstack([g * g, own])
+    positive = sides @ np.vstack([g * g, squared_lengths])
     out += positive
     positive *= CANCELLED
-    # Where squares underflow both sides are zero; a row that does not move the weights at all stays zero.
+    # If squares underflow both sides are zero; a row that does not move the weights stays zero.
     lost = (out <= positive) & ((a != 0) | (r != 0))[:, None]
     np.maximum(out, 0.0, out=out)
     np.sqrt(out, out=out)

@@ -1,9 +1,9 @@
-"""The largest eigenvalue of every row's J Jᵀ by a secular equation, O(p) a step and row; see docs/secular.md.
+"""Largest eigenvalue of every row's J Jᵀ by a secular equation, O(p) per step and row: docs/explanation/secular.md.
 
     M = r² diag(D) + A z zᵀ + a r (z vᵀ + v zᵀ),     A = a² s + c²,   s >= vᵀ D⁺ v
 
-is a diagonal that all rows share and a part of rank two. With b = √A and k = a r / b it is
-r² D + p pᵀ − q qᵀ, p = b z + k v, q = k v. The first steps run in float32 on a dozen poles that stand for all
+is a diagonal that all rows share plus a part of rank two. With b = √A and k = a r / b it is
+r² D + p pᵀ − q qᵀ, p = b z + k v, q = k v. The first steps run in float32 on a dozen poles that replace all
 p of them; one step in float64 on the true poles then gives full accuracy.
 """
 
@@ -17,23 +17,30 @@ import numpy.typing as npt
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
-from dosimeter.glm import compiled
-from dosimeter.glm.ritz import Lumped, Poles, Real, Whole, ceiling, descend, first_trial, in_units, six, tilt
+from dosimeter.glm.ritz import (
+    Lumped,
+    Poles,
+    Real,
+    Whole,
+    descend,
+    first_trial,
+    normalise_row,
+    phi,
+    step_coefficients,
+    upper_bound,
+)
 
 BLOCK, MOST_ROWS, FEWEST_ROWS = 600_000, 16_384, 4_096
 """Numbers of Z and rows held at a time: numpy's fixed cost per call is spread, and Z stays in the caches."""
 
-COMPILED_BLOCK = 120_000
-"""Numbers of Z held at a time for the compiled program, which has no fixed cost to spread: they stay near the core."""
-
 CANCELLED = 1e-4
-"""An eigenvalue below this share of its bound is what p pᵀ − q qᵀ left over: such a row is solved densely."""
+"""An eigenvalue below this share of its bound is a remainder of p pᵀ − q qᵀ: such a row is solved densely."""
 
 ROUGH, FINE = 1e-6, 1e-12
-"""Error that may be left after the float32 and the float64 steps; the last step squares what it found."""
+"""Error allowed after the float32 and the float64 steps; the last step squares it."""
 
 HUGE = 1e153
-"""The square of a norm above this may leave float64's range."""
+"""The square of a norm above this may exceed float64's range."""
 
 Fill = Callable[[slice, FloatArray], object]
 """Writes Zᵀ of some rows into an array (p, m)."""
@@ -48,18 +55,18 @@ def largest_eigenvalues(
     A: FloatArray,
     rest: FloatArray | None = None,
 ) -> FloatArray:
-    """λ₁ of r² diag(D) + A z zᵀ + a r (z vᵀ + v zᵀ) for each row z of Z, (n,).
+    """(n,) λ₁ of r² diag(D) + A z zᵀ + a r (z vᵀ + v zᵀ) for each row z of Z.
 
-    D (p,) descending and >= 0, v (p,) zero where D is, Z (n, p), a, r, A (n,) with A >= a² s, s = vᵀD⁺v.
-    `rest` (n,) is A − a² s where that is known without subtracting, as c² often is. It matters only to rows
-    that cancel (x ∥ w, r ≈ −a x·w): without it they lose the digits that the subtraction loses.
+    D (p,) descending and >= 0, v (p,) zero where D is, Z (n, p), a, r, A (n,) with A >= a² s, s = vᵀD⁺v. `rest` (n,) is
+    A − a² s if that is known without subtracting, as c² often is. It matters only for rows that cancel (x ∥ w,
+    r ≈ −a x·w): without it they lose the digits that the subtraction loses.
 
     >>> D, Z, zero = np.array([2.0, 1.0]), np.array([[3.0, 4.0], [1.0, 0.0]]), np.zeros(2)
     >>> largest_eigenvalues(D, Z, zero, zero, np.array([0.0, 2.0]), np.ones(2)).round(9)
     array([25.,  9.])
     """
     if Z.shape != (len(r), len(D)):
-        raise Refusal(f"Z must be {(len(r), len(D))}, a row for each r, a column for each D, not {Z.shape}")
+        raise Refusal(f"Z must be {(len(r), len(D))}, a row for each r and a column for each D, not {Z.shape}")
     return _by_blocks(lambda s, out: np.copyto(out, Z[s].T), D, v, a, r, A, rest)
 
 
@@ -73,7 +80,7 @@ def row_eigenvalues(
     A: FloatArray,
     rest: FloatArray | None = None,
 ) -> FloatArray:
-    """`largest_eigenvalues` of Z = X B without ever holding Z, (n,).
+    """(n,) `largest_eigenvalues` of Z = X B without holding Z.
 
     X (n, d), B (d, p); a B of d + 1 rows has the intercept's row last.
     """
@@ -109,7 +116,7 @@ class _Shared:
         sigma = float(np.sqrt(D[0]))
         unit = sigma or 1.0
         root = np.sqrt(D) / unit
-        # Where √D is rounding only, v is too, and their quotient would be anything.
+        # If √D is only rounding, v is too, and their quotient would be arbitrary.
         t = np.divide(v / unit, root, out=np.zeros(len(D)), where=root > 4e-16)
         top = float(np.abs(t).max()) or 1.0
         tau = float(np.linalg.norm(t / top)) * top
@@ -151,57 +158,31 @@ def _by_blocks(
 ) -> FloatArray:
     n, p = len(r), len(D)
     _check(D, v, a, r, A, rest)
-    # A second coordinate that nothing touches gives a single one the pole below it that the method needs.
+    # A second, unused coordinate gives a single one the pole below it that the method needs.
     shared = _Shared.of(np.append(D, 0.0), np.append(v, 0.0)) if p == 1 else _Shared.of(D, v)
     step = _rows_at_a_time(n, len(shared.root))
-    fast = compiled.wanted(n)
     out = np.empty(n)
-    # One allocation, not two: malloc then keeps it, and the next call has no pages to fault in.
-    pool = np.empty((1 if fast else 2, len(shared.root) * step))
+    # One allocation instead of two: malloc then keeps it, and the next call has no page faults.
+    pool = np.empty((2, len(shared.root) * step))
     for i in range(0, n, step):
         s = slice(i, min(i + step, n))
         Z = pool[0, : len(shared.root) * (s.stop - i)].reshape(-1, s.stop - i)
         Z[p:] = 0.0
         fill(s, Z[:p])
-        given = a[s], r[s], A[s], None if rest is None else rest[s]
-        if fast:
-            out[s] = _compiled(shared, i, Z, *given)
-        else:
-            out[s] = _plain(shared, np.arange(i, s.stop), Z, pool[1], *given)
+        block_values = a[s], r[s], A[s], None if rest is None else rest[s]
+        out[s] = _block(shared, i, Z, pool[1], *block_values)
     return out
 
 
 def _rows_at_a_time(n: int, width: int) -> int:
-    if compiled.wanted(n):
-        return max(1, -(-n // max(1, -(-n * width // COMPILED_BLOCK))))
-    # Equal blocks; a small table is cut too, so that the memory beside it stays below twice its own.
+    # Equal blocks; a small table is cut too, so that the extra memory stays below twice its size.
     blocks = max(-(-n // max(1, min(BLOCK // width, MOST_ROWS))), min(4, n // FEWEST_ROWS), 1)
     return max(1, -(-n // blocks))
 
 
-def _compiled(
+def _block(
     shared: _Shared,
     start: int,
-    Z: FloatArray,
-    a: FloatArray,
-    r: FloatArray,
-    A: FloatArray,
-    rest: FloatArray | None,
-) -> FloatArray:
-    """The compiled program, and the plain path for the rows that it hands back."""
-    table = compiled.Table(shared.poles, shared.sigma, shared.tau, shared.v0, CANCELLED, HUGE)
-    out = compiled.solve(table, Z, *(np.ascontiguousarray(x) for x in (a, r, A)))
-    at = np.flatnonzero(out < 0)
-    if len(at):
-        some = np.ascontiguousarray(Z[:, at])
-        left = None if rest is None else rest[at]
-        out[at] = _plain(shared, start + at, some, np.empty(some.size), a[at], r[at], A[at], left)
-    return out
-
-
-def _plain(
-    shared: _Shared,
-    places: npt.NDArray[np.intp],
     Z: FloatArray,
     work: FloatArray,
     a: FloatArray,
@@ -209,12 +190,12 @@ def _plain(
     A: FloatArray,
     rest: FloatArray | None,
 ) -> FloatArray:
-    """λ₁ of rows Z (p, m), which is overwritten; `work` is as large as Z, `places` (m,) says which rows they are."""
-    # A nan inside a step marks a row that does not converge there; the dense solution then takes it.
+    """λ₁ of rows Z (p, m), the first being row `start`; overwrites Z, and `work` of the same size."""
+    # A nan inside a step marks a row that does not converge there; it is then solved densely.
     with np.errstate(all="ignore"):
         rows = _scale(shared, Z, work, a, r, A, rest)
         if not (rows.unit < HUGE).all():
-            row = int(places[np.flatnonzero(~(rows.unit < HUGE))[0]])
+            row = start + int(np.flatnonzero(~(rows.unit < HUGE))[0])
             raise Refusal(f"row {row} is not finite, or its norm squared exceeds a float64: rescale it")
         return np.asarray(_solve(shared, rows) * rows.unit * rows.unit)
 
@@ -222,10 +203,10 @@ def _plain(
 def _check(D: FloatArray, v: FloatArray, a: FloatArray, r: FloatArray, A: FloatArray, rest: FloatArray | None) -> None:
     if not len(D) or v.shape != D.shape or (np.diff(D) > 0).any() or not D[-1] >= 0:
         raise Refusal(f"D must be descending and not negative and v as long: got D = {D}, v of shape {v.shape}")
-    given = (a, r, A) if rest is None else (a, r, A, rest)
-    if any(x.shape != a.shape for x in given):
-        raise Refusal(f"a, r, A and rest need one value a row: got shapes {[x.shape for x in given]}")
-    if not all(np.isfinite(x).all() for x in (D, v, *given)) or any((x < 0).any() for x in given[2:]):
+    per_row = (a, r, A) if rest is None else (a, r, A, rest)
+    if any(x.shape != a.shape for x in per_row):
+        raise Refusal(f"a, r, A and rest need one value per row: got shapes {[x.shape for x in per_row]}")
+    if not all(np.isfinite(x).all() for x in (D, v, *per_row)) or any((x < 0).any() for x in per_row[2:]):
         raise Refusal("D, v, a, r, A and rest must be finite, A and rest not negative")
 
 
@@ -238,20 +219,20 @@ def _scale(
     A: FloatArray,
     rest: FloatArray | None,
 ) -> _Rows:
-    """The rows in units in which float32 neither overflows nor fades; Z is scaled in place."""
+    """The rows in units in which float32 neither overflows nor underflows; scales Z in place."""
     root = np.sqrt(A)
-    phi = tilt(shared.tau, a, r, root)
-    share = np.maximum(1.0 - phi * phi, 0.0) if rest is None else np.where(root > 0, rest / A, 0.0)
+    row_phi = phi(shared.tau, a, r, root)
+    share = np.maximum(1.0 - row_phi * row_phi, 0.0) if rest is None else np.where(root > 0, rest / A, 0.0)
     single = work.view(np.float32)[: 2 * Z.size].reshape(2, *Z.shape)
     size = _squares(Z, single)
-    odd = np.flatnonzero(~((size > 1e-12) & (size < 1e12)))
-    if len(odd):
-        power = np.frexp(np.abs(Z[:, odd]).max(axis=0))[1]
-        Z[:, odd] = np.ldexp(Z[:, odd], -power)
-        root[odd] = np.ldexp(root[odd], power)
+    extreme = np.flatnonzero(~((size > 1e-12) & (size < 1e12)))
+    if len(extreme):
+        power = np.frexp(np.abs(Z[:, extreme]).max(axis=0))[1]
+        Z[:, extreme] = np.ldexp(Z[:, extreme], -power)
+        root[extreme] = np.ldexp(root[extreme], power)
         size = _squares(Z, single)
-    R, b, unit = in_units(shared.sigma, r, root, np.sqrt(size))
-    return _Rows(Z, single, R, b, phi, share, unit)
+    R, b, unit = normalise_row(shared.sigma, r, root, np.sqrt(size))
+    return _Rows(Z, single, R, b, row_phi, share, unit)
 
 
 def _squares(Z: FloatArray, single: Real) -> FloatArray:
@@ -264,30 +245,30 @@ def _squares(Z: FloatArray, single: Real) -> FloatArray:
 def _solve(shared: _Shared, rows: _Rows) -> FloatArray:
     """The largest eigenvalue of each scaled row, (m,)."""
     poles = shared.poles
-    scalars = np.stack(six(rows.r, rows.b, rows.phi, rows.Z[0], shared.v0))
-    few, terms = scalars.astype(np.float32), shared.lumped(*rows.single[:, 1:])
-    trial, bound = first_trial(shared.lumps, terms, few)
-    top = ceiling(poles, scalars[0], bound)
-    lost = descend(shared.lumps, terms, few, trial, top.astype(np.float32), ROUGH, rounds=6)
-    least = np.maximum(shared.lumps.near * poles.spread * scalars[0], 1e-15 * bound)
-    delta = np.minimum(np.maximum(trial, least), top)
-    delta[lost] = top[lost]
-    lost = descend(poles, Whole(rows.Z[1:]), scalars, delta, top, FINE, rounds=25)
+    scalars = np.stack(step_coefficients(rows.r, rows.b, rows.phi, rows.Z[0], shared.v0))
+    scalars_single, terms = scalars.astype(np.float32), shared.lumped(*rows.single[:, 1:])
+    trial, bound = first_trial(shared.lumps, terms, scalars_single)
+    top = upper_bound(poles, scalars[0], bound)
+    unsolved = descend(shared.lumps, terms, scalars_single, trial, top.astype(np.float32), ROUGH, rounds=6)
+    lower_bound = np.maximum(shared.lumps.near * poles.spread * scalars[0], 1e-15 * bound)
+    delta = np.minimum(np.maximum(trial, lower_bound), top)
+    delta[unsolved] = top[unsolved]
+    unsolved = descend(poles, Whole(rows.Z[1:]), scalars, delta, top, FINE, rounds=25)
     out = scalars[0] * poles.floor + delta
     doubtful = ~(out > CANCELLED * bound)
-    doubtful[lost] = True
-    at = np.flatnonzero(doubtful)
+    doubtful[unsolved] = True
+    doubtful_rows = np.flatnonzero(doubtful)
     size = max(1, BLOCK // (len(rows.Z) * (len(rows.Z) + 1)))
-    for i in range(0, len(at), size):
-        out[at[i : i + size]] = _dense(shared, rows, at[i : i + size])
+    for i in range(0, len(doubtful_rows), size):
+        out[doubtful_rows[i : i + size]] = _dense(shared, rows, doubtful_rows[i : i + size])
     return np.asarray(out)
 
 
-def _dense(shared: _Shared, rows: _Rows, at: npt.NDArray[np.intp]) -> FloatArray:
+def _dense(shared: _Shared, rows: _Rows, row_index: npt.NDArray[np.intp]) -> FloatArray:
     """The same from a factor, M = G Gᵀ, G = [r D^½ + φ b z tᵀ, b √rest z]: nothing is squared or cancels."""
-    p, z = len(rows.Z), (rows.Z[:, at] * rows.b[at]).T
-    G = np.empty((len(at), p, p + 1))
-    G[:, :, :p] = rows.phi[at, None, None] * z[:, :, None] * shared.t
-    G[:, np.arange(p), np.arange(p)] += rows.r[at, None] * shared.root
-    G[:, :, p] = np.sqrt(rows.rest[at, None]) * z
+    p, z = len(rows.Z), (rows.Z[:, row_index] * rows.b[row_index]).T
+    G = np.empty((len(row_index), p, p + 1))
+    G[:, :, :p] = rows.phi[row_index, None, None] * z[:, :, None] * shared.t
+    G[:, np.arange(p), np.arange(p)] += rows.r[row_index, None] * shared.root
+    G[:, :, p] = np.sqrt(rows.rest[row_index, None]) * z
     return np.asarray(np.linalg.norm(G, 2, axis=(1, 2)) ** 2)

@@ -1,12 +1,12 @@
-"""Noise shaped by the Hessian behind a scaler that was fitted on the same table: docs/scaler.md, section 5.
+"""Noise shaped by the Hessian, with a scaler that was fitted on the same table: docs/explanation/scaler.md, section 5.
 
-Weights leave as R = A(w + N(0, cH⁻ᵖ)), so the covariance in raw units is A cH⁻ᵖ Aᵀ. H is a statistic of standardised
-rows; its total derivative is the frozen one less two sums over the rows that no row changes, and the fold adds its own:
+R = A(w + N(0, cH⁻ᵖ)) is released, so the covariance in raw units is A cH⁻ᵖ Aᵀ. H is a statistic of standardised rows;
+its total derivative is the frozen one less two sums over the rows that no row changes, and the fold adds its own:
 
     N_ij -> N_ij + Σ_f P_fj (z_if S_f + C_f)
 
 with S_f, C_f symmetric (p, p). With p = 1 and no penalty both are zero: then cH⁻¹ folds into the same covariance
-whatever the scaler.
+for any scaler.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class ScaledShapedJacobian(ShapedJacobian):
         V = np.concatenate([self.S, self.C]).reshape(2 * len(self.S), -1)
         return np.asarray(0.5 * V @ V.T)
 
-    def _information(self, rows: slice, columns: Index, label: bool) -> FloatArray:
-        I = super()._information(rows, columns, label)
+    def _information(self, rows: slice, columns: Index, include_target: bool) -> FloatArray:
+        I = super()._information(rows, columns, include_target)
         P, Z, x = self.scaler.P[:, columns], self._z(rows), self.scaler.Z[rows]
         if not P.any():
             return I
@@ -75,13 +75,13 @@ class ScaledShapedJacobian(ShapedJacobian):
         cross = 0.5 * mixed.transpose(0, 2, 1) @ P
         G = self._gram
         both = x[:, :, None] * G[:k, k:]
-        own = x[:, :, None] * x[:, None, :] * G[:k, :k] + both + both.transpose(0, 2, 1) + G[k:, k:]
+        scaler_part = x[:, :, None] * x[:, None, :] * G[:k, :k] + both + both.transpose(0, 2, 1) + G[k:, k:]
         c = len(columns)
-        I[:, :c, :c] += cross + cross.transpose(0, 2, 1) + P.T @ own @ P
+        I[:, :c, :c] += cross + cross.transpose(0, 2, 1) + P.T @ scaler_part @ P
         return I
 
 
-def behind_scaler(jacobian: ShapedJacobian, fit: Fit, H: Spectrum, p: float, scaler: Scaler) -> ScaledShapedJacobian:
+def add_scaler(jacobian: ShapedJacobian, fit: Fit, H: Spectrum, p: float, scaler: Scaler) -> ScaledShapedJacobian:
     """The same noise on weights that are folded into raw units by a scaler of this table."""
     n, U, D = scaler.n, H.U, H.powers(p / 2)
     z = jacobian._z(slice(None))
@@ -89,12 +89,12 @@ def behind_scaler(jacobian: ShapedJacobian, fit: Fit, H: Spectrum, p: float, sca
     C: list[FloatArray] = []
     for k, f in enumerate(scaler.features):
         B = H.roots * U[f]
-        for into, weight, row in ((S, scaler.Z[:, k], int(f)), (C, np.ones(n), len(U) - 1)):
+        for matrices, weight, row in ((S, scaler.Z[:, k], int(f)), (C, np.ones(n), len(U) - 1)):
             summed = weight @ z
             N = jacobian.s * (np.outer(summed, B) + np.outer(B, summed))
             N += 2 * float((summed * jacobian.pull) @ B) * np.eye(len(B))
             fold = np.outer(U[row] / D, U[f] * D)
-            into.append((fold + fold.T - N) / n)
+            matrices.append((fold + fold.T - N) / n)
     return ScaledShapedJacobian(
         jacobian.mean,
         jacobian.R,

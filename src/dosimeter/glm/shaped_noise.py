@@ -1,15 +1,16 @@
-"""Shaped noise: N(0, c H⁻ᵖ) instead of N(0, σ²I), and what its shape gives away.
+"""Shaped noise: N(0, c H⁻ᵖ) instead of N(0, σ²I), and what its shape leaks.
 
-H is made of the rows, so the covariance is data too. For N(w(z), Σ(z)) the Fisher information about unknowns z is
+H is computed from the rows, so the covariance is data too. For N(w(z), Σ(z)) the Fisher information about unknowns z is
 
     I = JᵀΣ⁻¹J + ½ tr(Σ⁻¹ ∂ⱼΣ Σ⁻¹ ∂ₖΣ)                                             ([Kay93], 3.9)
 
 and the second part does not depend on c: a floor that no scale removes. For the squared loss H = Σ ω x̃x̃ᵀ + nλ depends
-on the rows directly and the part is exact here for every p in [0, 2]; derivations in docs/shape.md. Other losses have H
-at w, and w moves with every row: there only a public shape is offered, a covariance from public data, with `measure`.
+on the rows directly and the part is exact here for every p in [0, 2]; derivations in docs/explanation/shape.md. Other
+losses have H at w, and w moves with every row: for them only a public shape is offered, a covariance from public data,
+with `measure`.
 
-Neither c (where a loss was stated), nor H, nor Σ may be published: the figures hold for somebody who sees the noised
-weights alone.
+Neither c (if a loss was given), nor H, nor Σ may be published: the figures hold against an adversary who sees only the
+noised weights.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from dosimeter.glm.dense_jacobian import DenseJacobian, Rows
 from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.leakage import Leakage
-from dosimeter.glm.loss import Squared
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 
 EXPONENTS = tuple(k / 8 for k in range(17))
@@ -47,14 +47,14 @@ ENTRIES = 1 << 27
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """H = U diag(λ) Uᵀ through A = U diag(λ^-½) Rᵀ, H⁻¹ = A Aᵀ: no inverse is taken."""
+    """H = U diag(λ) Uᵀ through A = U diag(λ^-½) Rᵀ, H⁻¹ = A Aᵀ: no inverse is computed."""
 
     U: FloatArray
     """(p, p) eigenvectors of H."""
     roots: FloatArray
     """(p,) λ^-½, descending."""
     R: FloatArray
-    """(p, p) turns the factor's coordinates Aᵀx̃ into λ^-½ Uᵀx̃."""
+    """(p, p) maps the factor's coordinates Aᵀx̃ to λ^-½ Uᵀx̃."""
 
     @classmethod
     def of(cls, fit: Fit) -> Spectrum:
@@ -69,7 +69,7 @@ class Spectrum:
     def divided(self, p: float) -> FloatArray:
         """(p, p) sinh(p t/2)/sinh(t/2) with t = log λₐ/λ_b: |divided difference of λ^-p| over √(λₐλ_b)^-(p+1).
 
-        In t no two powers are subtracted, so nearly equal eigenvalues need no case but the limit p itself.
+        In t no two powers are subtracted, so nearly equal eigenvalues need no special case except the limit p itself.
         """
         half = np.log(np.divide.outer(self.roots, self.roots))
         near = np.abs(half) < 1e-4
@@ -85,7 +85,7 @@ class ShapedJacobian(DenseJacobian):
 
         Nⱼ = ω s ∘ (z Bⱼᵀ + Bⱼ zᵀ) + κⱼ 1,      κⱼ = 2ω (1 − p) Σₐ πₐ zₐBₐⱼ,
 
-    s = `Spectrum.divided`; κ is there where c follows from a stated loss, π = λ^(1-p)/tr H^(1-p).
+    s = `Spectrum.divided`; κ is present if c follows from a given loss, π = λ^(1-p)/tr H^(1-p).
     I = JᵀΣ⁻¹J + ½ tr NⱼNₖ.
     """
 
@@ -95,7 +95,7 @@ class ShapedJacobian(DenseJacobian):
     s: FloatArray
     """(p, p)."""
     pull: FloatArray
-    """(p,) (1 − p) π, or zero where c is a public constant."""
+    """(p,) (1 − p) π, or zero if c is a public constant."""
     weight: FloatArray
     """(n,) ω."""
     floor: bool = False
@@ -110,7 +110,7 @@ class ShapedJacobian(DenseJacobian):
         return self.mean.m
 
     @property
-    def label_width(self) -> int:  # type: ignore[override]
+    def target_width(self) -> int:  # type: ignore[override]
         return 1
 
     @property
@@ -142,10 +142,11 @@ class ShapedJacobian(DenseJacobian):
         out[:, p:][:, a == b] /= np.sqrt(2.0)
         return out
 
-    def _information(self, rows: slice, columns: Index, label: bool) -> FloatArray:
+    def _information(self, rows: slice, columns: Index, include_target: bool) -> FloatArray:
         """(k, m', m') I of each row, without the p(p + 1)/2 entries: Bᵀ(diag(s²z²) + diag(z) s² diag(z))B and κ."""
-        J = self._location(rows)[:, :, self._picked(columns, label)]
-        # A copy: numpy takes the transpose of J for a rank update, whose threads cost tens of times the small product.
+        J = self._location(rows)[:, :, self._picked(columns, include_target)]
+        # A copy: numpy would use a rank update for the transpose of J, whose threads cost tens of times the small
+        # product.
         I = J.transpose(0, 2, 1).copy() @ J
         Z, B, s2 = self._z(rows), self.B[:, columns], self.s**2
         Y = Z[:, :, None] * B
@@ -158,13 +159,13 @@ class ShapedJacobian(DenseJacobian):
         I[:, :k, :k] += extra
         return np.asarray(I)
 
-    def row_norms(self, columns: Index, label: bool) -> FloatArray:
+    def row_norms(self, columns: Index, include_target: bool) -> FloatArray:
         """(n,) √ of the largest eigenvalue of each row's information."""
         if not len(columns):
-            return self.label_norms() if label else np.zeros(self.n)
+            return self.target_norms() if include_target else np.zeros(self.n)
         out = np.empty(self.n)
         for rows in self._row_blocks():
-            out[rows] = np.linalg.eigvalsh(self._information(rows, columns, label))[:, -1]
+            out[rows] = np.linalg.eigvalsh(self._information(rows, columns, include_target))[:, -1]
         return np.sqrt(np.maximum(out, 0.0))
 
     def cell_norms(self, columns: Index) -> FloatArray:
@@ -174,18 +175,18 @@ class ShapedJacobian(DenseJacobian):
             out[rows] = np.diagonal(self._information(rows, columns, False), axis1=1, axis2=2)
         return np.sqrt(np.maximum(out, 0.0))
 
-    def label_norms(self) -> FloatArray:
-        """(n,): a label is not in H, so only the mean tells of it."""
-        return np.zeros(self.n) if self.floor else self.mean.label_norms()
+    def target_norms(self) -> FloatArray:
+        """(n,): a target is not in H, so only the mean depends on it."""
+        return np.zeros(self.n) if self.floor else self.mean.target_norms()
 
     def column_norms(self) -> FloatArray:
         """(m,)."""
         self._refuse_long(self.n * self.m, matrices=self.m)
         return super().column_norms()
 
-    def outer(self, rows: Rows, columns: Index, label: bool, tied: Index) -> FloatArray:
+    def outer(self, rows: Rows, columns: Index, include_target: bool, tied: Index) -> FloatArray:
         self._refuse_long(len(np.arange(self.n)[rows]) * (len(columns) + len(tied)))
-        return super().outer(rows, columns, label, tied)
+        return super().outer(rows, columns, include_target, tied)
 
     def outer_mask(self, mask: Mask) -> FloatArray:
         self._refuse_long(self.n * self.m)
@@ -194,8 +195,8 @@ class ShapedJacobian(DenseJacobian):
     def _refuse_long(self, cells: int, matrices: int = 1) -> None:
         if cells * self.width**2 > WORK or matrices * self.width**2 > ENTRIES:
             raise CannotMeasure(
-                f"{cells} cells together under a data-dependent shape of {len(self.s)} weights would take too long: "
-                "read rows, blocks and cells one row at a time, or fewer rows together"
+                f"{cells} cells together with a data-dependent shape of {len(self.s)} weights would take too long: "
+                "measure one row at a time, or fewer rows together"
             )
 
     def _row_blocks(self) -> Iterable[slice]:
@@ -205,11 +206,11 @@ class ShapedJacobian(DenseJacobian):
 
 @dataclass(frozen=True, eq=False)
 class ShapedNoise:
-    """N(0, c H⁻ᵖ) and what a release with it leaks. Internal, the covariance most of all.
+    """Noise N(0, c H⁻ᵖ) and the leakage of a release with it. Internal, most of all the covariance.
 
     >>> from dosimeter import glm
     >>> X, y = np.array([[1.0], [2.0], [2.0]]), np.array([1.0, 2.0, 4.0])
-    >>> noise = shaped(glm.fit(X, y, glm.Squared()), X, y, c=4.0)   # H = 9: N(0, 4/9)
+    >>> noise = shape_noise(glm.fit(X, y, glm.Squared()), X, y, c=4.0)   # H = 9: N(0, 4/9)
     >>> noise.covariance.round(4).tolist(), noise.excess_loss
     ([[0.4444]], 2.0)
     >>> noise.floor.cells[0].round(4).tolist()                       # √(h/H + u²) = √(1/81 + 1/81)
@@ -219,21 +220,21 @@ class ShapedNoise:
     p: float
     c: float
     excess_loss: float
-    """½ tr(HΣ): how much the noise raises the objective, summed over rows, on average; exact for the squared loss."""
+    """½ tr(HΣ): the expected increase of the objective, summed over rows; exact for the squared loss."""
     covariance: FloatArray
     """(p, p) Σ."""
     leakage: Leakage
-    """With the covariance's own part: what the release leaks."""
+    """Including the part of the covariance: the leakage of the release."""
     frozen: Leakage
-    """Σ regarded as a public constant: too little, here to compare."""
+    """With Σ regarded as a public constant: too low, for comparison."""
     floor: Leakage
-    """The covariance's part alone: no c brings any reading below it."""
+    """The part of the covariance alone: no c brings any reading below it."""
     uncovered: tuple[str, ...] = ()
 
-    def dose(self, person: Sequence[Hashable] | None = None, **how: Any) -> Dose:
-        """The dose of the release; `unaccounted` where the exponent was chosen from the data."""
+    def dose(self, person: Sequence[Hashable] | None = None, **options: Any) -> Dose:
+        """The dose of the release; `unaccounted` if the exponent was chosen from the data."""
         standing = Standing.UNACCOUNTED if self.uncovered else Standing.EXACT
-        return self.leakage.dose(person, standing=standing, uncovered=self.uncovered, **how)
+        return self.leakage.dose(person, standing=standing, uncovered=self.uncovered, **options)
 
     def __repr__(self) -> str:
         top, least = self.leakage.examples.max(), self.floor.examples.max()
@@ -243,7 +244,7 @@ class ShapedNoise:
         )
 
 
-def shaped(
+def shape_noise(
     fit: Fit,
     X: Any,
     y: Any,
@@ -251,44 +252,84 @@ def shaped(
     excess_loss: float | None = None,
     c: float | None = None,
     p: float = 1.0,
-    label: bool = True,
-    through: Any = None,
-    label_unit: float = 1.0,
+    include_target: bool = True,
+    input_map: Any = None,
+    target_unit: float = 1.0,
     scaled: Any = None,
 ) -> ShapedNoise:
-    """Noise N(0, c H⁻ᵖ) for a squared-loss fit of X (n, d), y (n,), with its leakage.
+    """Noise N(0, c H⁻ᵖ) for a squared-loss fit, with its leakage.
 
-    scaled: (d,) columns that were standardised by the table itself, as in `glm.measure`; figures go through them.
+    Parameters
+    ----------
+    fit : Fit
+        The exact fit, squared loss.
+    X, y : array_like of shape (n, d) and (n,)
+        The training table.
+    excess_loss : float, optional
+        A public ½ tr(HΣ), from which c = 2·excess_loss/tr H^(1-p) follows. That makes c a function of the data for
+        every p except 1, and the figures include it. Give this or `c`.
+    c : float, optional
+        A public constant.
+    p : float, default 1
+        Exponent, in [0, 2].
+    include_target, input_map, target_unit, scaled
+        As in `glm.measure`.
 
-    One of: c, a public constant; excess_loss, a public ½ tr(HΣ), from which c = 2·excess_loss/tr H^(1-p) follows. The
-    second makes c a function of the data for every p but 1, and the figures include that.
+    Returns
+    -------
+    ShapedNoise
+        Internal.
+
+    Raises
+    ------
+    Refusal
+        If both or neither of c and excess_loss are given, or p is out of range.
+    CannotMeasure
+        For losses other than the squared.
+
+    Notes
+    -----
+    I = JᵀΣ⁻¹J + ½ tr(Σ⁻¹ ∂ⱼΣ Σ⁻¹ ∂ₖΣ), [Kay93] 3.9; docs/explanation/shape.md.
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[1.0], [2.0], [2.0]]), np.array([1.0, 2.0, 4.0])
+    >>> shape_noise(glm.fit(X, y, glm.Squared()), X, y, c=4.0).covariance.round(4).tolist()
+    [[0.4444]]
     """
     refuse_unless_squared(fit)
     if not (np.isfinite(p) and 0 <= p <= 2):
-        raise Refusal(f"the exponent p lies in [0, 2], not {p}")
-    stated = excess_loss if c is None else c
-    if stated is None or (c is not None and excess_loss is not None):
-        raise Refusal("state either c or excess_loss, one of the two")
-    if not (np.isfinite(stated) and stated > 0):
-        raise Refusal(f"{'c' if c is not None else 'excess_loss'} is a finite number > 0, not {stated}")
+        raise Refusal(f"the exponent p must be in [0, 2], not {p}")
+    amount = excess_loss if c is None else c
+    if amount is None or (c is not None and excess_loss is not None):
+        raise Refusal("pass either c or excess_loss, not both")
+    if not (np.isfinite(amount) and amount > 0):
+        raise Refusal(f"{'c' if c is not None else 'excess_loss'} must be a finite number > 0, not {amount}")
     H = Spectrum.of(fit)
     if p != 1 and H.roots[0] > 1e8 * H.roots[-1]:
         raise Refusal("the Hessian's condition number is above 1e16, so its powers keep no digits: rescale the columns")
     weights = H.powers(p - 1)  # λ^(1-p)
-    scale = float(c if c is not None else 2 * stated / weights.sum())
+    scale = float(c if c is not None else 2 * amount / weights.sum())
     Sigma = scale * (H.U * H.powers(p)) @ H.U.T
     frozen = measure(
-        fit, X, y, CorrelatedGaussian((Sigma + Sigma.T) / 2), label=label, through=through, label_unit=label_unit
+        fit,
+        X,
+        y,
+        CorrelatedGaussian((Sigma + Sigma.T) / 2),
+        include_target=include_target,
+        input_map=input_map,
+        target_unit=target_unit,
     )
     mean = frozen.jacobian
     if not isinstance(mean, ScalarJacobian):
         raise TypeError("a squared loss has a single margin")
-    # Σ^-½A = c^-½ U λ^((p-1)/2) Rᵀ; U turns nothing that a norm sees.
+    # Σ^-½A = c^-½ U λ^((p-1)/2) Rᵀ; U does not change any norm.
     mean = replace(mean, F=(H.roots ** (1 - p) / np.sqrt(scale))[:, None] * H.R.T)
     pull = np.zeros(len(weights)) if c is not None else (1 - p) * weights / weights.sum()
     jacobian = ShapedJacobian(mean, H.R, H.divided(p), pull, fit.sample_weight)
     if scaled is not None and np.any(scaled):
-        jacobian = _behind_scaler(jacobian, fit, H, p, scaled)
+        jacobian = _with_scaler(jacobian, fit, H, p, scaled)
     return ShapedNoise(
         p=float(p),
         c=scale,
@@ -300,25 +341,25 @@ def shaped(
     )
 
 
-def _behind_scaler(jacobian: ShapedJacobian, fit: Fit, H: Spectrum, p: float, scaled: Any) -> ShapedJacobian:
+def _with_scaler(jacobian: ShapedJacobian, fit: Fit, H: Spectrum, p: float, scaled: Any) -> ShapedJacobian:
     from dosimeter.glm.fitted_scaler import Scaler
-    from dosimeter.glm.shaped_fitted_scaler import behind_scaler  # late: it extends the Jacobian of this module
+    from dosimeter.glm.shaped_fitted_scaler import add_scaler  # imported late: it extends the Jacobian of this module
 
     if not fit.intercept:
         raise CannotMeasure(
-            "a fitted mean folds into an intercept, and this model has none: fit one, or declare bounds"
+            "a fitted mean folds into an intercept, but this model has none: fit an intercept, or declare bounds"
         )
     X = jacobian.mean.X
-    return behind_scaler(jacobian, fit, H, p, Scaler.of(X, scaled, jacobian.mean.P[: X.shape[1]]))
+    return add_scaler(jacobian, fit, H, p, Scaler.of(X, scaled, jacobian.mean.P[: X.shape[1]]))
 
 
 def refuse_unless_squared(fit: Fit) -> None:
-    """Only H of the squared loss is free of w."""
-    if not isinstance(fit.loss, Squared):
+    """Only H of the squared loss is independent of w."""
+    if not fit.loss.quadratic:
         raise CannotMeasure(
             f"the Hessian of the {fit.loss.name} loss depends on the weights, so a shape made from it moves with "
-            "every row in a way that has no closed form here: take a public shape, CorrelatedGaussian(c·S) with S from "
-            "public data or an earlier release, through glm.measure"
+            "every row, without a closed form: use a public shape, CorrelatedGaussian(c·S) with S from public data or "
+            "an earlier release, with glm.measure"
         )
 
 
@@ -330,7 +371,7 @@ def expected_excess_loss(fit: Fit, noise: Density | CorrelatedGaussian) -> float
     elif float(noise.cdf(0.0)) == 0.5:
         root = np.sqrt(noise.variance) * np.eye(len(left))
     else:
-        raise Refusal(f"{noise} is not centred, so it also shifts the weights: subtract its mean and use a centred law")
+        raise Refusal(f"{noise} is not centred, so it also shifts the weights: use a centred law")
     return 0.5 * float(np.linalg.norm(np.linalg.solve(left, root)) ** 2)
 
 
@@ -339,66 +380,71 @@ DESIGNED = "the covariance was designed on this table: use it for the release of
 
 @dataclass(frozen=True, eq=False)
 class NoiseDesign:
-    """The covariance with the lowest highest η at a stated loss on a PUBLIC table, with a certificate."""
+    """The covariance with the lowest highest η at a given loss on a PUBLIC table, with a certificate."""
 
     noise: CorrelatedGaussian
     excess_loss: float
     highest: float
-    """Highest η of a row of the public table, this noise regarded as a constant."""
+    """Highest η of a row of the public table, with this noise as a constant."""
     bound: float
-    """No covariance of this loss has a highest η below this one."""
+    """No covariance with this loss has a highest η below this one."""
     steps: int
     uncovered: tuple[str, ...] = (DESIGNED,)
 
 
 def design(
-    fit: Fit, X: Any, y: Any, *, excess_loss: float, tolerance: float = 1e-2, steps: int = 300, **how: Any
+    fit: Fit, X: Any, y: Any, *, excess_loss: float, tolerance: float = 1e-2, steps: int = 300, **options: Any
 ) -> NoiseDesign:
     """min over Σ with ½ tr(HΣ) = excess_loss of maxᵢ λmax(JᵢᵀΣ⁻¹Jᵢ), to a relative `tolerance` in η, on a public table.
 
-    Its derivative by the rows has no closed form, so it is a public shape only: for the release of another table. With
-    Σ = A S Aᵀ and K = A⁻¹J it is min over tr S = 2·loss of max over Q of tr(S⁻¹Q), Q in the hull of all KᵢvvᵀKᵢᵀ,
-    |v| = 1. For a given Q the best S is ∝ Q^½, with value (tr Q^½)²/(2·loss): a lower bound for every S. Each step adds
-    to the hull what is worst for the present S (Frank-Wolfe), and the two values meet; docs/shape.md, 5. The first
-    steps are the H⁻ᵖ, so none of them is better.
+    Its derivative by the rows has no closed form, so it is only a public shape: for the release of another table. With
+    Σ = A S Aᵀ and K = A⁻¹J it is min over tr S = 2·loss of max over Q of tr(S⁻¹Q), Q in the hull of all KᵢvvᵀKᵢᵀ, |v| =
+    1. For a given Q the best S is ∝ Q^½, with value (tr Q^½)²/(2·loss): a lower bound for every S. Each step adds to
+    the hull what is worst for the present S (Frank-Wolfe), and the two values converge; docs/explanation/shape.md, 5.
+    The first steps are the H⁻ᵖ, so none of them is better.
     """
     if not (np.isfinite(excess_loss) and excess_loss > 0):
-        raise Refusal(f"excess_loss is a finite number > 0, not {excess_loss}")
-    jacobian = measure(fit, X, y, Gaussian(1.0), **how).jacobian
+        raise Refusal(f"excess_loss must be a finite number > 0, not {excess_loss}")
+    jacobian = measure(fit, X, y, Gaussian(1.0), **options).jacobian
     if not isinstance(jacobian, ScalarJacobian):
-        raise CannotMeasure(f"the design is written for losses with one margin, not {fit.loss.name}")
-    label, budget = bool(how.get("label", True)), 2 * excess_loss
-    plain = replace(jacobian, F=np.eye(len(jacobian.F)))
-    every = np.arange(plain.m, dtype=np.intp)
-    atoms = [plain.outer(slice(None), every, label, every[:0]) / (plain.n * (plain.m + label))]
+        raise CannotMeasure(f"design needs a loss with one margin, not {fit.loss.name}")
+    include_target, budget = bool(options.get("include_target", True)), 2 * excess_loss
+    unwhitened = replace(jacobian, F=np.eye(len(jacobian.F)))
+    every = np.arange(unwhitened.m, dtype=np.intp)
+    atoms = [
+        unwhitened.outer(slice(None), every, include_target, every[:0])
+        / (unwhitened.n * (unwhitened.m + include_target))
+    ]
     H, share, low = Spectrum.of(fit), np.ones(1), 0.0
-    waiting = [(H.R * H.powers(p - 1)) @ H.R.T for p in EXPONENTS]
-    highest, best, done = np.inf, waiting[0], 0
-    while done < steps and not highest <= (1 + tolerance) ** 2 * low:
-        done += 1
-        S = waiting.pop() if waiting else _root(np.tensordot(share, np.array(atoms), 1))
+    initial = [(H.R * H.powers(p - 1)) @ H.R.T for p in EXPONENTS]
+    highest, best, step = np.inf, initial[0], 0
+    while step < steps and not highest <= (1 + tolerance) ** 2 * low:
+        step += 1
+        S = initial.pop() if initial else _root(np.tensordot(share, np.array(atoms), 1))
         S = S * (budget / np.trace(S))
-        top, found = _worst(plain, S, every, label)
+        top, new_atoms = _worst(unwhitened, S, every, include_target)
         highest, best = (top, S) if top < highest else (highest, best)
-        atoms += found
-        share = _balance(np.array(atoms), np.append(share, np.full(len(found), share.mean())))
+        atoms += new_atoms
+        share = _balance(np.array(atoms), np.append(share, np.full(len(new_atoms), share.mean())))
         low = max(low, float(np.trace(_root(np.tensordot(share, np.array(atoms), 1))) ** 2) / budget)
     A = fit.factor.matrix
     Sigma = A @ best @ A.T
     noise = CorrelatedGaussian((Sigma + Sigma.T) / 2)
-    return NoiseDesign(noise, excess_loss, float(np.sqrt(highest)), float(np.sqrt(low)), done)
+    return NoiseDesign(noise, excess_loss, float(np.sqrt(highest)), float(np.sqrt(low)), step)
 
 
-def _worst(plain: ScalarJacobian, S: FloatArray, every: Index, label: bool) -> tuple[float, list[FloatArray]]:
+def _worst(
+    unwhitened: ScalarJacobian, S: FloatArray, every: Index, include_target: bool
+) -> tuple[float, list[FloatArray]]:
     """The highest η² under Σ = A S Aᵀ, and KvvᵀKᵀ of the three worst rows, v their worst direction."""
     values, V = np.linalg.eigh(S)
     F = (V / np.sqrt(values)).T
-    eta = replace(plain, F=F).row_norms(every, label)
-    found = []
-    for J in plain.dense(np.argsort(eta)[-3:])[:, :, : plain.m + label]:
+    eta = replace(unwhitened, F=F).row_norms(every, include_target)
+    worst_atoms = []
+    for J in unwhitened.dense(np.argsort(eta)[-3:])[:, :, : unwhitened.m + include_target]:
         q = J @ np.linalg.svd(F @ J)[2][0]
-        found.append(np.outer(q, q))
-    return float(eta.max() ** 2), found
+        worst_atoms.append(np.outer(q, q))
+    return float(eta.max() ** 2), worst_atoms
 
 
 def _balance(atoms: FloatArray, share: FloatArray, rounds: int = 200) -> FloatArray:

@@ -12,6 +12,7 @@ Margins of a row are C (Vᵀx), with V (p, K') the parameters and C (K, K') the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,12 +22,28 @@ from scipy.special import logsumexp
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
+from dosimeter.glm.loss import TargetKind
 
 
 @dataclass(frozen=True)
 class Softmax:
-    """Multinomial logistic regression with labels 0 .. n_classes-1.
+    """Multinomial logistic regression with classes 0 .. n_classes-1.
 
+    Parameters
+    ----------
+    n_classes : int
+        K, at least 2.
+    reference : int, "mean" or None
+        The class whose margin is zero; "mean" makes the classes' weights sum to zero, as scikit-learn does; None has
+        one parameter vector per class, which is unique only if every parameter is penalised.
+
+    Raises
+    ------
+    Refusal
+        If n_classes or reference is invalid.
+
+    Examples
+    --------
     >>> Softmax(n_classes=3, reference=0).contrast.shape
     (3, 2)
     """
@@ -34,6 +51,12 @@ class Softmax:
     n_classes: int
     reference: int | Literal["mean"] | None = None
     name = "softmax"
+    target = TargetKind.CLASSES
+    score_name = "accuracy"
+    quadratic = False
+    uses_target_bound = False
+    default_model = "LogisticRegression(C=1.0)"
+    penalised_mean = False
 
     def __post_init__(self) -> None:
         if isinstance(self.n_classes, bool) or not isinstance(self.n_classes, int | np.integer) or self.n_classes < 2:
@@ -54,13 +77,26 @@ class Softmax:
         return np.delete(identity, self.reference, axis=1)
 
     def check(self, y: FloatArray) -> None:
-        """Labels are whole numbers from 0 to K-1."""
+        """Targets must be whole numbers from 0 to K-1."""
         bad = (y != np.floor(y)) | (y < 0) | (y >= self.n_classes)
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise Refusal(
-                f"Softmax needs labels 0 to {self.n_classes - 1}; row {row} has {y[row]:g}: number the classes"
+                f"Softmax needs targets 0 to {self.n_classes - 1}; row {row} has {y[row]:g}: number the classes"
             )
+
+    def no_minimiser(self, y: FloatArray) -> str:
+        """Why unpenalised constants have no finite minimum on these targets; else ""."""
+        absent = sorted(set(range(self.n_classes)) - {int(c) for c in y})
+        return f"no row has class {absent[0]}" if absent else ""
+
+    def gradient_bound(self, l2: float, row_norm: float, target_bound: float | None) -> float:
+        """|Cᵀ(s - y)| |x| <= √2 |C| R."""
+        return math.sqrt(2.0) * float(np.linalg.norm(self.contrast, 2)) * row_norm
+
+    def score(self, margin: FloatArray, y: FloatArray) -> float:
+        """Share of the rows whose class has the largest margin."""
+        return float(np.mean((margin @ self.contrast.T).argmax(axis=1) == y))
 
     def onehot(self, y: FloatArray) -> FloatArray:
         """(n, K) indicator of each row's class."""
@@ -72,19 +108,20 @@ class Softmax:
         return np.asarray(np.exp(logits - logsumexp(logits, axis=1, keepdims=True)))
 
     def residual(self, margin: FloatArray, y: FloatArray) -> FloatArray:
-        """(n, K') Cᵀ(s - y). The class of the row is reached as minus the sum of the others,
-        which is relatively exact where its probability is next to 1."""
+        """(n, K') Cᵀ(s - y). The row's class is minus the sum of the others, which is relatively exact if its
+        probability is nearly 1.
+        """
         s = self.probabilities(margin)
-        label = y.astype(int)
+        own_class = y.astype(int)
         rows = np.arange(len(y))
-        s[rows, label] = 0.0
-        s[rows, label] = -s.sum(axis=1)
+        s[rows, own_class] = 0.0
+        s[rows, own_class] = -s.sum(axis=1)
         return s @ self.contrast
 
-    def curvature(self, margin: FloatArray) -> FloatArray:
+    def curvature(self, margin: FloatArray, y: FloatArray) -> FloatArray:
         """(n, K', K') Cᵀ(diag s - ssᵀ)C."""
         s, C = self.probabilities(margin), self.contrast
-        # 1 - s as the sum of the other classes: where a class is all but certain, s - s² would be zero.
+        # 1 - s as the sum of the other classes: if a class is nearly certain, s - s² would be zero.
         others = s @ (1.0 - np.eye(len(C)))
         S = -s[:, :, None] * s[:, None, :]
         each = np.arange(len(C))
@@ -94,5 +131,5 @@ class Softmax:
     def value(self, margin: FloatArray, y: FloatArray) -> FloatArray:
         """(n,) log-loss."""
         logits = margin @ self.contrast.T
-        own = np.take_along_axis(logits, y.astype(int)[:, None], axis=1)
-        return np.asarray(logsumexp(logits - own, axis=1))
+        own_logit = np.take_along_axis(logits, y.astype(int)[:, None], axis=1)
+        return np.asarray(logsumexp(logits - own_logit, axis=1))

@@ -1,4 +1,4 @@
-"""What the arrays must be before any mathematics: finite, of matching shape, within float64's comfortable range."""
+"""Checks of the arrays before any mathematics: finite, of matching shape, within a safe range of float64."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 
 HUGE, TINY = 1e60, 1e-60
-"""Fourth powers of numbers within these bounds, which the squares of H⁻¹x are, stay inside float64's range."""
+"""Fourth powers of numbers within these bounds, such as the squares of H⁻¹x, stay inside float64's range."""
 
 
 def check_table(X: Any, y: Any, sample_weight: Any = None) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """X (n, d), y (n,), ω (n,) as float64; every fault is named with its place."""
-    X = _real(X, "X")
-    y = _real(y, "y")
+    """X (n, d), y (n,), ω (n,) as float64; every fault is named with its position."""
+    X = _finite_floats(X, "X")
+    y = _finite_floats(y, "y")
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
         raise Refusal(f"X must be a table with rows and columns, not of shape {X.shape}")
     if y.shape != (X.shape[0],):
         raise Refusal(f"y must have one value for each of the {X.shape[0]} rows, not shape {y.shape}")
-    weight = np.ones(len(y)) if sample_weight is None else _real(sample_weight, "sample_weight")
+    weight = np.ones(len(y)) if sample_weight is None else _finite_floats(sample_weight, "sample_weight")
     if weight.shape != y.shape:
         raise Refusal(f"sample_weight must have shape {y.shape}, not {weight.shape}")
     if (weight < 0).any():
@@ -31,33 +31,33 @@ def check_table(X: Any, y: Any, sample_weight: Any = None) -> tuple[FloatArray, 
         raise Refusal("every sample_weight is zero: there is nothing to fit")
     if used.max() > HUGE or used.min() < TINY:
         raise Refusal(
-            f"sample_weight runs from {used.min():.3g} to {used.max():.3g}: keep it within {TINY:g} and {HUGE:g}"
+            f"sample_weight ranges from {used.min():.3g} to {used.max():.3g}: keep it between {TINY:g} and {HUGE:g}"
         )
     largest = np.maximum(X.max(axis=0), -X.min(axis=0))
     odd = (largest > HUGE) | ((largest > 0) & (largest < TINY))
     if odd.any():
         j = int(np.flatnonzero(odd)[0])
-        raise Refusal(f"column {j} reaches {largest[j]:.3g}: rescale it (sizes from {TINY:g} to {HUGE:g} are taken)")
+        raise Refusal(f"column {j} reaches {largest[j]:.3g}: rescale it (sizes from {TINY:g} to {HUGE:g} are accepted)")
     if np.abs(y).max() > HUGE:
-        raise Refusal(f"y reaches {np.abs(y).max():.3g}: rescale it (sizes up to {HUGE:g} are taken)")
+        raise Refusal(f"y reaches {np.abs(y).max():.3g}: rescale it (sizes up to {HUGE:g} are accepted)")
     return X, y, weight
 
 
 def as_floats(values: Any, name: str) -> FloatArray:
-    """A C-ordered float64 array of real numbers, finite or not; no copy where it is one already."""
+    """A C-ordered float64 array of real numbers, finite or not; no copy if it is one already."""
     try:
         array = np.asarray(values)
     except ValueError:
-        raise Refusal(f"{name} has rows of unlike length: give a rectangular table") from None
+        raise Refusal(f"{name} has rows of different lengths: pass a rectangular table") from None
     if array.dtype.kind not in "fiub":
         raise Refusal(f"{name} must hold real numbers, not {array.dtype}")
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
-def _real(values: Any, name: str) -> FloatArray:
+def _finite_floats(values: Any, name: str) -> FloatArray:
     out = as_floats(values, name)
     if not np.isfinite(out).all():
-        place = np.argwhere(~np.isfinite(out))[0]
-        where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
-        raise Refusal(f"{name} has a value that is not finite at {where}: remove or impute it")
+        position = np.argwhere(~np.isfinite(out))[0]
+        location = f"row {position[0]}" + (f", column {position[1]}" if len(position) > 1 else "")
+        raise Refusal(f"{name} has a value that is not finite at {location}: remove or impute it")
     return out

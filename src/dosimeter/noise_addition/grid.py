@@ -13,11 +13,11 @@ from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.density import Array, Density
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import NoNoise
-from dosimeter.noise_addition.inverse_cdf import law_of
+from dosimeter.noise_addition.inverse_cdf import inverse_cdf_of
 
 # Sixteen bits below the scale: rounding adds variance g²/12, at most 2e-11 of the scale's square.
 _BITS_BELOW = 16
-# Values and noise below 2^45 and 2^40 steps: whole numbers of steps are exact in float64 with room to spare.
+# Values below 2^45 steps and noise below 2^40 steps: whole numbers of steps are exact in float64, with a margin.
 _MOST_STEPS = 2.0**45
 _MOST_STEPS_OF_NOISE = 2.0**40
 
@@ -25,8 +25,8 @@ _MOST_STEPS_OF_NOISE = 2.0**40
 def grid_of(noise: object) -> float:
     """g = 2^(⌊log₂ scale⌋ − 16), from the noise alone and never from the values.
 
-    For `CorrelatedGaussian` the scale is the least standard deviation, √min Σᵢᵢ; where Σ was computed from
-    the data so is this g, and a public one must be given instead.
+    For `CorrelatedGaussian` the scale is the least standard deviation, √min Σᵢᵢ. If Σ was computed from the data, so
+    is this g: pass a public one instead.
 
     >>> from dosimeter.core.noise import Gaussian
     >>> grid_of(Gaussian(1.0)) == 2.0**-16, grid_of(Gaussian(0.3)) == 2.0**-18
@@ -36,19 +36,19 @@ def grid_of(noise: object) -> float:
 
 
 def least_scale(noise: object) -> float:
-    """The scale of the law, or the least standard deviation of correlated noise."""
+    """The scale of the noise, or the least standard deviation of correlated noise."""
     if isinstance(noise, NoNoise):
-        raise Refusal("no_noise: exact release: nothing to draw; the values would leave as they are")
+        raise Refusal("no_noise: nothing to draw; the values would be released exactly")
     if isinstance(noise, CorrelatedGaussian):
         return math.sqrt(float(np.diag(noise.covariance).min()))
     if isinstance(noise, Density):
-        law_of(noise)  # refused here already where it cannot be drawn
+        inverse_cdf_of(noise)  # refuse early what cannot be drawn
         return noise.scale
-    raise Refusal(f"noise must be a law of dosimeter such as Gaussian(0.1), not {noise!r}")
+    raise Refusal(f"noise must be one of dosimeter's, such as Gaussian(0.1), not {noise!r}")
 
 
-def checked_grid(grid: Any, noise: object) -> float:
-    """The step g: the given one if it is a power of two that fits the noise, `grid_of(noise)` for None."""
+def resolve_grid(grid: Any, noise: object) -> float:
+    """The step g: `grid` if it is a power of two that fits the noise, `grid_of(noise)` if it is None."""
     scale = least_scale(noise)
     if grid is None:
         return grid_of(noise)
@@ -58,18 +58,18 @@ def checked_grid(grid: Any, noise: object) -> float:
     if not 0 < g < math.inf or math.frexp(g)[0] != 0.5:
         raise Refusal(f"grid={grid!r}: must be a power of two such as {grid_of(noise)!r}, or None")
     if not 1 / _MOST_STEPS_OF_NOISE <= g / scale <= _MOST_STEPS_OF_NOISE:
-        raise Refusal(f"grid={grid!r}: must lie within 2^±40 of the scale {scale!r}; None takes {grid_of(noise)!r}")
+        raise Refusal(f"grid={grid!r}: must lie within 2^±40 of the scale {scale!r}; None gives {grid_of(noise)!r}")
     return g
 
 
 def as_values(values: ArrayLike) -> Array:
-    """The values as float64, any shape; refused where that would change them or where one is not finite."""
-    given = np.asarray(values)
-    if given.dtype.kind not in "fiu" or given.dtype.itemsize > 8:
-        raise Refusal(f"values must be real numbers that float64 can hold, not {given.dtype}")
-    if given.dtype.kind != "f" and given.size and max(abs(int(given.max())), abs(int(given.min()))) > 2**53:
+    """The values as float64, any shape; refused if that would change one, or if one is not finite."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
+        raise Refusal(f"values must be real numbers that float64 can hold, not {array.dtype}")
+    if array.dtype.kind != "f" and array.size and max(abs(int(array.max())), abs(int(array.min()))) > 2**53:
         raise Refusal("values must be real numbers that float64 can hold; an integer above 2^53 is not: divide first")
-    w = given.astype(np.float64)
+    w = array.astype(np.float64)
     if not np.isfinite(w).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(w))[0])
         raise Refusal(f"values{list(place)} is {w[place]}; every value must be finite before noise is added")
@@ -77,16 +77,16 @@ def as_values(values: ArrayLike) -> Array:
 
 
 def in_steps(w: Array, g: float) -> Array:
-    """w/g, exact because g is a power of two; refused from 2^45 steps on.
+    """w/g, exact because g is a power of two; refused at 2^45 steps or more.
 
-    The message names the place and not the value: what has not been noised does not leave, not even on stderr.
+    The message names the position and not the value: a value without noise is never shown, not even on stderr.
     """
-    with np.errstate(over="ignore", under="ignore"):  # below 2^-1022 steps the error is nothing beside the filter's
+    with np.errstate(over="ignore", under="ignore"):  # an error below 2^-1022 steps is negligible
         steps: Array = w / g
     if steps.size and not np.abs(steps).max() < _MOST_STEPS:
         place = tuple(int(i) for i in np.argwhere(~(np.abs(steps) < _MOST_STEPS))[0])
         raise Refusal(
-            f"values{list(place)} is 2^45 steps of the grid {g!r} or more from 0: pass a coarser grid=, "
+            f"values{list(place)} is 2^45 or more steps of the grid {g!r} from 0: pass a coarser grid=, "
             "or release the difference from a public centre"
         )
     return steps

@@ -1,4 +1,4 @@
-"""The release: named values with their noise drawn, and the recipe that accounting needs."""
+"""The release: named values with noise added, and the recipe that accounting needs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.density import Array
 from dosimeter.core.errors import Refusal
 from dosimeter.core.release import Recipe, Release
-from dosimeter.noise_addition.grid import as_values, checked_grid
-from dosimeter.noise_addition.mechanism import noisy
+from dosimeter.noise_addition.grid import as_values, resolve_grid
+from dosimeter.noise_addition.mechanism import add_noise
 from dosimeter.noise_addition.simulation import Generator, simulate
 
 
@@ -26,10 +26,10 @@ def release(
     rng: Generator | None = None,
     grid: float | None = None,
 ) -> Release:
-    """A `Release` of the named values, noise drawn here; the recipe's settings gain the `grid`.
+    """A `Release` of the named values with noise added; the recipe's settings gain the `grid`.
 
-    Under `CorrelatedGaussian` the values, in the order given and each in C order, are the p entries of one draw. With
-    an `rng` it is a simulation and the release says so; without one the bits come from the operating system.
+    Under `CorrelatedGaussian` the values, in the order of the mapping and each in C order, are the p entries of one
+    draw. With an `rng` it is a simulation, marked as such; without one the bits come from the operating system.
 
     >>> from dosimeter.core.noise import Gaussian
     >>> r = release({"coef": [0.5, -1.0]}, Gaussian(0.5), kind="weights", settings={"l2": 0.01})
@@ -39,21 +39,21 @@ def release(
     if not values:
         raise Refusal("values is empty: nothing to release")
     if "grid" in settings:
-        raise Refusal("settings: 'grid' is recorded by the draw; pass it as grid=")
+        raise Refusal("settings: 'grid' is recorded automatically; pass it as grid=")
     if isinstance(uncovered, str):
         raise Refusal(f"uncovered={uncovered!r}: must be a list of sentences, not one string")
-    g = checked_grid(grid, noise)
+    g = resolve_grid(grid, noise)
     recipe = Recipe(kind, repr(noise), {**settings, "grid": g}, tuple(uncovered), simulation=rng is not None)
     arrays = {name: as_values(value) for name, value in values.items()}
     flat = np.concatenate([a.ravel() for a in arrays.values()])
     if isinstance(noise, CorrelatedGaussian) and flat.size != noise.dimension:
         raise Refusal(f"{noise}: there are {flat.size} values to release, not {noise.dimension}")
-    drawn = noisy(flat, noise, grid=g) if rng is None else simulate(flat, noise, rng, grid=g)
-    return Release(_parted(drawn, arrays), recipe)
+    noised = add_noise(flat, noise, grid=g) if rng is None else simulate(flat, noise, rng, grid=g)
+    return Release(_split(noised, arrays), recipe)
 
 
-def _parted(drawn: Array, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The flat draw cut into the shapes of the named arrays."""
+def _split(flat: Array, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The flat array cut into the shapes of the named arrays."""
     ends = np.cumsum([a.size for a in arrays.values()])[:-1]
-    pieces = np.split(drawn, ends)
+    pieces = np.split(flat, ends)
     return {name: piece.reshape(a.shape) for (name, a), piece in zip(arrays.items(), pieces, strict=True)}

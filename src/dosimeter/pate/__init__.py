@@ -1,4 +1,4 @@
-"""[Saeidian21]: labels voted by teachers (PATE), and what a noisy vote gives away about one of them."""
+"""[Saeidian21]: labels voted by teachers (PATE), and what a noisy vote leaks about one of them."""
 
 from dosimeter.pate.accounting import epsilon
 from dosimeter.pate.adversary import guess_partition, guess_votes
@@ -11,8 +11,8 @@ from dosimeter.pate.bounds import (
     uniform_bound,
 )
 from dosimeter.pate.budget import nats, plan, queries_within
-from dosimeter.pate.doses import dose, published
-from dosimeter.pate.ensemble import Progress, Teachers, Training
+from dosimeter.pate.doses import dose, public_bound
+from dosimeter.pate.ensemble import Progress, Teachers, TeacherTraining
 from dosimeter.pate.label import Labels, label
 from dosimeter.pate.leakage import leakage, win_probabilities
 from dosimeter.pate.partition import Partition
@@ -27,9 +27,9 @@ __all__ = [
     "Partition",
     "Progress",
     "Student",
+    "TeacherTraining",
     "Teachers",
     "Threshold",
-    "Training",
     "Votes",
     "bound",
     "data_dependent_bound",
@@ -44,7 +44,7 @@ __all__ = [
     "nats",
     "overtaking_bound",
     "plan",
-    "published",
+    "public_bound",
     "queries_within",
     "threshold_bound",
     "threshold_leakage",

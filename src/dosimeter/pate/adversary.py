@@ -1,7 +1,7 @@
-"""The adversary of section IV-B of [Saeidian21], played: all votes but one teacher's are known, the labels are seen.
+"""The adversary of section IV-B of [Saeidian21], simulated: knows all votes but one teacher's, and sees the labels.
 
-Knowing a prior over the hidden vote, the best guess is the likeliest a posteriori (MAP). For one query its success over
-that of the best blind guess is at most e^leakage, and equals it where the prior is uniform: eq. 28.
+With a prior over the hidden vote, the best guess is the likeliest a posteriori (MAP). For one query its success
+relative to the best guess without the label is at most e^leakage, with equality for a uniform prior: eq. 28.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dosimeter.pate.leakage import win_probabilities
 from dosimeter.pate.threshold import Threshold
 from dosimeter.pate.votes import Votes, check_histograms
 
-# Outputs that an exact success is summed over; more than this takes longer than a simulation.
+# The most outputs for an exact sum; above it a simulation is faster.
 _MOST_OUTPUTS = 1 << 20
 
 
 def channels(others: ArrayLike, noise: Density, threshold: Threshold | None = None) -> FloatArray:
-    """(q, m, m) P(y | v⁻ + δⱼ), the hidden vote j before the output y; with a threshold (q, m, m + 1), refused last.
+    """(q, m, m) P(y | v⁻ + δⱼ), by query, hidden vote j and output y; with a threshold (q, m, m + 1), refused last.
 
     >>> from dosimeter.core.noise import Gumbel
     >>> channels([[1, 1]], Gumbel(1.0)).round(4).tolist()                     # softmax of (2, 1) and of (1, 2)
@@ -33,26 +33,26 @@ def channels(others: ArrayLike, noise: Density, threshold: Threshold | None = No
     """
     v = check_histograms(others)
     q, m = v.shape
-    voted = (v[:, None, :] + np.eye(m, dtype=np.int64)).reshape(-1, m)
-    won = win_probabilities(voted, noise)
+    histograms = (v[:, None, :] + np.eye(m, dtype=np.int64)).reshape(-1, m)
+    win = win_probabilities(histograms, noise)
     if threshold is None:
-        return won.reshape(q, m, m)
-    short = threshold.T - voted.max(axis=1)
-    answered, refused = threshold.noise.sf(short)[:, None], threshold.noise.cdf(short)[:, None]
-    return np.hstack([won * answered, refused]).reshape(q, m, m + 1)
+        return win.reshape(q, m, m)
+    missing_votes = threshold.T - histograms.max(axis=1)
+    answered, refused = threshold.noise.sf(missing_votes)[:, None], threshold.noise.cdf(missing_votes)[:, None]
+    return np.hstack([win * answered, refused]).reshape(q, m, m + 1)
 
 
 def success(channel: ArrayLike, prior: ArrayLike) -> tuple[float, float]:
-    """P(MAP guess right) after one output and before it, exactly: Σ_y maxⱼ p(j) P(y|j) and maxⱼ p(j).
+    """P(MAP guess correct) after one output and before it, exactly: Σ_y maxⱼ p(j) P(y|j) and maxⱼ p(j).
 
-    channel (h, y), a row for each hypothesis; prior (h,).
+    channel (h, y), one row per hypothesis; prior (h,).
 
     >>> success([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5])                     # a gain of 1.5, log 1.5 nats
     (0.75, 0.5)
     """
     P = np.asarray(channel, dtype=np.float64)
     if P.ndim != 2:
-        raise Refusal(f"a channel is (hypotheses, outputs), not of shape {P.shape}")
+        raise Refusal(f"a channel must be (hypotheses, outputs), not of shape {P.shape}")
     p = _prior(prior, len(P))
     return float((p[:, None] * P).max(axis=0).sum()), float(p.max())
 
@@ -60,17 +60,19 @@ def success(channel: ArrayLike, prior: ArrayLike) -> tuple[float, float]:
 def joint_channel(
     others: ArrayLike, candidates: ArrayLike, noise: Density, threshold: Threshold | None = None
 ) -> FloatArray:
-    """(h, outputs) P(y₁..y_q | the partition's votes) for each candidate partition; the last query runs fastest.
+    """(h, outputs) P(y₁..y_q | the partition's votes) for each candidate partition; the last query varies fastest.
 
-    candidates (h, q): the votes that each candidate's teacher would cast. All outputs are listed, so q is small.
+    candidates (h, q): the votes that each candidate's teacher would cast. It lists all outputs, so q must be small.
     """
-    each = channels(others, noise, threshold)
-    cast = _candidates(candidates, len(each), each.shape[1])
-    if each.shape[2] ** len(each) * len(cast) > _MOST_OUTPUTS:
-        raise Refusal(f"{each.shape[2]}^{len(each)} outputs are too many to list: simulate with guess_partition")
-    joint = np.ones((len(cast), 1))
-    for query, P in enumerate(each):
-        joint = (joint[:, :, None] * P[cast[:, query]][:, None, :]).reshape(len(cast), -1)
+    per_query = channels(others, noise, threshold)
+    candidate_votes = _candidates(candidates, len(per_query), per_query.shape[1])
+    if per_query.shape[2] ** len(per_query) * len(candidate_votes) > _MOST_OUTPUTS:
+        raise Refusal(
+            f"{per_query.shape[2]}^{len(per_query)} outputs are too many to list: simulate with guess_partition"
+        )
+    joint = np.ones((len(candidate_votes), 1))
+    for query, P in enumerate(per_query):
+        joint = (joint[:, :, None] * P[candidate_votes[:, query]][:, None, :]).reshape(len(candidate_votes), -1)
     return joint
 
 
@@ -83,21 +85,53 @@ def guess_votes(
     *,
     threshold: Threshold | None = None,
 ) -> Guesses:
-    """The hidden vote of one teacher at each query, guessed from the label of that query alone.
+    """Guess the hidden vote of one teacher at each query, from the label of that query alone.
 
-    labels: (releases, queries), each release with noise of its own. prior: (m,) over the hidden vote, or (queries, m).
-    The votes of unlike queries are taken for independent, so no other label helps. The control is the likeliest vote by
-    the prior. Internal: the result holds the true votes.
+    Parameters
+    ----------
+    votes : Votes
+        All votes; the hidden ones serve as the truth.
+    teacher : int
+        The teacher whose votes are hidden.
+    labels : array_like of shape (releases, queries)
+        Released labels; each release with its own noise.
+    noise : Density
+        The noise of the vote.
+    prior : array_like of shape (m,) or (queries, m)
+        Probability of each hidden vote. Votes of different queries are assumed independent, so no other label helps.
+    threshold : Threshold, optional
+        The threshold the labels were released with.
+
+    Returns
+    -------
+    Guesses
+        The control is the likeliest vote by the prior. Internal: the result holds the true votes.
+
+    Raises
+    ------
+    Refusal
+        If labels or prior do not fit the votes.
+
+    Notes
+    -----
+    MAP guess, eq. 28 of [Saeidian21].
+
+    Examples
+    --------
+    >>> from dosimeter.core.noise import Laplace
+    >>> votes = Votes([[0, 1], [0, 1], [0, 1]], n_classes=2)
+    >>> guess_votes(votes, 0, [[0, 1]], Laplace(0.5), [0.5, 0.5]).figure
+    1.0
     """
     P = channels(votes.others(teacher), noise, threshold)
     m = votes.n_classes
     weights = np.asarray(prior, dtype=np.float64)
     p = np.array([_prior(row, m) for row in np.broadcast_to(weights, (votes.n_queries, m))])
-    seen = _outputs(labels, votes.n_queries, m, threshold)
+    outputs = _outputs(labels, votes.n_queries, m, threshold)
     best = (p[:, :, None] * P).argmax(axis=1)  # (queries, outputs): the guess after each output
-    guesses = best[np.arange(votes.n_queries), seen]
-    how = f"MAP, {noise}, all other votes known, one label a vote"
-    return Guesses("hidden vote", guesses, votes.values[teacher], p.argmax(axis=1), how=how)
+    guesses = best[np.arange(votes.n_queries), outputs]
+    method = f"MAP, {noise}, all other votes known, one label per vote"
+    return Guesses("hidden vote", guesses, votes.values[teacher], p.argmax(axis=1), method=method)
 
 
 def guess_partition(
@@ -110,50 +144,87 @@ def guess_partition(
     *,
     threshold: Threshold | None = None,
 ) -> Guesses:
-    """Which of several candidate partitions the hidden teacher was trained on, guessed from all labels together.
+    """Guess which of several candidate partitions the hidden teacher was trained on, from all labels together.
 
-    candidates (h, q): the votes that each candidate's teacher would cast; prior (h,); labels (releases, q). The gain
-    is at most the exponential of the sum of the queries' leakages (Lemma 5). Internal: the result holds the truth.
+    Parameters
+    ----------
+    others : array_like of shape (q, m)
+        v⁻, the votes of the other teachers.
+    candidates : array_like of shape (h, q)
+        The votes that each candidate's teacher would cast.
+    truth : int
+        The true candidate.
+    labels : array_like of shape (releases, q)
+        Released labels; each release with its own noise.
+    noise : Density
+        The noise of the vote.
+    prior : array_like of shape (h,)
+        Probability of each candidate.
+    threshold : Threshold, optional
+        The threshold the labels were released with.
+
+    Returns
+    -------
+    Guesses
+        The gain is at most the exponential of the queries' summed leakage (Lemma 5 of [Saeidian21]). Internal: the
+        result holds the truth.
+
+    Raises
+    ------
+    Refusal
+        If candidates, labels or prior do not fit.
+
+    Examples
+    --------
+    >>> from dosimeter.core.noise import Laplace
+    >>> guess_partition([[1, 1]], [[0], [1]], 1, [[1]], Laplace(0.5), [0.5, 0.5]).figure
+    1.0
     """
     each = channels(others, noise, threshold)
     q, m = each.shape[:2]
-    cast = _candidates(candidates, q, m)
-    p = _prior(prior, len(cast))
-    if not 0 <= truth < len(cast):
-        raise Refusal(f"the true candidate is numbered from 0 to {len(cast) - 1}, not {truth!r}")
-    seen = _outputs(labels, q, m, threshold)
+    candidate_votes = _candidates(candidates, q, m)
+    p = _prior(prior, len(candidate_votes))
+    if not 0 <= truth < len(candidate_votes):
+        raise Refusal(f"truth must be a candidate from 0 to {len(candidate_votes) - 1}, not {truth!r}")
+    outputs = _outputs(labels, q, m, threshold)
     with np.errstate(divide="ignore"):
         log_P, log_p = np.log(each), np.log(p)
-    by_candidate = log_P[np.arange(q), cast]  # (h, q, outputs)
-    score = np.array([log_p + by_candidate[:, np.arange(q), row].sum(axis=1) for row in seen])
-    how = f"MAP, {noise}, all other votes known, {q} labels together"
+    by_candidate = log_P[np.arange(q), candidate_votes]  # (h, q, outputs)
+    score = np.array([log_p + by_candidate[:, np.arange(q), row].sum(axis=1) for row in outputs])
+    method = f"MAP, {noise}, all other votes known, {q} labels together"
     guesses = score.argmax(axis=1)[:, None]
-    return Guesses("hidden partition", guesses, np.array([truth]), np.array([int(p.argmax())]), how=how)
+    return Guesses("hidden partition", guesses, np.array([truth]), np.array([int(p.argmax())]), method=method)
 
 
 def gain_limit(leakage: ArrayLike) -> float:
-    """e^(Σ nats): what the best guess can gain by labels with these leakages, one a query."""
+    """e^(Σ nats): the most that the best guess can gain from labels with these leakages, one per query."""
     return math.exp(float(np.sum(np.asarray(leakage, dtype=np.float64))))
 
 
 def _outputs(labels: ArrayLike, q: int, m: int, threshold: Threshold | None) -> NDArray[np.int64]:
-    """(releases, q) the output's number in the channel's alphabet: refused is m."""
-    seen = np.atleast_2d(np.asarray(labels)).astype(np.int64)
+    """(releases, q) the index of each output in the channel's alphabet: refused is m."""
+    output = np.atleast_2d(np.asarray(labels)).astype(np.int64)
     lowest = 0 if threshold is None else REFUSED
-    if seen.ndim != 2 or seen.shape[1] != q or not seen.size or (seen < lowest).any() or (seen >= m).any():
-        raise Refusal(f"labels must be (releases, {q}) in {lowest}..{m - 1}, got shape {seen.shape}")
-    return np.where(seen == REFUSED, m, seen)
+    if output.ndim != 2 or output.shape[1] != q or not output.size or (output < lowest).any() or (output >= m).any():
+        raise Refusal(f"labels must be (releases, {q}) in {lowest}..{m - 1}, not shape {output.shape}")
+    return np.where(output == REFUSED, m, output)
 
 
 def _candidates(candidates: ArrayLike, q: int, m: int) -> NDArray[np.int64]:
-    cast = np.asarray(candidates)
-    if cast.ndim != 2 or cast.shape[1] != q or cast.dtype.kind not in "iu" or (cast < 0).any() or (cast >= m).any():
-        raise Refusal(f"candidates must be (partitions, {q}) votes in 0..{m - 1}, got shape {cast.shape}")
-    return cast.astype(np.int64)
+    votes = np.asarray(candidates)
+    if (
+        votes.ndim != 2
+        or votes.shape[1] != q
+        or votes.dtype.kind not in "iu"
+        or (votes < 0).any()
+        or (votes >= m).any()
+    ):
+        raise Refusal(f"candidates must be (partitions, {q}) votes in 0..{m - 1}, not shape {votes.shape}")
+    return votes.astype(np.int64)
 
 
 def _prior(prior: ArrayLike, size: int) -> FloatArray:
     p = np.asarray(prior, dtype=np.float64)
     if p.shape != (size,) or not (p >= 0).all() or abs(p.sum() - 1) > 1e-9:
-        raise Refusal(f"a prior has a probability for each of the {size} possibilities, summing to one")
+        raise Refusal(f"prior must have a probability for each of the {size} possibilities and sum to 1")
     return p

@@ -1,6 +1,6 @@
-"""Bounds on the leakage of a noisy vote: those of [Saeidian21] for all histograms and for one, and a closer one.
+"""Bounds on the leakage of a noisy vote: those of [Saeidian21] for all histograms and for one, and a tighter one.
 
-All are upper bounds in nats. Those that take `others` come from private votes: internal, like the leakage itself.
+All are upper bounds in nats. Those that take `others` use private votes: internal, like the leakage itself.
 """
 
 from __future__ import annotations
@@ -17,20 +17,27 @@ from dosimeter.core.density import Density
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Laplace
 from dosimeter.core.notion import Standing
-from dosimeter.pate.histograms import as_histograms, as_law, as_shift
+from dosimeter.pate.histograms import as_histograms, as_shift
 from dosimeter.pate.leakage import excess_of_equal_counts
+from dosimeter.pate.vote_noise import as_law
 
 UNIFORM, INDEPENDENT, DEPENDENT, OVERTAKING = "cγ", "log B1", "log B2", "log B3"
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """The least of the bounds, histogram by histogram. Internal: it is computed from private votes."""
+    """The smallest of the bounds for each histogram. Internal: it is computed from private votes.
+
+    Examples
+    --------
+    >>> bound([[4, 3, 2, 1], [90, 5, 5, 0]], 0.1)
+    <Bound of 2 noisy votes: highest 0.08608 nats, upper bound>
+    """
 
     values: FloatArray
     """(q,) nats."""
     which: NDArray[np.str_]
-    """(q,) the bound that was least: "cγ", "log B1", "log B2" or "log B3"."""
+    """(q,) the smallest bound: "cγ", "log B1", "log B2" or "log B3"."""
     standing: Standing = Standing.UPPER_BOUND
 
     def __repr__(self) -> str:
@@ -39,23 +46,63 @@ class Bound:
 
 
 def uniform_bound(gamma: float, queries: int = 1, shift: int = 1) -> float:
-    """k·c·γ nats over k queries for one person's c votes: Theorem 13 and Corollary 15 of [Saeidian21], Laplace noise.
+    """Upper bound for any votes, Theorem 13 and Corollary 15 of [Saeidian21], Laplace noise.
 
-    It holds whatever the votes, the number of classes and the training, and for queries that depend on past answers.
+    Parameters
+    ----------
+    gamma : float
+        γ = 1/b of the Laplace noise, per vote.
+    queries : int, default 1
+        k, the number of labels.
+    shift : int, default 1
+        c, the votes that one person controls.
 
+    Returns
+    -------
+    float
+        k·c·γ nats. It holds for any votes, number of classes and training, and for queries that depend on past answers.
+
+    Raises
+    ------
+    Refusal
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> uniform_bound(0.05, queries=2000)
     100.0
     """
     if isinstance(queries, bool) or not isinstance(queries, int | np.integer) or queries < 0:
-        raise Refusal(f"queries is how many labels are released, a whole number >= 0, not {queries!r}")
+        raise Refusal(f"queries is the number of labels, a whole number >= 0, not {queries!r}")
     return float(queries) * as_shift(shift) * as_gamma(gamma)
 
 
 def data_independent_bound(m: int, noise: Density | float, shift: int = 1) -> float:
-    """Nats, whatever the votes: the leakage at equal counts, log B1 of Prop. 12 of [Saeidian21] for Laplace noise.
+    """Upper bound for any votes: the leakage at equal counts, log B1 of Prop. 12 of [Saeidian21].
 
-    noise: a law, or γ of Laplace noise with b = 1/γ. Attained where m divides the number of the other teachers.
+    Parameters
+    ----------
+    m : int
+        Number of classes.
+    noise : Density or float
+        A noise, or γ of Laplace noise with b = 1/γ.
+    shift : int, default 1
+        c, the votes that one person controls.
 
+    Returns
+    -------
+    float
+        Nats per query. Attained if m divides the number of the other teachers.
+
+    Raises
+    ------
+    CannotMeasure
+        If the density is not log-concave: equal counts then need not leak the most (Theorem 10).
+    Refusal
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> round(data_independent_bound(4, 0.1), 6)     # Example 14
     0.086079
     """
@@ -68,43 +115,114 @@ def data_independent_bound(m: int, noise: Density | float, shift: int = 1) -> fl
 
 
 def data_dependent_bound(others: Any, gamma: float, shift: int = 1) -> FloatArray:
-    """(q,) log B2 of Prop. 16 of [Saeidian21], Laplace noise: each class is compared with the first alone.
+    """Upper bound for given votes, log B2 of Prop. 16 of [Saeidian21]: each class is compared only with the first.
 
+    Parameters
+    ----------
+    others : array_like of shape (q, m)
+        v⁻, the votes of the other teachers.
+    gamma : float
+        γ = 1/b of the Laplace noise, per vote.
+    shift : int, default 1
+        c, the votes that one person controls.
+
+    Returns
+    -------
+    ndarray of shape (q,)
+        Nats per query. Internal.
+
+    Raises
+    ------
+    Refusal
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> data_dependent_bound([[90, 5, 5, 0]], 0.1).round(8).tolist()     # Example 17
     [0.00105254]
     """
-    d, c = _in_scales(others, gamma, shift)
+    d, c = _gaps_in_scales(others, gamma, shift)
     first = d[:, 0]
-    lead = np.where(first >= c, _lead(first, c), _above_half(first + c) - _above_half(first - c))
-    return np.asarray(np.log1p(lead + _below(c - d[:, 1:]).sum(axis=1)))
+    lead = np.where(
+        first >= c,
+        _lead_interval(first, c),
+        _difference_cdf_above_half(first + c) - _difference_cdf_above_half(first - c),
+    )
+    return np.asarray(np.log1p(lead + _difference_cdf(c - d[:, 1:]).sum(axis=1)))
 
 
 def overtaking_bound(others: Any, gamma: float, shift: int = 1) -> FloatArray:
-    """(q,) log B3 of docs/pate.md, Laplace noise: 1 + (1 - e^(-2cγ)) Σ_{j>=2} P(class j + c votes overtakes the first).
+    """Upper bound for given votes, log B3 of docs/explanation/pate.md, Laplace noise.
 
+    Parameters
+    ----------
+    others : array_like of shape (q, m)
+        v⁻, the votes of the other teachers.
+    gamma : float
+        γ = 1/b of the Laplace noise, per vote.
+    shift : int, default 1
+        c, the votes that one person controls.
+
+    Returns
+    -------
+    ndarray of shape (q,)
+        Nats per query. Internal.
+
+    Raises
+    ------
+    Refusal
+        If an argument is out of range.
+
+    Notes
+    -----
+    B3 = 1 + (1 - e^(-2cγ)) Σ_{j>=2} P(class j plus c votes overtakes the first).
+
+    Examples
+    --------
     >>> overtaking_bound([[90, 5, 5, 0]], 0.1).round(8).tolist()
     [0.00027929]
     """
-    d, c = _in_scales(others, gamma, shift)
-    return np.asarray(np.log1p(-np.expm1(-2 * c) * _below(c - d).sum(axis=1)))
+    d, c = _gaps_in_scales(others, gamma, shift)
+    return np.asarray(np.log1p(-np.expm1(-2 * c) * _difference_cdf(c - d).sum(axis=1)))
 
 
 def bound(others: Any, gamma: float, shift: int = 1) -> Bound:
-    """The least of cγ, log B1, log B2 and log B3 for Laplace noise, histogram by histogram.
+    """The smallest of cγ, log B1, log B2 and log B3 for Laplace noise, for each histogram.
 
+    Parameters
+    ----------
+    others : array_like of shape (q, m)
+        v⁻, the votes of the other teachers.
+    gamma : float
+        γ = 1/b of the Laplace noise, per vote.
+    shift : int, default 1
+        c, the votes that one person controls.
+
+    Returns
+    -------
+    Bound
+        Internal.
+
+    Raises
+    ------
+    Refusal
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> bound([[4, 3, 2, 1], [90, 5, 5, 0]], 0.1).which.tolist()
     ['log B1', 'log B3']
     """
     histograms = as_histograms(others, "others")
     q, m = histograms.shape
-    each = {
+    by_name = {
         INDEPENDENT: np.full(q, data_independent_bound(m, gamma, shift)),
         DEPENDENT: data_dependent_bound(histograms, gamma, shift),
         OVERTAKING: overtaking_bound(histograms, gamma, shift),
         UNIFORM: np.full(q, uniform_bound(gamma, shift=shift)),
     }
-    table = np.array(list(each.values()))
-    return Bound(table.min(axis=0), np.array(list(each))[table.argmin(axis=0)])
+    table = np.array(list(by_name.values()))
+    return Bound(table.min(axis=0), np.array(list(by_name))[table.argmin(axis=0)])
 
 
 def as_gamma(gamma: Any) -> float:
@@ -114,27 +232,27 @@ def as_gamma(gamma: Any) -> float:
     return float(gamma)
 
 
-def _in_scales(others: Any, gamma: float, shift: int) -> tuple[FloatArray, float]:
+def _gaps_in_scales(others: Any, gamma: float, shift: int) -> tuple[FloatArray, float]:
     """(q, m - 1) distances to the first class and the shift, both times γ."""
     ordered = -np.sort(-as_histograms(others, "others"), axis=1)
     g = as_gamma(gamma)
     return np.asarray((ordered[:, :1] - ordered[:, 1:]) * g), as_shift(shift) * g
 
 
-def _below(y: FloatArray) -> FloatArray:
-    """P(N1 - N2 < y) at scale one, eq. 84: the lower tail keeps its digits."""
+def _difference_cdf(y: FloatArray) -> FloatArray:
+    """P(N1 - N2 < y) at scale 1, eq. 84; the lower tail keeps its digits."""
     z = np.abs(y)
     tail = 0.25 * np.exp(-z) * (2 + z)
     return np.asarray(np.where(y < 0, tail, 1 - tail))
 
 
-def _above_half(y: FloatArray) -> FloatArray:
-    """P(N1 - N2 < y) - 1/2, odd, with its digits near 0."""
+def _difference_cdf_above_half(y: FloatArray) -> FloatArray:
+    """P(N1 - N2 < y) - 1/2, odd, with full precision near 0."""
     z = np.abs(y)
     return np.asarray(np.sign(y) * 0.25 * (-2 * np.expm1(-z) - z * np.exp(-z)))
 
 
-def _lead(d: FloatArray, c: float) -> FloatArray:
+def _lead_interval(d: FloatArray, c: float) -> FloatArray:
     """P(N1 - N2 < d + c) - P(N1 - N2 < d - c) for d >= c, without subtracting nearly equal tails."""
     z = np.maximum(d - c, 0.0)
     return np.asarray(0.25 * np.exp(-z) * (-np.expm1(-2 * c) * (2 + z) - 2 * c * np.exp(-2 * c)))

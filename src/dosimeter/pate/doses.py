@@ -1,7 +1,7 @@
-"""What the labels cost: the exact total of each teacher, hence of each person it saw, and the figure for print.
+"""The privacy cost of the labels: the exact total of each teacher and so of each person, and the figure to publish.
 
-The totals depend on private votes and are internal. The data-independent figure is the same for everybody and for
-every table, holds for queries chosen after earlier answers too, and is the one to publish.
+The totals depend on private votes and are internal. The data-independent figure is the same for everyone and for every
+table, also holds for queries chosen after earlier answers, and is the one to publish.
 """
 
 from __future__ import annotations
@@ -18,40 +18,45 @@ from dosimeter.core.dose import Dose
 from dosimeter.core.errors import Refusal
 from dosimeter.core.notion import LEAKAGE, Standing
 from dosimeter.pate.bounds import data_independent_bound
-from dosimeter.pate.histograms import as_law, as_shift
+from dosimeter.pate.histograms import as_shift
 from dosimeter.pate.leakage import leakage
 from dosimeter.pate.threshold import Threshold, threshold_bound, threshold_leakage
+from dosimeter.pate.vote_noise import as_law
 from dosimeter.pate.votes import ByHistogram, Votes, as_classes
 
-WHO = 2
-"""The `shift` that covers who a person is, where each person's own id decides their teacher: whoever it is, one vote of
-those without the person is moved, and v - δᵢ + δⱼ gives class j no more than v + 2δⱼ (docs/pate.md, Not covered)."""
+IDENTITY_SHIFT = 2
+"""The `shift` that also covers who a person is, if each person's own id decides their teacher. Replacing a person moves
+one vote of those without the person, and v - δᵢ + δⱼ gives class j no more than v + 2δⱼ (docs/explanation/pate.md, Not
+covered).
+"""
 TEACHER = "teacher"
-"""The unit of a teacher's dose: whatever its partition of people told it."""
+"""The unit of a teacher's dose: all data in its partition."""
 
 
 @dataclass(frozen=True)
-class Published:
-    """The figure for print: nats about any one teacher's partition, and so about any one person in it.
+class PublicBound:
+    """The figure to publish: nats about any one teacher's partition, and so about any one person in it.
 
-    About what the person's rows hold, and whether they are there, where nobody else's teacher depends on it; about who
-    the person is too with shift=WHO.
+    It covers what the person's rows hold, and whether they are in the table, if no other person's teacher depends on
+    that. With shift=IDENTITY_SHIFT it also covers who the person is. It uses public constants alone, and holds for any
+    votes and any choice of queries.
 
-    It is read off public constants alone, and holds whatever the votes and however the queries were chosen.
-
+    Examples
+    --------
     >>> from dosimeter.core.noise import Laplace
-    >>> published(100, 10, Laplace(100.0))
+    >>> public_bound(100, 10, Laplace(100.0))
     <at most 0.998 nats in 100 queries, about any one teacher's part: upper bound, data-independent, queries may adapt>
     """
 
     nats: float
+    """All queries together."""
     per_query: float
     n_queries: int
     standing = Standing.UPPER_BOUND
 
     @property
     def factor(self) -> float:
-        """e^nats: no guess about one partition gets likelier by more than this (infinite beyond 709 nats)."""
+        """e^nats: no guess about one partition becomes likelier by more than this (infinite above 709 nats)."""
         with np.errstate(over="ignore"):
             return float(np.exp(self.nats))
 
@@ -62,15 +67,40 @@ class Published:
         )
 
 
-def published(
+def public_bound(
     n_queries: int, n_classes: int, noise: Density, *, threshold: Threshold | None = None, shift: int = 1
-) -> Published:
-    """k·log B₁ (Prop. 12 of [Saeidian21], never above its kγ), with a threshold k times its own bound.
+) -> PublicBound:
+    """The bound to publish, k·log B₁ (Prop. 12 of [Saeidian21], never above kγ); with a threshold, k times its bound.
 
-    Every query counts, answered or refused. `shift` is the number of votes that one person holds.
+    Parameters
+    ----------
+    n_queries : int
+        k. Every query counts, answered or refused.
+    n_classes : int
+        m.
+    noise : Density
+        The noise of the vote.
+    threshold : Threshold, optional
+        The noisy threshold before the vote.
+    shift : int, default 1
+        c, the votes that one person controls.
 
+    Returns
+    -------
+    PublicBound
+        Public: it depends on no vote.
+
+    Raises
+    ------
+    Refusal
+        If an argument is out of range.
+    CannotMeasure
+        If the noise has no bound.
+
+    Examples
+    --------
     >>> from dosimeter.core.noise import Gumbel
-    >>> round(published(1, 2, Gumbel(1.0)).nats, 6)              # log 2e/(1 + e)
+    >>> round(public_bound(1, 2, Gumbel(1.0)).nats, 6)              # log 2e/(1 + e)
     0.379885
     """
     law = as_law(noise)
@@ -79,7 +109,7 @@ def published(
         each = float(data_independent_bound(m, law, shift=c))
     else:
         each = threshold_bound(m, law, threshold, shift=c)
-    return Published(k * each, each, k)
+    return PublicBound(k * each, each, k)
 
 
 def totals(votes: Votes, noise: Density, *, threshold: Threshold | None = None) -> FloatArray:
@@ -93,9 +123,9 @@ def leakage_matrix(votes: Votes, noise: Density, *, threshold: Threshold | None 
 
 
 def worst_by_query(votes: Votes, noise: Density, *, threshold: Threshold | None = None) -> FloatArray:
-    """(queries,) the leakage about the teacher whom the query exposes most, nats. Internal."""
+    """(queries,) leakage about the teacher whom the query exposes most, nats. Internal."""
     out = np.empty(votes.n_queries)
-    for rows, table in votes.by_own_vote(_leak(noise, threshold)):
+    for rows, table in votes.leak_by_own_vote(_leak(noise, threshold)):
         out[rows] = table.max(axis=1)
     return out
 
@@ -109,32 +139,54 @@ def dose(
     person: Mapping[Hashable, int] | None = None,
     adaptive: bool = False,
 ) -> Dose:
-    """A `Dose` per teacher, or per person where `person` says whose data each teacher saw. Internal.
+    """The dose of each teacher, or of each person. Internal: it depends on private votes.
 
-    person: id -> number of the one teacher whose partition holds all of the person's rows; the person inherits that
-    teacher's total, an upper bound (eq. 11: a person need not be able to move a vote at will).
-    adaptive: the queries were chosen after earlier answers. Lemma 5 is then not to be had for figures that depend on
-    the votes, and everybody gets the data-independent bound.
+    Parameters
+    ----------
+    votes : Votes
+        All votes.
+    noise : Density
+        The noise of the vote.
+    threshold : Threshold, optional
+        The noisy threshold before the vote.
+    ids : sequence of hashable, optional
+        Names of the teachers; default their numbers.
+    person : mapping of hashable to int, optional
+        For each person the teacher whose partition holds all of their rows. The person gets that teacher's total, an
+        upper bound (eq. 11: a person need not be able to move a vote at will).
+    adaptive : bool, default False
+        Whether queries were chosen after earlier answers. Lemma 5 then does not hold for figures that depend on the
+        votes, and everyone gets the data-independent bound.
 
-    One query is exact about the teacher's vote (eq. 12). A sum is an upper bound by Lemma 5, attained where every
-    combination of the teacher's votes is possible (docs/pate.md, The mechanism).
+    Returns
+    -------
+    Dose
+        In nats. One query is exact about the teacher's vote (eq. 12). A sum is an upper bound by Lemma 5, attained if
+        every combination of the teacher's votes is possible (docs/explanation/pate.md, The mechanism).
 
+    Raises
+    ------
+    Refusal
+        If both `ids` and `person` are given, or a teacher does not exist.
+
+    Examples
+    --------
     >>> from dosimeter.core.noise import Laplace
     >>> v = Votes([[0], [0], [1]], n_classes=2)
     >>> dose(v, Laplace(2.0), person={"ann": 0, "bob": 0, "eve": 2})      # ann: v⁻ = (1, 1), f = 2 - 1.25 e^-½
     <Dose of 3 persons: pointwise conditional maximal leakage (L), upper bound, highest L = 0.2166 (ann)>
     """
     if adaptive:
-        each = published(votes.n_queries, votes.n_classes, noise, threshold=threshold).nats
+        each = public_bound(votes.n_queries, votes.n_classes, noise, threshold=threshold).nats
         by_teacher, standing = np.full(votes.n_teachers, each), Standing.UPPER_BOUND
     else:
         by_teacher = totals(votes, noise, threshold=threshold)
         standing = Standing.EXACT if votes.n_queries == 1 else Standing.UPPER_BOUND
     if person is not None:
         if ids is not None:
-            raise Refusal("give ids of the teachers or the teacher of each person, not both")
-        places = [votes.checked(t) for t in person.values()]
-        return Dose(LEAKAGE, "person", tuple(person), by_teacher[places], standing=Standing.UPPER_BOUND)
+            raise Refusal("pass ids or person, not both")
+        teachers = [votes.check_teacher(t) for t in person.values()]
+        return Dose(LEAKAGE, "person", tuple(person), by_teacher[teachers], standing=Standing.UPPER_BOUND)
     names = tuple(range(votes.n_teachers)) if ids is None else tuple(ids)
     return Dose(LEAKAGE, TEACHER, names, by_teacher, standing=standing)
 

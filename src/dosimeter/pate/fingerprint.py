@@ -1,6 +1,6 @@
-"""Settings in words that change when a setting does and not from run to run: what tells a stale state from a good one.
+"""Settings as text that changes when a setting does, but not from run to run: it detects a stale state.
 
-A repr will not do: that of a lambda is an address, of a long array its ends, of a large estimator its beginning.
+A repr is not enough: that of a lambda is an address, of a long array only its ends, of a large estimator its beginning.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import numpy as np
 from dosimeter.pate.partition import digest_of
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), range, slice)
-_HERE = secrets.token_hex(8)
-"""Of this process: in the words for what cannot be described, so that no other process takes it for its own."""
+_PROCESS = secrets.token_hex(8)
+"""Identifies this process in the text for what cannot be described, so that no other process accepts it."""
 
 
-def in_words(value: Any, within: tuple[int, ...] = ()) -> str:
-    """A value by what it holds, a function by its code; `within` are the objects that are being described around it.
+def describe(value: Any, within: tuple[int, ...] = ()) -> str:
+    """A value by its content, a function by its code; `within` holds the ids of the enclosing objects.
 
-    Not seen: the code of classes, and of functions that a function finds in its module. What can be neither taken
-    apart nor pickled has words that hold for this process alone.
+    Not covered: the code of classes, and of functions that a function finds in its module. A value that can be neither
+    taken apart nor pickled gets text that is valid for this process alone.
 
-    >>> in_words({"power": 2, "of": [1.5, "a"]})
+    >>> describe({"power": 2, "of": [1.5, "a"]})
     "{'power': 2, 'of': [1.5, 'a']}"
-    >>> in_words(lambda x: x + 1) == in_words(lambda x: x + 2)
+    >>> describe(lambda x: x + 1) == describe(lambda x: x + 2)
     False
     """
     if type(value) in _PLAIN or isinstance(value, np.generic):
@@ -47,8 +47,8 @@ def in_words(value: Any, within: tuple[int, ...] = ()) -> str:
         return f"{_name(value)} {_code_of(value, inside)}"
     if hasattr(value, "get_params"):
         settings = value.get_params(deep=False)
-        told = ", ".join(f"{name}={in_words(settings[name], inside)}" for name in sorted(settings))
-        return f"{_name(type(value))}({told})"
+        parameters = ", ".join(f"{name}={describe(settings[name], inside)}" for name in sorted(settings))
+        return f"{_name(type(value))}({parameters})"
     return f"{_name(type(value))} {_parts(value, inside)}".rstrip()
 
 
@@ -58,30 +58,30 @@ def _name(thing: Any) -> str:
 
 def _members(value: Any, inside: tuple[int, ...]) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{in_words(k, inside)}: {in_words(v, inside)}" for k, v in value.items()) + "}"
-    told = [in_words(one, inside) for one in value]
-    # A set of words has another order in every process.
-    opened, closed = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
-    return opened + ", ".join(told if opened != "{" else sorted(told)) + closed
+        return "{" + ", ".join(f"{describe(k, inside)}: {describe(v, inside)}" for k, v in value.items()) + "}"
+    items = [describe(item, inside) for item in value]
+    # A set of strings has another order in every process.
+    opening, closing = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
+    return opening + ", ".join(items if opening != "{" else sorted(items)) + closing
 
 
 def _code_of(function: Any, inside: tuple[int, ...]) -> str:
     """Changes with a function's body, defaults, closure, owner, and the numbers and text it finds in its module."""
     names, known = function.__code__.co_names, function.__globals__
-    told = (
+    context = (
         getattr(function, "__self__", None),
         function.__defaults__,
         function.__kwdefaults__,
         dict(inspect.getclosurevars(function).nonlocals),
         {name: known[name] for name in names if isinstance(known.get(name), str | int | float)},
     )
-    body = _body(function.__code__, inside) + in_words(told, inside)
+    body = _body(function.__code__, inside) + describe(context, inside)
     return hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
 
 
 def _body(code: Any, inside: tuple[int, ...]) -> str:
-    """Of a function's code and of the functions inside it."""
-    constants = [_body(c, inside) if hasattr(c, "co_code") else in_words(c, inside) for c in code.co_consts]
+    """A function's code and that of the functions inside it."""
+    constants = [_body(c, inside) if hasattr(c, "co_code") else describe(c, inside) for c in code.co_consts]
     return repr((code.co_code, code.co_names, constants))
 
 
@@ -93,9 +93,9 @@ def _parts(value: Any, inside: tuple[int, ...]) -> str:
     try:
         reduce = copyreg.dispatch_table.get(type(value))
         parts: Any = value.__reduce_ex__(2) if reduce is None else reduce(value)
-    except Exception:  # whatever a foreign class raises: locks, connections, generators
-        return f"{called} of process {_HERE}, {id(value)}".lstrip()
-    if isinstance(parts, str):  # the name under which its module has it
+    except Exception:  # a foreign class may raise anything: locks, connections, generators
+        return f"{called} of process {_PROCESS}, {id(value)}".lstrip()
+    if isinstance(parts, str):  # its name in its module
         return f"{getattr(value, '__module__', '?')}.{parts}"
-    made = [part if k < 3 or part is None else list(part) for k, part in enumerate(parts)]
-    return f"{called} {in_words(made, inside)}".lstrip()
+    values = [part if k < 3 or part is None else list(part) for k, part in enumerate(parts)]
+    return f"{called} {describe(values, inside)}".lstrip()

@@ -1,4 +1,4 @@
-"""Histograms of votes: checked, and brought to the form in which equal ones are measured once."""
+"""Histograms of votes: checked, and reduced so that equal ones are measured once."""
 
 from __future__ import annotations
 
@@ -9,20 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.arrays import Index
-from dosimeter.core.density import Density
-from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
+from dosimeter.core.errors import Refusal
 
 Counts = NDArray[np.int64]
 MOST_VOTES = 1 << 31
-FINEST = {False: 1e-3, True: 1e-2}
-"""At this scale (Gaussian: the second) one vote outweighs the noise but for 1e-400, and at any finer one too."""
-LAWS = (Laplace, Gumbel, Exponential, LogisticNoise, Gaussian)
 
 
 @dataclass(frozen=True, eq=False)
 class VoteGaps:
-    """The distinct shapes among histograms: neither the order of classes nor a vote more for all of them matters."""
+    """The distinct shapes among histograms: neither the order of classes nor one more vote for all of them matters."""
 
     gaps: Counts
     """(u, m - 1) votes by which each other class is behind the first, ascending."""
@@ -34,7 +29,7 @@ def as_histograms(counts: Any, name: str) -> Counts:
     """(q, m) whole numbers of votes, m >= 2, or a refusal that names the first bad one."""
     array = np.asarray(counts)
     if array.ndim != 2 or array.shape[1] < 2:
-        raise Refusal(f"{name} must be (queries, classes) with at least two classes, got shape {array.shape}")
+        raise Refusal(f"{name} must be (queries, classes) with at least two classes, not shape {array.shape}")
     if array.dtype.kind not in "iuf":
         raise Refusal(f"{name} must hold whole numbers of votes, not {array.dtype}")
     bad = ~((array >= 0) & (array < MOST_VOTES))
@@ -42,31 +37,15 @@ def as_histograms(counts: Any, name: str) -> Counts:
         bad |= array != np.rint(array)
     if bad.any():
         i, j = (int(k) for k in np.argwhere(bad)[0])
-        raise Refusal(f"{name}[{i}, {j}] is {array[i, j]}; a number of votes is whole and from 0 to 2**31 - 1")
+        raise Refusal(f"{name}[{i}, {j}] is {array[i, j]}: a number of votes must be whole, from 0 to 2**31 - 1")
     return array.astype(np.int64)
 
 
 def as_shift(shift: Any) -> int:
-    """The votes one person controls, at least one."""
+    """The votes that one person controls, at least one."""
     if isinstance(shift, bool) or not isinstance(shift, int | np.integer) or not 1 <= shift < MOST_VOTES:
-        raise Refusal(f"shift is the number of votes one person controls, a whole number >= 1, not {shift!r}")
+        raise Refusal(f"shift is the number of votes that one person controls, a whole number >= 1, not {shift!r}")
     return int(shift)
-
-
-def as_law(noise: Any) -> Density:
-    """A noise whose noisy vote can be measured; below the finest scale it is taken at that scale."""
-    if noise is no_noise:
-        raise CannotMeasure(
-            "without noise the label is a function of the votes: a person who can tip it to k labels is leaked log k "
-            "nats, up to log m, and no budget of queries makes it less: add noise, e.g. Laplace(1 / 0.05)"
-        )
-    if type(noise) not in LAWS:  # a law derived from one of them may have another density
-        raise CannotMeasure(f"{noise!r} is not a law whose noisy vote can be measured here; those are {_NAMES}")
-    law: Density = noise
-    return law.with_scale(max(law.scale, FINEST[type(law) is Gaussian]))
-
-
-_NAMES = ", ".join(law.__name__ for law in LAWS)
 
 
 def shapes(histograms: Counts) -> VoteGaps:
@@ -82,17 +61,17 @@ def shapes(histograms: Counts) -> VoteGaps:
 
 
 def _distinct(rows: Counts) -> tuple[Index, Index]:
-    """(u,) a row of each kind and (q,) the kind of each row, by sorting numbers into which columns are packed.
+    """(u,) one row of each kind and (q,) the kind of each row, by sorting integers into which columns are packed.
 
-    np.unique(axis=0) compares rows as strings of bytes and takes several times as long.
+    np.unique(axis=0) compares rows as byte strings and takes several times as long.
     """
     base, columns = int(rows.max(initial=0)) + 1, np.ascontiguousarray(rows.T)
     kind, kinds, column = np.zeros(len(rows), dtype=np.int64), 1, 0
     first = np.zeros(min(len(rows), 1), dtype=np.intp)
     while column < len(columns):
-        room = kinds
-        while column < len(columns) and room * base < 1 << 63:
-            kind, room, column = kind * base + columns[column], room * base, column + 1
+        codes = kinds
+        while column < len(columns) and codes * base < 1 << 63:
+            kind, codes, column = kind * base + columns[column], codes * base, column + 1
         _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
         kinds = len(first)
     return first, kind

@@ -1,7 +1,7 @@
-"""Labels by noisy vote, argmaxⱼ vⱼ + Nⱼ [Saeidian21, IV-A], and refusals that are paid for.
+"""Labels by noisy vote, argmaxⱼ vⱼ + Nⱼ [Saeidian21, IV-A], and refusals, which count as outputs.
 
-A refusal follows from a noisy comparison alone and is an output like any other. A refusal by a fixed rule is not
-offered: at its boundary one vote decides and the leakage is log 2 (docs/sharp-edges.md).
+A refusal depends only on a noisy comparison and is an output like any other. A refusal by a fixed rule is not offered:
+at its boundary one vote decides and the leakage is log 2 (docs/explanation/sharp-edges.md).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dosimeter.core.density import Density
 from dosimeter.core.errors import Refusal
 from dosimeter.core.release import Recipe, Release
 from dosimeter.noise_addition.argmax import noisy_argmax, noisy_at_least
-from dosimeter.noise_addition.bits import fresh
-from dosimeter.noise_addition.simulation import seeded
-from dosimeter.pate.histograms import as_law
+from dosimeter.noise_addition.bits import fresh_bits
+from dosimeter.noise_addition.simulation import seeded_bits
 from dosimeter.pate.threshold import Threshold
+from dosimeter.pate.vote_noise import as_law
 from dosimeter.pate.votes import Votes
 
 REFUSED = -1
@@ -28,9 +28,17 @@ REFUSED = -1
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What the student gets: a class for each query, or -1 where the noisy threshold refused."""
+    """The released labels: a class for each query, or -1 if the noisy threshold refused.
+
+    Examples
+    --------
+    >>> from dosimeter.core.noise import Laplace
+    >>> label(Votes([[0, 1]] * 100, n_classes=2), Laplace(1.0)).n_classes
+    2
+    """
 
     release: Release
+    """Public: the values and their recipe."""
 
     @property
     def values(self) -> NDArray[np.int64]:
@@ -39,7 +47,7 @@ class Labels:
 
     @property
     def refused(self) -> Mask:
-        """(queries,) where no label was given."""
+        """(queries,) True if no label was given."""
         return np.asarray(self.values == REFUSED)
 
     @property
@@ -58,11 +66,38 @@ class Labels:
 def label(
     votes: Votes, noise: Density, *, threshold: Threshold | None = None, rng: np.random.Generator | None = None
 ) -> Labels:
-    """The noisy argmax of every query, each with noise of its own; with a threshold, only where maxⱼ vⱼ + N₀ >= T.
+    """Release the noisy argmax of every query; with a threshold, only if maxⱼ vⱼ + N₀ >= T.
 
-    The law is that of the ideal mechanism: nothing is rounded and nothing ties (`noise_addition.argmax`). Without an
-    rng the bits come from the operating system; with one it is a simulation and the recipe says so.
+    Parameters
+    ----------
+    votes : Votes
+        Private votes.
+    noise : Density
+        Noise on each count, drawn anew for each query.
+    threshold : Threshold, optional
+        Refuse queries without a clear winner, by a noisy comparison.
+    rng : numpy.random.Generator, optional
+        A simulation, not for release; the recipe says so. Default: random bits from the operating system.
 
+    Returns
+    -------
+    Labels
+        Public.
+
+    Raises
+    ------
+    Refusal
+        If `votes` is not a `Votes`.
+    CannotMeasure
+        If the noise cannot be accounted for.
+
+    Notes
+    -----
+    Section IV-A of [Saeidian21]. The distribution is that of the ideal mechanism: nothing is rounded and nothing ties
+    (`noise_addition.argmax`).
+
+    Examples
+    --------
     >>> from dosimeter.core.noise import Laplace
     >>> unanimous = Votes(np.zeros((1000, 3), int), n_classes=10)
     >>> label(unanimous, Laplace(1.0)).values
@@ -72,14 +107,14 @@ def label(
     """
     if not isinstance(votes, Votes):
         raise Refusal(
-            f"label takes Votes(array, n_classes): the number of classes is public, got {type(votes).__name__}"
+            f"label takes Votes(array, n_classes) with the public number of classes, not {type(votes).__name__}"
         )
     law = as_law(noise)
-    bits = fresh() if rng is None else seeded(rng)
+    bits = fresh_bits() if rng is None else seeded_bits(rng)
     counts = votes.counts.astype(np.float64)
     values = noisy_argmax(counts, law, bits)
     if threshold is not None:
-        # The argmax is drawn first and for every query: neither the time nor the bits tell which were refused.
+        # Draw the argmax for every query first: neither time nor bits then reveal which were refused.
         margin = counts.max(axis=1) - threshold.T
         values = np.where(noisy_at_least(margin, threshold.noise, bits), values, REFUSED)
     settings = {

@@ -1,8 +1,8 @@
 """Laplace and one-sided exponential noise: smooth pieces between kinks, and a right tail in closed form.
 
 In scales, x = γ(s - v₁) with s the winner's noisy count, and class l >= 2 is d_l behind the first. Both laws have
-G(x) = 1 - θe^(-x) for x >= 0, θ = 1/2 or 1; below, Laplace has e^x/2 and the exponential nothing. Derivations are in
-docs/pate.md.
+G(x) = 1 - θe^(-x) for x >= 0, θ = 1/2 or 1; below 0, Laplace has e^x/2 and the exponential 0. Derivations are in
+docs/explanation/pate.md.
 """
 
 from __future__ import annotations
@@ -12,16 +12,31 @@ from dataclasses import dataclass
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray
+from dosimeter.core.by_law import ByLaw
 from dosimeter.core.density import Density
-from dosimeter.core.noise import Laplace
+from dosimeter.core.noise import Exponential, Laplace
 from dosimeter.pate.gauss_legendre import rule
 from dosimeter.pate.histograms import Counts
 
 CELLS = 1 << 16
-"""Numbers in a temporary array that is passed over many times: half a megabyte stays in a cache."""
+"""Numbers in a temporary array that is read many times: half a megabyte stays in a cache."""
 ROWS = 1 << 15
 TINY = 1e-300
-"""In place of a G that rounds to 0, which has no logarithm."""
+"""Replaces a G that rounds to 0, which has no logarithm."""
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The sides of 0 on which a law has mass."""
+
+    both: bool
+    theta: float
+    """G(x) = 1 - θe^(-x) for x >= 0."""
+
+
+SIDES: ByLaw[_Sides] = ByLaw(
+    "is not integrated between kinks here", {Laplace: _Sides(True, 0.5), Exponential: _Sides(False, 1.0)}
+)
 
 
 def excess(gaps: Counts, weights: Counts | None, law: Density, c: int) -> FloatArray:
@@ -33,15 +48,11 @@ def excess(gaps: Counts, weights: Counts | None, law: Density, c: int) -> FloatA
     return out
 
 
-def _theta(law: Density) -> float:
-    return 0.5 if isinstance(law, Laplace) else 1.0
-
-
 def _tail(gaps: Counts, weights: Counts | None, law: Density, c: int) -> FloatArray:
     """(u,) the integral over s > v₁ + c: (e^c - 1)(1 - Π G(d_l + c)), as a sum of terms >= 0 that cannot overflow."""
     gamma = 1 / law.scale
-    q = _theta(law) * np.exp(-gamma * gaps)
-    p = _theta(law) * np.exp(-gamma * (gaps + c))
+    q = SIDES[law].theta * np.exp(-gamma * gaps)
+    p = SIDES[law].theta * np.exp(-gamma * (gaps + c))
     with np.errstate(divide="ignore"):
         y = np.log1p(-p)
     if weights is not None:
@@ -53,18 +64,18 @@ def _tail(gaps: Counts, weights: Counts | None, law: Density, c: int) -> FloatAr
 
 
 def _pieces(gaps: Counts, weights: Counts | None, law: Density, c: int) -> FloatArray:
-    """(u,) the integral over s < v₁ + c, piece by piece; pieces of one width share their nodes."""
-    ends = _ends(gaps, c, isinstance(law, Laplace))
+    """(u,) the integral over s < v₁ + c, piece by piece; pieces of the same width share their nodes."""
+    ends = _ends(gaps, c, SIDES[law].both)
     width = np.diff(ends, axis=1)
-    row, place = np.nonzero(width)
-    start, width = ends[row, place], width[row, place]
+    row, column = np.nonzero(width)
+    start, width = ends[row, column], width[row, column]
     out = np.zeros(len(gaps))
     factors = gaps.shape[1] if weights is None else int(weights.sum(axis=1).max(initial=0))
     key = 2 * width + (start >= 0)
     order = np.argsort(key, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
         if len(group):
-            t, w = rule(float(width[group[0]]) / law.scale, factors, halves=isinstance(law, Laplace))
+            t, w = rule(float(width[group[0]]) / law.scale, factors, halves=SIDES[law].both)
             size = max(1, CELLS // len(t))
             for i in range(0, len(group), size):
                 part = group[i : i + size]
@@ -93,7 +104,7 @@ class _Piece:
 
     def integral(self, t: FloatArray, w: FloatArray) -> FloatArray:
         """(P,) by nodes t (n,) in scales from the start, with weights w (n,)."""
-        gamma, theta = 1 / self.law.scale, _theta(self.law)
+        gamma, theta = 1 / self.law.scale, SIDES[self.law].theta
         x0 = self.start[:, None] + self.gaps
         x, N = gamma * self.start[:, None] + t, np.exp(-t)
         reach = np.where(x0 >= 0, theta * np.exp(-gamma * np.maximum(x0, 0)), 0.0)
@@ -107,7 +118,7 @@ class _Piece:
                 share[zone] = self._in_zone(x[zone], np.asarray(gamma * self.gaps[zone, l, None]))
             G = 1.0 - reach[:, l, None] * N
             if self.weights is not None:
-                share, G = _repeated(share, G, self.weights[:, l, None])
+                share, G = _repeat_class(share, G, self.weights[:, l, None])
             total *= G
             share *= product
             total += share
@@ -116,33 +127,33 @@ class _Piece:
         return np.asarray(theta * (total @ w))
 
     def _past(self, x: FloatArray) -> FloatArray:
-        """(P, n) what a class past its zone has beside e^(-(x_l - c)), all classes alike; P(N₁ <= x) is left out."""
+        """(P, n) the factor beside e^(-(x_l - c)) of a class past its zone, the same for all; without P(N₁ <= x)."""
         c = self.c / self.law.scale
         if self.start[0] < 0:
             return np.full(x.shape, -np.expm1(-2 * c))
         first = -np.expm1(-x)
-        return np.asarray((first - np.expm1(x - 2 * c)) / 2 if isinstance(self.law, Laplace) else first)
+        return np.asarray((first - np.expm1(x - 2 * c)) / 2 if SIDES[self.law].both else first)
 
     def _in_zone(self, x: FloatArray, d: FloatArray) -> FloatArray:
         """(Z, n) the share of a class in its zone, over `_past`; x (Z, n) and d (Z, 1) in scales."""
-        if not isinstance(self.law, Laplace):
+        if not SIDES[self.law].both:
             return np.zeros(x.shape)
         c = self.c / self.law.scale
-        own = -np.expm1(-2 * (x + d)) if self.start[0] < 0 else -(np.expm1(-x) + np.expm1(-(x + 2 * d))) / 2
-        return np.asarray(np.exp(x + d - c) * own / self._past(x))
+        class_mass = -np.expm1(-2 * (x + d)) if self.start[0] < 0 else -(np.expm1(-x) + np.expm1(-(x + 2 * d))) / 2
+        return np.asarray(np.exp(x + d - c) * class_mass / self._past(x))
 
     def _common(self, x: FloatArray, x0: Counts, t: FloatArray) -> FloatArray:
         """(P, n) `_past` times e^(x_l)/2 of the first class and of every class above the piece."""
         if self.start[0] >= 0:
             return self._past(x)
-        held = np.where(x0 < 0, 1 if self.weights is None else self.weights, 0)
-        above = 1 + held.sum(axis=1)
-        lift = (self.start + (held * x0).sum(axis=1)) / self.law.scale - above * np.log(2.0)
+        multiplicity = np.where(x0 < 0, 1 if self.weights is None else self.weights, 0)
+        above = 1 + multiplicity.sum(axis=1)
+        lift = (self.start + (multiplicity * x0).sum(axis=1)) / self.law.scale - above * np.log(2.0)
         return np.asarray(self._past(x) * np.exp(lift[:, None] + above[:, None] * t))
 
 
-def _repeated(share: FloatArray, G: FloatArray, times: Counts) -> tuple[FloatArray, FloatArray]:
-    """Of as many classes of one count: Σ share · G^(times - 1), and G^times."""
+def _repeat_class(share: FloatArray, G: FloatArray, times: Counts) -> tuple[FloatArray, FloatArray]:
+    """For `times` classes of one count: Σ share · G^(times - 1), and G^times."""
     G = np.maximum(G, TINY)
     rest = np.exp((times - 1) * np.log(G))
     return share * times * rest, G * rest

@@ -1,8 +1,8 @@
-"""Who teaches whom: every person's rows go to one teacher, by a keyed hash of the person and never by the data.
+"""The partition of people among teachers: by a keyed hash of the person, never by the data.
 
-The guarantee of PATE is about one teacher's vote. It is about one person only where that person's rows are in one part,
-so the parts are disjoint by person, and that is checked wherever a part array comes from. It is about whether a person
-is there at all only where nobody else's part depends on it, so each person's own id decides alone.
+The guarantee of PATE is about one teacher's vote. It protects one person only if all their rows are in one part, so
+parts are disjoint by person, and every part array is checked. It protects a person's presence only if nobody else's
+part depends on it, so each person's id alone decides.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from dosimeter.core.arrays import Index
 from dosimeter.core.errors import Refusal
 
 SALT = "dosimeter"
-"""Public: the figures hold for somebody who knows the partition."""
+"""Public: the figures hold against an adversary who knows the partition."""
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The teacher of each row; no person is with two teachers.
+    """The teacher of each row; no person has two teachers.
 
+    Examples
+    --------
     >>> Partition.of(["ann", "bob", "ann", "eve"], 2).teacher_of
     {'ann': 0, 'bob': 0, 'eve': 1}
-    >>> Partition.given([0, 0, 1, 1], persons=["ann", "ann", "bob", "eve"])
+    >>> Partition.from_parts([0, 0, 1, 1], persons=["ann", "ann", "bob", "eve"])
     <Partition of 4 rows, 3 persons into 2 parts of 2 to 2 rows>
     """
 
     parts: Index
     """(n,) from 0 to n_parts - 1."""
     persons: tuple[Hashable, ...]
-    """(n,) whose row it is. Private: never part of a digest that leaves, a repr or a message."""
+    """(n,) whose row it is. Private: never part of a published digest, a repr or a message."""
     n_parts: int = 0
-    """How many teachers; 0 to count them, and then none may be without rows."""
+    """Number of teachers; 0 to count them, and then none may be without rows."""
 
     def __post_init__(self) -> None:
         parts = np.array(self.parts, dtype=np.intp)
@@ -50,35 +52,68 @@ class Partition:
     def of(
         cls, persons: ArrayLike | Sequence[Hashable], n_parts: int, *, salt: str = SALT, even: bool = False
     ) -> Partition:
-        """Persons (n,) dealt to n_parts teachers by a keyed hash of each person's own id.
+        """Assign people to teachers by a keyed hash of each person's id.
 
-        Adding or removing a person changes one part, and putting another person in the place of one changes two, at
-        the price of uneven parts, of which one may even be empty. even=True makes parts that differ by at most one
-        person; then who else is in the table decides the part of a person, one id can move a third of the rows, and
-        no figure covers who is in the table.
+        Parameters
+        ----------
+        persons : sequence of hashable of length n
+            The person of each row.
+        n_parts : int
+            Number of teachers, 2 or more.
+        salt : str
+            Public key of the hash.
+        even : bool, default False
+            Parts that differ by at most one person. Then the other people in the table decide a person's part, one id
+            can move a third of the rows, and no figure covers who is in the table. By default adding or removing a
+            person changes one part, and replacing a person changes two; parts are then uneven, and one may be empty.
+
+        Returns
+        -------
+        Partition
+
+        Raises
+        ------
+        Refusal
+            If a row has no person, or there are fewer people than parts.
         """
         ids = as_persons(persons)
-        everyone = list(dict.fromkeys(ids))
-        n_parts = _checked_parts(n_parts, len(everyone))
-        mark = {person: _mark(person, salt) for person in everyone}
+        people = list(dict.fromkeys(ids))
+        n_parts = _check_n_parts(n_parts, len(people))
+        hash_of = {person: _keyed_hash(person, salt) for person in people}
         if even:
-            order = sorted(everyone, key=lambda person: mark[person])
-            place = {person: k % n_parts for k, person in enumerate(order)}
+            order = sorted(people, key=lambda person: hash_of[person])
+            part_of = {person: k % n_parts for k, person in enumerate(order)}
         else:
-            place = {person: int.from_bytes(mark[person], "big") % n_parts for person in everyone}
-        return cls(np.array([place[person] for person in ids], dtype=np.intp), ids, n_parts)
+            part_of = {person: int.from_bytes(hash_of[person], "big") % n_parts for person in people}
+        return cls(np.array([part_of[person] for person in ids], dtype=np.intp), ids, n_parts)
 
     @classmethod
-    def given(
+    def from_parts(
         cls, parts: ArrayLike, persons: ArrayLike | Sequence[Hashable] | None = None, n_parts: int = 0
     ) -> Partition:
-        """Parts (n,) from elsewhere, 0 to n_parts - 1, checked; without persons every row is a person.
+        """A partition from given parts, checked.
 
-        n_parts: how many there are, where some may be without rows; without it none may be.
+        Parameters
+        ----------
+        parts : array_like of int, shape (n,)
+            The part of each row, 0 to n_parts - 1.
+        persons : sequence of hashable of length n, optional
+            The person of each row; default: every row is a person.
+        n_parts : int, default 0
+            Number of parts, if some may be without rows; 0 counts them, and none may be.
+
+        Returns
+        -------
+        Partition
+
+        Raises
+        ------
+        Refusal
+            If a person is in two parts, or a part number is out of range.
         """
         array = np.asarray(parts)
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise Refusal(f"parts of dtype {array.dtype} and shape {array.shape}: give one whole number a row")
+            raise Refusal(f"parts of dtype {array.dtype} and shape {array.shape}: give one whole number per row")
         return cls(array, as_persons(np.arange(array.size) if persons is None else persons), n_parts)
 
     @property
@@ -97,63 +132,63 @@ class Partition:
 
     def __repr__(self) -> str:
         sizes, people = np.bincount(self.parts, minlength=self.n_parts), len(set(self.persons))
-        said = f"{self.parts.size} rows, {people} persons into {self.n_parts} parts"
-        return f"<Partition of {said} of {sizes.min()} to {sizes.max()} rows>"
+        rows = f"{self.parts.size} rows, {people} persons into {self.n_parts} parts"
+        return f"<Partition of {rows} of {sizes.min()} to {sizes.max()} rows>"
 
 
 def as_persons(persons: ArrayLike | Sequence[Hashable]) -> tuple[Hashable, ...]:
-    """(n,) ids that are there and can be told apart."""
-    given: Any = persons
-    # numpy's own scalars print otherwise than Python's, and the hash is of what is printed.
-    ids = tuple(p.item() if isinstance(p, np.generic) else p for p in given)
+    """(n,) ids, none missing, all hashable."""
+    values: Any = persons
+    # numpy scalars print differently from Python's, and the hash uses the printed text.
+    ids = tuple(p.item() if isinstance(p, np.generic) else p for p in values)
     for row, person in enumerate(ids):
         if person is None or person != person:
-            raise Refusal(f"row {row} (from 0) has no person: give every row one")
+            raise Refusal(f"row {row} (from 0) has no person: give every row a person")
         if not isinstance(person, Hashable):
-            raise Refusal(f"row {row} (from 0): a {type(person).__name__} names no person: give numbers or text")
+            raise Refusal(f"row {row} (from 0): a {type(person).__name__} cannot name a person: use numbers or text")
     return ids
 
 
 def digest_of(*arrays: Any) -> str:
     """32 hexadecimal digits that change with a value, a shape or a dtype. Unkeyed: a digest of data is internal."""
-    told = hashlib.blake2b(digest_size=16)
-    for one in arrays:
-        array: NDArray[Any] = np.asarray(one)
-        told.update(f"{array.dtype.str}{array.shape};".encode())
-        told.update(repr(array.tolist()).encode() if array.dtype.hasobject else np.ascontiguousarray(array).tobytes())
-    return told.hexdigest()
+    digest = hashlib.blake2b(digest_size=16)
+    for value in arrays:
+        array: NDArray[Any] = np.asarray(value)
+        digest.update(f"{array.dtype.str}{array.shape};".encode())
+        digest.update(repr(array.tolist()).encode() if array.dtype.hasobject else np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
-def _mark(person: Hashable, salt: str) -> bytes:
-    key = hashlib.blake2b(salt.encode()).digest()  # a key is 64 bytes at most, a salt any text
+def _keyed_hash(person: Hashable, salt: str) -> bytes:
+    key = hashlib.blake2b(salt.encode()).digest()  # a key has at most 64 bytes, a salt is any text
     return hashlib.blake2b(repr(person).encode(), key=key, digest_size=16).digest()
 
 
-def _checked_parts(n_parts: Any, people: int) -> int:
+def _check_n_parts(n_parts: Any, people: int) -> int:
     if isinstance(n_parts, bool) or not isinstance(n_parts, int | np.integer) or n_parts < 2:
-        raise Refusal(f"{n_parts!r} teachers: give a whole number, 2 or more")
+        raise Refusal(f"{n_parts!r} teachers: use a whole number, 2 or more")
     if n_parts > people:
-        raise Refusal(f"{n_parts} teachers for {people} persons: a person has one teacher, so take at most {people}")
+        raise Refusal(f"{n_parts} teachers for {people} persons: each person has one teacher, so use at most {people}")
     return int(n_parts)
 
 
 def _check(parts: Index, persons: tuple[Hashable, ...], n_parts: int) -> None:
     if parts.shape != (len(persons),) or not len(persons):
-        raise Refusal(f"parts of shape {parts.shape} for {len(persons)} rows: give one part a row")
+        raise Refusal(f"parts of shape {parts.shape} for {len(persons)} rows: give one part per row")
     if parts.min() < 0:
         raise Refusal(f"part {parts.min()}: number the parts from 0")
     if n_parts and parts.max() >= n_parts:
         raise Refusal(f"part {parts.max()} of {n_parts}: number the parts from 0 to {n_parts - 1}")
     sizes = np.bincount(parts, minlength=n_parts)
     if not n_parts and not sizes.all():
-        raise Refusal(f"part {int(np.argmin(sizes))} has no rows: number the parts from 0 without gaps, or take fewer")
+        raise Refusal(f"part {int(np.argmin(sizes))} has no rows: number the parts from 0 without gaps, or use fewer")
     if len(sizes) < 2:
-        raise Refusal("one part only: a vote needs two teachers or more")
+        raise Refusal("only one part: a vote needs two teachers or more")
     first: dict[Hashable, int] = {}
     for row, (person, part) in enumerate(zip(persons, parts.tolist(), strict=True)):
         if first.setdefault(person, part) != part:
-            # The row is named and the person is not: an error message is not a place for an id.
+            # Name the row and not the person: a message must not contain an id.
             raise Refusal(
                 f"the person of row {row} (from 0) is in parts {first[person]} and {part}: a person in two parts has "
-                "two votes, and no figure here covers that; keep all rows of a person in one part"
+                "two votes, which no figure here covers; keep all rows of a person in one part"
             )

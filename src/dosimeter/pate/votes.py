@@ -1,7 +1,7 @@
-"""Votes: which class each teacher gave each query, checked once, and what the other teachers said.
+"""Votes: the class that each teacher gave each query, checked once, and the votes of the others.
 
-A teacher's v⁻ at a query depends on its own vote alone, so a query has at most m distinct v⁻ however many teachers
-there are: everything per teacher is computed per (query, own vote) and gathered.
+A teacher's v⁻ at a query depends only on its own vote, so a query has at most m distinct v⁻, however many teachers
+there are. Everything per teacher is computed per (query, own vote) and gathered.
 """
 
 from __future__ import annotations
@@ -34,6 +34,22 @@ _MOST_COUNTS = 1 << 28
 class Votes:
     """One class for each teacher and query. Internal: a vote is private, and so is every count of votes.
 
+    Parameters
+    ----------
+    values : array_like of int, shape (teachers, queries)
+        Classes 0..m-1.
+    n_classes : int
+        m, a public constant: never the highest vote that was cast.
+    provenance : mapping, optional
+        Public constants and digests: where the votes come from.
+
+    Raises
+    ------
+    Refusal
+        If a vote is not a class, or there is only one teacher.
+
+    Examples
+    --------
     >>> v = Votes([[0, 2], [0, 1], [1, 1]], n_classes=3)     # three teachers, two queries
     >>> v.counts.tolist(), v.others(0).tolist()
     ([[2, 1, 0], [0, 2, 1]], [[1, 1, 0], [0, 2, 0]])
@@ -46,27 +62,27 @@ class Votes:
     n_classes: int
     """m, a public constant: never the highest vote that was cast."""
     provenance: Mapping[str, Plain] = field(default_factory=dict)
-    """Public constants and digests: how the votes came about."""
+    """Public constants and digests: where the votes come from."""
 
     def __post_init__(self) -> None:
         m = as_classes(self.n_classes)
-        values = _whole(self.values, "votes")
+        values = _as_whole(self.values, "votes")
         if values.ndim != 2 or not values.size:
-            raise Refusal(f"votes must be (teachers, queries) and not empty, got shape {values.shape}")
+            raise Refusal(f"votes must be (teachers, queries) and not empty, not shape {values.shape}")
         if values.shape[1] * m > _MOST_COUNTS:
-            raise Refusal(f"{m} classes for each of {values.shape[1]} queries are too many to count: give fewer")
+            raise Refusal(f"{m} classes for each of {values.shape[1]} queries are too many to count: use fewer")
         if len(values) < 2:
-            raise Refusal("votes of one teacher are that teacher's own answers: at least two teachers are needed")
+            raise Refusal("a vote of one teacher is that teacher's answer: use at least two teachers")
         for bad, why in ((values < 0, "negative"), (values >= m, f"not one of the classes 0..{m - 1}")):
             if bad.any():
                 t, q = (int(i) for i in np.argwhere(bad)[0])
                 raise Refusal(f"votes[{t}, {q}] is {values[t, q]:g}, {why}: number the classes from 0 to {m - 1}")
-        kept = values.astype(np.int32)
-        kept.setflags(write=False)
+        stored = values.astype(np.int32)
+        stored.setflags(write=False)
         for name, value in self.provenance.items():
             if not (value is None or isinstance(value, str | int | float | bool)):
-                raise Refusal(f"provenance holds plain public constants; {name!r} is {type(value).__name__}")
-        object.__setattr__(self, "values", kept)
+                raise Refusal(f"provenance must hold plain public constants; {name!r} is {type(value).__name__}")
+        object.__setattr__(self, "values", stored)
         object.__setattr__(self, "n_classes", m)
         object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
 
@@ -77,7 +93,7 @@ class Votes:
 
     @property
     def n_queries(self) -> int:
-        """How many queries were put to the teachers."""
+        """Number of queries."""
         return int(self.values.shape[1])
 
     @cached_property
@@ -88,51 +104,51 @@ class Votes:
         size = max(1, _CELLS // self.n_teachers)
         for start in range(0, q, size):
             block = self.values[:, start : start + size]
-            place = block + np.arange(block.shape[1], dtype=np.int64) * m
-            tally = np.bincount(place.ravel(), minlength=block.shape[1] * m)
+            cell = block + np.arange(block.shape[1], dtype=np.int64) * m
+            tally = np.bincount(cell.ravel(), minlength=block.shape[1] * m)
             out[start : start + size] = tally.reshape(-1, m)
         out.setflags(write=False)
         return out
 
     def others(self, teacher: int) -> Counts:
         """(queries, m) v⁻, the histograms without this teacher's votes, each summing to L - 1."""
-        t = self.checked(teacher)
+        t = self.check_teacher(teacher)
         out = self.counts.copy()
         out[np.arange(self.n_queries), self.values[t]] -= 1
         return out
 
-    def by_own_vote(self, leak: ByHistogram) -> Iterator[tuple[slice, FloatArray]]:
-        """Blocks of queries with their (block, m) table of leak(v - δⱼ); 0 where nobody voted j."""
+    def leak_by_own_vote(self, leak: ByHistogram) -> Iterator[tuple[slice, FloatArray]]:
+        """Blocks of queries with their (block, m) table of leak(v - δⱼ); 0 if no teacher voted j."""
         m = self.n_classes
         size = max(1, _CELLS // max(m * m, self.n_teachers))
         for start in range(0, self.n_queries, size):
             rows = slice(start, min(start + size, self.n_queries))
             counts = self.counts[rows]
-            query, own = np.nonzero(counts)
-            minus = counts[query]
-            minus[np.arange(len(own)), own] -= 1
+            query, vote = np.nonzero(counts)
+            histograms = counts[query]
+            histograms[np.arange(len(vote)), vote] -= 1
             table = np.zeros(counts.shape)
-            table[query, own] = leak(minus)
+            table[query, vote] = leak(histograms)
             yield rows, table
 
     def matrix(self, leak: ByHistogram) -> FloatArray:
         """(teachers, queries) leak(v⁻) of each teacher at each query. Internal."""
         out = np.empty(self.values.shape)
-        for rows, table in self.by_own_vote(leak):
+        for rows, table in self.leak_by_own_vote(leak):
             out[:, rows] = table[np.arange(len(table)), self.values[:, rows]]
         return out
 
     def totals(self, leak: ByHistogram) -> FloatArray:
-        """(teachers,) leak(v⁻) summed over the queries; the matrix is never held. Internal."""
+        """(teachers,) leak(v⁻) summed over the queries, without holding the matrix. Internal."""
         out = np.zeros(self.n_teachers)
-        for rows, table in self.by_own_vote(leak):
+        for rows, table in self.leak_by_own_vote(leak):
             out += table[np.arange(len(table)), self.values[:, rows]].sum(axis=1)
         return out
 
-    def checked(self, teacher: Any) -> int:
-        """The number of a teacher, or a refusal."""
+    def check_teacher(self, teacher: Any) -> int:
+        """A teacher's number, or a refusal."""
         if isinstance(teacher, bool) or not isinstance(teacher, int | np.integer) or not 0 <= teacher < self.n_teachers:
-            raise Refusal(f"teachers are numbered from 0 to {self.n_teachers - 1}, not {teacher!r}")
+            raise Refusal(f"teacher must be from 0 to {self.n_teachers - 1}, not {teacher!r}")
         return int(teacher)
 
     def __reduce__(self) -> tuple[type[Votes], tuple[object, ...]]:
@@ -143,7 +159,7 @@ class Votes:
 
 
 def check_histograms(counts: ArrayLike, teachers: int | None = None) -> Counts:
-    """(queries, m) histograms as whole numbers; refused where one is negative, fractional or has a wrong total.
+    """(queries, m) histograms as whole numbers; refused if one is negative, fractional or has a wrong total.
 
     >>> check_histograms([[2, 1, 0]], teachers=3).tolist()
     [[2, 1, 0]]
@@ -163,24 +179,24 @@ def as_classes(n_classes: Any) -> int:
     if isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer):
         raise Refusal(f"n_classes={n_classes!r}: must be a whole number, the public number of classes")
     if n_classes < 2:
-        raise Refusal(f"n_classes={n_classes}: with fewer than two classes there is nothing to vote on")
+        raise Refusal(f"n_classes={n_classes}: use at least two classes, else there is nothing to vote on")
     if n_classes >= _MOST_CLASSES:
-        raise Refusal(f"n_classes={n_classes}: at most 2**31 - 1 classes are taken")
+        raise Refusal(f"n_classes={n_classes}: use at most 2**31 - 1 classes")
     return int(n_classes)
 
 
-def _whole(values: ArrayLike, name: str) -> NDArray[Any]:
-    """The array, its numbers whole; floats are taken where they are."""
+def _as_whole(values: ArrayLike, name: str) -> NDArray[Any]:
+    """The array, its numbers whole; whole floats are accepted."""
     try:
-        given = np.asarray(values)
+        array = np.asarray(values)
     except ValueError:
-        raise Refusal(f"{name} must be a rectangular array of whole numbers, not rows of unlike lengths") from None
-    if given.dtype.kind not in "iuf":
-        raise Refusal(f"{name} must be whole numbers, not {given.dtype}: number the classes from 0")
-    if given.dtype.kind == "f":
-        bad = ~np.isfinite(given) | (given != np.floor(given))
+        raise Refusal(f"{name} must be a rectangular array of whole numbers, not rows of different lengths") from None
+    if array.dtype.kind not in "iuf":
+        raise Refusal(f"{name} must be whole numbers, not {array.dtype}: number the classes from 0")
+    if array.dtype.kind == "f":
+        bad = ~np.isfinite(array) | (array != np.floor(array))
         if bad.any():
             place = ", ".join(str(int(i)) for i in np.argwhere(bad)[0])
-            value = given[tuple(np.argwhere(bad)[0])]
-            raise Refusal(f"{name}[{place}] is {value:g}: votes and counts are whole numbers")
-    return given
+            value = array[tuple(np.argwhere(bad)[0])]
+            raise Refusal(f"{name}[{place}] is {value:g}: votes and counts must be whole numbers")
+    return array

@@ -1,4 +1,4 @@
-"""[Zari22]: principal components, what they tell about membership, and components that resist."""
+"""[Zari22]: principal components, how well they reveal membership, and private components."""
 
 from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.calibration import crossover, eps_prime
@@ -8,7 +8,7 @@ from dosimeter.pca.distributed import (
     InterceptionAttack,
     NoisyMoment,
     aggregate,
-    by_parties,
+    intercept_by_party_count,
     intercept_each,
     join,
     noisy_moment,
@@ -32,12 +32,12 @@ from dosimeter.pca.membership import (
     attack,
     auc_by_components,
     decide,
+    rank_suspects,
     reconstruction_error,
     scores,
-    suspects,
 )
 from dosimeter.pca.null_distribution import NullBand, null_band
-from dosimeter.pca.reconstruction import intercepted
+from dosimeter.pca.reconstruction import as_components
 from dosimeter.pca.release import PrivateComponents, release
 from dosimeter.pca.utility import explained_variance, random_subspace, rank_for_variance, utility
 
@@ -62,17 +62,17 @@ __all__ = [
     "Population",
     "PrivateComponents",
     "aggregate",
+    "as_components",
     "attack",
     "auc_by_components",
-    "by_parties",
     "components",
     "components_of",
     "crossover",
     "decide",
     "eps_prime",
     "explained_variance",
+    "intercept_by_party_count",
     "intercept_each",
-    "intercepted",
     "join",
     "leverage",
     "leverage_scores",
@@ -83,12 +83,12 @@ __all__ = [
     "null_band",
     "random_subspace",
     "rank_for_variance",
+    "rank_suspects",
     "reconstruction_error",
     "release",
     "scores",
     "second_moment",
     "second_moment_of_blocks",
     "share_out",
-    "suspects",
     "utility",
 ]

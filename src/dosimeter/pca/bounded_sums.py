@@ -1,8 +1,8 @@
-"""Sums whose rounding is known beforehand: Σ zzᵀ and Σ z over any number of rows, off by a fixed number of roundings.
+"""Sums with a rounding error known in advance: Σ zzᵀ and Σ z over any number of rows, with a fixed number of roundings.
 
-One product over n rows may be off by n roundings, and the allowance for it grows with n². Here a product is over
-`BLOCK` rows at most, and the products are added in pairs, so that every addend goes through few additions however many
-rows there are: the bound `ROUNDINGS` is a constant and tells nothing about the table (docs/pca.md, "Rounding").
+One product over n rows may be off by n roundings, and the allowance for it grows with n². Here a product covers at most
+`BLOCK` rows, and products are added pairwise. Every addend then passes through few additions, however many rows there
+are. The bound `ROUNDINGS` is a constant, so it reveals nothing about the table (docs/explanation/pca.md, "Rounding").
 """
 
 from __future__ import annotations
@@ -19,78 +19,80 @@ from dosimeter.core.errors import Refusal
 from dosimeter.pca.bounds import ROUNDING
 
 BLOCK = 512
-"""Rows of one product: as many roundings at most, whatever the order in which BLAS adds them."""
+"""Rows in one product: at most this many roundings, in whatever order BLAS adds them."""
 ROUNDINGS = BLOCK + 256
-"""Of every addend, at most: its product (BLOCK), 2 · 63 additions in pairs of up to 2⁶³ products, 24 in weighing a row,
-2 divisions, and about 100 to spare for their products with each other."""
+"""Roundings of every addend, at most: BLOCK in its product, 2 · 63 in pairwise additions of up to 2⁶³ products, 24 in
+weighting a row, 2 divisions, and about 100 spare for their products with each other.
+"""
 
 
 @dataclass(frozen=True, eq=False)
-class Paired:
-    """A sum in pairs: at level l stands the sum of 2^l parts or nothing, as the digits of a binary counter.
+class PairwiseSum:
+    """A pairwise sum: level l holds the sum of 2^l parts or nothing, like the digits of a binary counter.
 
-    Two sums of one level make one of the next, so a part is added l times to reach level l, and once more for each
-    level in `total`: at most 2 log₂(parts) + 1 additions, in whichever order an engine adds.
+    Two sums of one level make one of the next. So a part takes l additions to reach level l, and one more for each
+    level in `total`: at most 2 log₂(parts) + 1 additions, in whatever order an engine adds.
 
-    >>> sum((Paired.of(np.array([x])) for x in (1.0, 2.0, 3.0)), Paired(())).total.tolist()
+    >>> sum((PairwiseSum.of(np.array([x])) for x in (1.0, 2.0, 3.0)), PairwiseSum(())).total.tolist()
     [6.0]
     """
 
     levels: tuple[FloatArray | None, ...]
 
     @classmethod
-    def of(cls, part: FloatArray) -> Paired:
+    def of(cls, part: FloatArray) -> PairwiseSum:
+        """A sum of one part."""
         return cls((part,))
 
-    def __add__(self, other: Paired) -> Paired:
-        out: list[FloatArray | None] = []
+    def __add__(self, other: PairwiseSum) -> PairwiseSum:
+        levels_out: list[FloatArray | None] = []
         carry: FloatArray | None = None
         for level in range(max(len(self.levels), len(other.levels)) + 1):
-            here = [s.levels[level] for s in (self, other) if level < len(s.levels)]
-            parts = [part for part in (*here, carry) if part is not None]
+            operands = [s.levels[level] for s in (self, other) if level < len(s.levels)]
+            parts = [part for part in (*operands, carry) if part is not None]
             carry = parts.pop() + parts.pop() if len(parts) > 1 else None
-            out.append(parts.pop() if parts else None)
-        while out and out[-1] is None:
-            out.pop()
-        return Paired(tuple(out))
+            levels_out.append(parts.pop() if parts else None)
+        while levels_out and levels_out[-1] is None:
+            levels_out.pop()
+        return PairwiseSum(tuple(levels_out))
 
     @property
     def total(self) -> FloatArray:
-        """The sum; the smallest levels first."""
+        """The sum, smallest levels first."""
         parts = [part for part in self.levels if part is not None]
         if not parts:
-            raise Refusal("nothing to sum: there are no rows")
-        found = parts[0]
+            raise Refusal("nothing to sum: the table has no rows")
+        total = parts[0]
         for part in parts[1:]:
-            found = found + part
-        return found
+            total = total + part
+        return total
 
 
 def moments(blocks: Iterable[RowBlock], engine: Engine) -> tuple[FloatArray, FloatArray]:
-    """(Σ yyᵀ, Σ r y), (d, d) and (d,), of blocks (y, r): rows y = r z (n, d) with the roots r (n,) of their weights."""
-    products, sums = engine.sum_over(blocks, _of_block)
+    """(Σ yyᵀ, Σ r y), (d, d) and (d,), of blocks (y, r): rows y = r z (n, d), r (n,) the roots of their weights."""
+    products, sums = engine.sum_over(blocks, _block_moments)
     return products.total, sums.total
 
 
 def root_weights(person: Sequence[Hashable]) -> tuple[FloatArray, int]:
-    """(n,) 1/√k for a row of a person with k rows, and how many people there are; 0 for a row of nobody (None).
+    """(n,) 1/√k for a row of a person with k rows, and the number of people; 0 for a row without a person (None).
 
-    The weights of a person add up to at most 1 in float64 too: each root is short by eight roundings.
+    A person's weights add up to at most 1 in float64 too: each root is lowered by eight roundings.
 
     >>> root_weights(["ann", "bob", "ann"])[0].round(3).tolist(), root_weights(["ann", "bob", "ann"])[1]
     ([0.707, 1.0, 0.707], 2)
     """
     counts: dict[Hashable, int] = {}
-    for who in person:
-        counts[who] = counts.get(who, 0) + 1
+    for name in person:
+        counts[name] = counts.get(name, 0) + 1
     counts.pop(None, None)
-    roots = {who: 1.0 if k == 1 else (1 - 8 * ROUNDING) / np.sqrt(k) for who, k in counts.items()}
-    return np.array([roots.get(who, 0.0) for who in person]), len(counts)
+    roots = {name: 1.0 if k == 1 else (1 - 8 * ROUNDING) / np.sqrt(k) for name, k in counts.items()}
+    return np.array([roots.get(name, 0.0) for name in person]), len(counts)
 
 
-def _of_block(block: RowBlock) -> tuple[Any, ...]:
-    products, sums = Paired(()), Paired(())
+def _block_moments(block: RowBlock) -> tuple[Any, ...]:
+    products, sums = PairwiseSum(()), PairwiseSum(())
     for Y, r in split(block, BLOCK):
-        products += Paired.of(Y.T @ Y)
-        sums += Paired.of(r @ Y)
+        products += PairwiseSum.of(Y.T @ Y)
+        sums += PairwiseSum.of(r @ Y)
     return products, sums

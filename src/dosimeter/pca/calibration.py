@@ -1,4 +1,4 @@
-"""Scales: how much of a privacy budget each of α noisy entries may spend, by eq. 2 of [Zari22] and by what it costs.
+"""Noise scales: how much of a privacy budget each of α noisy entries may spend, by eq. 2 of [Zari22] and by accounting.
 
 r is the sensitivity of an entry over the scale of its Laplace noise: the entry alone is r-differentially private.
 """
@@ -15,26 +15,49 @@ from scipy.optimize import brentq
 
 from dosimeter.core.errors import Refusal
 
-# Steps of the discretised privacy loss per r. It is rounded against us and the error is of second order: with 4 it is
-# 2e-6 of ε for α = 307,720 and 2e-4 for α = 105, where 32 cost nothing. A fixed step of 1e-5 took 24 s for the former.
+# Steps of the discretised privacy loss per r. Losses are rounded up (pessimistic) and the error is of second order: 4
+# steps give 2e-6 of ε for α = 307,720 but 2e-4 for α = 105, where 32 steps cost nothing. A fixed step of 1e-5 took 24 s
+# for the larger α.
 _FINE, _COARSE, _MANY = 32, 4, 20_000
 _WIDEST, _WIDEST_OF_MANY, _MOST_STEPS = 0.01, 0.03, 20_000
 _CLOSE = 1e-5
 EPSILONS, DELTAS = (1e-5, 1e6), (1e-40, 0.98)
-"""Budgets in which Gaussian noise was checked against 60 digits. Beyond them dp-accounting's root loses its digits:
-at ε = 1e-10, δ = 1e-300 the noise costs 1e39 times that δ."""
+"""Budgets for which Gaussian noise was checked against 60 digits. Outside them dp-accounting's root loses its digits:
+at ε = 1e-10, δ = 1e-300 the noise has 1e39 times that δ.
+"""
 _CLOSER = 1e-20
-"""Where the searches end: at dp-accounting's own 1e-12 an ε of 1e-5 has lost a third of its digits."""
+"""Tolerance of the searches: with dp-accounting's default of 1e-12 an ε of 1e-5 loses a third of its digits."""
 _MOST_RATIO = 1e6
-"""Above it a step of the loss distribution is e⁵⁰ and more: Σ r says as much, and does not overflow."""
+"""Above it one step of the loss distribution is e⁵⁰ or more: Σ r is as good a bound, and does not overflow."""
 
 
 def eps_prime(epsilon: float, delta: float, alpha: int) -> float:
-    """ε' with √(2α ln(1/δ)) ε' + α ε'(e^ε' - 1) = ε: eq. 2 of [Zari22] (advanced composition), solved.
+    """ε' per entry by advanced composition, eq. 2 of [Zari22].
 
-    Solved for log ε': over twelve decades of ε the left side is between linear and exponential, its logarithm nearly
-    straight.
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of all entries together, epsilon > 0 and 0 < delta < 1.
+    alpha : int
+        Number of entries, d(d + 1)/2.
 
+    Returns
+    -------
+    float
+        ε', the budget of one entry.
+
+    Raises
+    ------
+    Refusal
+        If delta is 0 or alpha is below 1.
+
+    Notes
+    -----
+    Solves √(2α ln(1/δ)) ε' + α ε'(e^ε' - 1) = ε for log ε'. Over twelve decades of ε the left side lies between linear
+    and exponential, so its logarithm is nearly straight.
+
+    Examples
+    --------
     >>> round(eps_prime(1.0, 1e-3, 105), 9)
     0.024570633
     """
@@ -48,8 +71,8 @@ def eps_prime(epsilon: float, delta: float, alpha: int) -> float:
     def excess(t: float) -> float:
         e = math.exp(t)
         # log(linear + α expm1(e)) without overflow: e^e passes 1e308 at e = 709.
-        grown = math.log(alpha) + e if e > 500 else math.log(linear + alpha * math.expm1(e))
-        return t + grown - math.log(epsilon)
+        log_slope = math.log(alpha) + e if e > 500 else math.log(linear + alpha * math.expm1(e))
+        return t + log_slope - math.log(epsilon)
 
     # The left side is at least `linear` · ε' and at least α ε'².
     high = min(math.log(epsilon / linear), 0.5 * math.log(epsilon / alpha))
@@ -60,10 +83,31 @@ def eps_prime(epsilon: float, delta: float, alpha: int) -> float:
 
 
 def crossover(alpha: int, delta: float) -> float:
-    """ε* = α ln(2 - √(2 ln(1/δ)/α)): above it ε/α > ε', naive composition needs less noise than eq. 2.
+    """The ε above which naive composition needs less noise than eq. 2 of [Zari22].
 
-    0 where naive composition is better for every ε.
+    Parameters
+    ----------
+    alpha : int
+        Number of entries, d(d + 1)/2.
+    delta : float
+        δ of the budget, 0 < delta < 1.
 
+    Returns
+    -------
+    float
+        ε*; 0 if naive composition is better for every ε.
+
+    Raises
+    ------
+    Refusal
+        If delta is 0.
+
+    Notes
+    -----
+    ε* = α ln(2 - √(2 ln(1/δ)/α)): above it ε/α > ε'.
+
+    Examples
+    --------
     >>> round(crossover(105, 1e-3), 4), crossover(3, 1e-3)
     (51.7679, 0.0)
     """
@@ -75,9 +119,10 @@ def crossover(alpha: int, delta: float) -> float:
 
 
 def laplace_epsilon(entries: Mapping[float, int], delta: float) -> float:
-    """ε at δ of independent Laplace noises, {r: how many}: the least of Σ r and the privacy loss distribution's.
+    """ε at δ of independent Laplace noises, {r: entries}: the smaller of Σ r and ε of the privacy loss distribution.
 
-    dp-accounting's distribution, discretised pessimistically in steps that follow r, and composed. An upper bound.
+    The distribution is dp-accounting's, discretised pessimistically in steps proportional to r, and composed. An upper
+    bound.
 
     >>> round(laplace_epsilon({0.5: 4}, 0.0), 6), laplace_epsilon({0.03831: 105}, 1e-3) < 1.001
     (2.0, True)
@@ -88,28 +133,28 @@ def laplace_epsilon(entries: Mapping[float, int], delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def _laplace_epsilon(entries: tuple[tuple[float, int], ...], delta: float) -> float:
-    plain = math.fsum(r * k for r, k in entries)
+    total_ratio = math.fsum(r * k for r, k in entries)
     if delta == 0 or not entries or not entries[-1][0] <= _MOST_RATIO:
-        return plain
+        return total_ratio
     from dp_accounting.pld import privacy_loss_distribution as pld  # late: a second of import
 
     step = _step(entries[-1][0], sum(k for _, k in entries))
-    total: Any = None
+    composed: Any = None
     for r, k in entries:
         part = pld.from_laplace_mechanism(1 / r, value_discretization_interval=step).self_compose(k)
-        total = part if total is None else total.compose(part)
-    return min(plain, float(total.get_epsilon_for_delta(delta)))
+        composed = part if composed is None else composed.compose(part)
+    return min(total_ratio, float(composed.get_epsilon_for_delta(delta)))
 
 
 def _step(r: float, count: int) -> float:
-    """The step of the discretised loss for a largest r: a share of it, at most some hundredths, unless r is huge."""
-    few, widest = (_COARSE, _WIDEST_OF_MANY) if count > _MANY else (_FINE, _WIDEST)
-    return max(min(r / few, widest), r / _MOST_STEPS)
+    """The step of the discretised loss for a largest r: a fraction of r, at most a few hundredths, unless r is huge."""
+    steps_per_ratio, widest = (_COARSE, _WIDEST_OF_MANY) if count > _MANY else (_FINE, _WIDEST)
+    return max(min(r / steps_per_ratio, widest), r / _MOST_STEPS)
 
 
 @lru_cache(maxsize=256)
 def laplace_share(epsilon: float, delta: float, alpha: int) -> float:
-    """The largest r (to 1e-5, from below) at which α Laplace entries together cost no more than (ε, δ).
+    """The largest r (to 1e-5, from below) at which α Laplace entries together cost at most (ε, δ).
 
     >>> round(laplace_share(1.0, 1e-3, 105), 4)
     0.0383
@@ -127,7 +172,7 @@ def laplace_share(epsilon: float, delta: float, alpha: int) -> float:
         return math.log(_laplace_epsilon(((math.exp(t), alpha),), delta) / epsilon)
 
     if excess(math.log(low)) >= 0:
-        return low  # Σ r or eq. 2 proves it; the discretisation's own error hides that
+        return low  # Σ r or eq. 2 proves it; the discretisation error hides that
     r = math.exp(float(brentq(excess, math.log(low), math.log(high), xtol=_CLOSE)))
     while _laplace_epsilon(((r, alpha),), delta) > epsilon:
         r *= 1 - _CLOSE
@@ -136,7 +181,7 @@ def laplace_share(epsilon: float, delta: float, alpha: int) -> float:
 
 @lru_cache(maxsize=256)
 def gaussian_deviation(epsilon: float, delta: float) -> float:
-    """The least deviation of Gaussian noise that is (ε, δ) private at sensitivity 1 [dp-accounting, analytic].
+    """The smallest deviation of Gaussian noise that is (ε, δ)-private at sensitivity 1 [dp-accounting, analytic].
 
     >>> round(gaussian_deviation(1.0, 1e-5), 5)
     3.73063
@@ -144,39 +189,41 @@ def gaussian_deviation(epsilon: float, delta: float) -> float:
     check_gaussian(epsilon, delta)
     from dp_accounting.gaussian_mechanism import get_sigma_gaussian  # late: a second of import
 
-    # Noise must not be below the root. It was, against 60 digits, by 2e-14/ε at most; five times that are added.
+    # Noise must not be below the root. Against 60 digits it was, by at most 2e-14/ε; five times that is added.
     with np.errstate(divide="ignore"):
         return float(get_sigma_gaussian(epsilon, delta, tol=_CLOSER)) * (1 + 1e-9 + 1e-13 / epsilon)
 
 
 def gaussian_epsilon(deviation: float, delta: float) -> float:
-    """ε at δ of Gaussian noise of this deviation at sensitivity 1, an upper bound, never below the least ε checked.
+    """ε at δ of Gaussian noise of this deviation at sensitivity 1: an upper bound, and at least the smallest ε checked.
 
     >>> round(gaussian_epsilon(3.730632, 1e-5), 6)
     1.0
     """
-    at = min(delta, DELTAS[1])  # a smaller δ costs no less
-    check_gaussian(1.0, at)
+    checked_delta = min(delta, DELTAS[1])  # ε at a smaller δ is at least as large
+    check_gaussian(1.0, checked_delta)
     from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
 
     with np.errstate(divide="ignore"):
-        found = float(get_epsilon_gaussian(deviation, at, tol=_CLOSER))
-    return max(found * (1 + 1e-10) + 4e-14, EPSILONS[0])
+        epsilon = float(get_epsilon_gaussian(deviation, checked_delta, tol=_CLOSER))
+    return max(epsilon * (1 + 1e-10) + 4e-14, EPSILONS[0])
 
 
 def check_gaussian(epsilon: float, delta: float) -> None:
-    """Refuse a budget for which the deviation of Gaussian noise is not known to be enough."""
+    """Refuse a budget for which the deviation of Gaussian noise was not checked."""
     check_budget(epsilon, delta)
     if delta == 0:
         raise Refusal("Gaussian noise needs δ > 0")
     if not EPSILONS[0] <= epsilon <= EPSILONS[1]:
-        raise Refusal(f"epsilon = {epsilon:g}: Gaussian noise is proved from {EPSILONS[0]:g} to {EPSILONS[1]:g}")
+        raise Refusal(
+            f"epsilon = {epsilon:g}: use {EPSILONS[0]:g} to {EPSILONS[1]:g}, where Gaussian noise was checked"
+        )
     if not DELTAS[0] <= delta <= DELTAS[1]:
-        raise Refusal(f"delta = {delta:g}: Gaussian noise is proved from {DELTAS[0]:g} to {DELTAS[1]:g}")
+        raise Refusal(f"delta = {delta:g}: use {DELTAS[0]:g} to {DELTAS[1]:g}, where Gaussian noise was checked")
 
 
 def check_budget(epsilon: float, delta: float) -> None:
-    """Refuse a budget that is none."""
+    """Refuse an invalid budget."""
     if isinstance(epsilon, bool) or not (math.isfinite(epsilon) and epsilon > 0):
         raise Refusal(f"epsilon must be a finite number > 0, not {epsilon}")
     if isinstance(delta, bool) or not 0 <= delta < 1:

@@ -16,49 +16,73 @@ from dosimeter.core.errors import Refusal
 
 _LOCAL = LocalEngine()
 _BLOCK = 16 << 20
-"""Bytes of a block as float64: each is one product, and several threads of BLAS meet at the end of each."""
+"""Bytes of a block as float64: each block is one product, and BLAS threads synchronise at the end of each."""
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Directions in which the rows vary, the strongest first, each with the sign that makes its largest entry positive.
+    """Principal directions of a table, strongest first. The largest entry of each is positive.
 
-    Internal until noise was added to what they were computed from: exact components tell who was there.
+    Exact components reveal who was in the table: they are internal unless noise was added before they were computed
+    (see `release`).
 
+    Examples
+    --------
     >>> A = np.array([[2.0, 0.0], [0.0, 8.0]])
-    >>> found = components(A)
-    >>> found.values.tolist(), found.vectors.tolist(), found.rank
+    >>> directions = components(A)
+    >>> directions.values.tolist(), directions.vectors.tolist(), directions.rank
     ([8.0, 2.0], [[0.0, 1.0], [1.0, 0.0]], 2)
     """
 
     vectors: FloatArray
     """(d, k) orthonormal columns v₁, v₂, ..."""
     values: FloatArray
-    """(k,) λ₁ >= λ₂ >= ... >= 0; clamped at 0 where noise made them negative."""
+    """(k,) λ₁ >= λ₂ >= ... >= 0; negative values, which noise can cause, are set to 0."""
     rank: int
-    """How many of the columns are directions of the data; the basis of the rest is arbitrary."""
+    """Number of columns that are directions of the data; the basis of the rest is arbitrary."""
     mean: FloatArray
-    """(d,) what was subtracted from every row; zeros where nothing was."""
+    """(d,) what was subtracted from every row; zeros if nothing was."""
 
     def __post_init__(self) -> None:
         V, values, mean = (np.array(v, dtype=np.float64) for v in (self.vectors, self.values, self.mean))
         if V.ndim != 2 or values.shape != V.shape[1:] or mean.shape != V.shape[:1] or V.shape[1] > V.shape[0]:
-            raise Refusal(f"vectors (d, k <= d), values (k,), mean (d,); not {V.shape}, {values.shape}, {mean.shape}")
+            raise Refusal(
+                f"vectors must be (d, k <= d), values (k,), mean (d,); not {V.shape}, {values.shape}, {mean.shape}"
+            )
         if not all(np.isfinite(v).all() for v in (V, values, mean)) or not 0 <= self.rank <= V.shape[1]:
-            raise Refusal(f"components are finite and their rank is at most their number, not {self.rank}")
+            raise Refusal(f"components must be finite and their rank at most their number, not {self.rank}")
         for name, value in (("vectors", V), ("values", values), ("mean", mean)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
 
-    def seen(self, which: int | Sequence[int]) -> Components:
-        """What is known to somebody who intercepted these: the top k, or a list of columns, counted from 0."""
+    def select(self, which: int | Sequence[int]) -> Components:
+        """The components that an attacker intercepted: the top k, or a list of columns counted from 0.
+
+        Parameters
+        ----------
+        which : int or sequence of int
+            k, or the columns.
+
+        Returns
+        -------
+        Components
+            Only those columns.
+
+        Raises
+        ------
+        Refusal
+            If a column is repeated or is not a direction of the data.
+
+        Examples
+        --------
+        >>> components(np.diag([4.0, 2.0, 1.0])).select([2, 0]).values.tolist()
+        [1.0, 4.0]
+        """
         columns = np.arange(which) if isinstance(which, int | np.integer) else np.asarray(which)
         if columns.ndim != 1 or not len(columns) or len(set(columns.tolist())) < len(columns):
-            raise Refusal(f"which components were seen: a number k >= 1 or a list of different columns, not {which}")
+            raise Refusal(f"select a number k >= 1 of components, or a list of different columns, not {which}")
         if columns.min() < 0 or columns.max() >= self.rank:
-            raise Refusal(
-                f"component {int(columns.max())} is none of the {self.rank} that the data have (0 to rank - 1)"
-            )
+            raise Refusal(f"component {int(columns.max())} does not exist: the data have {self.rank}, counted from 0")
         return Components(self.vectors[:, columns], self.values[columns], len(columns), self.mean)
 
     def __repr__(self) -> str:
@@ -69,11 +93,35 @@ class Components:
 def second_moment(
     X: ArrayLike, centre: ArrayLike | None = None, engine: Engine = _LOCAL, n: float | None = None
 ) -> FloatArray:
-    """A = Σ (x - c)(x - c)ᵀ / N, (d, d), exactly symmetric, of rows X (N, d) of any real dtype.
+    """The second moment of a table about a point, A = Σ (x - c)(x - c)ᵀ / N.
 
-    Sums are float64 and block by block: besides A no more memory is taken than a block needs. `centre` (d,) is c,
-    nothing is subtracted without it; `n` is a public N where the number of rows is not to be told.
+    Parameters
+    ----------
+    X : array_like of shape (N, d)
+        Rows of any real dtype.
+    centre : array_like of shape (d,), optional
+        c. Without it nothing is subtracted.
+    engine : Engine
+        Where the sums run; default: in this process.
+    n : float, optional
+        A public number to divide by, if the number of rows must stay private. Default: the number of rows.
 
+    Returns
+    -------
+    ndarray of shape (d, d)
+        A, exactly symmetric.
+
+    Raises
+    ------
+    Refusal
+        If a number is not finite, or the squares overflow.
+
+    Notes
+    -----
+    Section 2.1 of [Zari22]. Sums are float64 and run block by block, so memory beyond A is one block.
+
+    Examples
+    --------
     >>> second_moment(np.array([[1, 2], [3, 4]], dtype=np.uint8)).tolist()
     [[5.0, 7.0], [7.0, 10.0]]
     """
@@ -84,38 +132,102 @@ def second_moment(
 def second_moment_of_blocks(
     blocks: Iterable[RowBlock], centre: ArrayLike | None = None, engine: Engine = _LOCAL, n: float | None = None
 ) -> FloatArray:
-    """The same of rows that come block by block, each block (X,): from a file, or from elsewhere through the engine."""
+    """The second moment of rows that arrive block by block: from a file, or from elsewhere through the engine.
+
+    Parameters
+    ----------
+    blocks : iterable of tuples
+        Each block is (X,), X (n, d).
+    centre, engine, n
+        As in `second_moment`.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        A = Σ (x - c)(x - c)ᵀ / N over all blocks.
+
+    Raises
+    ------
+    Refusal
+        As in `second_moment`.
+
+    Examples
+    --------
+    >>> second_moment_of_blocks([(np.array([[1.0, 2.0]]),), (np.array([[3.0, 4.0]]),)]).tolist()
+    [[5.0, 7.0], [7.0, 10.0]]
+    """
     c = None if centre is None else np.asarray(centre, dtype=np.float64)
-    total, rows = engine.sum_over(blocks, partial(_products, centre=c))
+    total, rows = engine.sum_over(blocks, partial(_block_products, centre=c))
     return np.asarray(total / _divisor(rows, n))
 
 
 def mean(X: ArrayLike, engine: Engine = _LOCAL) -> FloatArray:
-    """Mean of the rows, (d,), in float64. It is released information about the rows like any other.
+    """Mean of the rows, in float64. Internal: like any exact statistic it leaks information about the rows.
 
-    A column of equal numbers has exactly that number for its mean: no rounding of its sum may pass for a direction.
+    Parameters
+    ----------
+    X : array_like of shape (N, d)
+        Rows of any real dtype.
+    engine : Engine
+        Where the sums run; default: in this process.
 
+    Returns
+    -------
+    ndarray of shape (d,)
+
+    Raises
+    ------
+    Refusal
+        If a number is not finite, or the sum overflows.
+
+    Notes
+    -----
+    The mean of a constant column is exactly that constant, so rounding cannot create a direction.
+
+    Examples
+    --------
     >>> mean([[1, 2], [3, 4]]).tolist()
     [2.0, 3.0]
     """
     table = as_rows(X)
-    total, rows = engine.sum_over(_blocks(table), _sums)
+    total, rows = engine.sum_over(_blocks(table), _block_sums)
     centre: FloatArray = total / rows
     first = np.asarray(table[0], dtype=np.float64)
-    # Only a mean that rounding may have moved off the first number is looked at again.
+    # Check again only means that rounding may have moved off the column's first number.
     near = np.flatnonzero((centre != first) & (np.abs(centre - first) <= 1e-6 * np.abs(first)))
     if len(near):
-        other = sum(engine.map_over(_blocks(table[:, near]), partial(_others, first=table[0, near])))
-        centre[near] = np.where(other == 0, first[near], centre[near])
+        unequal = sum(engine.map_over(_blocks(table[:, near]), partial(_count_unequal, first=table[0, near])))
+        centre[near] = np.where(unequal == 0, first[near], centre[near])
     return centre
 
 
 def components(A: ArrayLike, mean: ArrayLike | None = None) -> Components:
-    """Eigenvectors of a symmetric A (d, d), a second moment, noisy or not; `mean` is what was subtracted before.
+    """Principal components of a second moment, noisy or exact: its eigenvectors.
 
-    The order is that of the eigenvalues, falling. Directions that A does not have, |λ| <= d ε max|λ|, stand last (their
-    basis is LAPACK's choice) and `rank` counts the others. Negative eigenvalues of a noisy A are written as 0.
+    Parameters
+    ----------
+    A : array_like of shape (d, d)
+        Symmetric.
+    mean : array_like of shape (d,), optional
+        What was subtracted from the rows; default zeros. It is stored, not used.
 
+    Returns
+    -------
+    Components
+        In order of falling eigenvalue.
+
+    Raises
+    ------
+    Refusal
+        If A is not square, symmetric and finite.
+
+    Notes
+    -----
+    Directions with |λ| <= d ε max|λ| come last (their basis is LAPACK's choice) and are not counted in `rank`. Negative
+    eigenvalues of a noisy A are set to 0.
+
+    Examples
+    --------
     >>> components(np.diag([1.0, 0.0, 4.0])).rank
     2
     """
@@ -128,14 +240,34 @@ def components(A: ArrayLike, mean: ArrayLike | None = None) -> Components:
     values, vectors = np.linalg.eigh(S)
     null = np.abs(values) <= len(S) * np.finfo(np.float64).eps * np.abs(values).max()
     order = np.lexsort((-values, null))
-    V = _signed(vectors[:, order])
+    V = _fix_signs(vectors[:, order])
     centre = np.zeros(len(S)) if mean is None else np.asarray(mean, dtype=np.float64)
     return Components(V, np.where(null, 0.0, np.maximum(values, 0.0))[order], int(len(S) - null.sum()), centre)
 
 
 def components_of(X: ArrayLike, *, centred: bool = True, engine: Engine = _LOCAL) -> Components:
-    """Components of rows X (N, d): of the covariance about their mean, or of the second moment as it is.
+    """Principal components of a table. Internal: they are exact.
 
+    Parameters
+    ----------
+    X : array_like of shape (N, d)
+        Rows of any real dtype.
+    centred : bool, default True
+        Use the covariance about the rows' mean; False: the second moment about 0, as [Zari22] does.
+    engine : Engine
+        Where the sums run; default: in this process.
+
+    Returns
+    -------
+    Components
+
+    Raises
+    ------
+    Refusal
+        If a number is not finite, or the squares overflow.
+
+    Examples
+    --------
     >>> components_of([[0.0, 1.0], [0.0, 3.0]]).values.tolist()
     [1.0, 0.0]
     """
@@ -144,34 +276,34 @@ def components_of(X: ArrayLike, *, centred: bool = True, engine: Engine = _LOCAL
     return components(second_moment(table, centre, engine), centre)
 
 
-def as_rows(X: ArrayLike, what: str = "X") -> NDArray[Any]:
-    """Rows (n, d) of a real dtype, not copied; their entries are looked at later, block by block."""
+def as_rows(X: ArrayLike, name: str = "X") -> NDArray[Any]:
+    """Rows (n, d) of a real dtype, not copied; entries are checked later, block by block."""
     table = np.asarray(X)
     if table.ndim != 2 or not table.size:
-        raise Refusal(f"{what} must be rows of numbers (n, d) and not empty, not shape {table.shape}")
+        raise Refusal(f"{name} must be rows of numbers (n, d) and not empty, not shape {table.shape}")
     if table.dtype.kind not in "fiub":
-        raise Refusal(f"{what} must hold real numbers, not {table.dtype}")
+        raise Refusal(f"{name} must hold real numbers, not {table.dtype}")
     return table
 
 
-def refuse_not_finite(values: NDArray[Any], what: str, first_row: int = 0) -> None:
-    """Refuse nan and infinity, with their place."""
+def refuse_not_finite(values: NDArray[Any], name: str, first_row: int = 0) -> None:
+    """Refuse nan and infinity, and name the cell."""
     bad = ~np.isfinite(values)
     if bad.any():
         i, j = (int(k) for k in np.argwhere(bad)[0])
-        raise Refusal(f"{what}[{first_row + i}, {j}] is {values[i, j]}: fill or drop it first")
+        raise Refusal(f"{name}[{first_row + i}, {j}] is {values[i, j]}: fill or drop it first")
 
 
 def _blocks(table: NDArray[Any]) -> Iterator[RowBlock]:
-    """Views of the rows with their numbers, so that a refusal can name the place."""
+    """Views of the rows with their row numbers, so that a refusal can name the cell."""
     rows = rows_per_block(table.shape[1], _BLOCK)
     return split((table, np.arange(len(table))), rows)
 
 
-def _products(block: RowBlock, centre: FloatArray | None) -> tuple[FloatArray, int]:
-    """Σ (x - c)(x - c)ᵀ of one block; one factor given twice, so that BLAS takes half the work and keeps symmetry."""
+def _block_products(block: RowBlock, centre: FloatArray | None) -> tuple[FloatArray, int]:
+    """Σ (x - c)(x - c)ᵀ of one block, as a product with itself: BLAS then does half the work and keeps symmetry."""
     if centre is None:
-        B = _float(block)
+        B = _as_float(block)
     elif centre.shape == block[0].shape[1:]:
         B = np.subtract(block[0], centre, dtype=np.float64)
     else:
@@ -185,9 +317,9 @@ def _products(block: RowBlock, centre: FloatArray | None) -> tuple[FloatArray, i
     return S, len(B)
 
 
-def _sums(block: RowBlock) -> tuple[FloatArray, int]:
+def _block_sums(block: RowBlock) -> tuple[FloatArray, int]:
     """The sum of each column, (d,)."""
-    B = _float(block)
+    B = _as_float(block)
     with np.errstate(invalid="ignore", over="ignore"):
         total = B.sum(axis=0)
     if not np.isfinite(total).all():
@@ -196,12 +328,12 @@ def _sums(block: RowBlock) -> tuple[FloatArray, int]:
     return total, len(B)
 
 
-def _others(block: RowBlock, first: NDArray[Any]) -> NDArray[np.intp]:
-    """How many numbers of each column are not the first one's equal, (d,)."""
+def _count_unequal(block: RowBlock, first: NDArray[Any]) -> NDArray[np.intp]:
+    """(d,) how many numbers of each column differ from the first."""
     return np.asarray((block[0] != first).sum(axis=0))
 
 
-def _float(block: RowBlock) -> FloatArray:
+def _as_float(block: RowBlock) -> FloatArray:
     return np.asarray(block[0], dtype=np.float64)
 
 
@@ -209,12 +341,12 @@ def _divisor(rows: int, n: float | None) -> float:
     if n is None:
         return float(rows)
     if not (np.isfinite(n) and n > 0):
-        raise Refusal(f"the public number of rows must be > 0, not {n}")
+        raise Refusal(f"n, the public number of rows, must be > 0, not {n}")
     return float(n)
 
 
-def _signed(V: FloatArray) -> FloatArray:
-    """Each column with the sign that makes its largest entry positive, the first of equals: a convention, no data."""
+def _fix_signs(V: FloatArray) -> FloatArray:
+    """Each column with the sign that makes its largest entry positive, the first of equals: a convention only."""
     largest = np.abs(V).argmax(axis=0)
     signs = np.where(np.take_along_axis(V, largest[None, :], axis=0)[0] < 0, -1.0, 1.0)
     return np.asarray(V * signs)

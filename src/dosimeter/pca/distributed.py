@@ -1,8 +1,8 @@
-"""Several parties, section 4.1 of [Zari22]: each sends its own components, or all of them only a part of one sum.
+"""Several parties, section 4.1 of [Zari22]: each sends its own components, or a noisy part of one common sum.
 
-A party has fewer rows than all together, and components of few rows tell more. The other protocol sends each party's
-second moment with noise on it; only the components of the sum come out. `noisy_moment` is a party's part of it,
-`join` the aggregator's; `aggregate` plays both with any protection, to compare.
+A party has fewer rows than all parties together, and components of few rows leak more. In the other protocol each
+party sends its second moment with noise on it, and only the components of the sum are published. `noisy_moment` is the
+party's part, `join` the aggregator's. `aggregate` plays both with any protection, for comparison.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dosimeter import noise_addition as sampling
+from dosimeter import noise_addition
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.density import as_generator
 from dosimeter.core.dose import EventDose
@@ -27,51 +27,81 @@ from dosimeter.pca.components import Components, as_rows, components, components
 from dosimeter.pca.mechanisms import Mechanism
 from dosimeter.pca.membership import MembershipByComponents, attack
 from dosimeter.pca.null_distribution import Generator
-from dosimeter.pca.release import about_mean, release
+from dosimeter.pca.release import components_about_mean, release
 from dosimeter.pca.sensitivity import Sensitivity
 
 Protect = Callable[[FloatArray, int], FloatArray]
-"""What a party does to its second moment (d, d) of n rows before it is sent; symmetric in, symmetric out."""
+"""What a party does to its second moment (d, d) of n rows before sending it; symmetric in, symmetric out."""
 
 
 @dataclass(frozen=True, eq=False)
 class InterceptionAttack:
-    """The attack on each party's components, one by one."""
+    """The membership attack on each party's components, one result per party. Internal: it uses the parties' rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> members, strangers = rng.normal(size=(40, 6)), rng.normal(size=(40, 6))
+    >>> intercept_each(share_out(members, 2, rng), strangers, rng, trials=19).maxima.shape
+    (2,)
+    """
 
     parties: tuple[MembershipByComponents, ...]
+    """One result per party, in the parties' order."""
 
     @property
     def maxima(self) -> FloatArray:
-        """(parties,) largest AUC over k against each party; read it beside `by_chance`."""
+        """(parties,) largest AUC over k against each party; compare it with `by_chance`."""
         return np.array([p.maximum for p in self.parties])
 
     @property
     def by_chance(self) -> FloatArray:
-        """(parties,) mean of the same figure when membership is dealt at random: smaller parties, higher."""
+        """(parties,) mean of the same maximum when membership is random; higher for smaller parties."""
         return np.array([p.null.bias for p in self.parties])
 
     @property
-    def told_apart(self) -> int:
-        """How many parties' members stand out of chance at the 5 % level, each party tested alone."""
+    def above_chance(self) -> int:
+        """Number of parties whose members the attack detects at the 5 % level, each party tested alone."""
         return sum(p.beats_chance for p in self.parties)
 
     def __repr__(self) -> str:
         return (
-            f"<Interceptions of {len(self.parties)} parties: largest AUC {self.maxima.mean():.4g} on average, "
-            f"by chance {self.by_chance.mean():.4g}, {self.told_apart} told apart, lower bound>"
+            f"<InterceptionAttack on {len(self.parties)} parties: largest AUC {self.maxima.mean():.4g} on average, "
+            f"by chance {self.by_chance.mean():.4g}, {self.above_chance} above chance, lower bound>"
         )
 
 
 def share_out(X: ArrayLike, parties: int, rng: Generator) -> list[FloatArray]:
-    """The rows (N, d) dealt to so many parties at random, their sizes differing by one at most.
+    """Split rows among parties at random; their sizes differ by at most one.
 
+    Parameters
+    ----------
+    X : array_like of shape (N, d)
+        All rows.
+    parties : int
+        Number of parties, from 1 to N // 2.
+    rng : numpy.random.Generator
+        Shuffles the rows.
+
+    Returns
+    -------
+    list of ndarray
+        The rows of each party, in their original order.
+
+    Raises
+    ------
+    Refusal
+        If a party would get fewer than two rows.
+
+    Examples
+    --------
     >>> [len(p) for p in share_out(np.zeros((7, 2)), 3, np.random.default_rng(0))]
     [3, 2, 2]
     """
     table = as_rows(X)
     if not 1 <= parties <= len(table) // 2:
         raise Refusal(
-            f"{len(table)} rows can be shared by 1 to {len(table) // 2} parties, two rows each, not {parties}"
+            f"{len(table)} rows can be split among 1 to {len(table) // 2} parties of two rows or more, not {parties}"
         )
     return [table[np.sort(part)] for part in np.array_split(as_generator(rng).permutation(len(table)), parties)]
 
@@ -79,7 +109,41 @@ def share_out(X: ArrayLike, parties: int, rng: Generator) -> list[FloatArray]:
 def intercept_each(
     parts: Sequence[ArrayLike], strangers: ArrayLike, rng: Generator, *, centred: bool = True, trials: int = 99
 ) -> InterceptionAttack:
-    """Every party sends the components of its own rows (n_p, d); each message is caught and attacked by itself."""
+    """Attack every party's components separately, as if each message was intercepted.
+
+    Parameters
+    ----------
+    parts : sequence of array_like
+        The rows (n_p, d) of each party.
+    strangers : array_like of shape (s, d)
+        Rows that no party has.
+    rng : numpy.random.Generator
+        Permutes membership for the null distribution. A simulation; nothing is released.
+    centred : bool, default True
+        Whether each party subtracts its mean.
+    trials : int, default 99
+        Permutations per party.
+
+    Returns
+    -------
+    InterceptionAttack
+
+    Raises
+    ------
+    Refusal
+        If there are no parties, or too few rows for an interval.
+
+    Notes
+    -----
+    Section 4.1 of [Zari22].
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> parts, strangers = [rng.normal(size=(20, 6)) for _ in range(3)], rng.normal(size=(40, 6))
+    >>> len(intercept_each(parts, strangers, rng, trials=19).parties)
+    3
+    """
     if not len(parts):
         raise Refusal("there are no parties")
     return InterceptionAttack(
@@ -87,51 +151,110 @@ def intercept_each(
     )
 
 
-def by_parties(
+def intercept_by_party_count(
     X: ArrayLike, strangers: ArrayLike, counts: Sequence[int], rng: Generator, *, trials: int = 99
 ) -> dict[int, InterceptionAttack]:
-    """The same rows shared by more and more parties: what interception tells against their number."""
+    """Attack the same rows split among more and more parties: leakage by interception against the number of parties.
+
+    Parameters
+    ----------
+    X : array_like of shape (N, d)
+        All rows.
+    strangers : array_like of shape (s, d)
+        Rows that no party has.
+    counts : sequence of int
+        Numbers of parties.
+    rng : numpy.random.Generator
+        Splits the rows and permutes membership.
+    trials : int, default 99
+        Permutations per party.
+
+    Returns
+    -------
+    dict of int to InterceptionAttack
+        One attack per count.
+
+    Raises
+    ------
+    Refusal
+        As in `share_out` and `intercept_each`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, strangers = rng.normal(size=(40, 6)), rng.normal(size=(40, 6))
+    >>> list(intercept_by_party_count(X, strangers, [1, 4], rng, trials=19))
+    [1, 4]
+    """
     return {count: intercept_each(share_out(X, count, rng), strangers, rng, trials=trials) for count in counts}
 
 
 def aggregate(parts: Sequence[ArrayLike], protect: Protect, centre: ArrayLike | None = None) -> Components:
-    """Components of Σ n_p Ã_p / Σ n_p, Ã_p = protect(A_p, n_p): what one sees who sees the aggregator's answer alone.
+    """Components of the parties' protected second moments, Σ n_p Ã_p / Σ n_p with Ã_p = protect(A_p, n_p).
 
-    Every A_p is about the same public `centre` (0 without one): parties that subtract their own means lose what lies
-    between them, and send their means besides. Numbers of rows are public. Each Ã_p is as private as `protect` makes
-    it, also against the aggregator; the sum's noise has variance Σ (n_p/N)² σ_p².
+    Parameters
+    ----------
+    parts : sequence of array_like
+        The rows (n_p, d) of each party; the numbers of rows are public.
+    protect : callable
+        (A_p, n_p) -> Ã_p, symmetric. Each Ã_p is as private as `protect` makes it, also against the aggregator.
+    centre : array_like of shape (d,), optional
+        One public point for all A_p; default 0. Parties that subtract their own means lose the variation between
+        parties, and would have to send their means too.
+
+    Returns
+    -------
+    Components
+        What a reader of the aggregator's answer sees. The sum's noise has variance Σ (n_p/N)² σ_p².
+
+    Raises
+    ------
+    Refusal
+        If there are no parties, or their columns differ.
+
+    Examples
+    --------
+    >>> aggregate([[[1.0, 0.0]], [[3.0, 0.0]]], no_protection).values.tolist()
+    [5.0, 0.0]
     """
     if not len(parts):
         raise Refusal("there are no parties")
     sizes = [len(as_rows(part)) for part in parts]
-    sent = [protect(second_moment(part, centre), n) for part, n in zip(parts, sizes, strict=True)]
-    if any(S.shape != sent[0].shape for S in sent):
-        raise Refusal(f"the parties must have the same columns, not {sorted({S.shape[0] for S in sent})}")
-    total: FloatArray = sum(n * S for S, n in zip(sent[1:], sizes[1:], strict=True)) + sizes[0] * sent[0]
+    protected = [protect(second_moment(part, centre), n) for part, n in zip(parts, sizes, strict=True)]
+    if any(S.shape != protected[0].shape for S in protected):
+        raise Refusal(f"the parties must have the same columns, not {sorted({S.shape[0] for S in protected})}")
+    total: FloatArray = sum(n * S for S, n in zip(protected[1:], sizes[1:], strict=True)) + sizes[0] * protected[0]
     return components(total / sum(sizes), centre)
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyMoment:
-    """What one party sends: its noisy second moment and public constants. Nothing else of its rows is in it."""
+    """What one party sends: its noisy second moment and public constants, and nothing else about its rows.
+
+    Examples
+    --------
+    >>> from dosimeter.pca.mechanisms import AnalyticGaussian
+    >>> noisy_moment(np.eye(3), AnalyticGaussian(1.0, 1e-6), bounds=Bounds(-1.0, 1.0)).n_samples
+    3
+    """
 
     release: Release
-    """`second_moment` (d, d), `mean` (d,) if it was noised, the public `centre` (d,) and bounds, how they were made."""
+    """`second_moment` (d, d), `mean` (d,) if it was noised, the public `centre` (d,) and bounds, and the recipe."""
     n_samples: int
     """N_p, public."""
     scales: FloatArray
-    """(d, d) of the noise on each entry, public."""
+    """(d, d) scale of the noise on each entry, public."""
     mechanism: Mechanism
     dose: EventDose
-    """What it costs the party's rows, or people, also against the aggregator."""
+    """The privacy cost to the party's rows, or people, also against the aggregator."""
     sensitivity: Sensitivity
-    """What one row, or person, can move: public."""
+    """The most that one row, or person, can move: public."""
     mean_scale: float = 0.0
-    """Of the noise on each entry of the mean; 0 where none is sent."""
+    """Scale of the noise on each entry of the mean; 0 if none is sent."""
 
     @property
     def delta(self) -> float:
-        """δ of the party's own budget."""
+        """δ of the party's budget."""
         return self.mechanism.budget_delta
 
     @property
@@ -145,12 +268,12 @@ class NoisyMoment:
 
     @property
     def variances(self) -> FloatArray:
-        """(d, d) of the noise on each entry."""
+        """(d, d) variance of the noise on each entry."""
         return np.asarray(self.mechanism.law(1.0).variance * self.scales**2)  # type: ignore[call-arg]
 
     @property
     def mean_variance(self) -> float:
-        """Of the noise on each entry of the mean."""
+        """Variance of the noise on each entry of the mean."""
         return float(self.mechanism.law(1.0).variance * self.mean_scale**2)  # type: ignore[call-arg]
 
     def __repr__(self) -> str:
@@ -159,23 +282,31 @@ class NoisyMoment:
 
 @dataclass(frozen=True, eq=False)
 class AggregatedComponents:
-    """The parties' noisy second moments summed, Σ N_p Ã_p / Σ N_p: post-processing, at no further cost."""
+    """Components of the parties' noisy second moments, Σ N_p Ã_p / Σ N_p: post-processing, at no further privacy cost.
+
+    Examples
+    --------
+    >>> from dosimeter.pca.mechanisms import AnalyticGaussian
+    >>> message = noisy_moment(np.eye(3), AnalyticGaussian(1.0, 1e-6), bounds=Bounds(-1.0, 1.0))
+    >>> round(join([message, message]).epsilon, 6)
+    1.0
+    """
 
     components: Components
     second_moment: FloatArray
     """(d, d)."""
     variances: FloatArray
-    """(d, d) of its noise, Σ (N_p/N)² of the parties': public."""
+    """(d, d) variance of its noise, Σ (N_p/N)² times the parties': public."""
     messages: tuple[NoisyMoment, ...]
 
     @property
     def delta(self) -> float:
-        """The largest δ of the parties' budgets: what `epsilon` is read at."""
+        """The largest δ of the parties' budgets, at which `epsilon` is read."""
         return max(message.delta for message in self.messages)
 
     @property
     def epsilon(self) -> float:
-        """ε at `delta`, the largest of the parties': a unit is with one party, else it pays the sum of its parties."""
+        """ε at `delta`, the largest of the parties', if a unit is with one party; else the unit pays the sum."""
         return self.epsilon_at(self.delta)
 
     def epsilon_at(self, delta: float) -> float:
@@ -184,13 +315,15 @@ class AggregatedComponents:
 
     @property
     def simulation(self) -> bool:
-        """Whether some party drew from a seed: not for release."""
+        """Whether a party drew its noise from a seed: not for release."""
         return any(message.release.recipe.simulation for message in self.messages)
 
     def __repr__(self) -> str:
-        words = ", simulation, not for release" if self.simulation else ""
+        note = ", simulation, not for release" if self.simulation else ""
         n = sum(message.n_samples for message in self.messages)
-        return f"<Joined: {len(self.messages)} parties, {n} rows (public), each with noise of its own{words}>"
+        return (
+            f"<AggregatedComponents of {len(self.messages)} parties, {n} rows (public), each with its own noise{note}>"
+        )
 
 
 def noisy_moment(
@@ -202,32 +335,83 @@ def noisy_moment(
     n_samples: int | None = None,
     rng: Generator | None = None,
 ) -> NoisyMoment:
-    """A party's part: rows X (n_p, d) held to the common public bounds, noise on their second moment, both sent.
+    """A party's part: clip its rows to the common public bounds and add noise to their second moment.
 
-    With `mechanism.mean_share` a noisy mean is sent too, from the same budget. person, n_samples: as in `release`; N_p
-    is public. rng: a simulation, not for release; without it
-    the bits come from the operating system. The guarantee is that of the mechanism, whatever the other parties do.
+    Parameters
+    ----------
+    X : array_like of shape (n_p, d)
+        The party's rows.
+    mechanism : Mechanism
+        Budget and noise. With `mechanism.mean_share` a noisy mean is sent too, from the same budget.
+    bounds : Bounds
+        Public, the same for all parties.
+    person : sequence of hashable, optional
+        Whose each row is, as in `release`.
+    n_samples : int, optional
+        N_p, public, as in `release`.
+    rng : numpy.random.Generator, optional
+        A simulation, not for release. Default: random bits from the operating system.
 
+    Returns
+    -------
+    NoisyMoment
+        With the mechanism's guarantee, whatever the other parties do.
+
+    Raises
+    ------
+    Refusal
+        As in `release`.
+
+    Examples
+    --------
     >>> from dosimeter.pca.mechanisms import AnalyticGaussian
-    >>> sent = [noisy_moment(np.eye(3), AnalyticGaussian(1.0, 1e-6), bounds=Bounds(-1.0, 1.0)) for _ in range(2)]
-    >>> join(sent)
-    <Joined: 2 parties, 6 rows (public), each with noise of its own>
+    >>> messages = [noisy_moment(np.eye(3), AnalyticGaussian(1.0, 1e-6), bounds=Bounds(-1.0, 1.0)) for _ in range(2)]
+    >>> join(messages)
+    <AggregatedComponents of 2 parties, 6 rows (public), each with its own noise>
     """
-    made = release(X, mechanism, bounds=bounds, person=person, n_samples=n_samples, rng=rng)
-    # Not `made` itself: it knows the share of clipped rows, which is the party's own.
+    private_pca = release(X, mechanism, bounds=bounds, person=person, n_samples=n_samples, rng=rng)
+    # Not `private_pca` itself: it knows the share of clipped rows, which is private to the party.
     return NoisyMoment(
-        made.release, made.n_samples, made.scales, mechanism, made.dose, made.sensitivity, made.mean_scale
+        private_pca.release,
+        private_pca.n_samples,
+        private_pca.scales,
+        mechanism,
+        private_pca.dose,
+        private_pca.sensitivity,
+        private_pca.mean_scale,
     )
 
 
 def join(messages: Sequence[NoisyMoment]) -> AggregatedComponents:
-    """The aggregator's part: components of Σ N_p Ã_p / Σ N_p, about the parties' mean where all of them send one."""
+    """The aggregator's part: components of Σ N_p Ã_p / Σ N_p, about the parties' mean if all of them send one.
+
+    Parameters
+    ----------
+    messages : sequence of NoisyMoment
+        One per party.
+
+    Returns
+    -------
+    AggregatedComponents
+
+    Raises
+    ------
+    Refusal
+        If there are no messages, or their bounds, units or neighbours differ.
+
+    Examples
+    --------
+    >>> from dosimeter.pca.mechanisms import AnalyticGaussian
+    >>> message = noisy_moment(np.eye(3), AnalyticGaussian(1.0, 1e-6), bounds=Bounds(-1.0, 1.0))
+    >>> join([message, message]).components.vectors.shape
+    (3, 3)
+    """
     if not len(messages):
         raise Refusal("there are no parties")
     first = messages[0]
     centre = first.release.values["centre"]
     for message in messages:
-        _refuse_unlike(message, first)
+        _refuse_mismatch(message, first)
     shares = np.array([message.n_samples for message in messages]) / sum(message.n_samples for message in messages)
     moments = np.array([message.release.values["second_moment"] for message in messages])
     total = np.einsum("p,pij->ij", shares, moments)
@@ -236,21 +420,26 @@ def join(messages: Sequence[NoisyMoment]) -> AggregatedComponents:
         return AggregatedComponents(components(total, centre), total, variances, tuple(messages))
     means = np.array([message.release.values["mean"] - centre for message in messages])
     variance = float(shares**2 @ np.array([message.mean_variance for message in messages]))
-    found = about_mean(total, shares @ means, variance, _box(first))
-    return AggregatedComponents(found, total, variances, tuple(messages))
+    centred = components_about_mean(total, shares @ means, variance, _box(first))
+    return AggregatedComponents(centred, total, variances, tuple(messages))
 
 
-def _refuse_unlike(message: NoisyMoment, first: NoisyMoment) -> None:
-    """Parties whose messages do not make one table, or whose guarantees are not of one kind."""
-    mine, theirs = message.release, first.release
-    if not np.array_equal(mine.values["centre"], theirs.values["centre"]):
+def _refuse_mismatch(message: NoisyMoment, first: NoisyMoment) -> None:
+    """Refuse messages that do not describe one table, or whose guarantees differ in kind."""
+    release, first_release = message.release, first.release
+    if not np.array_equal(release.values["centre"], first_release.values["centre"]):
         raise Refusal("the parties must have the same columns about the same public centre: agree on the bounds")
-    free = np.empty(0)
-    alike = (np.array_equal(mine.values.get(end, free), theirs.values.get(end, free)) for end in ("lower", "upper"))
-    if not all(alike) or mine.recipe.settings["row_norm"] != theirs.recipe.settings["row_norm"]:
+    missing = np.empty(0)
+    same_ends = (
+        np.array_equal(release.values.get(end, missing), first_release.values.get(end, missing))
+        for end in ("lower", "upper")
+    )
+    if not all(same_ends) or release.recipe.settings["row_norm"] != first_release.recipe.settings["row_norm"]:
         raise Refusal("the parties must clip to the same bounds and row norm: agree on them first")
     if message.dose.adjacency != first.dose.adjacency or message.dose.unit != first.dose.unit:
-        raise Refusal("the parties must declare the same neighbours and unit: unlike guarantees do not mix")
+        raise Refusal(
+            "the parties must declare the same neighbours and unit: different kinds of guarantee do not combine"
+        )
     if (message.mean_scale > 0) != (first.mean_scale > 0):
         raise Refusal("either all parties send a noisy mean or none does: agree on mean_share")
 
@@ -258,16 +447,16 @@ def _refuse_unlike(message: NoisyMoment, first: NoisyMoment) -> None:
 def _box(message: NoisyMoment) -> Box:
     """The public bounds that came with a message."""
     values, norm = message.release.values, message.release.recipe.settings["row_norm"]
-    free = np.full(len(values["centre"]), np.inf)
+    unbounded = np.full(len(values["centre"]), np.inf)
     bound = math.inf if norm is None else float(norm)
-    return Box(values.get("lower", -free), values.get("upper", free), values["centre"], bound)
+    return Box(values.get("lower", -unbounded), values.get("upper", unbounded), values["centre"], bound)
 
 
-def simulated(noise: Noise, rng: Generator) -> Protect:
-    """Independent noise on one triangle, mirrored. Simulation, not for release: whoever has the seed has the matrix.
+def simulate_noise(noise: Noise, rng: Generator) -> Protect:
+    """Independent noise on one triangle, mirrored. A simulation, not for release: the seed reveals the matrix.
 
     >>> from dosimeter.core.noise import Gaussian
-    >>> S = simulated(Gaussian(0.1), np.random.default_rng(0))(np.eye(3), 10)
+    >>> S = simulate_noise(Gaussian(0.1), np.random.default_rng(0))(np.eye(3), 10)
     >>> bool((S == S.T).all()), bool((S == np.eye(3)).any())
     (True, False)
     """
@@ -275,12 +464,12 @@ def simulated(noise: Noise, rng: Generator) -> Protect:
     def protect(A: FloatArray, n: int) -> FloatArray:
         lower = np.tril_indices(len(A))
         S = np.zeros_like(A)
-        S[lower] = sampling.simulate(A[lower], noise, rng)
+        S[lower] = noise_addition.simulate(A[lower], noise, rng)
         return np.asarray(S + np.tril(S, -1).T)
 
     return protect
 
 
-def unprotected(A: FloatArray, n: int) -> FloatArray:
-    """Sent as it is: safe only where nobody, the aggregator included, sees a single party's matrix."""
+def no_protection(A: FloatArray, n: int) -> FloatArray:
+    """The matrix itself: safe only if nobody, including the aggregator, sees a single party's matrix."""
     return A

@@ -1,4 +1,4 @@
-"""Principal components of a noisy second moment: the release, what it costs, and what it does not cover."""
+"""Principal components of a noisy second moment: the release, its privacy cost, and what it does not cover."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dosimeter.core.engine import Engine, LocalEngine, RowBlock, rows_per_block
 from dosimeter.core.errors import Refusal
 from dosimeter.core.notion import Standing
 from dosimeter.core.release import Recipe, Release
-from dosimeter.noise_addition import noisy, simulate
+from dosimeter.noise_addition import add_noise, simulate
 from dosimeter.pca.accounting import cost, event
 from dosimeter.pca.bounded_sums import moments, root_weights
 from dosimeter.pca.bounds import Bounds, Box, bounds_of
@@ -27,41 +27,49 @@ _LOCAL = LocalEngine()
 NOT_PRIVATE = "not private"
 ROW, PERSON = "example", "person"
 """The unit of a guarantee: one row, or all rows of one person."""
-_BOUNDS = "not private: the bounds, and with them the centre and the scale of the noise, were read off the table"
-_ROWS = "not private: the number of rows was read off the table, where neighbours add or remove a row"
-_ONE_ROW = "the unit is a row: somebody with several rows is protected less than the figure says"
+_BOUNDS = "not private: the bounds, and so the centre and the scale of the noise, were read from the table"
+_ROWS = "not private: the number of rows was read from the table, although neighbours add or remove a row"
+_ONE_ROW = "the unit is a row: a person with several rows is protected less than the figure says"
 _ONE_PERSON = (
-    "the unit is a person: all rows of one person weigh as much as one row; which names are in the table, and how "
-    "many, is taken as given"
+    "the unit is a person: all rows of one person together weigh as much as one row; which names are in the table, "
+    "and how many, is assumed to be public"
 )
-# Values below 2^45 steps can be drawn (noise_addition/grid.py); a bit to spare.
+# Values below 2^45 steps can be drawn (noise_addition/grid.py); one bit is spare.
 _BITS = 44
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateComponents:
-    """A noisy second moment and perhaps a noisy mean, their components, and what the release costs every unit."""
+    """A noisy second moment and perhaps a noisy mean, their components, and the privacy cost to every unit.
+
+    Examples
+    --------
+    >>> from dosimeter.pca.mechanisms import AnalyticGaussian
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> release(X, AnalyticGaussian(1.0, 1e-5), bounds=Bounds(0.0, 1.0)).holds
+    True
+    """
 
     mechanism: Mechanism
     box: Box
     n_samples: int
-    """N, public: rows, or people where the unit is a person."""
+    """N, public: rows, or people if the unit is a person."""
     scales: FloatArray
     """(d, d) scale of the noise on each entry of A."""
     mean_scale: float
-    """Scale of the noise on each entry of the mean; 0 where no mean is released."""
+    """Scale of the noise on each entry of the mean; 0 if no mean is released."""
     release: Release
     """`second_moment` (d, d) about the centre, `mean` (d,) if it was noised, the public `centre` and bounds (d,)."""
     components: Components
-    """Post-processing of the noisy matrix and the noisy mean: no further cost."""
+    """Post-processing of the noisy matrix and mean: no further privacy cost."""
     dose: EventDose
     """The event: one for all rows, or people, in the declared neighbour relation."""
     clipped_share: float = 0.0
-    """Share of rows that the bounds changed. Internal: a statistic of the table without protection."""
+    """Share of rows that the bounds changed. Internal: an unprotected statistic of the table."""
 
     @property
     def standing(self) -> Standing:
-        """Of `dose` and `epsilon`: an upper bound, or unaccounted where the table set a constant."""
+        """Of `dose` and `epsilon`: an upper bound, or unaccounted if a constant was read from the table."""
         return self.dose.standing
 
     @property
@@ -71,21 +79,21 @@ class PrivateComponents:
 
     @property
     def unit(self) -> str:
-        """Who the guarantee is about: "example", one row, or "person", all rows of one."""
+        """Whom the guarantee protects: "example", one row, or "person", all rows of one person."""
         return self.dose.unit
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """What one unit can move. Public: it follows from the bounds and N."""
+        """The most that one unit can move. Public: it follows from the bounds and N."""
         return true_sensitivity(self.mechanism, self.box, self.n_samples)
 
     def epsilon(self, delta: float | None = None) -> float:
-        """ε at δ (None: the budget's own) that these scales cost in the declared relation, an upper bound.
+        """ε at δ (None: the budget's) of these scales in the declared relation, an upper bound.
 
-        Whatever the mechanism claims: it may be more or less than `mechanism.epsilon` for those as published.
+        It is independent of the mechanism's claim: for a mechanism as published it may differ from `mechanism.epsilon`.
         """
-        at = self.mechanism.budget_delta if delta is None else delta
-        return cost(self.mechanism, self.scales, self.sensitivity, self.n_samples, at, self.mean_scale)
+        delta_read = self.mechanism.budget_delta if delta is None else delta
+        return cost(self.mechanism, self.scales, self.sensitivity, self.n_samples, delta_read, self.mean_scale)
 
     @property
     def holds(self) -> bool:
@@ -98,9 +106,9 @@ class PrivateComponents:
         return _remarks(self)
 
     def __repr__(self) -> str:
-        words = f", {NOT_PRIVATE}" if self.standing is Standing.UNACCOUNTED else ""
-        of = "" if self.unit == ROW else " person"
-        return f"<PrivateComponents of {self.box.d} columns, {self.mechanism}, {self.dose.adjacency}{of}{words}>"
+        note = f", {NOT_PRIVATE}" if self.standing is Standing.UNACCOUNTED else ""
+        unit = "" if self.unit == ROW else " person"
+        return f"<PrivateComponents of {self.box.d} columns, {self.mechanism}, {self.dose.adjacency}{unit}{note}>"
 
 
 def release(
@@ -114,52 +122,82 @@ def release(
     rng: np.random.Generator | None = None,
     engine: Engine = _LOCAL,
 ) -> PrivateComponents:
-    """Clip rows X (n, d), add noise to the lower triangle of A = Σ zzᵀ / N, mirror it, and find its components.
+    """Release private principal components: clip the rows, add noise to their second moment, and decompose it.
 
-    With `mechanism.mean_share` the mean Σ z / N is noised within the same budget, and the components are those of
-    A - mmᵀ, about that mean; without it they are those of A, about the public centre.
+    Parameters
+    ----------
+    X : array_like of shape (n, d)
+        The table.
+    mechanism : Mechanism
+        Budget and noise, e.g. `AnalyticGaussian(1.0, 1e-6)`. With `mechanism.mean_share` a noisy mean is released
+        within the same budget, and the components are about that mean; else they are about the public centre.
+    bounds : Bounds, optional
+        Public bounds of the rows. Without them the release is refused, unless `private=False`.
+    person : sequence of hashable of length n, optional
+        Whose each row is; None for a row without a person. The unit is then a person: their rows weigh 1 in total, and
+        N counts people. Default: the unit is a row.
+    n_samples : int, optional
+        N, public; needed if neighbours add or remove one. Default: the number of rows, or of people. With `person` it
+        may be larger, and missing people count as the centre. More than 2N rows or people are refused, and that refusal
+        reveals that there are more than 2N: declare an N with room to spare.
+    private : bool, default True
+        False reads missing bounds from the table; the release then says "not private".
+    rng : numpy.random.Generator, optional
+        A simulation, not for release. Default: random bits from the operating system.
+    engine : Engine
+        Where the sums run; default: in this process.
 
-    bounds: public. Without them the release is refused; with `private=False` they are read off the table and the
-    release says "not private". person: whose each row is (n,), None for nobody's. The unit is then a person, whose rows
-    weigh 1 in all, and N counts people. n_samples: N, public; needed where neighbours add or remove one. Else it is
-    len(X), or with `person` the number of people: more may be declared, and who is not there counts as the centre.
-    More than 2N rows or people are refused, which tells 2N from 2N + 1: declare an N that leaves room.
-    rng: a simulation, not for release; without it the bits come from the operating system.
+    Returns
+    -------
+    PrivateComponents
 
+    Raises
+    ------
+    Refusal
+        If bounds or n_samples are missing, a number is not finite, or there are too many rows.
+
+    Notes
+    -----
+    Noise is added to the lower triangle of A = Σ zzᵀ / N, z the clipped and centred rows, and mirrored. With a noisy
+    mean m the components are those of A - mmᵀ. Section 5 of [Zari22]; docs/explanation/pca.md, "The mechanisms".
+
+    Examples
+    --------
     >>> from dosimeter.pca.mechanisms import AnalyticGaussian
     >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    >>> out = release(X, AnalyticGaussian(1.0, 1e-5), bounds=Bounds(0.0, 1.0))
-    >>> out.components.vectors.shape, round(out.epsilon(1e-5), 6), out.standing.value
+    >>> private_pca = release(X, AnalyticGaussian(1.0, 1e-5), bounds=Bounds(0.0, 1.0))
+    >>> private_pca.components.vectors.shape, round(private_pca.epsilon(1e-5), 6), private_pca.standing.value
     ((2, 2), 1.0, 'upper bound')
-    >>> about = release(X, AnalyticGaussian(1.0, 1e-5, mean_share=0.1), bounds=Bounds(0.0, 1.0), person=["a", "b", "a"])
-    >>> about.unit, about.n_samples, sorted(about.release.values), round(about.epsilon(1e-5), 6)
+    >>> mechanism = AnalyticGaussian(1.0, 1e-5, mean_share=0.1)
+    >>> by_person = release(X, mechanism, bounds=Bounds(0.0, 1.0), person=["a", "b", "a"])
+    >>> by_person.unit, by_person.n_samples, sorted(by_person.release.values), round(by_person.epsilon(1e-5), 6)
     ('person', 2, ['centre', 'lower', 'mean', 'second_moment', 'upper'], 1.0)
     """
     rows = as_rows(X)
     if person is not None and len(person) != len(rows):
-        raise Refusal(f"{len(rows)} rows need as many names of persons, not {len(person)}")
+        raise Refusal(f"{len(rows)} rows need one person each, not {len(person)} names")
     roots, units = (np.ones(len(rows)), len(rows)) if person is None else root_weights(person)
     unit = ROW if person is None else PERSON
-    box, N, uncovered = _public(rows, units, unit, mechanism, bounds, n_samples, private)
+    box, N, uncovered = _public_constants(rows, units, unit, mechanism, bounds, n_samples, private)
     box.refuse_extreme()
     scales, mean_scale = mechanism.scales(box, N), mechanism.mean_scale(box, N)
-    changed: list[int] = []
-    A, m = (total / N for total in moments(_clipped(rows, roots, box, changed), engine))
+    changed_rows: list[int] = []
+    A, mean = (total / N for total in moments(_clip_blocks(rows, roots, box, changed_rows), engine))
     if mechanism.relation == REPLACE and units < N:
-        # Whoever is declared and not there stands as the centre, held to the bounds: a row like any other.
+        # A person declared but missing counts as the centre, clipped to the bounds like any row.
         z = box.clip(box.centre[None, :]).rows[0]
-        A, m = A + (N - units) / N * np.outer(z, z), m + (N - units) / N * z
-    noised, mean = _noised(A, m, scales, mean_scale, box, mechanism, rng)
+        A, mean = A + (N - units) / N * np.outer(z, z), mean + (N - units) / N * z
+    noisy_moment, noisy_mean = _add_noise(A, mean, scales, mean_scale, box, mechanism, rng)
     recipe = Recipe(
         "principal components" + (f", {NOT_PRIVATE}" if uncovered else ""),
-        _noise_in_words(mechanism, scales, mean_scale),
+        _describe_noise(mechanism, scales, mean_scale),
         _settings(mechanism, box, N, unit),
         uncovered,
         simulation=rng is not None,
     )
-    moved = true_sensitivity(mechanism, box, N)
+    moves = true_sensitivity(mechanism, box, N)
     standing = Standing.UNACCOUNTED if uncovered else Standing.UPPER_BOUND
-    about = {} if mean is None else {"mean": box.centre + mean}
+    mean_value = {} if noisy_mean is None else {"mean": box.centre + noisy_mean}
     variance = mechanism.law(1.0).variance * mean_scale**2  # type: ignore[call-arg]
     return PrivateComponents(
         mechanism,
@@ -167,27 +205,29 @@ def release(
         N,
         scales,
         mean_scale,
-        Release({"second_moment": noised, **about, **_constants(box)}, recipe),
-        components(noised, box.centre) if mean is None else about_mean(noised, mean, variance, box),
-        EventDose(event(mechanism, scales, moved, N, mean_scale), unit, mechanism.relation, standing),
-        clipped_share=sum(changed) / len(rows),
+        Release({"second_moment": noisy_moment, **mean_value, **_public_arrays(box)}, recipe),
+        components(noisy_moment, box.centre)
+        if noisy_mean is None
+        else components_about_mean(noisy_moment, noisy_mean, variance, box),
+        EventDose(event(mechanism, scales, moves, N, mean_scale), unit, mechanism.relation, standing),
+        clipped_share=sum(changed_rows) / len(rows),
     )
 
 
-def about_mean(A: FloatArray, mean: FloatArray, variance: float, box: Box) -> Components:
-    """Components of a noisy A (d, d) about the centre, taken about a noisy mean (d,), also from the centre.
+def components_about_mean(A: FloatArray, mean: FloatArray, variance: float, box: Box) -> Components:
+    """Components of a noisy A (d, d) about the centre, taken about a noisy mean (d,), also relative to the centre.
 
-    Post-processing. The mean is shrunk towards the centre as far as it may be noise (James and Stein; `variance`, of
-    its noise, is public) and held to the bounds: where noise drowns it, the moments stay about the centre, and nothing
-    is made of the noise squared.
+    Post-processing. The mean is shrunk towards the centre in proportion to its noise (James and Stein; `variance`, of
+    that noise, is public) and clipped to the bounds. If noise dominates the mean, the moments stay about the centre,
+    and the squared noise is not subtracted.
     """
     size = float(mean @ mean)
-    kept = max(0.0, 1 - max(box.d - 2, 1) * variance / size) if size > 0 else 0.0
-    m = np.clip(kept * mean, box.low, box.high)
+    shrinkage = max(0.0, 1 - max(box.d - 2, 1) * variance / size) if size > 0 else 0.0
+    m = np.clip(shrinkage * mean, box.low, box.high)
     return components(A - np.outer(m, m), box.centre + m)
 
 
-def _public(
+def _public_constants(
     rows: NDArray[np.generic],
     units: int,
     unit: str,
@@ -196,52 +236,51 @@ def _public(
     n_samples: int | None,
     private: bool,
 ) -> tuple[Box, int, tuple[str, ...]]:
-    """The public constants, and what was not public about them."""
-    d, of = rows.shape[1], "rows" if unit == ROW else "people"
+    """The public constants, and a list of those that were not public."""
+    d, kind = rows.shape[1], "rows" if unit == ROW else "people"
     uncovered: list[str] = []
     if bounds is None:
         if private:
             raise Refusal(
-                "a private release needs bounds that are known without the table: bounds=Bounds(lower, upper) or "
-                "Bounds(row_norm=C); private=False reads them off the table and says so"
+                "a private release needs bounds that are known without the table: pass bounds=Bounds(lower, upper) or "
+                "Bounds(row_norm=C); private=False reads them from the table and marks the release not private"
             )
         bounds = bounds_of(rows)
         uncovered.append(_BOUNDS)
     if mechanism.relation == REPLACE:
-        # The same in all neighbours, so public by the relation itself.
+        # N is the same in all neighbours, so it is public by the relation itself.
         if unit == ROW and n_samples not in (None, units):
             raise Refusal(
-                f"n_samples = {n_samples}, but the table has {units} rows, and replacing one leaves their number"
+                f"n_samples = {n_samples}, but the table has {units} rows, and replacing a row keeps their number"
             )
         N = units if n_samples is None else n_samples
         if units > N:
             raise Refusal(f"the table has more people than the declared n_samples = {N}; nothing was released")
         if N < 1:
-            raise Refusal("no row has a person: nothing was released")
+            raise Refusal("no row has a person; nothing was released")
         return bounds.over(d), N, tuple(uncovered)
     if n_samples is None:
         if private:
             raise Refusal(
-                f"neighbours = {ADD_OR_REMOVE!r} hides the number of {of}: declare n_samples, a public N to divide by"
+                f"neighbours = {ADD_OR_REMOVE!r} hides the number of {kind}: pass n_samples, a public N to divide by"
             )
         uncovered.append(_ROWS)
     N = units if n_samples is None else n_samples
     if units > 2 * N:
-        raise Refusal(f"the table has more than twice the declared n_samples = {N} {of}; nothing was released")
+        raise Refusal(f"the table has more than twice the declared n_samples = {N} {kind}; nothing was released")
     return bounds.over(d), N, tuple(uncovered)
 
 
-def _clipped(rows: NDArray[np.generic], roots: FloatArray, box: Box, changed: list[int]) -> Iterator[RowBlock]:
-    """Blocks of centred rows within the bounds, times the roots of their weights; how many rows were changed goes into
-    `changed`."""
+def _clip_blocks(rows: NDArray[np.generic], roots: FloatArray, box: Box, changed: list[int]) -> Iterator[RowBlock]:
+    """Blocks of centred rows within the bounds, times the roots of their weights; counts changed rows in `changed`."""
     step = rows_per_block(box.d)
     for start in range(0, len(rows), step):
-        held, r = box.clip(rows[start : start + step], start), roots[start : start + step]
-        changed.append(round(held.share * len(held.rows)))
-        yield held.rows * r[:, None], r
+        clipped, r = box.clip(rows[start : start + step], start), roots[start : start + step]
+        changed.append(round(clipped.changed_share * len(clipped.rows)))
+        yield clipped.rows * r[:, None], r
 
 
-def _noised(
+def _add_noise(
     A: FloatArray,
     m: FloatArray,
     scales: FloatArray,
@@ -250,35 +289,35 @@ def _noised(
     mechanism: Mechanism,
     rng: np.random.Generator | None,
 ) -> tuple[FloatArray, FloatArray | None]:
-    """A with noise on its lower triangle, mirrored, and the mean m with noise, or None where it stays inside.
+    """A with noise on its lower triangle, mirrored, and the mean m with noise, or None if no mean is released.
 
-    Entries are divided by their scale, drawn at scale one and multiplied again, which is post-processing; what the
-    division rounds is in the sensitivity. An entry of scale 0 has one value for every table within the bounds.
+    Entries are divided by their scale, noised at scale 1 and multiplied again, which is post-processing. The rounding
+    of the division is part of the sensitivity. An entry of scale 0 has one value for every table within the bounds.
     """
     lower = np.tril_indices(len(A))
-    width, values, most = scales[lower], A[lower], np.outer(box.reach, box.reach)[lower]
+    width, values, largest = scales[lower], A[lower], np.outer(box.reach, box.reach)[lower]
     if mean_scale > 0:
-        values, most = np.concatenate([values, m]), np.concatenate([most, box.reach])
+        values, largest = np.concatenate([values, m]), np.concatenate([largest, box.reach])
         width = np.concatenate([width, np.full(box.d, mean_scale)])
-    noisy_here = width > 0
-    units, unit = values[noisy_here] / width[noisy_here], mechanism.law(1.0)  # type: ignore[call-arg]
-    grid = _grid(most[noisy_here], width[noisy_here])
-    drawn = noisy(units, unit, grid=grid) if rng is None else simulate(units, unit, rng, grid=grid)
-    values[noisy_here] = drawn * width[noisy_here]
-    noised = np.zeros_like(A)
-    noised[lower] = values[: len(lower[0])]
-    return noised + np.tril(noised, -1).T, values[len(lower[0]) :] if mean_scale > 0 else None
+    is_noisy = width > 0
+    scaled, unit_noise = values[is_noisy] / width[is_noisy], mechanism.law(1.0)  # type: ignore[call-arg]
+    grid = _grid(largest[is_noisy], width[is_noisy])
+    noised = add_noise(scaled, unit_noise, grid=grid) if rng is None else simulate(scaled, unit_noise, rng, grid=grid)
+    values[is_noisy] = noised * width[is_noisy]
+    noisy_moment = np.zeros_like(A)
+    noisy_moment[lower] = values[: len(lower[0])]
+    return noisy_moment + np.tril(noisy_moment, -1).T, values[len(lower[0]) :] if mean_scale > 0 else None
 
 
 def _grid(largest: FloatArray, width: FloatArray) -> float | None:
-    """None for the usual step; a coarser one, from public constants, where the noise is tiny beside the bounds."""
+    """None for the usual step; a coarser one, from public constants, if the noise is tiny relative to the bounds."""
     if not len(width):
         return None
     bits = math.ceil(math.log2(2 * float((largest / width).max()) + 1))
     return None if bits - _BITS <= -16 else 2.0 ** (bits - _BITS)
 
 
-def _noise_in_words(mechanism: Mechanism, scales: FloatArray, mean_scale: float) -> str:
+def _describe_noise(mechanism: Mechanism, scales: FloatArray, mean_scale: float) -> str:
     low, high = float(scales.min()), float(scales.max())
     mean = f"; on the mean, scale {mean_scale:.6g}" if mean_scale > 0 else ""
     if low == high and low > 0:
@@ -300,32 +339,34 @@ def _settings(mechanism: Mechanism, box: Box, N: int, unit: str) -> dict[str, st
     }
 
 
-def _constants(box: Box) -> dict[str, FloatArray]:
+def _public_arrays(box: Box) -> dict[str, FloatArray]:
     """Public arrays that accounting needs."""
     bounded = np.isfinite(box.lower).all()
     return {"centre": box.centre, **({"lower": box.lower, "upper": box.upper} if bounded else {})}
 
 
-def _remarks(made: PrivateComponents) -> tuple[str, ...]:
+def _remarks(private_pca: PrivateComponents) -> tuple[str, ...]:
     """Sentences that follow from the recipe."""
-    told, mechanism = list(made.release.recipe.uncovered), made.mechanism
+    remarks, mechanism = list(private_pca.release.recipe.uncovered), private_pca.mechanism
     if mechanism.as_published:
-        told += [f"as published: {fault}" for fault in mechanism.errata]
-        real, delta = made.epsilon(), mechanism.budget_delta
-        worth = "holds" if made.holds else "is not proved"
-        told.append(
-            f"the published claim ε = {mechanism.epsilon:g} {worth}: for one row replaced this noise costs "
+        remarks += [f"as published: {fault}" for fault in mechanism.errata]
+        real, delta = private_pca.epsilon(), mechanism.budget_delta
+        verdict = "holds" if private_pca.holds else "is not proved"
+        remarks.append(
+            f"the published claim ε = {mechanism.epsilon:g} {verdict}: for one row replaced this noise costs "
             f"ε = {real:.4g} at δ = {delta:g}"
         )
-    still = np.flatnonzero(made.box.spread == 0)
-    if len(still):
-        told.append(f"columns {_listed(still)} cannot vary within their bounds and carry no component")
-    if made.n_samples < made.box.d and made.unit == ROW:
-        told.append(f"{made.n_samples} rows have at most as many directions; the other components are noise alone")
-    told.append(_ONE_ROW if made.unit == ROW else _ONE_PERSON)
-    return tuple(told)
+    constant = np.flatnonzero(private_pca.box.spread == 0)
+    if len(constant):
+        remarks.append(f"columns {_list_columns(constant)} cannot vary within their bounds and carry no component")
+    if private_pca.n_samples < private_pca.box.d and private_pca.unit == ROW:
+        remarks.append(
+            f"{private_pca.n_samples} rows have at most that many directions; the other components are only noise"
+        )
+    remarks.append(_ONE_ROW if private_pca.unit == ROW else _ONE_PERSON)
+    return tuple(remarks)
 
 
-def _listed(columns: NDArray[np.intp]) -> str:
-    few = ", ".join(str(j) for j in columns[:5])
-    return few if len(columns) <= 5 else f"{few} and {len(columns) - 5} more"
+def _list_columns(columns: NDArray[np.intp]) -> str:
+    first_five = ", ".join(str(j) for j in columns[:5])
+    return first_five if len(columns) <= 5 else f"{first_five} and {len(columns) - 5} more"

@@ -1,7 +1,7 @@
-"""Largest eigenvalues of many small matrices, diagonal and rank one, O(d) a step and row (docs/pca.md).
+"""Largest eigenvalues of many small matrices, diagonal and rank one, O(d) per step and row (docs/explanation/pca.md).
 
-Both equations are 1/φ with φ a sum of poles on one side: concave and increasing. Newton's method from the left of the
-root therefore never overshoots it, and doubles its digits.
+Both equations have the form 1/φ with φ a sum of poles on one side: concave and increasing. Newton's method from the
+left of the root therefore never overshoots, and doubles its digits.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _CLOSE = 1e-15
 
 
 def diagonal_plus_rank_one(D: FloatArray, y: FloatArray) -> FloatArray:
-    """λ₁ of diag(D) + y yᵀ for each row of D and y (n, d), (n,).
+    """(n,) λ₁ of diag(D) + y yᵀ for each row of D and y (n, d).
 
-    With λ = max D + s the root of Σ y²/(s + max D - D) = 1.
+    λ = max D + s, where s is the root of Σ y²/(s + max D - D) = 1.
 
     >>> diagonal_plus_rank_one(np.array([[1.0, 1.0]]), np.array([[3.0, 4.0]])).tolist()
     [26.0]
@@ -26,7 +26,7 @@ def diagonal_plus_rank_one(D: FloatArray, y: FloatArray) -> FloatArray:
     gap = top[:, None] - D
     squares = y * y
     size = top + squares.sum(axis=1)
-    # λ is at least every diagonal entry; the least step keeps a row with y = 0 in its widest column off the pole.
+    # λ is at least every diagonal entry. The minimum keeps a row with y = 0 in its largest column off the pole.
     s = np.maximum((D + squares).max(axis=1) - top, _CLOSE * np.abs(size) + np.finfo(np.float64).tiny)
     for _ in range(_STEPS):
         poles = squares / (s[:, None] + gap)
@@ -39,12 +39,13 @@ def diagonal_plus_rank_one(D: FloatArray, y: FloatArray) -> FloatArray:
     return np.asarray(top + s)
 
 
-def beside_itself(p: FloatArray) -> FloatArray:
-    """t₁: the largest eigenvalue of P diag(p) P, P = I - √p√pᵀ, for each row of p >= 0 that sums to 1, (n,).
+def projected_diagonal_eigenvalue(p: FloatArray) -> FloatArray:
+    """(n,) t₁, the largest eigenvalue of P diag(p) P, P = I - √p√pᵀ, for each row of p >= 0 that sums to 1.
 
-    The root of Σ p/(p - t) = 0 between the two largest p: the curvature that is left to a row of fixed length.
+    It is the root of Σ p/(p - t) = 0 between the two largest p. `fisher` needs it for rows of fixed length, which can
+    move only across their own direction √p.
 
-    >>> beside_itself(np.array([[0.5, 0.5], [1.0, 0.0]])).tolist()
+    >>> projected_diagonal_eigenvalue(np.array([[0.5, 0.5], [1.0, 0.0]])).tolist()
     [0.5, 0.0]
     """
     n, d = p.shape
@@ -53,7 +54,7 @@ def beside_itself(p: FloatArray) -> FloatArray:
     order = np.partition(p, d - 2, axis=1)
     first, second = order[:, -1], order[:, -2]
     rest = order[:, :-1]
-    t = 2 * first * second / (first + second)  # the root if there were only these two, and left of the root
+    t = 2 * first * second / (first + second)  # the root if there were only these two; left of the true root
     for _ in range(_STEPS):
         gap = t[:, None] - rest
         poles = np.divide(rest, gap, out=np.zeros_like(rest), where=gap > 0)
