@@ -24,11 +24,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 LAUNCH = """
 import hashlib, itertools, os, sys
-counter = itertools.count()
-def urandom(n):
-    out = b""
+counters = {}
+def urandom(n):  # a counter for each size: other libraries ask for other sizes, at other times
+    counter, out = counters.setdefault(n, itertools.count()), b""
     while len(out) < n:
-        out += hashlib.sha512(b"fixed" + str(next(counter)).encode()).digest()
+        out += hashlib.sha512(f"fixed {n} {next(counter)}".encode()).digest()
     return out[:n]
 os.urandom = urandom
 from dosimeter.cli.main import run
@@ -40,6 +40,7 @@ RENAMED = {
     "--noise-shape": "--shape",
     "--categorical": "--nominal",
     "--simulation-seed": "--simulate",
+    "--doses-out": "--out",
     "--clients-per-round": "--per-round",
 }
 """Options of today -> their names before version /3 of the results."""
@@ -79,7 +80,7 @@ def commands(folder: Path) -> dict[str, str]:
 
 def run(out: Path, old: bool) -> None:
     """The JSON of every command, in the folder `out`."""
-    from tests.report import verbs
+    from tests.reports import verbs
 
     out.mkdir(parents=True, exist_ok=True)
     folder = out / "tables"

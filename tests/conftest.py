@@ -1,9 +1,10 @@
-"""Where the papers' data and the known answers lie; tests that need them skip, saying so, when the folder is absent."""
+"""Shared fixtures: the papers' data and the known answers (skipped if absent), and the results of every verb."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,3 +27,20 @@ def papers_data() -> Path:
 def golden(papers_data: Path) -> Path:
     """The folder with the known answers, beside the data."""
     return _folder(papers_data.parent / "golden", "the known answers")
+
+
+@pytest.fixture(scope="session")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Verb -> what its --json wrote, for two tables that have nothing in common but their form."""
+    from tests.reports import verbs
+
+    folders = [verbs.prepare(tmp_path_factory.mktemp("verbs") / "here", seed) for seed in (1, 2)]
+    return tuple(verbs.run_all(folder) for folder in folders)
+
+
+@pytest.fixture(scope="session")
+def results(printed: Any) -> Any:
+    """Verb -> the typed result, for the same two tables."""
+    from tests.reports import verbs
+
+    return tuple(map(verbs.typed, printed))

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.noise_addition.linear_map import significant
+from dosimeter.noise_addition.linear_map import significant_bits
 
 KEPT = 51
 """Bits of a number that are looked at: two fewer than float64 has, so that its roundings do not matter."""
@@ -150,7 +150,7 @@ def regularities(file: np.ndarray, guess: Guess) -> np.ndarray:
         mapped = [(x, np.abs(x)) for x in (v * t, v / t)]
         mapped += [(x, np.maximum(np.abs(v), np.abs(t))) for x in (v + t, v - t)]
     roots = np.tile(ROOTS, len(t) // len(ROOTS))
-    short = (significant(file)[:, None] <= SHORT) & ~roots
+    short = (significant_bits(file)[:, None] <= SHORT) & ~roots
     zeros = np.stack([np.where(short, 0, trailing_zeros(x, size)) for x, size in mapped]).ravel()
     return np.where(zeros >= REGULAR, zeros, 0)
 

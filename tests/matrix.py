@@ -19,7 +19,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NUMERICAL = ("attacks", "core", "estimators", "federated", "glm", "laws", "pate", "pca", "sampling")
+NUMERICAL = ("attacks", "core", "estimators", "federated", "glm", "laws", "noise_addition", "pate", "pca")
 KERNELS = {"Haswell": "avx2", "SkylakeX": "avx512f", "Zen": "avx2", "Nehalem": "sse4_2"}
 """Kernel -> the instructions that it needs: without them the process would be killed."""
 NEWER = ("3.12", "3.13")
@@ -47,7 +47,7 @@ def lowest(project: dict[str, object]) -> list[str]:
     dependencies, extras = project["dependencies"], project["optional-dependencies"]
     assert isinstance(dependencies, list)
     assert isinstance(extras, dict)
-    wanted = [*dependencies, *(one for extra in ("fast", "parquet", "postgres") for one in extras.get(extra, ()))]
+    wanted = [*dependencies, *(one for extra in ("parquet", "postgres") for one in extras.get(extra, ()))]
     found = [re.match(r"([\w.-]+)(?:\[[^]]*\])?>=([\d.]+)", one) for one in wanted]
     return [f"{match[1]}=={match[2]}" for match in found if match]
 

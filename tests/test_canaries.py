@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from dosimeter.cli.main import run
-from tests.report.verbs import COLUMNS, WRITES, commands, facts_of, people, prepare
+from tests.reports.verbs import COLUMNS, WRITES, commands, facts_of, people, prepare
 
 SEED = 7
 VERBS = [verb for verb in commands(Path()) if verb not in ("demo", "federate plan", "pca open")]
@@ -150,14 +150,15 @@ def test_bounds_read_off_the_table_are_the_only_cells_that_a_model_said_to_be_no
 @pytest.mark.parametrize(
     "words",
     [
-        "fix table.csv --target score --person who --drop ill --drop site --scale 1e-3 --max-dose 1e-3 --out m.skops",
+        "fix table.csv --target score --person who --exclude ill --exclude site --scale 1e-3 --max-dose 1e-3 "
+        "--out m.skops",
         "measure table.csv --target nobody",
-        "measure table.csv --target score --drop site --drop ill --scale 1",
+        "measure table.csv --target score --exclude site --exclude ill --scale 1",
         "measure table.csv --target who --scale 1",
-        "measure table.csv --target score --person who --tied age --drop site --drop ill --scale 1",
+        "measure table.csv --target score --person who --tied age --exclude site --exclude ill --scale 1",
         "pca table.csv --epsilon 1 --bounds bounds.toml --out m.skops",
         "pate table.csv --target score --public public.csv --scale 1 --out labels.csv",
-        "pate table.csv --target ill --public public.csv --scale 1 --classes no,maybe --drop site --out labels.csv",
+        "pate table.csv --target ill --public public.csv --scale 1 --classes no,maybe --exclude site --out labels.csv",
         "federate --table table.csv --target score --client who --epsilon 1 --out m.safetensors",
     ],
 )
@@ -185,8 +186,8 @@ def test_the_ledger_and_its_exports_know_nobody_by_name(house, tmp_path, capfd, 
 def test_a_release_that_is_booked_later_tells_no_name_either(house, tmp_path, capfd):
     ledger, place = str(house / "book.sqlite"), house / "fix"
     assert run(["ledger", "init", "--ledger", ledger]) == 0
-    facts_of(house, "fix", ["--no-ledger", "--dose", str(house / "dose.json")])
-    arguments = ["release", str(place / "model.skops"), "--dose", str(house / "dose.json"), "--ledger", ledger]
+    facts_of(house, "fix", ["--no-ledger", "--dose-file", str(house / "dose.json")])
+    arguments = ["release", str(place / "model.skops"), "--dose-file", str(house / "dose.json"), "--ledger", ledger]
     assert run([*arguments, "--name", "first", "--out", str(place / "sent.skops")]) == 0
     dose = house / "dose.json"
     assert any("canary" in hit for hit in hits(dose.read_bytes()))

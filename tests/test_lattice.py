@@ -21,12 +21,12 @@ from dosimeter.core.category import simplex
 from dosimeter.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivatePCA, PrivateRidge
 from dosimeter.glm.release_plan import plan
 from dosimeter.models.fit_table import prepare
-from dosimeter.models.given_model_release import repair_model
-from dosimeter.models.linear_release import repair
-from dosimeter.noise_addition import noisy
-from dosimeter.noise_addition.linear_map import SIGNIFICANT, significant
+from dosimeter.models.given_model_release import release_model
+from dosimeter.models.linear_release import release_table
+from dosimeter.noise_addition import add_noise
+from dosimeter.noise_addition.linear_map import SIGNIFICANT, significant_bits
 from dosimeter.tables.fit_encoding import _number
-from dosimeter.tables.sklearn_export import fold, pipeline, raw
+from dosimeter.tables.sklearn_export import fold, model_inputs, pipeline
 from dosimeter.tables.table import Table
 from tests.lattice import (
     NOISED,
@@ -107,15 +107,15 @@ def attacked_row(data: bytes, table: dict[str, list], row: int = 5):
 KINDS = {
     "gaussian": {"law": dm.Gaussian},
     "laplace": {"law": dm.Laplace},
-    "equalised": {"equalise": 2},
-    "shaped": {"shape": "hessian"},
+    "equalised": {"reweighting_rounds": 2},
+    "shaped": {"noise_shape": "hessian"},
 }
 TARGETS = {"score": ("ill",), "ill": ("score",), "income": ()}
 
 
 def fixed(scale: float, table: dict[str, list], target: str = "score", **how) -> list[bytes]:
     """Three files that `fix` would write of one table: its own, and two more draws of the same plan."""
-    done = repair(Table.of(table).drop(TARGETS[target]), target, scale=scale, l2=0.01, **how)
+    done = release_table(Table.of(table).drop(TARGETS[target]), target, scale=scale, l2=0.01, **how)
     ready, files = done.ready, [sio.dumps(done.model)]
     for _ in range(2):
         drawn = done.plan.draw(rows=fold(ready.columns)).values
@@ -126,11 +126,13 @@ def fixed(scale: float, table: dict[str, list], target: str = "score", **how) ->
 
 def naively_fixed(scale: float, target: str = "score", grid: float | None = None, **how):
     """The control: weights drawn on a grid, then divided by the scaler's constants in float64."""
+    names = {"reweighting_rounds": "equalise", "noise_shape": "shape"}  # as `glm` calls them
+    options = {names.get(name, name): value for name, value in how.items()}
 
     def made(table: dict[str, list]) -> bytes:
         given = Table.of(table).drop(TARGETS[target])
         ready = prepare(given, target)
-        planned = plan(ready.design.X, ready.y, ready.loss, 0.01, scale=scale, intercept=True, **how)
+        planned = plan(ready.design.X, ready.y, ready.loss, 0.01, scale=scale, intercept=True, **options)
         if grid is None:
             drawn = planned.draw().values
             w = np.concatenate([drawn["coef"], drawn["intercept"]])
@@ -195,7 +197,7 @@ def test_the_attack_finds_nothing_in_a_given_model_that_was_repaired(scale):
     model = make_pipeline(steps, Ridge()).fit(frame, table["score"])
     draws = []
     for _ in range(3):
-        done = repair_model(model, Table.of(table).drop(TARGETS["score"]), "score", scale=scale)
+        done = release_model(model, Table.of(table).drop(TARGETS["score"]), "score", scale=scale)
         data = sio.dumps(done.model)
         found = attacked_cells(data, table)
         found += attacked_cells(data, table, rows=(3, 30), name="bmi")
@@ -215,9 +217,9 @@ def test_every_noised_number_that_fix_writes_has_forty_bits(kind):
     ]
     numbers = np.concatenate(held).astype(float)
     assert len(numbers) == 6
-    assert significant(numbers).max() <= SIGNIFICANT
+    assert significant_bits(numbers).max() <= SIGNIFICANT
     old = [np.ravel(v) for place, v in contents(naively_fixed(0.5)(people())) if place.split("/")[-1] in NOISED]
-    assert significant(np.concatenate(old).astype(float)).max() > SIGNIFICANT
+    assert significant_bits(np.concatenate(old).astype(float)).max() > SIGNIFICANT
 
 
 def test_census_incomes(papers_data):
@@ -231,9 +233,9 @@ def test_census_incomes(papers_data):
     place = [[name.replace("_", "-") for name in names].index(name) for name in numbers]
     table = {name: X[:, j].tolist() for name, j in zip(numbers, place, strict=True)}
     table["income"] = np.round(table["age"] + rng.normal(0, 10, 4000), 1).tolist()
-    release = repair(Table.of(table), "income", scale=0.5, l2=0.01)
+    release = release_table(Table.of(table), "income", scale=0.5, l2=0.01)
     columns = release.ready.columns
-    grid = noisy(release.plan.fit.w, release.plan.noise)
+    grid = add_noise(release.plan.fit.w, release.plan.noise)
     coef = grid[:3] / columns.scale
     old = sio.dumps(pipeline(columns, release.ready.loss, coef, float(grid[3] - coef @ columns.centre), None))
     before, after = [], []
@@ -269,7 +271,7 @@ def test_the_fold_is_the_margin_in_the_columns_own_units(bounds):
     w = ready.fit(0.01).w
     exact = np.array([float(sum(a * Fraction(float(w[j])) for j, a in row.items())) for row in fold(ready.columns)])
     margin = ready.design.X @ w[:-1] + w[-1]
-    np.testing.assert_allclose(raw(ready.columns, Table.of(table)) @ exact[:-1] + exact[-1], margin, rtol=1e-9)
+    np.testing.assert_allclose(model_inputs(ready.columns, Table.of(table)) @ exact[:-1] + exact[-1], margin, rtol=1e-9)
     model = pipeline(ready.columns, ready.loss, exact[:-1], exact[-1], None)
     np.testing.assert_allclose(model.predict(pd.DataFrame(table)), margin, rtol=1e-9)
 
@@ -280,7 +282,7 @@ def test_a_level_never_seen_counts_as_the_mean_of_those_that_were():
     import pandas as pd
 
     table = people()
-    done = repair(Table.of(table).drop(("ill",)), "score", scale=0.01, l2=0.01)
+    done = release_table(Table.of(table).drop(("ill",)), "score", scale=0.01, l2=0.01)
     frame = pd.DataFrame(table).drop(columns=["ill", "score"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -294,7 +296,7 @@ def test_a_level_never_seen_counts_as_the_mean_of_those_that_were():
 def test_a_column_far_from_zero_is_refused_rather_than_predicted_wrongly():
     table = people() | {"stamp": [1e12 + k for k in range(60)]}
     with pytest.raises(dm.Refusal, match=r"stamp varies by .* subtract a fixed number"):
-        repair(Table.of(table).drop(("ill",)), "score", scale=0.5, l2=0.01)
+        release_table(Table.of(table).drop(("ill",)), "score", scale=0.5, l2=0.01)
 
 
 # Every other artefact ------------------------------------------------------------------------------------------------
@@ -344,34 +346,35 @@ def written(words: str, name: str):
 ESTIMATORS = {
     "linear regression": estimator(PrivateLinearRegression(scale=0.5, max_dose=None)),
     "ridge, chosen noise": estimator(PrivateRidge(max_dose=1.0)),
-    "ridge, shaped": estimator(PrivateRidge(scale=0.5, max_dose=None, shape="hessian")),
+    "ridge, shaped": estimator(PrivateRidge(scale=0.5, max_dose=None, noise_shape="hessian")),
     "ridge, released": estimator(PrivateRidge(scale=0.5, max_dose=None, noise="laplace"), released=True),
     "logistic": estimator(PrivateLogisticRegression(scale=0.5, max_dose=None), "ill"),
     "components": estimator(PrivatePCA(2, epsilon=2.0, lower=[0, 10], upper=[100, 50])),
     "components, released": estimator(PrivatePCA(2, epsilon=2.0, lower=[0, 10], upper=[100, 50]), released=True),
 }
-ALWAYS = "{folder}/table.csv --drop site"
+ALWAYS = "{folder}/table.csv --exclude site"
 FILES = {
-    "fix": written(f"fix {ALWAYS} --drop ill --target score --person id --scale 2 --out {{out}}", "m.skops"),
+    "fix": written(f"fix {ALWAYS} --exclude ill --target score --person id --scale 2 --out {{out}}", "m.skops"),
     "fix logistic": written(
-        f"fix {ALWAYS} --drop score --target ill --person id --max-dose 5 --out {{out}}", "m.skops"
+        f"fix {ALWAYS} --exclude score --target ill --person id --max-dose 5 --out {{out}}", "m.skops"
     ),
     "pca": written(
-        f"pca {ALWAYS} --drop ill --drop score --person id --bounds {{folder}}/bounds.toml --epsilon 2 --out {{out}}",
+        f"pca {ALWAYS} --exclude ill --exclude score --person id --bounds {{folder}}/bounds.toml --epsilon 2 "
+        "--out {out}",
         "m.skops",
     ),
     "labels": written(
-        f"pate {ALWAYS} --drop score --target ill --person id --public {{folder}}/public.csv --classes no,yes "
+        f"pate {ALWAYS} --exclude score --target ill --person id --public {{folder}}/public.csv --classes no,yes "
         "--teachers 5 --scale 3 --out {out}",
         "labels.csv",
     ),
     "student": written(
-        f"pate {ALWAYS} --drop score --target ill --person id --public {{folder}}/public.csv --classes no,yes "
+        f"pate {ALWAYS} --exclude score --target ill --person id --public {{folder}}/public.csv --classes no,yes "
         "--teachers 5 --scale 0.5 --out {folder}/l.csv --student {out}",
         "m.skops",
     ),
     "federate": written(
-        "federate --table {folder}/table.csv --drop id --drop score --target ill --client site --clients 12 "
+        "federate --table {folder}/table.csv --exclude id --exclude score --target ill --client site --clients 12 "
         "--classes no,yes --bounds {folder}/bounds.toml --epsilon 8 --rounds 2 --epochs 1 --out {out}",
         "m.safetensors",
     ),
@@ -453,9 +456,9 @@ def test_what_the_form_of_a_file_tells_is_named():
     """A level that one person alone has, and a column that is constant but for one person, change the file's form."""
     table = people() | {"flag": [0.5] * 59 + [1.25]}
     odd = with_cell(table, 3, "ward", "attic")
-    done = repair(Table.of(odd).drop(("ill",)), "score", scale=0.5, l2=0.01)
+    done = release_table(Table.of(odd).drop(("ill",)), "score", scale=0.5, l2=0.01)
     told = " ".join(done.uncovered)
     assert "levels of ward" in told
     assert "which columns vary" in told
     bounds = {"age": (0, 100), "bmi": (10, 60), "flag": (0, 2), "ward": ["attic", "east"], "score": (0, 200)}
-    assert repair(Table.of(odd).drop(("ill",)), "score", scale=0.5, l2=0.01, bounds=bounds).uncovered == ()
+    assert release_table(Table.of(odd).drop(("ill",)), "score", scale=0.5, l2=0.01, bounds=bounds).uncovered == ()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dosimeter import glm as glm
     from dosimeter import pate as pate
     from dosimeter import pca as pca
+    from dosimeter.attacks import AttackResult as AttackResult
     from dosimeter.core.channel import maximal_leakage as maximal_leakage
     from dosimeter.core.covariance import CorrelatedGaussian as CorrelatedGaussian
     from dosimeter.core.dose import Dose as Dose
@@ -27,7 +28,20 @@ if TYPE_CHECKING:
     from dosimeter.core.noise import LogisticNoise as LogisticNoise
     from dosimeter.core.noise import no_noise as no_noise
     from dosimeter.core.release import Release as Release
-    from dosimeter.models.given_model import measure as measure
+    from dosimeter.ledger import Ledger as Ledger
+    from dosimeter.reports.report import report as report
+    from dosimeter.reproductions.reproduce import reproduce as reproduce
+    from dosimeter.workflows.attack import attack as attack
+    from dosimeter.workflows.components import bounds_template as bounds_template
+    from dosimeter.workflows.components import components as components
+    from dosimeter.workflows.federate import federate as federate
+    from dosimeter.workflows.federate import plan_federation as plan_federation
+    from dosimeter.workflows.fix import fix as fix
+    from dosimeter.workflows.label import label as label
+    from dosimeter.workflows.measure import measure as measure
+    from dosimeter.workflows.release import release as release
+    from dosimeter.workflows.released import Released as Released
+    from dosimeter.workflows.scan import scan as scan
 
 
 _HOME = {
@@ -41,9 +55,23 @@ _HOME = {
     "LogisticNoise": "core.noise",
     "Refusal": "core.errors",
     "Release": "core.release",
+    "bounds_template": "workflows.components",
+    "components": "workflows.components",
+    "label": "workflows.label",
     "maximal_leakage": "core.channel",
-    "measure": "models.given_model",
+    "attack": "workflows.attack",
+    "fix": "workflows.fix",
+    "measure": "workflows.measure",
+    "federate": "workflows.federate",
     "no_noise": "core.noise",
+    "plan_federation": "workflows.federate",
+    "release": "workflows.release",
+    "report": "reports.report",
+    "reproduce": "reproductions.reproduce",
+    "scan": "workflows.scan",
+    "Released": "workflows.released",
+    "Ledger": "ledger",
+    "AttackResult": "attacks",
 }
 _SLICES = ("federated", "glm", "pate", "pca")
 

@@ -34,7 +34,7 @@ X = RNG.normal(size=(N, 3)) * [1.0, 2.0, 0.5] + [0.0, 1.0, -1.0]
 MARGIN = X @ [0.8, -0.4, 0.6] + 0.3
 NUMBER = MARGIN + RNG.normal(size=N)
 BINARY = (NUMBER > 0).astype(int)
-WORDS = np.array(["no", "yes"])[BINARY]
+TEXTS = np.array(["no", "yes"])[BINARY]
 THREE = np.digitize(NUMBER, [-0.5, 0.7])
 COUNT = RNG.poisson(np.exp(0.5 * MARGIN)).astype(float)
 WEIGHT = RNG.uniform(0.3, 3.0, size=N)
@@ -44,34 +44,34 @@ Refit = Callable[[Array, Array], Any]
 
 
 def logistic(**settings: Any) -> Refit:
-    return lambda X, y, **how: LogisticRegression(**{**NEWTON, **settings}).fit(X, y, **how)
+    return lambda X, y, **fit_options: LogisticRegression(**{**NEWTON, **settings}).fit(X, y, **fit_options)
 
 
 MODELS: dict[str, tuple[Refit, Array]] = {
-    "LinearRegression": (lambda X, y, **how: LinearRegression().fit(X, y, **how), NUMBER),
+    "LinearRegression": (lambda X, y, **fit_options: LinearRegression().fit(X, y, **fit_options), NUMBER),
     "LinearRegression, no intercept": (
-        lambda X, y, **how: LinearRegression(fit_intercept=False).fit(X, y, **how),
+        lambda X, y, **fit_options: LinearRegression(fit_intercept=False).fit(X, y, **fit_options),
         NUMBER,
     ),
-    "Ridge": (lambda X, y, **how: Ridge(alpha=3.0).fit(X, y, **how), NUMBER),
-    "Ridge, column target": (lambda X, y, **how: Ridge(alpha=3.0).fit(X, y[:, None], **how), NUMBER),
-    "RidgeCV": (lambda X, y, **how: RidgeCV(alphas=[2.0]).fit(X, y, **how), NUMBER),
+    "Ridge": (lambda X, y, **fit_options: Ridge(alpha=3.0).fit(X, y, **fit_options), NUMBER),
+    "Ridge, column target": (lambda X, y, **fit_options: Ridge(alpha=3.0).fit(X, y[:, None], **fit_options), NUMBER),
+    "RidgeCV": (lambda X, y, **fit_options: RidgeCV(alphas=[2.0]).fit(X, y, **fit_options), NUMBER),
     "logistic": (logistic(C=0.3), BINARY),
-    "logistic of words": (logistic(C=0.3), WORDS),
+    "logistic of text": (logistic(C=0.3), TEXTS),
     "logistic without penalty": (logistic(C=np.inf), BINARY),
     "logistic, no intercept": (logistic(C=0.3, fit_intercept=False), BINARY),
     "logistic, weights by class": (logistic(class_weight={0: 1.0, 1: 2.5}), BINARY),
-    "logistic, balanced": (logistic(class_weight="balanced"), WORDS),
+    "logistic, balanced": (logistic(class_weight="balanced"), TEXTS),
     "liblinear": (logistic(C=0.3, solver="liblinear", tol=1e-14, max_iter=100_000), BINARY),
     "softmax": (logistic(C=0.3), THREE),
     "softmax without penalty": (logistic(C=np.inf), THREE),
     "softmax, no intercept, balanced": (logistic(fit_intercept=False, class_weight="balanced"), THREE),
     "PoissonRegressor": (
-        lambda X, y, **how: PoissonRegressor(alpha=0.2, **NEWTON).fit(X, y, **how),
+        lambda X, y, **fit_options: PoissonRegressor(alpha=0.2, **NEWTON).fit(X, y, **fit_options),
         COUNT,
     ),
     "PoissonRegressor without penalty": (
-        lambda X, y, **how: PoissonRegressor(alpha=0.0, fit_intercept=False, **NEWTON).fit(X, y, **how),
+        lambda X, y, **fit_options: PoissonRegressor(alpha=0.0, fit_intercept=False, **NEWTON).fit(X, y, **fit_options),
         COUNT,
     ),
 }
@@ -95,16 +95,16 @@ def moved(refit: Callable[[Array], Any], X: Array, i: int, j: int, h: float = 1e
 @pytest.mark.parametrize("name", MODELS)
 def test_the_jacobian_is_what_a_refit_by_scikit_learn_shows(name: str, weighted: bool) -> None:
     fit, y = MODELS[name]
-    how = {"sample_weight": WEIGHT} if weighted else {}
+    fit_options = {"sample_weight": WEIGHT} if weighted else {}
     if name == "RidgeCV" and weighted:
-        how = {}  # its leave-one-out choice is between one alpha here
-    model = fit(X, y, **how)
-    leak = dm.measure(model, X, y, noise=dm.Gaussian(1.0), **how)
+        fit_options = {}  # its leave-one-out choice is between one alpha here
+    model = fit(X, y, **fit_options)
+    leak = dm.measure(model, X, y, noise=dm.Gaussian(1.0), **fit_options)
     J = leak.leak.jacobian.dense(slice(None))
     np.testing.assert_allclose(leak.fit.w.T.ravel(), parameters(model), rtol=1e-5, atol=1e-7)
     for i, j in [(0, 0), (7, 1), (23, 2)]:
-        seen = moved(lambda X: fit(X, y, **how), X, i, j)
-        np.testing.assert_allclose(J[i, :, j], seen, rtol=1e-4, atol=1e-4 * np.abs(J[i, :, j]).max())
+        slope = moved(lambda X: fit(X, y, **fit_options), X, i, j)
+        np.testing.assert_allclose(J[i, :, j], slope, rtol=1e-4, atol=1e-4 * np.abs(J[i, :, j]).max())
 
 
 @pytest.mark.parametrize("name", ["Ridge", "LinearRegression", "PoissonRegressor"])
@@ -114,8 +114,8 @@ def test_a_label_moves_the_weights_as_a_refit_shows(name: str) -> None:
     i, h = int(np.argmax(y)), 1e-4
     step = np.zeros(N)
     step[i] = h
-    seen = (parameters(fit(X, y + step)) - parameters(fit(X, y - step))) / (2 * h)
-    np.testing.assert_allclose(J[i, :, -1], seen, rtol=1e-4, atol=1e-6)
+    slope = (parameters(fit(X, y + step)) - parameters(fit(X, y - step))) / (2 * h)
+    np.testing.assert_allclose(J[i, :, -1], slope, rtol=1e-4, atol=1e-6)
 
 
 FAMILIES = {
@@ -125,22 +125,22 @@ FAMILIES = {
 }
 
 
-def glm_results(X: Array, y: Array, family: Any, **how: Any) -> Any:
-    return sm.GLM(y, sm.add_constant(X), family=family, **how).fit(tol=1e-14, maxiter=200)
+def glm_results(X: Array, y: Array, family: Any, **fit_options: Any) -> Any:
+    return sm.GLM(y, sm.add_constant(X), family=family, **fit_options).fit(tol=1e-14, maxiter=200)
 
 
 @pytest.mark.parametrize("weights", ["freq_weights", "var_weights", None])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_statsmodels_results_are_what_their_refit_shows(name: str, weights: str | None) -> None:
     family, y = FAMILIES[name]
-    how = {weights: WEIGHT} if weights else {}
-    leak = dm.measure(glm_results(X, y, family, **how), X, y, noise=dm.Gaussian(1.0))
+    fit_options = {weights: WEIGHT} if weights else {}
+    leak = dm.measure(glm_results(X, y, family, **fit_options), X, y, noise=dm.Gaussian(1.0))
     J, h = leak.leak.jacobian.dense(slice(None)), 1e-4
     step = np.zeros_like(X)
     step[5, 1] = h
-    both = [np.roll(glm_results(X + s * step, y, family, **how).params, -1) for s in (1, -1)]
-    seen = (both[0] - both[1]) / (2 * h)
-    np.testing.assert_allclose(J[5, :, 1], seen, rtol=1e-4, atol=1e-4 * np.abs(seen).max())
+    both = [np.roll(glm_results(X + s * step, y, family, **fit_options).params, -1) for s in (1, -1)]
+    slope = (both[0] - both[1]) / (2 * h)
+    np.testing.assert_allclose(J[5, :, 1], slope, rtol=1e-4, atol=1e-4 * np.abs(slope).max())
 
 
 def test_ordinary_least_squares_of_statsmodels_equals_scikit_learn() -> None:
@@ -152,14 +152,14 @@ def test_ordinary_least_squares_of_statsmodels_equals_scikit_learn() -> None:
 @pytest.mark.parametrize("name", ["offset", "link", "family", "trials"])
 def test_statsmodels_results_outside_eq_13_are_refused(name: str) -> None:
     y = COUNT
-    made = {
+    results = {
         "offset": lambda: glm_results(X, y, sm.families.Poisson(), offset=np.ones(N)),
         "link": lambda: glm_results(X, y, sm.families.Gaussian(sm.families.links.Log()), offset=None),
         "family": lambda: glm_results(X, y + 1.0, sm.families.Gamma(sm.families.links.Log())),
         "trials": lambda: glm_results(X, np.column_stack([y, 9 - np.minimum(y, 9)]), sm.families.Binomial()),
     }[name]()
     with pytest.raises(dm.CannotMeasure):
-        dm.measure(made, X, y, noise=dm.Gaussian(1.0))
+        dm.measure(results, X, y, noise=dm.Gaussian(1.0))
 
 
 def test_bare_coefficients_equal_the_model_they_came_from() -> None:
@@ -174,7 +174,7 @@ def test_coefficients_are_found_by_name_in_any_order() -> None:
     model = Ridge(alpha=1.0).fit(X, NUMBER)
     coef = {"c": float(model.coef_[2]), "a": float(model.coef_[0]), "b": float(model.coef_[1])}
     bare = Coefficients("squared", l2=1 / N, intercept=float(model.intercept_), coef=coef)
-    frame = {"a": X[:, 0], "extra": WORDS, "b": X[:, 1], "c": X[:, 2]}
+    frame = {"a": X[:, 0], "extra": TEXTS, "b": X[:, 1], "c": X[:, 2]}
     leak = dm.measure(bare, frame, NUMBER, noise=dm.Gaussian(0.1))
     plain = dm.measure(model, X, NUMBER, noise=dm.Gaussian(0.1))
     np.testing.assert_allclose(leak.examples, plain.examples, rtol=1e-9)

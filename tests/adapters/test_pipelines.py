@@ -87,8 +87,8 @@ PREPARED: dict[str, Any] = {
 }
 
 
-def dense(made: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(made.toarray() if hasattr(made, "toarray") else made, dtype=float)
+def dense(matrix: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=float)
 
 
 @pytest.mark.parametrize("name", PREPARED)
@@ -114,8 +114,8 @@ def test_a_number_of_the_frame_moves_the_weights_as_a_refit_behind_frozen_steps_
                 moved.iloc[row, moved.columns.get_loc(column)] += sign * h
                 again = clone(model[-1]).fit(model[:-1].transform(moved), Y)
                 both.append(np.append(again.coef_, again.intercept_))
-            seen = (both[0] - both[1]) / (2 * h)
-            np.testing.assert_allclose(J[row, :, j], seen, rtol=1e-4, atol=1e-4 * np.abs(seen).max())
+            slope = (both[0] - both[1]) / (2 * h)
+            np.testing.assert_allclose(J[row, :, j], slope, rtol=1e-4, atol=1e-4 * np.abs(slope).max())
 
 
 def test_an_indicator_moves_the_weights_as_a_refit_on_the_encoded_matrix_shows() -> None:
@@ -136,8 +136,8 @@ def test_an_indicator_moves_the_weights_as_a_refit_on_the_encoded_matrix_shows()
             moved[4, 0] -= sign * h
             again = clone(model[-1]).fit(model[0][1].transform(moved), ILL)
             both.append(np.append(again.coef_, again.intercept_))
-        seen = (both[0] - both[1]) / (2 * h)
-        np.testing.assert_allclose(steps @ (V[level] - V[0]), seen, rtol=1e-4, atol=1e-4 * np.abs(seen).max())
+        slope = (both[0] - both[1]) / (2 * h)
+        np.testing.assert_allclose(steps @ (V[level] - V[0]), slope, rtol=1e-4, atol=1e-4 * np.abs(slope).max())
 
 
 def test_a_nominal_column_is_one_attribute() -> None:
@@ -148,7 +148,7 @@ def test_a_nominal_column_is_one_attribute() -> None:
     e = np.eye(7)
     feasible = np.column_stack([e[3] - e[2], e[4] - e[2], e[6] - e[5]])
     fit = glm.fit(X, y, glm.Squared(), 1 / N, intercept=True)
-    plain = glm.measure(fit, X, y, dm.Gaussian(0.1), through=feasible)
+    plain = glm.measure(fit, X, y, dm.Gaussian(0.1), input_map=feasible)
     J = plain.jacobian.dense(slice(None))
     steps = [J[:, :, 0], J[:, :, 1], J[:, :, 0] - J[:, :, 1]]
     np.testing.assert_allclose(leak.cells["race"], np.linalg.norm(steps, axis=2).max(axis=0), rtol=1e-9)
@@ -239,7 +239,7 @@ def test_derived_columns_measured_as_a_table_of_their_own_are_under_reported() -
         return np.column_stack([values, values**2])
 
     model = Ridge(alpha=1.0).fit(derived(z), Y)
-    told = dm.measure(model, derived(z), Y, noise=dm.Gaussian(0.1)).cells
+    reported = dm.measure(model, derived(z), Y, noise=dm.Gaussian(0.1)).cells
     row, h = int(np.argmax(np.abs(z))), 1e-5
 
     def weights(t: float) -> Any:
@@ -249,7 +249,7 @@ def test_derived_columns_measured_as_a_table_of_their_own_are_under_reported() -
         return np.append(fitted.coef_, fitted.intercept_)
 
     true = np.linalg.norm((weights(h) - weights(-h)) / (2 * h)) / 0.1
-    assert true > 1.5 * told[row].max()
+    assert true > 1.5 * reported[row].max()
     with pytest.raises(dm.CannotMeasure, match="under-reported"):
         dm.measure(
             make_pipeline(PolynomialFeatures(2), Ridge()).fit(z[:, None], Y), z[:, None], Y, noise=dm.Gaussian(0.1)

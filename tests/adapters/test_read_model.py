@@ -16,7 +16,7 @@ from dosimeter.adapters.read_model import read_model
 from dosimeter.core.errors import Refusal
 
 
-class Stranger:
+class Untrusted:
     """A type that skops does not trust."""
 
     def __init__(self) -> None:
@@ -61,8 +61,8 @@ def test_a_pipeline_comes_back_and_predicts_the_same(tmp_path: Path) -> None:
 def test_types_that_are_not_trusted_are_named_and_not_made(tmp_path: Path) -> None:
     from skops.io import dumps
 
-    (tmp_path / "m.skops").write_bytes(dumps(Stranger()))
-    with pytest.raises(Refusal, match=r"not trusted: .*Stranger"):
+    (tmp_path / "m.skops").write_bytes(dumps(Untrusted()))
+    with pytest.raises(Refusal, match=r"not trusted: .*Untrusted"):
         read_model(tmp_path / "m.skops")
 
 

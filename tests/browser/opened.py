@@ -221,7 +221,7 @@ def _seen(tab: Any) -> dict[str, Any]:
       n[e.tagName.toLowerCase()] = (n[e.tagName.toLowerCase()] || 0) + 1; return n; }"""
     drawn = """() => [...document.querySelectorAll(".chart")].filter((c) =>
       c.querySelector("svg.marks [class*='role-mark'] :is(path, line, rect, circle, text)")).length"""
-    island = """() => { const e = document.getElementById("facts"); return e ? JSON.parse(e.textContent) : null; }"""
+    island = """() => { const e = document.getElementById("figures"); return e ? JSON.parse(e.textContent) : null; }"""
     return {
         "violations": tuple(tab.evaluate("() => window.broken")),
         "pwned": tab.evaluate("() => window.pwned === undefined ? null : String(window.pwned)"),

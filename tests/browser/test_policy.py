@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from dosimeter.report.charts import Axis, Series, chart
-from dosimeter.report.html import page
-from dosimeter.report.markup import environment
-from dosimeter.report.standalone_page import chart_scripts, policy, shell
-from tests.report.samples import sample
+from dosimeter.reports.charts import Axis, Series, chart
+from dosimeter.reports.html import to_html
+from dosimeter.reports.markup import environment
+from dosimeter.reports.standalone_page import chart_scripts, policy, standalone_page
+from tests.reports.samples import result_of
 
 from .opened import opened
 
@@ -18,13 +18,13 @@ CHART = chart("t", Axis("x"), Axis("y"), [Series("s", np.array([1.0, 2.0]), np.a
 
 
 def test_a_page_of_ours_is_quiet_and_drawn():
-    seen = opened(shell("t", CHART))
+    seen = opened(standalone_page("t", CHART))
     assert seen.quiet, seen
     assert (seen.charts, seen.drawn) == (1, 1)
 
 
 def planted(what):
-    return opened(shell("t", Markup(what), charts=False))
+    return opened(standalone_page("t", Markup(what), charts=False))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,9 @@ def test_the_policy_stops_what_is_planted_and_the_check_sees_it(what):
 
 
 def test_without_the_policy_a_planted_script_runs_and_is_seen():
-    guarded = shell("t", CHART + Markup("<script>window.pwned = 1</script><img src='http://127.0.0.1:9/x.png'>"))
+    guarded = standalone_page(
+        "t", CHART + Markup("<script>window.pwned = 1</script><img src='http://127.0.0.1:9/x.png'>")
+    )
     bare = guarded.replace('http-equiv="Content-Security-Policy"', 'name="was-a-policy"')
     assert bare != guarded
     seen = opened(bare)
@@ -68,13 +70,13 @@ def test_a_dialog_and_an_uncaught_error_are_seen():
 
 
 def test_one_letter_more_in_a_script_and_nothing_is_drawn():
-    seen = opened(shell("t", CHART).replace("const drawn =", "const  drawn ="))
+    seen = opened(standalone_page("t", CHART).replace("const drawn =", "const  drawn ="))
     assert seen.drawn == 0
     assert seen.violations
 
 
 def test_a_chart_that_cannot_be_drawn_is_seen():
-    seen = opened(shell("t", Markup(str(CHART).replace('"type": "line"', '"type": "lines"'))))
+    seen = opened(standalone_page("t", Markup(str(CHART).replace('"type": "line"', '"type": "lines"'))))
     assert seen.drawn == 0
     assert seen.messages
 
@@ -82,21 +84,21 @@ def test_a_chart_that_cannot_be_drawn_is_seen():
 @pytest.mark.parametrize("code", ["eval('1')", "new Function('return 1')()", "setTimeout('window.pwned = 1', 0)"])
 def test_text_cannot_become_code_in_any_page_of_ours(code):
     """Even a script of our own, allowed by its hash, is not allowed to compile text."""
-    seen = opened(shell("t", CHART, scripts=(code,)))
+    seen = opened(standalone_page("t", CHART, scripts=(code,)))
     assert seen.pwned is None
     assert not seen.quiet
     assert seen.drawn == 1
 
 
 def test_text_cannot_become_markup_either():
-    seen = opened(shell("t", CHART, scripts=("document.querySelector('.chart').innerHTML = '<b>x</b>'",)))
+    seen = opened(standalone_page("t", CHART, scripts=("document.querySelector('.chart').innerHTML = '<b>x</b>'",)))
     assert any("TrustedHTML" in line or "innerHTML" in line for line in seen.messages)
 
 
 def test_a_template_that_forgets_to_escape_is_seen(monkeypatch):
     monkeypatch.setitem(environment().filters, "shown", Markup)
-    facts = sample("plan", remarks=["<img src=x onerror=window.pwned=1>", "<b>bold</b>"])
-    seen = opened(page(facts))
+    result = result_of("plan", remarks=["<img src=x onerror=window.pwned=1>", "<b>bold</b>"])
+    seen = opened(to_html(result))
     assert seen.violations
     assert seen.elements["b"] == 1
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dosimeter.report.charts import Axis, Series, chart
-from dosimeter.report.markup import shown
-from dosimeter.reproduce import saeidian21
-from dosimeter.reproduce.comparison import Report, Row
-from dosimeter.reproduce.html_page import Figure, Reproduction, page, strip
+from dosimeter.reports.charts import Axis, Series, chart
+from dosimeter.reports.markup import shown
+from dosimeter.reproductions import saeidian21
+from dosimeter.reproductions.comparison import Report, Row
+from dosimeter.reproductions.html_page import Figure, Reproduction, page, strip
 
 from .opened import opened
 from .payloads import PAYLOADS

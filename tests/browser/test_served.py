@@ -97,7 +97,7 @@ def test_the_slider_says_what_other_noise_would_have_given(address: str, book: L
 
 
 def test_strangers_text_is_shown_as_it_is_and_never_runs(address: str, book: Ledger) -> None:
-    from dosimeter.report.markup import shown
+    from dosimeter.reports.markup import shown
 
     seqs = [entry.seq for entry in book.releases() if entry.name.startswith("hostile")]
     texts = set[str]()
@@ -112,5 +112,5 @@ def test_strangers_text_is_shown_as_it_is_and_never_runs(address: str, book: Led
 def test_without_the_cookie_the_browser_gets_a_sentence(book: Ledger) -> None:
     for serving in _served(book):
         seen = opened(f"http://127.0.0.1:{serving.port}/")
-        assert "it carries the token" in seen.markup
+        assert "no token: open the address that dosimeter serve printed" in seen.markup
         assert not seen.pwned

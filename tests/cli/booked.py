@@ -49,7 +49,9 @@ def command(verb, folder, out):
         options = f"--target ill --person id --teachers 10 --queries 8 --public {public} --budget 4nats"
     else:
         table.write_text(csv(HOSPITALS))
-        options = "--target ill --client hospital_id --epsilon 8 --delta 1e-3 --rounds 2 --noise 3 --epochs 1"
+        options = (
+            "--target ill --client hospital_id --epsilon 8 --delta 1e-3 --rounds 2 --noise-multiplier 3 --epochs 1"
+        )
         options += f" --clients 12 --classes no,yes --table {table}"
     start = [verb] if verb == "federate" else [verb, str(table)]
     return [*start, *options.split(), "--out", str(out)]

@@ -48,14 +48,14 @@ def test_a_bad_table_ends_with_exit_2_and_one_line(case, tmp_path, refused):
         path.write_bytes(content)
     except OSError:
         pytest.skip("this file system does not take the name")
-    refused(["measure", path, "--target", "city", "--out", tmp_path / "d.csv", "--json", tmp_path / "f.json"])
+    refused(["measure", path, "--target", "city", "--doses-out", tmp_path / "d.csv", "--json", tmp_path / "f.json"])
 
 
 @pytest.mark.parametrize("case", list(JSON))
 def test_bad_coefficients_end_with_exit_2_and_one_line(case, people, tmp_path, refused):
     model = tmp_path / "model.json"
     model.write_bytes(JSON[case][0])
-    refused(["measure", people, "--target", "dose", "--model", model, "--out", tmp_path / "d.csv"])
+    refused(["measure", people, "--target", "dose", "--model", model, "--doses-out", tmp_path / "d.csv"])
 
 
 @pytest.mark.parametrize("name", DANGEROUS)
@@ -74,14 +74,14 @@ OPTIONS = {
     "no target": [],
     "unknown target": ["--target", "doze"],
     "unknown person": ["--target", "dose", "--person", "idd"],
-    "unknown nominal": ["--target", "dose", "--nominal", "sexx"],
-    "unknown drop": ["--target", "dose", "--drop", "nothing"],
+    "unknown nominal": ["--target", "dose", "--categorical", "sexx"],
+    "unknown drop": ["--target", "dose", "--exclude", "nothing"],
     "unknown tied": ["--target", "dose", "--person", "id", "--tied", "nothing"],
     "unknown group": ["--target", "dose", "--group", "nothing"],
     "tied without person": ["--target", "dose", "--tied", "sex"],
     "tied column that varies": ["--target", "dose", "--person", "id", "--tied", "age"],
     "an identifier as a column": ["--target", "dose"],
-    "target dropped": ["--target", "dose", "--drop", "dose"],
+    "target dropped": ["--target", "dose", "--exclude", "dose"],
     "person is the target": ["--target", "dose", "--person", "dose"],
     "unknown loss": ["--target", "dose", "--loss", "hinge"],
     "logistic of an amount": ["--target", "dose", "--loss", "logistic", "--person", "id"],
@@ -106,7 +106,7 @@ OPTIONS = {
     "hostile column name": ["--target", "\x1b[2J<script>"],
     "no such model": ["--target", "dose", "--model", "nowhere.skops"],
     "model of another kind": ["--target", "dose", "--model", "model.onnx"],
-    "out in a folder that is not there": ["--target", "dose", "--out", "nowhere/at/all.csv"],
+    "out in a folder that is not there": ["--target", "dose", "--doses-out", "nowhere/at/all.csv"],
     "json in a folder that is not there": ["--target", "dose", "--json", "nowhere/at/all.json"],
 }
 
@@ -117,14 +117,14 @@ def test_a_bad_option_ends_with_exit_2_and_one_line(case, people, refused):
 
 
 def test_an_output_that_is_the_input_is_refused(people, tmp_path, refused):
-    for option in ("--out", "--json"):
+    for option in ("--doses-out", "--json"):
         refused(["measure", people, "--target", "dose", "--person", "id", option, people])
     os.link(people, tmp_path / "same.csv")
-    refused(["measure", people, "--target", "dose", "--person", "id", "--out", tmp_path / "same.csv"])
+    refused(["measure", people, "--target", "dose", "--person", "id", "--doses-out", tmp_path / "same.csv"])
 
 
 def test_two_outputs_in_one_file_are_refused(people, tmp_path, refused):
-    refused(["measure", people, "--target", "dose", "--out", tmp_path / "x", "--json", tmp_path / "x"])
+    refused(["measure", people, "--target", "dose", "--doses-out", tmp_path / "x", "--json", tmp_path / "x"])
 
 
 def test_an_unknown_verb_and_no_paper_data_are_refused(refused):
@@ -219,7 +219,7 @@ def test_a_model_whose_parts_do_not_fit_each_other_is_refused(people, tmp_path, 
         alter(model)
         path = tmp_path / "model.skops"
         sio.dump(model, path)
-        words = ["measure", people, "--target", "dose", "--drop", "id", "--drop", "sex", "--drop", "ill"]
+        words = ["measure", people, "--target", "dose", "--exclude", "id", "--exclude", "sex", "--exclude", "ill"]
         refused([*words, "--model", path])
         refused(["fix", *words[1:], "--model", path, "--max-dose", "1", "--out", tmp_path / "out.skops"])
         assert not (tmp_path / "out.skops").exists()

@@ -59,7 +59,7 @@ def test_the_same_name_again_spends_once_and_writes_the_same_bytes(verb, ledger,
     assert other.read_bytes() == out.read_bytes()
     assert again["booked"] == facts["booked"]
     # The labels of that time are read back, so that what is said is of them; elsewhere a remark says that it is not.
-    assert (verb == "pate") != any("stored bytes were written" in note for note in again["remarks"])
+    assert (verb == "pate") != any("stored file was written again" in note for note in again["remarks"])
     assert everything(ledger) == before
 
 
@@ -73,7 +73,7 @@ def test_a_run_killed_between_commit_and_export_is_repeated_with_the_same_draw(v
     code = (
         "import os, signal, dosimeter.files.atomic as atomic\n"
         "def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "atomic.replacing = die\n"
+        "atomic.atomic_file = die\n"
         "atomic.write_bytes = die\n"
         "from dosimeter.cli.main import run\n"
         f"run({arguments!r})\n"
@@ -94,7 +94,7 @@ def test_where_somebody_would_pass_nothing_is_written_and_nothing_booked(verb, l
     limits = {"fix": "fil=0.01", "pca": "eps=0.05@1e-6", "pate": "leakage=0.001", "federate": "eps=0.05@1e-6"}
     assert run(["ledger", "budget", limits[verb], "-q"]) == 0
     out, dose = tmp_path / f"model.{ENDING[verb]}", tmp_path / "dose.json"
-    arguments = [*command(verb, tmp_path, out), "--name", "first", "--dose", str(dose)]
+    arguments = [*command(verb, tmp_path, out), "--name", "first", "--dose-file", str(dose)]
     before, files = everything(ledger), set(tmp_path.iterdir())
     assert run(arguments) == 1
     shown = " ".join(capsys.readouterr().out.split())
@@ -187,7 +187,7 @@ def test_what_is_offered_instead_of_the_second_release_fits(verb, account, optio
     (offered,) = re.findall(option, " ".join(capsys.readouterr().out.split()))
     given = shlex.split(offered)
     if verb == "federate":  # the noise follows from the budget then
-        at = words.index("--noise")
+        at = words.index("--noise-multiplier")
         del words[at : at + 2]
     assert run([*words, *given, "-q"]) == 0
     assert out.exists()
@@ -226,7 +226,7 @@ def test_rows_are_not_people(ledger, tmp_path, refused):
         assert "rows are not people" in line
         assert "--person" in line
         # A dose file is by person too, ledger or not.
-        assert "rows are not people" in refused([*words[:at], *words[at + 2 :], "--no-ledger", "--dose", "d.json"])
+        assert "rows are not people" in refused([*words[:at], *words[at + 2 :], "--no-ledger", "--dose-file", "d.json"])
 
 
 def test_votes_without_people_are_not_booked(ledger, tmp_path, refused, capsys):
@@ -242,16 +242,16 @@ def test_votes_without_people_are_not_booked(ledger, tmp_path, refused, capsys):
         "--out",
         tmp_path / "l.csv",
     ]
-    assert "nobody's dose is known" in refused([*words, "--name", "first"])
+    assert "no person's dose is known" in refused([*words, "--name", "first"])
     assert run([str(w) for w in [*words, "--no-ledger", "-q"]]) == 0
 
 
 def test_what_is_made_up_or_drawn_from_a_seed_is_never_booked(ledger, tmp_path, capsys, refused):
-    words = [*command("federate", tmp_path, tmp_path / "m.safetensors"), "--simulate", "3"]
+    words = [*command("federate", tmp_path, tmp_path / "m.safetensors"), "--simulation-seed", "3"]
     assert "never booked" in refused([*words, "--name", "first"])
     assert run(words) == 0
     assert "not booked: a simulation" in " ".join(capsys.readouterr().out.split())
-    public = "--clients 20 --epsilon 8 --delta 1e-3 --rounds 1 --noise 3"
+    public = "--clients 20 --epsilon 8 --delta 1e-3 --rounds 1 --noise-multiplier 3"
     assert run(f"federate --dataset digits {public} --epochs 1 --out d.safetensors".split()) == 0
     assert "not booked: made-up clients" in " ".join(capsys.readouterr().out.split())
     assert run(f"federate plan {public} -q".split()) == 0
@@ -306,7 +306,7 @@ def test_the_event_of_components_is_for_a_person_whatever_their_rows(ledger, tmp
 
 
 def test_the_nats_of_a_person_are_those_of_the_sheet(ledger, tmp_path, capsys):
-    _, _ = released("pate", tmp_path, capsys, "first", "--doses", tmp_path / "nats.csv")
+    _, _ = released("pate", tmp_path, capsys, "first", "--doses-out", tmp_path / "nats.csv")
     with (tmp_path / "nats.csv").open(newline="") as handle:
         rows = {row["person"]: float(row["nats"]) for row in csv_module.DictReader(handle)}
     for who in sorted(rows)[:5]:
@@ -342,7 +342,7 @@ def test_a_resumed_training_is_booked_once_and_under_one_name(ledger, tmp_path, 
     assert other.read_bytes() == out.read_bytes()
     words = command("federate", tmp_path, tmp_path / "p.safetensors")
     line = refused([*words, *kept, "--resume", "--name", "second", "-q"])
-    assert "drawn for first" in line
+    assert "already used for first" in line
     assert len(asked(capsys, "list")["releases"]) == 1
 
 
@@ -406,11 +406,11 @@ BAD = (
     "--name first --max-dose nan",
     "--name first --target nothing",
     "--name first --person nobody",
-    "--name first --dose book.db",
-    "--name first --dose book.db.keys",
+    "--name first --dose-file book.db",
+    "--name first --dose-file book.db.keys",
     "--name first --out book.skops/m.skops",
-    "--name first --dose model.skops",
-    "--name first --dose none/dose.json",
+    "--name first --dose-file model.skops",
+    "--name first --dose-file none/dose.json",
     "--name first --json book.db",
 )
 
@@ -434,13 +434,13 @@ def test_bad_options_leave_the_ledger_untouched(more, ledger, tmp_path, capsys):
 def test_an_override_is_typed_each_time(ledger, tmp_path, monkeypatch, refused):
     words = [*command("fix", tmp_path, tmp_path / "m.skops"), "--name", "a", "-q"]
     monkeypatch.setenv("DOSIMETER_FIX_OVERRIDE", "always")
-    assert "said each time" in refused(words)
+    assert "must be given on the command line" in refused(words)
     monkeypatch.delenv("DOSIMETER_FIX_OVERRIDE")
     monkeypatch.setenv("DOSIMETER_FIX_NO_LEDGER", "1")
-    assert "said each time" in refused(words[:-3])
+    assert "must be given on the command line" in refused(words[:-3])
     monkeypatch.delenv("DOSIMETER_FIX_NO_LEDGER")
     (tmp_path / "dosimeter.toml").write_text('[fix]\noverride = "always"\n')
-    assert "said each time" in refused(words)
+    assert "must be given on the command line" in refused(words)
 
 
 def test_an_id_that_no_ledger_takes_is_refused_before_anything_is_written(ledger, tmp_path, refused):
@@ -448,7 +448,7 @@ def test_an_id_that_no_ledger_takes_is_refused_before_anything_is_written(ledger
     table = tmp_path / "fix.csv"
     table.write_text(table.read_text().replace("p0,", "x" * 1001 + ","))
     assert "1000 characters" in refused([*words, "--name", "first"])
-    assert "1000 characters" in refused([*words, "--no-ledger", "--dose", tmp_path / "d.json"])
+    assert "1000 characters" in refused([*words, "--no-ledger", "--dose-file", tmp_path / "d.json"])
 
 
 # --- nothing of a person gets out ---
@@ -486,7 +486,7 @@ def planted(verb, folder):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_id_and_no_cell_gets_into_any_output(verb, ledger, tmp_path, capsys):
-    words = [*planted(verb, tmp_path), "--name", "first", "--dose", "dose.json"]
+    words = [*planted(verb, tmp_path), "--name", "first", "--dose-file", "dose.json"]
     assert found((tmp_path / f"{verb}.csv").read_bytes()) >= {"id", "cell"}
     codes = [run(words), run([*words, "--json", "-"]), run(["ledger", "list"]), run(["ledger", "export"])]
     codes += [run(["ledger", "export", "--format", "csv"]), run(["ledger", "budget"]), run(["ledger", "verify"])]
@@ -525,7 +525,7 @@ def test_a_folder_that_cannot_be_written_into_is_refused_before_anything_is_spen
         monkeypatch.setattr(os, "access", lambda path, mode, **_: bool(os.stat(path).st_mode & 0o200))
     words = [*command("fix", tmp_path, folder / "m.skops"), "--name", "first"]
     before = everything(ledger)
-    assert "permission to write into its folder is denied" in refused(words)
+    assert "permission to write to its folder is denied" in refused(words)
     assert everything(ledger) == before
 
 

@@ -43,7 +43,7 @@ def test_measure_stands_exact_with_bounds(files, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert facts["standing"] == "exact"
     assert facts["not_covered"] == []
-    assert any("taken on your word" in line for line in facts["assumptions"])
+    assert any("taken as known without the table" in line for line in facts["assumptions"])
     assert str(bounds) not in facts["reproduce"]["command"]
 
 
@@ -72,9 +72,8 @@ def test_fix_writes_a_model_that_tells_nothing_of_the_columns(files, tmp_path, c
 
     people, bounds = files
     out = tmp_path / "model.skops"
-    options = (
-        f"--target ill --person id --scale 0.5 --bounds {bounds} --drop dose --even-if-useless --json - -q --out {out}"
-    )
+    options = f"--target ill --person id --scale 0.5 --bounds {bounds} --exclude dose --even-if-useless --json - -q "
+    options += f"--out {out}"
     assert run(["fix", str(people), *options.split()]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["standing"] == "exact"
@@ -89,8 +88,8 @@ def test_fix_writes_a_model_that_tells_nothing_of_the_columns(files, tmp_path, c
     [
         ("", ("[age]", "row-norm = 2\n[age]"), "row-norm"),
         ("", ("[sex]", "[sexx]"), "sexx"),
-        ("--nominal age", ("", ""), "--nominal"),
-        ("", ("[age]", "[id]\nlevels = ['a']\n[age]"), "--person"),
+        ("--categorical age", ("", ""), "--categorical"),
+        ("", ("[age]", "[id]\nlevels = ['a']\n[age]"), "[id] is the person column"),
         ("--loss logistic", ("", ""), "levels"),
     ],
 )
@@ -116,7 +115,7 @@ def test_a_label_outside_the_declared_classes_is_a_gap_and_is_never_quoted(verb,
     base = people.read_text().splitlines()
     cells, at = base[5].split(","), base[0].split(",").index("ill")
     strange = ",".join([*cells[:at], label, *cells[at + 1 :]])
-    options = f"--target ill --person id --scale 1 --bounds {bounds} --drop dose --json - -q".split()
+    options = f"--target ill --person id --scale 1 --bounds {bounds} --exclude dose --json - -q".split()
     out = tmp_path / "m.skops"
     options += ["--out", str(out), "--even-if-useless"] if verb == "fix" else []
     people.write_text("\n".join([*base[:5], *base[6:]]) + "\n")
@@ -134,7 +133,7 @@ def test_a_label_outside_the_declared_classes_is_a_gap_and_is_never_quoted(verb,
     if verb == "measure":
         assert facts["dropped_rows"] == 1
     else:
-        assert "left out for a missing value or a class that is not declared: 1 rows" in facts["remarks"]
+        assert "rows left out for a missing value or an undeclared class: 1" in facts["remarks"]
     for name in ("typical", "highest"):
         assert facts["dose"][name] == pytest.approx(without["dose"][name], rel=1e-9)
 
@@ -142,5 +141,5 @@ def test_a_label_outside_the_declared_classes_is_a_gap_and_is_never_quoted(verb,
 def test_a_list_of_classes_that_no_row_has_is_refused(files, refused):
     people, bounds = files
     bounds.write_text(BOUNDS.replace('["0", "1"]', '["no", "yes"]'))
-    options = f"--target ill --person id --scale 1 --bounds {bounds} --drop dose --missing drop"
+    options = f"--target ill --person id --scale 1 --bounds {bounds} --exclude dose --missing drop"
     assert "no row has a listed class" in refused(["measure", people, *options.split()])

@@ -25,7 +25,7 @@ ROWS = {
     "ward": rng.choice(["east", "west"], N),
     "ill": np.where(PRESSURE + 4 * rng.normal(size=N) > 120, "yes", "no"),
 }
-TABLE = "--target ill --client hospital_id --epsilon 8 --delta 1e-3 --rounds 5 --per-round 20"
+TABLE = "--target ill --client hospital_id --epsilon 8 --delta 1e-3 --rounds 5 --clients-per-round 20"
 
 
 @pytest.fixture
@@ -161,14 +161,14 @@ def test_a_model_is_scored_on_public_rows_only(hospitals, tmp_path, capsys):
 
 
 def test_what_one_client_becomes_does_not_depend_on_another():
-    from dosimeter.tables.client_rows import form_of, parted
+    from dosimeter.tables.client_rows import derive_row_encoding, encode_client_rows
     from dosimeter.tables.table import Table
 
     table = Table.of(ROWS)
-    form, _ = form_of(table, "ill", "hospital_id")
-    own = parted(table, form, "hospital_id")
+    form, _ = derive_row_encoding(table, "ill", "hospital_id")
+    own = encode_client_rows(table, form, "hospital_id")
     moved = {**ROWS, "age": np.where(SITE == 3, 1e6 * AGE, AGE)}
-    other = parted(Table.of(moved), form, "hospital_id")
+    other = encode_client_rows(Table.of(moved), form, "hospital_id")
     stay = SITE != 3
     np.testing.assert_array_equal(own.X[stay], other.X[stay])
     for rows in own.clients:  # standardised inside each
@@ -191,18 +191,18 @@ def test_declared_bounds_scale_everybody_alike(hospitals, tmp_path, capsys):
 def test_a_column_of_codes_becomes_levels(tmp_path, capsys):
     path = tmp_path / "codes.csv"
     path.write_text(csv({**ROWS, "ward": np.where(np.array(ROWS["ward"]) == "east", 7, 31)}))
-    facts, out = on_hospitals(path, tmp_path, capsys, "--nominal ward")
+    facts, out = on_hospitals(path, tmp_path, capsys, "--categorical ward")
     assert facts["rows_become"]["columns"]["ward"] == ["31", "7"]
     assert read_network(out)[0].widths == (4, 2)
 
 
 def test_a_seed_makes_a_simulation_and_everything_says_so(hospitals, tmp_path, capsys):
-    facts, out = on_hospitals(hospitals, tmp_path, capsys, "--simulate 5")
+    facts, out = on_hospitals(hospitals, tmp_path, capsys, "--simulation-seed 5")
     assert facts["simulation"] is True
     assert "NOT FOR RELEASE" in facts["stamp"]
     _, first, story = read_network(out)
     assert "NOT FOR RELEASE" in story["stamp"]
-    on_hospitals(hospitals, tmp_path, capsys, "--simulate 5")
+    on_hospitals(hospitals, tmp_path, capsys, "--simulation-seed 5")
     np.testing.assert_array_equal(read_network(out)[1], first)
     on_hospitals(hospitals, tmp_path, capsys)
     assert (read_network(out)[1] != first).all()
@@ -234,7 +234,7 @@ def pipeline_of(hospitals, tmp_path, capsys, extra=""):
     return trained(capsys, "--table", hospitals, *TABLE.split(), "--out", out, *given), out
 
 
-@pytest.mark.parametrize("model", ["--model softmax", "--model mlp --hidden 8"])
+@pytest.mark.parametrize("model", ["--architecture softmax", "--architecture mlp --hidden 8"])
 def test_a_pipeline_works_without_us_and_answers_as_the_network_beside_it(model, hospitals, tmp_path, capsys):
     import hashlib
 
@@ -337,17 +337,17 @@ def test_a_training_goes_on_from_its_checkpoint_only_where_it_is_its_own(hospita
 def test_a_plan_answers_both_questions_without_training(capsys):
     # Printed in the notes on Table 1 of [Geyer19], K = 1000, and for the authors' own m with σ = 1, K = 100.
     plan = "plan --epsilon 8"
-    noise = trained(capsys, *f"{plan} --clients 1000 --delta 1e-5 --per-round 220 --rounds 54".split())
+    noise = trained(capsys, *f"{plan} --clients 1000 --delta 1e-5 --clients-per-round 220 --rounds 54".split())
     assert noise["noise"] == pytest.approx(1.251, abs=5e-4)
     assert noise["guarantee"]["epsilon"] <= 8
-    rounds = trained(capsys, *f"{plan} --clients 100 --delta 1e-3 --per-round 30 --noise 1".split())
+    rounds = trained(capsys, *f"{plan} --clients 100 --delta 1e-3 --clients-per-round 30 --noise-multiplier 1".split())
     assert rounds["rounds"] == 28
     assert rounds["updates_expected"] == 840
     assert rounds["remarks"] == []
 
 
 def test_a_fixed_number_of_clients_costs_more_noise(capsys):
-    asked = "plan --epsilon 8 --clients 100 --delta 1e-3 --per-round 50 --rounds 11".split()
+    asked = "plan --epsilon 8 --clients 100 --delta 1e-3 --clients-per-round 50 --rounds 11".split()
     poisson, fixed = trained(capsys, *asked), trained(capsys, *asked, "--sampling", "fixed")
     assert fixed["guarantee"]["adjacency"] == "replace-one"
     assert fixed["noise"] > 2 * poisson["noise"]
@@ -361,14 +361,16 @@ def test_a_delta_that_allows_one_client_to_be_published_is_told(capsys):
 def test_a_budget_that_allows_no_round_ends_with_exit_1_and_nothing_written(hospitals, tmp_path, capsys):
     out = tmp_path / "m.safetensors"
     before = sorted(tmp_path.iterdir())
-    line = "--target ill --client hospital_id --epsilon 0.1 --delta 1e-6 --noise 0.5".split()
+    line = "--target ill --client hospital_id --epsilon 0.1 --delta 1e-6 --noise-multiplier 0.5".split()
     assert run(["federate", "--table", str(hospitals), *line, "--out", str(out)]) == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "allows 0 rounds" in shown
-    assert "nothing was written" in shown
+    assert "Nothing was trained and nothing was written" in shown
     assert sorted(tmp_path.iterdir()) == before
-    facts = trained(capsys, *"plan --clients 100 --epsilon 8 --delta 1e-3 --noise 1 --rounds 500".split(), code=1)
-    assert "500 were asked for" in facts["over"]
+    facts = trained(
+        capsys, *"plan --clients 100 --epsilon 8 --delta 1e-3 --noise-multiplier 1 --rounds 500".split(), code=1
+    )
+    assert "500 were requested" in facts["over"]
 
 
 def test_the_words_name_neighbours_trust_and_what_is_not_booked(hospitals, tmp_path, capsys, monkeypatch):
@@ -378,7 +380,7 @@ def test_the_words_name_neighbours_trust_and_what_is_not_booked(hospitals, tmp_p
     shown = " ".join(capsys.readouterr().out.split())
     for words in (
         "add or remove one client with all its rows",
-        "trusted: the curator",
+        "trusted the curator",
         "tuning:",
         "metrics:",
         "not booked: no ledger is configured",
@@ -399,7 +401,7 @@ def test_the_demonstration_needs_no_argument(capsys):
 
 GIVEN = f"{TABLE} --out {{out}}"
 BAD = {
-    "an unknown word": ("federate plant --clients 10 --epsilon 1", "the only word"),
+    "an unknown word": ("federate plant --clients 10 --epsilon 1", "No such command"),
     "no budget": ("federate --dataset digits --clients 100 --out {out}", "--epsilon"),
     "no file": ("federate --dataset digits --clients 100 --epsilon 1", "--out is missing"),
     "no clients": ("federate --dataset digits --epsilon 1 --out {out}", "--clients is missing"),
@@ -423,31 +425,34 @@ BAD = {
     "epsilon that is no number": ("federate plan --clients 100 --epsilon nan", "--epsilon"),
     "epsilon beyond all sense": ("federate plan --clients 100 --epsilon 1e9", "nobody"),
     "delta below what is told apart": ("federate plan --clients 100 --epsilon 1 --delta 1e-20", "--delta"),
-    "codes of no column": (f"federate --table {{table}} {GIVEN} --nominal wrad", "wrad"),
+    "codes of no column": (f"federate --table {{table}} {GIVEN} --categorical wrad", "wrad"),
     "delta of one": ("federate plan --clients 100 --epsilon 1 --delta 1", "--delta"),
     "rounds of zero": ("federate plan --clients 100 --epsilon 1 --rounds 0", "--rounds"),
-    "noise of zero": ("federate plan --clients 100 --epsilon 1 --noise 0", "--noise"),
-    "more clients a round than there are": ("federate plan --clients 100 --epsilon 1 --per-round 101", "--per-round"),
-    "half a client": ("federate plan --clients 100 --epsilon 1 --per-round 5.5 --sampling fixed", "whole"),
+    "noise of zero": ("federate plan --clients 100 --epsilon 1 --noise-multiplier 0", "--noise-multiplier"),
+    "more clients a round than there are": (
+        "federate plan --clients 100 --epsilon 1 --clients-per-round 101",
+        "--clients-per-round",
+    ),
+    "half a client": ("federate plan --clients 100 --epsilon 1 --clients-per-round 5.5 --sampling fixed", "whole"),
     "an unknown sampling": ("federate plan --clients 100 --epsilon 1 --sampling all", "poisson or fixed"),
     "one client": ("federate plan --clients 1 --epsilon 1", "hidden"),
-    "an unknown model": (f"federate --table {{table}} {GIVEN} --model forest", "softmax or mlp"),
-    "hidden layers of softmax": (f"federate --table {{table}} {GIVEN} --model softmax --hidden 8", "--hidden"),
+    "an unknown model": (f"federate --table {{table}} {GIVEN} --architecture forest", "softmax or mlp"),
+    "hidden layers of softmax": (f"federate --table {{table}} {GIVEN} --architecture softmax --hidden 8", "--hidden"),
     "hidden layers of words": (f"federate --table {{table}} {GIVEN} --hidden many", "--hidden"),
     "two ways to batch": (f"federate --table {{table}} {GIVEN} --batches 2 --batch-size 3", "one of the two"),
     "momentum of one": (f"federate --table {{table}} {GIVEN} --momentum 1", "--momentum"),
-    "quantile of one": (f"federate --table {{table}} {GIVEN} --quantile 1", "--quantile"),
+    "quantile of one": (f"federate --table {{table}} {GIVEN} --clip-quantile 1", "--clip-quantile"),
     "a rate that is no number": (f"federate --table {{table}} {GIVEN} --learning-rate inf", "--learning-rate"),
-    "a negative seed": (f"federate --table {{table}} {GIVEN} --simulate -1", "--simulate"),
+    "a negative seed": (f"federate --table {{table}} {GIVEN} --simulation-seed -1", "--simulation-seed"),
     "no processes": (f"federate --table {{table}} {GIVEN} --processes 0", "--processes"),
     "one class": (f"federate --table {{table}} {GIVEN} --classes yes", "two different"),
     "a class that is not listed": (f"federate --table {{table}} {GIVEN} --classes yes,maybe", "add it"),
     "a table that is not there": (f"federate --table nowhere.csv {GIVEN}", "no such file"),
     "the output is the input": (f"federate --table {{table}} {TABLE} --out {{out}} --json {{table}}", "the input"),
-    "a needed column dropped": (f"federate --table {{table}} {GIVEN} --drop ill", "--drop"),
+    "a needed column dropped": (f"federate --table {{table}} {GIVEN} --exclude ill", "--exclude"),
     "a policy unheard of": (f"federate --table {{table}} {GIVEN} --missing guess", "--missing"),
     "a folder that is not there": (f"federate --table {{table}} {TABLE} --out nowhere/m.safetensors", "no folder"),
-    "pooling of a table": (f"federate --table {{table}} {GIVEN} --pool 2", "--pool"),
+    "pooling of a table": (f"federate --table {{table}} {GIVEN} --image-pooling 2", "--image-pooling"),
 }
 
 
@@ -483,7 +488,7 @@ def test_a_damaged_checkpoint_is_refused_before_any_work(hospitals, tmp_path, mo
     def work(*_, **__):
         raise AssertionError("work began")
 
-    monkeypatch.setattr(dosimeter.models.federated_rows, "of_table", work)
+    monkeypatch.setattr(dosimeter.models.federated_rows, "table_clients", work)
     monkeypatch.setattr(dosimeter.models.federated_terms, "terms", work)
     kept = tmp_path / "state.npz"
     kept.write_bytes(b"PK\x03\x04 and no more")

@@ -33,7 +33,7 @@ def test_a_ledger_is_made_once_with_its_budgets_and_a_key_file_for_the_owner(tmp
     words = ["init", "--ledger", tmp_path / "b.db", "--budget", "fil=0.3", "--budget", "leakage=2 nats"]
     shown = said(capsys, *words, "--budget", "eps=3@1e-6")
     assert "eps=3@1e-06, fil=0.3, leakage=2 nats" in shown
-    assert "honest operator's log" in shown
+    assert "tamper-evident, not tamper-proof" in shown
     for name in ("b.db", "b.db.keys"):
         assert os.stat(tmp_path / name).st_mode & 0o077 == 0
     before = everything(tmp_path / "b.db")
@@ -78,14 +78,14 @@ def test_a_person_is_told_each_release_the_total_and_what_is_left(two_months, ca
     assert total["left"] == pytest.approx((16 - total["reading"] ** 2) ** 0.5, rel=1e-6)
     assert total["standing"] == "unaccounted"
     shown = said(capsys, "person", "p3")
-    for words in ("in 2 releases", "Hospital B", "in quadrature", "of the budget of 4 there is left", "not covered"):
+    for words in ("in 2 releases", "Hospital B", "in quadrature", "of the budget of 4 is left", "Not covered"):
         assert words in shown
     assert "held fixed: not covered" in shown
 
 
 def test_nobody_is_said_plainly_to_be_nobody(two_months, capsys):
     shown = said(capsys, "person", "p99")
-    assert "nobody is known here as p99" in shown
+    assert "No person is known here as p99" in shown
     facts = asked(capsys, "person", "p99")
     assert (facts["known"], facts["releases"], facts["totals"]) == (False, [], [])
     assert "\x1b" not in said(capsys, "person", "\x1b[31mp3")
@@ -110,15 +110,15 @@ def test_two_months_stand_side_by_side(two_months, capsys, refused):
     highest = {q: (a, b) for q, a, b in account["quantiles"]}[1.0]
     assert highest == pytest.approx([one["dose"]["highest"] for one in two_months], rel=1e-6)
     shown = said(capsys, "compare", "may", "june")
-    assert "20 in both, 0 in the first only" in shown
-    assert "moved most" in shown
-    assert "nobody's dose moved" in said(capsys, "compare", "may", "may")
+    assert "20 in both, 0 only in the first" in shown
+    assert "changed most" in shown
+    assert "No person's dose changed" in said(capsys, "compare", "may", "may")
     assert "no release july" in refused(["ledger", "compare", "may", "july"])
 
 
 def test_an_altered_book_is_found_with_exit_4(two_months, ledger, capsys):
     shown = said(capsys, "verify")
-    assert "hash chain ok, 3 entries, head 3:" in shown
+    assert "Hash chain ok, 3 entries, head 3:" in shown
     connection = sqlite3.connect(ledger)
     with connection:
         connection.execute("update dosimeter_dose set amount = amount - 1 where part = 1 and amount > 1")
@@ -188,7 +188,7 @@ def test_somebody_erased_is_nobody_and_the_chain_is_whole(two_months, capsys, re
     assert "p3" not in said(capsys, "erase", "p3", "--yes")
     assert not asked(capsys, "person", "p3")["known"]
     assert asked(capsys, "person", "p4")["known"]
-    assert "hash chain ok" in said(capsys, "verify")
+    assert "Hash chain ok" in said(capsys, "verify")
     assert "nothing was changed" in said(capsys, "erase", "p3", "--yes")
     assert len(asked(capsys, "list")["releases"]) == 2
 
@@ -202,7 +202,7 @@ def test_keys_are_backed_up_turned_over_and_missed(two_months, tmp_path, capsys,
     assert "key" in refused(["ledger", "person", "p3"])
     # The book itself can still be read and checked.
     assert "june" in said(capsys, "list")
-    assert "the key file is not here" in said(capsys, "verify")
+    assert "Key file not found" in said(capsys, "verify")
     assert run(["ledger", "budget", "-q"]) == 0
     assert asked(capsys, "person", "p3", "--keys", "copy.keys")["known"]
 

@@ -58,12 +58,12 @@ def test_variables_that_are_read_and_those_of_others_pass(people, monkeypatch, t
 
 
 def test_ctrl_c_is_answered_in_one_line(people, monkeypatch, capsys) -> None:
-    from dosimeter.cli import show
+    from dosimeter.cli import output
 
-    def pressed(*_: object) -> None:
+    def pressed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(show, "measurement", pressed)
+    monkeypatch.setattr(output, "show", pressed)
     assert run(["measure", str(people), "--target", "dose", "--person", "id", "-q"]) == 130
     (line,) = capsys.readouterr().err.splitlines()
     assert line == "dosimeter: error: stopped; nothing half-written was left behind"

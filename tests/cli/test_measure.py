@@ -63,7 +63,7 @@ def test_a_rare_value_above_the_limit_is_above_it_however_it_is_written(writing,
 
 
 def test_the_figures_are_those_of_the_arrays(people, capsys):
-    options = "--target dose --drop id --drop sex --drop ill --l2 0.02 --scale 0.5 --json - --quiet"
+    options = "--target dose --exclude id --exclude sex --exclude ill --l2 0.02 --scale 0.5 --json - --quiet"
     assert run(["measure", str(people), *options.split()]) == 0
     facts = facts_of(capsys)
     raw = np.column_stack([AGE, BMI])
@@ -71,11 +71,11 @@ def test_the_figures_are_those_of_the_arrays(people, capsys):
     y = PEOPLE["dose"]
     fit = glm.fit(X, y, glm.Squared(), 0.02, intercept=True)
     both = np.array([True, True])
-    eta = glm.measure(fit, X, y, dm.Gaussian(0.5), label_unit=y.std(), scaled=both).examples
+    eta = glm.measure(fit, X, y, dm.Gaussian(0.5), target_unit=y.std(), scaled=both).examples
     assert facts["dose"]["highest"] == pytest.approx(eta.max(), rel=1e-9)
     assert facts["dose"]["typical"] == pytest.approx(np.median(eta), rel=1e-9)
     assert facts["dose"]["highest_row"] == int(eta.argmax()) + 1
-    cells = glm.measure(fit, X, y, dm.Gaussian(0.5), through=np.diag(1 / raw.std(axis=0)), scaled=both).cells
+    cells = glm.measure(fit, X, y, dm.Gaussian(0.5), input_map=np.diag(1 / raw.std(axis=0)), scaled=both).cells
     by_name = {c["column"]: c for c in facts["columns"]}
     assert by_name["age"]["least_deviation"] == pytest.approx(1 / cells[:, 0].max(), rel=1e-9)
     assert by_name["bmi"]["typical_deviation"] == pytest.approx(np.median(1 / cells[:, 1]), rel=1e-9)
@@ -83,7 +83,7 @@ def test_the_figures_are_those_of_the_arrays(people, capsys):
 
 def test_persons_with_several_rows_are_one_unit(people, tmp_path, capsys):
     out = tmp_path / "doses.csv"
-    options = "--target dose --person id --scale 0.5 --json - --quiet --out"
+    options = "--target dose --person id --scale 0.5 --json - --quiet --doses-out"
     assert run(["measure", str(people), *options.split(), str(out)]) == 0
     facts = facts_of(capsys)
     assert (facts["unit"], facts["people"], facts["rows"]) == ("person", 20, 40)
@@ -112,7 +112,7 @@ def test_the_exit_code_says_whether_the_limit_holds(limit, code, people, capsys)
         limit,
     ]
     assert run(arguments) == code
-    assert ("are above the limit" in capsys.readouterr().out) == (code == 1)
+    assert ("20 of 20 people have a dose (η) above the limit" in capsys.readouterr().out) == (code == 1)
 
 
 def test_an_exact_release_is_answered_honestly(people, capsys):
@@ -142,12 +142,14 @@ def test_an_exact_release_is_answered_honestly(people, capsys):
     )
     assert facts_of(capsys)["dose"]["highest"] == pytest.approx(1.0, rel=1e-9)
     assert run(["measure", str(people), "--target", "dose", "--person", "id", "--max-dose", "5"]) == 1
-    assert "unbounded" in capsys.readouterr().out
+    assert "Unbounded: the exact weights are released" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("target", "loss"), [("ill", "logistic"), ("sex", "logistic"), ("dose", "squared")])
 def test_the_loss_follows_the_target(target, loss, people, capsys):
-    assert run(["measure", str(people), "--target", target, "--drop", "id", "--scale", "1", "--json", "-", "-q"]) == 0
+    assert (
+        run(["measure", str(people), "--target", target, "--exclude", "id", "--scale", "1", "--json", "-", "-q"]) == 0
+    )
     assert facts_of(capsys)["model"]["loss"] == loss
 
 
@@ -181,7 +183,7 @@ def test_a_fitted_pipeline_from_a_file_is_measured_by_its_source_columns(people,
         "--scale",
         "0.5",
     ]
-    assert run([*arguments, "--unit", "own", "--json", "-", "-q"]) == 0
+    assert run([*arguments, "--unit", "raw", "--json", "-", "-q"]) == 0
     facts = facts_of(capsys)
     assert {c["column"] for c in facts["columns"]} == {"age", "bmi", "sex"}
     leak = dm.measure(model, frame[["age", "bmi", "sex"]], frame["dose"], noise=dm.Gaussian(0.5))
@@ -203,7 +205,7 @@ def test_bare_coefficients_from_a_file_are_measured(people, tmp_path, capsys):
         "--scale",
         "1",
         "--unit",
-        "own",
+        "raw",
     ]
     assert run([*arguments, "--json", "-", "-q"]) == 0
     eta = glm.measure(fit, X, PEOPLE["dose"], dm.Gaussian(1.0)).examples
@@ -291,13 +293,14 @@ def test_demo_tells_the_whole_story(capsys, tmp_path):
         "typical",
         "worst 1 %",
         "highest",
-        "what it means",
+        "What a dose means",
         "without the release",
         "the limit",
-        "groups",
-        "columns that leak most",
-        "verdict",
-        "not covered",
+        "Groups",
+        "Columns that leak most",
+        "Checked by attack",
+        "Verdict",
+        "Not covered",
     ):
         assert words in shown
 

@@ -98,8 +98,9 @@ def without_weights(model: Any) -> Any:
 def federated(folder: Path, rows: list[Any], model: str) -> dict[str, Any]:
     write(folder / "table.csv", COLUMNS, rows)
     (folder / "bounds.toml").write_text(BOUNDS)
-    given = f"--target ill --client site --drop who --clients 20 --classes no,yes --bounds {folder}/bounds.toml"
-    terms = f"--epsilon 8 --delta 1e-3 --rounds 2 --epochs 1 --per-round 5 --model {model} --out {folder}/m.skops"
+    given = f"--target ill --client site --exclude who --clients 20 --classes no,yes --bounds {folder}/bounds.toml"
+    terms = f"--epsilon 8 --delta 1e-3 --rounds 2 --epochs 1 --clients-per-round 5 --architecture {model}"
+    terms += f" --out {folder}/m.skops"
     assert run(["federate", "--table", str(folder / "table.csv"), *given.split(), *terms.split(), "-q"]) == 0
     data = (folder / "m.safetensors").read_bytes()
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
@@ -119,7 +120,7 @@ def test_clients_leave_nothing_but_noise_in_the_files_of_a_federation(tmp_path: 
 def voted(folder: Path, rows: list[Any]) -> dict[str, Any]:
     write(folder / "table.csv", COLUMNS, rows)
     write(folder / "public.csv", ("age", "ward"), BASE[:30])
-    given = f"--target ill --classes no,yes --person who --drop site --public {folder}/public.csv --teachers 8"
+    given = f"--target ill --classes no,yes --person who --exclude site --public {folder}/public.csv --teachers 8"
     files = f"--scale 3 --out {folder}/l.csv --student {folder}/s.skops --json {folder}/facts.json"
     assert run(["pate", str(folder / "table.csv"), *given.split(), *files.split(), "-q"]) in (0, 3)
     facts = json.loads((folder / "facts.json").read_text())

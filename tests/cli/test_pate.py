@@ -82,15 +82,15 @@ def test_every_public_row_gets_a_label_and_most_are_right(tables, tmp_path, caps
 def test_the_words_keep_the_figure_for_print_apart_from_what_is_internal(tables, tmp_path, capsys):
     assert run(arguments(tables, tmp_path / "labels.csv", "--threshold", "12")) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    before, after = shown.split("internal", 1)
-    assert "at most 20 nats: nobody's chance of a right guess about any one teacher's data" in before
+    before, after = shown.split("Bound and exact", 1)
+    assert "At most 20 nats: no attacker's chance of a right guess about any one teacher's data" in before
     assert "hence about any one person's, given who is in the table, grows" in before
-    assert "who the person is included: at most" in before
+    assert "who the person is included at most" in before
     assert "upper bound" in before
     assert "one teacher's partition replaced by any other (replace-one)" in before
     assert "plain vote" not in before
-    assert "noisy label = plain vote for" in after
-    assert "do not publish" in after
+    assert "Noisy label = plain vote for" in after
+    assert "Do not publish" in shown
     assert "the list of classes" not in after
     assert "not booked: no ledger is configured" in after
 
@@ -104,8 +104,8 @@ def test_classes_read_off_the_private_table_leave_no_figure_to_publish(tables, t
         more = ["--teachers", "20", "--budget", "20 nats", "--out", str(out), "--json", str(facts)]
         assert run([*given, *more]) == 0
         shown = " ".join(capsys.readouterr().out.split())
-        assert "to publish nothing: the classes were read off the private table" in shown
-        assert "list them with --classes" in shown
+        assert "Nothing to publish: the classes were read off the private table" in shown
+        assert "List them with --classes" in shown
         assert "the same for every table" not in shown
         assert "the list of classes: read off ill" in shown
         told[name] = json.loads(facts.read_text())
@@ -153,7 +153,10 @@ def test_refused_queries_have_no_label_and_are_counted(tables, tmp_path, capsys)
 
 def test_each_person_has_one_dose_and_shares_it_with_those_of_the_same_teacher(tables, tmp_path, capsys):
     doses, state = tmp_path / "doses.csv", tmp_path / "state.npz"
-    assert run(arguments(tables, tmp_path / "l.csv", "--doses", doses, "--resume", state, "--json", "-", "-q")) == 0
+    assert (
+        run(arguments(tables, tmp_path / "l.csv", "--doses-out", doses, "--checkpoint", state, "--json", "-", "-q"))
+        == 0
+    )
     facts, rows = json.loads(capsys.readouterr().out), rows_of(doses)
     assert len({row["person"] for row in rows}) == len(rows) == N // 2
     nats = [float(row["nats"]) for row in rows]
@@ -165,7 +168,9 @@ def test_without_a_table_it_shows_itself_on_digits_and_writes_nothing(tmp_path, 
     monkeypatch.chdir(tmp_path)
     assert run(["pate"]) == 0
     shown = capsys.readouterr().out
-    assert "50 of 497 public rows by 50 teachers of 1300 people" in " ".join(shown.split())
+    words = " ".join(shown.split())
+    assert "labelled 50 of 497 public rows, 0 refused" in words
+    assert "teachers 50, of 1300 people" in words
     assert "your own tables" in shown
     assert os.listdir(tmp_path) == []
     assert run(["pate", "--json", "-", "--budget", "20 nats", "--noise", "exponential"]) == 0
@@ -216,7 +221,7 @@ def test_one_persons_rows_move_one_teachers_votes_only(estimator, tables, tmp_pa
     states = []
     for name in ("before", "after"):
         state = tmp_path / f"{name}.npz"
-        more = ["--estimator", estimator, "--resume", state, "-q"]
+        more = ["--estimator", estimator, "--checkpoint", state, "-q"]
         assert run(arguments(tables, tmp_path / f"{name}.csv", *more)) == 0
         states.append(read_progress(state).votes)
         moved = PRIVATE | {
@@ -238,7 +243,7 @@ def test_who_is_in_the_table_moves_no_more_teachers_than_are_paid_for(change, ta
     states, told = [], {}
     for name in ("before", "after"):
         state, facts = tmp_path / f"{name}.npz", tmp_path / "facts.json"
-        more = ["--resume", state, "--estimator", "tree", "--json", facts, "-q"]
+        more = ["--checkpoint", state, "--estimator", "tree", "--json", facts, "-q"]
         assert run(arguments(tables, tmp_path / f"{name}.csv", *more)) == 0
         states.append(read_progress(state).votes)
         told = json.loads(facts.read_text())["publishable"]
@@ -268,8 +273,8 @@ def test_a_row_that_loses_a_value_moves_one_teachers_votes_at_most(named, tables
         tables[0].write_text(csv(gap))
         state, doses = tmp_path / f"{name}.npz", tmp_path / f"{name}-doses.csv"
         given = ["pate", str(tables[0]), "--public", str(tables[1]), "--target", "ill", "--teachers", "20", *whose]
-        more = ["--missing", "drop", "--scale", "3", "--out", str(tmp_path / f"{name}.csv"), "--resume", str(state)]
-        assert run([*given, *more, "--doses", str(doses), "-q"]) == 0
+        more = ["--missing", "drop", "--scale", "3", "--out", str(tmp_path / f"{name}.csv"), "--checkpoint", str(state)]
+        assert run([*given, *more, "--doses-out", str(doses), "-q"]) == 0
         states.append(read_progress(state).votes)
     assert (states[0] != states[1]).any(axis=1).sum() <= (1 if named else 2)  # without --person two rows are two people
     if not named:
@@ -289,14 +294,14 @@ def test_rows_left_out_are_counted_among_what_is_internal(named, tables, tmp_pat
     given = ["pate", str(tables[0]), "--public", str(tables[1]), "--target", "ill", "--teachers", "20", "--scale", "3"]
     whose = ["--person", "id"] if named else []
     facts = tmp_path / "facts.json"
-    more = ["--missing", "drop", "--drop", "city", "--out", str(tmp_path / "l.csv"), "--json", str(facts)]
+    more = ["--missing", "drop", "--exclude", "city", "--out", str(tmp_path / "l.csv"), "--json", str(facts)]
     assert run([*given, *whose, *more]) == 0
-    before, after = " ".join(capsys.readouterr().out.split()).split(" internal ", 1)
+    before, after = " ".join(capsys.readouterr().out.split()).split("Bound and exact", 1)
     told = json.loads(facts.read_text())
     kept = told["internal"]
     assert (kept["rows_left_out"], kept["persons_left_out"]) == ((6, 2) if named else (5, 5))
     assert "left_out" not in json.dumps(told["publishable"])
-    counted = "private rows left out for a missing value or an unlisted class: 6; persons without a row left: 2"
+    counted = "Private rows left out for a missing value or an unlisted class: 6; persons without a row left: 2"
     assert (counted if named else counted.replace("6", "5").replace("2", "5")) in after
     assert "left out" not in before
 
@@ -341,7 +346,7 @@ def test_a_student_reads_codes_as_a_frame_has_them_and_ignores_those_that_nobody
     for path, columns in zip(tables, (PRIVATE, {k: v for k, v in PUBLIC.items() if k != "ill"}), strict=True):
         path.write_text(csv(columns | {"city": [codes[city] for city in columns["city"]]}))
     student = tmp_path / "student.skops"
-    more = ["--nominal", "city", "--student", student, "--key", "visit", "-q"]
+    more = ["--categorical", "city", "--student", student, "--key", "visit", "-q"]
     assert run(arguments(tables, tmp_path / "l.csv", *more, budget="25 nats")) == 0
     model, frame = sio.load(student), pd.read_csv(tables[1])
     kept, weights = model.named_steps["model"], model.named_steps["columns"]
@@ -359,7 +364,7 @@ def test_labels_of_one_class_are_kept_and_their_price_is_told_though_no_student_
     """All but one are ill, 19 teachers know nothing else: a lead of 18 against noise of scale 0.1, e^-170."""
     tables[0].write_text(csv(PRIVATE | {"ill": ["no", "no", *["yes"] * (N - 2)]}))
     out, student, doses = tmp_path / "labels.csv", tmp_path / "student.skops", tmp_path / "doses.csv"
-    more = ["--scale", "0.1", "--student", student, "--doses", doses, *(["-q"] * quiet)]
+    more = ["--scale", "0.1", "--student", student, "--doses-out", doses, *(["-q"] * quiet)]
     line = arguments(tables, out, *more, "--json", tmp_path / "facts.json", budget="30 nats")
     assert run(line) == 3
     said = capsys.readouterr()
@@ -373,7 +378,7 @@ def test_labels_of_one_class_are_kept_and_their_price_is_told_though_no_student_
     assert "student.skops was not written: all 40 labels are class 1" in said.err
     # Two classes at equal counts, γ = 10: 40 log(2 - 6 e^-10).
     assert "the 40 labels were drawn, at most 27.72 nats are spent, and they are in labels.csv" in said.err
-    assert ("to publish" in said.out) is not quiet
+    assert ("What was promised" in said.out) is not quiet
 
 
 def test_refusals_alone_teach_no_student_and_are_kept_too(tables, tmp_path, capsys):
@@ -386,7 +391,7 @@ def test_refusals_alone_teach_no_student_and_are_kept_too(tables, tmp_path, caps
     tables[1].write_text(csv({"x": [0.2, 0.8]}))
     out, state = tmp_path / "labels.csv", tmp_path / "state.npz"
     more = ["--teachers", "100", "--threshold", "100", "--scale", "0.1", "--student", tmp_path / "s.skops", "-q"]
-    code = run(arguments(tables, out, *more, "--resume", state, budget="5 nats"))
+    code = run(arguments(tables, out, *more, "--checkpoint", state, budget="5 nats"))
     assert max(np.bincount(column).max() for column in read_progress(state).votes.T) <= 70
     assert (code, [row["label"] for row in rows_of(out)]) == (3, ["", ""])
     assert "every query was refused" in capsys.readouterr().err
@@ -398,7 +403,7 @@ def test_refusals_alone_teach_no_student_and_are_kept_too(tables, tmp_path, caps
 def test_a_scale_that_breaks_the_budget_writes_nothing_and_ends_with_exit_1(tables, tmp_path, capsys):
     out = tmp_path / "labels.csv"
     assert run(arguments(tables, out, "--scale", "2", budget="1 nat")) == 1
-    assert "above the budget of 1; nothing was written" in " ".join(capsys.readouterr().out.split())
+    assert "above the budget of 1; nothing was written" in capsys.readouterr().err
     assert not out.exists()
     assert run(arguments(tables, out, "--scale", "100", "-q", budget="1 nat")) == 0
 
@@ -436,24 +441,27 @@ def test_a_second_run_takes_the_votes_from_the_state_and_another_table_is_refuse
     refused,
 ):
     state = tmp_path / "state.npz"
-    assert run(arguments(tables, tmp_path / "a.csv", "--resume", state, "-q")) == 0
+    assert run(arguments(tables, tmp_path / "a.csv", "--checkpoint", state, "-q")) == 0
     kept = read_progress(state)
-    assert kept.done.all()
+    assert kept.finished.all()
     written = state.stat().st_mtime_ns
-    assert run(arguments(tables, tmp_path / "b.csv", "--resume", state, "--noise", "gumbel")) == 0
-    assert "are paid for again" in " ".join(capsys.readouterr().out.split())
+    assert "it exists; go on from it with --resume" in refused(
+        arguments(tables, tmp_path / "b.csv", "--checkpoint", state)
+    )
+    assert run(arguments(tables, tmp_path / "b.csv", "--checkpoint", state, "--resume", "--noise", "gumbel")) == 0
+    assert "are charged again" in " ".join(capsys.readouterr().out.split())
     np.testing.assert_array_equal(read_progress(state).votes, kept.votes)
     assert state.stat().st_mtime_ns >= written
     tables[0].write_text(csv(PRIVATE | {"age": PRIVATE["age"] + 1}))
-    assert "other rows" in refused(arguments(tables, tmp_path / "c.csv", "--resume", state))
+    assert "other rows" in refused(arguments(tables, tmp_path / "c.csv", "--checkpoint", state, "--resume"))
     state.write_bytes(b"PK\x03\x04 not a state")
-    assert "start anew" in refused(arguments(tables, tmp_path / "c.csv", "--resume", state))
+    assert "start again" in refused(arguments(tables, tmp_path / "c.csv", "--checkpoint", state, "--resume"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a kill that cannot be caught is POSIX")
 def test_a_killed_command_goes_on_where_it_stopped(tables, tmp_path):
     state, out = tmp_path / "state.npz", tmp_path / "labels.csv"
-    command = arguments(tables, out, "--resume", state, "--estimator", "forest", "-q")
+    command = arguments(tables, out, "--checkpoint", state, "--resume", "--estimator", "forest", "-q")
     source = str(Path(__file__).resolve().parents[2] / "src")
     child = subprocess.Popen([sys.executable, "-m", "dosimeter", *command], env={**os.environ, "PYTHONPATH": source})
     try:
@@ -468,11 +476,11 @@ def test_a_killed_command_goes_on_where_it_stopped(tables, tmp_path):
     assert not out.exists()
     assert [p.name for p in tmp_path.glob("*.part")] == []
     before = read_progress(state)
-    assert 0 < before.done.sum() < 20
+    assert 0 < before.finished.sum() < 20
     assert run(command) == 0
     after = read_progress(state)
-    assert after.done.all()
-    np.testing.assert_array_equal(after.votes[before.done], before.votes[before.done])
+    assert after.finished.all()
+    np.testing.assert_array_equal(after.votes[before.finished], before.votes[before.finished])
     assert len(rows_of(out)) == K
 
 
@@ -511,9 +519,9 @@ TYPOS = {
     "unknown key": {"--key": "vizit"},
     "key among the columns": {"--key": "age"},
     "unknown estimator": {"--estimator": "oracle"},
-    "unknown drop": {"--drop": "nothing"},
-    "all columns dropped": {"--drop": ["age", "city"]},
-    "unknown nominal": {"--nominal": "cty"},
+    "unknown drop": {"--exclude": "nothing"},
+    "all columns dropped": {"--exclude": ["age", "city"]},
+    "unknown nominal": {"--categorical": "cty"},
     "unknown missing": {"--missing": "guess"},
     "wrong delimiter": {"--delimiter": ";"},
     "one class listed": {"--classes": "yes"},
@@ -521,12 +529,12 @@ TYPOS = {
     "a class not listed": {"--classes": "yes,maybe"},
     "labels not as csv": {"--out": "labels.xlsx"},
     "student not as skops": {"--student": "student.pkl"},
-    "state not as npz": {"--resume": "state.pkl"},
+    "state not as npz": {"--checkpoint": "state.pkl"},
     "student in a folder that is not there": {"--student": "nowhere/at/all.skops"},
     "zero jobs": {"--jobs": "0"},
     "jobs below all": {"--jobs": "-2"},
     "misspelt option": {"--buget": "1 nat"},
-    "two outputs in one file": {"--doses": "labels.csv"},
+    "two outputs in one file": {"--doses-out": "labels.csv"},
     "labels over the public table": {"--out": "public.csv"},
 }
 
@@ -546,7 +554,7 @@ def test_a_typo_ends_with_exit_2_one_line_and_no_file(case, tables, monkeypatch,
 def test_a_public_table_that_does_not_match_is_refused(tables, refused, tmp_path):
     tables[1].write_text(csv({"age": PUBLIC["age"]}))
     assert "no column city" in refused(arguments(tables, tmp_path / "l.csv"))
-    assert run(arguments(tables, tmp_path / "l.csv", "--drop", "city", "-q")) == 0
+    assert run(arguments(tables, tmp_path / "l.csv", "--exclude", "city", "-q")) == 0
     (tmp_path / "l.csv").unlink()
     tables[1].write_text(csv({"age": PUBLIC["city"], "city": PUBLIC["city"]}))
     assert "number in the private table and text" in refused(arguments(tables, tmp_path / "l.csv"))
@@ -586,7 +594,7 @@ def test_votes_made_elsewhere_are_labelled(tmp_path, capsys):
     assert [row["query"] for row in rows_of(out)] == list("012345")  # as the columns of the votes are counted
     assert list(rows_of(out)[0]) == ["query", "label"]
     said = " ".join(capsys.readouterr().out.split())
-    assert "about one person only where no person's rows taught two teachers" in said
+    assert "about one person only if no person's rows taught two teachers" in said
     assert "about any one teacher's data grows by" in said  # nothing here says that a person has one teacher
     assert (
         run(["pate", "--votes", str(path), "--classes", "3", "--queries", "2", "--budget", "1 nat", "--out", str(out)])
@@ -604,7 +612,7 @@ def test_votes_made_elsewhere_are_labelled(tmp_path, capsys):
         "--classes 3",
         "--classes 3 --budget 1_nat --student s.skops",
         "--classes 3 --budget 1_nat --person id",
-        "--classes 3 --budget 1_nat --doses d.csv",
+        "--classes 3 --budget 1_nat --doses-out d.csv",
         "--classes 3 --budget 1_nat --teachers 12",
         "--classes 3 --budget 1_nat --estimator tree",
         "--classes 3 --budget 1_nat --delimiter ;",
@@ -621,7 +629,16 @@ def test_options_that_do_not_go_with_votes_are_refused(options, tmp_path, monkey
 
 
 def test_options_of_a_table_without_a_table_are_refused(refused):
-    for option in ("--target", "--public", "--person", "--key", "--drop", "--nominal", "--missing", "--delimiter"):
+    for option in (
+        "--target",
+        "--public",
+        "--person",
+        "--key",
+        "--exclude",
+        "--categorical",
+        "--missing",
+        "--delimiter",
+    ):
         assert "name the private table" in refused(["pate", option, "something"])
 
 
@@ -662,40 +679,44 @@ def test_a_labelling_that_was_stopped_says_how_to_go_on(tables, tmp_path, capsys
         write(*given, **named)
         raise KeyboardInterrupt
 
-    words = arguments(tables, tmp_path / "labels.csv", "--resume", tmp_path / "state.npz", "-q")
+    words = arguments(tables, tmp_path / "labels.csv", "--checkpoint", tmp_path / "state.npz", "-q")
     with monkeypatch.context() as patch:
         patch.setattr(pate_checkpoint, "write_progress", stopping)
         assert run(words) == 130
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith(
-        "stopped; nothing half-written was left behind: the same command goes on from the votes in --resume"
-    )
-    assert run(words) == 0
+    assert line.endswith("stopped; nothing half-written was left behind: go on with --resume")
+    assert run([*words, "--resume"]) == 0
 
 
 def test_a_damaged_state_is_refused_before_any_work(tables, tmp_path, monkeypatch, refused):
-    import dosimeter.models.label_inputs
+    import dosimeter.workflows.label
 
     def work(*_, **__):
         raise AssertionError("work began")
 
-    monkeypatch.setattr(dosimeter.models.label_inputs, "from_tables", work)
+    monkeypatch.setattr(dosimeter.workflows.label, "prepare", work)
     (tmp_path / "state.npz").write_bytes(b"PK\x03\x04 and no more")
-    assert "damaged archive" in refused(arguments(tables, tmp_path / "l.csv", "--resume", tmp_path / "state.npz"))
+    options = ["--checkpoint", tmp_path / "state.npz", "--resume"]
+    assert "damaged archive" in refused(arguments(tables, tmp_path / "l.csv", *options))
+
+
+def test_resuming_needs_the_name_of_a_checkpoint(tables, tmp_path, refused):
+    assert "Name the file with --checkpoint" in refused(arguments(tables, tmp_path / "l.csv", "--resume"))
 
 
 @pytest.mark.parametrize("person", ["id", None])
 def test_a_row_of_an_unlisted_class_is_a_gap_and_moves_nobody_to_another_teacher(tables, tmp_path, capsys, person):
     """The reference is the deal of the whole table, person by person or place by place."""
-    from dosimeter.models.label_inputs import from_tables
-
-    given = {"key": None, "queries": None, "nominal": [], "estimator": "tree", "teachers": 7, "person": person}
-    given |= {"drop": [] if person else ["id"], "classes": "no,yes"}
+    from dosimeter.workflows.label import LabelQuestion, prepare
 
     def deal(missing):
-        asked = from_tables(*tables, "ill", **given, read={"delimiter": ",", "missing": missing})
-        parts = asked.ballot.partition(7).parts.tolist()
-        return dict(zip(asked.ballot.places.tolist(), parts, strict=True)), asked.left_out
+        question = LabelQuestion(
+            target="ill", public=tables[1], person=person, exclude=() if person else ("id",), classes="no,yes",
+            estimator="tree", teachers=7, missing=missing,
+        )  # fmt: skip
+        task = prepare(tables[0], question, scale=3).task
+        parts = task.task.partition(7).parts.tolist()
+        return dict(zip(task.task.places.tolist(), parts, strict=True)), task.dropped
 
     before, gone = deal("refuse")
     assert (gone.rows, gone.persons) == (0, 0)

@@ -135,7 +135,7 @@ def test_the_noise_is_that_of_the_declared_bounds_and_not_of_the_rows(people, tm
 
     narrow = tmp_path / "narrow.toml"
     narrow.write_text(BOUNDS.replace("centre = 60", "").split("[city]")[0] + "\n")
-    facts, _ = released(people, narrow, tmp_path, capsys, "--drop city --mean-share 0")
+    facts, _ = released(people, narrow, tmp_path, capsys, "--exclude city --mean-share 0")
     # ‖lower(zzᵀ - z'z'ᵀ)‖ of corners: z and z' differ in one sign, two of three products change by 2.
     by_hand = np.sqrt(2 * 2.0**2)
     worst = max(
@@ -167,7 +167,7 @@ def test_rows_outside_the_bounds_are_clipped_and_counted(people, tmp_path, capsy
         ("--components 0.9", "gaussian", True),
     ],
 )
-def test_other_mechanisms_and_a_share_of_energy(extra, law, membership, people, bounds, tmp_path, capsys):
+def test_other_mechanisms_and_a_share_of_the_variance(extra, law, membership, people, bounds, tmp_path, capsys):
     facts, out = released(people, bounds, tmp_path, capsys, extra)
     assert facts["noise"]["law"] == law
     assert ("highest" in facts["internal"]["membership"]) is membership
@@ -225,7 +225,7 @@ def test_rows_with_gaps_are_counted_in_words_and_with_their_person(people, bound
     assert "2 rows with a missing or unreadable value add nothing" in said(capsys)
     facts, _ = released(people, bounds, tmp_path, capsys, "--missing drop")
     assert facts["internal"]["most_rows_of_a_person"] == 3  # whatever the gaps are replaced by
-    alone = ["--epsilon", "1", "--drop", "id", "--bounds", str(bounds), "--out", str(out)]
+    alone = ["--epsilon", "1", "--exclude", "id", "--bounds", str(bounds), "--out", str(out)]
     assert run(["pca", str(people), *alone]) == 0
     assert f"2 rows with a missing or unreadable value count among the {N + 1} as the public centre" in said(capsys)
 
@@ -246,15 +246,15 @@ def test_where_n_is_declared_a_row_with_a_gap_adds_nothing(people, tmp_path, cap
 @pytest.mark.parametrize("norm", [None, 1.2])
 def test_a_full_row_beside_an_incomplete_one_moves_no_more_than_the_stated_sensitivity(centre, norm):
     """Corners and random rows against what stands for a gap. A row of zeros would not do: 0 may lie outside."""
-    from dosimeter.models.component_rows import Rows
+    from dosimeter.models.component_rows import ComponentRows
     from dosimeter.pca.bounds import Bounds
     from dosimeter.pca.sensitivity import sensitivity
-    from dosimeter.tables.bounds_file import Declared
+    from dosimeter.tables.bounds_file import TableBounds
 
     held = Bounds([0.0, 0.0], [1.0, 2.0], norm, centre)
     box = held.over(2)
     full = np.vstack([[[0, 0], [0, 2], [1, 0], [1, 2]], np.random.default_rng(0).uniform(-1, 3, (500, 2))])
-    filled, person = Rows(full, (), held, Declared({}), None, 0, incomplete=1).given("replace-one")
+    filled, person = ComponentRows(full, (), held, TableBounds({}), None, 0, incomplete=1).for_release("replace-one")
     assert person is None
     assert len(filled) == len(full) + 1
     Z = box.clip(filled).rows
@@ -302,8 +302,15 @@ def handed_over(people, bounds, tmp_path, capsys, options):
     return code, shown.err, facts, model.recipe_, made.n_samples_, made.components_.shape, str(model[0])
 
 
-@pytest.mark.parametrize("options", ["--person id", "--drop id", "--person id --neighbours add-or-remove", "--drop id "
-                                     "--neighbours add-or-remove --mean-share 0"])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--person id",
+        "--exclude id",
+        "--person id --neighbours add-or-remove",
+        "--exclude id --neighbours add-or-remove --mean-share 0",
+    ],
+)
 def test_whatever_one_person_writes_nothing_that_is_public_changes(options, people, tmp_path, capsys):
     hidden = tmp_path / "hidden.toml"
     hidden.write_text(("n = 250\n" if "add-or-remove" in options else "") + BOUNDS)
@@ -329,7 +336,7 @@ def test_one_row_each_and_nothing_else_makes_rows_and_people_the_same_release(pe
     base = people.read_text().splitlines()
     alone = [line.replace(line.split(",")[0], f"q{i}", 1) for i, line in enumerate(base[1:])]
     people.write_text("\n".join([base[0], *alone]) + "\n")
-    whole, rows = (handed_over(people, bounds, tmp_path, capsys, extra)[2] for extra in ("--person id", "--drop id"))
+    whole, rows = (handed_over(people, bounds, tmp_path, capsys, extra)[2] for extra in ("--person id", "--exclude id"))
     assert rows["noise"] == whole["noise"]
     assert whole["people_public"] == rows["rows_public"] == N
     assert (whole["guarantee"]["unit"], rows["guarantee"]["unit"]) == ("person", "row")
@@ -378,7 +385,7 @@ def test_captured_variance_is_about_the_mean(tmp_path, capsys):
         options = f"--epsilon 1000 --components 1 --mean-share {share} --json - -q".split()
         assert run(["pca", str(table), *options, "--bounds", str(limits), "--out", str(tmp_path / "c.skops")]) == 0
         told[share] = json.loads(capsys.readouterr().out)["internal"]
-    assert told[0]["captured"]["q"] < 0.01  # of the energy about the centre it was nearly all
+    assert told[0]["captured"]["q"] < 0.01  # of the second moment about the centre it was nearly all
     assert told[0.5]["captured"]["q"] > 0.99
     C = np.cov(np.column_stack([a, b]).T)
     assert told[0]["captured"]["at_random"] == pytest.approx(np.trace(C) / 2 / np.linalg.eigvalsh(C)[-1], rel=1e-9)
@@ -391,21 +398,21 @@ def test_mu_is_said_to_compare_a_row_with_its_absence(people, bounds, tmp_path, 
     assert run(["pca", str(people), *GOOD.split(), "--bounds", str(bounds), "--out", str(out)]) == 0
     shown = said(capsys)
     assert "μ: presence against absence, N fixed" in shown
-    assert "one person against another is not in it" in shown
+    assert "It does not compare one person with another" in shown
 
 
-def test_people_with_many_alike_rows_are_dealt_as_people_in_the_rehearsal():
+def test_people_with_many_alike_rows_are_dealt_as_people_in_the_split_half_attack():
     """40 people of 25 rows and noise that drowns them: the alarm is as rare as it says.
 
     Dealt by rows it came in half of the tables (tests/pca/test_null_distribution.py shows both).
     """
     from scipy.stats import binom
 
-    from dosimeter.models.component_rows import Rows
+    from dosimeter.models.component_attack import split_half_attack
+    from dosimeter.models.component_rows import ComponentRows
     from dosimeter.pca.bounds import Bounds
     from dosimeter.pca.mechanisms import AnalyticGaussian
-    from dosimeter.results.component_facts import rehearsed
-    from dosimeter.tables.bounds_file import Declared
+    from dosimeter.tables.bounds_file import TableBounds
 
     alarms, tables = 0, 100
     recipe = AnalyticGaussian(1e-4, 1e-9)
@@ -413,8 +420,8 @@ def test_people_with_many_alike_rows_are_dealt_as_people_in_the_rehearsal():
         draw = np.random.default_rng(seed)
         X = np.repeat(draw.uniform(-0.8, 0.8, (40, 4)), 25, axis=0) + draw.normal(0, 0.05, (1000, 4))
         ids = tuple(np.repeat(np.arange(40), 25).tolist())
-        rows = Rows(X, (), Bounds(-1.0, 1.0), Declared({}), ids, 0)
-        alarms += rehearsed(rows, recipe, 2)["after"]["beats_chance"]
+        rows = ComponentRows(X, (), Bounds(-1.0, 1.0), TableBounds({}), ids, 0)
+        alarms += split_half_attack(rows, recipe, 2).after.beats_chance
     low, high = binom.ppf([5e-7, 1 - 5e-7], tables, 0.05)
     assert low <= alarms <= high
 
@@ -423,7 +430,7 @@ def test_a_published_scale_that_does_not_hold_ends_with_exit_1_and_writes_nothin
     out = tmp_path / "c.skops"
     options = "--epsilon 30 --delta 1e-3 --person id --mechanism published-analyze-gauss --components 2".split()
     assert run(["pca", str(people), *options, "--bounds", str(bounds), "--out", str(out)]) == 1
-    assert "nothing was written" in " ".join(capsys.readouterr().out.split())
+    assert "Not proved, nothing was released" in " ".join(capsys.readouterr().out.split())
     assert not out.exists()
 
 
@@ -433,7 +440,7 @@ def test_bounds_from_the_table_are_not_private_and_the_file_says_so(people, tmp_
     out = tmp_path / "c.skops"
     command = ["pca", str(people), *GOOD.split(), "--not-private", "--out", str(out)]
     assert run(command) == 0
-    assert "not private" in capsys.readouterr().out
+    assert "Not private" in capsys.readouterr().out
     model = sio.load(out)
     assert model.recipe_["private"] is False
     assert any("not private" in note for note in model.recipe_["not_covered"])
@@ -443,7 +450,7 @@ def test_bounds_from_the_table_are_not_private_and_the_file_says_so(people, tmp_
     assert facts["private"] is False
 
 
-def test_the_rehearsed_attack_stands_beside_chance(people, bounds, tmp_path, capsys):
+def test_the_split_half_attack_stands_beside_chance(people, bounds, tmp_path, capsys):
     facts, _ = released(people, bounds, tmp_path, capsys, "--attack")
     told = facts["attack"]
     assert told["members"] == told["strangers"] == N // 2
@@ -472,8 +479,11 @@ def test_the_demonstration_says_what_a_newcomer_needs(capsys, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     assert run(["pca"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for words in ("1797 handwritten digits", "ε = 1", "replace-one", "at random", "before noise", "do not publish"):
-        assert words in shown
+    for text in (
+        "1797 handwritten digits", "(ε, δ) = (1, 1e-06)", "replace-one", "random directions", "before the noise",
+        "Do not publish",
+    ):  # fmt: skip
+        assert text in shown
     assert list(tmp_path.iterdir()) == []
 
 
@@ -563,14 +573,14 @@ OPTIONS = {
     "unknown relation": "--epsilon 1 --bounds B --out O --neighbours swap",
     "published for another relation": "--epsilon 1 --bounds B --out O --mechanism published-laplace-scalar "
     "--neighbours add-or-remove",
-    "unknown drop": "--epsilon 1 --bounds B --out O --drop nothing",
+    "unknown drop": "--epsilon 1 --bounds B --out O --exclude nothing",
     "unknown missing": "--epsilon 1 --bounds B --out O --missing guess",
     "wrong delimiter": "--epsilon 1 --bounds B --out O --delimiter ;",
     "a mean that takes all": "--epsilon 1 --bounds B --out O --mean-share 1",
     "less than no mean": "--epsilon 1 --bounds B --out O --mean-share -0.1",
     "a mean that is nan": "--epsilon 1 --bounds B --out O --mean-share nan",
     "published without a mean": "--epsilon 1 --bounds B --out O --mechanism published-laplace-scalar --mean-share 0.1",
-    "a number as nominal": "--epsilon 1 --bounds B --out O --nominal age",
+    "a number as nominal": "--epsilon 1 --bounds B --out O --categorical age",
     "misspelt option": "--epsilonn 1 --bounds B --out O",
     "json over out": "--epsilon 1 --bounds B --out O --json O",
     "out over bounds": "--epsilon 1 --bounds B.skops --out B.skops",

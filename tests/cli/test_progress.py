@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dosimeter.cli import progress
-from dosimeter.core.progress import counted, listening, part, stage
+from dosimeter.core.progress import advance, listening, stage, track
 
 pty = pytest.importorskip("pty")
 
@@ -68,7 +68,7 @@ def test_a_long_verb_says_its_stage_and_wipes_the_line(table, tmp_path):
     assert re.search(r"preparing the columns \(\d+ s\)", seen)
     assert seen.endswith("\r\x1b[2K")
     assert "preparing" not in out
-    assert "dose per row" in out
+    assert "Dose per row" in out
 
 
 @pytest.mark.parametrize("more", [["--quiet"], ["--json", "-"]])
@@ -99,20 +99,20 @@ def test_the_line_names_the_share_and_the_time_left(monkeypatch):
     with listening(line):
         stage("scoring")
         clock[0] = 110.0
-        part(0.25)
-        assert line._words() == "scoring: 25 %, 30 s left (10 s)"
+        advance(0.25)
+        assert line._text() == "scoring: 25 %, 30 s left (10 s)"
         stage("summing up")
         clock[0] = 200.0
-        assert line._words() == "summing up (1 min 40 s)"
+        assert line._text() == "summing up (1 min 40 s)"
 
 
 def test_counted_items_are_those_given_and_cost_nothing_without_a_listener():
-    assert list(counted(range(3))) == [0, 1, 2]
+    assert list(track(range(3))) == [0, 1, 2]
     heard = []
     with listening(lambda name, done: heard.append(done)):
-        assert list(counted(iter("ab"), total=2)) == ["a", "b"]
-        assert list(counted(iter("ab"))) == ["a", "b"]
-        assert list(counted([])) == []
+        assert list(track(iter("ab"), total=2)) == ["a", "b"]
+        assert list(track(iter("ab"))) == ["a", "b"]
+        assert list(track([])) == []
     assert heard == [0.0, 0.5, 1.0, None, None, None, None]
     stage("nobody listens")
 

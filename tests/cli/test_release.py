@@ -17,13 +17,13 @@ from .test_booking import found, planted
 def made(verb, folder, capsys, stem="model", more=()):
     """An artefact that was made without a ledger, and its dose file."""
     out, dose = folder / f"{stem}.{ENDING[verb]}", folder / f"{stem}.json"
-    assert run([*command(verb, folder, out), "--no-ledger", "--dose", str(dose), "-q", *more]) == 0
+    assert run([*command(verb, folder, out), "--no-ledger", "--dose-file", str(dose), "-q", *more]) == 0
     capsys.readouterr()
     return out, dose
 
 
 def released(capsys, out, dose, *more, code=0):
-    assert run(["release", str(out), "--dose", str(dose), "--json", "-", "-q", *map(str, more)]) == code
+    assert run(["release", str(out), "--dose-file", str(dose), "--json", "-", "-q", *map(str, more)]) == code
     return json.loads(capsys.readouterr().out)
 
 
@@ -44,7 +44,7 @@ def test_what_was_made_without_a_ledger_is_booked_later(verb, ledger, tmp_path, 
 
 def test_a_verb_that_books_and_a_later_release_of_its_dose_file_come_to_the_same(ledger, tmp_path, capsys):
     out, dose = tmp_path / "m.skops", tmp_path / "m.json"
-    assert run([*command("fix", tmp_path, out), "--name", "first", "--dose", str(dose), "-q"]) == 0
+    assert run([*command("fix", tmp_path, out), "--name", "first", "--dose-file", str(dose), "-q"]) == 0
     capsys.readouterr()
     before = everything(ledger)
     assert released(capsys, out, dose, "--name", "first")["booked"]["seq"] == 2
@@ -55,7 +55,7 @@ def test_one_draw_is_not_booked_under_two_names(ledger, tmp_path, capsys, refuse
     out, dose = made("fix", tmp_path, capsys)
     released(capsys, out, dose, "--name", "first")
     before = everything(ledger)
-    line = refused(["release", out, "--dose", dose, "--name", "second"])
+    line = refused(["release", out, "--dose-file", dose, "--name", "second"])
     assert "first" in line
     assert everything(ledger) == before
 
@@ -65,7 +65,7 @@ def test_another_draw_of_the_same_recipe_needs_a_name_of_its_own(ledger, tmp_pat
     released(capsys, out, dose, "--name", "first")
     other, its_dose = made("fix", tmp_path, capsys, "other")
     before = everything(ledger)
-    line = refused(["release", other, "--dose", its_dose, "--name", "first", "--out", tmp_path / "sent.skops"])
+    line = refused(["release", other, "--dose-file", its_dose, "--name", "first", "--out", tmp_path / "sent.skops"])
     assert "another draw" in line
     assert everything(ledger) == before
 
@@ -76,7 +76,7 @@ def test_a_refusal_counts_the_people_and_the_way_out_fits(ledger, tmp_path, caps
     released(capsys, out, dose, "--name", "first")
     out, dose = made("fix", tmp_path, capsys, "second")
     before, files = everything(ledger), set(tmp_path.iterdir())
-    words = ["release", str(out), "--dose", str(dose), "--name", "second", "--out", "sent.skops"]
+    words = ["release", str(out), "--dose-file", str(dose), "--name", "second", "--out", "sent.skops"]
     assert run(words) == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert everything(ledger) == before
@@ -86,7 +86,7 @@ def test_a_refusal_counts_the_people_and_the_way_out_fits(ledger, tmp_path, caps
     passing = sorted((2**0.5 * one for one in everybody if one > 2.1 / 2**0.5), reverse=True)
     who = "1 person" if len(passing) == 1 else f"{len(passing)} people"
     totals = ", ".join(f"{one:.3g}" for one in passing[:5]) + (", …" if len(passing) > 5 else "")
-    assert f"refused: {who} would pass fil 2.1 ({totals}; standard deviations). Nothing was written." in shown
+    assert f"refused {who} would pass fil 2.1 ({totals}; standard deviations). Nothing was written." in shown
     offered = float(re.search(r"ways out: fix --max-dose ([0-9.]+) \(adds noise\)", shown)[1])
     most = max(everybody) * min((2.1**2 - one**2) ** 0.5 / one for one in everybody)
     assert 0.98 * most < offered <= most
@@ -99,16 +99,18 @@ def test_where_nothing_is_left_no_noise_is_offered(ledger, tmp_path, capsys):
     released(capsys, out, dose, "--name", "first")
     assert run(["ledger", "budget", "leakage=0.001", "-q"]) == 0
     other, its_dose = made("pate", tmp_path, capsys, "second", ("--queries", "7"))
-    assert run(["release", str(other), "--dose", str(its_dose), "--name", "second"]) == 1
+    assert run(["release", str(other), "--dose-file", str(its_dose), "--name", "second"]) == 1
     shown = " ".join(capsys.readouterr().out.split())
-    assert "more noise is not enough: somebody has no leakage left" in shown
+    assert "more noise is not enough: someone has no leakage left" in shown
 
 
 def test_an_override_is_recorded_with_its_reason(ledger, tmp_path, capsys):
     assert run(["ledger", "budget", "fil=0.1", "-q"]) == 0
     out, dose = made("fix", tmp_path, capsys)
     assert released(capsys, out, dose, "--name", "first", code=1)["booked"] is False
-    assert run(["release", str(out), "--dose", str(dose), "--name", "first", "--override", "asked by the board"]) == 0
+    assert (
+        run(["release", str(out), "--dose-file", str(dose), "--name", "first", "--override", "asked by the board"]) == 0
+    )
     assert "over a budget by override" in " ".join(capsys.readouterr().out.split())
     assert asked(capsys, "list")["releases"][0]["override"] == "asked by the board"
     assert run(["ledger", "verify", "-q"]) == 0
@@ -118,7 +120,7 @@ def test_other_bytes_than_those_that_were_measured_are_refused(ledger, tmp_path,
     out, dose = made("fix", tmp_path, capsys)
     before = everything(ledger)
     out.write_bytes(out.read_bytes() + b"\0")
-    assert "another file" in refused(["release", out, "--dose", dose, "--name", "first"])
+    assert "another file" in refused(["release", out, "--dose-file", dose, "--name", "first"])
     assert everything(ledger) == before
 
 
@@ -156,14 +158,14 @@ def test_a_bad_dose_file_is_one_line_and_changes_nothing(case, ledger, tmp_path,
     dose.write_text(BAD[case](text))
     assert dose.read_text() != text
     before = everything(ledger)
-    line = refused(["release", out, "--dose", dose, "--name", "first"])
+    line = refused(["release", out, "--dose-file", dose, "--name", "first"])
     assert "p1," not in line  # nobody is named
     assert everything(ledger) == before
 
 
 def test_slips_of_release_are_one_line_and_change_nothing(ledger, tmp_path, capsys, refused, monkeypatch):
     out, dose = made("fix", tmp_path, capsys)
-    good = ["release", out, "--dose", dose]
+    good = ["release", out, "--dose-file", dose]
     before = everything(ledger)
     for more in (
         "", "--name first --nots x", "--name first --out none/x", f"--name first --out {out}",
@@ -171,9 +173,9 @@ def test_slips_of_release_are_one_line_and_change_nothing(ledger, tmp_path, caps
         "--name first --ledger none.db", "--name first --no-ledger",
     ):  # fmt: skip
         refused([*good, *more.split()])
-    refused(["release", tmp_path / "none.skops", "--dose", dose, "--name", "first"])
-    refused(["release", out, "--dose", tmp_path / "none.json", "--name", "first"])
-    refused(["release", tmp_path, "--dose", dose, "--name", "first"])
+    refused(["release", tmp_path / "none.skops", "--dose-file", dose, "--name", "first"])
+    refused(["release", out, "--dose-file", tmp_path / "none.json", "--name", "first"])
+    refused(["release", tmp_path, "--dose-file", dose, "--name", "first"])
     refused(["release", out, "--name", "first"])
     assert everything(ledger) == before
     monkeypatch.delenv("DOSIMETER_LEDGER")
@@ -182,13 +184,13 @@ def test_slips_of_release_are_one_line_and_change_nothing(ledger, tmp_path, caps
 
 def test_release_says_nothing_of_anybody(ledger, tmp_path, capsys):
     words, out, dose = planted("fix", tmp_path), tmp_path / "model.skops", tmp_path / "dose.json"
-    assert run([*words, "--no-ledger", "--dose", str(dose), "-q"]) == 0
+    assert run([*words, "--no-ledger", "--dose-file", str(dose), "-q"]) == 0
     assert found(dose.read_bytes()) == {"id"}
-    book = ["release", str(out), "--dose", str(dose), "--name", "first"]
+    book = ["release", str(out), "--dose-file", str(dose), "--name", "first"]
     assert run([*book, "--out", "sent.skops"]) == 0
     assert run([*book, "--json", "-"]) == 0
     assert run(["ledger", "budget", "fil=0.01"]) == 0
-    assert run([*words, "--no-ledger", "--dose", str(dose), "-q"]) == 0
+    assert run([*words, "--no-ledger", "--dose-file", str(dose), "-q"]) == 0
     book[-1] = "second"
     assert run(book) == 1
     assert run([*book, "--json", "-"]) == 1
@@ -208,9 +210,11 @@ def test_no_output_lies_over_the_ledger_or_a_log_of_it(log, ledger, tmp_path, ca
     over = tmp_path / f"{ledger.name}{log}"
     before = everything(ledger)
     for option in ("--out", "--json"):
-        assert "write to another" in refused(["release", out, "--dose", dose, "--name", "first", option, over, "-q"])
+        assert "write to another" in refused(
+            ["release", out, "--dose-file", dose, "--name", "first", option, over, "-q"]
+        )
     for url in (ledger, f"sqlite:///{ledger}", f"sqlite+pysqlite:///{ledger}"):
         assert "write to another" in refused(["ledger", "export", "--ledger", url, "--out", over])
     words = [*command("fix", tmp_path, tmp_path / "m.skops"), "--name", "second", "-q"]
-    assert "write to another" in refused([*words, "--dose", over])
+    assert "write to another" in refused([*words, "--dose-file", over])
     assert everything(ledger) == before

@@ -12,7 +12,7 @@ import pytest
 from dosimeter.cli.main import run
 from dosimeter.core.errors import Refusal
 from dosimeter.results.read import LIMIT, read_result
-from tests.report.samples import SAMPLES, sample
+from tests.reports.samples import SAMPLES, sample
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def result(tmp_path):
 
 
 def facts_of(path):
-    found = re.search(r'id="facts">(.*?)</script>', path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    found = re.search(r'id="figures">(.*?)</script>', path.read_text(encoding="utf-8"), flags=re.DOTALL)
     return json.loads(found[1])
 
 
@@ -37,12 +37,13 @@ def test_the_external_edition_is_the_default(name, result, tmp_path, capsys):
     out = tmp_path / "page.html"
     assert run(["report", str(result(sample(name))), "--out", str(out)]) == 0
     assert facts_of(out)["edition"] == "external"
-    assert "External edition" in capsys.readouterr().out
+    says = "Computed from public numbers alone" if name == "plan" else "External edition"
+    assert says in capsys.readouterr().out
 
 
 def test_the_internal_edition_is_asked_for_and_says_so(result, tmp_path, capsys):
     out = tmp_path / "page.html"
-    assert run(["report", str(result(sample("repair"))), "--out", str(out), "--edition", "internal"]) == 0
+    assert run(["report", str(result(sample("linear release"))), "--out", str(out), "--edition", "internal"]) == 0
     assert facts_of(out)["edition"] == "internal"
     assert "Do not publish" in capsys.readouterr().out
 
@@ -51,7 +52,7 @@ def test_the_internal_edition_is_asked_for_and_says_so(result, tmp_path, capsys)
 @pytest.mark.parametrize("edition", ["external", "internal"])
 def test_a_page_is_for_its_owner_only(edition, result, tmp_path):
     out = tmp_path / "page.html"
-    assert run(["report", str(result(sample("repair"))), "--out", str(out), "--edition", edition, "-q"]) == 0
+    assert run(["report", str(result(sample("linear release"))), "--out", str(out), "--edition", edition, "-q"]) == 0
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
 
@@ -77,12 +78,12 @@ def test_the_schema_is_printed_on_request(capsys):
 
 def test_a_card_is_written_beside_or_instead(result, tmp_path):
     card = tmp_path / "CARD.md"
-    assert run(["report", str(result(sample("repair"))), "--card", str(card), "-q"]) == 0
+    assert run(["report", str(result(sample("linear release"))), "--card", str(card), "-q"]) == 0
     assert "Gaussian" in card.read_text(encoding="utf-8")
 
 
 def test_bad_usage_is_refused_in_one_line(result, tmp_path, refused):
-    good, out = result(sample("repair")), tmp_path / "page.html"
+    good, out = result(sample("linear release")), tmp_path / "page.html"
     assert "name the result" in refused(["report", "--out", out])
     assert "say where" in refused(["report", good])
     assert "use external or internal" in refused(["report", good, "--out", out, "--edition", "public"])

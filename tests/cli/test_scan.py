@@ -75,7 +75,7 @@ def test_single_peoples_values_are_the_verdict_where_no_rows_are(given, capsys):
     shown = capsys.readouterr()
     facts = json.loads(shown.out)
     assert (facts["rows_inside"], facts["single_values_inside"]) == (False, True)
-    assert "single people's values inside; no rows found" in shown.err
+    assert "Single people's values inside; no rows found" in shown.err
     assert "leaves of one person" in shown.err
 
 
@@ -93,18 +93,18 @@ def test_an_array_of_objects_is_not_looked_into_and_that_is_the_verdict(tmp_path
     np.savez(tmp_path / "m.npz", kept=objects, w=np.arange(3.0))
     assert run(["scan", str(tmp_path / "m.npy")]) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert "verdict not looked into: nothing in this file could be read" in words
+    assert "Verdict Not looked into: nothing in this file could be read" in words
     assert "no rows found" not in words
     assert run(["scan", str(tmp_path / "m.npz")]) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert "no rows found in what was looked into; 1 part was not, see below" in words
-    assert "not looked into kept: an array of objects is a pickle" in words
+    assert "No rows found in what was looked into; 1 part was not, see below" in words
+    assert "Not looked into · kept: an array of objects is a pickle" in words
 
 
 def test_the_facts_name_the_rows_by_number(given, capsys):
     assert scan(given, "svc", "--json", "-") == 1
     facts = json.loads(capsys.readouterr().out)
-    assert facts["schema"] == "dosimeter.scan/1"
+    assert facts["schema"] == "dosimeter.scan/3"
     assert facts["rows_found"] == sorted((MODELS["svc"][-1].support_ + 1).tolist())
     assert facts["rows_inside"] is True
     first = facts["findings"][0]
@@ -116,7 +116,7 @@ def test_the_facts_name_the_rows_by_number(given, capsys):
 def test_words_go_to_stderr_where_json_goes_to_stdout(given, capsys):
     scan(given, "svc", "--json", "-")
     shown = capsys.readouterr()
-    assert "rows inside" in shown.err
+    assert "Rows inside" in shown.err
     json.loads(shown.out)
 
 
@@ -147,7 +147,7 @@ def test_a_list_of_ids_inside_a_model_is_told_with_its_rows(given, capsys):
 
 def test_a_tolerance_finds_rows_that_were_rounded(given, capsys):
     np.save(given / "m.npy", X.round(2))
-    table = ["--data", str(given / "people.csv"), "--person", "id", "--drop", "ill", "-q"]
+    table = ["--data", str(given / "people.csv"), "--person", "id", "--exclude", "ill", "-q"]
     assert run(["scan", str(given / "m.npy"), *table]) == 0
     assert run(["scan", str(given / "m.npy"), *table, "--tolerance", "1e-3"]) == 1
 
@@ -185,7 +185,8 @@ def test_the_output_is_never_the_input(given, refused):
 def test_hostile_names_inside_a_file_are_shown_harmless(given, capsys):
     (given / "m.json").write_text(json.dumps({"\x1b[2J\u202e": X.tolist(), "[red]": X.tolist()}))
     assert (
-        run(["scan", str(given / "m.json"), "--data", str(given / "people.csv"), "--drop", "id", "--drop", "ill"]) == 1
+        run(["scan", str(given / "m.json"), "--data", str(given / "people.csv"), "--exclude", "id", "--exclude", "ill"])
+        == 1
     )
     shown = capsys.readouterr().out
     assert "\x1b" not in shown

@@ -38,8 +38,8 @@ def test_the_target_is_named_among_the_unknowns_and_can_be_left_out(people, caps
     shown = said(capsys, *arguments)
     assert "the target is counted among a row's unknowns" in shown
     assert "dose (target)" in shown
-    shown = said(capsys, *arguments, "--no-label")
-    assert "the target is taken as known (--no-label" in shown
+    shown = said(capsys, *arguments, "--known-target")
+    assert "the target is taken as known: it is not counted among a row's unknowns" in shown
     assert "dose (target)" not in shown
 
 
@@ -49,21 +49,21 @@ def test_a_class_is_guessed_as_a_number(tmp_path, capsys):
     x = rng.normal(size=80)
     path.write_text(csv({"x": x, "z": rng.normal(size=80), "ill": (x + rng.normal(size=80) > 0).astype(int)}))
     shown = said(capsys, "measure", path, "--target", "ill", "--scale", "0.1", "--l2", "1")
-    assert "can pin the target `ill` of row" in shown
-    assert "the class guessed as a number, 1 from one class to the next" in shown
+    assert "guesses without bias misses the target “ill” of row" in shown
+    assert "the class is guessed as a number, 1 from one class to the next" in shown
 
 
 def test_the_words_say_which_weights_get_the_noise(people, tmp_path, capsys):
     from dosimeter import glm
 
     shown = said(capsys, "measure", people, "--target", "dose", "--person", "id", "--scale", "1")
-    assert "noise on each released weight of the standardised columns: Gaussian" in shown
+    assert "Gaussian(sigma=1.0), on each released weight of the standardised columns" in shown
     fit = glm.fit(np.column_stack([AGE, BMI]), PEOPLE["dose"], glm.Squared(), 0.1, intercept=True)
     given = {"loss": "squared", "l2": 0.1, "intercept": fit.w[2], "coef": {"age": fit.w[0], "bmi": fit.w[1]}}
     model = tmp_path / "w.json"
     model.write_text(json.dumps(given))
     shown = said(capsys, "measure", people, "--target", "dose", "--model", model, "--scale", "1")
-    assert "noise on each released weight of the model as it stands: Gaussian" in shown
+    assert "Gaussian(sigma=1.0), on each released weight of the model as it stands" in shown
     for option in (["--l2", "0.1"], ["--loss", "squared"]):
         line = refused(capsys, "measure", people, "--target", "dose", "--model", model, *option)
         assert f"{option[0]} is for a model fitted here" in line
@@ -71,15 +71,15 @@ def test_the_words_say_which_weights_get_the_noise(people, tmp_path, capsys):
 
 def test_no_category_has_a_deviation_in_words(people, capsys):
     shown = said(capsys, "measure", people, "--target", "dose", "--person", "id", "--scale", "1")
-    assert "η of a category" in shown
+    assert "category: η of a step" in shown
     assert "ill ±" not in shown
     assert "can be pinned to" not in shown
 
 
 def test_a_release_that_adds_little_says_so(people, capsys):
-    plain = ("--drop", "sex", "--drop", "ill")
+    plain = ("--exclude", "sex", "--exclude", "ill")
     shown = said(capsys, "measure", people, "--target", "dose", "--person", "id", "--scale", "1000", *plain)
-    assert "The release adds little to what everything else in the table says of" in shown
+    assert "The release adds little to what everything else in the table says about" in shown
     assert "±inf" not in shown
 
 
@@ -88,8 +88,21 @@ def test_doses_are_written_under_the_rows_of_the_file_and_their_unit(tmp_path, c
     bmi = [str(v) for v in BMI]
     bmi[3] = ""
     path.write_text(csv({"age": AGE, "bmi": bmi, "dose": PEOPLE["dose"]}))
-    arguments = ["measure", path, "--target", "dose", "--missing", "drop", "--scale", "1", "--out", out, "--json", "-"]
-    for unit, column in (("sd", "eta_in_standard_deviations"), ("own", "eta_in_own_units")):
+    arguments = [
+        "measure",
+        path,
+        "--target",
+        "dose",
+        "--missing",
+        "drop",
+        "--scale",
+        "1",
+        "--doses-out",
+        out,
+        "--json",
+        "-",
+    ]
+    for unit, column in (("sd", "eta_in_standard_deviations"), ("raw", "eta_in_own_units")):
         out.unlink(missing_ok=True)
         assert run([*map(str, arguments), "-q", "--unit", unit]) == 0
         facts = json.loads(capsys.readouterr().out)
@@ -101,8 +114,10 @@ def test_doses_are_written_under_the_rows_of_the_file_and_their_unit(tmp_path, c
 
 
 def test_a_group_asked_for_is_always_shown(people, capsys):
-    shown = said(capsys, "measure", people, "--target", "dose", "--drop", "id", "--scale", "1", "--group", "sex")
-    assert "groups asked for sex = f" in shown or "groups asked for sex = m" in shown
+    shown = said(capsys, "measure", people, "--target", "dose", "--exclude", "id", "--scale", "1", "--group", "sex")
+    assert "Requested groups" in shown
+    assert "sex = f" in shown
+    assert "sex = m" in shown
 
 
 @pytest.mark.parametrize(
@@ -145,8 +160,11 @@ def test_help_names_the_settings_file_and_not_every_variable(capsys):
 
 def test_options_that_contradict_each_other_are_refused_in_options(people, capsys):
     for options, told in (
-        (["--target", "dose", "--person", "id", "--drop", "id"], "--person id: the column was dropped by --drop id"),
-        (["--target", "dose", "--drop", "dose"], "--target dose: the column was dropped by --drop dose"),
+        (
+            ["--target", "dose", "--person", "id", "--exclude", "id"],
+            "--person id: the column was left out by --exclude id",
+        ),
+        (["--target", "dose", "--exclude", "dose"], "--target dose: the column was left out by --exclude dose"),
         (["--target", "dose", "--person", "dose"], "--target dose is also the --person"),
         (["--target", "dose", "--tied", "sex"], "pass --person as well"),
         (["--target", "dose", "--person", "id", "--loss", "hinge"], "--loss hinge: use auto, squared"),
@@ -169,13 +187,13 @@ def test_a_decimal_comma_in_a_file_is_called_by_its_name(tmp_path, capsys):
 def test_words_are_whole_and_lines_have_no_blanks_at_their_end(width, people, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(width))
     arguments = ["measure", str(people), "--target", "dose", "--person", "id", "--scale", "0.01", "--max-dose", "1e9"]
-    arguments += ["--drop", "sex", "--drop", "ill"]  # a number, whose sentence is the longest
+    arguments += ["--exclude", "sex", "--exclude", "ill"]  # a number, whose sentence is the longest
     assert run(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line != line.rstrip()] == []
     assert max(map(len, lines)) <= width
     words = " ".join(lines).split()
-    for word in ("Nobody", "everything", "unbiased", "verdict", "standardised", "deviations,"):
+    for word in ("attacker", "everything", "without", "Verdict", "standardised", "(Standard"):
         assert word in words
 
 
@@ -217,10 +235,10 @@ def test_a_spreadsheet_is_saved_and_not_renamed(tmp_path, capsys):
 
 def test_a_model_that_was_noised_already_is_told_apart_from_one_badly_fitted(people, tmp_path, capsys):
     model = tmp_path / "m.skops"
-    words = [people, "--target", "dose", "--drop", "id"]
+    words = [people, "--target", "dose", "--exclude", "id"]
     said(capsys, "fix", *words, "--max-dose", "1", "--out", model)
     assert run([str(word) for word in ["measure", *words, "--model", model, "--scale", "1"]]) == 3
-    assert "weights that carry noise already" in capsys.readouterr().err
+    assert "weights that already carry noise" in capsys.readouterr().err
 
 
 def test_keys_that_a_file_of_coefficients_lacks_are_named(people, tmp_path, capsys):
@@ -242,7 +260,7 @@ def test_classes_that_may_be_slips_are_remarked(tmp_path, capsys):
     ill[4], ill[9], ill[20] = "maybe", "Yes", "Yes"
     path.write_text(csv(table))
     shown = said(capsys, *words)
-    assert "held by one person: ill = maybe; if it is a slip" in shown
+    assert "held by one person: ill = maybe; if it is a typing error" in shown
     assert "the classes of ill Yes, yes differ in capitals or blanks only" in shown
 
 
@@ -270,11 +288,11 @@ def test_commands_to_copy_stand_on_one_line(verb, tmp_path, monkeypatch, capsys)
 
 def test_what_is_not_covered_is_said_once(people, tmp_path, capsys):
     out, dose = tmp_path / "m.skops", tmp_path / "d.json"
-    words = ["fix", people, "--target", "dose", "--person", "id", "--max-dose", "3", "--out", out, "--dose", dose]
+    words = ["fix", people, "--target", "dose", "--person", "id", "--max-dose", "3", "--out", out, "--dose-file", dose]
     shown = said(capsys, *words)
     assert "held fixed" in shown
     assert "held fixed: not covered" not in shown
-    assert f"written: {dose} (the dose file".replace(" ", "") in shown.replace(" ", "")
+    assert f"written {out} (not booked: no ledger is configured) {dose}".replace(" ", "") in shown.replace(" ", "")
     shown = said(capsys, "measure", people, "--target", "dose", "--person", "id")
     assert "held fixed: not covered" not in shown
 
@@ -294,7 +312,7 @@ def test_usage_names_the_verb_and_the_nearest_option(people, capsys):
 
 
 def test_one_value_in_the_settings_stands_for_a_list_of_one(people, monkeypatch, capsys):
-    (people.parent / "dosimeter.toml").write_text('[measure]\ndrop = "age"\n[attack.membership]\ndrop = "id"\n')
+    (people.parent / "dosimeter.toml").write_text('[measure]\nexclude = "age"\n[attack.membership]\nexclude = "id"\n')
     monkeypatch.chdir(people.parent)
     words = ["measure", people, "--target", "dose", "--person", "id", "--scale", "1", "--json", "-", "-q"]
     assert run([str(word) for word in words]) == 0
@@ -309,8 +327,30 @@ def test_an_attack_suggests_columns_and_warns_of_identifiers(attack, tmp_path, c
     path = tmp_path / "t.csv"
     path.write_text(csv({"patient_id": range(100, 140), "age": AGE, "bmi": BMI, "dose": PEOPLE["dose"]}))
     words = ["attack", *attack.split(), path, "--target", "dose", "--scale", "1", "--trials", "5"]
-    assert "remark: patient_id looks like an identifier: pass --drop patient_id" in said(capsys, *words)
-    assert "identifier" not in said(capsys, *words, "--drop", "patient_id")
+    assert "patient_id looks like an identifier: pass --exclude patient_id" in said(capsys, *words)
+    assert "identifier" not in said(capsys, *words, "--exclude", "patient_id")
     if "inversion" in attack:
         words[words.index("age")] = "agee"
         assert "no column agee to guess: did you mean age?" in refused(capsys, *words)
+
+
+@pytest.mark.parametrize("verb", ["measure", "fix"])
+def test_help_ends_with_what_a_good_dose_is(verb, capsys):
+    from dosimeter.cli.options import GOOD_DOSES
+    from dosimeter.core.cramer_rao import accuracy_of_two
+
+    assert run([verb, "--help"]) == 0
+    shown = capsys.readouterr().out.rstrip().splitlines()
+    assert max(map(len, shown)) <= 80
+    assert "At most 1 protects" in shown[-2 - len(GOOD_DOSES)]
+    for eta, line in zip(GOOD_DOSES, shown[-len(GOOD_DOSES) :], strict=True):
+        assert line.split() == ["η", "=", f"{eta:g}", f"{100 * accuracy_of_two(eta):.0f}", "times", "in", "100"]
+
+
+@pytest.mark.parametrize("verb", ["measure", "fix"])
+def test_help_begins_with_what_a_newcomer_needs(verb, capsys):
+    assert run([verb, "--help"]) == 0
+    shown = capsys.readouterr().out
+    start = shown.split("Start here:")[1].split("\n\n")[0]
+    assert all(flag in start for flag in ("--target", "--person", "--max-dose"))
+    assert shown.index("Start here:") < shown.index("Table:") < shown.index("Output:")

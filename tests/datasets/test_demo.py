@@ -1,4 +1,4 @@
-"""The demo's patients are those that scikit-learn ships."""
+"""The demo's patients are those of scikit-learn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sklearn.datasets import load_diabetes
 from dosimeter.datasets.demo import TARGET, diabetes
 
 
-def test_the_patients_are_all_there_in_their_own_units():
+def test_all_patients_are_there_in_their_original_units():
     data, table = load_diabetes(scaled=False), diabetes()
     assert table.n == len(data.target) == 442
     np.testing.assert_array_equal(table[TARGET], data.target)

@@ -1,4 +1,4 @@
-"""The digits of the demonstration: disjoint rows, the same columns."""
+"""The digits of the demonstration: disjoint rows, equal columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of [Zari22] as its section 4.2 counts them, checked against what their sources say of them."""
+"""The tables of [Zari22] as its section 4.2 counts them, checked against their sources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_faces_are_one_a_person(papers_data):
     faces = papers.lfw(papers_data)
     assert faces.shape == (5749, 450)
     assert faces.dtype == np.uint8
-    assert len(np.unique(faces, axis=0)) == 5749 - 2  # two people stand there under two names
+    assert len(np.unique(faces, axis=0)) == 5749 - 2  # two people appear under two names
 
 
 def test_a_column_of_the_census_is_the_sum_of_two_others(papers_data):
@@ -55,6 +55,6 @@ def test_categories_of_adult_are_numbered_by_their_names(papers_data):
 
 @pytest.mark.parametrize("loader", [papers.mnist, papers.lfw, papers.census, papers.adult_codes])
 def test_a_folder_without_the_data_is_refused_in_one_line(loader, tmp_path):
-    with pytest.raises(Refusal, match="not found: pass --data") as refusal:
+    with pytest.raises(Refusal, match="not found: set data= or DOSIMETER_DATA") as refusal:
         loader(tmp_path)
     assert "\n" not in str(refusal.value)

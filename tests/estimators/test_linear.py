@@ -1,4 +1,4 @@
-"""The estimators: scikit-learn's own checks, the dose they promise, and the plain model they hand on."""
+"""The estimators: scikit-learn's own checks, the dose they promise, and the plain model they release."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from dosimeter.estimators import (
 ALL = [PrivateLinearRegression, PrivateRidge, PrivateLogisticRegression, PrivatePoissonRegressor]
 
 
-def excused(estimator):
+def expected_failures(estimator):
     """Checks that cannot hold, each with its reason."""
-    repeated = "a repeated row and a row of weight two are unlike people: doses, and so the noise, differ"
+    repeated = "a repeated row is two persons, a row of weight two is one: doses, and so the noise, differ"
     return {"check_sample_weight_equivalence_on_dense_data": repeated}
 
 
-@parametrize_with_checks([make() for make in ALL], expected_failed_checks=excused)
+@parametrize_with_checks([make() for make in ALL], expected_failed_checks=expected_failures)
 def test_scikit_learns_own_checks_hold(estimator, check):
     check(estimator)
 
@@ -64,30 +64,31 @@ def test_the_promised_dose_is_kept(make, max_dose, diabetes, cancer):
     X, y = tasks(diabetes, cancer)[make]
     model = make(max_dose=max_dose).fit(X, y)
     assert model.highest_dose_ <= max_dose
-    assert model.highest_dose_ > max_dose / 1.5  # the ladder's rungs are √2 apart: no noise is wasted beyond that
-    # The oracle: measure a plain release of the same penalty at the recorded scale; sex has two values, and counts by
-    # the step from one to the other.
+    # The rungs of the ladder are √2 apart, so no more noise than that is wasted.
+    assert model.highest_dose_ > max_dose / 1.5
+    # The oracle: measure a plain release with the same penalty at the recorded scale. Sex has two values, so its unit
+    # is the step from one to the other.
     loss = {PrivateLogisticRegression: glm.Logistic(), PrivatePoissonRegressor: glm.Poisson()}.get(make, glm.Squared())
     l2 = {PrivateLinearRegression: 0.0, PrivatePoissonRegressor: 1.0}.get(make, 1.0 / len(X))  # alpha = 1, C = 1
     fit = glm.fit(X, y, loss, l2, intercept=True)
     scale = model.release_.recipe.settings["scale"]
     values = [np.unique(column) for column in X.T]
     steps = np.diag([v[1] - v[0] if len(v) == 2 else 1.0 for v in values])
-    eta = glm.measure(fit, X, y, dm.Gaussian(scale), through=steps).examples.max()
+    eta = glm.measure(fit, X, y, dm.Gaussian(scale), input_map=steps).examples.max()
     assert model.highest_dose_ == pytest.approx(eta, rel=1e-9)
 
 
 @pytest.mark.parametrize("make", ALL)
-def test_what_is_kept_tells_neither_the_number_of_rows_nor_a_dose(make, diabetes, cancer):
-    """Two tables, one a row shorter: but for the noised numbers all that is saved is the same."""
+def test_what_is_saved_reveals_neither_the_number_of_rows_nor_a_dose(make, diabetes, cancer):
+    """Two tables, one a row shorter: everything saved is the same except the noisy numbers."""
     X, y = tasks(diabetes, cancer)[make]
 
     def saved(rows):
-        kept = dict(make(scale=0.5, max_dose=None).fit(X[:rows], y[:rows]).__getstate__())
+        state = dict(make(scale=0.5, max_dose=None).fit(X[:rows], y[:rows]).__getstate__())
         for noised in ("coef_", "intercept_"):
-            assert np.isfinite(kept.pop(noised)).all()
-        release = kept.pop("release_")
-        return repr(kept), repr(release), dict(release.recipe.settings), release.recipe.uncovered
+            assert np.isfinite(state.pop(noised)).all()
+        release = state.pop("release_")
+        return repr(state), repr(release), dict(release.recipe.settings), release.recipe.uncovered
 
     assert saved(len(X)) == saved(len(X) - 1)
     assert "highest_dose_" not in saved(len(X))[0]
@@ -131,7 +132,7 @@ def test_two_fits_differ_and_a_seed_is_a_simulation(diabetes):
     assert not PrivateRidge().fit(X, y).release_.recipe.simulation
 
 
-def test_a_scale_from_the_data_is_named_and_a_stated_one_is_not(diabetes):
+def test_a_scale_chosen_from_the_data_is_reported_and_a_stated_one_is_not(diabetes):
     X, y = diabetes
     assert any(
         "chosen from the data" in note for note in PrivateRidge(max_dose=1.0).fit(X, y).release_.recipe.uncovered
@@ -139,7 +140,7 @@ def test_a_scale_from_the_data_is_named_and_a_stated_one_is_not(diabetes):
     assert PrivateRidge(scale=0.1, max_dose=None).fit(X, y).release_.recipe.uncovered == ()
 
 
-def test_equalising_meets_the_limit_by_the_figure_through_the_reweighting(diabetes):
+def test_equalising_meets_the_limit_with_the_reweighting_included(diabetes):
     X, y = diabetes
     model = PrivateRidge(max_dose=1.0, equalise=5).fit(X[:150], y[:150])
     assert model.highest_dose_ <= 1.0
@@ -149,11 +150,12 @@ def test_equalising_meets_the_limit_by_the_figure_through_the_reweighting(diabet
 def test_shaped_noise_costs_less_error_for_the_same_dose(diabetes):
     X, y = diabetes
 
-    def loss(shape):
-        excess = [
-            np.mean((PrivateRidge(0.5, max_dose=1.0, shape=shape).fit(X, y).predict(X) - y) ** 2) for _ in range(60)
+    def loss(noise_shape):
+        errors = [
+            np.mean((PrivateRidge(0.5, max_dose=1.0, noise_shape=noise_shape).fit(X, y).predict(X) - y) ** 2)
+            for _ in range(60)
         ]
-        return np.mean(excess)
+        return np.mean(errors)
 
     assert loss("hessian") < loss(None)
 
@@ -179,19 +181,19 @@ def test_the_estimators_work_in_a_pipeline_and_a_search(cancer):
         {"max_dose": -1.0},
         {"max_dose": None, "scale": 0.0},
         {"noise": "pink"},
-        {"shape": "round"},
-        {"shape": "hessian", "equalise": 3},
+        {"noise_shape": "round"},
+        {"noise_shape": "hessian", "equalise": 3},
         {"noise": "exponential"},
     ],
     ids=str,
 )
-def test_settings_that_cannot_be_are_refused(parameters, diabetes):
+def test_invalid_settings_are_refused(parameters, diabetes):
     X, y = diabetes
     with pytest.raises(dm.Refusal):
         PrivateRidge(**parameters).fit(X, y)
 
 
-def test_the_estimator_keeps_neither_the_exact_weights_nor_a_figure_per_row(diabetes):
+def test_the_estimator_keeps_neither_the_exact_weights_nor_a_value_per_row(diabetes):
     X, y = diabetes
     model = PrivateRidge(max_dose=1.0).fit(X, y)
     exact = Ridge(alpha=1.0).fit(X, y).coef_

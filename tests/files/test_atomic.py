@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and never over what was read."""
+"""Files are written atomically, and never over an input."""
 
 import os
 import stat
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from dosimeter.core.errors import Refusal
-from dosimeter.files.atomic import check_output, replacing, write_bytes, write_text
+from dosimeter.files.atomic import atomic_file, check_output, write_bytes, write_text
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 
 
-def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     write_text(tmp_path / "a.json", "größe\r\n")
     write_bytes(tmp_path / "b.bin", b"\x00\xff")
     assert (tmp_path / "a.json").read_bytes() == "größe\r\n".encode()
@@ -21,7 +21,7 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
 
 
 @posix
-def test_only_the_owner_may_read_it_even_where_all_could_before(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_it_even_if_all_could_before(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("old")
     path.chmod(0o666)
@@ -36,7 +36,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path, failure:
     path.write_text("old")
 
     def write() -> None:
-        with replacing(path) as file:
+        with atomic_file(path) as file:
             file.write(b"half")
             raise failure
 
@@ -59,7 +59,7 @@ def test_a_full_disk_is_one_clear_line_and_leaves_nothing(
     assert os.listdir(tmp_path) == []
 
 
-def test_the_output_is_never_the_input_under_whatever_name(tmp_path: Path) -> None:
+def test_the_output_is_never_the_input_under_any_name(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("old")
     os.link(path, tmp_path / "hard.csv")
@@ -76,7 +76,7 @@ def test_the_output_does_not_lie_inside_the_input(tmp_path: Path) -> None:
     path.write_text("old")
     with pytest.raises(Refusal, match="lies inside the input"):
         check_output(path / "report.json", inputs=[path])
-    with pytest.raises(Refusal, match="a file and not a directory"):
+    with pytest.raises(Refusal, match="a file, not a directory"):
         check_output(path / "report.json")
 
 
@@ -84,9 +84,9 @@ def test_a_folder_a_missing_folder_and_a_device_are_refused(tmp_path: Path) -> N
     (tmp_path / "folder").mkdir()
     with pytest.raises(Refusal, match="is a directory"):
         write_text(tmp_path / "folder", "x")
-    with pytest.raises(Refusal, match=r"there is no folder .*gone: make it first"):
+    with pytest.raises(Refusal, match=r"there is no folder .*gone: create it first"):
         write_text(tmp_path / "gone" / "a.json", "x")
-    with pytest.raises(Refusal, match="cannot hold NUL"):
+    with pytest.raises(Refusal, match="remove the NUL character"):
         write_text(tmp_path / "a\0" / "b", "x")
     if Path("/dev/null").exists():
         with pytest.raises(Refusal, match="pipe, socket or device"):

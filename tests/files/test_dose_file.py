@@ -1,4 +1,4 @@
-"""The dose file: read back as it was written, and refused in one line where it is anything else."""
+"""The dose file: read back as it was written; anything else is refused in one line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def path(tmp_path):
     return tmp_path / "dose.json"
 
 
-def test_a_dose_file_comes_back_as_it_was(path):
+def test_a_dose_file_is_read_back_as_it_was_written(path):
     write_doses(path, FILE)
     back = read_doses(path)
     assert (back.verb, back.recipe, back.artefact, back.draw) == (FILE.verb, FILE.recipe, FILE.artefact, FILE.draw)
@@ -49,12 +49,12 @@ def test_a_dose_file_comes_back_as_it_was(path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX modes")
-def test_the_file_is_its_owners_alone(path):
+def test_only_the_owner_can_read_the_file(path):
     write_doses(path, FILE)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_it_makes_a_booking_of_its_own_artefact_only(path):
+def test_only_its_own_artefact_can_be_booked(path):
     write_doses(path, FILE)
     booking = read_doses(path).booking("may", MODEL, to="Hospital B", note="n", override="o")
     assert (booking.name, booking.artefact, booking.to) == ("may", MODEL, "Hospital B")
@@ -63,9 +63,9 @@ def test_it_makes_a_booking_of_its_own_artefact_only(path):
         FILE.booking("may", MODEL + b"!")
 
 
-def test_a_simulation_can_be_written_down_and_not_booked(path):
-    made = DoseFile("fix", Recipe("weights", "G", simulation=True), FILE.artefact, FILE.doses, FILE.draw)
-    write_doses(path, made)
+def test_a_simulation_can_be_written_but_not_booked(path):
+    simulated = DoseFile("fix", Recipe("weights", "G", simulation=True), FILE.artefact, FILE.doses, FILE.draw)
+    write_doses(path, simulated)
     with pytest.raises(Refusal, match="simulated noise"):
         read_doses(path).booking("may", MODEL)
 
@@ -84,19 +84,19 @@ def test_doses_that_could_not_be_booked_are_not_written(path):
 def _set(*keys_and_value):
     *keys, last, value = keys_and_value
 
-    def change(plain):
+    def change(part):
         for key in keys:
-            plain = plain[key]
-        plain[last] = value
+            part = part[key]
+        part[last] = value
 
     return change
 
 
 def _drop(*keys):
-    def change(plain):
+    def change(part):
         for key in keys[:-1]:
-            plain = plain[key]
-        del plain[keys[-1]]
+            part = part[key]
+        del part[keys[-1]]
 
     return change
 
@@ -122,7 +122,7 @@ CHANGES = {
     "fewer values": _set("doses", 0, "values", [0.1]),
     "a negative value": _set("doses", 0, "values", [0.1, -0.1]),
     "a subnormal value": _set("doses", 0, "values", [0.1, 5e-324]),
-    "a value beyond": _set("doses", 0, "values", [0.1, 1e300]),
+    "a value too large": _set("doses", 0, "values", [0.1, 1e300]),
     "a text for a value": _set("doses", 0, "values", [0.1, "0.1"]),
     "a bool for a value": _set("doses", 0, "values", [0.1, True]),
     "a huge integer": _set("doses", 0, "values", [0.1, 10**400]),
@@ -142,16 +142,16 @@ CHANGES = {
     "settings that are a list": _set("recipe", "settings", []),
     "settings with a list": _set("recipe", "settings", {"a": []}),
     "endless settings": _set("recipe", "settings", {str(k): k for k in range(500)}),
-    "simulation in words": _set("recipe", "simulation", "no"),
+    "simulation as text": _set("recipe", "simulation", "no"),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_file_of_another_form_is_refused_in_one_line(path, change):
+def test_a_changed_file_is_refused_in_one_line(path, change):
     write_doses(path, FILE)
-    plain = copy.deepcopy(json.loads(path.read_text()))
-    CHANGES[change](plain)
-    path.write_text(json.dumps(plain))
+    content = copy.deepcopy(json.loads(path.read_text()))
+    CHANGES[change](content)
+    path.write_text(json.dumps(content))
     with pytest.raises(Refusal) as caught:
         read_doses(path)
     assert str(caught.value).startswith(str(path)[:20])
@@ -176,7 +176,7 @@ def test_a_file_of_another_form_is_refused_in_one_line(path, change):
         b"\x80\x04\x95",
     ],
 )
-def test_what_is_no_dose_file_at_all_is_refused_in_one_line(path, content):
+def test_another_file_is_refused_in_one_line(path, content):
     path.write_bytes(content)
     with pytest.raises(Refusal) as caught:
         read_doses(path)
@@ -189,9 +189,9 @@ def test_a_huge_file_is_refused_before_it_is_read(path):
         read_doses(path, limit=100)
 
 
-def test_a_key_given_twice_is_refused(path):
+def test_a_duplicate_key_is_refused(path):
     write_doses(path, FILE)
     text = path.read_text()
     path.write_text(text.replace('"verb": "fix"', '"verb": "fix", "verb": "pca"'))
-    with pytest.raises(Refusal, match="given twice"):
+    with pytest.raises(Refusal, match="duplicate key"):
         read_doses(path)

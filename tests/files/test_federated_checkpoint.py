@@ -1,4 +1,4 @@
-"""A training kept on disk: read back bit for bit, refused where foreign or altered, gone on with after any kill."""
+"""Checkpoints of a training: read back bit for bit, refused if foreign or altered, resumed after any kill."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dosimeter.federated import ClientUpdate, Constant, Curator, PoissonSampling
 from dosimeter.federated.state import State
 from dosimeter.files.federated_checkpoint import (
     CheckpointWriter,
-    alone_with,
-    digest_of,
-    read_kept,
+    checkpoint_lock,
+    read_checkpoint,
     read_state,
-    serial_in,
+    stored_serial,
+    training_digest,
     write_state,
 )
 from dosimeter.files.safetensors import read_network, write_network
@@ -53,11 +53,11 @@ def test_a_state_comes_back_bit_for_bit(path, opened):
     state = trained(opened=opened)
     write_state(path, state, "name")
     assert read_state(path, "name").same_as(state)
-    assert serial_in(path) == state.serial
+    assert stored_serial(path) == state.serial
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX modes")
-def test_the_file_is_its_owners_alone(path):
+def test_only_the_owner_can_read_the_file(path):
     write_state(path, trained(opened=True), "name")
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -68,12 +68,16 @@ def test_a_state_of_another_training_is_refused(path):
         read_state(path, "other")
 
 
-def test_the_name_of_a_training_follows_its_rows_and_its_recipe():
+def test_the_digest_of_a_training_depends_on_its_rows_and_its_recipe():
     X, seed = np.arange(6.0).reshape(2, 3), {"seed": 1}
-    name = digest_of(seed, [X])
-    assert name == digest_of({"seed": 1}, [X.copy()])
-    others = [digest_of(seed, [X.reshape(3, 2)]), digest_of(seed, [X + 1]), digest_of({"seed": 2}, [X])]
-    others += [digest_of(seed, [X.astype(np.float32)]), digest_of(seed, [X, X])]
+    name = training_digest(seed, [X])
+    assert name == training_digest({"seed": 1}, [X.copy()])
+    others = [
+        training_digest(seed, [X.reshape(3, 2)]),
+        training_digest(seed, [X + 1]),
+        training_digest({"seed": 2}, [X]),
+    ]
+    others += [training_digest(seed, [X.astype(np.float32)]), training_digest(seed, [X, X])]
     assert len({name, *others}) == 6
 
 
@@ -83,17 +87,17 @@ def members(path):
 
 
 def rewrite(path, parts):
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in parts.items():
             archive.writestr(name, data)
-    path.write_bytes(made.getvalue())
+    path.write_bytes(buffer.getvalue())
 
 
 def npy(array):
-    made = io.BytesIO()
-    np.save(made, array)
-    return made.getvalue()
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
 
 
 def with_facts(parts, **changed):
@@ -136,48 +140,48 @@ def test_half_a_file_is_refused(path, cut):
         read_state(path, "name")
 
 
-def test_rounds_come_back_as_they_were_told_and_must_be_those_of_the_state(path):
+def test_rounds_are_read_back_and_must_be_those_of_the_state(path):
     from dosimeter.federated.history import Round
 
     state = trained(rounds=2)
-    told = tuple(Round(t, 0.5, 1.25, 0.1 * t, 1e-3, 20, 2.0, 0.7, 21, 20, 1, 1e-9, 1e-7) for t in range(2))
-    write_state(path, state, "name", rounds=told)
-    kept = read_kept(path, "name")
-    assert kept.rounds == told
-    assert [type(v) for v in kept.rounds[0]] == [type(v) for v in told[0]._replace(per_round=20.0)]
-    assert kept.state.same_as(state)
-    write_state(path, state, "name", rounds=told[1:])
+    records = tuple(Round(t, 0.5, 1.25, 0.1 * t, 1e-3, 20, 2.0, 0.7, 21, 20, 1, 1e-9, 1e-7) for t in range(2))
+    write_state(path, state, "name", rounds=records)
+    saved = read_checkpoint(path, "name")
+    assert saved.rounds == records
+    assert [type(v) for v in saved.rounds[0]] == [type(v) for v in records[0]._replace(per_round=20.0)]
+    assert saved.state.same_as(state)
+    write_state(path, state, "name", rounds=records[1:])
     with pytest.raises(Refusal, match="rounds are not those"):
-        read_kept(path, "name")
+        read_checkpoint(path, "name")
 
 
-def test_a_keeper_goes_on_with_the_rounds_of_the_run_before(path):
+def test_a_writer_continues_with_the_rounds_of_the_previous_run(path):
     from dosimeter.federated.history import Round
 
-    zero, one = (Round(t, 0.5, 1.0, 0.1, 1e-3, 20, 2.0, 0.7, 21, 20, 1, 0.0, 0.0) for t in range(2))
-    write_state(path, trained(rounds=1, opened=True), "name", rounds=[zero])
-    state, rounds = read_kept(path, "name")
-    CheckpointWriter(path, "name", state.serial, earlier=rounds).keep(trained(rounds=2), [one])
-    assert read_kept(path, "name").rounds == (zero, one)
+    first, second = (Round(t, 0.5, 1.0, 0.1, 1e-3, 20, 2.0, 0.7, 21, 20, 1, 0.0, 0.0) for t in range(2))
+    write_state(path, trained(rounds=1, opened=True), "name", rounds=[first])
+    state, rounds = read_checkpoint(path, "name")
+    CheckpointWriter(path, "name", state.serial, earlier=rounds).keep(trained(rounds=2), [second])
+    assert read_checkpoint(path, "name").rounds == (first, second)
 
 
 def test_a_step_is_written_only_over_the_step_before(path):
-    one, two = CheckpointWriter(path, "name"), CheckpointWriter(path, "name")
+    first, second = CheckpointWriter(path, "name"), CheckpointWriter(path, "name")
     opened = trained(rounds=0, opened=True)
-    one.keep(opened)
-    with pytest.raises(Refusal, match="another run"):  # it began at step 0 as well, and comes second
-        two.keep(opened)
-    with pytest.raises(Refusal, match="another run"):  # a step left out
-        one.keep(trained(rounds=1, opened=True))
+    first.keep(opened)
+    with pytest.raises(Refusal, match="another run"):  # it also began at step 0, and comes second
+        second.keep(opened)
+    with pytest.raises(Refusal, match="another run"):  # a skipped step
+        first.keep(trained(rounds=1, opened=True))
     path.unlink()
     with pytest.raises(Refusal, match="moved"):
-        one.keep(trained(rounds=1))
+        first.keep(trained(rounds=1))
 
 
-def test_two_runs_do_not_go_on_from_one_file(path):
-    with alone_with(path), pytest.raises(Refusal, match="another run"), alone_with(path):
+def test_two_runs_do_not_continue_from_one_file(path):
+    with checkpoint_lock(path), pytest.raises(Refusal, match="another run"), checkpoint_lock(path):
         pass
-    with alone_with(path):
+    with checkpoint_lock(path):
         pass
 
 
@@ -188,30 +192,30 @@ def test_a_network_comes_back_from_its_file_and_torch_reads_it(tmp_path):
     model = np.random.default_rng(0).normal(size=network.size).astype(np.float32).astype(np.float64)
     path = tmp_path / "m.safetensors"
     write_network(path, network, model, {"guarantee": {"epsilon": 8.0}})
-    back, same, story = read_network(path)
+    back, same, description = read_network(path)
     assert back == network
     np.testing.assert_array_equal(same, model)
-    assert story["guarantee"] == {"epsilon": 8.0}
+    assert description["guarantee"] == {"epsilon": 8.0}
     torch = pytest.importorskip("torch", reason="the extra torch is not installed")
     from safetensors.torch import load_file
 
     module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     module.load_state_dict(load_file(path))
     X = np.random.default_rng(1).normal(size=(50, 3)).astype(np.float32)
-    said = module(torch.from_numpy(X)).argmax(dim=1).numpy()
-    assert network.score(model, X, said).accuracy == 1.0
+    predicted = module(torch.from_numpy(X)).argmax(dim=1).numpy()
+    assert network.score(model, X, predicted).accuracy == 1.0
 
 
 def test_a_parameter_beyond_float32_is_refused_and_not_written_as_infinity(tmp_path):
     from dosimeter.federated.networks import Network
 
     path = tmp_path / "m.safetensors"
-    with pytest.raises(Refusal, match="no float32"):
+    with pytest.raises(Refusal, match="does not fit into float32"):
         write_network(path, Network((1, 2)), np.array([1e60, 0, 0, 0]), {})
     assert not path.exists()
 
 
-def test_a_file_that_is_no_network_is_refused(tmp_path):
+def test_a_file_that_is_not_a_network_is_refused(tmp_path):
     path = tmp_path / "m.safetensors"
     for data in (b"x", b"\x08" + bytes(7) + b"{}      ", bytes(100), b"\xff" * 100):
         path.write_bytes(data)
@@ -220,17 +224,17 @@ def test_a_file_that_is_no_network_is_refused(tmp_path):
 
 
 COMMAND = (
-    "federate --dataset digits --clients 60 --epsilon 8 --delta 1e-3 --per-round 20 --noise 12 --epochs 1 "
-    "--model softmax --quiet --resume"
+    "federate --dataset digits --clients 60 --epsilon 8 --delta 1e-3 --clients-per-round 20 --noise-multiplier 12 "
+    "--epochs 1 --architecture softmax --quiet --resume"
 )
 
 
 ROUNDS = 300
-"""More than a test needs to be killed in: a kill must meet a live process."""
+"""Enough that every kill hits a running process."""
 
 
 def start(folder, *extra):
-    """The real program, in a process of its own."""
+    """Start the command line in its own process."""
     arguments = [*COMMAND.split(), "--checkpoint", "ck.npz", "--out", "m.safetensors", *extra]
     return subprocess.Popen(
         [sys.executable, "-m", "dosimeter", *arguments],
@@ -242,7 +246,7 @@ def start(folder, *extra):
 
 
 def last(folder) -> State | None:
-    """The state on disk, read without its name: this test knows none."""
+    """The state on disk, read with the digest in the file."""
     path = folder / "ck.npz"
     if not path.exists():
         return None
@@ -251,7 +255,7 @@ def last(folder) -> State | None:
 
 
 def follows(before: State | None, after: State | None) -> bool:
-    """Nothing that was kept is lost or written anew: the rounds on disk begin with those that were there before."""
+    """Whether nothing stored was lost or rewritten: the rounds on disk begin with the earlier ones."""
     if before is None or after is None:
         return before is None
     paid = [sum(s.rounds for s in state.spent) for state in (before, after)]
@@ -265,16 +269,16 @@ def follows(before: State | None, after: State | None) -> bool:
 
 
 def killed_and_resumed(folder, kills, seed):
-    """Kill at random moments after the first state appeared, then let it end; how many kills met a live process."""
-    rng, met = random.Random(seed), 0
-    seen: State | None = None
+    """Kill at random moments after the first state appears; how many hit a running process, and the last state."""
+    rng, hits = random.Random(seed), 0
+    stored: State | None = None
     for _ in range(kills):
         process = start(folder, "--rounds", str(ROUNDS))
         until, began = rng.uniform(0, 0.15), time.monotonic()
         while process.poll() is None and last(folder) is None and time.monotonic() - began < 60:
             time.sleep(0.01)
-        # A process that goes on from a file needs its time to start; the kill comes once it writes, or soon after.
-        mark = None if seen is None else seen.serial
+        # A process that resumes takes time to start; the kill comes once it writes, or soon after.
+        mark = None if stored is None else stored.serial
         while process.poll() is None and time.monotonic() - began < 60:
             now = last(folder)
             if now is not None and now.serial != mark:
@@ -284,53 +288,53 @@ def killed_and_resumed(folder, kills, seed):
         alive = process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        met += alive
+        hits += alive
         now = last(folder)
-        assert follows(seen, now)
-        assert not list(folder.glob("m.safetensors"))  # nothing left before the end
-        seen = now
-    return met, seen
+        assert follows(stored, now)
+        assert not list(folder.glob("m.safetensors"))  # nothing released before the end
+        stored = now
+    return hits, stored
 
 
 def check_kills(folder, kills, seed):
-    met, seen = killed_and_resumed(folder, kills, seed)
-    assert met == kills
+    hits, stored = killed_and_resumed(folder, kills, seed)
+    assert hits == kills
     process = start(folder, "--rounds", str(ROUNDS))
     _, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
     end = last(folder)
-    assert follows(seen, end)
+    assert follows(stored, end)
     assert (end.round, end.is_open, sum(s.rounds for s in end.spent)) == (ROUNDS, False, ROUNDS)
-    network, model, story = read_network(folder / "m.safetensors")
+    network, model, description = read_network(folder / "m.safetensors")
     np.testing.assert_allclose(model, end.model, rtol=1e-6, atol=1e-7)
-    assert story["guarantee"]["rounds"] == ROUNDS
+    assert description["guarantee"]["rounds"] == ROUNDS
     assert network.widths == (64, 10)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="SIGKILL is of POSIX")
-def test_a_training_killed_at_random_moments_goes_on_and_forgets_nothing(tmp_path):
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX only")
+def test_a_training_killed_at_random_moments_resumes_and_loses_nothing(tmp_path):
     check_kills(tmp_path, kills=4, seed=1)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="SIGKILL is of POSIX")
-def test_a_training_killed_fifty_times_goes_on_and_forgets_nothing(tmp_path):
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX only")
+def test_a_training_killed_fifty_times_resumes_and_loses_nothing(tmp_path):
     check_kills(tmp_path, kills=50, seed=2)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="SIGKILL is of POSIX")
-def test_a_simulation_that_was_killed_ends_where_one_that_was_not_ends(tmp_path):
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX only")
+def test_a_simulation_that_was_killed_ends_in_the_same_state(tmp_path):
     ends = []
     for name in ("whole", "killed"):
         folder = tmp_path / name
         folder.mkdir()
         if name == "killed":
-            process = start(folder, "--rounds", "6", "--simulate", "7")
+            process = start(folder, "--rounds", "6", "--simulation-seed", "7")
             while process.poll() is None and (last(folder) is None or last(folder).serial < 4):
                 time.sleep(0.01)
             process.kill()
             process.communicate()
-        process = start(folder, "--rounds", "6", "--simulate", "7")
+        process = start(folder, "--rounds", "6", "--simulation-seed", "7")
         _, error = process.communicate(timeout=300)
         assert process.returncode == 0, error
         ends.append(last(folder))

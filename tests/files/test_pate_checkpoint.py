@@ -1,4 +1,4 @@
-"""Votes and states of training in files: whole, private, and never an array of objects."""
+"""Votes and states of training in files: atomic, private, and never an array of objects."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ STATE = Progress(
 
 
 def arrays(**changed):
-    made = {
+    members = {
         "votes": STATE.votes,
-        "seen": STATE.seen,
+        "seen": STATE.class_counts,
         "n_classes": np.int64(3),
         "digest": np.frombuffer(STATE.digest.encode(), dtype=np.uint8),
     }
-    return {k: v for k, v in (made | changed).items() if v is not None}
+    return {k: v for k, v in (members | changed).items() if v is not None}
 
 
 def test_a_state_is_read_as_it_was_written(tmp_path):
@@ -36,8 +36,8 @@ def test_a_state_is_read_as_it_was_written(tmp_path):
     write_progress(path, STATE)
     back = read_progress(path)
     np.testing.assert_array_equal(back.votes, STATE.votes)
-    np.testing.assert_array_equal(back.seen, STATE.seen)
-    assert (back.n_classes, back.digest, back.done.tolist()) == (3, STATE.digest, [True, False])
+    np.testing.assert_array_equal(back.class_counts, STATE.class_counts)
+    assert (back.n_classes, back.digest, back.finished.tolist()) == (3, STATE.digest, [True, False])
     if sys.platform != "win32":
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.raises(Refusal, match=r"\.npz"):
@@ -73,14 +73,14 @@ def test_what_is_not_a_state_is_refused(changed, tmp_path):
 def test_damaged_bytes_are_refused_wherever_the_damage_is(tmp_path):
     path = tmp_path / "state.npz"
     write_progress(path, STATE)
-    whole = path.read_bytes()
-    for cut in range(0, len(whole), 37):
-        path.write_bytes(whole[:cut] or b"x")
+    intact = path.read_bytes()
+    for cut in range(0, len(intact), 37):
+        path.write_bytes(intact[:cut] or b"x")
         with pytest.raises(Refusal):
             read_progress(path)
 
 
-def test_a_declared_size_beyond_the_limit_is_refused_unread(tmp_path):
+def test_a_declared_size_above_the_limit_is_refused_unread(tmp_path):
     path = tmp_path / "state.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays(votes=np.zeros((1000, 1000), dtype=np.int32)).items():
@@ -92,7 +92,7 @@ def test_a_declared_size_beyond_the_limit_is_refused_unread(tmp_path):
         read_progress(path, limit=1_000_000)
 
 
-def test_votes_are_read_as_they_stand(tmp_path):
+def test_votes_are_read_as_stored(tmp_path):
     path = tmp_path / "votes.npy"
     np.save(path, np.array([[0, 1], [2, 1]], dtype=np.int8))
     assert read_votes(path).tolist() == [[0, 1], [2, 1]]
@@ -119,10 +119,10 @@ def test_what_is_not_an_array_is_refused(content, tmp_path):
 def test_an_array_whose_header_lies_about_its_size_is_refused(tmp_path):
     path = tmp_path / "votes.npy"
     np.save(path, np.zeros((4, 5), dtype=np.int32))
-    whole = path.read_bytes()
-    for lie in (whole[:-1], whole + b"x", whole.replace(b"(4, 5)", b"(9, 5)")):
+    intact = path.read_bytes()
+    for lie in (intact[:-1], intact + b"x", intact.replace(b"(4, 5)", b"(9, 5)")):
         path.write_bytes(lie)
-        with pytest.raises(Refusal, match="its header says"):
+        with pytest.raises(Refusal, match="its header declares"):
             read_votes(path)
     path.rename(tmp_path / "votes.csv")
     with pytest.raises(Refusal, match=r"\.npy file"):

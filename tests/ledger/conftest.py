@@ -1,5 +1,5 @@
-"""A ledger on each database. PostgreSQL is a throw-away cluster on a socket, one per session; without its binaries the
-tests on it skip and say so."""
+"""A ledger on each database. PostgreSQL is a temporary cluster on a socket, one per session; without its binaries its
+tests are skipped."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _HOMES = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
 
 
 def _binaries() -> Path:
-    found = shutil.which("initdb")
-    for home in [*_HOMES, *([Path(found).resolve().parent] if found else [])]:
+    initdb = shutil.which("initdb")
+    for home in [*_HOMES, *([Path(initdb).resolve().parent] if initdb else [])]:
         if (home / "initdb").exists() and (home / "pg_ctl").exists():
             return home
     pytest.skip("PostgreSQL's server programs are not on this machine (Debian: apt install postgresql)")
@@ -34,7 +34,7 @@ def _binaries() -> Path:
 
 @dataclass
 class Cluster:
-    """A PostgreSQL server of our own: data and socket in one folder, no port."""
+    """A temporary PostgreSQL server: data and socket in one folder, no port."""
 
     home: Path
     folder: Path
@@ -47,7 +47,7 @@ class Cluster:
         return ["runuser", "-u", self.user, "--"] if os.geteuid() == 0 else []
 
     def start(self) -> None:
-        # No fsync: processes are killed here, never the machine's power.
+        # No fsync: the tests kill processes, and never cut the machine's power.
         options = f"-k {self.folder} -c listen_addresses= -c fsync=off -c max_connections=60"
         log = str(self.folder / "log")
         try:
@@ -61,16 +61,16 @@ class Cluster:
         self.run(str(self.home / "pg_ctl"), "-D", str(self.folder / "data"), "-m", "immediate", "stop")
 
     def kill(self) -> None:
-        """kill -9 of the postmaster and its children, as a crash would; returns when they are gone."""
+        """kill -9 of the postmaster and its children, as in a crash; returns when they are gone."""
         pid = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
         children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
         family = [pid, *map(int, children.split())]
-        for one in family:
+        for process in family:
             with suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
-        while any(_alive(one) for one in family):
+                os.kill(process, signal.SIGKILL)
+        while any(_alive(process) for process in family):
             time.sleep(0.01)
-        # Where nobody collects the dead, the server would take its own zombie for a running one.
+        # If zombies are not reaped, the server would take its own zombie for a running server.
         for mark in (self.folder / "data" / "postmaster.pid", self.folder / ".s.PGSQL.5432.lock"):
             mark.unlink(missing_ok=True)
 
@@ -96,26 +96,26 @@ def cluster() -> Iterator[Cluster]:
     user = pwd.getpwuid(os.geteuid()).pw_name
     if os.geteuid() == 0:
         user = "postgres"
-        if user not in {one.pw_name for one in pwd.getpwall()}:
+        if user not in {account.pw_name for account in pwd.getpwall()}:
             pytest.skip("PostgreSQL refuses to run as root and there is no user postgres")
-    # Not in pytest's folder: that is its owner's alone, and a socket's path has 107 characters at most.
+    # Not in pytest's folder: other users cannot enter it, and the path of a socket has at most 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="dosimeter-pg-"))
     if os.geteuid() == 0:
         shutil.chown(folder, user)
-    made = Cluster(home, folder, user)
+    server = Cluster(home, folder, user)
     try:
-        made.run(str(home / "initdb"), "-D", str(folder / "data"), "-A", "trust", "-U", user, "--no-sync")
-        made.start()
-        yield made
+        server.run(str(home / "initdb"), "-D", str(folder / "data"), "-A", "trust", "-U", user, "--no-sync")
+        server.start()
+        yield server
     finally:
         with suppress(subprocess.CalledProcessError):
-            made.stop()
+            server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass
 class Place:
-    """Where a test's ledger lives."""
+    """The location of a test's ledger."""
 
     target: str
     keys: Path
@@ -124,13 +124,13 @@ class Place:
     def create(self, *budgets: str, sign: bool = False) -> Ledger:
         return Ledger.create(self.target, [LedgerLimit.parse(b) for b in budgets], keys=self.keys, sign=sign)
 
-    def open(self, **how: object) -> Ledger:
-        return Ledger.open(self.target, keys=self.keys, **how)
+    def open(self, **options: object) -> Ledger:
+        return Ledger.open(self.target, keys=self.keys, **options)
 
 
 @pytest.fixture
 def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Place]:
-    """A place of a given kind that holds no ledger yet."""
+    """A location of this kind without a ledger."""
 
     def make(kind: str) -> Place:
         target = str(tmp_path / "book.db") if kind == "sqlite" else request.getfixturevalue("cluster").database()

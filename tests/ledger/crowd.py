@@ -1,4 +1,4 @@
-"""Processes at work on one ledger: forked from a warm parent, so that one costs milliseconds, and killed at will."""
+"""Concurrent processes on one ledger: forked from a parent with all imports, so that each starts in milliseconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def child(work: Callable[[], None], log: Path) -> int:
-    """Fork; the child does the work and is gone, with what went wrong in `log`. Its process id."""
+    """Fork a child that does the work and exits, with its traceback in `log`. Returns its process id."""
     pid = os.fork()
     if pid:
         return pid
@@ -23,7 +23,7 @@ def child(work: Callable[[], None], log: Path) -> int:
     except BaseException:
         log.write_text(traceback.format_exc())
     finally:
-        # Nothing of the parent's (pytest, coverage, connections) may run again here.
+        # No exit handler of the parent (pytest, coverage, connections) may run here.
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         os._exit(code)
 
@@ -34,7 +34,7 @@ def finish(pid: int) -> int:
 
 
 def at_once(count: int, work: Callable[[int], None], folder: Path) -> list[str]:
-    """So many processes that begin together; what went wrong in each, "" for nothing."""
+    """Run `count` processes that start together; the traceback of each, "" for success."""
     gate_out, gate_in = os.pipe()
     logs = [folder / f"log {k}" for k in range(count)]
 
@@ -57,7 +57,7 @@ def at_once(count: int, work: Callable[[int], None], folder: Path) -> list[str]:
 
 
 def killed(work: Callable[[], None], delay: float, log: Path) -> bool:
-    """The work in a child, with kill -9 after `delay` seconds; True where the kill came before the end."""
+    """Run the work in a child and kill -9 it after `delay` seconds; True if the kill came before the end."""
     pid = child(work, log)
     end = time.perf_counter() + delay
     while time.perf_counter() < end:

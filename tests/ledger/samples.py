@@ -1,4 +1,4 @@
-"""Bookings for the tests of the store."""
+"""Bookings for the tests of the ledger."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ RECIPE = Recipe("weights", "Gaussian(sigma=0.5)", {"loss": "squared", "l2": 0.01
 PEOPLE = ("ann", "bob", "eve")
 
 
-def dose(readings: dict[Any, float], notion: Notion = FISHER, **how: Any) -> Dose:
-    how = {"measured_in": "standard deviations", **how}
-    return Dose.of_reading(notion, how.pop("unit", "person"), list(readings), list(readings.values()), **how)
+def dose(readings: dict[Any, float], notion: Notion = FISHER, **fields: Any) -> Dose:
+    fields = {"measured_in": "standard deviations", **fields}
+    return Dose.of_reading(notion, fields.pop("unit", "person"), list(readings), list(readings.values()), **fields)
 
 
-def with_blocks(made: Dose) -> Dose:
-    """The same with a small Fisher matrix for everybody."""
-    return replace(made, blocks=tuple(FisherBlock(("0/age", "0/label"), np.diag([v, v / 2])) for v in made.values))
+def with_blocks(bare: Dose) -> Dose:
+    """The same dose with a small Fisher matrix for each person."""
+    return replace(bare, blocks=tuple(FisherBlock(("0/age", "0/label"), np.diag([v, v / 2])) for v in bare.values))
 
 
 def events(ids: Any, noise: float = 5.0, adjacency: str = "replace-one", unit: str = "person") -> SharedEventDose:
     return SharedEventDose(tuple(ids), EventDose(GaussianDpEvent(noise), unit, adjacency))
 
 
-def booking(name: str = "may", *doses: Any, **how: Any) -> Booking:
-    """A booking with a fresh draw in its bytes: two calls give two artefacts."""
-    drawn = os.urandom(16)
-    given = {"artefact": b"model " + drawn, "draw": drawn, "recipe": RECIPE, **how}
-    return Booking(name=name, doses=doses or (dose(dict.fromkeys(PEOPLE, 0.1)),), **given)
+def booking(name: str = "may", *doses: Any, **changes: Any) -> Booking:
+    """A booking with random bytes as its noise: two calls give two artefacts."""
+    noise = os.urandom(16)
+    fields = {"artefact": b"model " + noise, "draw": noise, "recipe": RECIPE, **changes}
+    return Booking(name=name, doses=doses or (dose(dict.fromkeys(PEOPLE, 0.1)),), **fields)
 
 
 def of_all_kinds(name: str) -> Booking:
-    """Every notion, two adjacencies, two groups of people with unlike events."""
+    """A booking with every notion, two adjacencies, and two groups of people with different events."""
     ids = [f"person {k}" for k in range(12)]
     levels = np.linspace(0.01, 0.05, 12)
     return booking(

@@ -1,4 +1,4 @@
-"""Killed at any moment, failing at any statement: no release without its spend, no double spend, no second draw."""
+"""Killed at any moment or failing at any statement: no release without its doses, none counted twice, one noise."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from dosimeter.ledger import OverBudget
 from .crowd import child, finish, killed
 from .samples import booking, dose
 
-STORE = str(Path(dosimeter.ledger.__file__).parent)
+PACKAGE = str(Path(dosimeter.ledger.__file__).parent)
 PEOPLE = [f"person {k}" for k in range(20)]
 NANO = 10_000_001
 """η = 0.1 as an amount: the float 0.1² is above 0.01."""
 
 
 def spends(ledger):
-    """(seq, pseudonym) -> nano, every row of the book."""
+    """(seq, pseudonym) -> nano-units, for every dose in the ledger."""
     return {(row["seq"], row["pseudonym"]): row["nano"] for row in ledger.export()["doses"]}
 
 
 def release(place, name, folder):
-    """What `dosimeter release` does: draw, book, and write the stored bytes outside."""
+    """What `dosimeter release` does: draw noise, book, and write the stored bytes."""
     draw = os.urandom(16)
     with open(folder / "drawn", "ab") as file:
         file.write(draw)
@@ -41,9 +41,9 @@ def release(place, name, folder):
 
 
 def survive(place, tmp_path, kills, seconds=600.0):
-    """Kill so many releases at moments spread over one's duration; (before, after) the commit.
+    """Kill that many releases at moments spread over the duration of one; (before, after) the commit.
 
-    Or as many as fit into `seconds`, and at any rate until both kinds were seen.
+    Or as many as fit into `seconds`, but at least until both kinds have occurred.
     """
     folder, log = tmp_path / "out", tmp_path / "log"
     folder.mkdir()
@@ -53,22 +53,22 @@ def survive(place, tmp_path, kills, seconds=600.0):
     end = time.perf_counter() + seconds
     while (sum(landed) < kills and time.perf_counter() < end) or min(landed) == 0:
         names.append(f"killed {len(names)}")
-        # Every second kill aims at the end, where the commit is, and nobody else has the book open meanwhile: the one
-        # who closes it last also clears its log away. Kills that come too late do not count.
+        # Every second kill is aimed at the end, where the commit is, with no other process on the ledger: the last one
+        # to close it also clears its log. Kills that come too late do not count.
         last = len(names) % 2 == 0
         moment = rng.uniform(0.6, 1.1) if last else rng.uniform(0.05, 1.05)
         if last:
             ledger.close()
-        done = not killed(lambda: release(place, names[-1], folder), moment * length, log)
+        completed = not killed(lambda: release(place, names[-1], folder), moment * length, log)
         if last:
             ledger = place.open()
-        if done:
+        if completed:
             continue
         first = _stored(ledger, names[-1])
         landed[first is not None] += 1
         outside = folder / names[-1]
         assert first is not None or not outside.exists(), "a release went out without its spend"
-        if len(names) % 4 == 0:  # somebody runs it again
+        if len(names) % 4 == 0:  # run it again
             release(place, names[-1], folder)
             assert first in (None, _stored(ledger, names[-1])), "a second draw under one name"
     ledger.close()
@@ -83,7 +83,7 @@ def _length(work, log):
 
 
 def _stored(ledger, name):
-    """The bytes in the book, None where the name is not in it."""
+    """The bytes in the ledger, None if the name is not in it."""
     try:
         return ledger.artefact(name)
     except Refusal:
@@ -91,7 +91,7 @@ def _stored(ledger, name):
 
 
 def _hold(place, folder, names):
-    """Everything that must hold, however often somebody was killed."""
+    """Everything that must hold after any number of kills."""
     with place.open() as ledger:
         assert ledger.verify().entries == len(ledger.releases()) + 1
         booked = {entry.name: entry.seq for entry in ledger.releases()}
@@ -109,7 +109,7 @@ def _hold(place, folder, names):
 
 
 def test_kill_9_at_200_moments_of_a_release(file_place, tmp_path):
-    """As many of the 200 as 20 s allow: all, on a machine that has nothing else to do."""
+    """As many of the 200 as 20 s allow; all of them on an idle machine."""
     before, after = survive(file_place, tmp_path, 200, seconds=20.0)
     assert before >= 1
     assert after >= 1
@@ -138,18 +138,18 @@ def test_kill_9_at_200_moments_of_a_release_on_postgresql(new_place, tmp_path):
 
 
 class Fault(Exception):
-    """Something that nobody foresaw."""
+    """An unexpected error."""
 
 
-def _failing_at(n, ledger, given):
-    """Book with a fault at the n-th line of the store's own code; False where fewer lines ran."""
+def _failing_at(n, ledger, new_booking):
+    """Book with a fault at the n-th line of the ledger's code; False if fewer lines ran."""
     count = 0
 
-    def trace(frame, what, _):
+    def trace(frame, event, _):
         nonlocal count
-        if not frame.f_code.co_filename.startswith(STORE):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
-        if what == "line":
+        if event == "line":
             count += 1
             if count == n:
                 raise Fault
@@ -158,7 +158,7 @@ def _failing_at(n, ledger, given):
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        ledger.book(given)
+        ledger.book(new_booking)
     except (Fault, Refusal):
         return True
     finally:
@@ -172,12 +172,12 @@ def test_a_fault_at_any_line_leaves_all_of_a_release_or_nothing(file_place):
         n, hit = 0, True
         while hit:
             n += 1
-            given = booking(f"at line {n}", dose({"ann": 0.1, "new": 0.1}))
-            hit = _failing_at(n, ledger, given)
-            stored = _stored(ledger, given.name)
-            assert stored in (None, given.artefact)
+            new_booking = booking(f"at line {n}", dose({"ann": 0.1, "new": 0.1}))
+            hit = _failing_at(n, ledger, new_booking)
+            stored = _stored(ledger, new_booking.name)
+            assert stored in (None, new_booking.artefact)
             assert len(ledger.person("new").entries) == (stored is not None)
-            assert ledger.book(booking(given.name, *given.doses)).fresh == (stored is None)
+            assert ledger.book(booking(new_booking.name, *new_booking.doses)).fresh == (stored is None)
             assert ledger.erase("new")  # new again next time; the key file does not grow
         assert n > 150
         assert ledger.verify().entries == 1 + 2 * n
@@ -186,7 +186,7 @@ def test_a_fault_at_any_line_leaves_all_of_a_release_or_nothing(file_place):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_fault_at_any_statement_of_sql_leaves_all_of_a_release_or_nothing(place, when):
-    """Also around the commit itself, where a server that goes away leaves the caller in doubt."""
+    """Also around the commit, where a lost server leaves the caller in doubt."""
     hook = {"before": "before_cursor_execute", "after": "after_cursor_execute"}[when]
     left = 0
 
@@ -203,13 +203,13 @@ def test_a_fault_at_any_statement_of_sql_leaves_all_of_a_release_or_nothing(plac
             n = 0
             while True:
                 n += 1
-                given, left = booking(f"statement {n}", dose({"ann": 0.1, f"new {n}": 0.1})), n
+                new_booking, left = booking(f"statement {n}", dose({"ann": 0.1, f"new {n}": 0.1})), n
                 try:
-                    ledger.book(given)
+                    ledger.book(new_booking)
                 except Fault:
                     left = 0
-                    assert given.name not in {entry.name for entry in ledger.releases()}
-                    assert ledger.book(given).fresh
+                    assert new_booking.name not in {entry.name for entry in ledger.releases()}
+                    assert ledger.book(new_booking).fresh
                     continue
                 break
         finally:
@@ -220,7 +220,7 @@ def test_a_fault_at_any_statement_of_sql_leaves_all_of_a_release_or_nothing(plac
         assert len(ledger.person("ann").entries) == n
 
 
-def test_a_server_killed_in_the_midst_loses_nothing_and_spends_once(new_place, cluster, tmp_path):
+def test_a_killed_server_loses_nothing_and_counts_once(new_place, cluster, tmp_path):
     place, log = new_place("postgresql"), tmp_path / "log"
     place.create("fil=100").close()
 
@@ -228,24 +228,24 @@ def test_a_server_killed_in_the_midst_loses_nothing_and_spends_once(new_place, c
         with place.open() as ledger:
             for k in range(10_000):
                 ledger.book(booking(f"release {k}", dose(dict.fromkeys(PEOPLE, 0.1))))
-                (tmp_path / "told").write_text(str(k))
+                (tmp_path / "reported").write_text(str(k))
 
     pid = child(busy, log)
-    while not (tmp_path / "told").exists() or int((tmp_path / "told").read_text() or 0) < 5:
+    while not (tmp_path / "reported").exists() or int((tmp_path / "reported").read_text() or 0) < 5:
         time.sleep(0.01)
     cluster.kill()
     assert finish(pid) == 1
     assert "Refusal" in log.read_text().splitlines()[-1]
     assert "book again under the same name" in log.read_text()
     cluster.start()
-    told = int((tmp_path / "told").read_text())
+    reported = int((tmp_path / "reported").read_text())
     with place.open() as ledger:
         names = [entry.name for entry in ledger.releases()]
-        assert names in ([f"release {k}" for k in range(n)] for n in (told + 1, told + 2))
-        again = ledger.book(booking(f"release {told + 1}", dose(dict.fromkeys(PEOPLE, 0.1))))
-        assert again.fresh == (len(names) == told + 1)
-        assert ledger.verify().entries == told + 3
-        assert len(spends(ledger)) == (told + 2) * len(PEOPLE)
+        assert names in ([f"release {k}" for k in range(n)] for n in (reported + 1, reported + 2))
+        again = ledger.book(booking(f"release {reported + 1}", dose(dict.fromkeys(PEOPLE, 0.1))))
+        assert again.fresh == (len(names) == reported + 1)
+        assert ledger.verify().entries == reported + 3
+        assert len(spends(ledger)) == (reported + 2) * len(PEOPLE)
 
 
 def test_a_refused_release_is_refused_again_after_a_crash(file_place, tmp_path):

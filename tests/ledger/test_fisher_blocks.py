@@ -1,4 +1,4 @@
-"""Totals from kept Fisher blocks: against the joint leakage of the releases, refits, and quadrature."""
+"""Totals from stored Fisher blocks, compared with the joint leakage of the releases, refits and quadrature."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def table(seed=3):
     """16 rows of 10 people; the last column is one value per person."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(len(IDS), 3))
-    own = dict(zip(IDS, rng.normal(size=len(IDS)), strict=True))
-    X[:, 2] = [own[who] for who in IDS]
+    constant = dict(zip(IDS, rng.normal(size=len(IDS)), strict=True))
+    X[:, 2] = [constant[person] for person in IDS]
     return X, np.abs(X @ [0.5, -0.3, 0.2] + rng.normal(size=len(IDS)))
 
 
@@ -41,17 +41,17 @@ def leakage(l2=0.1, loss=None, noise=None, X=None, y=None):
     return glm.measure(fit, X, y, noise or Gaussian(0.7))
 
 
-def person_dose(leak, X=None, y=None, blocks=True, **how):
+def person_dose(leak, X=None, y=None, blocks=True, **fields):
     if X is None:
         X, y = table()
     eta = leak.group(IDS, tied=TIED)
-    made = Dose.of_reading(FISHER, "person", list(eta), list(eta.values()), **how)
-    return replace(made, blocks=glm.blocks(leak, IDS, np.column_stack([X, y]), tied=TIED)) if blocks else made
+    bare = Dose.of_reading(FISHER, "person", list(eta), list(eta.values()), **fields)
+    return replace(bare, blocks=glm.fisher_blocks(leak, IDS, np.column_stack([X, y]), tied=TIED)) if blocks else bare
 
 
 def squares(ledger):
-    """Everybody's total in η²."""
-    return {who: ledger.person(who).totals[0].reading ** 2 for who in dict.fromkeys(IDS)}
+    """The total of each person in η²."""
+    return {person: ledger.person(person).totals[0].reading ** 2 for person in dict.fromkeys(IDS)}
 
 
 UNLIKE = {
@@ -62,28 +62,31 @@ UNLIKE = {
 
 
 @pytest.mark.parametrize("unlike", UNLIKE)
-def test_two_unlike_releases_total_what_they_tell_together(place, unlike):
-    one, other = UNLIKE[unlike]()
-    joint = glm.compose([one, other]).group(IDS, tied=TIED)
+def test_the_total_of_two_unlike_releases_is_their_joint_leakage(place, unlike):
+    first, second = UNLIKE[unlike]()
+    joint = glm.compose([first, second]).group(IDS, tied=TIED)
     with place.create() as ledger:
-        ledger.book(booking("may", person_dose(one)))
-        ledger.book(booking("june", person_dose(other)))
-        found = squares(ledger)
-        quadrature = person_dose(one, blocks=False) + person_dose(other, blocks=False)
-        for who, sum_of_both in zip(quadrature.ids, quadrature.values, strict=True):
-            assert joint[who] ** 2 - 1e-12 <= found[who] <= joint[who] ** 2 + 1e-12 + NANO
-            assert found[who] <= sum_of_both + 2 * NANO
-        # Not one law by another name: somebody's exact total is clearly below quadrature.
-        assert min(found[who] / value for who, value in zip(quadrature.ids, quadrature.values, strict=True)) < 0.98
+        ledger.book(booking("may", person_dose(first)))
+        ledger.book(booking("june", person_dose(second)))
+        totals_squared = squares(ledger)
+        quadrature = person_dose(first, blocks=False) + person_dose(second, blocks=False)
+        for person, sum_of_both in zip(quadrature.ids, quadrature.values, strict=True):
+            assert joint[person] ** 2 - 1e-12 <= totals_squared[person] <= joint[person] ** 2 + 1e-12 + NANO
+            assert totals_squared[person] <= sum_of_both + 2 * NANO
+        # The two rules differ: at least one person's exact total is clearly below quadrature.
+        assert (
+            min(totals_squared[person] / value for person, value in zip(quadrature.ids, quadrature.values, strict=True))
+            < 0.98
+        )
         (totals,) = ledger.totals()
-        assert sorted(totals.readings**2) == pytest.approx(sorted(found.values()), rel=1e-14)
-        assert {ledger.person(who).totals[0].standing for who in found} == {Standing.EXACT}
+        assert sorted(totals.readings**2) == pytest.approx(sorted(totals_squared.values()), rel=1e-14)
+        assert {ledger.person(person).totals[0].standing for person in totals_squared} == {Standing.EXACT}
 
 
 def test_the_total_is_the_norm_of_the_jacobians_stacked_as_refits_give_them(file_place):
-    """Central differences of the refitted weights in every unknown of one person with two rows and a tied column."""
+    """Central differences of the refitted weights in every unknown of a person with two rows and a tied column."""
     X, y = table()
-    rows = [k for k, who in enumerate(IDS) if who == "p1"]
+    rows = [k for k, person in enumerate(IDS) if person == "p1"]
 
     def weights(l2, move, size):
         Z, t = X.copy(), y.copy()
@@ -95,7 +98,7 @@ def test_the_total_is_the_norm_of_the_jacobians_stacked_as_refits_give_them(file
             Z[move[0], move[1]] += size
         return glm.fit(Z, t, glm.Squared(), l2, intercept=True).w
 
-    moves = [(row, what) for row in rows for what in (0, 1, "label")] + [("tied",)]
+    moves = [(row, column) for row in rows for column in (0, 1, "label")] + [("tied",)]
     stacked = np.vstack(
         [
             np.column_stack([(weights(l2, m, 1e-5) - weights(l2, m, -1e-5)) / 2e-5 for m in moves]) / 0.7
@@ -111,7 +114,7 @@ def test_the_total_is_the_norm_of_the_jacobians_stacked_as_refits_give_them(file
 def test_a_tied_label_is_one_unknown_of_the_block_and_the_joint_total_is_that_of_refits():
     """The label of all rows of a person moved together, by central differences of the refitted weights."""
     X, y = table()
-    rows = [k for k, who in enumerate(IDS) if who == "p1"]
+    rows = [k for k, person in enumerate(IDS) if person == "p1"]
     y[rows] = y[rows[0]]
     fits = [glm.fit(X, y, glm.Squared(), l2, intercept=True) for l2 in (0.01, 5.0)]
     leaks = [glm.measure(fit, X, y, Gaussian(0.7)) for fit in fits]
@@ -131,38 +134,38 @@ def test_a_tied_label_is_one_unknown_of_the_block_and_the_joint_total_is_that_of
             for l2 in (0.01, 5.0)
         ]
     )
-    kept = [glm.blocks(leak, IDS, np.column_stack([X, y]), tied_label=True) for leak in leaks]
-    mine = [blocks[list(dict.fromkeys(IDS)).index("p1")] for blocks in kept]
-    assert mine[0].unknowns[-1] == "*/label"
-    assert mine[0].identity == mine[1].identity
-    joint = np.linalg.eigvalsh(mine[0].matrix + mine[1].matrix)[-1]
+    all_blocks = [glm.fisher_blocks(leak, IDS, np.column_stack([X, y]), tied_target=True) for leak in leaks]
+    person_blocks = [blocks[list(dict.fromkeys(IDS)).index("p1")] for blocks in all_blocks]
+    assert person_blocks[0].unknowns[-1] == "*/label"
+    assert person_blocks[0].identity == person_blocks[1].identity
+    joint = np.linalg.eigvalsh(person_blocks[0].matrix + person_blocks[1].matrix)[-1]
     assert joint == pytest.approx(np.linalg.norm(stacked, 2) ** 2, rel=1e-7)
-    assert mine[0].norm == pytest.approx(leaks[0].group(IDS, tied_label=True)["p1"] ** 2, rel=1e-9)
+    assert person_blocks[0].norm == pytest.approx(leaks[0].group(IDS, tied_target=True)["p1"] ** 2, rel=1e-9)
 
 
 def test_k_releases_with_the_same_settings_follow_the_law_of_square_roots(place):
-    made = person_dose(leakage())
+    monthly = person_dose(leakage())
     with place.create() as ledger:
         for month in range(5):
-            ledger.book(booking(f"month {month}", made))
-        found = squares(ledger)
-        for who, value in zip(made.ids, made.values, strict=True):
-            assert 5 * value - 1e-12 <= found[who] <= 5 * value + 5 * NANO
+            ledger.book(booking(f"month {month}", monthly))
+        totals_squared = squares(ledger)
+        for person, value in zip(monthly.ids, monthly.values, strict=True):
+            assert 5 * value - 1e-12 <= totals_squared[person] <= 5 * value + 5 * NANO
 
 
 def test_a_release_without_blocks_is_added_in_quadrature_on_top(place):
-    one, other, third = leakage(0.01), leakage(5.0), leakage(1.0)
-    joint = glm.compose([one, other]).group(IDS, tied=TIED)
+    first, second, third = leakage(0.01), leakage(5.0), leakage(1.0)
+    joint = glm.compose([first, second]).group(IDS, tied=TIED)
     with place.create() as ledger:
-        ledger.book(booking("may", person_dose(one)))
+        ledger.book(booking("may", person_dose(first)))
         ledger.book(booking("june", person_dose(third, blocks=False)))
-        ledger.book(booking("july", person_dose(other)))
-        found, plain = squares(ledger), third.group(IDS, tied=TIED)
-        for who in found:
-            exact = joint[who] ** 2 + plain[who] ** 2
-            assert exact - 1e-12 <= found[who] <= exact + 1e-12 + 2 * NANO
-            # Never below what the three tell together.
-            assert found[who] >= glm.compose([one, other, third]).group(IDS, tied=TIED)[who] ** 2
+        ledger.book(booking("july", person_dose(second)))
+        totals_squared, without_blocks = squares(ledger), third.group(IDS, tied=TIED)
+        for person in totals_squared:
+            exact = joint[person] ** 2 + without_blocks[person] ** 2
+            assert exact - 1e-12 <= totals_squared[person] <= exact + 1e-12 + 2 * NANO
+            # Never below the joint leakage of the three.
+            assert totals_squared[person] >= glm.compose([first, second, third]).group(IDS, tied=TIED)[person] ** 2
         assert ledger.person("p1").totals[0].standing is Standing.UPPER_BOUND
 
 
@@ -170,16 +173,19 @@ def test_a_person_whose_rows_changed_has_other_unknowns_and_is_summed(place):
     X, y = table()
     Z = X.copy()
     Z[0, 1] += 0.25  # p0 alone
-    one, other = leakage(0.01), leakage(5.0, X=Z, y=y)
+    first, second = leakage(0.01), leakage(5.0, X=Z, y=y)
     with place.create() as ledger:
-        ledger.book(booking("may", person_dose(one)))
-        ledger.book(booking("june", person_dose(other, Z, y)))
-        book = {who: ledger.person(who).totals[0] for who in ("p0", "p1")}
-        sums = {who: one.group(IDS, tied=TIED)[who] ** 2 + other.group(IDS, tied=TIED)[who] ** 2 for who in book}
-        assert book["p0"].reading ** 2 == pytest.approx(sums["p0"], abs=2 * NANO)
-        assert book["p0"].standing is Standing.UPPER_BOUND
-        assert book["p1"].reading ** 2 < sums["p1"] - 100 * NANO
-        assert book["p1"].standing is Standing.EXACT
+        ledger.book(booking("may", person_dose(first)))
+        ledger.book(booking("june", person_dose(second, Z, y)))
+        totals = {person: ledger.person(person).totals[0] for person in ("p0", "p1")}
+        sums = {
+            person: first.group(IDS, tied=TIED)[person] ** 2 + second.group(IDS, tied=TIED)[person] ** 2
+            for person in totals
+        }
+        assert totals["p0"].reading ** 2 == pytest.approx(sums["p0"], abs=2 * NANO)
+        assert totals["p0"].standing is Standing.UPPER_BOUND
+        assert totals["p1"].reading ** 2 < sums["p1"] - 100 * NANO
+        assert totals["p1"].standing is Standing.EXACT
 
 
 @pytest.mark.parametrize(
@@ -204,21 +210,21 @@ def apart(direction, *, blocks=True, value=0.04):
     return Dose(FISHER, "person", ("ann", "bob"), [value, value], blocks=(block, block) if blocks else ())
 
 
-def test_a_limit_is_held_against_the_exact_total(place):
-    """Two releases in directions at right angles tell 0.2 together; in quadrature it would be 0.283."""
+def test_a_limit_is_compared_with_the_exact_total(place):
+    """Two releases in orthogonal directions leak 0.2 together; in quadrature it would be 0.283."""
     with place.create("fil=0.21") as ledger:
         ledger.book(booking("may", apart(0)))
-        plain = booking("plain", apart(1, blocks=False))
-        assert ledger.preview(plain)[0].totals[0] == pytest.approx(np.sqrt(0.08), abs=1e-8)
+        without_blocks = booking("plain", apart(1, blocks=False))
+        assert ledger.preview(without_blocks)[0].totals[0] == pytest.approx(np.sqrt(0.08), abs=1e-8)
         with pytest.raises(OverBudget):
-            ledger.book(plain)
+            ledger.book(without_blocks)
         assert ledger.preview(booking("june", apart(1))) == ()
         assert ledger.book(booking("june", apart(1))).fresh
         assert ledger.person("ann").totals[0].reading == pytest.approx(0.2, abs=1e-8)
         (stop,) = ledger.preview(booking("july", apart(1)))
         assert stop.people == 2
         assert stop.totals == pytest.approx([np.sqrt(0.08)] * 2, abs=1e-8)
-        # What is said to fit does fit: all noise scaled by the share, blocks with it.
+        # The reported share does fit: all noise is scaled by it, and the blocks with it.
         assert ledger.preview(booking("july", apart(1, value=0.04 * stop.share * (1 - 1e-6)))) == ()
         (totals,) = ledger.totals()
         assert totals.passing == 0
@@ -237,7 +243,7 @@ def test_a_released_total_never_falls(file_place):
             before = now
 
 
-def test_who_is_erased_is_nobody_in_the_blocks_too(place):
+def test_an_erased_person_is_not_in_the_blocks_either(place):
     with place.create() as ledger:
         ledger.book(booking("may", apart(0)))
         ledger.erase("ann")
@@ -248,12 +254,12 @@ def test_who_is_erased_is_nobody_in_the_blocks_too(place):
         assert ledger.person("bob").totals[0].reading == pytest.approx(np.sqrt(0.08), abs=1e-8)
 
 
-def test_the_same_release_again_is_known_whatever_the_last_digits_of_its_blocks(place):
+def test_the_same_release_again_is_recognised_although_the_last_digits_of_its_blocks_differ(place):
     with place.create() as ledger:
         first = ledger.book(booking("may", apart(0)))
-        made = apart(0)
-        moved = [np.nextafter(b.matrix, 1) for b in made.blocks]
-        nearly = replace(made, blocks=tuple(FisherBlock(("0/a", "0/b", "0/label"), m) for m in moved))
+        dose_with_blocks = apart(0)
+        moved = [np.nextafter(b.matrix, 1) for b in dose_with_blocks.blocks]
+        nearly = replace(dose_with_blocks, blocks=tuple(FisherBlock(("0/a", "0/b", "0/label"), m) for m in moved))
         again = ledger.book(booking("may", nearly))
         assert not again.fresh
         assert again.artefact == first.artefact
@@ -261,8 +267,8 @@ def test_the_same_release_again_is_known_whatever_the_last_digits_of_its_blocks(
         assert ledger.verify().entries == 2
 
 
-def test_two_books_mark_the_same_unknowns_differently(new_place, tmp_path):
-    """A mark is keyed: who has the database alone cannot try likely rows against it."""
+def test_two_ledgers_mark_the_same_unknowns_differently(new_place, tmp_path):
+    """A mark is keyed: with the database alone, likely rows cannot be tried against it."""
     marks = []
     for name in ("one", "two"):
         where = replace(new_place("sqlite"), target=str(tmp_path / f"{name}.db"), keys=tmp_path / f"{name}.keys")
@@ -279,10 +285,10 @@ def run(place, *statements, **values):
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
         for statement in statements:
-            made = text(statement)
+            query = text(statement)
             for name in values:
-                made = made.bindparams(bindparam(name, type_=LargeBinary))
-            connection.execute(made, values)
+                query = query.bindparams(bindparam(name, type_=LargeBinary))
+            connection.execute(query, values)
     engine.dispose()
 
 
@@ -292,23 +298,23 @@ def stored(place):
     with engine.connect() as connection:
         rows = connection.execute(text("SELECT pseudonym, data FROM dosimeter_block ORDER BY pseudonym")).all()
     engine.dispose()
-    return [(bytes(who), bytes(data)) for who, data in rows]
+    return [(bytes(person), bytes(data)) for person, data in rows]
 
 
-def test_every_flipped_byte_of_a_block_is_found(place):
+def test_every_flipped_byte_of_a_block_is_detected(place):
     with place.create() as ledger:
         ledger.book(booking("may", apart(0)))
-        (who, data), _ = stored(place)
+        (person, data), _ = stored(place)
         for k in range(0, len(data), 3 if place.kind == "sqlite" else 17):
             altered = bytes([*data[:k], data[k] ^ (1 << k % 8), *data[k + 1 :]])
-            run(place, "UPDATE dosimeter_block SET data = :data WHERE pseudonym = :who", data=altered, who=who)
+            run(place, "UPDATE dosimeter_block SET data = :data WHERE pseudonym = :who", data=altered, who=person)
             with pytest.raises(Tampered, match="blocks of entry 2"):
                 ledger.verify()
-        run(place, "UPDATE dosimeter_block SET data = :data WHERE pseudonym = :who", data=data, who=who)
+        run(place, "UPDATE dosimeter_block SET data = :data WHERE pseudonym = :who", data=data, who=person)
         assert ledger.verify().entries == 2
 
 
-def test_a_block_that_is_missing_or_another_persons_is_found(place):
+def test_a_block_that_is_missing_or_moved_is_detected(place):
     with place.create() as ledger:
         ledger.book(booking("may", apart(0)))
         (first, _), (second, _) = stored(place)
@@ -321,14 +327,14 @@ def test_a_block_that_is_missing_or_another_persons_is_found(place):
             ledger.verify()
 
 
-def test_a_block_that_is_no_matrix_is_never_read_as_one(place):
+def test_a_block_that_is_not_a_matrix_is_never_read_as_one(place):
     with place.create() as ledger:
         ledger.book(booking("may", apart(0)))
-        whole = stored(place)[0][1]
-        for bad in (b"", b"\x00" * 12, whole[:-8], np.full(9, np.nan).tobytes(), np.zeros(4).tobytes()):
+        intact = stored(place)[0][1]
+        for bad in (b"", b"\x00" * 12, intact[:-8], np.full(9, np.nan).tobytes(), np.zeros(4).tobytes()):
             run(place, "UPDATE dosimeter_block SET data = :data", data=bad)
             if len(bad) == 32:
-                with pytest.raises(Tampered, match="unlike sizes"):
+                with pytest.raises(Tampered, match="differ in size"):
                     ledger.book(booking("june", apart(1)))
                 continue
             for work in (lambda: ledger.person("ann"), ledger.totals, lambda: ledger.book(booking("june", apart(1)))):
@@ -336,10 +342,10 @@ def test_a_block_that_is_no_matrix_is_never_read_as_one(place):
                     work()
 
 
-def test_a_ledger_from_before_blocks_is_brought_up_to_date_and_keeps_its_digests(place):
-    plain = replace(of_all_kinds("may"), doses=(of_all_kinds("may").doses[0],))
+def test_a_ledger_without_a_table_of_blocks_is_migrated_and_keeps_its_digests(place):
+    without_blocks = replace(of_all_kinds("may"), doses=(of_all_kinds("may").doses[0],))
     with place.create("fil=3") as ledger:
-        ledger.book(plain)
+        ledger.book(without_blocks)
         before = ledger.export()
     run(place, "DROP TABLE dosimeter_block", "UPDATE dosimeter_ledger SET version = 1")
     with place.open() as ledger:
@@ -354,11 +360,11 @@ def test_a_ledger_from_before_blocks_is_brought_up_to_date_and_keeps_its_digests
 
 def test_blocks_that_do_not_belong_to_the_dose_are_refused():
     block = FisherBlock(("0/a",), [[0.04]])
-    with pytest.raises(Refusal, match="not the matrix of a dose"):
+    with pytest.raises(Refusal, match="does not match a dose"):
         Dose(FISHER, "person", ("ann",), [0.05], blocks=(block,))
-    with pytest.raises(Refusal, match="not the matrix of a dose"):
+    with pytest.raises(Refusal, match="does not match a dose"):
         Dose(FISHER, "person", ("ann",), [0.04], blocks=(FisherBlock(("0/a", "0/b"), np.diag([0.04, -0.01])),))
-    with pytest.raises(Refusal, match="for everybody or for nobody"):
+    with pytest.raises(Refusal, match="one block per id or none"):
         Dose(FISHER, "person", ("ann", "bob"), [0.04, 0.04], blocks=(block,))
     with pytest.raises(Refusal, match="has none"):
         Dose(MEMBERSHIP, "person", ("ann",), [0.04], blocks=(block,))
@@ -366,30 +372,30 @@ def test_blocks_that_do_not_belong_to_the_dose_are_refused():
 
 
 @pytest.mark.parametrize("matrix", [[[1.0, 0.5], [0.4, 1.0]], [[np.nan, 0.0], [0.0, 1.0]], [[1.0]], np.ones((2, 3))])
-def test_what_is_no_information_matrix_is_no_block(matrix):
+def test_only_an_information_matrix_is_a_block(matrix):
     with pytest.raises(Refusal, match="finite symmetric matrix"):
         FisherBlock(("0/a", "0/b"), matrix)
 
 
-def test_blocks_too_large_to_keep_are_refused_before_they_are_made():
+def test_blocks_too_large_to_store_are_refused_before_they_are_computed():
     with pytest.raises(Refusal, match="1 to 200 unknowns"):
         FisherBlock(tuple(map(str, range(201))), np.eye(201))
     X, y = np.random.default_rng(0).normal(size=(300, 2)), np.arange(300.0)
     leak = leakage(X=X, y=y)
-    at = np.column_stack([X, y])
-    with pytest.raises(Refusal, match="somebody has 201 unknowns"):
-        glm.blocks(leak, ["ann"] * 67 + list(range(233)), at)
+    values = np.column_stack([X, y])
+    with pytest.raises(Refusal, match="a person has 201 unknowns"):
+        glm.fisher_blocks(leak, ["ann"] * 67 + list(range(233)), values)
     wide = np.random.default_rng(0).normal(size=(250, 190))
     leak = leakage(1.0, X=wide, y=y[:250])
-    with pytest.raises(Refusal, match="70 MB together"):
-        glm.blocks(leak, list(range(250)), np.column_stack([wide, y[:250]]))
+    with pytest.raises(Refusal, match="take 70 MB"):
+        glm.fisher_blocks(leak, list(range(250)), np.column_stack([wide, y[:250]]))
 
 
 def test_an_exact_release_has_no_blocks():
     from dosimeter.core.noise import no_noise
 
     with pytest.raises(CannotMeasure, match="exact release"):
-        glm.blocks(leakage(noise=no_noise), IDS, np.column_stack(table()))
+        glm.fisher_blocks(leakage(noise=no_noise), IDS, np.column_stack(table()))
 
 
 def test_equal_matrices_total_their_amounts_and_not_a_nano_more():
@@ -406,7 +412,7 @@ def test_what_is_left_under_a_limit_is_counted_from_the_exact_total(file_place):
         assert stop.room == pytest.approx(np.sqrt(0.21**2 - 0.04), rel=1e-6)
 
 
-def test_a_limit_is_held_against_the_sum_where_the_unknowns_are_others(file_place):
+def test_a_limit_is_compared_with_the_sum_if_the_unknowns_differ(file_place):
     elsewhere = FisherBlock(("0/a", "0/b", "0/label"), np.diag([0.0, 0.04, 0.0]), b"another row")
     with file_place.create("fil=0.21") as ledger:
         ledger.book(booking("may", apart(0)))
@@ -418,24 +424,24 @@ def test_blocks_of_one_account_save_nothing_in_another(file_place):
     with file_place.create() as ledger:
         ledger.book(booking("may", apart(0), replace(apart(1), measured_in="standard deviations")))
         ledger.book(booking("june", apart(0), replace(apart(0), measured_in="standard deviations")))
-        own, spread = ledger.person("ann").totals
-        assert own.reading**2 == pytest.approx(0.08, abs=2 * NANO)
-        assert spread.reading**2 == pytest.approx(0.04, abs=2 * NANO)
+        own_units, deviations = ledger.person("ann").totals
+        assert own_units.reading**2 == pytest.approx(0.08, abs=2 * NANO)
+        assert deviations.reading**2 == pytest.approx(0.04, abs=2 * NANO)
 
 
-def test_a_block_under_another_pseudonym_is_found_also_where_the_order_stays(place):
+def test_a_block_under_another_pseudonym_is_detected_even_in_the_same_order(place):
     with place.create() as ledger:
         ledger.book(booking("may", apart(0)))
-        who = stored(place)[1][0]
-        other = (int.from_bytes(who, "big") + 1).to_bytes(len(who), "big")
-        run(place, "UPDATE dosimeter_block SET pseudonym = :other WHERE pseudonym = :who", other=other, who=who)
+        person = stored(place)[1][0]
+        other = (int.from_bytes(person, "big") + 1).to_bytes(len(person), "big")
+        run(place, "UPDATE dosimeter_block SET pseudonym = :other WHERE pseudonym = :who", other=other, who=person)
         with pytest.raises(Tampered, match="blocks of entry 2"):
             ledger.verify()
 
 
 def test_the_same_cells_in_other_units_are_other_unknowns():
-    leak, at = leakage(), np.column_stack(table())
-    same, again, other = (glm.blocks(leak, IDS, at, units=units) for units in ([1.0], [1.0], [2.0]))
+    leak, values = leakage(), np.column_stack(table())
+    same, again, other = (glm.fisher_blocks(leak, IDS, values, units=units) for units in ([1.0], [1.0], [2.0]))
     assert [b.identity for b in same] == [b.identity for b in again]
     assert not {b.identity for b in same} & {b.identity for b in other}
     assert len({b.identity for b in same}) == len(same)

@@ -1,4 +1,4 @@
-"""The book on each database: what is booked stands there once, limits refuse, and nothing is said of nobody."""
+"""The ledger on each database: a release is booked once, limits refuse, and unknown people have nothing."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from dosimeter.core.notion import FISHER, LEAKAGE, MEMBERSHIP, Standing
 from dosimeter.core.release import Recipe
 from dosimeter.federated.client_dose import ClientDose, Spend
 from dosimeter.federated.client_sampling import FixedSizeSampling, PoissonSampling
-from dosimeter.ledger import Ledger, OverBudget
-from dosimeter.ledger import composition as accounting
+from dosimeter.ledger import Ledger, OverBudget, composition
 
 from .samples import PEOPLE, RECIPE, booking, dose, events, of_all_kinds
 
@@ -32,7 +31,7 @@ FIL = Account("fil", "person", "standard deviations")
 
 
 def spent_once(reading, eta):
-    """One release of η: rounded up, by less than a nano-unit of η² (and the float's own last digits)."""
+    """The figure of one release of η: rounded up by less than a nano-unit of η², apart from float rounding."""
     return -1e-16 < reading**2 - eta**2 < 1.0001e-9
 
 
@@ -40,13 +39,13 @@ def totals_of(ledger, person):
     return {total.account.text: total for total in ledger.person(person).totals}
 
 
-def test_a_booking_stands_in_the_book_with_its_bytes(place):
+def test_a_booking_is_stored_with_its_bytes(place):
     with place.create("fil=0.3") as ledger:
-        given = booking("may", note="first", to="Hospital B")
-        booked = ledger.book(given)
+        may = booking("may", note="first", to="Hospital B")
+        booked = ledger.book(may)
         assert booked.fresh
-        assert (booked.seq, booked.artefact) == (2, given.artefact)
-        assert ledger.artefact("may") == given.artefact
+        assert (booked.seq, booked.artefact) == (2, may.artefact)
+        assert ledger.artefact("may") == may.artefact
         entry = ledger.entry("may")
         assert (entry.note, entry.to, entry.people, entry.accounts) == ("first", "Hospital B", 3, (FIL,))
         assert entry.recipe["settings"] == {"loss": "squared", "l2": 0.01}
@@ -63,7 +62,7 @@ def test_what_was_booked_is_there_when_the_ledger_is_opened_again(place):
         assert again.verify().entries == 2
 
 
-def test_doses_of_fisher_information_add_in_quadrature_and_nats_plainly(place):
+def test_doses_of_fisher_information_add_in_quadrature_and_nats_add_as_they_are(place):
     with place.create() as ledger:
         for month in ("may", "june", "july"):
             ledger.book(booking(month, dose({"ann": 0.3, "bob": 0.4}), dose({"ann": 0.5}, LEAKAGE)))
@@ -74,7 +73,7 @@ def test_doses_of_fisher_information_add_in_quadrature_and_nats_plainly(place):
         assert math.isinf(ann[FIL.text].limit)
 
 
-def test_a_person_is_told_each_release_with_what_it_does_not_cover(place):
+def test_a_statement_lists_each_release_with_what_it_does_not_cover(place):
     with place.create("fil=0.5") as ledger:
         recipe = Recipe("weights", "Gaussian(0.5)", uncovered=("the columns were chosen from the data",))
         ledger.book(booking("may", dose({"ann": 0.3}, uncovered=("a tuned scale",)), recipe=recipe, to="B"))
@@ -93,14 +92,14 @@ def test_numbers_and_texts_are_the_same_id(place):
         ledger.book(booking("may", dose({17: 0.3})))
         ledger.book(booking("june", dose({"17": 0.4})))
         assert math.isclose(totals_of(ledger, np.int64(17))[FIL.text].reading, 0.5, rel_tol=1e-8)
-        with pytest.raises(Refusal, match="stands twice"):
+        with pytest.raises(Refusal, match="duplicate id"):
             ledger.book(booking("july", dose({"17": 0.4, 17: 0.1})))
 
 
-def test_the_same_name_spends_once_and_gives_back_the_first_draw(place):
+def test_the_same_name_is_counted_once_and_returns_the_first_bytes(place):
     with place.create("fil=0.15") as ledger:
         first = ledger.book(booking("may"))
-        again = ledger.book(booking("may"))  # another draw of the same release
+        again = ledger.book(booking("may"))  # the same release with other noise
         assert not again.fresh
         assert again.artefact == first.artefact == ledger.artefact("may")
         assert spent_once(totals_of(ledger, "ann")[FIL.text].reading, 0.1)
@@ -122,7 +121,7 @@ def test_the_same_name_with_other_content_is_refused(file_place, other):
     with file_place.create() as ledger:
         ledger.book(booking("may"))
         before = ledger.export()
-        with pytest.raises(Refusal, match="may was booked before"):
+        with pytest.raises(Refusal, match="may is already booked"):
             ledger.book(booking("may", *other.get("doses", ()), recipe=other.get("recipe", RECIPE)))
         assert ledger.export() == before
 
@@ -130,28 +129,28 @@ def test_the_same_name_with_other_content_is_refused(file_place, other):
 def test_the_same_bytes_under_another_name_are_refused_with_the_first_name(place):
     with place.create() as ledger:
         ledger.book(booking("may", artefact=b"the model", draw=b""))
-        with pytest.raises(Refusal, match="released before, as may"):
+        with pytest.raises(Refusal, match="already released as may"):
             ledger.book(booking("june", artefact=b"the model", draw=b""))
 
 
-def test_a_draw_seen_before_is_refused_with_its_first_name(place):
+def test_noise_booked_before_is_refused_with_its_first_name(place):
     with place.create() as ledger:
         ledger.book(booking("may", draw=b"drawn once"))
-        with pytest.raises(Refusal, match="drawn for may"):
+        with pytest.raises(Refusal, match="already used for may"):
             ledger.book(booking("june", draw=b"drawn once"))
         ledger.book(booking("june", draw=b""))
-        ledger.book(booking("july", draw=b""))  # no draw known: nothing to compare
+        ledger.book(booking("july", draw=b""))  # without the noise there is nothing to compare
         assert "drawn once" not in repr(ledger.export())
 
 
-def test_a_release_that_would_pass_a_limit_is_refused_and_nothing_is_written(place):
+def test_a_release_that_would_exceed_a_limit_is_refused_and_nothing_is_written(place):
     with place.create("fil=0.3") as ledger:
         ledger.book(booking("may", dose({"ann": 0.25, "bob": 0.1, "eve": 0.29})))
-        before, salts = ledger.export(), ledger.keys.made
+        before, salts = ledger.export(), ledger.keys.salts_created
         with pytest.raises(OverBudget, match=r"2 people would pass fil=0\.3") as caught:
             ledger.book(booking("june", dose({"ann": 0.2, "bob": 0.2, "eve": 0.2, "new": 0.2})))
         assert ledger.export() == before
-        assert ledger.keys.made == salts
+        assert ledger.keys.salts_created == salts
         (over,) = caught.value.over
         assert isinstance(caught.value, LimitExceeded)
         assert over.ids == ("eve", "ann")
@@ -166,17 +165,17 @@ def test_a_preview_decides_the_same_and_writes_nothing(place):
     with place.create("fil=0.3", "leakage=2") as ledger:
         ledger.book(booking("may", dose({"ann": 0.25}), dose({"ann": 1.5}, LEAKAGE)))
         before = ledger.export()
-        asked = booking("june", dose({"ann": 0.25}), dose({"ann": 0.6}, LEAKAGE))
-        seen = ledger.preview(asked)
+        june = booking("june", dose({"ann": 0.25}), dose({"ann": 0.6}, LEAKAGE))
+        violations = ledger.preview(june)
         with pytest.raises(OverBudget) as caught:
-            ledger.book(asked)
-        assert seen == caught.value.over
-        assert {over.account.key for over in seen} == {"fil", "leakage"}
+            ledger.book(june)
+        assert violations == caught.value.over
+        assert {over.account.key for over in violations} == {"fil", "leakage"}
         assert ledger.export() == before
         assert ledger.preview(booking("june", dose({"bob": 0.25}))) == ()
 
 
-def test_a_reason_lets_a_release_pass_and_is_recorded(place):
+def test_a_reason_overrides_a_limit_and_is_recorded(place):
     with place.create("fil=0.3") as ledger:
         booked = ledger.book(booking("may", dose({"ann": 0.4}), override="ordered by the board"))
         assert booked.over[0].people == 1
@@ -195,14 +194,14 @@ def test_at_the_limit_is_within_it(file_place):
         ledger.book(booking("july", dose({"a": 0.0, "b": 0.1})))
 
 
-def test_a_limit_may_be_lowered_below_what_is_spent_and_that_is_seen(place):
+def test_a_limit_may_be_lowered_below_a_total_and_that_is_reported(place):
     with place.create("fil=0.3") as ledger:
         ledger.book(booking("may", dose({"ann": 0.25, "bob": 0.1})))
         ledger.set_budget(LedgerLimit.parse("fil=0.2"), "a new policy")
         (account,) = ledger.totals()
         assert (account.limit, account.passing) == (0.2, 1)
         assert account.readings[0] == pytest.approx(0.25)
-        ledger.book(booking("june", dose({"bob": 0.1})))  # ann is above, but gets nothing
+        ledger.book(booking("june", dose({"bob": 0.1})))  # ann is above the limit, but gets nothing
         ledger.book(booking("july", dose({"ann": 0.0})))
         with pytest.raises(OverBudget):
             ledger.book(booking("august", dose({"ann": 0.01})))
@@ -224,11 +223,11 @@ def test_a_budget_holds_for_each_account_by_itself(place):
     [
         ({"doses": (dose({"a": 0.1}, unit="example"),)}, "persons or clients"),
         ({"doses": (Dose(FISHER, "person", ("a",), np.array([np.inf])),)}, "unbounded"),
-        ({"doses": (Dose(FISHER, "person", ("a",), np.array([5e-324])),)}, "normal numbers"),
-        ({"doses": (Dose(FISHER, "person", ("a",), np.array([1e10])),)}, "beyond"),
-        ({"doses": (dose({}),)}, "nobody"),
-        ({"doses": (dose({"a": 0.1}), dose({"a": 0.2}))}, "stands twice"),
-        ({"doses": (events(["a"]), events(["a", "b"]))}, "stands twice"),
+        ({"doses": (Dose(FISHER, "person", ("a",), np.array([5e-324])),)}, "normal float64 numbers"),
+        ({"doses": (Dose(FISHER, "person", ("a",), np.array([1e10])),)}, "above the largest dose"),
+        ({"doses": (dose({}),)}, "no person has a dose"),
+        ({"doses": (dose({"a": 0.1}), dose({"a": 0.2}))}, "duplicate id"),
+        ({"doses": (events(["a"]), events(["a", "b"]))}, "duplicate id"),
         ({"doses": (SharedEventDose(("a",), EventDose("no event", "person", "replace-one")),)}, "not an event"),
         ({"recipe": Recipe("w", "g", {"l2": math.nan})}, "finite numbers"),
     ],
@@ -243,7 +242,7 @@ def test_what_cannot_be_counted_is_not_booked(file_place, bad, why):
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 121, "../up", "a\x00", "\u202eabc"])
 def test_a_name_is_plain_text(name):
-    with pytest.raises(Refusal, match="no name of a release"):
+    with pytest.raises(Refusal, match="not a name of a release"):
         booking(name)
 
 
@@ -256,21 +255,27 @@ def test_totals_beyond_the_integers_are_refused(place):
     with place.create() as ledger:
         huge = Dose(FISHER, "person", ("ann",), np.array([9e9]))
         ledger.book(booking("may", huge))
-        with pytest.raises(Refusal, match="beyond what the ledger counts"):
+        with pytest.raises(Refusal, match="above the largest total of a ledger"):
             ledger.book(booking("june", huge))
         assert ledger.verify().entries == 2
 
 
 def test_a_history_of_events_is_composed_as_dp_accounting_composes_it(place):
-    one, two, three = GaussianDpEvent(8.0), LaplaceDpEvent(20.0), PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0))
+    gaussian, laplace, sampled = (
+        GaussianDpEvent(8.0),
+        LaplaceDpEvent(20.0),
+        PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0)),
+    )
     with place.create("eps=20@1e-5") as ledger:
-        for name, event in (("a", one), ("b", two), ("c", SelfComposedDpEvent(three, 7)), ("d", one)):
+        for name, event in (("a", gaussian), ("b", laplace), ("c", SelfComposedDpEvent(sampled, 7)), ("d", gaussian)):
             ledger.book(booking(name, SharedEventDose(("ann",), EventDose(event, "person", "add-or-remove-one"))))
         direct = EventDose(
-            ComposedDpEvent([one, one, two, SelfComposedDpEvent(three, 7)]), "person", "add-or-remove-one"
+            ComposedDpEvent([gaussian, gaussian, laplace, SelfComposedDpEvent(sampled, 7)]),
+            "person",
+            "add-or-remove-one",
         )
         (total,) = ledger.person("ann").totals
-        # The same accountant in another order of the events: what is left is rounding of its convolutions.
+        # The same accountant with the events in another order: only rounding of its convolutions differs.
         assert total.reading == pytest.approx(direct.epsilon(1e-5), rel=1e-6)
         assert total.standing is Standing.UPPER_BOUND
 
@@ -290,33 +295,33 @@ def test_epsilon_never_falls_with_a_further_release_and_the_limit_refuses(place)
         assert direct.epsilon(1e-6) > 3
 
 
-def test_unlike_adjacencies_stand_apart(place):
+def test_unlike_adjacencies_have_separate_accounts(place):
     with place.create("eps=3@1e-6") as ledger:
         ledger.book(booking("may", events(["ann"], 5.0), events(["ann"], 2.5, "add-or-remove-one")))
         a, b = ledger.person("ann").totals
         assert (a.account.measured_in, b.account.measured_in) == ("add-or-remove-one", "replace-one")
-        # Replacing one record moves a sum of bounded vectors twice as far as taking one away.
+        # Replacing one record moves a sum of bounded vectors twice as far as removing one.
         assert a.reading == pytest.approx(b.reading, rel=1e-9)
 
 
 def test_people_with_one_history_cost_one_accounting(file_place, monkeypatch):
-    asked = []
-    real = accounting._by_dp_accounting
-    monkeypatch.setattr(accounting, "_by_dp_accounting", lambda *a: asked.append(1) or real(*a))
-    accounting.epsilon.cache_clear()
+    calls = []
+    real = composition._by_dp_accounting
+    monkeypatch.setattr(composition, "_by_dp_accounting", lambda *a: calls.append(1) or real(*a))
+    composition.epsilon.cache_clear()
     ids = [str(k) for k in range(3000)]
     with file_place.create("eps=5@1e-6") as ledger:
         ledger.book(booking("may", events(ids, 5.0)))
         ledger.book(booking("june", events(ids[:1500], 5.0), events(ids[1500:], 10.0)))
         ledger.totals()
-    assert len(asked) == 3  # one release; two like releases; two unlike
+    assert len(calls) == 3  # one release; two like releases; two unlike
 
 
 def test_rounds_of_fixed_size_samples_are_read_by_the_federated_accountant(file_place):
-    own = ClientDose.of([Spend(10, 2.0, 5)], FixedSizeSampling(100))
+    client_dose = ClientDose.of([Spend(10, 2.0, 5)], FixedSizeSampling(100))
     with file_place.create("eps=20@1e-5") as ledger:
-        ledger.book(booking("may", SharedEventDose(("clinic 1",), own)))
-        ledger.book(booking("june", SharedEventDose(("clinic 1",), own)))
+        ledger.book(booking("may", SharedEventDose(("clinic 1",), client_dose)))
+        ledger.book(booking("june", SharedEventDose(("clinic 1",), client_dose)))
         (total,) = ledger.person("clinic 1").totals
         assert total.reading == pytest.approx(ClientDose.of([Spend(10, 2.0, 10)], FixedSizeSampling(100)).epsilon(1e-5))
         gaussian = EventDose(GaussianDpEvent(4.0), "client", "replace-one")
@@ -327,23 +332,23 @@ def test_rounds_of_fixed_size_samples_are_read_by_the_federated_accountant(file_
 
 
 def test_rounds_of_poisson_samples_are_read_as_the_federated_accountant_reads_them(file_place):
-    own = ClientDose.of([Spend(50, 0.984, 11)], PoissonSampling(100))
+    client_dose = ClientDose.of([Spend(50, 0.984, 11)], PoissonSampling(100))
     with file_place.create("eps=8.01@1e-3") as ledger:
-        ledger.book(booking("may", SharedEventDose(("clinic 1",), own)))
+        ledger.book(booking("may", SharedEventDose(("clinic 1",), client_dose)))
         (total,) = ledger.person("clinic 1").totals
-        assert total.reading == pytest.approx(own.epsilon(1e-3), rel=1e-3)
+        assert total.reading == pytest.approx(client_dose.epsilon(1e-3), rel=1e-3)
 
 
-def test_two_releases_stand_side_by_side(place):
+def test_two_releases_are_compared(place):
     with place.create() as ledger:
         ledger.book(booking("may", dose({"ann": 0.1, "bob": 0.2, "eve": 0.3})))
         ledger.book(booking("june", dose({"bob": 0.1, "eve": 0.9, "zoe": 0.3}), events(["zoe"])))
         eps, fil = ledger.compare("may", "june")
         assert (eps.only_first, eps.only_second, eps.quantiles()) == (0, 1, ())
         assert (fil.only_first, fil.only_second, len(fil.first)) == (1, 1, 2)
-        ((who, before, after),) = fil.largest_changes(1)
+        ((pseudonym, before, after),) = fil.largest_changes(1)
         assert (round(before, 6), round(after, 6)) == (0.3, 0.9)
-        assert who == ledger.person("eve").pseudonym
+        assert pseudonym == ledger.person("eve").pseudonym
         with pytest.raises(Refusal, match="no release july"):
             ledger.compare("may", "july")
 
@@ -359,13 +364,13 @@ def test_ids_and_cells_are_nowhere_in_the_files(file_place):
 
 
 @pytest.mark.parametrize("twice", ["fil=1", "eps=1@1e-5"])
-def test_one_budget_a_notion(tmp_path, twice):
-    with pytest.raises(Refusal, match="stands twice"):
+def test_at_most_one_budget_per_notion(tmp_path, twice):
+    with pytest.raises(Refusal, match="at most one budget"):
         Ledger.create(tmp_path / "book.db", [LedgerLimit.parse(twice)] * 2)
     assert os.listdir(tmp_path) == []
 
 
-def test_a_ledger_is_made_once(place):
+def test_a_ledger_is_created_once(place):
     with place.create() as ledger:
         ledger.book(booking("may"))
         before = ledger.export()
@@ -394,11 +399,11 @@ def test_a_ledger_is_made_once(place):
 )
 @pytest.mark.parametrize("limits", [(), ("eps=3@1e-6",)])
 def test_an_event_that_would_fill_the_memory_is_refused_in_one_line(file_place, event, limits):
-    """The accountant's grid has as many places as there are losses: terabytes for noise that hides nothing."""
-    asked = booking("may", SharedEventDose(("ann",), EventDose(event, "person", "add-or-remove-one")))
+    """The accountant's grid spans all losses: terabytes for noise that protects nothing."""
+    may = booking("may", SharedEventDose(("ann",), EventDose(event, "person", "add-or-remove-one")))
     with file_place.create(*limits) as ledger:
-        with pytest.raises(Refusal, match="beyond what an accountant computes"):
-            ledger.book(asked)
+        with pytest.raises(Refusal, match="beyond what an accountant can compute"):
+            ledger.book(may)
         assert len(ledger.entries()) == 1
 
 
@@ -412,7 +417,7 @@ def test_an_event_that_would_fill_the_memory_is_refused_in_one_line(file_place, 
     ],
     ids=str,
 )
-def test_an_event_that_is_dear_or_cheap_is_still_counted(file_place, event):
+def test_an_event_of_high_or_low_cost_is_still_counted(file_place, event):
     with file_place.create() as ledger:
         ledger.book(booking("may", SharedEventDose(("ann",), EventDose(event, "person", "add-or-remove-one"))))
         (total,) = ledger.person("ann").totals
@@ -431,11 +436,11 @@ def test_a_note_is_kept_whole_or_refused(file_place):
         assert ledger.set_budget(LedgerLimit.parse("mu=5"), "n" * 2000).note == "n" * 2000
         with pytest.raises(Refusal, match="2001 characters"):
             ledger.set_budget(LedgerLimit.parse("mu=6"), "n" * 2001)
-        assert [str(one) for one in ledger.budgets] == ["mu=5"]
+        assert [str(limit) for limit in ledger.budgets] == ["mu=5"]
 
 
-def test_one_more_event_makes_the_history_that_reading_it_anew_would():
-    from dosimeter.ledger.booking import joined
+def test_adding_an_event_gives_the_history_of_all_events():
+    from dosimeter.ledger.booking import add_event
 
     for before in ([], ["a"], ["a", "b"], ["b", "b"]):
-        assert joined(accounting.history_of(before), "b") == accounting.history_of([*before, "b"])
+        assert add_event(composition.history_of(before), "b") == composition.history_of([*before, "b"])

@@ -1,4 +1,4 @@
-"""Where a ledger cannot be made, opened or written: one line, and nothing changed."""
+"""If a ledger cannot be created, opened or written, the error is one line and nothing has changed."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ def refused(work, match):
     assert not isinstance(caught.value, Tampered)
 
 
-def test_a_missing_ledger_is_said_to_be_missing(tmp_path):
+def test_a_missing_ledger_is_refused(tmp_path):
     refused(lambda: Ledger.open(tmp_path / "book.db"), "dosimeter ledger init")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"id,age\n1,2\n", b"\x80\x04pickle", b"SQLite format 3"])
-def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path, content):
+def test_a_file_that_is_not_a_ledger_is_refused_and_left_alone(tmp_path, content):
     path = tmp_path / "book.db"
     path.write_bytes(content)
     refused(lambda: Ledger.open(path), "not a ledger")
-    refused(lambda: Ledger.create(path), "already a file")
+    refused(lambda: Ledger.create(path), "already exists")
     assert path.read_bytes() == content
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_somebody_elses_sqlite_file_is_refused(tmp_path):
+def test_an_sqlite_file_of_another_program_is_refused(tmp_path):
     with closing(sqlite3.connect(tmp_path / "book.db")) as connection, connection:
         connection.execute("CREATE TABLE theirs (a)")
     Ledger.create(tmp_path / "other.db").close()
@@ -51,7 +51,7 @@ def test_somebody_elses_sqlite_file_is_refused(tmp_path):
     assert (tmp_path / "book.db").read_bytes() == before
 
 
-def test_an_empty_database_on_a_server_is_no_ledger(new_place):
+def test_an_empty_database_on_a_server_is_not_a_ledger(new_place):
     place = new_place("postgresql")
     Ledger.create(place.keys.with_name("other.db"), keys=place.keys).close()
     refused(place.open, "holds no ledger")
@@ -59,16 +59,16 @@ def test_an_empty_database_on_a_server_is_no_ledger(new_place):
 
 def test_a_folder_a_missing_folder_and_a_pipe_are_refused(tmp_path):
     refused(lambda: Ledger.open(tmp_path), "not a regular file")
-    refused(lambda: Ledger.create(tmp_path / "no" / "book.db"), "cannot be made")
+    refused(lambda: Ledger.create(tmp_path / "no" / "book.db"), "cannot be created")
     os.mkfifo(tmp_path / "pipe")
     refused(lambda: Ledger.open(tmp_path / "pipe"), "not a regular file")
-    refused(lambda: Ledger.create(tmp_path / "book.db", keys=tmp_path / "no" / "keys"), "cannot be made")
+    refused(lambda: Ledger.create(tmp_path / "book.db", keys=tmp_path / "no" / "keys"), "cannot be created")
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_a_name_taken_by_a_key_file_is_refused_and_nothing_is_left(tmp_path):
     (tmp_path / "book.db.keys").write_text("mine")
-    refused(lambda: Ledger.create(tmp_path / "book.db"), "already a file")
+    refused(lambda: Ledger.create(tmp_path / "book.db"), "already exists")
     assert [path.name for path in tmp_path.iterdir()] == ["book.db.keys"]
 
 
@@ -92,7 +92,7 @@ def test_a_url_of_a_file_is_its_path(tmp_path):
         assert len(ledger.releases()) == 1
 
 
-def test_a_server_that_is_not_there_is_said_to_be_away(tmp_path):
+def test_a_server_that_does_not_run_is_reported(tmp_path):
     Ledger.create(tmp_path / "other.db", keys=tmp_path / "keys").close()
     refused(
         lambda: Ledger.open(f"postgresql://me:secret@/x?host={tmp_path}", keys=tmp_path / "keys"), "cannot be reached"
@@ -103,8 +103,8 @@ def test_a_server_that_is_not_there_is_said_to_be_away(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_full_disk_refuses_the_release_and_leaves_the_book_as_it_was(file_place, tmp_path):
-    """The limit of a file's size stands for the end of the disk: the write fails at some page of the log."""
+def test_a_full_disk_refuses_the_release_and_leaves_the_ledger_as_it_was(file_place, tmp_path):
+    """A limit on file size simulates a full disk: the write fails at some page of the log."""
     with file_place.create() as ledger:
         ledger.book(booking("may"))
         before = ledger.export()
@@ -117,21 +117,21 @@ def test_a_full_disk_refuses_the_release_and_leaves_the_book_as_it_was(file_plac
             with file_place.open() as ledger:
                 ledger.book(booking("june", artefact=os.urandom(400_000)))
         except Refusal as error:
-            (tmp_path / f"said {k}").write_text(str(error))
+            (tmp_path / f"message {k}").write_text(str(error))
 
     assert at_once(6, work, tmp_path) == [""] * 6
-    said = [path.read_text() for path in tmp_path.glob("said *")]
-    assert len(said) == 6
-    assert all("cannot be written" in line or "cannot be used" in line for line in said)
-    assert not any("\n" in line for line in said)
+    messages = [path.read_text() for path in tmp_path.glob("message *")]
+    assert len(messages) == 6
+    assert all("cannot be written" in line or "cannot be used" in line for line in messages)
+    assert not any("\n" in line for line in messages)
     with file_place.open() as ledger:
         ledger.verify()
         assert ledger.export() == before
         assert ledger.book(booking("june")).fresh
 
 
-def test_a_full_disk_after_the_commit_is_none_of_the_release(file_place, monkeypatch):
-    """The head that the key file remembers may lag; the release stands."""
+def test_a_full_disk_after_the_commit_does_not_affect_the_release(file_place, monkeypatch):
+    """The head that the key file remembers may lag; the release is booked."""
     from dosimeter.ledger.pseudonyms import Keys
 
     def full(self, durable=True):
@@ -139,11 +139,11 @@ def test_a_full_disk_after_the_commit_is_none_of_the_release(file_place, monkeyp
 
     with file_place.create() as ledger:
         ledger.book(booking("may", dose({"ann": 0.1})))
-        seen = ledger.keys.head
+        head = ledger.keys.head
         real = Keys._writing
         monkeypatch.setattr(Keys, "_writing", lambda self, durable=True: real(self) if durable else full(self))
         assert ledger.book(booking("june", dose({"ann": 0.1}))).fresh
-        assert ledger.keys.head == seen
+        assert ledger.keys.head == head
     with file_place.open() as ledger:
         assert ledger.verify().entries == 3
 
@@ -158,7 +158,7 @@ def test_a_read_only_folder_is_refused(tmp_path):
 
     def work(_):
         if os.geteuid() == 0:
-            # A user to whom the folder and the files belong, but who may not write there.
+            # A user who owns the folder and the files but may not write there.
             for path in (tmp_path, *tmp_path.parents):
                 if path == Path("/tmp"):
                     break
@@ -200,8 +200,8 @@ def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(place):
         assert ledger.verify().entries == 2
 
 
-def test_an_older_ledger_is_brought_up_to_date_when_it_is_opened(place):
-    """Version 0 had no index of people."""
+def test_an_older_ledger_is_migrated_when_opened(place):
+    """Version 0 had no index by person."""
     with place.create("fil=3") as ledger:
         ledger.book(of_all_kinds("may"))
         before = ledger.export()
@@ -243,7 +243,7 @@ def test_a_step_that_fails_leaves_the_old_version(place, monkeypatch):
         assert ledger.export() == before
 
 
-def test_several_bring_an_older_ledger_up_to_date_at_once(place, tmp_path):
+def test_several_processes_migrate_an_older_ledger_at_once(place, tmp_path):
     with place.create() as ledger:
         ledger.book(booking("may"))
     run(place, "DROP INDEX dosimeter_dose_by_pseudonym", "UPDATE dosimeter_ledger SET version = 0")

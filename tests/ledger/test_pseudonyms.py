@@ -1,4 +1,4 @@
-"""The key file: kept from others, backed up, rotated, lost, and a person erased from it."""
+"""The key file: private, backed up, rotated, lost, and people erased from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="POSIX modes")
 
 
 @posix
-def test_both_files_are_their_owners_alone(tmp_path):
+def test_only_the_owner_can_read_both_files(tmp_path):
     with Ledger.create(tmp_path / "book.db") as ledger:
         ledger.book(booking("may"))
         assert {path.name for path in tmp_path.iterdir()} >= {"book.db", "book.db.keys"}
@@ -36,11 +36,11 @@ def test_a_key_file_that_others_can_read_is_refused(file_place, mode):
         file_place.open()
 
 
-def test_without_its_key_file_a_book_can_be_listed_and_verified_and_nobody_booked(place):
+def test_without_its_key_file_a_ledger_can_be_listed_and_verified_but_not_booked(place):
     with place.create("fil=0.3") as ledger:
         ledger.book(booking("may", dose({"ann": 0.1})))
     place.keys.rename(place.keys.with_name("away"))
-    with pytest.raises(Refusal, match="put back its newest copy"):
+    with pytest.raises(Refusal, match="restore its newest copy"):
         place.open()
     with place.open(without_keys=True) as ledger:
         assert [entry.name for entry in ledger.releases()] == ["may"]
@@ -67,12 +67,12 @@ def test_the_key_file_of_another_ledger_is_refused(place, tmp_path):
         place.open()
 
 
-def test_a_backup_knows_everybody_and_is_its_owners_alone(place, tmp_path):
+def test_a_backup_is_complete_and_private(place, tmp_path):
     with place.create() as ledger:
         ledger.book(booking("may", dose({"ann": 0.1})))
         before = ledger.person("ann")
         ledger.keys.backup(tmp_path / "copy")
-        with pytest.raises(Refusal, match="cannot be made"):
+        with pytest.raises(Refusal, match="cannot be created"):
             ledger.keys.backup(tmp_path / "copy")
     assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o600
     place.keys = tmp_path / "copy"
@@ -83,17 +83,17 @@ def test_a_backup_knows_everybody_and_is_its_owners_alone(place, tmp_path):
 
 
 def test_an_older_backup_that_lacks_people_is_refused(place, tmp_path):
-    """Otherwise whoever is missing from it would begin at zero."""
+    """Otherwise the totals of the missing people would start at zero."""
     with place.create() as ledger:
         ledger.book(booking("may", dose({"ann": 0.1})))
         ledger.keys.backup(tmp_path / "copy")
         ledger.book(booking("june", dose({"bob": 0.1, "eve": 0.1})))
     place.keys = tmp_path / "copy"
-    with pytest.raises(Refusal, match="the salts of 2 people are missing"):
+    with pytest.raises(Refusal, match="it lacks the salts of 2 people"):
         place.open()
 
 
-def test_two_key_files_that_parted_ways_do_not_both_book(place, tmp_path):
+def test_two_diverged_copies_of_a_key_file_cannot_both_book(place, tmp_path):
     with place.create() as ledger:
         ledger.book(booking("may", dose({"ann": 0.1})))
         ledger.keys.backup(tmp_path / "copy")
@@ -103,7 +103,7 @@ def test_two_key_files_that_parted_ways_do_not_both_book(place, tmp_path):
                 ledger.book(booking("july", dose({"bob": 0.1})))
 
 
-def test_erasing_a_person_makes_their_rows_nobodys_and_leaves_the_chain_whole(place):
+def test_erasing_a_person_unlinks_their_rows_and_leaves_the_chain_intact(place):
     with place.create("fil=0.15") as ledger:
         ledger.book(booking("may", dose({"ann": 0.1, "bob": 0.1})))
         salt = _salt_of(place.keys, ledger, "ann")
@@ -118,19 +118,19 @@ def test_erasing_a_person_makes_their_rows_nobodys_and_leaves_the_chain_whole(pl
         last = ledger.entries()[-1]
         assert (last.kind, last.body["count"]) == ("erasure", 1)
         assert "ann" not in str(last.body)
-        ledger.book(booking("june", dose({"ann": 0.1})))  # whoever comes again begins anew
+        ledger.book(booking("june", dose({"ann": 0.1})))  # booked again, the total starts at zero
         assert len(ledger.person("ann").entries) == 1
     with place.open() as ledger:
         assert ledger.verify().people == 3
 
 
-def test_an_older_backup_in_which_the_erased_stand_is_refused(place, tmp_path):
+def test_an_older_backup_with_erased_people_is_refused(place, tmp_path):
     with place.create() as ledger:
         ledger.book(booking("may", dose({"ann": 0.1})))
         ledger.keys.backup(tmp_path / "copy")
         ledger.erase("ann")
     place.keys = tmp_path / "copy"
-    with pytest.raises(Refusal, match="knows 1 erased people"):
+    with pytest.raises(Refusal, match="holds 1 erased people"):
         place.open()
 
 
@@ -140,16 +140,16 @@ def _salt_of(path, ledger, person):
 
 
 def _holding(path, secret):
-    """Which of the key file and its logs hold these bytes."""
+    """The files, among the key file and its logs, that contain these bytes."""
     return [file.name for file in path.parent.glob(path.name + "*") if secret in file.read_bytes()]
 
 
 def test_rotation_keeps_pseudonyms_and_people_move_over_as_they_are_booked(place):
     with place.create() as ledger:
         ledger.book(booking("may", dose({"ann": 0.1, "bob": 0.1})))
-        before = {who: ledger.person(who) for who in ("ann", "bob")}
+        before = {person: ledger.person(person) for person in ("ann", "bob")}
         assert ledger.rotate() == 2
-        assert {who: ledger.person(who) for who in ("ann", "bob")} == before
+        assert {person: ledger.person(person) for person in ("ann", "bob")} == before
         ledger.book(booking("june", dose({"ann": 0.1, "eve": 0.1})))
         assert _masters(place.keys) == {"ann, eve": 2, "bob": 1}
         assert ledger.person("ann").pseudonym == before["ann"].pseudonym
@@ -158,7 +158,7 @@ def test_rotation_keeps_pseudonyms_and_people_move_over_as_they_are_booked(place
         assert len(ledger.person("ann").entries) == len(ledger.person("bob").entries) == 2
         with closing(sqlite3.connect(place.keys)) as connection:
             names = {row[0] for row in connection.execute("SELECT name FROM ring WHERE name LIKE 'master%'")}
-        assert names == {"master 2", "master 3"}  # nobody stands under the first any more
+        assert names == {"master 2", "master 3"}  # nobody is stored under the first any more
         assert ledger.verify().entries == 4
 
 
@@ -172,26 +172,26 @@ def test_of_100_flipped_bytes_of_the_key_file_none_makes_a_known_person_new(file
     with file_place.create() as ledger:
         ledger.book(booking("may", dose({f"person {k}": 0.01 for k in range(200)})))
         before = {f"person {k}": ledger.person(f"person {k}") for k in range(0, 200, 20)}
-    whole, book = file_place.keys.read_bytes(), Path(file_place.target).read_bytes()
-    rng, found = random.Random(3), 0
-    for place in rng.sample(range(len(whole)), 100):
-        altered = bytearray(whole)
+    intact, book = file_place.keys.read_bytes(), Path(file_place.target).read_bytes()
+    rng, refusals = random.Random(3), 0
+    for place in rng.sample(range(len(intact)), 100):
+        altered = bytearray(intact)
         altered[place] ^= rng.randrange(1, 256)
         file_place.keys.write_bytes(altered)
         Path(file_place.target).write_bytes(book)
         try:
             with file_place.open() as ledger:
                 ledger.verify()
-                assert {who: ledger.person(who) for who in before} == before
+                assert {person: ledger.person(person) for person in before} == before
                 ledger.book(booking("june", dose({f"person {k}": 0.01 for k in range(200)})))
-                assert ledger.keys.made == 200
+                assert ledger.keys.salts_created == 200
         except Refusal:
-            found += 1
-    assert found > 20
+            refusals += 1
+    assert refusals > 20
 
 
-def test_nobody_is_taken_for_new_while_the_key_file_is_damaged(file_place):
-    """Even without verify: a lookup that decayed would let a total begin again."""
+def test_nobody_is_booked_as_new_while_the_key_file_is_damaged(file_place):
+    """Even without verify: with a damaged lookup a total would start at zero."""
     with file_place.create() as ledger:
         ledger.book(booking("may", dose({"ann": 0.1})))
     with closing(sqlite3.connect(file_place.keys)) as connection, connection:
@@ -205,16 +205,16 @@ def test_nobody_is_taken_for_new_while_the_key_file_is_damaged(file_place):
 
 
 def test_pseudonyms_of_two_ledgers_have_nothing_in_common(tmp_path):
-    found = []
+    pairs = []
     for name in ("a.db", "b.db"):
         with Ledger.create(tmp_path / name) as ledger:
             ledger.book(booking("may", dose({"ann": 0.1}), draw=b"the same"))
-            found.append((ledger.export()["doses"][0]["pseudonym"], ledger.entry("may").body["draw"]))
-    assert found[0][0] != found[1][0]
-    assert found[0][1] != found[1][1]
+            pairs.append((ledger.export()["doses"][0]["pseudonym"], ledger.entry("may").body["draw"]))
+    assert pairs[0][0] != pairs[1][0]
+    assert pairs[0][1] != pairs[1][1]
 
 
-def test_the_place_of_the_keys_follows_option_variable_and_default(tmp_path, monkeypatch):
+def test_the_path_of_the_keys_follows_option_variable_and_default(tmp_path, monkeypatch):
     monkeypatch.setenv("DOSIMETER_LEDGER_KEYS", str(tmp_path / "by variable"))
     with Ledger.create(tmp_path / "a.db") as ledger:
         assert ledger.keys_path == tmp_path / "by variable"
@@ -225,7 +225,7 @@ def test_the_place_of_the_keys_follows_option_variable_and_default(tmp_path, mon
         assert ledger.keys_path == tmp_path / "c.db.keys"
 
 
-def test_the_keys_of_a_server_lie_in_the_users_data_folder(new_place, tmp_path, monkeypatch):
+def test_the_keys_of_a_server_are_in_the_users_data_folder(new_place, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     place = new_place("postgresql")
     with Ledger.create(place.target) as ledger:
@@ -237,7 +237,7 @@ def test_the_keys_of_a_server_lie_in_the_users_data_folder(new_place, tmp_path, 
         shutil.rmtree(tmp_path / "share")
 
 
-def test_a_key_file_that_is_none_is_refused(tmp_path):
+def test_a_file_that_is_not_a_key_file_is_refused(tmp_path):
     Ledger.create(tmp_path / "book.db").close()
     for content in (b"", b"x" * 5000, b"SQLite format 3\x00" + b"\x01" * 4000):
         (tmp_path / "other").write_bytes(content)
@@ -246,11 +246,11 @@ def test_a_key_file_that_is_none_is_refused(tmp_path):
             Keys.open(tmp_path / "other")
 
 
-def test_an_erasure_is_not_done_while_the_log_still_holds_the_salt(file_place, monkeypatch):
-    """A reader in the way stops SQLite from emptying the log, which it only mentions."""
-    from dosimeter.ledger import sealed_file as keyfile
+def test_an_erasure_is_not_complete_while_the_log_still_holds_the_salt(file_place, monkeypatch):
+    """A concurrent reader stops SQLite from emptying the log, and SQLite raises no error."""
+    from dosimeter.ledger import sealed_file
 
-    monkeypatch.setattr(keyfile, "_PATIENCE", 0.1)
+    monkeypatch.setattr(sealed_file, "_LOCK_TIMEOUT", 0.1)
     with file_place.create() as ledger:
         ledger.book(booking("may", dose({"ann": 0.1, "bob": 0.1})))
         salts = _salts(file_place.keys)
@@ -271,12 +271,12 @@ def _salts(path):
         return {row[0] for row in connection.execute("SELECT salt FROM person")}
 
 
-def test_a_late_writer_does_not_take_back_the_head_that_was_seen(file_place):
+def test_a_late_writer_does_not_move_the_remembered_head_back(file_place):
     with file_place.create() as ledger:
         ledger.book(booking("may"))
         ledger.book(booking("june"))
         newest = ledger.keys.head
-        ledger.keys.saw(2, ledger.entry("may").digest)
-        ledger.erase("nobody")  # no entry comes of it
+        ledger.keys.remember_head(2, ledger.entry("may").digest)
+        ledger.erase("nobody")  # writes no entry
         assert ledger.keys.head == newest
         assert newest[0] == 3

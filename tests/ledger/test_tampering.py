@@ -1,4 +1,4 @@
-"""Whatever is done to the database behind the ledger's back is found, or changes nothing that the ledger says."""
+"""Every edit of the database outside the ledger is detected, or changes nothing that the ledger reports."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ def filled(place, sign=False):
 
 
 def content(ledger):
-    """Everything the ledger says, and every byte it released."""
+    """Everything that the ledger reports, and every byte it released."""
     return ledger.export(), [ledger.artefact(entry.name) for entry in ledger.releases()], ledger.budgets
 
 
 def ask(place):
-    """What is said of a ledger: its content, after it was opened and verified."""
+    """The content of a ledger, after it was opened and verified."""
     with place.open() as ledger:
         ledger.verify()
         return content(ledger)
 
 
-def test_of_500_flipped_bytes_each_is_found_or_harmless(file_place):
+def test_of_500_flipped_bytes_each_is_detected_or_harmless(file_place):
     before = filled(file_place)
-    whole = Path(file_place.target).read_bytes()
-    rng, found = random.Random(5), 0
-    for place in rng.sample(range(len(whole)), FLIPS):
-        altered = bytearray(whole)
+    intact = Path(file_place.target).read_bytes()
+    rng, detected = random.Random(5), 0
+    for place in rng.sample(range(len(intact)), FLIPS):
+        altered = bytearray(intact)
         altered[place] ^= rng.randrange(1, 256)
         Path(file_place.target).write_bytes(altered)
         try:
             assert ask(file_place) == before, f"byte {place}"
         except Refusal:
-            found += 1
-    assert found > FLIPS / 4  # and not nothing at all: most bytes of a page in use are found
-    Path(file_place.target).write_bytes(whole)
+            detected += 1
+    assert detected > FLIPS / 4  # most bytes of a page in use are detected
+    Path(file_place.target).write_bytes(intact)
     assert ask(file_place) == before
 
 
 def altered(place, *statements):
-    """Run SQL behind the ledger's back, constraints off."""
+    """Run SQL outside the ledger, with constraints off."""
     if place.kind == "sqlite":
         with closing(sqlite3.connect(place.target)) as connection, connection:
             for statement in statements:
@@ -86,7 +86,7 @@ EDITS = {
     "entry.body": "UPDATE dosimeter_entry SET body = replace(body, 'monthly', 'weekly') WHERE seq = 3",
     "entry.body of the first": "UPDATE dosimeter_entry SET body = replace(body, '3.0', '9.0') WHERE seq = 1",
     "entry.body with blanks": "UPDATE dosimeter_entry SET body = body || ' ' WHERE seq = 3",
-    "entry.digest": "UPDATE dosimeter_entry SET digest = replace(digest, 'a', 'b') WHERE seq = 3",
+    "entry.digest": "UPDATE dosimeter_entry SET digest = 'x' || substr(digest, 2) WHERE seq = 3",
     "entry.signature": "UPDATE dosimeter_entry SET signature = 'ff' WHERE seq = 3",
     "artefact.seq": "UPDATE dosimeter_artefact SET seq = 5 WHERE seq = 3",
     "artefact.data": "UPDATE dosimeter_artefact SET data = '\\x00' WHERE seq = 3",
@@ -130,21 +130,21 @@ def test_every_column_of_every_table_is_among_the_edits():
     wanted = {
         f"{table.name.split('_')[1]}.{column.name}" for table in schema.metadata.tables.values() for column in table.c
     }
-    # The version is not vouched for: a higher one is refused, a lower one leads to additions that are there already.
+    # The digest does not cover the version: a higher one is refused, a lower one repeats additions that exist already.
     assert wanted - set(EDITS) == {"ledger.version"}
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edited_dropped_or_added_row_is_found(file_place, edit):
+def test_an_edited_dropped_or_added_row_is_detected(file_place, edit):
     filled(file_place)
     altered(file_place, EDITS[edit])
-    # Another name of the ledger is first of all another ledger's.
+    # With another identity it is another ledger.
     with pytest.raises(Refusal if edit == "ledger.uuid" else Tampered):
         ask(file_place)
 
 
-def test_edited_dropped_and_added_rows_are_found_on_postgresql(new_place):
-    """All of them on one book, each put back before the next."""
+def test_edited_dropped_and_added_rows_are_detected_on_postgresql(new_place):
+    """All of them on one ledger, each undone before the next."""
     place = new_place("postgresql")
     before = filled(place)
     engine = create_engine(place.target.replace("postgresql:", "postgresql+psycopg:"), poolclass=NullPool)
@@ -161,13 +161,13 @@ def test_edited_dropped_and_added_rows_are_found_on_postgresql(new_place):
             else:
                 missed.append(name)
             undone.rollback()
-    # These two are seen by the chain's own newest link or the key file, not by its rows.
+    # These two are detected by the newest link of the chain or the key file, not by the rows.
     assert missed in ([], ["the last entry dropped"])
     assert ask(place) == before
 
 
 def _verify_within(place, connection):
-    """`verify` on a transaction of our own, so that the edit need not be kept."""
+    """`verify` in a separate transaction, so that the edit is rolled back."""
     from dosimeter.ledger.database import Database
     from dosimeter.ledger.pseudonyms import Keys
     from dosimeter.ledger.verify import verify
@@ -180,7 +180,7 @@ def _verify_within(place, connection):
         database.close()
 
 
-def test_reordered_entries_are_found(place):
+def test_reordered_entries_are_detected(place):
     filled(place)
     altered(
         place,
@@ -192,7 +192,7 @@ def test_reordered_entries_are_found(place):
         ask(place)
 
 
-def test_a_tail_cut_off_cleanly_is_refused_thanks_to_the_key_file(place):
+def test_a_cleanly_truncated_chain_is_refused_by_the_key_file(place):
     filled(place)
     with place.open() as ledger:
         ledger.book(booking("august"))
@@ -206,7 +206,7 @@ def test_a_tail_cut_off_cleanly_is_refused_thanks_to_the_key_file(place):
     )
     with pytest.raises(Tampered, match="older copy"):
         place.open()
-    # Without the key file nothing is missing: the chain is whole as far as it goes, and the answer says so.
+    # Without the key file nothing is missing: the shorter chain is consistent, and the result says what was checked.
     place.keys.rename(place.keys.with_name("away"))
     with place.open(without_keys=True) as ledger:
         assert not ledger.verify().keys_checked
@@ -222,8 +222,8 @@ def test_an_older_copy_of_the_file_is_refused(file_place, tmp_path):
         file_place.open()
 
 
-def test_a_book_rewritten_from_the_middle_is_refused(file_place, tmp_path):
-    """As long as the old one and sound in itself, but not the one that the key file has seen."""
+def test_a_ledger_rewritten_from_the_middle_is_refused(file_place, tmp_path):
+    """As long as the old chain and consistent, but not the one that the key file remembers."""
     with file_place.create() as ledger:
         ledger.book(booking("may"))
     shutil.copy(file_place.target, tmp_path / "copy.db")
@@ -238,15 +238,15 @@ def test_a_book_rewritten_from_the_middle_is_refused(file_place, tmp_path):
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.999])
-def test_a_truncated_file_is_found(file_place, share):
+def test_a_truncated_file_is_detected(file_place, share):
     filled(file_place)
-    whole = Path(file_place.target).read_bytes()
-    Path(file_place.target).write_bytes(whole[: int(len(whole) * share)])
+    intact = Path(file_place.target).read_bytes()
+    Path(file_place.target).write_bytes(intact[: int(len(intact) * share)])
     with pytest.raises(Refusal):
         ask(file_place)
 
 
-def test_a_trigger_in_the_file_is_found(file_place):
+def test_a_trigger_in_the_file_is_detected(file_place):
     filled(file_place)
     with closing(sqlite3.connect(file_place.target)) as connection, connection:
         connection.execute("CREATE TRIGGER t AFTER INSERT ON dosimeter_dose BEGIN DELETE FROM dosimeter_dose; END")
@@ -257,25 +257,25 @@ def test_a_trigger_in_the_file_is_found(file_place):
 def test_a_signed_chain_is_signed_throughout(place):
     filled(place, sign=True)
     with place.open() as ledger:
-        done = ledger.verify()
-        assert len(done.signed) == 64
-        assert ledger.verify(done.signed) == done
-        with pytest.raises(Tampered, match="not signed by the given key"):
+        verification = ledger.verify()
+        assert len(verification.signed) == 64
+        assert ledger.verify(verification.signed) == verification
+        with pytest.raises(Tampered, match="not signed by this key"):
             ledger.verify("ab" * 32)
     altered(place, "UPDATE dosimeter_entry SET signature = replace(signature, '1', '2') WHERE seq = 4")
     with pytest.raises(Tampered, match="entry 4 does not carry the signature"):
         ask(place)
 
 
-def test_a_chain_made_anew_without_the_signing_key_is_found(file_place):
-    """Whoever holds the database but not the keys can compute digests, and no signature."""
-    from dosimeter.ledger.hash_chain import BEFORE_THE_FIRST, link
+def test_a_chain_rewritten_without_the_signing_key_is_detected(file_place):
+    """With the database but without the keys, an attacker can compute digests but no signature."""
+    from dosimeter.ledger.hash_chain import GENESIS_DIGEST, link
 
     filled(file_place, sign=True)
     with file_place.open() as ledger:
         public = ledger.verify().signed
     with closing(sqlite3.connect(file_place.target)) as connection, connection:
-        previous = BEFORE_THE_FIRST
+        previous = GENESIS_DIGEST
         for seq, body in connection.execute("SELECT seq, body FROM dosimeter_entry ORDER BY seq").fetchall():
             body = body.replace("monthly", "weekly")
             previous = link(previous, body)
@@ -288,7 +288,7 @@ def test_a_chain_made_anew_without_the_signing_key_is_found(file_place):
 @pytest.mark.parametrize("sign", [False, True])
 @pytest.mark.parametrize("seal", ["NULL", "'ff'", "(SELECT signature FROM dosimeter_entry WHERE seq = 6)"])
 def test_a_higher_limit_written_without_the_key_file_is_refused(file_place, sign, seal):
-    """A database may be ahead of its key file by a crash: the entry fits the chain, and only its seal tells."""
+    """A database may be ahead of its key file after a crash: the entry fits the chain, and only its seal is wrong."""
     from dosimeter.ledger.hash_chain import canonical, link
 
     filled(file_place, sign)
@@ -305,7 +305,7 @@ def test_a_higher_limit_written_without_the_key_file_is_refused(file_place, sign
         file_place.open()
 
 
-def test_a_ledger_that_is_open_books_nothing_upon_a_forged_entry(file_place):
+def test_an_open_ledger_books_nothing_after_a_forged_entry(file_place):
     from dosimeter.ledger.hash_chain import link
 
     with file_place.create() as ledger:
@@ -328,7 +328,7 @@ def test_a_ledger_that_is_open_books_nothing_upon_a_forged_entry(file_place):
                 deed()
 
 
-def test_a_seal_that_is_another_entrys_is_found_where_nothing_was_signed(file_place):
+def test_the_seal_of_another_entry_is_detected_without_signatures(file_place):
     filled(file_place)
     altered(
         file_place,
@@ -338,10 +338,10 @@ def test_a_seal_that_is_another_entrys_is_found_where_nothing_was_signed(file_pl
         ledger.verify()
     file_place.keys.rename(file_place.keys.with_name("away"))
     with file_place.open(without_keys=True) as ledger:
-        assert not ledger.verify().keys_checked  # without the key file an HMAC says nothing
+        assert not ledger.verify().keys_checked  # without the key file an HMAC cannot be checked
 
 
-def test_other_bytes_of_the_same_length_are_told_by_their_digest(file_place):
+def test_other_bytes_of_the_same_length_are_detected_by_their_digest(file_place):
     filled(file_place)
     altered(file_place, "UPDATE dosimeter_artefact SET data = zeroblob(length(data)) WHERE seq = 3")
     with pytest.raises(Tampered, match="the artefact of entry 3"):

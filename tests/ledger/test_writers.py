@@ -1,4 +1,4 @@
-"""Sixteen writers at once: nothing is lost, nobody sees a lock, and room for one is given to one."""
+"""Sixteen concurrent writers: nothing is lost, nobody fails on a lock, and room for one release goes to one."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def test_sixteen_writers_lose_nothing(place, tmp_path):
     with place.open() as ledger:
         assert ledger.verify().entries == 1 + 4 * WRITERS
         rows = ledger.export()["doses"]
-        # One person's rows are in every release; whoever made their salt first, all the others used it.
+        # One person is in every release: the salt was created once, and all writers used it.
         assert sum(row["nano"] == 10_000_001 for row in rows) == 4 * WRITERS
         ann = ledger.person("ann")
         assert len(ann.entries) == 4 * WRITERS
         assert round(ann.totals[0].reading ** 2 * 1e9) == 4 * WRITERS * 10_000_001
-        assert ledger.keys.made == 1 + WRITERS
+        assert ledger.keys.salts_created == 1 + WRITERS
 
 
-def test_at_a_cap_with_room_for_one_exactly_one_wins(place, tmp_path):
+def test_with_room_for_one_release_exactly_one_is_booked(place, tmp_path):
     with place.create("fil=0.3") as ledger:
         ledger.book(booking("before", dose({"ann": 0.2})))
 
@@ -57,7 +57,7 @@ def test_at_a_cap_with_room_for_one_exactly_one_wins(place, tmp_path):
         assert ledger.verify().entries == 3
 
 
-def test_one_name_raced_by_sixteen_spends_once_and_all_get_the_same_bytes(place, tmp_path):
+def test_one_name_booked_by_sixteen_is_counted_once_and_all_get_the_same_bytes(place, tmp_path):
     place.create("fil=0.15").close()
 
     def work(k):
@@ -76,7 +76,7 @@ def test_one_name_raced_by_sixteen_spends_once_and_all_get_the_same_bytes(place,
         assert ledger.artefact("may") == (tmp_path / "got 0").read_bytes()
 
 
-def test_one_draw_raced_under_sixteen_names_is_booked_once(place, tmp_path):
+def test_one_noise_booked_under_sixteen_names_is_booked_once(place, tmp_path):
     place.create().close()
 
     def work(k):
@@ -85,19 +85,19 @@ def test_one_draw_raced_under_sixteen_names_is_booked_once(place, tmp_path):
 
     wrong = at_once(WRITERS, work, tmp_path)
     assert wrong.count("") == 1
-    assert all("this noise was drawn for writer" in said for said in wrong if said)
+    assert all("this noise was already used for writer" in message for message in wrong if message)
 
 
-def test_a_book_is_made_by_one_of_several_at_once(place, tmp_path):
+def test_only_one_of_several_processes_creates_a_ledger(place, tmp_path):
     wrong = at_once(6, lambda k: place.create("fil=0.3").close(), tmp_path)
     assert wrong.count("") == 1
-    assert all("Refusal" in said and "already" in said for said in wrong if said)
+    assert all("Refusal" in message and "already" in message for message in wrong if message)
     with place.open() as ledger:
         assert ledger.verify().entries == 1
 
 
 def test_a_reader_is_not_disturbed_by_writers(place, tmp_path):
-    """Whatever it sees is a whole book: the chain, the parts and the doses of one moment."""
+    """It always reads a consistent ledger: the chain, the parts and the doses of one moment."""
     place.create().close()
 
     def work(k):
@@ -112,8 +112,8 @@ def test_a_reader_is_not_disturbed_by_writers(place, tmp_path):
 
 
 @pytest.mark.parametrize("act", ["open", "verify", "preview"])
-def test_a_writer_who_comes_between_a_readers_looks_is_not_taken_for_a_forger(place, monkeypatch, act):
-    """The reader's snapshot is older than the key file by then."""
+def test_a_writer_between_two_reads_is_not_taken_for_tampering(place, monkeypatch, act):
+    """The reader's snapshot is then older than the key file."""
     with place.create() as writer, place.open() as reader:
         writer.book(booking("may"))
         real = Database.reading

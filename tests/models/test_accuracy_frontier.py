@@ -31,8 +31,8 @@ def table_for(kind):
     return Table.of({"age": age, "bmi": bmi, "y": list(y)})
 
 
-def leak_for(kind, noise, **how):
-    return fit_table(table_for(kind), "y", l2=0.05, noise=noise, loss=kind, **how).leakage
+def leak_for(kind, noise, **options):
+    return fit_table(table_for(kind), "y", l2=0.05, noise=noise, loss=kind, **options).leakage
 
 
 def drawn(leak, noise, rng):
@@ -55,54 +55,54 @@ EXACT = [
 @pytest.mark.parametrize(("kind", "law", "scale"), EXACT)
 def test_the_expected_score_is_the_mean_over_releases(kind, law, scale):
     leak = leak_for(kind, law(scale))
-    told = frontier(leak, law, here=scale)
-    assert told["score_is"] == module.EXACT
-    (step,) = [s for s in told["isotropic"] if s["scale"] == scale]
+    curves = frontier(leak, law, here=scale)
+    assert curves.score_is == module.EXACT
+    (step,) = [s for s in curves.isotropic if s.scale == scale]
     scores = drawn(leak, law(scale), np.random.default_rng(3))
     error = scores.std(ddof=1) / np.sqrt(DRAWS)
-    assert abs(step["score"] - scores.mean()) < FAR * error
-    # A scale that is a fifth off is told apart, so the comparison can fail.
+    assert abs(step.score - scores.mean()) < FAR * error
+    # A scale that is a fifth off is distinguished, so the comparison can fail.
     wrong = drawn(leak, law(1.2 * scale), np.random.default_rng(3))
-    assert abs(step["score"] - wrong.mean()) > FAR * error
+    assert abs(step.score - wrong.mean()) > FAR * error
 
 
 @pytest.mark.parametrize(("kind", "law"), [("softmax", dm.Gaussian), ("logistic", dm.Laplace), ("squared", dm.Gumbel)])
 def test_what_has_no_closed_form_is_simulated_and_says_so(kind, law):
     leak = leak_for(kind, law(0.2))
-    told = frontier(leak, law, here=0.2)
-    assert told["score_is"] == f"mean over {module.TRIALS} simulated releases"
-    (step,) = [s for s in told["isotropic"] if s["scale"] == 0.2]
+    curves = frontier(leak, law, here=0.2)
+    assert curves.score_is == f"mean over {module.TRIALS} simulated releases"
+    (step,) = [s for s in curves.isotropic if s.scale == 0.2]
     scores = drawn(leak, law(0.2), np.random.default_rng(3))
-    assert abs(step["score"] - scores.mean()) < FAR * scores.std(ddof=1) / np.sqrt(module.TRIALS)
+    assert abs(step.score - scores.mean()) < FAR * scores.std(ddof=1) / np.sqrt(module.TRIALS)
 
 
 @pytest.mark.parametrize("law", [dm.Gaussian, dm.Laplace, dm.LogisticNoise])
 @pytest.mark.parametrize("bounded", [True, False])
 def test_doses_along_the_frontier_are_those_measured_at_each_scale(law, bounded):
     leak = leak_for("squared", law(0.3) if bounded else dm.no_noise)
-    for step in frontier(leak, law)["isotropic"]:
-        again = leak_for("squared", law(step["scale"])).relative
-        assert step["highest"] == pytest.approx(again.max())
-        assert step["typical"] == pytest.approx(np.median(again))
+    for step in frontier(leak, law).isotropic:
+        again = leak_for("squared", law(step.scale)).unit_scale_eta
+        assert step.highest == pytest.approx(again.max())
+        assert step.typical == pytest.approx(np.median(again))
 
 
-def test_shaped_noise_is_read_with_what_its_shape_gives_away():
+def test_shaped_noise_is_read_with_what_its_shape_leaks():
     leak = leak_for("squared", dm.Gaussian(0.3))
-    told = frontier(leak, dm.Gaussian, here=0.7, here_on="shaped")
-    assert 0.7 in [s["scale"] for s in told["shaped"]]
+    curves = frontier(leak, dm.Gaussian, here=0.7, here_on="shaped")
+    assert 0.7 in [s.scale for s in curves.shaped]
     fit, design = leak.fit, leak.design
-    for step in told["shaped"]:
-        found = glm.shaped(
-            fit, design.X, fit.y, c=step["scale"] ** 2, through=design.through * design.spread,
-            label_unit=float(np.std(fit.y)), scaled=design.fitted,
+    for step in curves.shaped:
+        noise = glm.shape_noise(
+            fit, design.X, fit.y, c=step.scale ** 2, input_map=design.through * design.spread,
+            target_unit=float(np.std(fit.y)), scaled=design.fitted,
         )  # fmt: skip
-        assert step["highest"] == pytest.approx(found.leakage.examples.max())
+        assert step.highest == pytest.approx(noise.leakage.examples.max())
     H = np.column_stack([design.X, np.ones(len(design.X))])
     covariance = fit.factor.matrix @ fit.factor.matrix.T * 0.7**2
     draws = np.random.default_rng(2).multivariate_normal(np.zeros(len(fit.w)), covariance, DRAWS)
     scores = np.array([score(fit.loss, H @ (fit.w + n), fit.y)[1] for n in draws])
-    (step,) = [s for s in told["shaped"] if s["scale"] == 0.7]
-    assert abs(step["score"] - scores.mean()) < FAR * scores.std(ddof=1) / np.sqrt(DRAWS)
+    (step,) = [s for s in curves.shaped if s.scale == 0.7]
+    assert abs(step.score - scores.mean()) < FAR * scores.std(ddof=1) / np.sqrt(DRAWS)
 
 
 def test_a_simulation_on_some_of_the_rows_says_so_and_is_near_the_one_on_all(monkeypatch):
@@ -110,40 +110,40 @@ def test_a_simulation_on_some_of_the_rows_says_so_and_is_near_the_one_on_all(mon
     whole = frontier(leak, dm.Gaussian, here=0.2)
     monkeypatch.setattr(module, "ROWS", 75)
     some = frontier(leak, dm.Gaussian, here=0.2)
-    assert some["score_is"].endswith("on 75 of the rows")
-    (one,), (other,) = ([s for s in told["isotropic"] if s["scale"] == 0.2] for told in (whole, some))
+    assert some.score_is.endswith("on 75 of the rows")
+    (on_all,), (on_some,) = ([s for s in curves.isotropic if s.scale == 0.2] for curves in (whole, some))
     # Half of 150 rows: a share near 0.7 then has a standard error of about 0.04.
-    assert abs(one["score"] - other["score"]) < 5 * 0.04
-    assert one["score"] != other["score"]
+    assert abs(on_all.score - on_some.score) < 5 * 0.04
+    assert on_all.score != on_some.score
 
 
 def test_more_noise_never_means_a_higher_dose_or_a_better_expected_score():
-    told = frontier(leak_for("squared", dm.no_noise))
-    for curve in (told["isotropic"], told["shaped"]):
-        scores, doses = ([s[key] for s in curve] for key in ("score", "highest"))
+    curves = frontier(leak_for("squared", dm.no_noise))
+    for curve in (curves.isotropic, curves.shaped):
+        scores, doses = ([getattr(step, name) for step in curve] for name in ("score", "highest"))
         assert scores == sorted(scores, reverse=True)
         assert doses == sorted(doses, reverse=True)
-    assert all(s["score"] <= told["without_noise"] for s in told["isotropic"])
+    assert all(s.score <= curves.without_noise for s in curves.isotropic)
 
 
 def test_persons_with_several_rows_are_read_whole_on_both_curves():
     table = table_for("squared")
     named = Table.of({**{n: table[n] for n in table.names}, "who": [f"p{k // 3}" for k in range(table.n)]})
     leak = fit_table(named, "y", l2=0.05, noise=dm.Gaussian(0.3), person="who").leakage
-    told = frontier(leak, dm.Gaussian, here=0.3)
-    (step,) = [s for s in told["isotropic"] if s["scale"] == 0.3]
-    assert step["highest"] == pytest.approx(max(leak.persons.values()))
+    curves = frontier(leak, dm.Gaussian, here=0.3)
+    (step,) = [s for s in curves.isotropic if s.scale == 0.3]
+    assert step.highest == pytest.approx(max(leak.persons.values()))
     rows = frontier(leak_for("squared", dm.Gaussian(0.3)), dm.Gaussian, here=0.3)
-    by_row = {s["scale"]: s for s in rows["isotropic"]}
-    assert step["highest"] > by_row[0.3]["highest"]
+    by_row = {s.scale: s for s in rows.isotropic}
+    assert step.highest > by_row[0.3].highest
 
 
 def test_shaped_noise_is_left_out_where_it_would_take_long(monkeypatch):
     monkeypatch.setattr(module, "WORK", 10.0)
-    assert frontier(leak_for("squared", dm.Gaussian(0.3)))["shaped"] == []
+    assert frontier(leak_for("squared", dm.Gaussian(0.3))).shaped == ()
 
 
 def test_steps_that_are_worse_than_useless_are_left_out():
-    told = frontier(leak_for("squared", dm.no_noise))
-    assert told["isotropic"]
-    assert all(s["score"] >= module.USELESS for s in [*told["isotropic"], *told["shaped"]])
+    curves = frontier(leak_for("squared", dm.no_noise))
+    assert curves.isotropic
+    assert all(s.score >= module.USELESS for s in [*curves.isotropic, *curves.shaped])

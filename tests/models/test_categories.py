@@ -17,8 +17,8 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.estimators import PrivateRidge
 from dosimeter.models.fit_table import fit_table
-from dosimeter.models.linear_release import repair
-from dosimeter.results.summarise import summarise
+from dosimeter.models.linear_release import release_table
+from dosimeter.results.measurement import Measurement
 from dosimeter.tables.table import Table
 
 RNG = np.random.default_rng(21)
@@ -104,7 +104,7 @@ def corners(k: int) -> Any:
     return vectors[:, values > 0.5] / np.sqrt(2)
 
 
-def encoded(hiv: Any = HIV, town: Any = TOWN) -> Any:
+def encode(hiv: Any = HIV, town: Any = TOWN) -> Any:
     """By the declared bounds; any turn of the towns' corners will do, for no norm sees it."""
     V = corners(4)[np.searchsorted(["graz", "linz", "ulm", "wien"], town)]
     return np.column_stack([(AGE - 50) / 40, (hiv - 0.5) / 0.5, V])
@@ -113,7 +113,7 @@ def encoded(hiv: Any = HIV, town: Any = TOWN) -> Any:
 def slope(move: Any, rows: Any, y: Any = SCORE, label: float = 0.0, l2: float = L2) -> Any:
     """d weights / dt as `rows` move by t·move in the encoded columns, and their label by t·label: refits."""
     h = 1e-3
-    Z, both = encoded(), []
+    Z, both = encode(), []
     for t in (h, -h):
         A, b = Z.copy(), y.copy()
         A[rows] += t * np.asarray(move)
@@ -153,44 +153,46 @@ FREE = {"not_tied": ("hiv",)} if (HIV[::2] == HIV[1::2]).all() else {}
 
 def test_every_figure_is_that_of_refits() -> None:
     leak = fit_table(table(), "y", l2=L2, noise=dm.Gaussian(SIGMA), person="who", bounds=BOUNDS, **FREE).leakage
-    for who in (1, 20, 38):
-        rows, known = np.flatnonzero(who == WHO), brute(np.flatnonzero(who == WHO), SIGMA)
-        assert leak.persons[who] == pytest.approx(known["person"], rel=1e-6)
+    for person in (1, 20, 38):
+        rows, known = np.flatnonzero(person == WHO), brute(np.flatnonzero(person == WHO), SIGMA)
+        assert leak.persons[person] == pytest.approx(known["person"], rel=1e-6)
         for name in ("age", "hiv", "town"):
             assert leak.cell(name)[rows].max() == pytest.approx(known[name], rel=1e-6)
         assert SCORE.std() / leak.target_deviation[rows].min() == pytest.approx(known["target"], rel=1e-6)
 
 
-@pytest.mark.parametrize("how", [{}, {"person": None}])
-def test_what_fix_lets_out_keeps_every_figure_of_everybody_within_the_limit(how: dict[str, Any]) -> None:
-    limit, person = 0.7, how.get("person", "who")
+@pytest.mark.parametrize("options", [{}, {"person": None}])
+def test_what_fix_releases_keeps_every_figure_of_every_person_within_the_limit(options: dict[str, Any]) -> None:
+    limit, person = 0.7, options.get("person", "who")
     people = table() if person else table().drop({"who"})
-    done = repair(people, "y", max_dose=limit, l2=L2, person=person, bounds=BOUNDS, **(FREE if person else {}))
-    sigma = float(done.plan.settings["scale"] or 0.0)
-    for who in range(60) if person else range(N):
-        known = brute(np.flatnonzero(who == WHO) if person else np.array([who]), sigma)
+    release = release_table(
+        people, "y", max_dose=limit, l2=L2, person=person, bounds=BOUNDS, **(FREE if person else {})
+    )
+    sigma = float(release.plan.settings["scale"] or 0.0)
+    for unit_id in range(60) if person else range(N):
+        known = brute(np.flatnonzero(unit_id == WHO) if person else np.array([unit_id]), sigma)
         assert max(known.values()) <= limit * (1 + 1e-6), known
-        assert done.doses[who] == pytest.approx(known["person"], rel=1e-5)
-    assert done.doses.max() <= limit
-    assert done.doses.max() > 0.4 * limit
+        assert release.doses[unit_id] == pytest.approx(known["person"], rel=1e-5)
+    assert release.doses.max() <= limit
+    assert release.doses.max() > 0.4 * limit
 
 
 def test_no_figure_of_a_column_or_the_target_is_above_its_persons_dose() -> None:
     """Under every noise that fix offers, and with a rare level, a rare value and a tied one."""
-    hardly = np.repeat(RNG.random(60) < 0.05, 2).astype(int)
-    for how in ({}, {"shape": "hessian"}, {"equalise": 2}, {"law": dm.Laplace}):
-        done = repair(table(rare=hardly), "y", max_dose=0.5, l2=L2, person="who", **how)
-        after = _replaced(done)
+    rare = np.repeat(RNG.random(60) < 0.05, 2).astype(int)
+    for options in ({}, {"noise_shape": "hessian"}, {"reweighting_rounds": 2}, {"law": dm.Laplace}):
+        release = release_table(table(rare=rare), "y", max_dose=0.5, l2=L2, person="who", **options)
+        after = _leakage_after(release)
         for name in after.columns:
-            for who, eta in enumerate(done.doses):
-                assert after.cell(name)[who == WHO].max() <= eta * (1 + 1e-9)
-        assert (SCORE.std() / after.target_deviation <= done.doses[WHO] * (1 + 1e-9)).all()
+            for person, eta in enumerate(release.doses):
+                assert after.cell(name)[person == WHO].max() <= eta * (1 + 1e-9)
+        assert (SCORE.std() / after.target_deviation <= release.doses[WHO] * (1 + 1e-9)).all()
 
 
-def _replaced(done: Any) -> Any:
+def _leakage_after(release: Any) -> Any:
     from dataclasses import replace
 
-    return replace(done.before, leak=done.plan.leakage, fit=done.plan.fit)
+    return replace(release.before, leak=release.plan.leakage, fit=release.plan.fit)
 
 
 @pytest.mark.parametrize("limit", [0.3, 0.6, 0.9, 1.2, 2.0])
@@ -200,22 +202,24 @@ def test_within_the_limit_means_every_printed_figure(limit: float, rare: int) ->
     hiv[:rare] = 1
     people = table(hiv=hiv)
     leak = fit_table(people, "y", l2=L2, noise=dm.Gaussian(0.5), person="who").leakage
-    facts = summarise(leak, people, limit=limit)
-    printed = [facts["dose"]["highest"]]
-    for one in [*facts["columns"], facts["target"]]:
-        printed.append(one["highest"] if one["kind"] == "category" else one["spread"] / one["least_deviation"])
-    assert facts["verdict"]["within"] == (max(printed) <= limit)
-    assert facts["dose"]["highest"] == pytest.approx(max(printed))
+    result = Measurement.of(leak, people, limit=limit)
+    printed: list[Any] = [result.dose.highest]
+    for column in [*result.columns, result.target]:
+        of_category: Any = column.highest
+        printed.append(of_category if column.kind == "category" else column.spread / column.least_deviation)
+    assert result.verdict is not None
+    assert result.verdict.within == (max(printed) <= limit)
+    assert result.dose.highest == pytest.approx(max(printed))
 
 
 def test_kept_blocks_of_two_releases_are_never_below_the_joint_step_of_a_category() -> None:
-    both = [repair(table(), "y", scale=SIGMA, l2=l2, person="who", bounds=BOUNDS, **FREE) for l2 in (0.02, 0.5)]
-    kept = [done.dose_with_blocks for done in both]
-    V, who = corners(4), 20
-    matrix = sum(dose.blocks[who].matrix for dose in kept)
-    assert kept[0].blocks[who].identity == kept[1].blocks[who].identity
+    both = [release_table(table(), "y", scale=SIGMA, l2=l2, person="who", bounds=BOUNDS, **FREE) for l2 in (0.02, 0.5)]
+    kept = [release.dose_with_blocks for release in both]
+    V, person = corners(4), 20
+    matrix = sum(dose.blocks[person].matrix for dose in kept)
+    assert kept[0].blocks[person].identity == kept[1].blocks[person].identity
     joint = float(np.sqrt(np.linalg.eigvalsh(matrix)[-1]))
-    for row in np.flatnonzero(who == WHO):
+    for row in np.flatnonzero(person == WHO):
         moves = [unit(1) / 0.5, *(np.append([0, 0], V[b] - V[a]) for a, b in combinations(range(4), 2))]
         for move in moves:
             steps = [np.linalg.norm(slope(move, [row], l2=l2)) / SIGMA for l2 in (0.02, 0.5)]
@@ -226,12 +230,12 @@ def test_kept_blocks_of_two_releases_are_never_below_the_joint_step_of_a_categor
 def test_the_released_pipeline_answers_as_the_weights_on_the_simplex_do(way: str) -> None:
     """From corners back to levels and own units: its answers are those of some weights, six deviations off at most."""
     people, sigma = table(hiv=column(way)), 0.01
-    done = repair(people, "y", scale=sigma, l2=L2, person="who", rng=np.random.Generator(np.random.PCG64(1)))
-    answers = done.model.predict(pd.DataFrame({name: people[name] for name in ("age", "hiv", "town")}))
-    design = np.column_stack([done.ready.design.X, np.ones(len(answers))])
+    release = release_table(people, "y", scale=sigma, l2=L2, person="who", rng=np.random.Generator(np.random.PCG64(1)))
+    answers = release.model.predict(pd.DataFrame({name: people[name] for name in ("age", "hiv", "town")}))
+    design = np.column_stack([release.ready.design.X, np.ones(len(answers))])
     weights = np.linalg.lstsq(design, answers, rcond=None)[0]
     np.testing.assert_allclose(design @ weights, answers, atol=1e-9 * np.abs(answers).max())
-    noise = weights - done.plan.fit.w
+    noise = weights - release.plan.fit.w
     assert np.abs(noise).min() > 1e-9
     assert np.abs(noise).max() < 6 * sigma
 
@@ -243,7 +247,7 @@ FRAME = pd.DataFrame({"age": AGE, "hiv": HIV, "town": TOWN})
 
 def refit_steps(model: Any, X: Any, y: Any, row: int, pairs: Any) -> float:
     """The largest move of the weights of an sklearn model as one row of the encoded matrix goes from level to level."""
-    found = []
+    norms = []
     for away in pairs:
         both = []
         for t in (1e-3, -1e-3):
@@ -251,8 +255,8 @@ def refit_steps(model: Any, X: Any, y: Any, row: int, pairs: Any) -> float:
             moved[row] += t * away
             again = model.fit(moved, y)
             both.append(np.append(np.ravel(again.coef_), again.intercept_))
-        found.append(np.linalg.norm(both[0] - both[1]) / 2e-3)
-    return max(found)
+        norms.append(np.linalg.norm(both[0] - both[1]) / 2e-3)
+    return max(norms)
 
 
 @pytest.mark.parametrize("drop", [None, "first", ["wien"]])
@@ -274,7 +278,7 @@ def test_a_category_behind_an_encoder_is_its_largest_real_step_whatever_is_dropp
         assert known <= leak.leak.examples[row] * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("unit_of", ["sd", "own"])
+@pytest.mark.parametrize("unit_of", ["sd", "raw"])
 @pytest.mark.parametrize("way", ["0 and 1", "amounts", "truth"])
 def test_a_number_of_two_values_in_a_users_model_is_read_by_its_step(way: str, unit_of: str) -> None:
     X = np.column_stack([AGE, column(way).astype(float)])
@@ -289,11 +293,11 @@ def test_a_number_of_two_values_in_a_users_model_is_read_by_its_step(way: str, u
     assert "category" in leak.sentence(3, "x1")
 
 
-@pytest.mark.parametrize("unit_of", ["sd", "own"])
+@pytest.mark.parametrize("unit_of", ["sd", "raw"])
 def test_a_target_of_two_amounts_is_read_by_its_step(unit_of: str) -> None:
     y = np.where(ILL == 1, 7.0, 2.0)
     leak = fit_table(table(y=y), "y", l2=L2, noise=dm.Gaussian(SIGMA), loss="squared", unit=unit_of).leakage
-    other = fit_table(table(y=ILL), "y", l2=L2, noise=dm.Gaussian(SIGMA), loss="squared", unit="own").leakage
+    other = fit_table(table(y=ILL), "y", l2=L2, noise=dm.Gaussian(SIGMA), loss="squared", unit="raw").leakage
     np.testing.assert_allclose(leak.labels, 5 * other.labels, rtol=1e-9)  # five times the amount in one step
     np.testing.assert_allclose(leak.target_deviation, 5 / leak.labels, rtol=1e-12)
     assert (leak.labels <= leak.leak.examples * (1 + 1e-12)).all()
@@ -314,7 +318,7 @@ def test_a_class_among_several_is_read_by_the_step_from_one_to_another() -> None
     plain = glm.measure(tied.fit, tied.design.X, tied.fit.y, dm.Gaussian(SIGMA))
     J = plain.jacobian.dense(np.array([6, 7]))[:, :, plain.m :].sum(axis=0)
     steps = [np.linalg.norm(J[:, a] - J[:, b]) for a, b in combinations(range(3), 2)]
-    assert tied.tied_label
+    assert tied.tied_target
     np.testing.assert_allclose(tied.labels[6:8], max(steps), rtol=1e-9)
 
 
@@ -327,14 +331,14 @@ def test_an_estimator_keeps_the_step_of_a_column_of_two_values_within_its_limit(
         assert known <= 0.5
 
 
-# --- the array of the matter ------------------------------------------------------------------------------------------
+# --- on arrays -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", [glm.Squared(), glm.Logistic()], ids=lambda loss: loss.name)
 def test_the_closed_form_of_the_largest_step_is_that_of_dense_jacobians(loss: Any) -> None:
     y = SCORE if loss.name == "squared" else ILL.astype(float)
-    fit = glm.fit(encoded(), y, loss, L2, intercept=True)
-    leak = glm.measure(fit, encoded(), y, dm.Gaussian(SIGMA))
+    fit = glm.fit(encode(), y, loss, L2, intercept=True)
+    leak = glm.measure(fit, encode(), y, dm.Gaussian(SIGMA))
     J, V = leak.jacobian.dense(slice(None)), RNG.normal(size=(5, 3))
     V -= V.mean(axis=0)
     block = [2, 3, 4]
@@ -350,8 +354,8 @@ def test_the_closed_form_of_the_largest_step_is_that_of_dense_jacobians(loss: An
 
 def test_a_step_that_all_but_cancels_keeps_its_digits() -> None:
     """x parallel to the weights' move: a γ u + r β is a difference of nearly equal vectors."""
-    fit = glm.fit(encoded(), SCORE, glm.Squared(), L2, intercept=True)
-    leak = glm.measure(fit, encoded(), SCORE, dm.Gaussian(1.0))
+    fit = glm.fit(encode(), SCORE, glm.Squared(), L2, intercept=True)
+    leak = glm.measure(fit, encode(), SCORE, dm.Gaussian(1.0))
     from dataclasses import replace
 
     jacobian: Any = leak.jacobian

@@ -1,4 +1,4 @@
-"""Columns that everything else gives away: in the patients of the demo, cholesterol is a sum of three others."""
+"""Columns that the others predict: in the patients of the demo, cholesterol is a sum of three others."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 
 from dosimeter.core.noise import Gaussian
 from dosimeter.datasets.demo import DERIVED, TARGET, diabetes
-from dosimeter.models.column_control import NEARLY, rest
+from dosimeter.models.column_control import NEARLY, explain_table
 from dosimeter.models.fit_table import fit_table
 from dosimeter.models.linear_attack import invert
-from dosimeter.results.summarise import summarise
+from dosimeter.results.measurement import Measurement
 from dosimeter.tables.table import Table
 
 
@@ -34,10 +34,10 @@ def by_scikit_learn(table, name):
 
 def test_r2_of_each_column_of_the_patients_is_that_of_scikit_learn():
     table = diabetes()
-    found = rest(table, table.names)
+    predictions = explain_table(table, table.names)
     for name in table.names:
         if table.kind(name) != "text":
-            assert found[name].r2 == pytest.approx(by_scikit_learn(table, name), abs=1e-8)
+            assert predictions[name].r2 == pytest.approx(by_scikit_learn(table, name), abs=1e-8)
 
 
 def test_cholesterol_follows_from_the_others_and_is_found():
@@ -45,8 +45,12 @@ def test_cholesterol_follows_from_the_others_and_is_found():
     table = diabetes()
     formula = table["ldl"] + table["hdl"] + np.exp(table["log_triglycerides"]) / 5
     assert np.std(table["cholesterol"] - formula) < 1e-3 * table["cholesterol"].std()
-    found = rest(table, table.names)
-    assert {name for name, one in found.items() if one.r2 >= NEARLY} == {"cholesterol", "ldl", "hdl"}
+    predictions = explain_table(table, table.names)
+    assert {name for name, prediction in predictions.items() if prediction.r2 >= NEARLY} == {
+        "cholesterol",
+        "ldl",
+        "hdl",
+    }
 
 
 @pytest.mark.parametrize("name", ["age", "bmi", "blood_pressure", "ldl", "hdl", "log_triglycerides", "glucose"])
@@ -63,19 +67,19 @@ def test_no_column_of_the_demo_follows_from_the_others(name):
 
 
 def test_the_showcase_is_no_column_that_the_rest_gives_away():
-    """On the whole table the largest η is cholesterol's, which everybody knows who knows the rest."""
+    """On the whole table the largest η is cholesterol's, which anyone who knows the rest can compute."""
     table = diabetes().drop(DERIVED)
-    facts = summarise(fit_table(table, TARGET, noise=Gaussian(1.0)).leakage, table)
-    assert facts["meaning"]["column"] == facts["columns"][0]["column"] == "sex"
-    assert not [note for note in facts["remarks"] if "follow" in note]
+    result = Measurement.of(fit_table(table, TARGET, noise=Gaussian(1.0)).leakage, table)
+    assert result.meaning.column == result.columns[0].column == "sex"
+    assert not [note for note in result.remarks if "follow" in note]
     table = diabetes()
-    facts = summarise(fit_table(table, TARGET, noise=Gaussian(1.0)).leakage, table)
-    assert facts["meaning"]["column"] not in ("cholesterol", "ldl", "hdl")
-    assert not facts["meaning"]["nearly_given"]
-    by_name = {one["column"]: one for one in facts["columns"]}
-    assert by_name["cholesterol"]["nearly_given"]
-    assert by_name["cholesterol"]["without_release"] < by_name["cholesterol"]["least_deviation"]
-    assert any(note.startswith("cholesterol, ldl, hdl follow from the other columns") for note in facts["remarks"])
+    result = Measurement.of(fit_table(table, TARGET, noise=Gaussian(1.0)).leakage, table)
+    assert result.meaning.column not in ("cholesterol", "ldl", "hdl")
+    assert not result.meaning.nearly_given
+    by_name = {column.column: column for column in result.columns}
+    assert by_name["cholesterol"].nearly_given
+    assert by_name["cholesterol"].without_release < by_name["cholesterol"].least_deviation
+    assert any(note.startswith("cholesterol, ldl, hdl follow from the other columns") for note in result.remarks)
 
 
 def test_the_control_of_an_attack_knows_everything_else():
@@ -83,12 +87,12 @@ def test_the_control_of_an_attack_knows_everything_else():
     rng = np.random.default_rng(0)
     a, b, c = rng.normal(size=(3, 300))
     table = Table.of({"a": a, "b": b, "sum": a + b + 0.05 * c, "c": c, "y": a + c + rng.normal(size=300)})
-    how = dict(noise=Gaussian(10.0), trials=5, rng=np.random.default_rng(1))
-    derived, free = (invert(table, "y", column, **how) for column in ("sum", "b"))
+    options = dict(noise=Gaussian(10.0), trials=5, rng=np.random.default_rng(1))
+    derived, free = (invert(table, "y", column, **options) for column in ("sum", "b"))
     assert derived.guesses.control_figure > 0.9
     assert derived.by_prior < 0.2
     table = table.drop(["sum"])
-    free = invert(table, "y", "b", **how)
+    free = invert(table, "y", "b", **options)
     assert free.guesses.control_figure < 0.3
 
 
@@ -107,11 +111,11 @@ def test_large_and_wide_tables_are_sampled_and_texts_are_levels():
     kind = rng.integers(3, size=n)
     x = kind * 2.0 + 0.1 * rng.normal(size=n)
     table = Table.of({"kind": np.array(["a", "b", "c"], dtype=object)[kind], "x": x, "noise": rng.normal(size=n)})
-    found = rest(table, table.names)
-    assert found["x"].r2 > 0.99
-    assert found["x"].left == pytest.approx(0.1 / x.std(), rel=0.03)
-    assert found["noise"].r2 < 0.01
-    assert found["kind"].r2 > 0.5
+    predictions = explain_table(table, table.names)
+    assert predictions["x"].r2 > 0.99
+    assert predictions["x"].residual_share == pytest.approx(0.1 / x.std(), rel=0.03)
+    assert predictions["noise"].r2 < 0.01
+    assert predictions["kind"].r2 > 0.5
 
 
 def test_the_work_stays_bounded_on_a_table_with_thousands_of_levels(monkeypatch):
@@ -121,8 +125,10 @@ def test_the_work_stays_bounded_on_a_table_with_thousands_of_levels(monkeypatch)
     n, shapes = 30_000, []
     many = {f"c{k}": rng.integers(300, size=n).astype(str).astype(object) for k in range(6)}
     table = Table.of({**many, "x": rng.normal(size=n)})
-    monkeypatch.setattr(module, "explained", lambda Z, blocks, own: shapes.append(Z.shape) or [None] * len(own))
-    assert set(rest(table, table.names).values()) == {None}
+    monkeypatch.setattr(
+        module, "explain_columns", lambda Z, blocks, positions: shapes.append(Z.shape) or [None] * len(positions)
+    )
+    assert set(explain_table(table, table.names).values()) == {None}
     ((rows, columns),) = shapes
     assert columns > 1500
     assert rows * columns**2 <= module.MOST_WORK

@@ -36,14 +36,14 @@ TARGETS: dict[str, tuple[Any, str, Any, str]] = {
         LogisticRegression(C=1 / (N * L2), **NEWTON),
         "accuracy",
     ),
-    "two words": (
+    "two texts": (
         np.where(SCORE > 0, "ill", "fit"),
         "logistic",
         LogisticRegression(C=1 / (N * L2), **NEWTON),
         "accuracy",
     ),
     "truth": (SCORE > 0, "logistic", LogisticRegression(C=1 / (N * L2), **NEWTON), "accuracy"),
-    "three words": (
+    "three texts": (
         np.array(["low", "mid", "top"])[np.digitize(SCORE, [-0.5, 0.8])],
         "softmax",
         LogisticRegression(C=1 / (N * L2), **NEWTON),
@@ -55,8 +55,8 @@ TARGETS: dict[str, tuple[Any, str, Any, str]] = {
 
 DEFAULTS = {
     "squared": Ridge(),
-    "two words": LogisticRegression(**NEWTON),
-    "three words": LogisticRegression(**NEWTON),
+    "two texts": LogisticRegression(**NEWTON),
+    "three texts": LogisticRegression(**NEWTON),
     "counts": PoissonRegressor(**NEWTON),
 }
 """scikit-learn's models with their default penalties; the solver runs to the end."""
@@ -65,47 +65,47 @@ DEFAULTS = {
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_without_a_penalty_the_fit_is_scikit_learns_default(name: str) -> None:
     model, y = DEFAULTS[name], TARGETS[name][0]
-    ours = own(name, l2=None)
-    model.fit(encoded(), y)
+    ours = fitted_table(name, l2=None)
+    model.fit(encode(), y)
     np.testing.assert_allclose(np.array(list(ours.coef.values())).T.ravel(), np.ravel(model.coef_), rtol=1e-6)
     np.testing.assert_allclose(ours.intercept, np.ravel(model.intercept_), rtol=1e-6, atol=1e-9)
-    (said,) = [note for note in ours.leakage.remarks if "penalty of scikit-learn's default" in note]
-    assert type(model).__name__ in said
-    assert "number of rows n is taken as public" in said
+    (remark,) = [note for note in ours.leakage.remarks if "penalty of scikit-learn's default" in note]
+    assert type(model).__name__ in remark
+    assert "number of rows n is assumed public" in remark
 
 
 def test_a_stated_penalty_comes_before_the_default() -> None:
-    assert own("squared", l2=0.3).leakage.fit.l2 == 0.3
-    assert own("squared", l2=0.0).leakage.fit.l2 == 0.0
-    assert own("squared", l2=0.0).penalty.source == "stated"
+    assert fitted_table("squared", l2=0.3).leakage.fit.l2 == 0.3
+    assert fitted_table("squared", l2=0.0).leakage.fit.l2 == 0.0
+    assert fitted_table("squared", l2=0.0).penalty.source == "stated"
 
 
-def encoded() -> Any:
+def encode() -> Any:
     """(n, 4) numbers standardised, race on the corners of a triangle."""
     numbers = StandardScaler().fit_transform(np.column_stack([AGE, BMI]))
     return np.column_stack([numbers[:, 0], CORNERS[np.searchsorted(["black", "other", "white"], RACE)], numbers[:, 1]])
 
 
-def own(name: str, **how: Any) -> Any:
+def fitted_table(name: str, **options: Any) -> Any:
     table = Table.of({**PEOPLE, "target": TARGETS[name][0]})
-    asked = {"loss": "poisson"} if name == "counts" else {}
-    settings = {"l2": L2, "noise": NOISE, "person": "id", **asked, **how}
+    loss = {"loss": "poisson"} if name == "counts" else {}
+    settings = {"l2": L2, "noise": NOISE, "person": "id", **loss, **options}
     return fit_table(table, "target", **settings)
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_fit_and_its_figures_are_those_of_scikit_learn_on_the_same_columns(name: str) -> None:
     y, loss, model, score_name = TARGETS[name]
-    Z = encoded()
+    Z = encode()
     model.fit(Z, y)
-    ours = own(name, label=False)
+    ours = fitted_table(name, label=False)
     assert ours.leakage.fit.loss.name == loss
     np.testing.assert_allclose(
         np.array(list(ours.coef.values())).T.ravel(), np.ravel(model.coef_), rtol=1e-5, atol=1e-7
     )
     np.testing.assert_allclose(ours.intercept, np.ravel(model.intercept_), rtol=1e-5, atol=1e-7)
     fit = glm.fit(Z, ours.leakage.fit.y, ours.leakage.fit.loss, L2, intercept=True)
-    theirs = glm.measure(fit, Z, fit.y, NOISE, label=False, scaled=np.array([True, False, False, True]))
+    theirs = glm.measure(fit, Z, fit.y, NOISE, include_target=False, scaled=np.array([True, False, False, True]))
     np.testing.assert_allclose(
         list(ours.leakage.persons.values()), list(theirs.group(PEOPLE["id"]).values()), rtol=1e-9
     )
@@ -120,16 +120,16 @@ def test_the_fit_and_its_figures_are_those_of_scikit_learn_on_the_same_columns(n
 
 
 def test_names_and_outputs_are_those_of_the_table() -> None:
-    fitted = own("three words")
+    fitted = fitted_table("three texts")
     assert fitted.names == ("age", "race=other", "race=white", "bmi")
     assert fitted.outputs == ("low", "mid", "top")
     assert [len(row) for row in fitted.coef.values()] == [3] * 4
     assert fitted.leakage.columns == ("age", "race", "bmi", "same")
-    assert own("squared").outputs == ("target",)
+    assert fitted_table("squared").outputs == ("target",)
 
 
 def test_standard_deviations_are_the_default_and_the_label_too() -> None:
-    sd, plain = own("squared").leakage, own("squared", unit="own").leakage
+    sd, plain = fitted_table("squared").leakage, fitted_table("squared", unit="raw").leakage
     np.testing.assert_allclose(sd.cells["age"], plain.cells["age"] * AGE.std(), rtol=1e-9)
     np.testing.assert_allclose(sd.cells["race"], plain.cells["race"], rtol=1e-9)
     np.testing.assert_allclose(sd.labels, plain.labels * SCORE.std(), rtol=1e-9)
@@ -137,8 +137,8 @@ def test_standard_deviations_are_the_default_and_the_label_too() -> None:
 
 
 def test_every_choice_is_stated() -> None:
-    notes = " | ".join(own("two words", scaler="held").leakage.notes)
-    for words in (
+    notes = " | ".join(fitted_table("two texts", scaler="held").leakage.notes)
+    for note in (
         "mean and scale of age, bmi",
         "which is NOT in the figures",
         "levels of race",
@@ -146,12 +146,12 @@ def test_every_choice_is_stated() -> None:
         "l2 = 0.02",
         "same has one value",
     ):
-        assert words in notes
+        assert note in notes
 
 
 def test_dropped_columns_and_nominal_numbers_are_taken_at_their_word() -> None:
     table = Table.of({**PEOPLE, "ward": RNG.choice([1, 2, 3], N), "target": SCORE})
-    fitted = fit_table(table, "target", l2=L2, noise=NOISE, drop=["bmi", "id"], nominal=["ward"])
+    fitted = fit_table(table, "target", l2=L2, noise=NOISE, exclude=["bmi", "id"], categorical=["ward"])
     assert fitted.names == ("age", "race=other", "race=white", "ward=2", "ward=3")
     assert fitted.leakage.ids is None
 
@@ -167,7 +167,7 @@ def test_tied_columns_go_with_the_person() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "how", "message"),
+    ("target", "options", "message"),
     [
         ("target", {"loss": "hinge"}, "hinge"),
         ("nowhere", {}, "nowhere"),
@@ -177,11 +177,11 @@ def test_tied_columns_go_with_the_person() -> None:
         ("target", {"loss": "softmax"}, "80 classes"),
         ("target", {"loss": "poisson"}, "Poisson needs"),
         ("target", {"person": "nobody"}, "nobody"),
-        ("target", {"drop": ["nothing"]}, "nothing"),
+        ("target", {"exclude": ["nothing"]}, "nothing"),
         ("target", {"tied": ["age"]}, "person"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused(target: str, how: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_fitted_is_refused(target: str, options: dict[str, Any], message: str) -> None:
     table = Table.of({**{k: v for k, v in PEOPLE.items() if k != "id"}, "target": SCORE})
     with pytest.raises(dm.Refusal, match=message):
-        fit_table(table, target, **{"l2": L2, "noise": NOISE, **how})
+        fit_table(table, target, **{"l2": L2, "noise": NOISE, **options})

@@ -11,8 +11,8 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 import dosimeter as dm
 from dosimeter.core.notion import Standing
 from dosimeter.models.fit_table import fit_table
-from dosimeter.models.linear_release import repair
-from dosimeter.results.summarise import summarise
+from dosimeter.models.linear_release import release_table
+from dosimeter.results.measurement import Measurement, Verdict
 from dosimeter.tables.table import Table
 from tests.glm.whole_pipeline import information, norm, released
 
@@ -44,14 +44,14 @@ def test_persons_are_those_of_the_refitted_pipeline():
 
 
 def test_in_own_units_a_cell_reads_per_unit():
-    sd, own = (fit_table(people(), "y", l2=L2, noise=dm.Gaussian(SIGMA), unit=u).leakage for u in ("sd", "own"))
-    np.testing.assert_allclose(sd.cells["bmi"], own.cells["bmi"] * RAW[:, 1].std(), rtol=1e-10)
+    sd, raw = (fit_table(people(), "y", l2=L2, noise=dm.Gaussian(SIGMA), unit=u).leakage for u in ("sd", "raw"))
+    np.testing.assert_allclose(sd.cells["bmi"], raw.cells["bmi"] * RAW[:, 1].std(), rtol=1e-10)
 
 
-def test_a_held_scaler_is_named_and_its_floor_is_told():
+def test_a_held_scaler_is_named_and_its_floor_is_reported():
     table = people(sex=SEX)
     total, held = (
-        fit_table(table, "y", l2=L2, noise=dm.Gaussian(50.0), scaler=how).leakage for how in ("total", "held")
+        fit_table(table, "y", l2=L2, noise=dm.Gaussian(50.0), scaler=scaler).leakage for scaler in ("total", "held")
     )
     assert held.standing is Standing.UNACCOUNTED
     assert any(note.startswith("mean and scale of age, bmi") for note in held.uncovered)
@@ -62,11 +62,11 @@ def test_a_held_scaler_is_named_and_its_floor_is_told():
     for leak in (total, held):
         np.testing.assert_allclose(leak.left, floor, rtol=1e-9)
         assert any(f"up to η = {floor.max():.3g} of a row at any noise" in remark for remark in leak.remarks)
-    assert held.relative.max() < 0.2 * floor.max() <= total.relative.max()
+    assert held.unit_scale_eta.max() < 0.2 * floor.max() <= total.unit_scale_eta.max()
     limit = float(0.9 * floor.max())
-    facts = summarise(held, table, limit=limit)
-    assert facts["scaler"] == {"figures": "held", "floor": pytest.approx(floor.max())}
-    assert facts["verdict"] == {"limit": limit, "above": int((floor > limit).sum()), "within": False}
+    result = Measurement.of(held, table, limit=limit)
+    assert (result.scaler.figures, result.scaler.floor) == ("held", pytest.approx(floor.max()))
+    assert result.verdict == Verdict(limit=limit, above=int((floor > limit).sum()), within=False)
 
 
 def test_noise_for_a_limit_is_found_above_the_floor_only():
@@ -76,7 +76,7 @@ def test_noise_for_a_limit_is_found_above_the_floor_only():
     again = fit_table(people(), "y", l2=L2, noise=dm.Gaussian(scale)).leakage
     assert again.leak.examples.max() == pytest.approx(1.2 * floor, rel=1e-8)
     assert leak.scale_for(floor) == np.inf
-    assert all(need["highest"] > floor for need in summarise(leak, people())["noise_needed"])
+    assert all(need.highest > floor for need in Measurement.of(leak, people()).noise_needed)
 
 
 @pytest.mark.parametrize("law", [dm.Gaussian, dm.Laplace, dm.Gumbel])
@@ -92,29 +92,31 @@ def test_in_a_large_table_figures_at_other_scales_are_bounded_and_not_below(law,
         assert (bound <= exact + 2.5 * leak.left * max(1.0, float(np.sqrt(scale**-2)) / 0.05)).all()
 
 
-@pytest.mark.parametrize("how", [{}, {"shape": "hessian"}, {"equalise": 2}, {"law": dm.Laplace}])
-def test_fix_keeps_a_limit_above_the_floor_and_refuses_one_below(how):
+@pytest.mark.parametrize("options", [{}, {"noise_shape": "hessian"}, {"reweighting_rounds": 2}, {"law": dm.Laplace}])
+def test_fix_keeps_a_limit_above_the_floor_and_refuses_one_below(options):
     table = people(who=WHO)
-    made = repair(table, "y", scale=1e5, l2=L2, person="who", rng=np.random.default_rng(0), **how)
-    floor = made.plan.floor
-    assert made.doses.max() == pytest.approx(floor, rel=1e-3)
-    kept = repair(table, "y", max_dose=1.3 * floor, l2=L2, person="who", rng=np.random.default_rng(0), **how)
+    release = release_table(table, "y", scale=1e5, l2=L2, person="who", rng=np.random.default_rng(0), **options)
+    floor = release.plan.floor
+    assert release.doses.max() == pytest.approx(floor, rel=1e-3)
+    kept = release_table(table, "y", max_dose=1.3 * floor, l2=L2, person="who", rng=np.random.default_rng(0), **options)
     assert floor < kept.doses.max() <= 1.3 * floor
     for scaler in ("total", "held"):
-        with pytest.raises(dm.Refusal, match=r"at any scale.*--bounds"):
-            repair(table, "y", max_dose=0.9 * floor, l2=L2, person="who", scaler=scaler, **how)
-    public = repair(table, "y", max_dose=0.9 * floor, l2=L2, person="who", rng=np.random.default_rng(0),
-                    bounds={"age": (0, 120), "bmi": (10, 70), "y": (-100, 100)}, **{**how, "shape": None})  # fmt: skip
+        with pytest.raises(dm.Refusal, match=r"at any scale.*bounds="):
+            release_table(table, "y", max_dose=0.9 * floor, l2=L2, person="who", scaler=scaler, **options)
+    bounds = {"age": (0, 120), "bmi": (10, 70), "y": (-100, 100)}
+    rng = np.random.default_rng(0)
+    plain = {**options, "noise_shape": None}
+    public = release_table(table, "y", max_dose=0.9 * floor, l2=L2, person="who", rng=rng, bounds=bounds, **plain)
     assert public.doses.max() <= 0.9 * floor
 
 
-def test_a_scaler_of_ones_own_is_told_with_its_floor_and_can_be_gone_through():
+def test_the_scaler_of_a_given_model_is_reported_with_its_floor_and_can_be_measured_through():
     model = make_pipeline(StandardScaler(), Ridge(alpha=N * L2)).fit(RAW, Y)
     held = dm.measure(model, RAW, Y, noise=dm.Gaussian(SIGMA), unit="sd")
     total = dm.measure(model, RAW, Y, noise=dm.Gaussian(SIGMA), unit="sd", scaler="total")
-    own = fit_table(people(), "y", l2=L2, noise=dm.Gaussian(SIGMA)).leakage
-    np.testing.assert_allclose(total.leak.examples, own.leak.examples, rtol=1e-6)
-    np.testing.assert_allclose(held.left, own.left, rtol=1e-9)
+    ours = fit_table(people(), "y", l2=L2, noise=dm.Gaussian(SIGMA)).leakage
+    np.testing.assert_allclose(total.leak.examples, ours.leak.examples, rtol=1e-6)
+    np.testing.assert_allclose(held.left, ours.left, rtol=1e-9)
     assert held.standing is Standing.UNACCOUNTED
     assert any("which is NOT in the figures" in remark for remark in held.remarks)
     assert any("still holds the fitted scaler" in remark for remark in held.remarks)
@@ -132,10 +134,10 @@ def test_a_scaler_of_other_rows_or_of_another_kind_has_no_figure_of_its_floor():
             dm.measure(model, RAW, Y, noise=dm.Gaussian(SIGMA), scaler="total")
     bare = make_pipeline(StandardScaler(), LinearRegression(fit_intercept=False)).fit(RAW, Y)
     assert dm.measure(bare, RAW, Y, noise=dm.Gaussian(SIGMA)).floor is None
-    with pytest.raises(dm.Refusal, match="'total' or 'held'"):
+    with pytest.raises(dm.Refusal, match="use total or held"):
         dm.measure(bare, RAW, Y, noise=dm.Gaussian(SIGMA), scaler="half")
 
 
-def test_an_equalised_model_names_the_units_it_was_made_in():
-    made = repair(people(), "y", scale=1.0, l2=L2, equalise=2, rng=np.random.default_rng(0))
-    assert any("count in the reweighting" in note for note in made.uncovered)
+def test_an_equalised_model_names_the_units_of_its_reweighting():
+    release = release_table(people(), "y", scale=1.0, l2=L2, reweighting_rounds=2, rng=np.random.default_rng(0))
+    assert any("in which the reweighting measures" in note for note in release.uncovered)

@@ -39,8 +39,8 @@ def test_named_figures_equal_those_of_plain_arrays() -> None:
     np.testing.assert_allclose(list(leak.attributes.values()), PLAIN.attributes, rtol=1e-9)
     np.testing.assert_allclose(leak.attribute(["age", "dose"]), PLAIN.attribute([0, 2]), rtol=1e-9)
     assert leak.dataset == pytest.approx(PLAIN.dataset, rel=1e-9)
-    without = dm.measure(MODEL, FRAME, Y, noise=NOISE, label=False)
-    np.testing.assert_allclose(without.examples, PLAIN.without_label().examples, rtol=1e-9)
+    without = dm.measure(MODEL, FRAME, Y, noise=NOISE, known_target=True)
+    np.testing.assert_allclose(without.examples, PLAIN.without_target().examples, rtol=1e-9)
 
 
 KINDS = {
@@ -66,8 +66,8 @@ def test_the_same_kind_comes_back_with_the_same_numbers(kind: str) -> None:
 
 def test_a_shuffled_index_stays_with_its_rows() -> None:
     leak = dm.measure(MODEL, FRAME, Y, noise=NOISE)
-    for made in (leak.examples, leak.labels, leak.cells, leak.deviations):
-        assert made.index.equals(FRAME.index)
+    for figures in (leak.examples, leak.labels, leak.cells, leak.deviations):
+        assert figures.index.equals(FRAME.index)
     assert leak.examples.loc[FRAME.index[17]] == pytest.approx(PLAIN.examples[17])
 
 
@@ -98,30 +98,30 @@ def test_an_index_in_another_order_is_refused() -> None:
 
 
 def test_standard_deviations_are_own_units_times_the_deviation() -> None:
-    own = dm.measure(MODEL, FRAME, Y, noise=NOISE)
+    raw = dm.measure(MODEL, FRAME, Y, noise=NOISE)
     sd = dm.measure(MODEL, FRAME, Y, noise=NOISE, unit="sd")
-    np.testing.assert_allclose(sd.cells, own.cells * X.std(axis=0), rtol=1e-9)
-    np.testing.assert_allclose(sd.labels, own.labels * Y.std(), rtol=1e-9)
-    np.testing.assert_allclose(sd.deviations, own.deviations, rtol=1e-9)
-    np.testing.assert_allclose(own.deviations, 1 / own.cells, rtol=1e-9)
-    assert (own.dose().measured_in, sd.dose().measured_in) == ("own units", "standard deviations")
+    np.testing.assert_allclose(sd.cells, raw.cells * X.std(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(sd.labels, raw.labels * Y.std(), rtol=1e-9)
+    np.testing.assert_allclose(sd.deviations, raw.deviations, rtol=1e-9)
+    np.testing.assert_allclose(raw.deviations, 1 / raw.cells, rtol=1e-9)
+    assert (raw.dose().measured_in, sd.dose().measured_in) == ("own units", "standard deviations")
     with pytest.raises(dm.Refusal, match="unlike"):
-        own.dose() + sd.dose()
+        raw.dose() + sd.dose()
 
 
 def test_standard_deviations_do_not_depend_on_a_scaler_before_the_model() -> None:
     bare = LinearRegression().fit(FRAME, Y)
     scaled = make_pipeline(StandardScaler(), LinearRegression()).fit(FRAME, Y)
-    one, two = (dm.measure(m, FRAME, Y, noise=NOISE, unit="sd").design for m in (bare, scaled))
-    np.testing.assert_allclose(one.spread, two.spread)
-    np.testing.assert_allclose(two.through * two.spread, np.eye(3), atol=1e-12)
+    unscaled, behind_scaler = (dm.measure(m, FRAME, Y, noise=NOISE, unit="sd").design for m in (bare, scaled))
+    np.testing.assert_allclose(unscaled.spread, behind_scaler.spread)
+    np.testing.assert_allclose(behind_scaler.through * behind_scaler.spread, np.eye(3), atol=1e-12)
 
 
 def test_a_class_label_is_never_measured_in_deviations() -> None:
     ill = (np.median(Y) < Y).astype(int)
     model = LogisticRegression(C=0.5, solver="newton-cholesky", tol=1e-12).fit(FRAME, ill)
-    own, sd = (dm.measure(model, FRAME, ill, noise=NOISE, unit=unit) for unit in ("own", "sd"))
-    np.testing.assert_allclose(own.labels, sd.labels)
+    raw, sd = (dm.measure(model, FRAME, ill, noise=NOISE, unit=unit) for unit in ("raw", "sd"))
+    np.testing.assert_allclose(raw.labels, sd.labels)
 
 
 def test_a_model_that_stopped_a_little_early_is_polished_and_says_so() -> None:
@@ -218,9 +218,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_refused_by_name_and_place(name: str) -> None:
     changed, message = BAD[name]
-    given: dict[str, Any] = {"frame": FRAME, "y": Y, "noise": NOISE, **changed}
+    arguments: dict[str, Any] = {"frame": FRAME, "y": Y, "noise": NOISE, **changed}
     with pytest.raises(dm.Refusal, match=message) as refusal:
-        dm.measure(MODEL, given.pop("frame"), given.pop("y"), **given)
+        dm.measure(MODEL, arguments.pop("frame"), arguments.pop("y"), **arguments)
     assert not isinstance(refusal.value, dm.CannotMeasure)
 
 
@@ -236,10 +236,10 @@ def test_correlated_noise_of_equal_variance_is_plain_noise() -> None:
     np.testing.assert_allclose(shaped.examples, PLAIN.examples, rtol=1e-9)
 
 
-def test_importing_the_room_imports_neither_scikit_learn_nor_statsmodels_nor_pandas() -> None:
+def test_importing_the_package_imports_neither_scikit_learn_nor_statsmodels_nor_pandas() -> None:
     code = (
         "import sys, dosimeter.tables, dosimeter.models.given_model;"
         "print([m for m in ('sklearn', 'statsmodels', 'pandas') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"

@@ -18,8 +18,8 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 import dosimeter as dm
 from dosimeter.cli.main import run
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.models.given_model_release import repair_model
-from dosimeter.models.linear_release import repair
+from dosimeter.models.given_model_release import release_model
+from dosimeter.models.linear_release import release_table
 from dosimeter.tables.table import Table
 
 RNG = np.random.default_rng(4)
@@ -80,12 +80,12 @@ def test_the_released_pipeline_is_the_model_with_noise(name):
     make, y = MODELS[name]
     model = make().fit(FRAME, y)
     table = Table.of(FRAME.assign(y=y))
-    done = repair_model(model, table, "y", scale=1e-7, rng=np.random.default_rng(0))
-    np.testing.assert_allclose(margin(done.model, FRAME), margin(model, FRAME), atol=2e-4)
+    release = release_model(model, table, "y", scale=1e-7, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(margin(release.model, FRAME), margin(model, FRAME), atol=2e-4)
     strange = FRAME.assign(city="nowhere")
-    assert np.isfinite(margin(done.model, strange)).all()
+    assert np.isfinite(margin(release.model, strange)).all()
     shuffled = FRAME[FRAME.columns[::-1]]
-    np.testing.assert_array_equal(margin(done.model, shuffled), margin(done.model, FRAME))
+    np.testing.assert_array_equal(margin(release.model, shuffled), margin(release.model, FRAME))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -93,100 +93,102 @@ def test_the_dose_is_that_of_measure_at_the_same_noise(name):
     make, y = MODELS[name]
     model = make().fit(FRAME, y)
     table = Table.of(FRAME.assign(y=y))
-    done = repair_model(model, table, "y", max_dose=2.0, shape=None)
-    assert done.plan.highest <= 2.0
+    release = release_model(model, table, "y", max_dose=2.0, noise_shape=None)
+    assert release.plan.highest <= 2.0
     through = "held" if name in ("no intercept", "liblinear") else "total"
-    told = dm.measure(model, table, "y", noise=dm.Gaussian(done.plan.settings["scale"]), unit="sd", scaler=through)
-    np.testing.assert_allclose(done.doses, told.leak.examples, rtol=1e-6)
-    assert done.penalty.l2 == pytest.approx(told.fit.l2)
+    measured = dm.measure(
+        model, table, "y", noise=dm.Gaussian(release.plan.settings["scale"]), unit="sd", scaler=through
+    )
+    np.testing.assert_allclose(release.doses, measured.leak.examples, rtol=1e-6)
+    assert release.penalty.l2 == pytest.approx(measured.fit.l2)
 
 
-def test_a_model_like_ours_is_repaired_like_ours():
+def test_a_model_like_ours_is_released_like_ours():
     frame = FRAME[["age", "bmi"]]
     table = Table.of(frame.assign(y=SCORE))
     model = make_pipeline(StandardScaler(), Ridge()).fit(frame, SCORE)
-    given, ours = repair_model(model, table, "y", max_dose=1.0), repair(table, "y", max_dose=1.0)
-    np.testing.assert_allclose(given.doses, ours.doses, rtol=1e-9)
-    assert given.plan.settings["scale"] == ours.plan.settings["scale"]
-    assert given.useful.score == pytest.approx(ours.useful.score, rel=1e-9)
+    from_model, ours = release_model(model, table, "y", max_dose=1.0), release_table(table, "y", max_dose=1.0)
+    np.testing.assert_allclose(from_model.doses, ours.doses, rtol=1e-9)
+    assert from_model.plan.settings["scale"] == ours.plan.settings["scale"]
+    assert from_model.useful.score == pytest.approx(ours.useful.score, rel=1e-9)
 
 
-def test_no_constant_of_the_preprocessing_stands_in_the_file():
+def test_no_constant_of_the_preprocessing_is_in_the_file():
     make, y = MODELS["ridge"]
     model = make().fit(FRAME, y)
-    done = repair_model(model, Table.of(FRAME.assign(y=y)), "y", max_dose=2.0)
+    release = release_model(model, Table.of(FRAME.assign(y=y)), "y", max_dose=2.0)
     exact = [
         *model[0].named_transformers_["standardscaler"].mean_,
         *model[0].named_transformers_["standardscaler"].scale_,
     ]
-    kept = [*np.ravel(done.model[-1].coef_), done.model[-1].intercept_]
+    kept = [*np.ravel(release.model[-1].coef_), release.model[-1].intercept_]
     for number in exact:
         assert not any(number in (abs(k), 1 / k if k else 0) for k in kept)
-    assert "StandardScaler" not in json.dumps([type(step).__name__ for _, step in done.model.steps])
+    assert "StandardScaler" not in json.dumps([type(step).__name__ for _, step in release.model.steps])
 
 
-def test_a_declared_filling_goes_along_and_a_learned_one_is_refused():
+def test_a_declared_constant_is_released_and_a_learned_one_is_refused():
     gapped = FRAME[["age", "city"]].copy()
     gapped.loc[RNG.random(N) < 0.2, "age"] = np.nan
     gapped.loc[RNG.random(N) < 0.2, "city"] = np.nan
 
     def model(strategy):
         fill = {"fill_value": 40.0} if strategy == "constant" else {}
-        words = SimpleImputer(strategy="constant", fill_value="none")
+        label_imputer = SimpleImputer(strategy="constant", fill_value="none")
         return make_pipeline(
             make_column_transformer(
                 (make_pipeline(SimpleImputer(strategy=strategy, **fill), StandardScaler()), ["age"]),
-                (make_pipeline(words, OneHotEncoder(drop="first")), ["city"]),
+                (make_pipeline(label_imputer, OneHotEncoder(drop="first")), ["city"]),
             ),
             Ridge(),
         ).fit(gapped, SCORE)
 
     table = Table.of(gapped.assign(y=SCORE), missing="keep")
-    done = repair_model(model("constant"), table, "y", scale=1e-7)
-    np.testing.assert_allclose(done.model.predict(gapped), model("constant").predict(gapped), atol=1e-3)
-    assert sio.get_untrusted_types(data=sio.dumps(done.model)) == ["numpy.dtype"]
+    release = release_model(model("constant"), table, "y", scale=1e-7)
+    np.testing.assert_allclose(release.model.predict(gapped), model("constant").predict(gapped), atol=1e-3)
+    assert sio.get_untrusted_types(data=sio.dumps(release.model)) == ["numpy.dtype"]
     with pytest.raises(CannotMeasure, match="constant"):
-        repair_model(model("mean"), table, "y", scale=1.0)
+        release_model(model("mean"), table, "y", scale=1.0)
 
 
-def test_codes_of_our_own_repair_are_numbers_in_a_frame():
-    """Named as labels they are read as text here, "10" before "2"; whoever uses the model has numbers."""
+def test_codes_in_our_own_release_are_numbers_in_a_frame():
+    """Named as labels they are read as text here, "10" before "2"; a user of the model has numbers."""
     y = SCORE + 3 * (FRAME["ward"] == 10)
     people = Table.of({"age": FRAME["age"].to_numpy(), "ward": FRAME["ward"].astype(str).to_numpy(), "y": y.to_numpy()})
-    done = repair(people, "y", scale=1e-9, l2=1e-9, nominal=("ward",))
-    answers = done.model.predict(FRAME[["age", "ward"]])
+    release = release_table(people, "y", scale=1e-9, l2=1e-9, categorical=("ward",))
+    answers = release.model.predict(FRAME[["age", "ward"]])
     design = np.column_stack([FRAME["age"], pd.get_dummies(FRAME["ward"]).to_numpy(float)])
     np.testing.assert_allclose(answers, design @ np.linalg.lstsq(design, y, rcond=None)[0], rtol=1e-5)
-    elsewhere = done.model.predict(FRAME[["age", "ward"]].assign(ward=7))
+    elsewhere = release.model.predict(FRAME[["age", "ward"]].assign(ward=7))
     assert np.isfinite(elsewhere).all()
 
 
-def test_our_own_repair_carries_its_fillings():
+def test_our_own_release_carries_its_constants():
     gapped = FRAME[["age", "city"]].copy()
     gapped.loc[RNG.random(N) < 0.2, "age"] = np.nan
     gapped.loc[RNG.random(N) < 0.2, "city"] = np.nan
     table = Table.of(gapped.assign(y=SCORE), missing="impute", impute={"age": 40.0})
-    done = repair(table, "y", scale=1e-7)
+    release = release_table(table, "y", scale=1e-7)
     filled = gapped.fillna({"age": 40.0, "city": "missing"})
-    np.testing.assert_allclose(done.model.predict(gapped), done.model.predict(filled), rtol=1e-12)
-    fresh = done.ready.design.X @ done.plan.fit.coef + done.plan.fit.w[-1]
-    np.testing.assert_allclose(done.model.predict(gapped), fresh, atol=1e-3)
+    np.testing.assert_allclose(release.model.predict(gapped), release.model.predict(filled), rtol=1e-12)
+    fresh = release.ready.design.X @ release.plan.fit.coef + release.plan.fit.w[-1]
+    np.testing.assert_allclose(release.model.predict(gapped), fresh, atol=1e-3)
 
 
-def test_the_command_line_repairs_a_model_of_ones_own(tmp_path, capsys):
+def test_the_command_line_releases_a_given_model(tmp_path, capsys):
     make, y = MODELS["logistic"]
     model, sheet, out = make().fit(FRAME, y), tmp_path / "t.csv", tmp_path / "m.skops"
     FRAME.assign(y=y).to_csv(sheet, index=False)
     (tmp_path / "own.skops").write_bytes(sio.dumps(model))
-    words = ["fix", str(sheet), "--target", "y", "--model", str(tmp_path / "own.skops"), "--out", str(out)]
-    assert run([*words, "--max-dose", "1", "--json", "-", "-q"]) == 0
+    arguments = ["fix", str(sheet), "--target", "y", "--model", str(tmp_path / "own.skops"), "--out", str(out)]
+    assert run([*arguments, "--max-dose", "1", "--json", "-", "-q"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["dose"]["highest"] <= 1
     assert "given model" in facts["noise_on"]
     assert facts["model"]["l2_from"] == "the given model's own"
     assert np.mean(sio.load(out).predict(FRAME) == y) > 0.6
     assert zipfile.is_zipfile(out)
-    assert run([*words, "--max-dose", "1", "--l2", "0.1"]) == 2
+    assert run([*arguments, "--max-dose", "1", "--l2", "0.1"]) == 2
 
 
 def test_a_model_that_cannot_be_measured_is_not_repaired(tmp_path):
@@ -194,6 +196,6 @@ def test_a_model_that_cannot_be_measured_is_not_repaired(tmp_path):
 
     table = Table.of(FRAME[["age", "bmi"]].assign(y=SCORE))
     with pytest.raises(CannotMeasure):
-        repair_model(Lasso().fit(FRAME[["age", "bmi"]], SCORE), table, "y", scale=1.0)
+        release_model(Lasso().fit(FRAME[["age", "bmi"]], SCORE), table, "y", scale=1.0)
     plain = LinearRegression().fit(FRAME[["age", "bmi"]], SCORE)
-    assert repair_model(plain, table, "y", scale=1.0).kind == "isotropic"
+    assert release_model(plain, table, "y", scale=1.0).kind == "isotropic"

@@ -1,4 +1,4 @@
-"""Persons, groups and tied columns against the dense stacked Jacobian; the words against the numbers."""
+"""Persons, groups and tied columns against the dense stacked Jacobian; the sentences against the numbers."""
 
 from __future__ import annotations
 
@@ -44,11 +44,13 @@ MODELS = {
 TIED = ["height", "sex"]
 
 
-def measured(name: str, **how: Any) -> TableLeakage:
+def measured(name: str, **options: Any) -> TableLeakage:
     """`tied` and no other column, whatever never changes within a person."""
     model, y = MODELS[name]
-    free = [column for column in TIED if column not in how.get("tied", ()) and how.get("person", "id") is not None]
-    return dm.measure(model, FRAME, y, **{"noise": dm.Gaussian(0.3), "person": "id", "not_tied": free, **how})
+    free = [
+        column for column in TIED if column not in options.get("tied", ()) and options.get("person", "id") is not None
+    ]
+    return dm.measure(model, FRAME, y, **{"noise": dm.Gaussian(0.3), "person": "id", "not_tied": free, **options})
 
 
 def stacked(leak: TableLeakage, rows: Any, tied: tuple[str, ...], columns: Any = None, label: bool = True) -> float:
@@ -144,7 +146,7 @@ def test_names_that_the_model_does_not_have_are_refused_with_the_nearest() -> No
 
 
 def test_a_sentence_names_the_attackers_knowledge_and_the_columns_own_unit() -> None:
-    for unit in ("own", "sd"):
+    for unit in ("raw", "sd"):
         leak = measured("squared", unit=unit)
         row = 5
         least = leak.deviations["pulse"].iloc[row]
@@ -180,7 +182,7 @@ def test_without_noise_every_figure_is_unbounded_and_the_ranking_stays() -> None
     assert np.isinf(list(exact.persons.values())).all()
     assert np.isinf(exact.dataset)
     assert (exact.deviations.to_numpy() == 0).all()
-    np.testing.assert_allclose(exact.leak.sensitivity, noised.examples.to_numpy())
+    np.testing.assert_allclose(exact.leak.unscaled_examples, noised.examples.to_numpy())
     assert "no bound holds" in exact.sentence(0, "pulse")
 
 

@@ -10,7 +10,7 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import adult, cifar_planes_and_cars, iwpc, mnist_zeros_and_ones
-from dosimeter.reproduce import hannun21
+from dosimeter.reproductions import hannun21
 
 pytestmark = pytest.mark.paper
 CLOSE = dict(rtol=1e-8, atol=1e-12)
@@ -38,11 +38,11 @@ def test_every_eta_of_the_image_sets(name, model, images, golden, summary):
     fit = glm.fit(split.X, y, loss, facts["lam"])
     leak = glm.measure(fit, split.X, y, ONE)
     np.testing.assert_allclose(leak.examples, known[f"{model}_eta"], **CLOSE)
-    np.testing.assert_allclose(leak.without_label().examples, known[f"{model}_eta_x_only"], **CLOSE)
+    np.testing.assert_allclose(leak.without_target().examples, known[f"{model}_eta_x_only"], **CLOSE)
     squares = np.sum(leak.cells**2, axis=1)
     np.testing.assert_allclose(squares, known[f"{model}_fro2_x"], **CLOSE)
     np.testing.assert_allclose(squares + leak.labels**2, known[f"{model}_fro2_xy"], **CLOSE)
-    np.testing.assert_allclose(leak.without_label().dfil.mean(), facts["dfil_x"]["mean"], **CLOSE)
+    np.testing.assert_allclose(leak.without_target().dfil.mean(), facts["dfil_x"]["mean"], **CLOSE)
     np.testing.assert_allclose(leak.dataset, facts["full_dataset_fil"], **CLOSE)
     # The weights that IRFIL ends with are given: one weighted fit must give its η back.
     omega = known[f"{model}_irfil15_omega"]

@@ -99,7 +99,7 @@ def test_the_census_classifier_is_attacked_by_one_newton_step_with_its_error(cen
     assert black_box(fit, X, y, [24], np.zeros((1, 86))).figure == pytest.approx(0.607, abs=6e-4)
     eta = glm.measure(fit, X, y, dm.Gaussian(1.0)).attribute([24])
     rows = np.append(np.argsort(-eta)[:8], [0, 1, 2, 3])
-    quick, true = (moves(fit, X, y, [24], rows, exact=how) for how in (False, True))
+    quick, true = (moves(fit, X, y, [24], rows, exact=exact) for exact in (False, True))
     off = np.linalg.norm(quick - true, axis=2).max(axis=1) / np.linalg.norm(true, axis=2).max(axis=1)
     assert off.max() < 2e-3
     # The exact move against a refit from scratch.

@@ -1,4 +1,4 @@
-"""[Hannun21] section 5: IRFIL's known answers to rtol 1e-8, and what its equal figures are worth on IWPC."""
+"""[Hannun21] section 5: IRFIL's known answers to rtol 1e-8, and the meaning of its equal figures on IWPC."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import cifar_planes_and_cars, iwpc, mnist_zeros_and_ones
 from dosimeter.glm.irfil import irfil, unevenness
-from dosimeter.glm.reweighted_leakage import honest_leakage
-from dosimeter.reproduce import hannun21
+from dosimeter.glm.reweighted_leakage import total_leakage
+from dosimeter.reproductions import hannun21
 
 from ..glm.reweighting import derivative
 
@@ -44,36 +44,36 @@ def test_fifteen_reweightings_of_the_image_sets(name, papers_data, golden):
     facts = json.loads((golden / "fil" / "summary.json").read_text())
     for model, loss in (("linear", glm.Squared()), ("logistic", glm.Logistic())):
         y = hannun21.targets(split.y, model == "linear")
-        told = irfil(split.X, y, loss, facts[f"{name}/{model}"]["lam"], rounds=15, tolerance=0.0)
-        np.testing.assert_allclose(told.weights, known[f"{model}_irfil15_omega"], **CLOSE)
-        np.testing.assert_allclose(told.eta, known[f"{model}_irfil15_eta"], **CLOSE)
-        np.testing.assert_allclose(told.history[:, :3], known[f"{model}_irfil15_history_mean_std_max"], **CLOSE)
+        reweighting = irfil(split.X, y, loss, facts[f"{name}/{model}"]["lam"], rounds=15, tolerance=0.0)
+        np.testing.assert_allclose(reweighting.weights, known[f"{model}_irfil15_omega"], **CLOSE)
+        np.testing.assert_allclose(reweighting.eta, known[f"{model}_irfil15_eta"], **CLOSE)
+        np.testing.assert_allclose(reweighting.history[:, :3], known[f"{model}_irfil15_history_mean_std_max"], **CLOSE)
 
 
 def test_ten_reweightings_of_the_warfarin_patients(warfarin):
     X, y, known = warfarin
-    told = irfil(X, y, glm.Squared(), 0.01, rounds=10, columns=VKORC1, tolerance=0.0)
-    np.testing.assert_allclose(told.weights, known["lam0.01_irfil10_vkorc1_omega"], **CLOSE)
-    np.testing.assert_allclose(told.eta, known["lam0.01_irfil10_vkorc1_eta"], **CLOSE)
-    assert told.eta.mean() == pytest.approx(0.001680, abs=5e-7)
+    reweighting = irfil(X, y, glm.Squared(), 0.01, rounds=10, columns=VKORC1, tolerance=0.0)
+    np.testing.assert_allclose(reweighting.weights, known["lam0.01_irfil10_vkorc1_omega"], **CLOSE)
+    np.testing.assert_allclose(reweighting.eta, known["lam0.01_irfil10_vkorc1_eta"], **CLOSE)
+    assert reweighting.eta.mean() == pytest.approx(0.001680, abs=5e-7)
 
 
 def test_the_equal_figures_of_the_patients_are_not_equal(some):
     """Reported equal to 1 %; through the reweighting the figures differ by a factor of four."""
     X, y = some
-    told = honest_leakage(irfil(X, y, glm.Squared(), 0.01, rounds=10, columns=VKORC1, tolerance=0.0), X, y, ONE)
-    reported, true = told.reported.attribute(VKORC1), told.attribute(VKORC1)
+    leak = total_leakage(irfil(X, y, glm.Squared(), 0.01, rounds=10, columns=VKORC1, tolerance=0.0), X, y, ONE)
+    reported, true = leak.reported.attribute(VKORC1), leak.attribute(VKORC1)
     assert reported.std() < 0.01 * reported.mean()
     assert true.std() > 0.25 * true.mean()
     assert unevenness(true) > 2
-    assert told.ratio.min() < 1 < 3 < told.ratio.max()
+    assert leak.ratio.min() < 1 < 3 < leak.ratio.max()
 
 
 def test_the_total_figure_of_some_patients_is_that_of_the_whole_pipeline(some):
     X, y = some
-    told = irfil(X, y, glm.Squared(), 0.01, rounds=10, columns=VKORC1, tolerance=0.0)
-    J = honest_leakage(told, X, y, ONE).true.jacobian
-    highest = int(np.argmax(J.row_norms(np.array(VKORC1), label=False)))
+    reweighting = irfil(X, y, glm.Squared(), 0.01, rounds=10, columns=VKORC1, tolerance=0.0)
+    J = total_leakage(reweighting, X, y, ONE).true.jacobian
+    highest = int(np.argmax(J.row_norms(np.array(VKORC1), include_target=False)))
     rows = np.array([highest, 3])
     known = derivative(X, y, "squared", 0.01, 10, rows, columns=VKORC1)
     ours = J.dense(rows)

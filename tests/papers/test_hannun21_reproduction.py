@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from dosimeter.cli.main import app
-from dosimeter.report.charts import SCHEMA
-from dosimeter.report.standalone_page import chart_scripts
-from dosimeter.reproduce import hannun21, hannun21_deciles, hannun21_images, hannun21_table, hannun21_warfarin
-from dosimeter.reproduce.html_page import page
+from dosimeter.reports.charts import SCHEMA
+from dosimeter.reports.standalone_page import chart_scripts
+from dosimeter.reproductions import hannun21, hannun21_deciles, hannun21_images, hannun21_table, hannun21_warfarin
+from dosimeter.reproductions.html_page import page
 
 pytestmark = pytest.mark.paper
 CLOSE = dict(rtol=1e-8, atol=1e-12)
@@ -40,7 +40,7 @@ def by_name(rows):
 
 def test_the_split_of_the_patients_is_the_published_one(papers_data, golden):
     known = np.load(golden / "fil" / "iwpc.npz")
-    order = hannun21_warfarin.shuffled(4819)
+    order = hannun21_warfarin.published_order(4819)
     np.testing.assert_array_equal(order[:3855], known["train_rows"])
     np.testing.assert_array_equal(order[3855:], known["test_rows"])
     assert hannun21_warfarin.patients(papers_data)[1] == [11, 12]
@@ -51,18 +51,18 @@ def test_figure_6_goes_through_the_known_answers(papers_data, summary):
         facts = summary[f"iwpc/linear/lam{curve.l2:g}"]
         np.testing.assert_allclose(curve.eta.mean(), facts["eta_vkorc1"]["mean"], **CLOSE)
         np.testing.assert_allclose(curve.expected_error(0.0), facts["test_mse"], **CLOSE)
-        for what, key in (("white box", "whitebox_acc_mean_std"), ("black box", "blackbox_acc_mean_std")):
+        for attack, key in (("white box", "whitebox_acc_mean_std"), ("black box", "blackbox_acc_mean_std")):
             known = np.array(list(facts[key].values()))
-            np.testing.assert_allclose(curve.releases[what][::2].mean(axis=1), known[:, 0], **CLOSE)
-            np.testing.assert_allclose(curve.releases[what][::2].std(axis=1), known[:, 1], **CLOSE)
+            np.testing.assert_allclose(curve.releases[attack][::2].mean(axis=1), known[:, 0], **CLOSE)
+            np.testing.assert_allclose(curve.releases[attack][::2].std(axis=1), known[:, 1], **CLOSE)
 
 
 def test_figure_7_goes_through_the_known_answers(papers_data, summary):
-    told, facts = hannun21_deciles.warfarin(papers_data), summary["iwpc/linear/irfil10"]
-    np.testing.assert_allclose(told.means(0), facts["decile_wb_before"], **CLOSE)
-    np.testing.assert_allclose(told.means(10), facts["decile_wb_after"], **CLOSE)
-    np.testing.assert_allclose(told.reweighting.history[:, :3], facts["history"], **CLOSE)
-    assert all(row.ok for row in hannun21_deciles.rows(told))
+    study, facts = hannun21_deciles.warfarin(papers_data), summary["iwpc/linear/irfil10"]
+    np.testing.assert_allclose(study.means(0), facts["decile_wb_before"], **CLOSE)
+    np.testing.assert_allclose(study.means(10), facts["decile_wb_after"], **CLOSE)
+    np.testing.assert_allclose(study.reweighting.history[:, :3], facts["history"], **CLOSE)
+    assert all(row.ok for row in hannun21_deciles.rows(study))
 
 
 def test_mnist_has_the_classes_the_pictures_and_the_overlap_of_the_text(mnist):
@@ -112,7 +112,7 @@ def test_table_1_agrees_with_the_known_answers(everything, summary):
 
 
 @pytest.mark.slow
-def test_what_differs_is_what_we_know_to_differ(everything):
+def test_only_known_differences_differ(everything):
     differs = {row.figure for row in everything.report.rows if not row.ok}
     assert {figure for figure in differs if figure.startswith("Table 1")} == {"Table 1 linear cifar mean"}
     rows = by_name(everything.report.rows)
@@ -122,25 +122,27 @@ def test_what_differs_is_what_we_know_to_differ(everything):
 
 
 @pytest.mark.slow
-def test_the_page_shows_every_figure_and_reaches_for_nothing(everything):
+def test_the_page_shows_every_figure_and_loads_nothing(everything):
     text = page(everything)
     assert [figure.name for figure in everything.figures] == [f"Figure {k}" for k in range(2, 8)]
-    own = text
+    page_text = text
     for script in chart_scripts():
         assert f"<script>{script}</script>" in text
-        own = own.replace(f"<script>{script}</script>", "")
-    assert own.count('class="chart"') == 4 + 2 + 1 + 4 + 4
-    assert own.count("data:image/png") == 64
-    assert own.count("<script") == own.count('<script type="application/json">') == 15
+        page_text = page_text.replace(f"<script>{script}</script>", "")
+    assert page_text.count('class="chart"') == 4 + 2 + 1 + 4 + 4
+    assert page_text.count("data:image/png") == 64
+    assert page_text.count("<script") == page_text.count('<script type="application/json">') == 15
     # The only address is the name of Vega-Lite's schema, which nothing fetches.
-    assert "http" not in own.replace(SCHEMA, "").replace("http-equiv", "")
+    assert "http" not in page_text.replace(SCHEMA, "").replace("http-equiv", "")
 
 
 @pytest.mark.slow
 def test_the_command_writes_both_and_exits_with_0(papers_data, tmp_path):
     where = ["--json", str(tmp_path / "h.json"), "--html", str(tmp_path / "h.html"), "--quiet"]
-    done = CliRunner().invoke(app, ["reproduce", "hannun21", "--data", str(papers_data), *where], standalone_mode=False)
-    assert done.return_value == 0
+    result = CliRunner().invoke(
+        app, ["reproduce", "hannun21", "--data", str(papers_data), *where], standalone_mode=False
+    )
+    assert result.return_value == 0
     rows = json.loads((tmp_path / "h.json").read_text())["rows"]
     assert all(row["ok"] or row["why"] for row in rows)
     assert (tmp_path / "h.html").read_text().startswith("<!doctype html>")

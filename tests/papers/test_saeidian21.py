@@ -74,7 +74,7 @@ def test_the_leakage_of_every_teacher_over_six_queries(golden: Path) -> None:
     votes, m, gamma = np.array(known["votes"]), known["num_classes"], float(known["gamma"])
     counts = (votes[:, :, None] == np.arange(m)).sum(axis=0)
     assert counts.tolist() == known["histograms"]
-    leak = np.array([pate.leakage(counts - np.eye(m, dtype=int)[own], Laplace(1 / gamma)) for own in votes])
+    leak = np.array([pate.leakage(counts - np.eye(m, dtype=int)[vote], Laplace(1 / gamma)) for vote in votes])
     np.testing.assert_allclose(leak.sum(axis=1), np.float64(known["per_teacher_total_leakage"]), rtol=1e-12)
     assert leak.max(axis=0).sum() == pytest.approx(float(known["sum_of_per_query_worst"]), rel=1e-12)
     queries = votes.shape[1]

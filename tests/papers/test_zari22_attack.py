@@ -1,4 +1,4 @@
-"""[Zari22], section 4: the known answers of the attack for every k, and what of figure 1 stands out of chance."""
+"""[Zari22], section 4: the known answers of the attack for every k, and what of figure 1 exceeds chance."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def known(golden):
 def test_auc_for_every_k_up_to_the_rank(name, papers_data, known):
     case = known[name]
     members, strangers = halves(name, papers_data)
-    found = pca.components_of(members, centred=case["centred_on_member_mean"])
-    assert found.rank == case["rank"]
-    np.testing.assert_allclose(found.values[: found.rank], case["eigenvalues"], rtol=1e-9, atol=1e-13)
-    result = pca.attack(found, members, strangers, np.random.default_rng(0), trials=1, k=1)
+    directions = pca.components_of(members, centred=case["centred_on_member_mean"])
+    assert directions.rank == case["rank"]
+    np.testing.assert_allclose(directions.values[: directions.rank], case["eigenvalues"], rtol=1e-9, atol=1e-13)
+    result = pca.attack(directions, members, strangers, np.random.default_rng(0), trials=1, k=1)
     tolerance = 1e-3 if name.startswith("mnist") else 1e-6
     np.testing.assert_allclose(result.auc, case["auc_for_k_0_to_rank"], rtol=0, atol=tolerance)
-    np.testing.assert_array_equal(pca.auc_by_components(found, members, strangers), result.auc[1:])
+    np.testing.assert_array_equal(pca.auc_by_components(directions, members, strangers), result.auc[1:])
 
 
 def adult(data):
@@ -75,7 +75,7 @@ def faces(data):
 
 
 def splits(X, n, count):
-    """Members, strangers, reference rows and a generator, so many times."""
+    """Members, strangers, reference rows and a generator, that many times."""
     for t in range(count):
         rng = np.random.default_rng([t, n])
         order = rng.permutation(len(X))
@@ -112,13 +112,13 @@ def test_figure_1_census_is_what_chance_gives(papers_data):
     assert abs(np.mean(maxima) - np.mean(chance)) < 0.01
 
 
-def test_adult_is_told_by_the_likelihood_ratio_where_the_residual_hardly_does(papers_data):
+def test_the_likelihood_ratio_detects_adult_members_where_the_residual_hardly_does(papers_data):
     excess, ratio = [], []
     for members, strangers, reference, rng in splits(adult(papers_data), 1000, 10):
-        found = pca.components_of(members)
-        result = pca.attack(found, members, strangers, rng, k=1)
+        directions = pca.components_of(members)
+        result = pca.attack(directions, members, strangers, rng, k=1)
         excess.append(result.maximum - result.null.bias)
-        ratio.append(pca.likelihood_ratio(found, members, strangers, 1000, pca.Population.of(reference)))
+        ratio.append(pca.likelihood_ratio(directions, members, strangers, 1000, pca.Population.of(reference)))
     assert all(r.beats_control for r in ratio)
     gain = np.array([r.figure for r in ratio]) - 0.5 - excess
     assert gain.mean() > 4.8 * gain.std(ddof=1) / np.sqrt(10)

@@ -31,7 +31,7 @@ levels = ["no", "yes"]
 """
 SETTINGS = """[measure]
 max-dose = 1000
-drop = ["ill"]
+exclude = ["ill"]
 scale = 0.5
 [pca]
 epsilon = 2
@@ -56,12 +56,12 @@ class Reader:
     good: tuple[int, ...] = (0,)
 
 
-MEASURE = "measure {} --target bmi --person id --drop ill --scale 1 -q"
-OWN = "measure people.csv --target bmi --person id --drop ill --drop site --scale 1 -q --model {}"
+MEASURE = "measure {} --target bmi --person id --exclude ill --scale 1 -q"
+OWN = "measure people.csv --target bmi --person id --exclude ill --exclude site --scale 1 -q --model {}"
 PATE = "pate people.csv --target ill --person id --public public.csv --classes no,yes --teachers 4 --scale 3 -q"
 TRAIN = (
-    "federate --table people.csv --target ill --client site --drop id --epsilon 8 --delta 1e-3 --rounds 2 --epochs 1 "
-    "--clients 6 --classes no,yes -q"
+    "federate --table people.csv --target ill --client site --exclude id --epsilon 8 --delta 1e-3 --rounds 2 "
+    "--epochs 1 --clients 6 --classes no,yes -q"
 )
 READERS: dict[str, Reader] = {
     "csv": Reader("people.csv", TEXT, MEASURE, (0, 2)),
@@ -72,13 +72,13 @@ READERS: dict[str, Reader] = {
     "coefficients": Reader("coefficients.json", JSON, OWN, (0, 2, 3)),
     "votes": Reader("votes.npy", NPY, "pate --votes {} --classes 3 --scale 5 --out labels.csv -q", (0, 2),
                     ("labels.csv",)),
-    "votes so far": Reader("state.npz", NPZ, f"{PATE} --out labels.csv --resume {{}}", (0, 2),
+    "votes so far": Reader("state.npz", NPZ, f"{PATE} --out labels.csv --checkpoint {{}} --resume", (0, 2),
                            ("labels.csv", "state.npz")),
     "checkpoint": Reader("training.npz", NPZ, f"{TRAIN} --out net.safetensors --checkpoint {{}} --resume", (0, 2),
                          ("net.safetensors", "training.npz.lock")),
-    "dose file": Reader("doses.json", JSON, "release fresh.skops --dose {} --ledger spare.db --name second -q",
+    "dose file": Reader("doses.json", JSON, "release fresh.skops --dose-file {} --ledger spare.db --name second -q",
                         (0, 1, 2), ("spare.db", "spare.db.keys")),
-    "bounds": Reader("bounds.toml", TEXT, "pca people.csv --person id --drop site --epsilon 2 -q --out pca.skops "
+    "bounds": Reader("bounds.toml", TEXT, "pca people.csv --person id --exclude site --epsilon 2 -q --out pca.skops "
                      "--bounds {}", (0, 1, 2), ("pca.skops",)),
     "bounds of clients": Reader("clients.toml", TEXT, f"{TRAIN} --out net.safetensors --bounds {{}}", (0, 2),
                                 ("net.safetensors",)),
@@ -97,14 +97,14 @@ READERS: dict[str, Reader] = {
                               ("again.skops",)),
     "ledger erase": Reader("book.db", book, "ledger erase p3 --yes --ledger {} -q", (0, 2, 4),
                            ("book.db", "book.db.keys")),
-    "ledger release": Reader("book.db", book, "release fresh.skops --dose doses.json --ledger {} --name second -q",
+    "ledger release": Reader("book.db", book, "release fresh.skops --dose-file doses.json --ledger {} --name second -q",
                              (0, 1, 2, 4), ("book.db", "book.db.keys")),
-    "ledger again": Reader("book.db", book, "release model.skops --dose first.json --ledger {} --name first -q",
+    "ledger again": Reader("book.db", book, "release model.skops --dose-file first.json --ledger {} --name first -q",
                            (0, 1, 2, 4)),
     "keys verify": Reader("book.db.keys", keys, "ledger verify --ledger book.db -q", (0, 2, 4)),
     "keys person": Reader("book.db.keys", keys, "ledger person p3 --ledger book.db -q", (0, 2, 4)),
-    "keys release": Reader("book.db.keys", keys, "release fresh.skops --dose doses.json --ledger book.db --name second "
-                           "-q", (0, 1, 2, 4), ("book.db", "book.db.keys")),
+    "keys release": Reader("book.db.keys", keys, "release fresh.skops --dose-file doses.json --ledger book.db "
+                           "--name second -q", (0, 1, 2, 4), ("book.db", "book.db.keys")),
     "keys rotate": Reader("book.db.keys", keys, "ledger keys rotate --ledger book.db -q", (0, 2, 4),
                           ("book.db.keys",)),
     "result of measure": Reader("measured.json", JSON, "report {} --out page.html -q --edition internal", (0, 2),
@@ -228,30 +228,30 @@ def _onnx(X: Any) -> bytes:
 def _states(folder: Path) -> None:
     votes = np.random.default_rng(1).integers(0, 3, (12, 5))
     np.save(folder / "votes.npy", votes)
-    made(*PATE.split(), "--out", "labels.csv", "--resume", "state.npz", "--json", "labelled.json")
+    made(*PATE.split(), "--out", "labels.csv", "--checkpoint", "state.npz", "--json", "labelled.json")
     made(*TRAIN.split(), "--out", "net.safetensors", "--checkpoint", "training.npz", "--json", "trained.json")
 
 
-FIX = "fix people.csv --target bmi --person id --drop ill --scale 20 --max-dose 1e6 -q --even-if-useless"
+FIX = "fix people.csv --target bmi --person id --exclude ill --scale 20 --max-dose 1e6 -q --even-if-useless"
 
 
 def _results(folder: Path) -> None:
     made(*MEASURE.replace("{}", "people.csv").split(), "--json", "measured.json")
-    made(*f"{FIX} --out model.skops --dose first.json --json fixed.json".split())
-    made(*f"{FIX} --out fresh.skops --dose doses.json".split())
+    made(*f"{FIX} --out model.skops --dose-file first.json --json fixed.json".split())
+    made(*f"{FIX} --out fresh.skops --dose-file doses.json".split())
     made(
-        *"pca people.csv --person id --drop site --epsilon 2 -q --out pca.skops --bounds bounds.toml --dose pca.json "
-        "--json components.json".split()
+        *"pca people.csv --person id --exclude site --epsilon 2 -q --out pca.skops --bounds bounds.toml "
+        "--dose-file pca.json --json components.json".split()
     )
 
 
 def _books(folder: Path) -> None:
     for name in ("book.db", "spare.db"):
         made("ledger", "init", "--ledger", name, "--budget", "fil=1000", "--budget", "eps=50@1e-6", "-q")
-    made(*"release pca.skops --dose pca.json --ledger book.db --name third -q".split())
+    made(*"release pca.skops --dose-file pca.json --ledger book.db --name third -q".split())
     made(*"ledger erase p5 --yes --ledger book.db -q".split())
-    made(*"release model.skops --dose first.json --ledger book.db --name first -q --to B".split())
-    made(*f"{FIX} --keep-blocks --name kept --out kept.skops --ledger book.db".split())
+    made(*"release model.skops --dose-file first.json --ledger book.db --name first -q --to B".split())
+    made(*f"{FIX} --store-fisher-blocks --name kept --out kept.skops --ledger book.db".split())
     for name in ("book.db", "spare.db", "book.db.keys", "spare.db.keys"):
         with closing(sqlite3.connect(name)) as connection:  # one file, nothing left in a log beside it
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -55,13 +55,13 @@ class Client:
 
 def asked(app: Any, method: str, path: str, query: str, headers: list[tuple[str, str]]) -> Answer:
     """One request."""
-    found: list[Any] = []
+    messages: list[Any] = []
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: Any) -> None:
-        found.append(message)
+        messages.append(message)
 
     sent = [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in headers]
     scope = {
@@ -75,5 +75,5 @@ def asked(app: Any, method: str, path: str, query: str, headers: list[tuple[str,
         await app(scope, receive, send)
 
     anyio.run(call)
-    pairs = tuple((name.decode().lower(), value.decode()) for name, value in found[0]["headers"])
-    return Answer(found[0]["status"], pairs, b"".join(one.get("body", b"") for one in found[1:]))
+    pairs = tuple((name.decode().lower(), value.decode()) for name, value in messages[0]["headers"])
+    return Answer(messages[0]["status"], pairs, b"".join(message.get("body", b"") for message in messages[1:]))

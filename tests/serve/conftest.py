@@ -16,19 +16,21 @@ from tests.serve.asking import PORT, TOKEN, Client
 
 def filled(path: Path) -> Ledger:
     """Three releases, one over a limit, and a limit that was changed."""
-    made = Ledger.create(
+    ledger = Ledger.create(
         path, (LedgerLimit.parse("fil=0.3"), LedgerLimit.parse("eps=3@1e-6"), LedgerLimit.parse("leakage=2"))
     )
-    made.book(of_all_kinds("may"))
-    made.book(of_all_kinds("june"))
-    made.book(booking("july", dose({f"person {k}": 0.35 if k == 3 else 0.1 for k in range(250)}), override="a reason"))
-    made.set_budget(LedgerLimit.parse("fil=0.32"), "agreed")
-    return made
+    ledger.book(of_all_kinds("may"))
+    ledger.book(of_all_kinds("june"))
+    ledger.book(
+        booking("july", dose({f"person {k}": 0.35 if k == 3 else 0.1 for k in range(250)}), override="a reason")
+    )
+    ledger.set_budget(LedgerLimit.parse("fil=0.32"), "agreed")
+    return ledger
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a ledger that nobody but the pages reads."""
+    """The file of a ledger that only the pages read."""
     where = tmp_path_factory.mktemp("book") / "ledger.sqlite"
     filled(where).close()
     return where
@@ -49,13 +51,13 @@ def app(ledger: Ledger) -> Any:
 
 @pytest.fixture
 def stranger(app: Any) -> Client:
-    """Somebody without the token."""
+    """A client without the token."""
     return Client(app)
 
 
 @pytest.fixture
 def client(app: Any) -> Client:
-    """Somebody who opened the printed address."""
-    made = Client(app)
-    assert made.get(f"/?token={TOKEN}").status_code == 303
-    return made
+    """A client that opened the printed address."""
+    client = Client(app)
+    assert client.get(f"/?token={TOKEN}").status_code == 303
+    return client

@@ -1,4 +1,4 @@
-"""Who gets in: nobody but who has the token, on this machine, from this page. Always 4xx, never a fault."""
+"""Who gets in: only clients with the token, on this machine, from this page. Always 4xx, never a fault."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ def test_an_endless_address_is_refused(client: Client) -> None:
 
 
 def test_every_answer_keeps_to_itself(client: Client, stranger: Client) -> None:
-    seen = [client.get(page) for page in (*PAGES, "/nowhere", f"/?token={TOKEN}")]
-    seen += [stranger.get("/"), client.request("POST", "/"), client.get("/", headers={"host": "x"})]
-    for answer in seen:
+    answers = [client.get(page) for page in (*PAGES, "/nowhere", f"/?token={TOKEN}")]
+    answers += [stranger.get("/"), client.request("POST", "/"), client.get("/", headers={"host": "x"})]
+    for answer in answers:
         rules = answer.headers["content-security-policy"]
         assert "default-src 'none'" in rules
         assert "frame-ancestors 'none'" in rules
@@ -141,8 +141,8 @@ def test_every_answer_keeps_to_itself(client: Client, stranger: Client) -> None:
 
 def _digest(path: Path) -> str:
     """Of the database, its log and its key file."""
-    files = sorted(one for one in path.parent.iterdir() if not one.name.endswith("-shm"))
-    return hashlib.sha256(b"".join(one.read_bytes() for one in files)).hexdigest()
+    files = sorted(file for file in path.parent.iterdir() if not file.name.endswith("-shm"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 printable = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=30)
@@ -154,12 +154,12 @@ queries = (
     st.just("")
     | printable
     | st.dictionaries(names, numbers, max_size=4).map(
-        lambda given: "&".join(f"{name}={value}" for name, value in given.items())
+        lambda values: "&".join(f"{name}={value}" for name, value in values.items())
     )
 )
 fields = st.sampled_from("origin cookie sec-fetch-site accept range content-length x-forwarded-host host".split())
-told = st.sampled_from([HOST, f"127.0.0.1:{PORT}", f"dosimeter-{PORT}={TOKEN}", "0", "none", "bytes=0-", "\udcff"])
-headers = st.lists(st.tuples(fields, printable | told), max_size=3)
+plausible = st.sampled_from([HOST, f"127.0.0.1:{PORT}", f"dosimeter-{PORT}={TOKEN}", "0", "none", "bytes=0-", "\udcff"])
+headers = st.lists(st.tuples(fields, printable | plausible), max_size=3)
 
 
 @settings(max_examples=2500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,4 +1,4 @@
-"""On a real socket: only 127.0.0.1 listens, the printed address works, and it ends when it is told to."""
+"""On a real socket: only 127.0.0.1 listens, the printed address works, and it ends when it is interrupted."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from dosimeter.serve.server import Serving
 @pytest.fixture
 def serving(ledger: Ledger) -> Iterator[Serving]:
     """A page that is served in a thread."""
-    made = Serving.on()
-    server: Any = made.server(ledger)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [made.socket]}, daemon=True)
+    page = Serving.on()
+    server: Any = page.server(ledger)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [page.socket]}, daemon=True)
     thread.start()
-    yield made
+    yield page
     server.should_exit = True
     thread.join(10)
-    made.socket.close()
+    page.socket.close()
 
 
 def _listening(port: int) -> set[str]:
     """Addresses in hex that listen on the port, as the kernel lists them."""
-    found = set()
+    hosts = set()
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(name).read_text().splitlines()[1:]:
             address, _, state = line.split()[1:4]
-            host, _, at = address.rpartition(":")
-            if int(at, 16) == port and state == "0A":
-                found.add(host)
-    return found
+            host, _, number = address.rpartition(":")
+            if int(number, 16) == port and state == "0A":
+                hosts.add(host)
+    return hosts
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the kernel's list of sockets is read on Linux")
@@ -87,9 +87,9 @@ def test_the_printed_address_opens_the_page(serving: Serving) -> None:
     ],
 )
 def test_raw_nonsense_gets_a_4xx(sent: bytes, serving: Serving) -> None:
-    with socket.create_connection(("127.0.0.1", serving.port), timeout=10) as one:
-        one.sendall(sent)
-        answer = one.recv(200)
+    with socket.create_connection(("127.0.0.1", serving.port), timeout=10) as connection:
+        connection.sendall(sent)
+        answer = connection.recv(200)
     assert answer.startswith(b"HTTP/1.1 4")
 
 
@@ -100,12 +100,12 @@ def test_a_port_that_is_taken_or_impossible_is_refused(serving: Serving) -> None
 
 
 def test_two_servings_have_two_tokens() -> None:
-    one, other = Serving.on(), Serving.on()
-    assert one.token != other.token
-    assert len(one.token) >= 40
-    assert one.token not in repr(one)
-    one.socket.close()
-    other.socket.close()
+    first, second = Serving.on(), Serving.on()
+    assert first.token != second.token
+    assert len(first.token) >= 40
+    assert first.token not in repr(first)
+    first.socket.close()
+    second.socket.close()
 
 
 def test_the_command_prints_the_address_and_ends_on_interrupt(path: Path) -> None:
@@ -116,15 +116,15 @@ def test_the_command_prints_the_address_and_ends_on_interrupt(path: Path) -> Non
             lines.append(line)
             if line.startswith("}"):
                 break
-        told = json.loads("".join(lines))
+        printed = json.loads("".join(lines))
         with httpx.Client(follow_redirects=True, timeout=60) as client:
             # The socket listens before the address is printed, so that no try is too early.
-            assert client.get(told["address"]).status_code == 200
+            assert client.get(printed["address"]).status_code == 200
         process.send_signal(signal.SIGINT)
-        _, words = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert "Ctrl-C" in words
-    assert told["address"].split("token=")[1] not in words
+    assert "Ctrl-C" in errors
+    assert printed["address"].split("token=")[1] not in errors
 
 
 def test_without_a_ledger_it_is_refused(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:

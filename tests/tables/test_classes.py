@@ -1,4 +1,4 @@
-"""Listed classes decide what a label means, whatever else stands in the column."""
+"""Listed classes decide what a label means, whatever else the column holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
-from dosimeter.tables.classes import of_classes
+from dosimeter.tables.classes import keep_listed_classes
 from dosimeter.tables.table import Table
 
 SOURCE = Location("people.csv", first=1)
@@ -27,21 +27,21 @@ SOURCE = Location("people.csv", first=1)
 )
 def test_the_list_alone_decides_the_kind(classes, cells, kind, left):
     table = Table.of({"age": range(5), "y": cells}, text=["y"])
-    found = of_classes(table, "y", classes, leave_out=True, source=SOURCE)
-    assert found.kind("y") == kind
-    assert found["y"].tolist() == left
-    assert found.dropped == 5 - len(left)
-    assert found["age"].tolist() == found.rows.tolist()
-    named = of_classes(table, "y", classes, leave_out=True, source=SOURCE, names=True)
+    kept = keep_listed_classes(table, "y", classes, leave_out=True, source=SOURCE)
+    assert kept.kind("y") == kind
+    assert kept["y"].tolist() == left
+    assert kept.dropped == 5 - len(left)
+    assert kept["age"].tolist() == kept.rows.tolist()
+    named = keep_listed_classes(table, "y", classes, leave_out=True, source=SOURCE, names=True)
     assert set(named["y"].tolist()) <= set(classes)
-    assert np.array_equal(named.rows, found.rows)
+    assert np.array_equal(named.rows, kept.rows)
     with pytest.raises(Refusal, match=r"people.csv: a label .*\(row \d, column y\)"):
-        of_classes(table, "y", classes, leave_out=False, source=SOURCE)
+        keep_listed_classes(table, "y", classes, leave_out=False, source=SOURCE)
 
 
 def test_rows_that_were_gone_before_stay_counted_and_keep_their_places():
     table = Table.of({"age": [1.0, None, 3.0, 4.0], "y": ["a", "b", "c", "b"]}, text=["y"], missing="drop")
-    found = of_classes(table, "y", ["a", "b"], leave_out=True, source=SOURCE)
-    assert (found.dropped, found.rows.tolist()) == (2, [0, 3])
+    kept = keep_listed_classes(table, "y", ["a", "b"], leave_out=True, source=SOURCE)
+    assert (kept.dropped, kept.rows.tolist()) == (2, [0, 3])
     with pytest.raises(Refusal, match="no row has a listed class"):
-        of_classes(table, "y", ["d", "e"], leave_out=True, source=SOURCE)
+        keep_listed_classes(table, "y", ["d", "e"], leave_out=True, source=SOURCE)

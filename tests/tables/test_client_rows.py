@@ -1,4 +1,4 @@
-"""A table cut among clients: what each row becomes, and what is refused."""
+"""A table split among clients: how each row is encoded, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dosimeter.core.errors import Refusal
-from dosimeter.tables.client_rows import form_of, parted
+from dosimeter.tables.client_rows import derive_row_encoding, encode_client_rows
 from dosimeter.tables.table import Table
 
 ROWS = {
@@ -20,27 +20,27 @@ ROWS = {
 
 def test_rows_become_numbers_by_hand():
     table = Table.of(ROWS)
-    form, read = form_of(table, "ill", "site")
-    own = parted(table, form, "site")
-    assert own.names == ("a", "b")
-    assert [rows.tolist() for rows in own.clients] == [[1, 3, 4], [0, 2]]
-    assert own.y.tolist() == [0, 1, 1, 0, 1]
+    encoding, read_off_rows = derive_row_encoding(table, "ill", "site")
+    encoded = encode_client_rows(table, encoding, "site")
+    assert encoded.names == ("a", "b")
+    assert [rows.tolist() for rows in encoded.clients] == [[1, 3, 4], [0, 2]]
+    assert encoded.y.tolist() == [0, 1, 1, 0, 1]
     a = np.array([40.0, 60.0, 80.0])
-    np.testing.assert_allclose(own.X[[1, 3, 4], 0], (a - 60) / np.sqrt(800 / 3))
-    np.testing.assert_allclose(own.X[[0, 2], 0], [-1, 1])
-    np.testing.assert_allclose(own.X[[0, 2], 1], [0, 0])  # the same in all rows of b
-    np.testing.assert_array_equal(own.X[:, 2:], [[1, 0], [0, 1], [1, 0], [1, 0], [0, 1]])
-    assert len(read) == 2  # classes and levels were read off the rows
+    np.testing.assert_allclose(encoded.X[[1, 3, 4], 0], (a - 60) / np.sqrt(800 / 3))
+    np.testing.assert_allclose(encoded.X[[0, 2], 0], [-1, 1])
+    np.testing.assert_allclose(encoded.X[[0, 2], 1], [0, 0])  # the same in all rows of b
+    np.testing.assert_array_equal(encoded.X[:, 2:], [[1, 0], [0, 1], [1, 0], [1, 0], [0, 1]])
+    assert len(read_off_rows) == 2  # classes and levels were read off the rows
 
 
 def test_declared_bounds_clip_and_unlisted_levels_count_as_none():
     table = Table.of({name: values for name, values in ROWS.items() if name != "flag"})
-    told = {"age": (40.0, 60.0), "ward": ("x", "z")}
-    form, read = form_of(table, "ill", "site", declared=told, classes=["no", "yes"])
-    assert read == ()
-    found = parted(table, form, "site").X
-    np.testing.assert_allclose(found, [[-1, 1, 0], [-1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 0, 0]])
-    np.testing.assert_array_equal(parted(table, form, None).X, found)  # bounds ask nobody
+    bounds = {"age": (40.0, 60.0), "ward": ("x", "z")}
+    encoding, read_off_rows = derive_row_encoding(table, "ill", "site", declared=bounds, classes=["no", "yes"])
+    assert read_off_rows == ()
+    X = encode_client_rows(table, encoding, "site").X
+    np.testing.assert_allclose(X, [[-1, 1, 0], [-1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(encode_client_rows(table, encoding, None).X, X)  # bounds do not depend on the clients
 
 
 BAD = {
@@ -49,24 +49,24 @@ BAD = {
     "bounds of a text": {"declared": {"age": (0.0, 1.0), "flag": (0.0, 1.0), "ward": (0.0, 1.0)}},
     "levels of a number": {"declared": {"age": ("a",), "flag": (0.0, 1.0), "ward": ("x",)}},
     "a column undeclared": {"declared": {"age": (0.0, 1.0)}},
-    "a stranger declared": {"declared": {"aeg": (0.0, 1.0)}},
+    "an unknown column declared": {"declared": {"aeg": (0.0, 1.0)}},
     "a class twice": {"classes": ["no", "no"]},
 }
 
 
 @pytest.mark.parametrize("case", list(BAD))
 def test_what_does_not_fit_is_refused(case):
-    given = {"target": "ill", "client": "site", **BAD[case]}
+    arguments = {"target": "ill", "client": "site", **BAD[case]}
     with pytest.raises(Refusal):
-        form_of(Table.of(ROWS), given.pop("target"), given.pop("client"), **given)
+        derive_row_encoding(Table.of(ROWS), arguments.pop("target"), arguments.pop("client"), **arguments)
 
 
 def test_a_class_that_is_not_listed_and_a_name_for_each_row_are_refused():
     table = Table.of(ROWS)
-    form, _ = form_of(table, "ill", "site", classes=["no", "maybe"])
+    encoding, _ = derive_row_encoding(table, "ill", "site", classes=["no", "maybe"])
     with pytest.raises(Refusal, match="ill has a value that is not in the list of classes") as refused:
-        parted(table, form, "site")
-    assert "yes" not in str(refused.value)  # it may be one client's own
+        encode_client_rows(table, encoding, "site")
+    assert "yes" not in str(refused.value)  # it may identify one client
     names = {**{k: v * 20 for k, v in ROWS.items()}, "name": [f"n{i}" for i in range(100)]}
     with pytest.raises(Refusal, match="100 different texts"):
-        form_of(Table.of(names), "ill", "site")
+        derive_row_encoding(Table.of(names), "ill", "site")

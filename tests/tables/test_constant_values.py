@@ -1,4 +1,4 @@
-"""Values that are one for all rows of a person, against refits that move the value on all of those rows together."""
+"""Values that are constant within a person, against refits that change the value on all rows of the person at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import dosimeter as dm
 from dosimeter.core.errors import Refusal
 from dosimeter.models.fit_table import fit_table
-from dosimeter.models.linear_release import repair
+from dosimeter.models.linear_release import release_table
 from dosimeter.tables.constant_values import tie
 from dosimeter.tables.table import Table
 
@@ -78,11 +78,11 @@ def test_a_target_that_never_changes_within_a_person_is_one_unknown(loss: str) -
     free = fit_table(
         table, target, l2=L2, noise=dm.Gaussian(SIGMA), person="patient", not_tied=["age", target], scaler="held"
     ).leakage
-    worst = max(leak.persons, key=lambda who: leak.persons[who])
-    for who in (worst, 0, 7):
-        rows = np.flatnonzero(who == WHO)
+    worst = max(leak.persons, key=lambda patient: leak.persons[patient])
+    for patient in (worst, 0, 7):
+        rows = np.flatnonzero(patient == WHO)
         person, label = by_refits(loss, rows)
-        assert leak.persons[who] == pytest.approx(person, rel=1e-6)
+        assert leak.persons[patient] == pytest.approx(person, rel=1e-6)
         np.testing.assert_allclose(leak.labels[rows], label, rtol=1e-6)
         unit = 1.0 if loss == "logistic" else y.std()
         np.testing.assert_allclose(leak.target_deviation[rows], unit / label, rtol=1e-6)
@@ -94,20 +94,24 @@ def test_a_target_that_never_changes_within_a_person_is_one_unknown(loss: str) -
 
 
 def test_fix_calibrates_on_the_persons_one_target() -> None:
-    done = repair(Table.of({**STAYS, "cost": COST}), "cost", max_dose=2.0, l2=L2, person="patient", scaler="held")
-    scale = float(done.plan.settings["scale"] or 0.0)
-    figures = {who: by_refits("squared", np.flatnonzero(who == WHO))[0] * SIGMA / scale for who in (0, 3, 20)}
-    for who, eta in figures.items():
-        assert done.doses[who] == pytest.approx(eta, rel=1e-6)
-    assert done.doses.max() == pytest.approx(done.plan.highest)
-    assert done.doses.max() <= 2.0
-    blocks = done.dose_with_blocks.blocks
+    release = release_table(
+        Table.of({**STAYS, "cost": COST}), "cost", max_dose=2.0, l2=L2, person="patient", scaler="held"
+    )
+    scale = float(release.plan.settings["scale"] or 0.0)
+    figures = {
+        patient: by_refits("squared", np.flatnonzero(patient == WHO))[0] * SIGMA / scale for patient in (0, 3, 20)
+    }
+    for patient, eta in figures.items():
+        assert release.doses[patient] == pytest.approx(eta, rel=1e-6)
+    assert release.doses.max() == pytest.approx(release.plan.highest)
+    assert release.doses.max() <= 2.0
+    blocks = release.dose_with_blocks.blocks
     assert blocks[0].unknowns[-2:] == ("*/age/0", "*/label")
-    for how in ({"shape": "hessian"}, {"equalise": 2}):
-        kept = repair(Table.of({**STAYS, "cost": COST}), "cost", max_dose=2.0, l2=L2, person="patient", **how)
-        free = repair(
+    for noise in ({"noise_shape": "hessian"}, {"reweighting_rounds": 2}):
+        kept = release_table(Table.of({**STAYS, "cost": COST}), "cost", max_dose=2.0, l2=L2, person="patient", **noise)
+        free = release_table(
             Table.of({**STAYS, "cost": COST}), "cost", max_dose=2.0, l2=L2, person="patient",
-            not_tied=["age", "cost"], **how,
+            not_tied=["age", "cost"], **noise,
         )  # fmt: skip
         assert kept.plan.settings["scale"] > free.plan.settings["scale"]
 
@@ -117,16 +121,19 @@ def test_a_users_own_model_is_read_with_the_target_tied() -> None:
     model = Ridge(alpha=1.0).fit(X, COST)
     leak = dm.measure(model, X, COST, person=WHO, noise=dm.Gaussian(SIGMA))
     free = dm.measure(model, X, COST, person=WHO, noise=dm.Gaussian(SIGMA), not_tied=["y", "x0"])
-    assert leak.tied_label
+    assert leak.tied_target
     assert leak.tied == ("x0",)
-    assert not free.tied_label
+    assert not free.tied_target
     assert not free.tied
-    who, rows = 3, np.flatnonzero(WHO == 3)
-    move = (Ridge(alpha=1.0).fit(X, COST + 0.1 * (who == WHO)), Ridge(alpha=1.0).fit(X, COST - 0.1 * (who == WHO)))
+    patient, rows = 3, np.flatnonzero(WHO == 3)
+    move = (
+        Ridge(alpha=1.0).fit(X, COST + 0.1 * (patient == WHO)),
+        Ridge(alpha=1.0).fit(X, COST - 0.1 * (patient == WHO)),
+    )
     up, down = (np.append(m.coef_, m.intercept_) for m in move)
     np.testing.assert_allclose(leak.labels[rows], np.linalg.norm(up - down) / 0.2 / SIGMA, rtol=1e-9)
-    known = dm.measure(model, X, COST, person=WHO, noise=dm.Gaussian(SIGMA), label=False)
-    assert not known.tied_label
+    known = dm.measure(model, X, COST, person=WHO, noise=dm.Gaussian(SIGMA), known_target=True)
+    assert not known.tied_target
     assert not any("target" in remark for remark in known.remarks)
 
 
@@ -140,7 +147,7 @@ def test_a_column_with_the_targets_name_does_not_untie_the_target() -> None:
         LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(pd.DataFrame(frame), ILL),
         pd.DataFrame(frame), ILL, person=WHO, noise=dm.Gaussian(SIGMA),
     )  # fmt: skip
-    assert named.tied_label
+    assert named.tied_target
     assert named.tied == ("y",)
     assert named.persons == pytest.approx(leak.persons, rel=1e-6)
 
@@ -148,13 +155,13 @@ def test_a_column_with_the_targets_name_does_not_untie_the_target() -> None:
 def test_ties_that_contradict_the_table_or_each_other_are_refused() -> None:
     columns, ids = {"age": AGE, "stay": STAY}, WHO.tolist()
     assert tie(columns, ILL, ids, "ill", ["ill"]).label
-    for asked, words in (
+    for arguments, message in (
         ((["stay"], []), "column stay is tied but not constant"),
         ((["age"], ["age"]), "both tied and not tied"),
         (([], ["agee"]), "did you mean age"),
     ):
-        with pytest.raises(Refusal, match=words):
-            tie(columns, ILL, ids, "ill", *asked)
+        with pytest.raises(Refusal, match=message):
+            tie(columns, ILL, ids, "ill", *arguments)
     with pytest.raises(Refusal, match="the target ill is tied but not constant"):
         tie(columns, STAY, ids, "ill", ["ill"])
     with pytest.raises(Refusal, match="taken as known"):
@@ -163,21 +170,21 @@ def test_ties_that_contradict_the_table_or_each_other_are_refused() -> None:
         tie(columns, ILL, None, "ill", [], ["age"])
 
 
-def test_a_slip_that_unties_a_column_is_said() -> None:
-    ids, slipped = np.repeat(np.arange(40), 2), np.repeat(RNG.normal(size=40), 2)
-    slipped[7] += 1
-    found = tie({"born": slipped, "stay": RNG.normal(size=80)}, RNG.normal(size=80), ids.tolist(), "y")
-    assert found.columns == ()
-    (said,) = found.remarks
-    assert said.startswith("not tied: born, which changes within few people only")
+def test_a_typing_error_that_unties_a_column_is_reported() -> None:
+    ids, born = np.repeat(np.arange(40), 2), np.repeat(RNG.normal(size=40), 2)
+    born[7] += 1
+    tied = tie({"born": born, "stay": RNG.normal(size=80)}, RNG.normal(size=80), ids.tolist(), "y")
+    assert tied.columns == ()
+    (remark,) = tied.remarks
+    assert remark.startswith("not tied: born, which changes within few people only")
 
 
-def test_nothing_is_tied_where_every_person_has_one_row_or_a_column_has_one_value() -> None:
+def test_nothing_is_tied_if_every_person_has_one_row_or_a_column_has_one_value() -> None:
     assert tie({"age": AGE}, ILL, list(range(N)), "ill").columns == ()
-    own = fit_table(
+    fitted = fit_table(
         Table.of({**STAYS, "one": np.ones(N), "cost": COST}), "cost", l2=L2, noise=dm.Gaussian(1.0), person="patient"
     )
-    assert own.leakage.tied == ("age",)
+    assert fitted.leakage.tied == ("age",)
     X = np.column_stack([AGE, STAY, np.ones(N)])
     model = Ridge(fit_intercept=False).fit(X, COST)
     assert dm.measure(model, X, COST, person=WHO, noise=dm.Gaussian(1.0)).tied == ("x0",)

@@ -1,4 +1,4 @@
-"""What is said of columns: values tied to a person, codes, identifiers, decimal commas, dependence."""
+"""Remarks on columns: values constant within a person, codes, identifiers, decimal commas, dependence."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ WHO = np.repeat(np.arange(20), 3)
 BORN = RNG.integers(1930, 2000, 20)[WHO].astype(float)
 VISITS = pd.DataFrame({"who": WHO, "born": BORN, "weight": RNG.normal(70, 9, N)})
 VISITS["score"] = (VISITS["born"] - 1960) / 20 + VISITS["weight"] / 9 + RNG.normal(size=N)
-TIED = "tied: born, one unknown for all rows of a person; --not-tied NAME (Python: not_tied=) counts it once a row"
-UNDER = "not tied, as asked: born, though one value on all rows of a person; its figure is under-reported if it is one"
+TIED = 'tied: born, one unknown for all rows of a person; not_tied="NAME" counts it once per row'
+UNDER = "not tied, as requested: born, though constant within a person; if it is one unknown, its figure is too low"
 
 
-def remarks_of(columns, target, **how):
-    return prepare(Table.of(columns), target, **how).remarks
+def remarks_of(columns, target, **options):
+    return prepare(Table.of(columns), target, **options).remarks
 
 
-def test_a_column_that_never_changes_within_a_person_is_tied_and_said_to_be():
-    own = fit_table(Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who").leakage
-    assert TIED in own.remarks
-    assert not [r for r in own.remarks if r.startswith("weight")]
+def test_a_column_that_never_changes_within_a_person_is_tied_and_reported():
+    fitted = fit_table(Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who").leakage
+    assert TIED in fitted.remarks
+    assert not [r for r in fitted.remarks if r.startswith("weight")]
     model = Ridge().fit(VISITS[["born", "weight"]], VISITS["score"])
-    given = dm.measure(model, VISITS, "score", person="who", noise=dm.Gaussian(1.0))
-    assert given.remarks == (TIED,)
+    measured = dm.measure(model, VISITS, "score", person="who", noise=dm.Gaussian(1.0))
+    assert measured.remarks == (TIED,)
     tied = dm.measure(model, VISITS, "score", person="who", tied=["born"], noise=dm.Gaussian(1.0))
     assert tied.remarks == (TIED,)
     free = dm.measure(model, VISITS, "score", person="who", not_tied="born", noise=dm.Gaussian(1.0))
     assert free.remarks == (UNDER,)
 
 
-def test_nothing_is_said_of_ties_where_every_person_has_one_row():
-    own = fit_table(Table.of(VISITS.assign(who=np.arange(N))), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who")
-    assert not [r for r in own.leakage.remarks if "tied" in r]
+def test_ties_are_not_mentioned_if_every_person_has_one_row():
+    fitted = fit_table(Table.of(VISITS.assign(who=np.arange(N))), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who")
+    assert not [r for r in fitted.leakage.remarks if "tied" in r]
 
 
 def test_the_tied_figure_can_exceed_root_rows_times_a_cells_but_not_the_stacked_norm():
     """Jacobians of unequal rows add: √k holds against the norm of the same rows stacked."""
     leak = fit_table(
-        Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who", tied=["born"], unit="own"
+        Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who", tied=["born"], unit="raw"
     ).leakage
     plain = fit_table(
-        Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who", not_tied=["born"], unit="own"
+        Table.of(VISITS), "score", l2=0.1, noise=dm.Gaussian(1.0), person="who", not_tied=["born"], unit="raw"
     ).leakage
     tied, single = leak.cell("born"), plain.cell("born")
     stacked = np.sqrt(np.bincount(WHO, weights=single**2))[WHO]
@@ -60,25 +60,25 @@ def test_the_tied_figure_can_exceed_root_rows_times_a_cells_but_not_the_stacked_
 
 def test_whole_numbers_as_target_may_be_codes_of_classes():
     codes = {"x": RNG.normal(size=N), "y": RNG.normal(size=N), "kind": np.arange(N) % 4}
-    assert any("--loss softmax" in r for r in remarks_of(codes, "kind"))
-    assert not any("--loss softmax" in r for r in remarks_of(codes, "kind", loss="squared"))
-    assert not any("--loss softmax" in r for r in remarks_of({**codes, "kind": np.arange(N)}, "kind"))
+    assert any('loss="softmax"' in r for r in remarks_of(codes, "kind"))
+    assert not any('loss="softmax"' in r for r in remarks_of(codes, "kind", loss="squared"))
+    assert not any('loss="softmax"' in r for r in remarks_of({**codes, "kind": np.arange(N)}, "kind"))
 
 
 def test_whole_numbers_that_look_like_identifiers_are_pointed_out():
     columns = {"patient_id": np.arange(N) // 2 + 1000, "x": RNG.normal(size=N), "y": RNG.normal(size=N)}
-    told = "patient_id looks like an identifier: pass --person patient_id or --drop patient_id"
-    assert told in remarks_of(columns, "y")
-    assert told not in remarks_of({**columns, "patient_id": np.arange(N) % 5}, "y")
+    remark = 'patient_id looks like an identifier: pass person="patient_id" or exclude="patient_id"'
+    assert remark in remarks_of(columns, "y")
+    assert remark not in remarks_of({**columns, "patient_id": np.arange(N) % 5}, "y")
     assert not any("looks like" in r for r in remarks_of(columns, "y", person="patient_id"))
 
 
 def test_a_decimal_comma_is_called_by_its_name():
-    words = [f"{v:.2f}".replace(".", ",") for v in RNG.normal(size=N)]
+    texts = [f"{v:.2f}".replace(".", ",") for v in RNG.normal(size=N)]
     with pytest.raises(Refusal, match=r"column bmi holds numbers with a decimal comma"):
-        prepare(Table.of({"bmi": words, "y": RNG.normal(size=N)}), "y")
+        prepare(Table.of({"bmi": texts, "y": RNG.normal(size=N)}), "y")
     with pytest.raises(Refusal, match=r"target y holds numbers with a decimal comma"):
-        prepare(Table.of({"bmi": RNG.normal(size=N), "y": words}), "y")
+        prepare(Table.of({"bmi": RNG.normal(size=N), "y": texts}), "y")
 
 
 def test_dependent_columns_are_named():

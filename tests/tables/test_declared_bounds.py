@@ -1,4 +1,4 @@
-"""Public bounds in place of a fitted scaler: nothing of the preprocessing follows the rows."""
+"""Public bounds instead of a fitted scaler: the preprocessing does not depend on the rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import dosimeter as dm
 from dosimeter.core.notion import Standing
 from dosimeter.models.fit_table import fit_table, prepare
-from dosimeter.models.linear_release import repair
+from dosimeter.models.linear_release import release_table
 from dosimeter.tables.table import Table
 from tests.glm.whole_pipeline import information, norm, released
 
@@ -26,8 +26,8 @@ def people(**other):
     return Table.of({"age": AGE, "bmi": BMI, "ill": ill, **other})
 
 
-def own(table=None, **how):
-    settings = {"l2": L2, "noise": dm.Gaussian(SIGMA), "bounds": BOUNDS, "unit": "own", **how}
+def fitted(table=None, **options):
+    settings = {"l2": L2, "noise": dm.Gaussian(SIGMA), "bounds": BOUNDS, "unit": "raw", **options}
     return fit_table(people() if table is None else table, "ill", **settings)
 
 
@@ -35,7 +35,7 @@ def test_figures_are_those_of_the_whole_pipeline_refitted_at_neighbouring_tables
     assert (AGE <= 72).all()
     assert (AGE >= 18).all()
     U, y = np.column_stack([AGE, BMI]), (SCORE > 0).astype(float)
-    leak = own().leakage
+    leak = fitted().leakage
     for row in (0, 7, 21):
         directions = np.zeros((2, *U.shape))
         directions[0, row, 0] = directions[1, row, 1] = 1.0
@@ -63,7 +63,7 @@ def test_a_clipped_cell_is_measured_at_its_bound_and_counted():
     wild[3] = 200.0
     held = np.where(np.arange(N) == 3, 72.0, AGE)
     ill = np.where(SCORE > 0, "yes", "no")
-    far, near = (own(Table.of({"age": a, "bmi": BMI, "ill": ill})).leakage for a in (wild, held))
+    far, near = (fitted(Table.of({"age": a, "bmi": BMI, "ill": ill})).leakage for a in (wild, held))
     np.testing.assert_array_equal(far.cells["age"], near.cells["age"])
     assert any(remark.startswith("1 cells lay outside") for remark in far.remarks)
     assert not any("outside" in remark for remark in near.remarks)
@@ -72,23 +72,23 @@ def test_a_clipped_cell_is_measured_at_its_bound_and_counted():
 def test_levels_are_the_declared_ones_whatever_the_table_holds():
     town = np.array(["Ulm", "Graz", "Ulm", "Bonn"] * 10)
     bounds = {**BOUNDS, "town": ["Graz", "Linz", "Ulm"]}
-    leak = own(people(town=town), bounds=bounds, l2=0.1).leakage
+    leak = fitted(people(town=town), bounds=bounds, l2=0.1).leakage
     assert leak.design.names == ("age", "bmi", "town=Linz", "town=Ulm")
     ulm, graz = leak.design.X[0, 2:], leak.design.X[1, 2:]
     assert leak.design.X[2:4, 2:].tolist() == [ulm.tolist(), graz.tolist()]  # Bonn counts as the first
     assert np.linalg.norm(ulm - graz) == pytest.approx(1.0)
-    assert any(remark.startswith("10 labels stand in no public list") for remark in leak.remarks)
+    assert any(remark.startswith("10 labels are in no public list") for remark in leak.remarks)
     assert leak.standing is Standing.EXACT
 
 
 def test_a_column_with_one_value_stays_in_the_model():
-    leak = own(people(same=np.ones(N)), bounds={**BOUNDS, "same": (0, 4)}).leakage
+    leak = fitted(people(same=np.ones(N)), bounds={**BOUNDS, "same": (0, 4)}).leakage
     assert leak.design.names == ("age", "bmi", "same")
     assert np.isfinite(leak.leak.cells).all()
 
 
 def test_the_unit_of_the_reading_is_the_standard_deviation():
-    plain, sd = own().leakage, own(unit="sd").leakage
+    plain, sd = fitted().leakage, fitted(unit="sd").leakage
     np.testing.assert_allclose(sd.cells["age"], plain.cells["age"] * AGE.std(), rtol=1e-12)
 
 
@@ -103,14 +103,16 @@ def test_a_numeric_target_is_held_to_its_bounds(loss):
 
 def test_classes_keep_the_kind_in_which_the_table_writes_them():
     table = Table.of({"age": AGE, "bmi": BMI, "ill": (SCORE > 0).astype(int) + 1})
-    made = repair(table, "ill", scale=1.0, l2=L2, bounds={**BOUNDS, "ill": ["2", "1"]}, rng=np.random.default_rng(0))
-    assert made.model[-1].classes_.tolist() == [1, 2]
-    assert set(made.model.predict(pd.DataFrame({"age": AGE, "bmi": BMI})).tolist()) <= {1, 2}
-    assert made.dose.standing is Standing.EXACT
+    release = release_table(
+        table, "ill", scale=1.0, l2=L2, bounds={**BOUNDS, "ill": ["2", "1"]}, rng=np.random.default_rng(0)
+    )
+    assert release.model[-1].classes_.tolist() == [1, 2]
+    assert set(release.model.predict(pd.DataFrame({"age": AGE, "bmi": BMI})).tolist()) <= {1, 2}
+    assert release.dose.standing is Standing.EXACT
 
 
 @pytest.mark.parametrize(
-    ("how", "words"),
+    ("options", "message"),
     [
         ({"bounds": {"age": (18, 72), "ill": ["no", "yes"]}}, "nothing is declared about bmi"),
         ({"bounds": {**BOUNDS, "bim": (0, 1)}}, "no column bim"),
@@ -123,6 +125,6 @@ def test_classes_keep_the_kind_in_which_the_table_writes_them():
         ({"bounds": {**BOUNDS, "ill": ["a", "b", "no", "yes"]}, "loss": "logistic"}, "4 levels"),
     ],
 )
-def test_what_is_not_declared_is_refused(how, words):
-    with pytest.raises(dm.Refusal, match=words):
-        own(**how)
+def test_what_is_not_declared_is_refused(options, message):
+    with pytest.raises(dm.Refusal, match=message):
+        fitted(**options)

@@ -80,9 +80,9 @@ def test_a_change_of_units_changes_only_centre_and_scale(shift: float, factor: f
     u = np.random.default_rng(0).normal(size=30)
     if factor < 1e-9 * abs(shift):
         shift = 0.0
-    one, other = Table.of({"u": u}), Table.of({"u": u * factor + shift})
-    a, b = Columns.of(one), Columns.of(other)
-    assert np.allclose(a.design(one), b.design(other), atol=1e-5)
+    metric, other = Table.of({"u": u}), Table.of({"u": u * factor + shift})
+    a, b = Columns.of(metric), Columns.of(other)
+    assert np.allclose(a.design(metric), b.design(other), atol=1e-5)
     assert np.isclose(b.scale[0], a.scale[0] * factor, rtol=1e-5)
 
 
@@ -122,7 +122,7 @@ def test_a_number_that_hardly_varies_is_refused() -> None:
     [
         (
             [f"p{i}" for i in range(60)],
-            "different value in each row: looks like an identifier; pass --person or --drop",
+            "different value in each row: looks like an identifier; pass person= or exclude=",
         ),
         (
             [f"p{i // 1.1 // 1}" for i in range(60)],
@@ -154,7 +154,7 @@ def test_new_rows_are_read_by_the_old_recipe_and_unknown_levels_are_refused() ->
     table = Table.of({"x": [0.0, 2.0, 4.0], "c": ["a", "b", "a"]})
     columns = Columns.of(table)
     assert np.array_equal(columns.design(table.take([1])), columns.design(table)[[1]])
-    with pytest.raises(Refusal, match=r"not there before \(row 1 counted from 0, column c\)"):
+    with pytest.raises(Refusal, match=r"the fit did not have \(row 1 counted from 0, column c\)"):
         columns.design(Table.of({"x": [0.0, 1.0], "c": ["a", "z"]}))
     with pytest.raises(Refusal, match="was a number and is text"):
         columns.design(Table.of({"x": ["u", "v"], "c": ["a", "b"]}))

@@ -1,4 +1,4 @@
-"""Missing values that are filled in: tables, own fits, and pipelines with a SimpleImputer."""
+"""Filled missing values: tables, our own fits, and pipelines with a SimpleImputer."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def test_numbers_get_the_declared_constant_and_labels_a_level(kind):
 
 
 @pytest.mark.parametrize(
-    ("how", "says"),
+    ("options", "message"),
     [
-        ({}, "--impute age=VALUE"),
+        ({}, 'impute={"age": VALUE}'),
         ({"impute": {"age": "old"}}, "give a finite number"),
         ({"impute": {"age": float("nan")}}, "give a finite number"),
         ({"impute": {"age": 1}, "whole": ["city"]}, "leave the row out"),
     ],
 )
-def test_what_cannot_be_filled_is_refused(how, says):
-    with pytest.raises(Refusal, match=says):
-        Table.of(GAPPED, missing="impute", **how)
+def test_what_cannot_be_filled_is_refused(options, message):
+    with pytest.raises(Refusal, match=message):
+        Table.of(GAPPED, missing="impute", **options)
 
 
 def test_a_level_called_missing_is_not_taken_for_a_gap():
@@ -70,13 +70,13 @@ def test_a_column_without_a_value_is_refused():
         Table.of({"a": [None, None], "x": [1.0, 2.0]}, missing="impute", impute={"a": 1})
 
 
-def own(**how):
+def fitted_leakage(**options):
     table = Table.of(GAPPED.assign(y=Y), missing="impute", impute={"age": 40.0}, whole=["y"])
-    return fit_table(table, "y", noise=NOISE, **how).leakage
+    return fit_table(table, "y", noise=NOISE, **options).leakage
 
 
 def test_a_fit_keeps_every_row_and_counts_no_filled_cell():
-    leak = own(unit="own")
+    leak = fitted_leakage(unit="raw")
     assert leak.leak.n == N
     age, city = leak.cell("age"), leak.cell("city")
     assert (age[GONE["age"]] == 0).all()
@@ -84,7 +84,7 @@ def test_a_fit_keeps_every_row_and_counts_no_filled_cell():
     assert (city[GONE["city"]] == 0).all()
     assert any("missing is data" in note for note in leak.uncovered)
     assert any("filled with 40" in note for note in leak.remarks)
-    # Every row's unknowns are its cells that are there and its label: the mask says so by another route.
+    # The unknowns of a row are its observed cells and its label: the mask computes the same in another way.
     row = int(np.argmax(GONE["age"]))
     mask = np.zeros((N, leak.leak.m + 1), dtype=bool)
     mask[row, [*leak.design.blocks["bmi"], -1]] = True
@@ -93,18 +93,18 @@ def test_a_fit_keeps_every_row_and_counts_no_filled_cell():
     assert leak.leak.examples[row] == pytest.approx(leak.leak.mask(mask), rel=1e-9)
 
 
-def test_a_standard_deviation_is_that_of_the_values_that_are_there():
-    ratio = own(unit="sd").cell("age") / np.where(GONE["age"], 1.0, own(unit="own").cell("age"))
+def test_a_standard_deviation_is_that_of_the_observed_values():
+    ratio = fitted_leakage(unit="sd").cell("age") / np.where(GONE["age"], 1.0, fitted_leakage(unit="raw").cell("age"))
     assert ratio[~GONE["age"]] == pytest.approx(np.std(FRAME["age"][~GONE["age"]]), rel=1e-9)
 
 
-def pipeline(number, label="constant", **how):
-    fill = {"strategy": number} | ({"fill_value": 40.0} if number == "constant" else {})
-    words = {"strategy": label} | ({"fill_value": "missing"} if label == "constant" else {})
+def pipeline(number, label="constant", **options):
+    number_fill = {"strategy": number} | ({"fill_value": 40.0} if number == "constant" else {})
+    label_fill = {"strategy": label} | ({"fill_value": "missing"} if label == "constant" else {})
     return make_pipeline(
         make_column_transformer(
-            (make_pipeline(SimpleImputer(**fill, **how), StandardScaler()), ["age", "bmi"]),
-            (make_pipeline(SimpleImputer(**words), OneHotEncoder(drop="first")), ["city"]),
+            (make_pipeline(SimpleImputer(**number_fill, **options), StandardScaler()), ["age", "bmi"]),
+            (make_pipeline(SimpleImputer(**label_fill), OneHotEncoder(drop="first")), ["city"]),
         ),
         Ridge(alpha=2.0),
     )
@@ -120,19 +120,19 @@ def test_a_pipeline_with_an_imputer_is_measured_on_real_gaps(number, label):
     filled = FRAME.copy()
     filled.loc[GONE["age"], "age"] = before.named_transformers_["pipeline-1"][0].statistics_[0]
     filled.loc[GONE["city"], "city"] = before.named_transformers_["pipeline-2"][0].statistics_[0]
-    whole = dm.measure(model, filled, Y, noise=NOISE)
+    complete = dm.measure(model, filled, Y, noise=NOISE)
     for name in ("age", "bmi", "city"):
-        gone = GONE.get(name, np.zeros(N, dtype=bool))
-        np.testing.assert_allclose(leak.cell(name)[~gone], whole.cell(name)[~gone], rtol=1e-12)
-        assert (leak.cell(name)[gone] == 0).all()
+        missing = GONE.get(name, np.zeros(N, dtype=bool))
+        np.testing.assert_allclose(leak.cell(name)[~missing], complete.cell(name)[~missing], rtol=1e-12)
+        assert (leak.cell(name)[missing] == 0).all()
     any_gap = GONE["age"] | GONE["city"]
-    assert (leak.leak.examples[any_gap] <= whole.leak.examples[any_gap]).all()
-    np.testing.assert_allclose(leak.leak.examples[~any_gap], whole.leak.examples[~any_gap], rtol=1e-12)
-    said = " ".join(leak.uncovered)
+    assert (leak.leak.examples[any_gap] <= complete.leak.examples[any_gap]).all()
+    np.testing.assert_allclose(leak.leak.examples[~any_gap], complete.leak.examples[~any_gap], rtol=1e-12)
+    notes = " ".join(leak.uncovered)
     named = " ".join(note for note in leak.uncovered if "that fills gaps" in note)
     assert ("age" in named) is (number != "constant")
     assert ("city" in named) is (label != "constant")
-    assert "missing is data" in said
+    assert "missing is data" in notes
 
 
 def test_indicators_of_gaps_are_constants():
@@ -171,12 +171,12 @@ def test_the_command_line_fills_what_is_declared(sheet, capsys):
     assert run(["measure", str(sheet), *options]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["rows"] == N
-    assert facts["dose"]["highest"] == pytest.approx(own().leak.examples.max(), rel=1e-9)
+    assert facts["dose"]["highest"] == pytest.approx(fitted_leakage().leak.examples.max(), rel=1e-9)
     assert any("missing is data" in note for note in facts["not_covered"])
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "message"),
     [
         (["--missing", "impute"], "--impute age=VALUE"),
         (["--missing", "impute", "--impute", "age"], "COLUMN=VALUE"),
@@ -187,11 +187,11 @@ def test_the_command_line_fills_what_is_declared(sheet, capsys):
         (["--missing", "guess"], "refuse or drop or impute"),
     ],
 )
-def test_bad_fillings_are_refused_in_one_line(sheet, capsys, more, says):
+def test_bad_fillings_are_refused_in_one_line(sheet, capsys, more, message):
     assert run(["measure", str(sheet), "--target", "y", "--scale", "1", *more]) == 2
-    said = capsys.readouterr().err.strip()
-    assert says in said
-    assert "\n" not in said
+    error = capsys.readouterr().err.strip()
+    assert message in error
+    assert "\n" not in error
 
 
 def test_a_given_model_fills_its_gaps_itself(sheet, tmp_path, capsys):
@@ -200,14 +200,14 @@ def test_a_given_model_fills_its_gaps_itself(sheet, tmp_path, capsys):
     model = pipeline("median").fit(GAPPED, Y)
     (tmp_path / "m.skops").write_bytes(sio.dumps(model))
     options = ["--target", "y", "--model", str(tmp_path / "m.skops"), "--scale", "0.5", "--missing", "impute"]
-    assert run(["measure", str(sheet), *options, "--json", "-", "--unit", "own"]) == 0
+    assert run(["measure", str(sheet), *options, "--json", "-", "--unit", "raw"]) == 0
     facts = json.loads(capsys.readouterr().out)
     expected = dm.measure(model, GAPPED, Y, noise=NOISE).leak.examples.max()
     assert facts["dose"]["highest"] == pytest.approx(expected, rel=1e-9)
     assert run(["measure", str(sheet), *options, "--impute", "age=4"]) == 2
 
 
-def test_a_value_with_gaps_is_tied_where_it_stands():
+def test_a_value_with_gaps_is_tied_where_it_is_observed():
     """A birth year on two of three visits is one unknown; filled with 1950 it must not look like two values."""
     born = np.repeat(RNG.integers(1930, 1990, N // 3).astype(float), 3)
     gapped = np.where(np.arange(N) % 3 == 1, np.nan, born)

@@ -37,9 +37,11 @@ def test_a_written_table_comes_back_with_its_kinds(tmp_path: Path) -> None:
 
 def test_csv_and_parquet_of_the_same_people_are_the_same_table(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("age,bmi,city,ill\n31,20.5,Bern,True\n54,31.25,Graz,False\n47,27,Bern,True\n")
-    one, other = read_table(tmp_path / "t.csv"), read_table(write(tmp_path / "t.parquet", GOOD))
-    assert one.names == other.names
-    assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(one.columns, other.columns, strict=True))
+    from_csv, from_parquet = read_table(tmp_path / "t.csv"), read_table(write(tmp_path / "t.parquet", GOOD))
+    assert from_csv.names == from_parquet.names
+    assert all(
+        np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(from_csv.columns, from_parquet.columns, strict=True)
+    )
 
 
 def test_places_are_counted_from_one_and_the_file_is_named(tmp_path: Path) -> None:
@@ -86,8 +88,8 @@ def test_a_bomb_of_equal_values_is_refused_by_its_footer(tmp_path: Path) -> None
 
 
 def test_a_long_word_in_every_row_is_one_word_in_memory(tmp_path: Path) -> None:
-    words = pa.DictionaryArray.from_arrays(np.zeros(100_000, dtype=np.int32), ["w" * 100_000])
-    read = read_table(write(tmp_path / "t.parquet", pa.table({"c": words})))["c"]
+    texts = pa.DictionaryArray.from_arrays(np.zeros(100_000, dtype=np.int32), ["w" * 100_000])
+    read = read_table(write(tmp_path / "t.parquet", pa.table({"c": texts})))["c"]
     # 10 GB of text if it were spelled out
     assert read[-1] == "w" * 100_000
     assert len({id(cell) for cell in read}) == 1

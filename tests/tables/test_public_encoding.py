@@ -29,12 +29,12 @@ PRIVATE = Table.of(
 )
 
 
-def seen():
+def public_columns():
     return PublicColumns.of(PRIVATE, PUBLIC, aside=["ill"])
 
 
 def test_columns_come_by_name_numbers_first_and_unknown_levels_are_all_zeros():
-    columns = seen()
+    columns = public_columns()
     assert columns.numbers == ("smokes", "age") or columns.numbers == ("age", "smokes")
     table = dict(zip([*columns.numbers, "Bern", "Graz", "Ulm"], columns.design(PRIVATE).T.tolist(), strict=True))
     assert table == {
@@ -48,13 +48,13 @@ def test_columns_come_by_name_numbers_first_and_unknown_levels_are_all_zeros():
 
 def test_the_private_rows_decide_nothing():
     """Other people, the same columns: what is kept is equal, and so is every other row of the design."""
-    one = PRIVATE.take([0, 1])
-    assert PublicColumns.of(one, PUBLIC, aside=["ill"]) == seen()
-    np.testing.assert_array_equal(seen().design(one), seen().design(PRIVATE)[:2])
+    fewer = PRIVATE.take([0, 1])
+    assert PublicColumns.of(fewer, PUBLIC, aside=["ill"]) == public_columns()
+    np.testing.assert_array_equal(public_columns().design(fewer), public_columns().design(PRIVATE)[:2])
 
 
-def test_what_was_left_out_is_said():
-    left, unused = sorted(seen().remarks)
+def test_what_was_left_out_is_reported():
+    left, unused = sorted(public_columns().remarks)
     assert left == "public columns left out, with one value only: flat"
     assert unused == "public columns not used: visit"
 
@@ -63,7 +63,7 @@ def test_the_pipeline_gives_the_model_what_the_design_does():
     pandas = pytest.importorskip("pandas")
     from sklearn.dummy import DummyClassifier
 
-    columns = seen()
+    columns = public_columns()
     model = DummyClassifier().fit(columns.design(PUBLIC), [0, 1, 0, 1])
     pipeline = columns.pipeline(model)
     frame = pandas.DataFrame({name: PRIVATE[name] for name in PRIVATE.names})
@@ -71,7 +71,7 @@ def test_the_pipeline_gives_the_model_what_the_design_does():
 
 
 @pytest.mark.parametrize(
-    ("private", "told"),
+    ("private", "message"),
     [
         ({"ill": [0, 1]}, "no column beside the target"),
         ({"ill": [0, 1], "hight": [1.0, 2.0]}, "the public table has no column hight"),
@@ -80,8 +80,8 @@ def test_the_pipeline_gives_the_model_what_the_design_does():
         ({"ill": [0, 1], "flat": [1.0, 2.0]}, "no column varies"),
     ],
 )
-def test_tables_that_do_not_match_are_refused_in_one_line(private, told):
-    with pytest.raises(Refusal, match=told) as refused:
+def test_tables_that_do_not_match_are_refused_in_one_line(private, message):
+    with pytest.raises(Refusal, match=message) as refused:
         PublicColumns.of(Table.of(private), PUBLIC, aside=["ill"])
     assert "\n" not in str(refused.value)
 

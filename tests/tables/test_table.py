@@ -169,7 +169,7 @@ def test_an_array_gets_names_and_keeps_its_kind() -> None:
         ({"a": 1}, "single value"),
         ({"a": "text"}, "single value"),
         ({"": [1]}, "name of column 1 is empty"),
-        ({"a": np.zeros((2, 2))}, "one value a row"),
+        ({"a": np.zeros((2, 2))}, "one value per row"),
         ({"a\x1b[2J": [None]}, r"a\\x1b\[2J"),
     ],
     ids=lambda value: type(value).__name__,
@@ -188,11 +188,11 @@ def test_a_column_that_is_not_there_is_refused_with_a_hint() -> None:
         table.drop(["zzzzzz"])
     with pytest.raises(Refusal, match="no column agee"):
         Table.of(COLUMNS, text=["agee"])
-    with pytest.raises(Refusal, match="use 'refuse', 'drop' or 'impute'"):
+    with pytest.raises(Refusal, match="use refuse, drop or impute"):
         Table.of(COLUMNS, missing="ignore")  # type: ignore[arg-type]
 
 
-def test_rows_that_are_taken_remember_where_they_stood() -> None:
+def test_rows_that_are_taken_remember_their_positions() -> None:
     table = Table.of(COLUMNS).take([2, 0])
     assert table["age"].tolist() == [47, 31]
     assert table.take(np.array([False, True])).rows.tolist() == [0]
@@ -219,20 +219,20 @@ def test_a_table_made_by_hand_is_checked() -> None:
 
 def test_figures_go_back_to_pandas_under_the_same_index() -> None:
     frame = pd.DataFrame(COLUMNS, index=["p", "q", "r"])
-    made = like(frame, {"eta": np.array([0.1, 0.2, 0.3]), "id": np.array(["a", "b", "c"], dtype=object)})
+    frame_of_figures = like(frame, {"eta": np.array([0.1, 0.2, 0.3]), "id": np.array(["a", "b", "c"], dtype=object)})
     pd.testing.assert_frame_equal(
-        made, pd.DataFrame({"eta": [0.1, 0.2, 0.3], "id": ["a", "b", "c"]}, index=["p", "q", "r"])
+        frame_of_figures, pd.DataFrame({"eta": [0.1, 0.2, 0.3], "id": ["a", "b", "c"]}, index=["p", "q", "r"])
     )
     some = like(frame, {"eta": np.array([0.1, 0.3])}, rows=np.array([0, 2]))
     assert some.index.tolist() == ["p", "r"]
-    one = series_like(frame, "eta", np.array([0.1, 0.2, 0.3]))
-    pd.testing.assert_series_equal(one, pd.Series([0.1, 0.2, 0.3], index=["p", "q", "r"], name="eta"))
+    series = series_like(frame, "eta", np.array([0.1, 0.2, 0.3]))
+    pd.testing.assert_series_equal(series, pd.Series([0.1, 0.2, 0.3], index=["p", "q", "r"], name="eta"))
 
 
 def test_figures_go_back_to_polars_and_pyarrow_and_dicts() -> None:
     figures = {"eta": np.array([0.1, 0.2, 0.3]), "id": np.array(["a", "b", "c"], dtype=object)}
-    made = like(pl.DataFrame(COLUMNS), figures)
-    assert made.equals(pl.DataFrame({"eta": [0.1, 0.2, 0.3], "id": ["a", "b", "c"]}))
+    frame = like(pl.DataFrame(COLUMNS), figures)
+    assert frame.equals(pl.DataFrame({"eta": [0.1, 0.2, 0.3], "id": ["a", "b", "c"]}))
     arrow = like(pa.table(COLUMNS), figures)
     assert arrow.to_pydict() == {"eta": [0.1, 0.2, 0.3], "id": ["a", "b", "c"]}
     assert isinstance(series_like(pl.DataFrame(COLUMNS), "eta", figures["eta"]), pl.Series)
@@ -265,5 +265,5 @@ def test_reading_tables_imports_no_heavy_library() -> None:
         + "".join(f"import dosimeter.{name}\n" for name in modules)
         + f"print({heavy} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "set()"

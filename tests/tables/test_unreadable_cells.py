@@ -1,4 +1,4 @@
-"""Tables whose columns were declared beforehand: whatever stands on one line, it changes that row and nothing else."""
+"""Tables whose columns were declared beforehand: the content of a line changes its row and nothing else."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def table(folder, changed=None):
     return path
 
 
-def read(path, **how):
-    return read_table(path, **{"text": ["who", "city"], "declared": ["age", "bmi"], "missing": "drop", **how})
+def read(path, **options):
+    return read_table(path, **{"text": ["who", "city"], "declared": ["age", "bmi"], "missing": "drop", **options})
 
 
 @pytest.mark.parametrize("name", list(HOSTILE))
 def test_one_line_changes_its_own_row_alone_and_ends_nothing(name, tmp_path):
     path = table(tmp_path, HOSTILE[name])
-    found = read(path)
-    assert found.rows.tolist() == [0, 2, 3]
-    assert found.dropped == 1
-    assert found["age"].tolist() == [31.0, 50.0, 61.0]
-    assert found["bmi"].tolist() == [20.5, 22.25, 23.0]
-    assert found["city"].tolist() == ["Ulm", "Ulm", "Bonn"]
+    people = read(path)
+    assert people.rows.tolist() == [0, 2, 3]
+    assert people.dropped == 1
+    assert people["age"].tolist() == [31.0, 50.0, 61.0]
+    assert people["bmi"].tolist() == [20.5, 22.25, 23.0]
+    assert people["city"].tolist() == ["Ulm", "Ulm", "Bonn"]
     whose = read_column(path, "who")
     assert len(whose) == 4
     assert [whose[i] for i in (0, 2, 3)] == ["ann", "eve", "zoe"]
@@ -75,30 +75,30 @@ def test_where_gaps_are_refused_the_place_is_named_and_the_cell_is_not_quoted(na
 @pytest.mark.parametrize("cell", ["44", " 44", "4.4e1", "+44.0", "44 "])
 def test_numbers_are_read_as_they_always_were(cell, tmp_path):
     path = table(tmp_path, f"bob,{cell},Graz,21".encode())
-    one, other = read(path), read_table(path, text=["who", "city"])
-    for name in one.names:
-        assert one[name].tolist() == other[name].tolist()
+    declared, undeclared = read(path), read_table(path, text=["who", "city"])
+    for name in declared.names:
+        assert declared[name].tolist() == undeclared[name].tolist()
 
 
 def test_truth_is_one_and_zero_and_a_large_whole_number_is_a_number(tmp_path):
     path = table(tmp_path, b"bob,True,Graz,12345678901234567890")
-    found = read(path)
-    assert found["age"].tolist() == [31.0, 1.0, 50.0, 61.0]
-    assert found["bmi"][1] == 12345678901234567890.0
+    people = read(path)
+    assert people["age"].tolist() == [31.0, 1.0, 50.0, 61.0]
+    assert people["bmi"][1] == 12345678901234567890.0
 
 
 def test_a_short_or_long_line_still_says_whose_it_is(tmp_path):
-    for line, who in ((b"bob,44", "bob"), (b"bob,44,Graz,21,7", "bob"), (b"", None), (b",44,Graz,21", None)):
-        assert read_column(table(tmp_path, line), "who")[1] == who
+    for line, person in ((b"bob,44", "bob"), (b"bob,44,Graz,21,7", "bob"), (b"", None), (b",44,Graz,21", None)):
+        assert read_column(table(tmp_path, line), "who")[1] == person
     assert read_column(table(tmp_path, b"bob,44"), "city")[1] is None
 
 
 def test_every_line_is_a_row_also_the_last_and_quotes_hold_delimiters(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text('who,age\r\n"a, b",31\r\nbob,x\r\n\r\n')
-    found = read_table(path, text=["who"], declared=["age"], missing="drop")
-    assert found["who"].tolist() == ["a, b"]
-    assert found.dropped == 2
+    people = read_table(path, text=["who"], declared=["age"], missing="drop")
+    assert people["who"].tolist() == ["a, b"]
+    assert people.dropped == 2
     assert read_column(path, "who") == ["a, b", "bob", None]
     assert table_names(path) == ["who", "age"]
 
@@ -123,11 +123,11 @@ def test_a_column_in_which_nothing_can_be_read_is_refused_by_name(tmp_path):
 
 def test_a_wrong_header_is_refused_as_ever(tmp_path):
     path = tmp_path / "people.csv"
-    for header, words in ((b"who,who\n", "same name"), (b"\n", "first line is empty"), (b"who;age\n", "delimiter")):
+    for header, message in ((b"who,who\n", "same name"), (b"\n", "first line is empty"), (b"who;age\n", "delimiter")):
         path.write_bytes(header + b"1,2\n")
-        for ask in (lambda: read_table(path, declared=["age"]), lambda: table_names(path)):
-            with pytest.raises(dm.Refusal, match=words):
-                ask()
+        for call in (lambda: read_table(path, declared=["age"]), lambda: table_names(path)):
+            with pytest.raises(dm.Refusal, match=message):
+                call()
 
 
 def test_parquet_holds_to_the_same(tmp_path):
@@ -137,11 +137,11 @@ def test_parquet_holds_to_the_same(tmp_path):
     ages = pa.array(["31", "abc", None, "1e400", "61"])
     bmi = pa.array([20.5, 21.0, 22.0, 23.0, float("inf")])
     whole = pa.array([1, 2, 3, 4, 2**60])
-    who = pa.array(["ann", "bob", None, "zoe", "kim"])
-    parquet.write_table(pa.table({"who": who, "age": ages, "bmi": bmi, "n": whole}), path)
-    found = read_table(path, text=["who"], declared=["age", "bmi", "n"], missing="drop")
-    assert found["who"].tolist() == ["ann"]
-    assert found.dropped == 4
+    names = pa.array(["ann", "bob", None, "zoe", "kim"])
+    parquet.write_table(pa.table({"who": names, "age": ages, "bmi": bmi, "n": whole}), path)
+    people = read_table(path, text=["who"], declared=["age", "bmi", "n"], missing="drop")
+    assert people["who"].tolist() == ["ann"]
+    assert people.dropped == 4
     assert read_column(path, "who") == ["ann", "bob", None, "zoe", "kim"]
     assert table_names(path) == ["who", "age", "bmi", "n"]
     alone = read_table(path, drop=["who", "age", "bmi"], declared=["n"])

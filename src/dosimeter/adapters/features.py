@@ -1,7 +1,7 @@
-"""Features of a model and how each follows from what is unknown of a person: x = Σ slope · unknown + const.
+"""Features of a model, and how each depends on the unknowns of a person: x = Σ slope · unknown + const.
 
-An unknown is a number of the table in its own unit, or one indicator of a nominal column. All that lies
-between the table and the model is frozen and affine, so one slope a pair says all (`through` in `glm`).
+An unknown is a number of the table in its own unit, or one indicator of a categorical column. Everything between the
+table and the model is frozen and affine, so one slope per pair describes it (`input_map` in `glm`).
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class Feature:
     """(n,) numbers, or text for a source column that is not encoded yet."""
     slopes: Mapping[Unknown, float] = field(default_factory=dict)
     raw: bool = False
-    """True while it is a source column as it was read."""
+    """True if it is a source column as it was read."""
     statistics: frozenset[str] = frozenset()
-    """What was taken from the data to make it and is held fixed."""
+    """Statistics of the data that it was computed with, held fixed."""
     gaps: NDArray[np.bool_] | None = None
-    """(n,) where there is no value yet; None where there is one everywhere."""
+    """(n,) True where the value is still missing; None if none is."""
     standardised: bool = False
-    """Whether the last step took its mean away and divided by its standard deviation."""
+    """Whether the last step subtracted its mean and divided by its standard deviation."""
     levels: tuple[Any, ...] = ()
-    """Of an indicator all levels that its encoder knows."""
+    """For an indicator: all levels that its encoder knows."""
     fill: Any = None
-    """The declared constant that stands for a missing value of the source column."""
+    """The declared constant that replaces a missing value of the source column."""
 
     def refuse_gaps(self) -> None:
-        """Refuse a column whose gaps nothing has filled."""
+        """Refuse a column with gaps that were not filled."""
         if self.gaps is not None:
             row = int(np.argmax(self.gaps))
             raise Refusal(
@@ -70,19 +70,19 @@ class Feature:
 
     def affine(self, factor: float, shift: float, statistic: str = "") -> Feature:
         """factor · x + shift, with constants that are the named statistic of the data."""
-        made = replace(
+        feature = replace(
             self,
             values=factor * self.numbers + shift,
             slopes={unknown: factor * slope for unknown, slope in self.slopes.items()},
             raw=False,
             standardised=False,
         )
-        return replace(made, statistics=self.statistics | {statistic}) if statistic else made
+        return replace(feature, statistics=self.statistics | {statistic}) if statistic else feature
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The model's matrix and its way back to the source columns."""
+    """The model's design matrix, and how it depends on the source columns."""
 
     X: FloatArray
     """(n, d)."""
@@ -91,21 +91,21 @@ class Design:
     through: FloatArray
     """(d, m) dX/d unknown, in the source columns' own units."""
     blocks: dict[str, tuple[int, ...]]
-    """Every source column in the table's order -> positions of its unknowns; none for one that is dropped."""
+    """Every source column in the table's order -> positions of its unknowns; () for a dropped column."""
     vertices: dict[str, FloatArray]
     """Every category -> (k, m') its levels in the coordinates of its unknowns, one apart (`core/category.py`).
 
-    A column of two values is one, however it is written: its unknown is the step between them."""
+    A column of two values is a category, however it is written: its unknown is the step between them."""
     spread: FloatArray
     """(m,) standard deviation of each unknown over the rows; 1 for categories and constants."""
     uncovered: tuple[str, ...] = ()
     known: NDArray[np.bool_] | None = None
-    """(n, m) True where a cell was filled in: a constant, no unknown. None where none was."""
+    """(n, m) True where a cell was filled: it is a constant, not an unknown. None if no cell was filled."""
     fitted: Any = ()
-    """(d,) which features were standardised by mean and deviation (1/n) of these very rows; empty for none."""
+    """(d,) which features were standardised by mean and deviation (1/n) of exactly these rows; empty for none."""
 
     def read(self, leak: glm.Leakage) -> glm.Leakage:
-        """A reading on this design, in which cells that were filled in are no unknowns."""
+        """The leakage with filled cells as constants instead of unknowns."""
         return leak if self.known is None else glm.with_known(leak, self.known)
 
     @property
@@ -117,12 +117,12 @@ class Design:
 def known_cells(
     blocks: Mapping[str, Sequence[int]], gaps: Mapping[str, NDArray[np.bool_]], n: int, m: int
 ) -> NDArray[np.bool_] | None:
-    """(n, m) the unknowns of the columns that had gaps, where they had them."""
-    found = {name: mask for name, mask in gaps.items() if blocks.get(name)}
-    if not found:
+    """(n, m) True for the unknowns of cells that were missing; None if there are none."""
+    masks = {name: mask for name, mask in gaps.items() if blocks.get(name)}
+    if not masks:
         return None
     known = np.zeros((n, m), dtype=bool)
-    for name, mask in found.items():
+    for name, mask in masks.items():
         known[:, list(blocks[name])] = mask[:, None]
     return known
 
@@ -147,18 +147,18 @@ def assemble(
         raise CannotMeasure("the model sees no column at all: there is nothing that could leak")
     for feature in features:
         feature.refuse_gaps()
-    gone = gaps or {}
+    masks = gaps or {}
     unknowns = _unknowns(features, sources)
-    place = {unknown: j for j, unknown in enumerate(unknowns)}
+    position_of = {unknown: j for j, unknown in enumerate(unknowns)}
     through = np.zeros((len(features), len(unknowns)))
     for i, feature in enumerate(features):
         for unknown, slope in feature.slopes.items():
-            through[i, place[unknown]] = slope
+            through[i, position_of[unknown]] = slope
     blocks = {name: tuple(j for j, (source, _) in enumerate(unknowns) if source == name) for name in sources}
     labels = {source for source, level in unknowns if level is not None}
-    seen = {name: columns[name] for name in blocks if name in columns}
-    seen |= {name: seen[name][~mask] for name, mask in gone.items() if name in seen}
-    vertices = categories(through, blocks, labels, seen)
+    observed = {name: columns[name] for name in blocks if name in columns}
+    observed |= {name: observed[name][~mask] for name, mask in masks.items() if name in observed}
+    vertices = categories(through, blocks, labels, observed)
     return Design(
         X=np.column_stack([feature.numbers for feature in features]),
         names=tuple(feature.name for feature in features),
@@ -166,17 +166,17 @@ def assemble(
         blocks=blocks,
         vertices=vertices,
         spread=np.array(
-            [1.0 if source in vertices else _spread(columns[source], gone.get(source)) for source, _ in unknowns]
+            [1.0 if source in vertices else _spread(columns[source], masks.get(source)) for source, _ in unknowns]
         ),
         uncovered=_uncovered(features),
-        known=known_cells(blocks, gone, len(features[0].values), len(unknowns)),
+        known=known_cells(blocks, masks, len(features[0].values), len(unknowns)),
         fitted=_fitted(features),
     )
 
 
-def _spread(column: NDArray[Any], gone: NDArray[np.bool_] | None) -> float:
-    """Of the values that are there: constants would make it smaller, and every figure with it."""
-    return spread(column if gone is None else column[~gone])
+def _spread(column: NDArray[Any], missing: NDArray[np.bool_] | None) -> float:
+    """The spread of the observed values: filled constants would lower it, and every figure with it."""
+    return spread(column if missing is None else column[~missing])
 
 
 def categories(
@@ -185,31 +185,31 @@ def categories(
     labels: Collection[str],
     columns: Mapping[str, NDArray[Any]],
 ) -> dict[str, FloatArray]:
-    """The vertices of every category; `through` (d, m) is turned in place into the coordinates of `core/category.py`.
+    """The vertices of every category; `through` (d, m) is converted in place to the coordinates of `core/category.py`.
 
-    labels: columns whose unknowns are indicators of every level but one. Of the others, those of two values are
-    categories, too, and count by the step between the two.
+    labels: columns whose unknowns are indicators of every level but one. Other columns of
+    two values are categories too, with the step between the two as their unit.
     """
-    found = {}
+    vertices = {}
     for name, block in blocks.items():
         if not block:
             continue
-        at = list(block)
+        positions = list(block)
         step = None if name in labels or name not in columns else step_of(columns[name])
         if name in labels:
             V = simplex(len(block) + 1)
-            through[:, at] = np.linalg.solve(V[1:] - V[0], through[:, at].T).T
-            found[name] = V
+            through[:, positions] = np.linalg.solve(V[1:] - V[0], through[:, positions].T).T
+            vertices[name] = V
         elif step is not None:
-            through[:, at] *= step
-            found[name] = simplex(2)
-    return found
+            through[:, positions] *= step
+            vertices[name] = simplex(2)
+    return vertices
 
 
 def _fitted(features: Sequence[Feature]) -> Any:
-    """(d,) standardised features whose values do have mean 0 and deviation 1: a scaler of other rows has not."""
-    found = [f.standardised and _has_mean_0_and_deviation_1(f.numbers) for f in features]
-    return np.array(found, dtype=bool) if any(found) else ()
+    """(d,) standardised features whose values do have mean 0 and deviation 1: scalers of other rows do not."""
+    standardised = [f.standardised and _has_mean_0_and_deviation_1(f.numbers) for f in features]
+    return np.array(standardised, dtype=bool) if any(standardised) else ()
 
 
 def _has_mean_0_and_deviation_1(values: FloatArray) -> bool:
@@ -218,16 +218,15 @@ def _has_mean_0_and_deviation_1(values: FloatArray) -> bool:
 
 def _unknowns(features: Sequence[Feature], sources: Sequence[str]) -> list[Unknown]:
     """In the table's order, levels in the order in which the encoder lists them."""
-    found = dict.fromkeys(unknown for feature in features for unknown in feature.slopes)
+    unknowns = dict.fromkeys(unknown for feature in features for unknown in feature.slopes)
     order = {name: k for k, name in enumerate(sources)}
-    ranked = sorted(found, key=lambda unknown: order[unknown[0]])  # stable, so levels keep their order
-    numbers, labels = ({s for s, level in found if (level is None) is want} for want in (True, False))
+    ranked = sorted(unknowns, key=lambda unknown: order[unknown[0]])  # stable, so levels keep their order
+    numbers, labels = ({s for s, level in unknowns if (level is None) is want} for want in (True, False))
     both = sorted(numbers & labels)
     if both:
         raise CannotMeasure(
             f"column {safe_text(both[0])} enters both as a number and as labels, so its cell is not one "
-            "unknown: "
-            "give the model one of the two"
+            "unknown: give the model one of the two"
         )
     return ranked
 
@@ -237,11 +236,11 @@ def _uncovered(features: Sequence[Feature]) -> tuple[str, ...]:
     by_statistic: dict[str, dict[str, None]] = {}
     for feature in features:
         for statistic in sorted(feature.statistics):
-            found = by_statistic.setdefault(statistic, {})
-            found.update(dict.fromkeys(source for source, _ in feature.slopes))
+            sources = by_statistic.setdefault(statistic, {})
+            sources.update(dict.fromkeys(source for source, _ in feature.slopes))
     return tuple(held_fixed(statistic, names) for statistic, names in by_statistic.items())
 
 
 def held_fixed(statistic: str, names: Iterable[str]) -> str:
-    """The sentence for a statistic of the data that the figures take for a constant."""
+    """The sentence for a statistic of the data that the figures treat as a constant."""
     return f"{statistic} of {safe_list(names)} are statistics of the data, held fixed: not covered"

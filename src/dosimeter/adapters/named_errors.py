@@ -1,4 +1,4 @@
-"""Refusals about numbered columns, told in the columns' names."""
+"""Refusals about numbered columns, reworded with the names of the columns."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ _NUMBERED = re.compile(r"\bcolumns? (\d+(?:, \d+)*)")
 
 
 @contextmanager
-def columns_named(names: Sequence[str]) -> Iterator[None]:
-    """Refusals raised inside speak of `names`, the columns of the design."""
+def name_columns_in_refusals(names: Sequence[str]) -> Iterator[None]:
+    """Refusals raised inside name the columns of the design, `names`, instead of their numbers."""
     try:
         yield
-    except Refusal as why:
-        told = with_names(str(why), names)
-        if told == str(why):
+    except Refusal as refusal:
+        message = name_columns(str(refusal), names)
+        if message == str(refusal):
             raise
-        raise type(why)(told) from None
+        raise type(refusal)(message) from None
 
 
-def with_names(message: str, names: Sequence[str]) -> str:
-    """Positions after the word "columns" as names; the one after the last is the intercept.
+def name_columns(message: str, names: Sequence[str]) -> str:
+    """The message with names instead of the positions after "columns"; the position after the last is the intercept.
 
-    >>> with_names("linearly dependent (columns 0, 2; the intercept counts as the last): drop one", ["kg", "lb"])
+    >>> name_columns("linearly dependent (columns 0, 2; the intercept counts as the last): drop one", ["kg", "lb"])
     'linearly dependent (columns kg, the intercept): drop one'
     """
     known = [*map(safe_text, names), "the intercept"]
 
-    def named(found: re.Match[str]) -> str:
-        positions = [int(k) for k in found[1].split(", ")]
+    def name_match(match: re.Match[str]) -> str:
+        positions = [int(k) for k in match[1].split(", ")]
         if max(positions) >= len(known):
-            return found[0]
-        return found[0][: found.start(1) - found.start()] + ", ".join(known[k] for k in positions)
+            return match[0]
+        return match[0][: match.start(1) - match.start()] + ", ".join(known[k] for k in positions)
 
-    told = _NUMBERED.sub(named, message)
-    return message if told == message else told.replace("; the intercept counts as the last", "")
+    named_message = _NUMBERED.sub(name_match, message)
+    return message if named_message == message else named_message.replace("; the intercept counts as the last", "")

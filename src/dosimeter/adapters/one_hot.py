@@ -1,9 +1,9 @@
 """A fitted OneHotEncoder read as indicators.
 
-Where a level is dropped, each kept indicator is one unknown. Where all are kept they sum to one, so only moves between
-levels are feasible: the unknowns are those of every level but the first, and one that goes up takes the first down
-(direction e_a - e_first). Moved alone, an indicator would leave the set of rows that an encoder can make, and the
-figures would hang on the encoder's `drop`.
+If a level is dropped, each kept indicator is one unknown. If all are kept they sum to one, so only moves between levels
+are feasible: the unknowns are the indicators of every level but the first, and raising one lowers the first (direction
+e_a - e_first). An indicator moved alone would give rows that no encoder can produce, and the figures would depend on
+the encoder's `drop`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from dosimeter.core.text import safe_text
 
 
 def indicators(encoder: Any, features: tuple[Feature, ...]) -> tuple[Feature, ...]:
-    """The encoder's columns: levels in its order without a dropped one, infrequent ones pooled at the end."""
+    """The encoder's columns: its levels in order without a dropped one, infrequent levels pooled at the end."""
     infrequent = getattr(encoder, "infrequent_categories_", None) or [None] * len(features)
     dropped = [None] * len(features) if encoder.drop_idx_ is None else list(encoder.drop_idx_)
     if encoder.drop is not None and any(rare is not None for rare in infrequent):
         raise CannotMeasure(
             "OneHotEncoder that both drops a level and pools infrequent ones is not read: use one of them"
         )
-    # Levels that the user listed beforehand say nothing about the data.
+    # Levels that the user listed beforehand reveal nothing about the data.
     learned = frozenset({"the levels"}) if isinstance(encoder.categories, str) else frozenset()
-    made: list[Feature] = []
+    outputs: list[Feature] = []
     for feature, levels, rare, drop in zip(features, encoder.categories_, infrequent, dropped, strict=True):
-        found = _indicators(feature, levels.tolist(), [] if rare is None else rare.tolist(), drop)
+        encoded = _indicators(feature, levels.tolist(), [] if rare is None else rare.tolist(), drop)
         known = {"statistics": feature.statistics | learned, "levels": tuple(levels.tolist()), "fill": feature.fill}
-        made.extend(replace(indicator, **known) for indicator in found)
-    return tuple(made)
+        outputs.extend(replace(indicator, **known) for indicator in encoded)
+    return tuple(outputs)
 
 
 def _indicators(feature: Feature, levels: list[Any], rare: list[Any], drop: int | None) -> list[Feature]:
@@ -61,11 +61,11 @@ def _positions(feature: Feature, levels: list[Any]) -> NDArray[np.intp]:
     """(n,) which level each cell is; 7.0 equals 7, and a categorical of numbers was read as text."""
     place = {str(level): k for k, level in enumerate(levels)} | {level: k for k, level in enumerate(levels)}
     cells = feature.values.tolist()
-    found = np.fromiter((place.get(cell, -1) for cell in cells), dtype=np.intp, count=len(cells))
-    if (found < 0).any():
-        row = int(np.argmax(found < 0))
+    positions = np.fromiter((place.get(cell, -1) for cell in cells), dtype=np.intp, count=len(cells))
+    if (positions < 0).any():
+        row = int(np.argmax(positions < 0))
         raise Refusal(
             f"column {safe_text(feature.name)} has a level that OneHotEncoder did not see (row {row} from 0): "
             "pass the training table"
         )
-    return found
+    return positions

@@ -1,7 +1,7 @@
 """Frozen preprocessing: fitted scikit-learn transformers as affine maps on features. Public attributes only.
 
-The transformers are not called: they are read. So any dataframe will do, and what is not affine is refused
-instead of being linearised.
+The transformers are read, not called. So any dataframe will do, and a step that is not affine is refused instead of
+being linearised.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Handler = Callable[[Any, Features], Features]
 
 
 def transform(transformer: Any, features: Features) -> Features:
-    """The features behind a fitted transformer."""
+    """The features after a fitted transformer."""
     if transformer is None or isinstance(transformer, str):
         return () if transformer == "drop" else features
     for cls in type(transformer).__mro__:
@@ -42,7 +42,7 @@ def transform(transformer: Any, features: Features) -> Features:
 
 
 def columns_read(steps: Sequence[Any], names: Sequence[str]) -> tuple[int, ...]:
-    """Positions of the source columns that the steps look at.
+    """Positions of the source columns that the steps read.
 
     Those that a leading ColumnTransformer drops may hold dates, missing values or anything else.
     """
@@ -88,53 +88,53 @@ def _fitted(transformer: Any, attribute: str, features: Features) -> Any:
         raise CannotMeasure(
             f"{type(transformer).__name__} before the model is not fitted: fit the whole pipeline first"
         )
-    seen = getattr(transformer, "n_features_in_", len(features))
-    if seen != len(features):
+    n_fitted = getattr(transformer, "n_features_in_", len(features))
+    if n_fitted != len(features):
         raise Refusal(
-            f"{type(transformer).__name__} was fitted on {seen} columns and gets {len(features)}: pass the "
+            f"{type(transformer).__name__} was fitted on {n_fitted} columns and gets {len(features)}: pass the "
             "training table"
         )
     return getattr(transformer, attribute)
 
 
-def _scaled(features: Features, factor: Any, shift: Any, statistic: str) -> Features:
+def _scale(features: Features, factor: Any, shift: Any, statistic: str) -> Features:
     rows = zip(features, np.broadcast_to(factor, len(features)), np.broadcast_to(shift, len(features)), strict=True)
     return tuple(feature.affine(float(f), float(s), statistic) for feature, f, s in rows)
 
 
-def _centred(features: Features, centre: Any, scale: Any, statistic: str) -> Features:
-    """(x - centre) / scale; either may be None, which is how scikit-learn says that it was switched off."""
+def _centre_and_scale(features: Features, centre: Any, scale: Any, statistic: str) -> Features:
+    """(x - centre) / scale; either is None if the transformer does not use it."""
     scale = np.ones(len(features)) if scale is None else np.asarray(scale, dtype=np.float64)
     centre = np.zeros(len(features)) if centre is None else np.asarray(centre, dtype=np.float64)
-    return _scaled(features, 1.0 / scale, -centre / scale, statistic)
+    return _scale(features, 1.0 / scale, -centre / scale, statistic)
 
 
 def _standard(scaler: Any, features: Features) -> Features:
     scale, mean = _fitted(scaler, "scale_", features), scaler.mean_ if scaler.with_mean else None
-    words = ["mean"] * (mean is not None) + ["scale"] * (scale is not None)
-    made = _centred(features, mean, scale, " and ".join(words))
-    return tuple(replace(feature, standardised=len(words) == 2) for feature in made)
+    statistics = ["mean"] * (mean is not None) + ["scale"] * (scale is not None)
+    scaled = _centre_and_scale(features, mean, scale, " and ".join(statistics))
+    return tuple(replace(feature, standardised=len(statistics) == 2) for feature in scaled)
 
 
 def _min_max(scaler: Any, features: Features) -> Features:
     if scaler.clip:
-        raise _clipped(scaler)
-    return _scaled(features, _fitted(scaler, "scale_", features), scaler.min_, "minimum and range")
+        raise _clip_refusal(scaler)
+    return _scale(features, _fitted(scaler, "scale_", features), scaler.min_, "minimum and range")
 
 
 def _max_abs(scaler: Any, features: Features) -> Features:
     if getattr(scaler, "clip", False):
-        raise _clipped(scaler)
-    return _centred(features, None, _fitted(scaler, "scale_", features), "largest magnitudes")
+        raise _clip_refusal(scaler)
+    return _centre_and_scale(features, None, _fitted(scaler, "scale_", features), "largest magnitudes")
 
 
 def _robust(scaler: Any, features: Features) -> Features:
     scale = _fitted(scaler, "scale_", features)
-    words = ["median"] * (scaler.center_ is not None) + ["quantile range"] * (scale is not None)
-    return _centred(features, scaler.center_, scale, " and ".join(words))
+    statistics = ["median"] * (scaler.center_ is not None) + ["quantile range"] * (scale is not None)
+    return _centre_and_scale(features, scaler.center_, scale, " and ".join(statistics))
 
 
-def _clipped(scaler: Any) -> CannotMeasure:
+def _clip_refusal(scaler: Any) -> CannotMeasure:
     return CannotMeasure(
         f"{type(scaler).__name__} with clip=True bends at the largest and smallest rows, where no "
         "derivative exists: use clip=False"
@@ -144,14 +144,14 @@ def _clipped(scaler: Any) -> CannotMeasure:
 def _function(transformer: Any, features: Features) -> Features:
     if transformer.func is not None:
         raise CannotMeasure(
-            "FunctionTransformer with a function of one's own is not known to be affine: fit the model on the columns "
+            "FunctionTransformer with a custom function is not known to be affine: fit the model on the columns "
             f"themselves ({DERIVED})"
         )
     return features
 
 
 def _imputer(imputer: Any, features: Features) -> Features:
-    """Gaps filled by the imputer's constants; its indicators of what was missing are constants too."""
+    """Gaps filled with the imputer's constants; its indicators of missing values are constants too."""
     fills = np.asarray(_fitted(imputer, "statistics_", features), dtype=object).ravel().tolist()
     marker = imputer.missing_values
     if not (marker is None or marker != marker or type(marker).__name__ == "NAType"):
@@ -160,14 +160,14 @@ def _imputer(imputer: Any, features: Features) -> Features:
         )
     # A constant was declared; any other filling is a statistic of the rows that have a value.
     learned = "" if imputer.strategy == "constant" else f"the {str(imputer.strategy).replace('_', ' ')} that fills gaps"
-    made = tuple(_filled(feature, fill, learned) for feature, fill in zip(features, fills, strict=True))
+    filled = tuple(_fill(feature, fill, learned) for feature, fill in zip(features, fills, strict=True))
     indicator = getattr(imputer, "indicator_", None)
     if indicator is None:
-        return made
-    return (*made, *(_was_missing(features[int(j)]) for j in np.ravel(indicator.features_)))
+        return filled
+    return (*filled, *(_missing_indicator(features[int(j)]) for j in np.ravel(indicator.features_)))
 
 
-def _filled(feature: Feature, fill: Any, learned: str) -> Feature:
+def _fill(feature: Feature, fill: Any, learned: str) -> Feature:
     if isinstance(fill, float) and fill != fill:
         raise CannotMeasure(
             f"SimpleImputer found no value in column {safe_text(feature.name)} and drops it: leave the column out"
@@ -181,10 +181,10 @@ def _filled(feature: Feature, fill: Any, learned: str) -> Feature:
     return replace(feature, values=values, gaps=None, statistics=named)
 
 
-def _was_missing(feature: Feature) -> Feature:
+def _missing_indicator(feature: Feature) -> Feature:
     """Whether a cell is missing: no unknown moves it."""
-    gone = np.zeros(len(feature.values)) if feature.gaps is None else feature.gaps.astype(np.float64)
-    return Feature(f"{feature.name} is missing", gone)
+    missing = np.zeros(len(feature.values)) if feature.gaps is None else feature.gaps.astype(np.float64)
+    return Feature(f"{feature.name} is missing", missing)
 
 
 def _one_hot(encoder: Any, features: Features) -> Features:
@@ -202,20 +202,20 @@ def _side_by_side(columns: Any, features: Features) -> Features:
     _fitted(columns, "transformers_", features)
     names = [feature.name for feature in features]
     weights = columns.transformer_weights or {}
-    made: list[Feature] = []
+    outputs: list[Feature] = []
     for name, step, chosen in _branches(columns):
         picked = tuple(features[j] for j in _positions(chosen, names))
         branch = transform(step, picked) if picked and not _is_drop(step) else ()
         factor = float(weights.get(name, 1.0))
-        made.extend(branch if factor == 1.0 else (feature.affine(factor, 0.0) for feature in branch))
-    return tuple(made)
+        outputs.extend(branch if factor == 1.0 else (feature.affine(factor, 0.0) for feature in branch))
+    return tuple(outputs)
 
 
 def _branches(columns: Any) -> list[tuple[str, Any, Any]]:
     if not hasattr(columns, "transformers_"):
         raise CannotMeasure("ColumnTransformer before the model is not fitted: fit the whole pipeline first")
     with warnings.catch_warnings():
-        # scikit-learn 1.5 and 1.6 warn whenever the remainder's columns are looked at.
+        # scikit-learn 1.5 and 1.6 warn whenever the columns of the remainder are read.
         warnings.simplefilter("ignore", FutureWarning)
         return [
             (name, step, chosen if np.isscalar(chosen) or isinstance(chosen, slice) else list(chosen))
@@ -244,7 +244,7 @@ def _position(want: Any, names: Sequence[str]) -> int:
     if isinstance(want, str):
         if want not in names:
             raise CannotMeasure(
-                f"a ColumnTransformer asks for {safe_text(want)}, which is no column of the table: put it "
+                f"a ColumnTransformer selects {safe_text(want)}, which is not a column of the table: put it "
                 "before the other steps"
             )
         return list(names).index(want)

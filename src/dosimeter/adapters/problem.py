@@ -1,4 +1,4 @@
-"""What a fitted model claims: that its coefficients minimise [Hannun21] eq. 13 on a table."""
+"""The problem that a fitted model claims to solve: its coefficients minimise [Hannun21] eq. 13 on a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dosimeter.core.text import safe_list
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What the model was asked to predict, and the rows' weights."""
+    """What the model predicts, and the weights of the rows."""
 
     y: NDArray[Any]
     """(n,) numbers, booleans or text."""
@@ -25,7 +25,7 @@ class Target:
 
     @property
     def ones(self) -> FloatArray:
-        """(n,) the weights, 1 where none were given."""
+        """(n,) the weights, 1 if there are none."""
         return np.ones(len(self.y)) if self.weight is None else self.weight
 
     def numbers(self) -> FloatArray:
@@ -37,21 +37,21 @@ class Target:
     def positions(self, classes: list[Any]) -> NDArray[np.intp]:
         """(n,) each label's position among the model's classes."""
         place = {str(c): k for k, c in enumerate(classes)} | {c: k for k, c in enumerate(classes)}
-        found = np.array([place.get(cell, -1) for cell in self.y.tolist()], dtype=np.intp)
-        if (found < 0).any():
-            row = int(np.argmax(found < 0))
+        positions = np.array([place.get(cell, -1) for cell in self.y.tolist()], dtype=np.intp)
+        if (positions < 0).any():
+            row = int(np.argmax(positions < 0))
             raise Refusal(
                 f"the label of row {row} is none of the model's classes ({safe_list(classes)}): pass the y it "
                 "was fitted on"
             )
-        return found
+        return positions
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Eq. 13 with the coefficients that are claimed to solve it."""
 
-    loss: glm.Logistic | glm.Poisson | glm.Softmax | glm.Squared
+    loss: glm.ScalarLoss | glm.Softmax
     penalty: float
     """nλ."""
     intercept: bool

@@ -6,8 +6,8 @@
 | LogisticRegression(CV)       | logistic, softmax| 1/C         |
 | PoissonRegressor             | poisson          | alpha · Σω  |
 
-The released values are the model's own coefficients and intercept. A multinomial model's K rows of weights
-sum to zero; they are read in K-1 orthonormal contrasts, in which equal noise on all rows stays equal noise.
+The released values are the model's coefficients and intercept. The K rows of weights of a multinomial model sum to
+zero; they are read in K-1 orthonormal contrasts, in which equal noise on all rows stays equal noise.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def problem_of(model: Any, target: Target) -> Problem:
 
 
 def refuse_unmeasurable(model: Any) -> None:
-    """Refuse a kind of model that no formula here covers, or one not fitted, before the table is looked at."""
+    """Refuse a kind of model that no formula here covers, or one not fitted, before the table is read."""
     if isinstance(model, Coefficients) or type(model).__module__.split(".")[0] == "statsmodels":
         return
     if not any(cls in _translators() for cls in type(model).__mro__):
@@ -98,15 +98,14 @@ def _require_fitted(model: Any) -> None:
 
 
 def _bare(model: Coefficients, target: Target) -> Problem:
-    losses: dict[str, Any] = {"squared": glm.Squared, "logistic": glm.Logistic, "poisson": glm.Poisson}
-    loss, y = losses[model.loss](), target.numbers()
+    loss, y = glm.LOSSES[model.loss](), target.numbers()
     loss.check(y)
     w = np.array([*model.coef.values(), *([] if model.intercept is None else [model.intercept])], dtype=np.float64)
     return Problem(loss, len(y) * model.l2, model.intercept is not None, w, y, target.weight)
 
 
 def _one_row(model: Any) -> FloatArray:
-    """(p,) the coefficients of a model with one target, the intercept last where it has one."""
+    """(p,) the coefficients of a model with one target, then its intercept if it has one."""
     coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
     if len(coef) != 1:
         raise CannotMeasure(
@@ -146,7 +145,7 @@ def _poisson(model: Any, target: Target) -> Problem:
 def _logistic_cv(model: Any, target: Target) -> Problem:
     if not model.refit:
         raise CannotMeasure(
-            "LogisticRegressionCV with refit=False averages over folds and is no minimum: use refit=True"
+            "LogisticRegressionCV with refit=False averages over folds and is not a minimum: use refit=True"
         )
     chosen = np.unique(np.ravel(model.C_))
     if len(chosen) != 1:
@@ -181,12 +180,12 @@ def _logistic(model: Any, target: Target, C: float, *uncovered: str) -> Problem:
 
 
 def _penalty(model: Any) -> Any:
-    """None, 'l2', 'l1', 'elasticnet'; 'deprecated' where only C and l1_ratio speak (scikit-learn >= 1.8)."""
+    """None, 'l2', 'l1', 'elasticnet'; 'deprecated' if only C and l1_ratio decide (scikit-learn >= 1.8)."""
     return getattr(model, "penalty", "deprecated")
 
 
 def _refuse_kinks(model: Any) -> None:
-    """L1 in any spelling: `penalty` up to scikit-learn 1.7, `l1_ratio` alone after it."""
+    """Refuse an L1 penalty: `penalty` up to scikit-learn 1.7, `l1_ratio` alone after it."""
     fitted = getattr(model, "l1_ratio_", None)
     ratio = getattr(model, "l1_ratio", None) if fitted is None else fitted
     ratios = [float(r) for r in np.ravel(np.asarray(ratio, dtype=object)) if r is not None]
@@ -197,8 +196,8 @@ def _refuse_kinks(model: Any) -> None:
 
 def _refuse_scheme(model: Any, scheme: str) -> None:
     """`multi_class` was a choice up to scikit-learn 1.7; liblinear has always been one-versus-rest."""
-    asked = getattr(model, "multi_class", "auto")
-    if asked == scheme or (scheme == "ovr" and (model.solver == "liblinear" or asked == "warn")):
+    multi_class = getattr(model, "multi_class", "auto")
+    if multi_class == scheme or (scheme == "ovr" and (model.solver == "liblinear" or multi_class == "warn")):
         raise CannotMeasure(
             f"LogisticRegression as {scheme} for {len(model.classes_)} classes is not one smooth loss of all weights: "
             "fit it with solver='lbfgs' and without multi_class"
@@ -213,11 +212,11 @@ def _class_weights(
     from sklearn.utils.class_weight import compute_class_weight
 
     # Newer versions count the classes by sample_weight.
-    how = (
+    options = (
         {"sample_weight": target.ones} if "sample_weight" in inspect.signature(compute_class_weight).parameters else {}
     )
     balanced = isinstance(model.class_weight, str)
     if not balanced:
-        how = {}
-    by_class = compute_class_weight(model.class_weight, classes=model.classes_, y=model.classes_[positions], **how)
+        options = {}
+    by_class = compute_class_weight(model.class_weight, classes=model.classes_, y=model.classes_[positions], **options)
     return target.ones * np.asarray(by_class)[positions], (BALANCED,) if balanced else ()

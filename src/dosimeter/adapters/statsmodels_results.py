@@ -13,14 +13,14 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_text
 
 CONSTANTS = ("const", "Intercept")
-"""What statsmodels calls a column of ones: `add_constant`, and formulas."""
+"""Names of a column of ones in statsmodels: from `add_constant`, and from formulas."""
 
 _LOSSES: dict[tuple[str, str], Any] = {
     ("Gaussian", "identity"): glm.Squared,
     ("Binomial", "logit"): glm.Logistic,
     ("Poisson", "log"): glm.Poisson,
 }
-_PLAIN = {"OLS": glm.Squared, "WLS": glm.Squared, "Logit": glm.Logistic, "Poisson": glm.Poisson}
+_PLAIN: dict[str, Any] = {"OLS": glm.Squared, "WLS": glm.Squared, "Logit": glm.Logistic, "Poisson": glm.Poisson}
 _RESULTS = (
     "GLMResults",
     "RegressionResults",
@@ -33,13 +33,13 @@ _RESULTS = (
 
 
 def column_names(results: Any) -> tuple[str, ...]:
-    """The columns that the results speak of, the constant left out."""
+    """The columns of the results, without the constant."""
     _model(results)
     return tuple(name for name in map(str, results.model.exog_names) if name not in CONSTANTS)
 
 
 def problem_of_results(results: Any, target: Target) -> Problem:
-    """The results' own weights are used; the caller may not give others."""
+    """The problem that the results claim to solve, with their own weights; other weights are refused."""
     model = _model(results)
     names = list(map(str, model.exog_names))
     constant = [j for j, name in enumerate(names) if name in CONSTANTS]
@@ -47,10 +47,10 @@ def problem_of_results(results: Any, target: Target) -> Problem:
         raise CannotMeasure("the statsmodels results have two constants: drop one of them")
     params = np.asarray(results.params, dtype=np.float64)
     order = [j for j in range(len(names)) if j not in constant] + constant
-    loss, own = _loss(model), _weights(model)
-    if own is not None and target.weight is not None:
+    loss, model_weight = _loss(model), _weights(model)
+    if model_weight is not None and target.weight is not None:
         raise Refusal("the statsmodels results carry their own weights: do not pass sample_weight as well")
-    weight = target.weight if own is None else own
+    weight = target.weight if model_weight is None else model_weight
     return Problem(loss, 0.0, bool(constant), params[order], target.numbers(), weight)
 
 
@@ -84,15 +84,15 @@ def _loss(model: Any) -> Any:
             "identity, Binomial logit or Poisson log"
         )
     if family == "Binomial" and np.any(np.asarray(model.n_trials) != 1):
-        raise CannotMeasure("a binomial GLM of several trials a row cannot be measured: give one row for each trial")
+        raise CannotMeasure("a binomial GLM of several trials per row cannot be measured: give one row for each trial")
     return _LOSSES[family, link]()
 
 
 def _weights(model: Any) -> FloatArray | None:
-    """(n,) frequency times variance weights (GLM) or the weights of WLS; None where all are one."""
+    """(n,) frequency times variance weights (GLM) or the weights of WLS; None if all are 1."""
     weight = np.ones(1)
-    # A GLM has `weights` too: those of its last step of iteration.
+    # A GLM also has `weights`: those of its last iteration.
     for name in ("freq_weights", "var_weights") if type(model).__name__ == "GLM" else ("weights",):
-        own = getattr(model, name, None)
-        weight = weight if own is None else weight * np.asarray(own, dtype=np.float64)
+        factor = getattr(model, name, None)
+        weight = weight if factor is None else weight * np.asarray(factor, dtype=np.float64)
     return None if np.all(weight == 1.0) else weight

@@ -21,13 +21,15 @@ from typing import Any
 from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_list, safe_text
 
+TomlTable = dict[str, Any]
+"""A table of a TOML file, or click's default map, which has the same form."""
 FILE = "dosimeter.toml"
 SHARED = {"url": "ledger", "keys": "keys"}
 """Of the table [ledger]: key -> the option that it is the default of, whichever verb has that option."""
 
 
-def settings_file(known: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
-    """The file as click's default map, one table a verb; {} where there is none.
+def settings_file(known: TomlTable, folder: Path | None = None) -> TomlTable:
+    """The file as click's default map, one table a verb; {} if there is none.
 
     known: verb -> its options as they are written, without the dashes before them ("max-dose"); a group of verbs is a
     dict of the same kind.
@@ -39,55 +41,65 @@ def settings_file(known: Mapping[str, Any], folder: Path | None = None) -> dict[
         with path.open("rb") as handle:
             tables = tomllib.load(handle)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Refusal(f"{path}: not valid TOML ({error}): mend or remove it") from None
+        raise Refusal(f"{path}: not valid TOML ({error}): fix or remove it") from None
     shared = _shared(tables, path)
     return _everywhere(_defaults(tables, known, path), known, shared)
 
 
-def _shared(tables: dict[str, Any], path: Path) -> dict[str, str]:
-    """What [ledger] says to all verbs, taken out of it; its own verbs' tables stay."""
+def _shared(tables: TomlTable, path: Path) -> dict[str, str]:
+    """The settings under [ledger] that hold for all verbs, removed from it; tables of its own verbs stay."""
     table = tables.get("ledger")
     if not isinstance(table, dict):
         return {}
-    found = {}
+    settings = {}
     for key, option in SHARED.items():
         if key not in table or isinstance(table[key], dict):  # [ledger.keys.backup] is a verb's own table
             continue
         value = table.pop(key)
         if not isinstance(value, str) or not value:
-            what = "is empty" if value == "" else "is not a text"
-            raise Refusal(f'{path}: [ledger] {key} {what}: write {key} = "releases.db", say')
-        found[option] = value
-    return found
+            fault = "is empty" if value == "" else "is not a text"
+            raise Refusal(f'{path}: [ledger] {key} {fault}: write {key} = "releases.db", for example')
+        settings[option] = value
+    return settings
 
 
-def _everywhere(made: dict[str, Any], known: Mapping[str, Any], shared: Mapping[str, str]) -> dict[str, Any]:
+def _everywhere(defaults: TomlTable, known: Mapping[str, Any], shared: Mapping[str, str]) -> TomlTable:
     """The defaults with the shared ones for each verb that takes them and has none of its own."""
-    made = dict(made)
+    merged = dict(defaults)
     for verb, options in known.items():
         name = verb.replace("-", "_")
+        if not verb:
+            continue
         if isinstance(options, Mapping):
-            made[name] = _everywhere(made.get(name, {}), options, shared)
+            merged[name] = _everywhere(merged.get(name, {}), options, shared)
+            taken = {
+                option: value for option, value in shared.items() if "ledger" in options[""] and option in options[""]
+            }
+            merged[name] = {**taken, **merged[name]}
         elif "ledger" in options:
-            own = {option: value for option, value in shared.items() if option in options}
-            made[name] = {**own, **made.get(name, {})}
-    return made
+            taken = {option: value for option, value in shared.items() if option in options}
+            merged[name] = {**taken, **merged.get(name, {})}
+    return merged
 
 
-def _defaults(table: dict[str, Any], known: Any, path: Path, verb: str = "") -> dict[str, Any]:
-    made = {}
+def _defaults(table: TomlTable, known: Any, path: Path, verb: str = "") -> TomlTable:
+    defaults = {}
     for key, value in table.items():
         group = isinstance(known, Mapping)
+        if verb and group and key.replace("_", "-") in known[""]:
+            defaults[key.replace("-", "_")] = value  # an option of a verb that has subcommands: [federate] epsilon = 8
+            continue
         if group and not isinstance(value, dict):
             if verb == "ledger":
                 raise Refusal(f"{path}: [ledger] has no key {safe_text(key)}: {_advice(key, [*SHARED])}")
-            raise Refusal(f"{path}: {safe_text(key)} stands outside a verb's table: put it under [measure], say")
+            raise Refusal(f"{path}: {safe_text(key)} is outside a verb's table: put it under [measure], for example")
         name = key if group else key.replace("_", "-")
         if name not in known:
-            what = f"there is no verb [{safe_text(key)}]" if group else f"[{verb}] has no option {safe_text(key)}"
-            raise Refusal(f"{path}: {what}: {_advice(name, known)}")
-        made[name.replace("-", "_")] = _defaults(value, known[name], path, f"{verb} {name}".strip()) if group else value
-    return made
+            fault = f"there is no verb [{safe_text(key)}]" if group else f"[{verb}] has no option {safe_text(key)}"
+            raise Refusal(f"{path}: {fault}: {_advice(name, known)}")
+        inner = _defaults(value, known[name], path, f"{verb} {name}".strip()) if group else value
+        defaults[name.replace("-", "_")] = inner
+    return defaults
 
 
 def _advice(word: str, known: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""How commands read the environment: DOSIMETER_MEASURE_SCALE stands for --scale, and nothing there can end a command.
+"""How commands read the environment: DOSIMETER_MEASURE_SCALE sets --scale, and nothing there can end a command.
 
 An option that prints something and stops (--help, --version, completion) would leave with exit code 0, so a stray
 variable could turn a gate into a pass: those have no variable. The variables are not listed in --help; they follow
@@ -15,14 +15,12 @@ from typer.core import TyperCommand, TyperGroup
 
 STOPPING = ("help", "version", "install_completion", "show_completion")
 PREFIX = "DOSIMETER"
+GROUPS = ("Start here", "Table", "Model", "Noise and limit", "Rounds and noise", "Ledger", "Output")
+OTHER = "Other"
 OURS = ("DOSIMETER_TRACEBACK",)
-"""Variables that are read and are no option's."""
+"""Variables that are read and belong to no option."""
 NEAR = 0.9
-"""From this likeness on a variable under our prefix is taken for a slip; others there are somebody else's."""
-
-
-class Stopped(Exception):
-    """Ctrl-C in the middle of a verb; the words say how to go on, "" where there is nothing to go on from."""
+"""A variable under our prefix that is this similar to ours counts as misspelt; others belong to other programs."""
 
 
 def _deaf(params: list[Any]) -> list[Any]:
@@ -50,38 +48,59 @@ def check_variables(command: Any, names: Iterable[str]) -> None:
 
 
 def _variables(command: Any, prefix: str) -> Iterator[str]:
-    """The variables of a command and of those under it. Those of options that stop are known, and not listened to."""
+    """The variables of a command and of those under it. Those of options that stop are known, but ignored."""
     for param in command.params:
         if param.param_type_name == "option":
             yield f"{prefix}_{param.name.upper()}"
-        own = param.envvar or ()
-        yield from [own] if isinstance(own, str) else own
+        variables = param.envvar or ()
+        yield from [variables] if isinstance(variables, str) else variables
     yield f"{prefix}_HELP"
     for name, under in getattr(command, "commands", {}).items():
         yield from _variables(under, f"{prefix}_{name.upper().replace('-', '_')}")
 
 
-class Command(TyperCommand):
+class Grouped:
+    """Help with the options in groups, those that a newcomer needs first."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """One heading per group, in the order of GROUPS."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):  # type: ignore[attr-defined]
+            record = param.get_help_record(ctx)
+            if record is not None:
+                groups.setdefault(getattr(param, "rich_help_panel", None) or OTHER, []).append(record)
+        for heading in sorted(groups, key=lambda name: GROUPS.index(name) if name in GROUPS else len(GROUPS)):
+            with formatter.section(heading):
+                formatter.write_dl(groups[heading])
+
+
+class Command(Grouped, TyperCommand):
     """A verb."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it; Ctrl-C is told apart from an exit, which some typers make of it."""
+        """Run it. Some versions of typer turn Ctrl-C into an exit; here it stays an interruption."""
         from dosimeter.cli.progress import shown
+        from dosimeter.core.errors import Interrupted
 
         try:
             with shown(ctx.params):
                 return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise Stopped from None
+            raise Interrupted from None
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The options with --help, which is made only now."""
+        """The options with --help, which typer adds only here."""
         return _deaf(super().get_params(ctx))
 
 
-class CommandGroup(TyperGroup):
-    """The program."""
+class CommandGroup(Grouped, TyperGroup):
+    """The program, or a verb with subcommands."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The options in groups, then the commands."""
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The options with --help, which is made only now."""
+        """The options with --help, which typer adds only here."""
         return _deaf(super().get_params(ctx))

@@ -1,265 +1,261 @@
-"""`dosimeter ledger`: the book of releases: made, read, asked about one person, checked, copied out."""
+"""`dosimeter ledger`: releases and each person's doses: create, list, ask about one person, verify, export."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dosimeter.cli.environment import Command, CommandGroup
-from dosimeter.cli.output import console, write_json
-from dosimeter.workflows.booking import Keys, LedgerAt, open_ledger
+from dosimeter.cli.options import LEDGER_PLACES, START, Json, Keys, LedgerPlace, Quiet, check_outputs, json_path, opt
 
 if TYPE_CHECKING:
     from dosimeter.ledger import Ledger
 
-HELP = "The book of releases: what each person was exposed to in all, and the limits."
+HELP = "The ledger of releases: what each person was exposed to in total, and the limits."
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=HELP)
-keys_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The key file, without which no id is known.")
+keys_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The key file; without it no id is known.")
 app.add_typer(keys_app, name="keys", cls=CommandGroup)
 
-Json = Annotated[str | None, typer.Option("--json", help="Write the facts as JSON here; - for stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No words.")]
-Person = Annotated[str, typer.Argument(help="The person's id, as it stands in the table.", show_default=False)]
-Out = Annotated[Path | None, typer.Option("--out", help="A file to write instead of stdout.", show_default=False)]
+PersonId = Annotated[str, typer.Argument(help="The person's id, as it is in the table.", show_default=False)]
+ReleaseName = Annotated[str, typer.Argument(help="The name of a release.", show_default=False)]
 
 
 @app.command("init", cls=Command)
 def init(
-    ledger: LedgerAt = None,
+    ledger: LedgerPlace = None,
     keys: Keys = None,
     budget: Annotated[
         list[str] | None,
-        typer.Option("--budget", help='A limit for everybody: "fil=0.3", "leakage=2 nats", "eps=3@1e-6". Repeat it.'),
+        opt("--budget", help='A limit per person: "fil=1", "leakage=2 nats", "eps=3@1e-6". Repeat it.', group=START),
     ] = None,
-    sign: Annotated[bool, typer.Option("--sign", help="Sign every entry (Ed25519, key in the key file).")] = False,
+    sign: Annotated[bool, opt("--sign", help="Sign every entry (Ed25519, key in the key file).", group=START)] = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make a ledger, with budgets that refuse; its key file, which alone knows the ids, lies beside it."""
+    """Create a ledger with budgets that refuse. Its key file, which alone knows the ids, is written beside it."""
+    from dosimeter.cli.output import show
     from dosimeter.core.accounts import LedgerLimit
     from dosimeter.core.errors import Refusal
-    from dosimeter.ledger import Ledger
-    from dosimeter.report import ledger_text as spoken
-    from dosimeter.results import ledger as books
-    from dosimeter.workflows.booking import WHERE, files_of
+    from dosimeter.ledger import Ledger, ledger_files
+    from dosimeter.results.ledger import LedgerCreated
 
     if ledger is None:
-        raise Refusal(f"where shall it be? Name it: {WHERE}")
+        raise Refusal(f"where shall it be? Name it: {LEDGER_PLACES}")
     limits = tuple(LedgerLimit.parse(text) for text in budget or ())
-    check(json, files_of(ledger, keys))
-    with Ledger.create(ledger, limits, keys, sign=sign) as book:
-        _say(books.opened(book, ledger), json, quiet, spoken.opened)
+    check_output_file(json_path(json), ledger_files(ledger, keys))
+    with Ledger.create(ledger, limits, keys, sign=sign) as created:
+        show(LedgerCreated.of(created, ledger), quiet=quiet, json=json)
 
 
 @app.command("list", cls=Command)
-def list_(ledger: LedgerAt = None, keys: Keys = None, json: Json = None, quiet: Quiet = False) -> None:
-    """All releases, with their dates, receivers and how many people stand in them."""
-    from dosimeter.report import ledger_text as spoken
-    from dosimeter.results import ledger as books
+def list_(ledger: LedgerPlace = None, keys: Keys = None, json: Json = None, quiet: Quiet = False) -> None:
+    """All releases, with their dates, receivers and number of people."""
+    from dosimeter.cli.output import show
+    from dosimeter.results.ledger import LedgerReleases
 
-    with _open(ledger, keys, json, without_keys=True) as book:
-        _say(books.releases(book), json, quiet, spoken.releases)
+    with _open(ledger, keys, json_path(json), without_keys=True) as opened:
+        show(LedgerReleases.of(opened), quiet=quiet, json=json)
 
 
 @app.command("person", cls=Command)
-def person(who: Person, ledger: LedgerAt = None, keys: Keys = None, json: Json = None, quiet: Quiet = False) -> None:
+def person(
+    person: PersonId, ledger: LedgerPlace = None, keys: Keys = None, json: Json = None, quiet: Quiet = False
+) -> None:
     """What was released about one person: each release, its dose, the totals, and what is left of the budgets."""
-    from dosimeter.report import ledger_text as spoken
-    from dosimeter.results import ledger as books
+    from dosimeter.cli.output import show
+    from dosimeter.results.ledger import PersonAnswer
 
-    with _open(ledger, keys, json) as book:
-        _say(books.person(book, who), json, quiet, spoken.person)
+    with _open(ledger, keys, json_path(json)) as opened:
+        show(PersonAnswer.of(opened, person), quiet=quiet, json=json)
 
 
 @app.command("budget", cls=Command)
 def budget(
     limits: Annotated[
         list[str] | None,
-        typer.Argument(help='Limits to set: "fil=0.3". Without any: those that hold.', show_default=False),
+        typer.Argument(help='Limits to set: "fil=1". Without any: show the current ones.', show_default=False),
     ] = None,
-    note: Annotated[str, typer.Option("--note", help="Why, for the book.", show_default=False)] = "",
-    ledger: LedgerAt = None,
+    note: Annotated[str, opt("--note", help="Why, for the ledger.", group=START)] = "",
+    ledger: LedgerPlace = None,
     keys: Keys = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """The budgets and how near the nearest person is; or set one, which is recorded."""
+    """The budgets and the highest total under each; or set a budget, which is recorded."""
+    from dosimeter.cli.output import show
     from dosimeter.core.accounts import LedgerLimit
     from dosimeter.core.errors import Refusal
-    from dosimeter.report import ledger_text as spoken
-    from dosimeter.results import ledger as books
+    from dosimeter.results.ledger import LedgerBudgets
 
     parsed = [LedgerLimit.parse(text) for text in limits or ()]
     if note and not parsed:
-        raise Refusal('--note without a limit: name one, such as "fil=0.3"')
-    if len({one.key for one in parsed}) < len(parsed):
+        raise Refusal('--note without a limit: name one, such as "fil=1"')
+    if len({limit.key for limit in parsed}) < len(parsed):
         raise Refusal("two limits for one notion: name each once")
-    with _open(ledger, keys, json, without_keys=not parsed) as book:
+    with _open(ledger, keys, json_path(json), without_keys=not parsed) as opened:
         if parsed:
-            books.budgets(book)  # a book that cannot be read is told before it is written into
-        for one in parsed:
-            book.set_budget(one, note)
-        _say(books.budgets(book), json, quiet, spoken.budgets)
+            LedgerBudgets.of(opened)  # a ledger that cannot be read is refused before it is written to
+        for limit in parsed:
+            opened.set_budget(limit, note)
+        show(LedgerBudgets.of(opened), quiet=quiet, json=json)
 
 
 @app.command("compare", cls=Command)
 def compare(
-    first: Annotated[str, typer.Argument(help="The name of a release.", show_default=False)],
-    second: Annotated[str, typer.Argument(help="The name of another.", show_default=False)],
-    ledger: LedgerAt = None,
+    first: ReleaseName,
+    second: ReleaseName,
+    ledger: LedgerPlace = None,
     keys: Keys = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
     """Two releases side by side, such as this month's model and the last one's."""
-    from dosimeter.report import ledger_text as spoken
-    from dosimeter.results import ledger as books
+    from dosimeter.cli.output import show
+    from dosimeter.results.ledger import LedgerComparison
 
-    with _open(ledger, keys, json, without_keys=True) as book:
-        _say(books.compared(book, first, second), json, quiet, spoken.compared)
+    with _open(ledger, keys, json_path(json), without_keys=True) as opened:
+        show(LedgerComparison.of(opened, first, second), quiet=quiet, json=json)
 
 
 @app.command("verify", cls=Command)
 def verify(
     public_key: Annotated[
-        str, typer.Option("--public-key", help="The key that must have signed it (hex).", show_default=False)
+        str, opt("--public-key", help="The key that must have signed it (64 hexadecimal digits).", group=START)
     ] = "",
-    ledger: LedgerAt = None,
+    ledger: LedgerPlace = None,
     keys: Keys = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Check every entry against the chain of digests. Exit 4: something was changed, dropped or put back."""
-    import re
-
+    """Check every entry against the hash chain. Exit 4: something was changed, dropped or rolled back."""
+    from dosimeter.cli.output import show
     from dosimeter.core.errors import Refusal
     from dosimeter.core.text import safe_text
-    from dosimeter.report import ledger_text as spoken
-    from dosimeter.results import ledger as books
+    from dosimeter.results.ledger import LedgerVerified
 
     if public_key and not re.fullmatch("[0-9a-f]{64}", public_key):
         raise Refusal(
             f"--public-key {safe_text(public_key)}: give 64 hexadecimal digits, as `ledger verify` prints them"
         )
-    with _open(ledger, keys, json, without_keys=True) as book:
-        _say(books.verified(book.verify(public_key)), json, quiet, spoken.verified)
+    with _open(ledger, keys, json_path(json), without_keys=True) as opened:
+        show(LedgerVerified.of(opened.verify(public_key)), quiet=quiet, json=json)
 
 
 @app.command("export", cls=Command)
 def export(
-    out: Out = None,
-    format: Annotated[str, typer.Option("--format", help="json: the whole book; csv: a line for each dose.")] = "json",
-    ledger: LedgerAt = None,
+    out: Annotated[Path | None, opt("--out", help="A file to write instead of stdout.", group=START)] = None,
+    format: Annotated[
+        str,
+        opt("--format", help="json: the whole ledger; csv: a line for each dose.", group=START, show_default=True),
+    ] = "json",
+    ledger: LedgerPlace = None,
     keys: Keys = None,
 ) -> None:
-    """The book as JSON or CSV, people under their pseudonyms (internal)."""
-    import sys
-
+    """The ledger as JSON or CSV, people under their pseudonyms (internal)."""
     from dosimeter.core.errors import Refusal
     from dosimeter.core.text import safe_text
     from dosimeter.files.atomic import write_text
-    from dosimeter.results import ledger as books
-    from dosimeter.workflows.booking import files_of
+    from dosimeter.ledger import ledger_files
+    from dosimeter.results.ledger import ledger_csv, ledger_json
 
     if format not in ("json", "csv"):
         raise Refusal(f"--format {safe_text(format)}: use json or csv")
-    with _open(ledger, keys, None if out is None else str(out), without_keys=True) as book:
-        text = books.as_json(book) if format == "json" else books.as_csv(book)
+    with _open(ledger, keys, out, without_keys=True) as opened:
+        text = ledger_json(opened) if format == "json" else ledger_csv(opened)
     if out is None:
         sys.stdout.write(text)
     else:
-        write_text(out, text, inputs=files_of(ledger, keys))
+        write_text(out, text, inputs=ledger_files(str(ledger), keys))
 
 
 @app.command("artefact", cls=Command)
 def artefact(
-    name: Annotated[str, typer.Argument(help="The name of a release.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="Where the stored bytes go.", show_default=False)],
-    ledger: LedgerAt = None,
+    name: ReleaseName,
+    out: Annotated[Path, opt("--out", help="Where the stored bytes go.", group=START)],
+    ledger: LedgerPlace = None,
     keys: Keys = None,
     quiet: Quiet = False,
 ) -> None:
     """Write a release's bytes once more, as they were booked; nothing is spent."""
+    from dosimeter.cli.output import console
     from dosimeter.core.text import safe_text
     from dosimeter.files.atomic import write_bytes
-    from dosimeter.workflows.booking import files_of
+    from dosimeter.ledger import ledger_files
 
-    with _open(ledger, keys, str(out), without_keys=True) as book:
-        data = book.artefact(name)
-    write_bytes(out, data, inputs=files_of(ledger, keys))
+    with _open(ledger, keys, out, without_keys=True) as opened:
+        data = opened.artefact(name)
+    write_bytes(out, data, inputs=ledger_files(str(ledger), keys))
     console(quiet).print(f"written: {safe_text(out)}, as booked under {safe_text(name)}")
 
 
 @app.command("erase", cls=Command)
 def erase(
-    who: Person,
-    yes: Annotated[bool, typer.Option("--yes", help="Yes: it cannot be undone.")] = False,
-    ledger: LedgerAt = None,
+    person: PersonId,
+    yes: Annotated[bool, opt("--yes", help="Confirm: it cannot be undone.", group=START)] = False,
+    ledger: LedgerPlace = None,
     keys: Keys = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Forget who a person is: their rows stay in the chain as nobody's, and their total begins anew."""
+    """Forget who a person is: their entries stay in the chain, without a link, and their total restarts at zero."""
+    from dosimeter.cli.output import show
     from dosimeter.core.errors import Refusal
-    from dosimeter.report import ledger_text as spoken
-    from dosimeter.results import ledger as books
+    from dosimeter.results.ledger import PersonErased
 
     if not yes:
-        raise Refusal("erasing cannot be undone, and a total that begins anew forgets what was released: add --yes")
-    with _open(ledger, keys, json) as book:
-        _say(books.erased(book, book.erase(who)), json, quiet, spoken.erased)
+        raise Refusal("erasing cannot be undone, and a total that restarts forgets what was released: add --yes")
+    with _open(ledger, keys, json_path(json)) as opened:
+        show(PersonErased.of(opened, opened.erase(person)), quiet=quiet, json=json)
 
 
 @keys_app.command("backup", cls=Command)
 def backup(
     to: Annotated[Path, typer.Argument(help="Where the copy goes.", show_default=False)],
-    ledger: LedgerAt = None,
+    ledger: LedgerPlace = None,
     keys: Keys = None,
     quiet: Quiet = False,
 ) -> None:
-    """Copy the key file; keep the copy apart from the database, and as closely."""
+    """Copy the key file. Keep the copy apart from the database, and as safe."""
+    from dosimeter.cli.output import console
     from dosimeter.core.text import safe_text
 
-    with _open(ledger, keys, str(to)) as book:
-        book.keys.backup(to)
-    console(quiet).print(f"written: {safe_text(to)}; whoever has it and the database knows who is who")
+    with _open(ledger, keys, to) as opened:
+        opened.keys.backup(to)
+    console(quiet).print(f"written: {safe_text(to)}; anyone who has it and the database knows who is who")
 
 
 @keys_app.command("rotate", cls=Command)
-def rotate(ledger: LedgerAt = None, keys: Keys = None, quiet: Quiet = False) -> None:
-    """A new master key: people move over as they are seen again; pseudonyms stay."""
-    with _open(ledger, keys, None) as book:
-        book.rotate()
+def rotate(ledger: LedgerPlace = None, keys: Keys = None, quiet: Quiet = False) -> None:
+    """Use a new master key: people move over when they appear again; pseudonyms stay."""
+    from dosimeter.cli.output import console
+
+    with _open(ledger, keys, None) as opened:
+        opened.rotate()
     console(quiet).print("a new master key is in use; back up the key file again (dosimeter ledger keys backup)")
 
 
-def _open(ledger: str | None, keys: Path | None, output: str | None, *, without_keys: bool = False) -> Ledger:
-    """without_keys: the verb reads the book only, and does so without the key file where that is lost."""
-    from dosimeter.workflows.booking import files_of
+def _open(ledger: str | None, keys: Path | None, output: Path | None, *, without_keys: bool = False) -> Ledger:
+    """without_keys: the verb only reads the ledger, and does so without the key file if that is lost."""
+    from dosimeter.ledger import ledger_files
+    from dosimeter.workflows.booking import open_ledger
 
-    check(output, files_of(ledger, keys))
+    check_output_file(output, () if ledger is None else ledger_files(ledger, keys))
     return open_ledger(ledger, keys, without_keys=without_keys)
 
 
-def check(output: str | None, inputs: Sequence[Path] = ()) -> None:
+def check_output_file(output: Path | None, inputs: Sequence[Path] = ()) -> None:
     """An output that cannot be written is refused first, and so is one that would overwrite the ledger."""
-    from dosimeter.cli.options import check_outputs
     from dosimeter.core.errors import Refusal
     from dosimeter.core.text import safe_text
 
-    if output in (None, "-"):
+    if output is None:
         return
-    wanted = Path(str(output))
     # By name as well: `init` asks before there is a file.
-    if wanted.absolute() in [path.absolute() for path in inputs]:
-        raise Refusal(f"{safe_text(wanted, 120)}: the output is the ledger: write to another file")
-    check_outputs([wanted], [path for path in inputs if path.exists()])
-
-
-def _say(facts: dict[str, Any], json: str | None, quiet: bool, tell: Any) -> None:
-    if json is not None:
-        write_json(facts, json)
-    tell(facts, console(quiet, json=json))
+    if output.absolute() in [path.absolute() for path in inputs]:
+        raise Refusal(f"{safe_text(output, 120)}: the output is the ledger: write to another file")
+    check_outputs([output], [path for path in inputs if path.exists()])

@@ -9,27 +9,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from dosimeter.cli import (
-    attack,
-    demo,
-    federate,
-    fix,
-    ledger,
-    measure,
-    pate,
-    pca,
-    release,
-    report,
-    reproduce,
-    scan,
-    serve,
-)
-from dosimeter.cli.config import settings_file
-from dosimeter.cli.environment import PREFIX, Command, CommandGroup, Stopped, check_variables
+from dosimeter.cli.config import TomlTable, settings_file
+from dosimeter.cli.environment import PREFIX, Command, CommandGroup, check_variables
+from dosimeter.core.errors import Interrupted
 from dosimeter.core.version import __version__
 
 INTERRUPTED = 130
@@ -38,7 +25,7 @@ INTERRUPTED = 130
 app = typer.Typer(
     name="dosimeter",
     cls=CommandGroup,
-    help="How much a released model gives away about each person it was trained on.",
+    help="How much a released model leaks about each person it was trained on.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -46,26 +33,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX},
     epilog="Exit codes: 0 within limits, 1 a limit exceeded, 2 bad input or usage, 3 a model that cannot be measured, "
     "4 a ledger that was altered. "
-    "Defaults of options: dosimeter.toml in the working folder ([measure] and below it max-dose = 5), or "
+    "Defaults of options: dosimeter.toml in the working folder ([measure] and below it max-dose = 1), or "
     "variables such as DOSIMETER_MEASURE_MAX_DOSE.",
 )
-app.command("demo", cls=Command)(demo.demo)
-app.command("measure", cls=Command)(measure.measure)
-app.command("fix", cls=Command)(fix.fix)
-app.add_typer(attack.app, name="attack", cls=CommandGroup)
-app.command("pca", cls=Command)(pca.pca)
-app.command("pate", cls=Command)(pate.pate)
-app.command("federate", cls=Command)(federate.federate)
-app.command("release", cls=Command)(release.release)
-app.add_typer(ledger.app, name="ledger", cls=CommandGroup)
-app.command("report", cls=Command)(report.report)
-app.command("scan", cls=Command)(scan.scan)
-app.command("serve", cls=Command)(serve.serve)
-app.command("reproduce", cls=Command)(reproduce.reproduce)
+VERBS = (
+    "demo", "measure", "fix", "attack", "pca", "pate", "federate", "release", "ledger", "report", "scan", "serve",
+    "reproduce",
+)  # fmt: skip
+"""Each is a module of `cli`: with an `app` of subcommands, or a function of the same name."""
+for _verb in VERBS:
+    _module = import_module(f"dosimeter.cli.{_verb}")
+    if hasattr(_module, "app"):
+        app.add_typer(_module.app, name=_verb, cls=CommandGroup)
+    else:
+        app.command(_verb, cls=Command, epilog=getattr(_module, "EPILOG", None))(getattr(_module, _verb))
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         print(f"dosimeter {__version__}")
         raise typer.Exit
 
@@ -77,29 +62,30 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """How much a released model gives away about each person it was trained on."""
+    """How much a released model leaks about each person it was trained on."""
     check_variables(context.command, os.environ)
     context.default_map = _lists(context.command, settings_file(_options(context.command)))
 
 
 def _options(command: Any) -> Any:
-    """The names of a verb's options, as they are written without the dashes; for a group a dict of its verbs'."""
+    """The names of a verb's options without the dashes; for a group a dict of its verbs', its own under ""."""
+    names = [param.name.replace("_", "-") for param in command.params if param.param_type_name == "option"]
     if hasattr(command, "commands"):
-        return {verb: _options(under) for verb, under in command.commands.items()}
-    return [param.name.replace("_", "-") for param in command.params if param.param_type_name == "option"]
+        return {"": names, **{verb: _options(under) for verb, under in command.commands.items()}}
+    return names
 
 
-def _lists(command: Any, defaults: dict[str, Any]) -> dict[str, Any]:
-    """The defaults with a list of one where an option may be repeated and one value is given: drop = "age"."""
-    under = {name.replace("-", "_"): one for name, one in getattr(command, "commands", {}).items()}
+def _lists(command: Any, defaults: TomlTable) -> TomlTable:
+    """The defaults with a list of one if an option may be repeated and one value is set: exclude = "age"."""
+    under = {name.replace("-", "_"): verb for name, verb in getattr(command, "commands", {}).items()}
     repeated = {param.name for param in command.params if getattr(param, "multiple", False)}
-    made: dict[str, Any] = {}
+    values: TomlTable = {}
     for name, value in defaults.items():
         if name in under:
-            made[name] = _lists(under[name], value)
+            values[name] = _lists(under[name], value)
         else:
-            made[name] = [value] if name in repeated and not isinstance(value, list) else value
-    return made
+            values[name] = [value] if name in repeated and not isinstance(value, list) else value
+    return values
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -126,15 +112,17 @@ def _run(arguments: list[str]) -> int:
         code = stop.exit_code
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
-    except Stopped as stop:
+    except Interrupted as stop:
         return _stopped(str(stop))
     except Exception as error:
         return _failed(error)
     return _stopped() if code == INTERRUPTED else code
 
 
-def _stopped(how: str = "") -> int:
-    return _complain("stopped; nothing half-written was left behind" + (f": {how}" if how else ""), INTERRUPTED)
+def _stopped(detail: str = "") -> int:
+    return _report_error(
+        "stopped; nothing half-written was left behind" + (f": {detail}" if detail else ""), INTERRUPTED
+    )
 
 
 def _failed(error: Exception) -> int:
@@ -146,27 +134,27 @@ def _failed(error: Exception) -> int:
             print(usage(), file=sys.stderr)
             return 2
         _nearest(error)
-        at = getattr(getattr(error, "ctx", None), "command_path", "") or "dosimeter"
-        return _complain(f"{usage()} See {at} --help.", 2)
+        command = getattr(getattr(error, "ctx", None), "command_path", "") or "dosimeter"
+        return _report_error(f"{usage()} See {command} --help.", 2)
     for kind, code in ((CannotMeasure, 3), (LimitExceeded, 1), (Tampered, 4)):
         if isinstance(error, kind):
-            return _complain(str(error), code)
+            return _report_error(str(error), code)
     if isinstance(error, Refusal):
-        return _complain(str(error), 2)
+        return _report_error(str(error), 2)
     if isinstance(error, OSError):
-        return _complain(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+        return _report_error(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     if isinstance(error, MemoryError):
-        return _complain("not enough memory for this table", 2)
+        return _report_error("not enough memory for this table", 2)
     if os.environ.get("DOSIMETER_TRACEBACK"):
         raise error
     # A traceback can quote cells of the table, so it is shown only on request.
-    return _complain(
+    return _report_error(
         f"a fault of dosimeter, not of your input ({type(error).__name__}); set DOSIMETER_TRACEBACK=1 to see where", 70
     )
 
 
 def _nearest(error: Any) -> None:
-    """Of the options that a mistyped one might have been, the one that is most like it."""
+    """Of the options that a mistyped one might mean, keep the most similar."""
     from difflib import get_close_matches
 
     meant = getattr(error, "possibilities", None)
@@ -174,7 +162,7 @@ def _nearest(error: Any) -> None:
         error.possibilities = get_close_matches(str(getattr(error, "option_name", "")), meant, n=1, cutoff=0.0)
 
 
-def _complain(message: str, code: int) -> int:
+def _report_error(message: str, code: int) -> int:
     from dosimeter.core.text import safe_text
 
     print(f"dosimeter: error: {safe_text(message, width=2000)}", file=sys.stderr)

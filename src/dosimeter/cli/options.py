@@ -1,38 +1,204 @@
-"""What several verbs are given: a table to read, a noise by name, files to write."""
+"""Options that several verbs share. Each is written once, with its help and its group in `--help`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from dosimeter.core.noise import Density
-    from dosimeter.tables.table import Table
+    from dosimeter.workflows.booking import BookingOptions, ReleaseSession
 
-NotTied = Annotated[
+START, TABLE, NOISE, MODEL = "Start here", "Table", "Noise and limit", "Model"
+LEDGER, OUTPUT = "Ledger", "Output"
+"""Groups of options in --help, in this order."""
+
+
+def opt(*names: str, help: str, group: str, **settings: Any) -> Any:
+    """An option in a group of --help."""
+    return typer.Option(*names, help=help, rich_help_panel=group, **({"show_default": False} | settings))
+
+
+# --- start here ---
+TableFile = Annotated[
+    Path, typer.Argument(help="The table: .csv or .parquet.", show_default=False, rich_help_panel=START)
+]
+Target = Annotated[str, opt("--target", help="The column that the model predicts.", group=START)]
+Person = Annotated[
+    str | None,
+    opt("--person", help="The column that says whose row it is. One person may have several rows.", group=START),
+]
+MaxDose = Annotated[
+    float | None,
+    opt("--max-dose", help="Highest η allowed for a person. At most 1 protects; see the table below.", group=START),
+]
+Out = Annotated[Path | None, opt("--out", help="Where the release is written.", group=START)]
+
+# --- table ---
+Categorical = Annotated[
+    list[str] | None, opt("--categorical", help="A column of codes, not amounts. May be repeated.", group=TABLE)
+]
+Exclude = Annotated[list[str] | None, opt("--exclude", help="A column to leave out. May be repeated.", group=TABLE)]
+Tied = Annotated[
     list[str] | None,
-    typer.Option(
-        "--not-tied",
-        help="A column, or the target, that never changes within a person and is yet no one value. May be repeated.",
+    opt(
+        "--tied",
+        help="A column, or the target, with one value for all rows of a person; refused if it has several. Columns "
+        "that never change within a person are tied without it. May be repeated.",
+        group=TABLE,
     ),
 ]
-
-
+NotTied = Annotated[
+    list[str] | None,
+    opt(
+        "--not-tied",
+        help="A column, or the target, that never changes within a person but is a separate value on each row. May be "
+        "repeated.",
+        group=TABLE,
+    ),
+]
 MissingValues = Annotated[
     str,
-    typer.Option(
+    opt(
         "--missing",
-        help="refuse, drop rows with a missing value, or impute: --impute for numbers, a level of its own for labels.",
+        help="refuse, drop (leave out rows with a missing value), or impute (--impute for numbers, a level of its own "
+        "for labels).",
+        group=TABLE,
+        show_default=True,
     ),
+]
+MissingRows = Annotated[
+    str, opt("--missing", help="refuse, or drop (leave out rows with a missing value).", group=TABLE, show_default=True)
 ]
 Impute = Annotated[
     list[str] | None,
-    typer.Option("--impute", help="COLUMN=VALUE: a public constant for missing values. May be repeated."),
+    opt("--impute", help="COLUMN=VALUE: a public constant for missing values. May be repeated.", group=TABLE),
 ]
+BoundsFile = Annotated[
+    Path | None,
+    opt(
+        "--bounds",
+        help="A .toml file with public bounds and levels: nothing is scaled by the table itself.",
+        group=TABLE,
+    ),
+]
+Delimiter = Annotated[str, opt("--delimiter", help="What separates cells in a .csv.", group=TABLE, show_default=True)]
+
+# --- model ---
+Loss = Annotated[
+    str, opt("--loss", help="auto, squared, logistic, poisson or softmax.", group=MODEL, show_default=True)
+]
+Penalty = Annotated[
+    float | None,
+    opt("--l2", help="Strength of the squared penalty. Without it scikit-learn's default for the loss.", group=MODEL),
+]
+ModelFile = Annotated[
+    Path | None,
+    opt(
+        "--model",
+        help="A fitted model: .skops, or .json with bare coefficients. Without it one is fitted.",
+        group=MODEL,
+    ),
+]
+KnownTarget = Annotated[
+    bool, opt("--known-target", help="Take the target as known: do not count it as unknown.", group=MODEL)
+]
+
+# --- noise ---
+NoiseLaw = Annotated[
+    str,
+    opt(
+        "--noise",
+        help="gaussian, laplace, gumbel or logistic: the noise on each number.",
+        group=NOISE,
+        show_default=True,
+    ),
+]
+Scale = Annotated[
+    float | None, opt("--scale", help="Scale of the noise. Without it the exact weights are released.", group=NOISE)
+]
+
+# --- ledger ---
+LedgerPlace = Annotated[
+    str | None,
+    opt(
+        "--ledger",
+        envvar="DOSIMETER_LEDGER",
+        help="The ledger: a path, or the URL of a database (or DOSIMETER_LEDGER, or [ledger] url in dosimeter.toml).",
+        group=LEDGER,
+    ),
+]
+Keys = Annotated[
+    Path | None, opt("--keys", envvar="DOSIMETER_LEDGER_KEYS", help="The ledger's key file.", group=LEDGER)
+]
+NoLedger = Annotated[bool, opt("--no-ledger", help="Do not book, although a ledger is configured.", group=LEDGER)]
+Name = Annotated[str | None, opt("--name", help="The name of the release in the ledger.", group=LEDGER)]
+To = Annotated[str | None, opt("--to", help="Who receives it, for the ledger.", group=LEDGER)]
+Note = Annotated[str | None, opt("--note", help="Anything else for the ledger.", group=LEDGER)]
+Override = Annotated[str | None, opt("--override", help="Why it may exceed a budget; recorded.", group=LEDGER)]
+DoseFileOut = Annotated[
+    Path | None, opt("--dose-file", help="Write the dose file here, to book it later (internal).", group=LEDGER)
+]
+
+# --- output ---
+DosesOut = Annotated[
+    Path | None, opt("--doses-out", help="Write the dose of each person as CSV (internal).", group=OUTPUT)
+]
+Json = Annotated[str | None, opt("--json", help="Write the result as JSON here; - for stdout.", group=OUTPUT)]
+ShowIds = Annotated[bool, opt("--show-ids", help="Name the most exposed people instead of their rows.", group=OUTPUT)]
+Quiet = Annotated[bool, opt("--quiet", "-q", help="Print nothing; use the exit code.", group=OUTPUT)]
+Color = Annotated[bool, opt("--color/--no-color", help="Colours in the terminal.", group=OUTPUT, show_default=True)]
+
+_BOOKING = ("name", "to", "note", "override")
+_TYPED = ("override", "no_ledger")
+"""Never taken from a variable or a file: an option that overrides a limit must be typed each time."""
+GOOD_DOSES = (0.3, 1.0, 2.0, 5.0)
+LEDGER_PLACES = "--ledger PATH, DOSIMETER_LEDGER, or [ledger] url in dosimeter.toml"
+
+
+def was_typed(context: typer.Context, name: str) -> bool:
+    """Whether an option was given on the command line, not by a variable, a file or a default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def booking_options(context: typer.Context, never: str = "") -> BookingOptions:
+    """The ledger's options of a verb; contradictions are refused. never: why nothing is booked here."""
+    from dosimeter.core.errors import Refusal
+    from dosimeter.workflows.booking import BookingOptions
+
+    values = context.params
+    typed = {name for name in values if was_typed(context, name)}
+    for name in _TYPED:
+        if values.get(name) and name not in typed:
+            flag = name.replace("_", "-")
+            raise Refusal(
+                f"--{flag} must be given on the command line; remove it from the environment and dosimeter.toml"
+            )
+    requested = [name for name in _BOOKING if values.get(name) is not None and name in typed]
+    dose_file = values.get("dose_file") if "no_ledger" in values else None  # `release` reads one instead
+    if never:
+        for name in (*requested, *(["dose-file"] if dose_file is not None else [])):
+            raise Refusal(f"--{name} is for a release, and {never} is never booked: leave it out")
+    elif values.get("no_ledger"):
+        if requested or "ledger" in typed:
+            raise Refusal(f"--no-ledger and --{requested[0] if requested else 'ledger'}: leave one of the two out")
+    elif values["ledger"] is None and requested:
+        raise Refusal(f"--{requested[0]} is for a ledger and none is configured: {LEDGER_PLACES}")
+    fields = {name: values.get(name) for name in ("ledger", "keys", *_BOOKING)}
+    return BookingOptions(**fields, no_ledger=bool(values.get("no_ledger")), dose_file=dose_file)
+
+
+def booking_session(context: typer.Context, never: str = "") -> ReleaseSession:
+    """Where the release of this command is booked. The ledger is closed when the command ends."""
+    from dosimeter.workflows.booking import open_session
+
+    session = open_session(booking_options(context, never), never)
+    context.call_on_close(session.close)
+    return session
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path]) -> None:
@@ -41,141 +207,48 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path]) -> Non
     from dosimeter.core.text import safe_text
     from dosimeter.files.atomic import check_output
 
-    wanted = [path for path in outputs if path is not None]
-    for path in wanted:
+    paths = [path for path in outputs if path is not None]
+    for path in paths:
         check_output(path, inputs=inputs)
-    places = [path.absolute() for path in wanted]
+    places = [path.absolute() for path in paths]
     taken = {Path(path).absolute() for path in inputs}
-    for path, place in zip(wanted, places, strict=True):
+    for path, place in zip(paths, places, strict=True):
         if place in taken:  # by name: the logs of a ledger come and go
             raise Refusal(f"{safe_text(path, 120)}: the output is the input or the ledger: write to another file")
     if len(set(places)) < len(places):
-        raise Refusal(f"two outputs name the same file: {wanted[-1]}")
+        raise Refusal(f"two outputs name the same file: {paths[-1]}")
 
 
-def law_of(name: str) -> type[Density]:
-    """The class of a noise, by name."""
-    from dosimeter.core.errors import Refusal
-    from dosimeter.core.noise import NOISES
-    from dosimeter.core.text import safe_text
-
-    if name not in NOISES:
-        # The one-sided exponential is known, and refused later for a reason of its own: it is not suggested.
-        usable = [known for known in NOISES if known != "exponential"]
-        raise Refusal(f"--noise {safe_text(name)}: use {', '.join(usable)}")
-    return NOISES[name]
+def json_path(json: str | None) -> Path | None:
+    """The file of --json, None if there is none or it is stdout."""
+    return None if json in (None, "-") else Path(str(json))
 
 
-def check_loss(loss: str, losses: Sequence[str]) -> str:
-    """A loss that is known."""
+def check_choice(flag: str, value: str, choices: Sequence[str]) -> str:
+    """A value that is one of the choices."""
     from dosimeter.core.errors import Refusal
     from dosimeter.core.text import safe_text
 
-    if loss not in losses:
-        raise Refusal(f"--loss {safe_text(loss)}: use {', '.join(losses)}")
-    return loss
+    if value not in choices:
+        raise Refusal(f"{flag} {safe_text(value)}: use {', '.join(choices)}")
+    return value
 
 
-def refuse_settings_of_a_fit(context: typer.Context, names: Sequence[str]) -> None:
-    """A given model has its own loss and penalty: asked for here, they would be passed over in silence."""
+def refuse_fit_options(context: typer.Context, names: Sequence[str]) -> None:
+    """A given model has its own loss and penalty: passed here, they would be ignored in silence."""
     from dosimeter.core.errors import Refusal
 
     for name in names:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise Refusal(f"--{name} is for a model fitted here and --model has its own: leave one of the two out")
+        if was_typed(context, name):
+            flag = name.replace("_", "-")
+            raise Refusal(f"--{flag} is for a model fitted here and --model has its own: leave one of the two out")
 
 
-def read(
-    path: Path,
-    delimiter: str,
-    missing: str,
-    person: str | None,
-    nominal: list[str],
-    drop: list[str],
-    *,
-    target: str | None = None,
-    tied: Sequence[str] = (),
-    not_tied: Sequence[str] = (),
-    impute: Sequence[str] | None = None,
-    own_imputer: bool = False,
-    declared: Sequence[str] | None = None,
-    classes: Sequence[str] | None = None,
-    class_names: bool = False,
-) -> Table:
-    """The table, persons and codes kept as exact text; options that contradict each other are refused first.
+def dose_table() -> str:
+    """What is a good dose, for the end of --help: how often an attacker tells two equally likely values apart, Φ(η/2).
 
-    impute: COLUMN=VALUE, the constants of --missing impute; None for a verb that fills nothing in.
-    own_imputer: a given model fills its gaps itself. declared: numbers of a bounds file: what cannot be read in them is
-    missing. classes: those of the target, listed beforehand: a row of another is one with a missing value. class_names:
-    keep them as text.
+    Computed without numpy, because --help loads nothing heavy.
     """
-    from dosimeter.core.errors import Refusal
-    from dosimeter.core.text import safe_text
-    from dosimeter.tables.read import read_table
-
-    policies = ("refuse", "drop", *(() if impute is None else ("impute",)))
-    if missing not in policies:
-        raise Refusal(f"--missing {safe_text(missing)}: use {' or '.join(policies)}")
-    constants = _constants(impute or (), missing, drop)
-    if own_imputer and constants:
-        raise Refusal("--impute is for a model fitted here and --model has its own imputer: leave one of the two out")
-    aside = [] if person is None else [person]
-    named = {"--target": [] if target is None else [target], "--person": aside, "--nominal": nominal}
-    named |= {"--tied": list(tied), "--not-tied": list(not_tied)}
-    for option, names in named.items():
-        for name in names:
-            if name in drop:
-                shown = safe_text(name)
-                raise Refusal(f"{option} {shown}: the column was dropped by --drop {shown}; leave one of the two out")
-    if target is not None and person == target:
-        raise Refusal(f"--target {safe_text(target)} is also the --person: name two columns")
-    for option in ("--tied", "--not-tied"):
-        if named[option] and person is None:
-            raise Refusal(f"{option}: a tied column is one value per person: pass --person as well")
-    text = tuple(dict.fromkeys([*aside, *nominal, *([] if classes is None else named["--target"])]))
-    policy: Any = "keep" if missing == "impute" and own_imputer else missing
-    needed = (*named["--target"], *tied, *not_tied, *constants)
-    whole = (*named["--target"], *aside)
-    how: dict[str, Any] = {"text": text, "drop": tuple(drop), "needed": needed, "declared": declared}
-    table = read_table(path, delimiter=delimiter, missing=policy, impute=constants, whole=whole, **how)
-    if classes is None or target is None:
-        return table
-    from dosimeter.core.location import Location
-    from dosimeter.tables.classes import of_classes
-
-    source = Location(str(path), first=1)
-    as_text = class_names or target in nominal
-    return of_classes(table, target, classes, leave_out=missing == "drop", source=source, names=as_text)
-
-
-@contextmanager
-def fitting_parts(model: Path) -> Iterator[None]:
-    """A file can hold an estimator of any attributes: coefficients of text, a scaler of another width."""
-    from dosimeter.core.errors import Refusal
-    from dosimeter.core.text import safe_text
-
-    try:
-        yield
-    except Refusal:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        what = f"the model's parts do not fit each other ({type(error).__name__})"
-        raise Refusal(f"{safe_text(model, 120)}: {what}: dump the fitted model again") from error
-
-
-def _constants(impute: Sequence[str], missing: str, drop: Sequence[str]) -> dict[str, str]:
-    from dosimeter.core.errors import Refusal
-    from dosimeter.core.text import safe_text
-
-    found: dict[str, str] = {}
-    for word in impute:
-        name, sign, value = word.rpartition("=")
-        if not (sign and name and value):
-            raise Refusal(f"--impute {safe_text(word)}: write COLUMN=VALUE, a constant that is public")
-        if name in found or name in drop:
-            raise Refusal(f"--impute {safe_text(word)}: the column is named twice or dropped; leave one of the two out")
-        found[name] = value
-    if found and missing != "impute":
-        raise Refusal("--impute fills gaps with --missing impute: pass both")
-    return found
+    rows = [f"  η = {eta:<5g}{50 * (1 + math.erf(eta / math.sqrt(8))):.0f} times in 100" for eta in GOOD_DOSES]
+    question = "What is a good dose (η)? At most 1 protects. An attacker who knows everything"
+    return "\n".join(["\b", question, "else picks the true one of two equally likely values:", *rows])

@@ -1,33 +1,35 @@
-"""Where results go: JSON to stdout or a file, words to the terminal."""
+"""Where results go: JSON to stdout or a file, text to the terminal."""
 
 from __future__ import annotations
 
-import json
+import json as json_module
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from dosimeter.results.to_json import plain as plain
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from dosimeter.results.result import Result
+    from dosimeter.workflows.booking import BookingOutcome
 
 _BLANKS = re.compile(r"[ \t]+(?=\n)")
 
 
 def console(quiet: bool = False, color: bool = True, json: str | None = None) -> Console:
-    """Where words for people go: stdout, or stderr when stdout carries JSON. NO_COLOR is obeyed by rich itself."""
+    """Where text for people goes: stdout, or stderr when stdout carries JSON. Rich itself obeys NO_COLOR."""
     from rich.console import Console
 
     stream: Any = sys.stderr if json == "-" else sys.stdout
-    file: Any = _Alone(stream) if stream.isatty() else _Trimmed(stream)
+    file: Any = _ProgressAware(stream) if stream.isatty() else _Trimmed(stream)
     return Console(file=file, quiet=quiet, highlight=False, markup=False, no_color=None if color else True)
 
 
-class _Alone:
-    """A terminal on which no line of progress stands beside what is written."""
+class _ProgressAware:
+    """A terminal whose progress line is wiped before anything else is written."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -45,7 +47,7 @@ class _Alone:
 
 
 class _Trimmed:
-    """A stream whose lines end where their words end: rich fills tables with blanks up to the console's width."""
+    """A stream without blanks at the ends of lines: rich pads tables to the console's width."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -59,13 +61,57 @@ class _Trimmed:
         return getattr(self._stream, name)
 
 
-def write_json(facts: Any, where: str, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
-    """Facts as JSON, to stdout where `where` is "-", else to a file written whole or not at all."""
-    text = json.dumps(plain(facts), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
-    if where == "-":
+def show(
+    result: Result,
+    *,
+    quiet: bool = False,
+    color: bool = True,
+    json: str | None = None,
+    inputs: Iterable[str | os.PathLike[str]] = (),
+    written: Sequence[Path] = (),
+    outcome: BookingOutcome | None = None,
+    heading: str = "",
+    footer: Sequence[str] = (),
+) -> None:
+    """Write a verb's result as JSON if asked, then print it with what was written and booked."""
+    from dosimeter.core.text import safe_text
+    from dosimeter.reports.terminal import Lines, to_terminal
+
+    if json is not None:
+        write_json(result, json, inputs=inputs)
+    out = console(quiet, color, json)
+    if heading:
+        out.print(f"{heading}\n")
+    to_terminal(result, out)
+    lines = Lines()
+    for k, line in enumerate(() if outcome is None else outcome.ways_out):
+        lines.add("" if k else "refused", line.removeprefix("refused: "), "red")
+    status = "" if outcome is None or not outcome.text else f" ({outcome.text})"
+    if status and not written and outcome is not None and outcome.booked:
+        lines.add("Ledger", outcome.text)
+    for k, path in enumerate(written):
+        lines.add("" if k else "written", f"{safe_text(path, 120)}{'' if k else status}")
+    for remark in () if outcome is None else outcome.remarks:
+        if remark not in getattr(result, "remarks", ()):
+            lines.add("", remark, "dim")
+    lines.print(out)
+    for line in footer:
+        out.print(line, soft_wrap=True)
+
+
+def write_json(result: Any, place: str, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
+    """A result, or plain values, as JSON: to stdout if `place` is "-", else to a file written whole or not at all."""
+    from dosimeter.results.result import Result
+    from dosimeter.results.to_json import to_json
+
+    if isinstance(result, Result):
+        text = result.to_json()
+    else:
+        text = json_module.dumps(to_json(result), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    if place == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
         return
     from dosimeter.files.atomic import write_text
 
-    write_text(where, text, inputs=inputs)
+    write_text(place, text, inputs=inputs)

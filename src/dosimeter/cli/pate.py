@@ -2,300 +2,303 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dosimeter.cli.output import console, write_json
-from dosimeter.workflows.booking import DoseFile, Keys, LedgerAt, Name, NoLedger, Note, Override, To
+from dosimeter.cli.options import (
+    MODEL,
+    NOISE,
+    OUTPUT,
+    START,
+    Categorical,
+    Color,
+    Delimiter,
+    DoseFileOut,
+    DosesOut,
+    Exclude,
+    Json,
+    Keys,
+    LedgerPlace,
+    MissingRows,
+    Name,
+    NoLedger,
+    Note,
+    Out,
+    Override,
+    Person,
+    Quiet,
+    To,
+    opt,
+)
 
 if TYPE_CHECKING:
-    from dosimeter.models.label_inputs import VoteNoise, VoteSet
-    from dosimeter.pate.label import Labels
+    from dosimeter.models.vote_set import VoteSet
+    from dosimeter.pate.ensemble import Progress
+    from dosimeter.results.labels import LabelRelease
     from dosimeter.workflows.booking import BookingOutcome, ReleaseSession
+    from dosimeter.workflows.label import LabelJob
+    from dosimeter.workflows.released import Released
 
-DEMO_BUDGET, DEMO_QUERIES = "10 nats", 50
-"""Without a table. Chosen on the digits themselves, so that most labels come out right."""
-
-OF_TABLES = ("target", "public", "person", "key", "nominal", "drop", "missing", "delimiter")
-OF_TEACHERS = ("teachers", "estimator", "student", "doses", "resume", "jobs")
-
-Words = typer.Option
-TableFile = Annotated[
-    Path | None,
-    typer.Argument(help="The private table: .csv or .parquet. Without it: a demonstration.", show_default=False),
-]
+DEMO_HEADING = "dosimeter {} · pate on digits that ship with scikit-learn, for a look at it"
+DEMO_FOOTER = (
+    "\nyour own tables:  dosimeter pate patients.csv --target readmitted --classes no,yes --public visitors.csv "
+    '--person patient_id --budget "1 nat" --queries 20 --out labels.csv',
+)
 
 
 def pate(
     context: typer.Context,
-    table: TableFile = None,
-    target: Annotated[str | None, Words("--target", help="The column of classes.", show_default=False)] = None,
-    public: Annotated[
-        Path | None, Words("--public", help="The public table whose rows get labels.", show_default=False)
-    ] = None,
-    votes: Annotated[
+    table: Annotated[
         Path | None,
-        Words("--votes", help="Votes made elsewhere: a .npy file, teachers x queries.", show_default=False),
-    ] = None,
-    classes: Annotated[
-        str | None,
-        Words(
-            "--classes", help="The public list of classes, by commas; with --votes their number.", show_default=False
+        typer.Argument(
+            help="The private table: .csv or .parquet. Without it: a demonstration.",
+            show_default=False,
+            rich_help_panel=START,
         ),
     ] = None,
-    teachers: Annotated[int, Words("--teachers", help="How many parts the private table is cut into.")] = 50,
-    budget: Annotated[
+    target: Annotated[str | None, opt("--target", help="The column of classes.", group=START)] = None,
+    public: Annotated[Path | None, opt("--public", help="The public table whose rows get labels.", group=START)] = None,
+    classes: Annotated[
         str | None,
-        Words("--budget", help='All that may be given away about a person: "1 nat".', show_default=False),
+        opt("--classes", help="The public list of classes, by commas; with --votes their number.", group=START),
     ] = None,
+    person: Person = None,
+    budget: Annotated[
+        str | None, opt("--budget", help='All that may leak about a person: "1 nat".', group=START)
+    ] = None,
+    queries: Annotated[
+        int | None, opt("--queries", help="Label this many public rows, the first ones; all by default.", group=START)
+    ] = None,
+    out: Out = None,
+    votes: Annotated[
+        Path | None, opt("--votes", help="Votes made elsewhere: a .npy file, teachers x queries.", group=MODEL)
+    ] = None,
+    teachers: Annotated[
+        int,
+        opt("--teachers", help="How many parts the private table is split into.", group=MODEL, show_default=True),
+    ] = 50,
+    estimator: Annotated[
+        str,
+        opt(
+            "--estimator",
+            help="What the teachers are: logistic, tree, forest or bayes.",
+            group=MODEL,
+            show_default=True,
+        ),
+    ] = "logistic",
+    jobs: Annotated[
+        int, opt("--jobs", help="Processes that train teachers; -1 for all cores.", group=MODEL, show_default=True)
+    ] = 1,
     scale: Annotated[
-        float | None, Words("--scale", help="A public noise scale in votes; with --budget it must keep within it.")
+        float | None,
+        opt("--scale", help="A public noise scale in votes; with --budget it must keep within it.", group=NOISE),
     ] = None,
     noise: Annotated[
-        str, Words("--noise", help="laplace, gumbel, exponential, logistic or gaussian, on each count of votes.")
+        str,
+        opt(
+            "--noise",
+            help="laplace, gumbel, exponential, logistic or gaussian, on each count of votes.",
+            group=NOISE,
+            show_default=True,
+        ),
     ] = "laplace",
     threshold: Annotated[
-        float | None, Words("--threshold", help="Answer only where the first class has about so many votes.")
+        float | None,
+        opt("--threshold", help="Answer only if the first class has about this many votes.", group=NOISE),
     ] = None,
-    delta: Annotated[float, Words("--delta", help="The δ of the ε that is shown beside.")] = 1e-5,
-    queries: Annotated[
-        int | None, Words("--queries", help="Ask the first so many public rows; all without it.", show_default=False)
-    ] = None,
-    person: Annotated[
-        str | None, Words("--person", help="The column that says whose row it is (one person may have several).")
-    ] = None,
+    delta: Annotated[
+        float, opt("--delta", help="δ of the ε that is shown beside the nats.", group=NOISE, show_default=True)
+    ] = 1e-5,
+    categorical: Categorical = None,
+    exclude: Exclude = None,
+    missing: MissingRows = "refuse",
+    delimiter: Delimiter = ",",
     key: Annotated[
-        str | None, Words("--key", help="The public column that names a row in --out, instead of its number.")
+        str | None,
+        opt("--key", help="The public column that names a row in --out, instead of its number.", group=OUTPUT),
     ] = None,
-    estimator: Annotated[
-        str, Words("--estimator", help="What the teachers are: logistic, tree, forest or bayes.")
-    ] = "logistic",
-    nominal: Annotated[list[str] | None, Words("--nominal", help="A column of codes. May be repeated.")] = None,
-    drop: Annotated[list[str] | None, Words("--drop", help="A column to leave out. May be repeated.")] = None,
-    missing: Annotated[str, Words("--missing", help="refuse, or drop rows with a missing value.")] = "refuse",
-    delimiter: Annotated[str, Words("--delimiter", help="What separates cells in a .csv.")] = ",",
-    out: Annotated[Path | None, Words("--out", help="Where the labels go: a .csv file.", show_default=False)] = None,
     student: Annotated[
-        Path | None, Words("--student", help="Where a model of the labels goes: a .skops file.", show_default=False)
+        Path | None, opt("--student", help="Where a model of the labels is written: a .skops file.", group=OUTPUT)
     ] = None,
-    doses: Annotated[
-        Path | None, Words("--doses", help="Write the nats of each person as CSV (internal).", show_default=False)
-    ] = None,
-    resume: Annotated[
+    doses_out: DosesOut = None,
+    checkpoint: Annotated[
         Path | None,
-        Words("--resume", help="A .npz file with the votes so far (internal), to go on from.", show_default=False),
+        opt("--checkpoint", help="A .npz that keeps the votes while teachers train (internal).", group=OUTPUT),
     ] = None,
-    jobs: Annotated[int, Words("--jobs", help="Processes that train teachers; -1 for all cores.")] = 1,
-    ledger: LedgerAt = None,
+    resume: Annotated[bool, opt("--resume", help="Go on from --checkpoint, if it is there.", group=OUTPUT)] = False,
+    ledger: LedgerPlace = None,
     keys: Keys = None,
     no_ledger: NoLedger = False,
     name: Name = None,
     to: To = None,
     note: Note = None,
     override: Override = None,
-    dose: DoseFile = None,
-    json: Annotated[str | None, Words("--json", help="Write the facts as JSON here; - for stdout.")] = None,
-    quiet: Annotated[bool, Words("--quiet", "-q", help="No words, only files and the exit code.")] = False,
-    color: Annotated[bool, Words("--color/--no-color", help="Colours in the terminal.")] = True,
+    dose_file: DoseFileOut = None,
+    json: Json = None,
+    quiet: Quiet = False,
+    color: Color = True,
 ) -> int:
     """Label public rows by the noisy vote of teachers trained on disjoint parts of a private table (PATE).
 
     Without a table and votes it shows what it does on digits that ship with scikit-learn.
     """
-    from dosimeter.cli.options import check_outputs
-    from dosimeter.files.pate_checkpoint import read_progress
-    from dosimeter.models import label_inputs as ballot
-    from dosimeter.pate.label import label
-    from dosimeter.results import label_facts as voted
-    from dosimeter.results.provenance import how_asked
+    from dosimeter.cli.options import check_outputs, json_path, was_typed
+    from dosimeter.cli.output import console, show
+    from dosimeter.cli.provenance import provenance
+    from dosimeter.core.version import __version__
+    from dosimeter.workflows.label import LabelQuestion, check_checkpoint, check_kind, prepare
 
-    demo = _check_kind(context, table, votes)
-    _check_files(out, student, resume, demo)
-    at = _desk(context, demo, votes, person)
-    inputs = [path for path in (table, public, votes, *at.files) if path is not None]
-    check_outputs([out, student, doses, dose, resume, None if json in (None, "-") else Path(str(json))], inputs)
-    if resume is not None and resume.exists():
-        read_progress(resume)  # a damaged file is refused before tables are read and teachers are trained
-    limit, law = _limit(budget, scale, demo), _law(noise, delta)
-    asked: Any
-    if votes is not None:
-        asked = ballot.from_votes(votes, classes, queries)
-    else:
-        asked = ballot.from_tables(
-            table, public, target,
-            person=person, key=key, classes=classes, queries=DEMO_QUERIES if demo and queries is None else queries,
-            nominal=nominal or [], drop=drop or [], read={"delimiter": delimiter, "missing": missing},
-            estimator=estimator, teachers=teachers,
-        )  # fmt: skip
-    words = console(quiet, color, json)
-    how = ballot.how(law, limit, scale, threshold, asked.sizes)
-    if how.over:
-        words.print(how.over, style="red")
-        return 1
-    cast = asked.cast(resume=resume, inputs=inputs, jobs=jobs, words=words)
-    labels, receipt = _leave(cast, label(cast.votes, how.noise, threshold=how.threshold), how, at, out, inputs)
-    fit = not receipt.refused and (demo or student is not None)
-    model, why = _student(cast, labels) if fit else (None, "")
-    facts = {**voted.facts_of(cast, labels, how, delta, model, demo), **receipt.facts}
-    facts["remarks"] += [*(f"no student: {reason}" for reason in [why] if reason), *_replaced(receipt)]
-    files = () if receipt.refused else (out, None if why else student, doses)
-    _write(cast, how, model, files[1:], inputs)
-    facts["written"] = [str(path) for path in files if path is not None]
-    facts["reproduce"] = how_asked(context)
-    if json is not None:
-        write_json(facts, json, inputs=inputs)
-    voted.tell(facts, words, receipt)
-    if why and student is not None:
-        raise _without_student(why, student, out, facts["publishable"])
-    return 1 if receipt.refused else 0
-
-
-def _desk(context: typer.Context, demo: bool, votes: Path | None, person: str | None) -> ReleaseSession:
-    from dosimeter.core.errors import Refusal
-    from dosimeter.workflows.booking import desk
-
-    at = desk(context, "a demonstration" if demo else "")
-    if votes is not None and at.wanted:
-        raise Refusal(
-            "--votes do not say whose data taught whom, so nobody's dose is known: give the private table with "
-            "--person, or pass --no-ledger"
-        )
-    at.needs_people(person)
-    return at
-
-
-def _leave(
-    cast: VoteSet, labels: Labels, how: VoteNoise, at: ReleaseSession, out: Path | None, inputs: list[Path]
-) -> tuple[Labels, BookingOutcome]:
-    """The labels booked and written; where they were booked before, those of that time."""
-    from dosimeter.models.label_inputs import as_sheet, from_sheet
-    from dosimeter.workflows.person_doses import of_labels
-
-    if out is None:
-        return labels, at.nothing
-    data = as_sheet(cast, labels)
-    receipt = at.leave(data, out, inputs, lambda: of_labels(cast, labels, how))
-    if receipt.refused or receipt.artefact == data:
-        return labels, receipt
-    return from_sheet(cast, labels, receipt.artefact), receipt
-
-
-def _replaced(receipt: BookingOutcome) -> tuple[str, ...]:
-    """Labels that were booked before are read back, so that what is said is of them: no remark on another draw."""
-    return () if receipt.booked else receipt.remarks
-
-
-def _student(cast: VoteSet, labels: Labels) -> tuple[Any, str]:
-    """A model of the labels, or why there is none. The labels are drawn by then and paid for: they are kept."""
-    from dosimeter.core.errors import Refusal
-
-    try:
-        return (None if cast.ballot is None else cast.ballot.student(labels)), ""
-    except Refusal as error:
-        return None, str(error)
-
-
-def _without_student(why: str, student: Path, out: Path | None, told: dict[str, Any]) -> Exception:
-    from dosimeter.core.errors import CannotMeasure
-
-    unpaid = ", unaccounted" if told["standing"] == "unaccounted" else ""
-    kept = "no --out was named for them" if out is None else f"they are in {out.name}"
-    return CannotMeasure(
-        f"{student.name} was not written: {why} (the {told['queries']} labels were drawn, at most {told['nats']:.4g} "
-        f"nats are spent{unpaid}, and {kept})"
+    question = LabelQuestion(
+        target=target,
+        public=public,
+        votes=votes,
+        classes=classes,
+        person=person,
+        queries=queries,
+        teachers=teachers,
+        estimator=estimator,
+        key=key,
+        categorical=categorical or (),
+        exclude=exclude or (),
+        missing=missing,
+        delimiter=delimiter,
     )
+    check_kind(table, question, [name for name in context.params if was_typed(context, name)])
+    demo = table is None and votes is None
+    _check_files(out, student, checkpoint, demo)
+    session = _session(context, demo, votes, person)
+    inputs = [path for path in (table, public, votes, *session.files) if path is not None]
+    check_outputs([out, student, doses_out, dose_file, checkpoint, json_path(json)], inputs)
+    check_checkpoint(checkpoint, resume)
+    job = prepare(table, question, budget=budget, scale=scale, noise=noise, threshold=threshold, delta=delta)
+    screen = console(quiet, color, json)
+    cast = job.cast(
+        checkpoint=checkpoint, inputs=inputs, jobs=jobs, watch=lambda states: _bar(states, teachers, screen)
+    )
+    released, outcome = _release(job, cast, demo or student is not None, session, out, inputs)
+    files = () if outcome.refused else _write(job, cast, released, (out, student, doses_out), inputs)
+    # Labels that were booked before are read back, so that the result is about them: no remark on another draw.
+    remarks = () if outcome.booked else outcome.remarks
+    result = released.result.with_fields(
+        **outcome.fields,
+        remarks=[*released.result.remarks, *remarks],
+        written=[str(path) for path in files],
+        reproduce=provenance(context),
+    )
+    show(
+        result,
+        quiet=quiet,
+        color=color,
+        json=json,
+        inputs=inputs,
+        written=files,
+        outcome=replace(outcome, remarks=remarks),
+        heading=DEMO_HEADING.format(__version__) if demo else "",
+        footer=DEMO_FOOTER if demo else (),
+    )
+    if released.model.no_student and student is not None:
+        raise _without_student(result, released.model.no_student, student, out)
+    return 1 if outcome.refused else 0
 
 
-def _check_kind(context: typer.Context, table: Path | None, votes: Path | None) -> bool:
-    """True for the demonstration; options that do not go together are refused, and none is passed over in silence."""
+def _check_files(out: Path | None, student: Path | None, checkpoint: Path | None, demo: bool) -> None:
     from dosimeter.core.errors import Refusal
-
-    given = [name for name in context.params if _asked(context, name)]
-    if votes is not None:
-        if table is not None:
-            raise Refusal("--votes are votes already and the table is for teachers trained here: leave one out")
-        for name in (*OF_TABLES, *OF_TEACHERS):
-            if name in given:
-                raise Refusal(f"--votes are votes already and --{name} is for teachers trained here: leave one out")
-        return False
-    if table is None:
-        for name in OF_TABLES:
-            if name in given:
-                raise Refusal(f"--{name} without a table: name the private table first")
-        return True
-    for name, what in (("target", "the column of classes"), ("public", "the public table whose rows get labels")):
-        if context.params[name] is None:
-            raise Refusal(f"--{name} is missing: name {what}")
-    return False
-
-
-def _asked(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _check_files(out: Path | None, student: Path | None, resume: Path | None, demo: bool) -> None:
-    from dosimeter.core.errors import Refusal
-
-    if out is None and not demo:
-        raise Refusal("--out is missing: name the .csv file where the labels go")
-    for option, path, ending in (
-        ("--out", out, ".csv"),
-        ("--student", student, ".skops"),
-        ("--resume", resume, ".npz"),
-    ):
-        if path is not None and path.suffix != ending:
-            raise Refusal(f"{option} {path.name}: name a {ending} file")
-
-
-def _limit(budget: str | None, scale: float | None, demo: bool) -> float | None:
-    """The budget in nats; None where a public scale alone decides."""
-    from dosimeter.cli.checks import positive
-    from dosimeter.core.errors import Refusal
-    from dosimeter.pate.budget import nats
-
-    if scale is not None:
-        positive("--scale", scale)
-    if budget is None and scale is None:
-        if not demo:
-            raise Refusal('state a limit: --budget "1 nat", or a public --scale')
-        budget = DEMO_BUDGET
-    return None if budget is None else nats(budget)
-
-
-def _law(noise: str, delta: float) -> Any:
-    from dosimeter.core.errors import Refusal
-    from dosimeter.core.noise import NOISES
     from dosimeter.core.text import safe_text
 
-    if noise not in NOISES:
-        raise Refusal(f"--noise {safe_text(noise)}: use {', '.join(NOISES)}")
-    if not 0 < delta < 1:
-        raise Refusal(f"--delta {delta:g}: give a number above 0 and below 1")
-    return NOISES[noise]
+    if out is None and not demo:
+        raise Refusal("--out is missing: name the .csv file for the labels")
+    for flag, path, ending in (
+        ("--out", out, ".csv"),
+        ("--student", student, ".skops"),
+        ("--checkpoint", checkpoint, ".npz"),
+    ):
+        if path is not None and path.suffix != ending:
+            raise Refusal(f"{flag} {safe_text(path.name)}: name a {ending} file")
 
 
-def _write(cast: VoteSet, how: VoteNoise, model: Any, files: tuple[Path | None, ...], inputs: Sequence[Path]) -> None:
-    """The student, made of public rows and their labels alone, and the nats of each person."""
+def _session(context: typer.Context, demo: bool, votes: Path | None, person: str | None) -> ReleaseSession:
+    from dosimeter.cli.options import booking_session
+    from dosimeter.core.errors import Refusal
+
+    session = booking_session(context, "a demonstration" if demo else "")
+    if votes is not None and session.needs_doses:
+        raise Refusal(
+            "--votes do not say who trained which teacher, so no person's dose is known: give the private table with "
+            "--person, or pass --no-ledger"
+        )
+    session.needs_people(person)
+    return session
+
+
+def _bar(states: Iterator[Progress], teachers: int, screen: Any) -> Iterator[Progress]:
+    """The states of training, with a bar on a terminal."""
+    if not screen.is_terminal or screen.quiet:
+        yield from states
+        return
+    from rich.progress import Progress as Bar
+
+    from dosimeter.core.progress import stage
+
+    stage("")  # the bar instead of the line
+    with Bar(console=screen, transient=True) as bar:
+        task = bar.add_task("training teachers", total=teachers)
+        for state in states:
+            bar.update(task, completed=int(state.finished.sum()))
+            yield state
+
+
+def _release(
+    job: LabelJob, cast: VoteSet, student: bool, session: ReleaseSession, out: Path | None, inputs: list[Path]
+) -> tuple[Released[LabelRelease], BookingOutcome]:
+    """The labels drawn, booked and written. If they were booked before, the release is that of the stored labels."""
+    from dosimeter.models.label_sheet import read_labels
+
+    labels = job.draw(cast)
+    released = job.release(cast, labels, student=student)
+    if out is None:
+        return released, session.nothing
+    outcome = session.release(released, out, inputs)
+    if outcome.refused:
+        return job.release(cast, labels), outcome
+    if outcome.artefact != released.artefact:
+        released = job.release(cast, read_labels(cast, labels, outcome.artefact), student=student)
+    return released, outcome
+
+
+def _write(
+    job: LabelJob,
+    cast: VoteSet,
+    released: Released[LabelRelease],
+    files: tuple[Path | None, Path | None, Path | None],
+    inputs: Sequence[Path],
+) -> tuple[Path, ...]:
+    """The student, made of public rows and their labels alone, and the nats of each person; then all files by name."""
     from dosimeter.files.atomic import write_bytes
-    from dosimeter.files.csv_export import write_sheet
+    from dosimeter.files.csv_export import write_csv
+    from dosimeter.workflows.label import doses_sheet
 
-    student, doses = files or (None, None)
+    out, student, doses_out = files
+    if released.model.no_student:
+        student = None
     if student is not None:
-        write_bytes(student, _skops(model), inputs=inputs)
-    if doses is not None and cast.teacher_of is not None:
-        from dosimeter.pate.doses import dose
-
-        told = dose(cast.votes, how.noise, threshold=how.threshold, person=cast.teacher_of)
-        ids = [str(i) if isinstance(i, str) else int(i) + 1 for i in told.ids]  # type: ignore[call-overload]
-        write_sheet(doses, {"person" if isinstance(ids[0], str) else "row": ids, "nats": told.reading}, inputs=inputs)
+        write_bytes(student, released.extra_files[".skops"], inputs=inputs)
+    if doses_out is not None:
+        write_csv(doses_out, doses_sheet(job, cast), inputs=inputs)
+    return tuple(path for path in (out, student, doses_out) if path is not None)
 
 
-def _skops(model: Any) -> bytes:
-    import skops.io as sio
+def _without_student(result: LabelRelease, reason: str, student: Path, out: Path | None) -> Exception:
+    from dosimeter.core.errors import CannotMeasure
+    from dosimeter.core.text import safe_text
 
-    data: bytes = sio.dumps(model)
-    return data
+    bound = result.publishable
+    unaccounted = ", unaccounted" if bound.standing == "unaccounted" else ""
+    kept = "no --out was named for them" if out is None else f"they are in {safe_text(out.name)}"
+    return CannotMeasure(
+        f"{safe_text(student.name)} was not written: {reason} (the {bound.queries} labels were drawn, at most "
+        f"{bound.nats:.4g} nats are spent{unaccounted}, and {kept})"
+    )

@@ -1,6 +1,6 @@
-"""One line on a terminal that says what a verb is doing, how far it is, and the time left where it is known.
+"""One line on a terminal that says what a verb is doing, how far it is, and the time left if it is known.
 
-On stderr, only where that is a terminal, from two seconds on; never with --quiet or --json -. The line is wiped before
+On stderr, only if that is a terminal, after two seconds; never with --quiet or --json -. The line is wiped before
 anything else is written and when the verb ends.
 """
 
@@ -22,7 +22,7 @@ TRUSTED = 0.02
 
 
 class Line:
-    """The line, drawn by a thread of its own: a stage that is one long product shows too."""
+    """The line, drawn by its own thread, so that it also shows during one long matrix product."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -34,15 +34,15 @@ class Line:
         self._shown = False
         self._thread = threading.Thread(target=self._draw_on, daemon=True)
 
-    def __call__(self, stage: str | None, done: float | None) -> None:
-        """What `core.progress` tells."""
+    def __call__(self, stage: str | None, share: float | None) -> None:
+        """Called by `core.progress` with the stage and the share that is finished."""
         with self._lock:
             if stage is not None and stage != self._stage:
                 self._stage, self._since = stage, time.monotonic()
                 self._done = None
-            if done is not None and self._done is not None and done < self._done:
+            if share is not None and self._done is not None and share < self._done:
                 self._since = time.monotonic()  # another pass over the same rows
-            self._done = done
+            self._done = share
 
     def start(self) -> None:
         """Begin to draw."""
@@ -68,18 +68,18 @@ class Line:
             with self._lock:
                 if self._stage:
                     width = shutil.get_terminal_size((80, 24)).columns
-                    self._write("\r\x1b[2K" + self._words()[: max(10, width - 1)])
+                    self._write("\r\x1b[2K" + self._text()[: max(10, width - 1)])
                     self._shown = True
             if self._ended.wait(EVERY):
                 return
 
-    def _words(self) -> str:
+    def _text(self) -> str:
         now = time.monotonic()
-        done, spent = self._done, now - self._since
-        if done is None:
+        share, spent = self._done, now - self._since
+        if share is None:
             return f"{self._stage} ({_seconds(now - self._first)})"
-        left = f", {_seconds(spent * (1 - done) / done)} left" if TRUSTED <= done < 1 and spent > 1 else ""
-        return f"{self._stage}: {100 * done:.0f} %{left} ({_seconds(now - self._first)})"
+        left = f", {_seconds(spent * (1 - share) / share)} left" if TRUSTED <= share < 1 and spent > 1 else ""
+        return f"{self._stage}: {100 * share:.0f} %{left} ({_seconds(now - self._first)})"
 
     def _write(self, text: str) -> None:
         try:
@@ -106,14 +106,14 @@ _LINE: Line | None = None
 
 
 def wipe() -> None:
-    """Take the line away, if there is one: called before words are written."""
+    """Take the line away, if there is one: called before text is written."""
     if _LINE is not None:
         _LINE.wipe()
 
 
 @contextmanager
 def shown(options: Mapping[str, Any]) -> Iterator[None]:
-    """The line for the time of one verb; options: the verb's, of which --quiet and --json - mean none."""
+    """Show the line while one verb runs. options: the verb's; --quiet and --json - switch it off."""
     global _LINE
     if options.get("quiet") or options.get("json") == "-" or not sys.stderr.isatty() or _LINE is not None:
         yield

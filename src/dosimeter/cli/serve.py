@@ -4,34 +4,38 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from dosimeter.cli.output import console, write_json
-from dosimeter.workflows.booking import Keys, LedgerAt
+from dosimeter.cli.options import START, Json, Keys, LedgerPlace, Quiet, check_outputs, json_path, opt
 
 
 def serve(
-    ledger: LedgerAt = None,
+    ledger: LedgerPlace = None,
     keys: Keys = None,
-    port: Annotated[int, typer.Option("--port", help="The port on 127.0.0.1; 0 takes a free one.")] = 0,
-    json: Annotated[str | None, typer.Option("--json", help="Write the address as JSON here; - for stdout.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No words but the address.")] = False,
+    port: Annotated[
+        int, opt("--port", help="The port on 127.0.0.1; 0 takes a free one.", group=START, show_default=True)
+    ] = 0,
+    json: Json = None,
+    quiet: Quiet = False,
 ) -> int:
     """People by total, releases, budgets, and what stronger noise would have given. It only reads. Ctrl-C ends it."""
-    from dosimeter.cli.ledger import check
+    from dosimeter.cli.output import console, write_json
     from dosimeter.serve.server import Serving
     from dosimeter.workflows.booking import open_ledger
 
-    check(json)
-    with open_ledger(ledger, keys, without_keys=True) as book:
+    check_outputs([json_path(json)], [])
+    with open_ledger(ledger, keys, without_keys=True) as opened:
         serving = Serving.on(port)
         if json is not None:
-            facts = {"schema": "dosimeter.serve/1", "address": serving.address, "port": serving.port, "internal": True}
-            write_json(facts, json)
+            address = {
+                "schema": "dosimeter.serve/1",
+                "address": serving.address,
+                "port": serving.port,
+                "internal": True,
+            }
+            write_json(address, json)
         else:
             print(serving.address, flush=True)
-        words = console(quiet, json="-")
-        words.print("Open this address: it carries the token, so keep it to yourself. Internal; it only reads.")
-        words.print("Ctrl-C ends it.")
-        serving.run(book)
+        out = console(quiet, json="-")
+        out.print("Open this address. It carries the token, so do not share it. Internal; it only reads.")
+        out.print("Ctrl-C ends it.")
+        serving.run(opened)
     return 0

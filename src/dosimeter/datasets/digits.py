@@ -1,4 +1,4 @@
-"""Handwritten digits: 1,797 small ones that ship inside scikit-learn, and MNIST from a folder."""
+"""Handwritten digits: 1,797 small ones that come with scikit-learn, and MNIST from a folder."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
-from dosimeter.datasets.papers import _file, _idx
+from dosimeter.datasets.papers import data_file, read_idx
 from dosimeter.tables.table import Table
 
 TARGET = "digit"
 CLASSES = tuple("0123456789")
-"""Known without a look at the table."""
+"""Known in advance, not read off the table."""
 PRIVATE = 1300
-"""The first so many are the private table, the others the public one."""
+"""The first this many rows are the private table, the rest the public one."""
 
 
 def digits() -> tuple[Table, Table]:
@@ -37,22 +37,22 @@ def digits() -> tuple[Table, Table]:
 
 def mnist(data: Path) -> tuple[FloatArray, Index, FloatArray, Index]:
     """Images (60000, 28, 28) in [0, 1] and labels (60000,), test images (10000, 28, 28) and labels (10000,)."""
-    read = {}
+    images_and_labels = {}
     for part in ("train", "t10k"):
-        read[part] = (
-            _idx(_file(data, "mnist", f"{part}-images-idx3-ubyte.gz")) / 255.0,
-            _idx(_file(data, "mnist", f"{part}-labels-idx1-ubyte.gz")).astype(np.intp),
+        images_and_labels[part] = (
+            read_idx(data_file(data, "mnist", f"{part}-images-idx3-ubyte.gz")) / 255.0,
+            read_idx(data_file(data, "mnist", f"{part}-labels-idx1-ubyte.gz")).astype(np.intp),
         )
-    return (*read["train"], *read["t10k"])
+    return (*images_and_labels["train"], *images_and_labels["t10k"])
 
 
-def pooled(images: Any, side: int) -> FloatArray:
-    """(n, (28/side)²) means of squares of pixels, one row an image: a public map, the same for everybody.
+def pool_pixels(images: Any, side: int) -> FloatArray:
+    """(n, (28/side)²) means over side x side blocks of pixels, one row per image: a public map, equal for all images.
 
-    >>> pooled(np.arange(16.0).reshape(1, 4, 4), 2).tolist()
+    >>> pool_pixels(np.arange(16.0).reshape(1, 4, 4), 2).tolist()
     [[2.5, 4.5, 10.5, 12.5]]
     """
     n, h, w = images.shape
     if h % side or w % side:
-        raise Refusal(f"images of {h} x {w} pixels do not divide into squares of {side}")
+        raise Refusal(f"images of {h} x {w} pixels cannot be divided into squares of {side}: use a divisor of both")
     return np.asarray(images.reshape(n, h // side, side, w // side, side).mean(axis=(2, 4)).reshape(n, -1))

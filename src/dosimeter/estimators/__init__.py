@@ -1,4 +1,4 @@
-"""scikit-learn estimators whose weights or components leave with noise: a dose, a recipe, a plain model to hand on."""
+"""scikit-learn estimators that release noisy weights or components: a dose, a recipe, and a plain model to share."""
 
 from dosimeter.estimators.linear import (
     PrivateLinearRegression,

@@ -1,7 +1,7 @@
-"""Private linear models with the face of scikit-learn.
+"""Private linear models with scikit-learn's interface.
 
 `fit` finds the exact minimiser, chooses the noise for the stated dose (or takes the stated scale), draws it safely and
-keeps only what was released: `coef_`, `intercept_` and `release_`. The exact weights are forgotten. `released_` is a
+keeps only what is released: `coef_`, `intercept_` and `release_`. The exact weights are discarded. `released_` is a
 plain scikit-learn model with the same weights, which works without this package.
 """
 
@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
-from dosimeter.core.category import step_of
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import NOISES
 from dosimeter.glm.category_steps import units_of_columns
@@ -27,22 +26,15 @@ from dosimeter.glm.release_plan import plan
 
 
 class _Private(BaseEstimator):  # type: ignore[misc]
-    """What the four models share: their parameters, the plan and the draw.
+    """What the four models share: the plan, the draw and the released weights."""
 
-    max_dose: the highest Fisher information loss η a row may have, in the units of X and y (of a column or a target of
-    two values: per step from one to the other); the noise scale that meets it is chosen from the data (named in
-    `release_.recipe.uncovered`). scale: a public noise scale instead; max_dose
-    must then be None. noise: "gaussian", "laplace", "gumbel" or "logistic". equalise: rounds of reweighting that make
-    the doses more equal (True: 3; beyond that the true figure grows uneven again, docs/irfil.md). shape: "hessian" to
-    shape the noise (squared loss only). random_state: None draws from the operating system; anything else is a
-    simulation, stamped "not for release".
-    """
-
-    def _fit(self, X: FloatArray, y: FloatArray, loss: Any, penalty: float, told: str, sample_weight: Any) -> None:
-        """penalty: nλ of eq. 13; told: the same in public words, for λ itself tells the number of rows."""
+    def _fit(
+        self, X: FloatArray, y: FloatArray, loss: Any, penalty: float, description: str, sample_weight: Any
+    ) -> None:
+        """penalty: nλ of eq. 13; description: the same in public terms, because λ itself reveals the number of rows."""
         if self.noise not in NOISES:
             raise Refusal(f"noise {self.noise!r} is not one of {', '.join(NOISES)}")
-        planned = plan(
+        release_plan = plan(
             X,
             y,
             loss,
@@ -51,22 +43,22 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             scale=self.scale,
             law=NOISES[self.noise],
             equalise=3 if self.equalise is True else int(self.equalise),
-            shape=self.shape,
+            shape=self.noise_shape,
             sample_weight=sample_weight,
             intercept=self.fit_intercept,
-            through=np.diag(units_of_columns(X)),
-            label_unit=1.0 if isinstance(loss, glm.Logistic) else step_of(y) or 1.0,
+            input_map=np.diag(units_of_columns(X)),
+            target_unit=loss.target.unit(y, 1.0),
         )
-        self.release_ = replace(planned, penalty=told).draw(_generator(self.random_state))
-        self.highest_dose_ = planned.highest
-        """η of the most exposed row: a statistic of the data without protection, internal. It is not saved."""
-        self._keep(self.release_.values["coef"], float(self.release_.values.get("intercept", np.zeros(1))[0]))
+        self.release_ = replace(release_plan, penalty=description).draw(_generator(self.random_state))
+        self.highest_dose_ = release_plan.highest
+        """η of the most exposed row: computed from the data without protection, so internal. It is not saved."""
+        self._set_weights(self.release_.values["coef"], float(self.release_.values.get("intercept", np.zeros(1))[0]))
 
     def __getstate__(self) -> Any:
-        """Without the dose: what is saved, copied or sent to another process is the release alone."""
+        """Without the dose: only the release is saved, copied or sent to another process."""
         return {name: value for name, value in super().__getstate__().items() if name != "highest_dose_"}
 
-    def _keep(self, coef: FloatArray, intercept: float) -> None:
+    def _set_weights(self, coef: FloatArray, intercept: float) -> None:
         self.coef_: Any = coef.copy()
         self.intercept_: Any = intercept
 
@@ -75,8 +67,8 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(X @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0]))
 
-    def _dressed(self, plain: Any) -> Any:
-        """A scikit-learn model carrying the released weights and nothing else of ours."""
+    def _with_released_weights(self, plain: Any) -> Any:
+        """A scikit-learn model with the released weights and nothing else of this package."""
         check_is_fitted(self)
         plain.coef_, plain.intercept_ = np.array(self.coef_), np.array(self.intercept_)
         plain.n_features_in_ = self.n_features_in_
@@ -102,8 +94,51 @@ class _Regressor(RegressorMixin, _Private):  # type: ignore[misc]
 
 
 class PrivateLinearRegression(_Regressor):
-    """Least squares whose weights leave with noise.
+    """Least squares with noisy weights.
 
+    Parameters
+    ----------
+    max_dose : float or None, default 1.0
+        The highest Fisher information loss η of a row, in the units of X and y; for a column or target with two values,
+        per step from one to the other. The noise scale that meets it is chosen from the data, which
+        `release_.recipe.uncovered` reports.
+    scale : float, optional
+        A public noise scale instead; `max_dose` must then be None.
+    noise : {"gaussian", "laplace", "gumbel", "logistic"}, default "gaussian"
+        Distribution of the noise.
+    equalise : bool or int, default False
+        Rounds of reweighting that make the doses more equal. True: 3; with more, the true doses grow unequal again
+        (docs/explanation/irfil.md).
+    noise_shape : {"hessian"}, optional
+        Shape of the noise covariance.
+    fit_intercept : bool, default True
+        Whether to fit an intercept.
+    random_state : int, Generator or None, default None
+        None draws from the operating system; anything else is a simulation, stamped "not for release".
+
+    Attributes
+    ----------
+    coef_, intercept_
+        The released, noisy weights. The exact ones are not kept.
+    release_ : Release
+        What may be published, with its recipe.
+    released_ : LinearRegression
+        The same weights as a plain scikit-learn model, which works without this package.
+    highest_dose_ : float
+        η of the most exposed row. Internal: not protected, and not saved with the estimator.
+
+    Raises
+    ------
+    Refusal
+        From `fit`, if the parameters contradict each other or no noise meets `max_dose`.
+
+    Notes
+    -----
+    The weights minimise eq. 13 of [Hannun21] with squared loss and no penalty. The dose is η = ‖J‖₂/σ of eq. 17,
+    with J the derivative of the weights by one row.
+
+    Examples
+    --------
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.1, 1.9, 3.1])
     >>> model = PrivateLinearRegression(max_dose=1.0).fit(X, y)
     >>> model.highest_dose_ <= 1.0, model.release_.recipe.simulation
@@ -117,7 +152,7 @@ class PrivateLinearRegression(_Regressor):
         scale: float | None = None,
         noise: str = "gaussian",
         equalise: bool | int = False,
-        shape: str | None = None,
+        noise_shape: str | None = None,
         fit_intercept: bool = True,
         random_state: Any = None,
     ) -> None:
@@ -125,7 +160,7 @@ class PrivateLinearRegression(_Regressor):
         self.scale = scale
         self.noise = noise
         self.equalise = equalise
-        self.shape = shape
+        self.noise_shape = noise_shape
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
@@ -142,11 +177,62 @@ class PrivateLinearRegression(_Regressor):
     @property
     def released_(self) -> LinearRegression:
         """The same weights as a plain scikit-learn LinearRegression."""
-        return self._dressed(LinearRegression(fit_intercept=self.fit_intercept))
+        return self._with_released_weights(LinearRegression(fit_intercept=self.fit_intercept))
 
 
 class PrivateRidge(_Regressor):
-    """Ridge regression whose weights leave with noise; alpha as in scikit-learn's Ridge."""
+    """Ridge regression with noisy weights.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        L2 penalty, as in scikit-learn's Ridge.
+    max_dose : float or None, default 1.0
+        The highest Fisher information loss η of a row, in the units of X and y; for a column or target with two values,
+        per step from one to the other. The noise scale that meets it is chosen from the data, which
+        `release_.recipe.uncovered` reports.
+    scale : float, optional
+        A public noise scale instead; `max_dose` must then be None.
+    noise : {"gaussian", "laplace", "gumbel", "logistic"}, default "gaussian"
+        Distribution of the noise.
+    equalise : bool or int, default False
+        Rounds of reweighting that make the doses more equal. True: 3; with more, the true doses grow unequal again
+        (docs/explanation/irfil.md).
+    noise_shape : {"hessian"}, optional
+        Shape of the noise covariance.
+    fit_intercept : bool, default True
+        Whether to fit an intercept.
+    random_state : int, Generator or None, default None
+        None draws from the operating system; anything else is a simulation, stamped "not for release".
+
+    Attributes
+    ----------
+    coef_, intercept_
+        The released, noisy weights. The exact ones are not kept.
+    release_ : Release
+        What may be published, with its recipe.
+    released_ : Ridge
+        The same weights as a plain scikit-learn model, which works without this package.
+    highest_dose_ : float
+        η of the most exposed row. Internal: not protected, and not saved with the estimator.
+
+    Raises
+    ------
+    Refusal
+        From `fit`, if the parameters contradict each other or no noise meets `max_dose`.
+
+    Notes
+    -----
+    The weights minimise eq. 13 of [Hannun21] with squared loss. The dose is η = ‖J‖₂/σ of eq. 17,
+    with J the derivative of the weights by one row.
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.1, 1.9, 3.1])
+    >>> model = PrivateRidge(alpha=0.5, max_dose=1.0).fit(X, y)
+    >>> type(model.released_).__name__, model.coef_.shape
+    ('Ridge', (1,))
+    """
 
     def __init__(
         self,
@@ -156,7 +242,7 @@ class PrivateRidge(_Regressor):
         scale: float | None = None,
         noise: str = "gaussian",
         equalise: bool | int = False,
-        shape: str | None = None,
+        noise_shape: str | None = None,
         fit_intercept: bool = True,
         random_state: Any = None,
     ) -> None:
@@ -165,7 +251,7 @@ class PrivateRidge(_Regressor):
         self.scale = scale
         self.noise = noise
         self.equalise = equalise
-        self.shape = shape
+        self.noise_shape = noise_shape
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
@@ -182,11 +268,62 @@ class PrivateRidge(_Regressor):
     @property
     def released_(self) -> Ridge:
         """The same weights as a plain scikit-learn Ridge."""
-        return self._dressed(Ridge(alpha=self.alpha, fit_intercept=self.fit_intercept))
+        return self._with_released_weights(Ridge(alpha=self.alpha, fit_intercept=self.fit_intercept))
 
 
 class PrivatePoissonRegressor(_Regressor):
-    """Poisson regression with the log link whose weights leave with noise; alpha as in scikit-learn."""
+    """Poisson regression (log link) with noisy weights.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        L2 penalty, as in scikit-learn's PoissonRegressor.
+    max_dose : float or None, default 1.0
+        The highest Fisher information loss η of a row, in the units of X and y; for a column or target with two values,
+        per step from one to the other. The noise scale that meets it is chosen from the data, which
+        `release_.recipe.uncovered` reports.
+    scale : float, optional
+        A public noise scale instead; `max_dose` must then be None.
+    noise : {"gaussian", "laplace", "gumbel", "logistic"}, default "gaussian"
+        Distribution of the noise.
+    equalise : bool or int, default False
+        Rounds of reweighting that make the doses more equal. True: 3; with more, the true doses grow unequal again
+        (docs/explanation/irfil.md).
+    noise_shape : {"hessian"}, optional
+        Shape of the noise covariance; needs squared loss.
+    fit_intercept : bool, default True
+        Whether to fit an intercept.
+    random_state : int, Generator or None, default None
+        None draws from the operating system; anything else is a simulation, stamped "not for release".
+
+    Attributes
+    ----------
+    coef_, intercept_
+        The released, noisy weights. The exact ones are not kept.
+    release_ : Release
+        What may be published, with its recipe.
+    released_ : PoissonRegressor
+        The same weights as a plain scikit-learn model, which works without this package.
+    highest_dose_ : float
+        η of the most exposed row. Internal: not protected, and not saved with the estimator.
+
+    Raises
+    ------
+    Refusal
+        From `fit`, if the parameters contradict each other or no noise meets `max_dose`.
+
+    Notes
+    -----
+    The weights minimise eq. 13 of [Hannun21] with Poisson loss. The dose is η = ‖J‖₂/σ of eq. 17,
+    with J the derivative of the weights by one row.
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0, 4.0])
+    >>> model = PrivatePoissonRegressor(max_dose=1.0).fit(X, y)
+    >>> bool((model.predict(X) > 0).all())
+    True
+    """
 
     def __init__(
         self,
@@ -196,7 +333,7 @@ class PrivatePoissonRegressor(_Regressor):
         scale: float | None = None,
         noise: str = "gaussian",
         equalise: bool | int = False,
-        shape: str | None = None,
+        noise_shape: str | None = None,
         fit_intercept: bool = True,
         random_state: Any = None,
     ) -> None:
@@ -205,7 +342,7 @@ class PrivatePoissonRegressor(_Regressor):
         self.scale = scale
         self.noise = noise
         self.equalise = equalise
-        self.shape = shape
+        self.noise_shape = noise_shape
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
@@ -230,12 +367,63 @@ class PrivatePoissonRegressor(_Regressor):
         """The same weights as a plain scikit-learn PoissonRegressor."""
         check_is_fitted(self)
         plain = PoissonRegressor(alpha=self.alpha, fit_intercept=self.fit_intercept)
-        # It predicts only after a fit of its own, which made-up rows give it; the weights are then replaced.
-        return self._dressed(plain.fit(np.eye(2, self.n_features_in_), np.ones(2)))
+        # It predicts only after a fit of its own, so it is fitted to invented rows; the weights are then replaced.
+        return self._with_released_weights(plain.fit(np.eye(2, self.n_features_in_), np.ones(2)))
 
 
 class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
-    """Logistic regression of two classes whose weights leave with noise; C as in scikit-learn."""
+    """Binary logistic regression with noisy weights.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Inverse L2 penalty, as in scikit-learn's LogisticRegression.
+    max_dose : float or None, default 1.0
+        The highest Fisher information loss η of a row, in the units of X and y; for a column or target with two values,
+        per step from one to the other. The noise scale that meets it is chosen from the data, which
+        `release_.recipe.uncovered` reports.
+    scale : float, optional
+        A public noise scale instead; `max_dose` must then be None.
+    noise : {"gaussian", "laplace", "gumbel", "logistic"}, default "gaussian"
+        Distribution of the noise.
+    equalise : bool or int, default False
+        Rounds of reweighting that make the doses more equal. True: 3; with more, the true doses grow unequal again
+        (docs/explanation/irfil.md).
+    noise_shape : {"hessian"}, optional
+        Shape of the noise covariance; needs squared loss.
+    fit_intercept : bool, default True
+        Whether to fit an intercept.
+    random_state : int, Generator or None, default None
+        None draws from the operating system; anything else is a simulation, stamped "not for release".
+
+    Attributes
+    ----------
+    coef_, intercept_
+        The released, noisy weights. The exact ones are not kept.
+    release_ : Release
+        What may be published, with its recipe.
+    released_ : LogisticRegression
+        The same weights as a plain scikit-learn model, which works without this package.
+    highest_dose_ : float
+        η of the most exposed row. Internal: not protected, and not saved with the estimator.
+
+    Raises
+    ------
+    Refusal
+        From `fit`, if the parameters contradict each other or no noise meets `max_dose`.
+
+    Notes
+    -----
+    The weights minimise eq. 13 of [Hannun21] with logistic loss. The dose is η = ‖J‖₂/σ of eq. 17,
+    with J the derivative of the weights by one row.
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array(["no", "no", "yes", "yes"])
+    >>> model = PrivateLogisticRegression(max_dose=1.0).fit(X, y)
+    >>> model.classes_.tolist(), model.predict_proba(X).shape
+    (['no', 'yes'], (4, 2))
+    """
 
     def __init__(
         self,
@@ -245,7 +433,7 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         scale: float | None = None,
         noise: str = "gaussian",
         equalise: bool | int = False,
-        shape: str | None = None,
+        noise_shape: str | None = None,
         fit_intercept: bool = True,
         random_state: Any = None,
     ) -> None:
@@ -254,7 +442,7 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         self.scale = scale
         self.noise = noise
         self.equalise = equalise
-        self.shape = shape
+        self.noise_shape = noise_shape
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
@@ -269,13 +457,13 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) != 2:
-            kinds = "Only binary classification is supported." if len(self.classes_) > 2 else "there is one class"
-            raise Refusal(f"{kinds} The target has {len(self.classes_)} classes: two are needed")
-        classes, told = (y == self.classes_[1]).astype(float), f"LogisticRegression(C={self.C!r})"
-        self._fit(X, classes, glm.Logistic(), 1.0 / self.C, told, sample_weight)
+            problem = "Only binary classification is supported." if len(self.classes_) > 2 else "There is one class."
+            raise Refusal(f"{problem} The target has {len(self.classes_)} classes: two are needed")
+        classes, description = (y == self.classes_[1]).astype(float), f"LogisticRegression(C={self.C!r})"
+        self._fit(X, classes, glm.Logistic(), 1.0 / self.C, description, sample_weight)
         return self
 
-    def _keep(self, coef: FloatArray, intercept: float) -> None:
+    def _set_weights(self, coef: FloatArray, intercept: float) -> None:
         self.coef_: Any = coef.copy()[None, :]
         self.intercept_: Any = np.array([intercept])
 
@@ -296,6 +484,6 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
     @property
     def released_(self) -> LogisticRegression:
         """The same weights as a plain scikit-learn LogisticRegression."""
-        plain = self._dressed(LogisticRegression(C=self.C, fit_intercept=self.fit_intercept))
+        plain = self._with_released_weights(LogisticRegression(C=self.C, fit_intercept=self.fit_intercept))
         plain.classes_ = self.classes_
         return plain

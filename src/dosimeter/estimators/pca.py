@@ -1,7 +1,7 @@
-"""Principal components with the face of scikit-learn, made from a noisy second moment.
+"""Principal components with scikit-learn's interface, from a noisy second moment.
 
-`fit` clips the rows to declared bounds, draws the noise safely and keeps only what was released: `components_`,
-`explained_variance_`, the noisy `mean_` and `release_`. The exact moments are forgotten. `released_` is a plain
+`fit` clips the rows to declared bounds, draws the noise safely and keeps only what is released: `components_`,
+`explained_variance_`, the noisy `mean_` and `release_`. The exact moments are discarded. `released_` is a plain
 scikit-learn PCA with the same components, which works without this package.
 """
 
@@ -36,19 +36,61 @@ MECHANISMS = ("gaussian", "laplace", "laplace-split", "laplace-joint")
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """(ε, δ)-differentially private principal components of rows within declared bounds.
 
-    epsilon, delta: the budget; "laplace-joint" spends no delta.
-    n_components: a number, a share of the variance by the *noisy* eigenvalues (post-processing: it costs nothing and
-    follows the noise), or None for all columns.
-    lower, upper: bounds per column, or one for all; row_norm: the longest a centred row may be. All public.
-    centre: public, the middle of the bounds by default.
-    mean_share: the part of the budget for a noisy mean, about which the components are; 0: about the public centre.
-    neighbours: "replace-one", or "add-or-remove-one", which needs the public n_samples; of a row, or of a person with
-    all their rows where `fit` is told whose each row is.
-    mechanism: "gaussian" (analytic), "laplace" (a query per entry, priced by its privacy loss), "laplace-split" (the
-    same by a composition theorem), or "laplace-joint" (pure ε).
-    private: False allows bounds from the table; the release then says "not private".
-    random_state: None draws from the operating system; anything else is a simulation, stamped "not for release".
+    Parameters
+    ----------
+    n_components : int, float or None, default None
+        A number, a share of the variance by the *noisy* eigenvalues (post-processing: it costs no privacy and follows
+        the noise), or None for all columns.
+    epsilon, delta : float, default 1.0 and 1e-6
+        The privacy budget; "laplace-joint" uses no delta.
+    lower, upper : float or (d,) array, optional
+        Public bounds of the columns.
+    row_norm : float, optional
+        Public bound of the norm of a centred row. Needed if there are no column bounds.
+    centre : (d,) array, optional
+        Public centre; by default the middle of the bounds.
+    mean_share : float
+        Share of the budget for a noisy mean, which the components are about; 0: about the public centre.
+    n_samples : int, optional
+        Public number of rows (or persons), needed for "add-or-remove-one".
+    neighbours : {"replace-one", "add-or-remove-one"}, default "replace-one"
+        Adjacency: of a row, or of a person with all their rows if `fit` gets `person`.
+    mechanism : {"gaussian", "laplace", "laplace-split", "laplace-joint"}, default "gaussian"
+        "gaussian" is the analytic Gaussian; "laplace" one query per entry, accounted by its privacy loss;
+        "laplace-split" the same by a composition theorem; "laplace-joint" pure ε.
+    private : bool, default True
+        False allows bounds taken from the table; the release then says "not private".
+    random_state : int, Generator or None, default None
+        None draws from the operating system; anything else is a simulation, stamped "not for release".
 
+    Attributes
+    ----------
+    components_ : (k, d) array
+    explained_variance_, explained_variance_ratio_ : (k,) arrays
+        By the noisy eigenvalues.
+    mean_ : (d,) array
+        Noisy.
+    release_ : Release
+        What may be published, with its recipe.
+    dose_ : dose of the release
+    epsilon_ : float
+        ε at `delta` that the release costs, an upper bound; at most `epsilon`.
+    remarks_ : tuple of str
+    released_ : PCA
+        The same components as a plain scikit-learn model.
+
+    Raises
+    ------
+    Refusal
+        From `fit`, if bounds are missing or a parameter is out of range.
+
+    Notes
+    -----
+    The components are eigenvectors of A + E, with A the second moment of the clipped rows about the noisy mean and E
+    symmetric noise: the input perturbation of [Zari22], Table 1 (docs/explanation/pca.md).
+
+    Examples
+    --------
     >>> X = np.array([[0.0, 0.1], [1.0, 0.9], [0.5, 0.4], [0.2, 0.1]])
     >>> model = PrivatePCA(1, epsilon=2.0, lower=0.0, upper=1.0).fit(X)
     >>> model.transform(X).shape, sorted(model.release_.values), model.release_.recipe.simulation
@@ -87,13 +129,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, person: Any = None) -> Self:
-        """Clip X (n, d), draw the noise, keep the release; y is not looked at.
+        """Clip X (n, d), draw the noise, keep the release; y is ignored.
 
-        person: whose each row is (n,); the guarantee is then for a person, whose rows weigh as much as one.
+        person: (n,) the person of each row; the guarantee is then per person, whose rows together weigh as one.
         """
         X = validate_data(self, X, dtype=np.float64)
-        self._refuse_count(X.shape[1])
-        made = release(
+        self._refuse_bad_count(X.shape[1])
+        private_components = release(
             X,
             self._mechanism(),
             bounds=self._bounds(),
@@ -102,17 +144,21 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             private=self.private,
             rng=_generator(self.random_state),
         )
-        found = made.components
-        k = self._count(found.values)
-        self.release_, self.dose_, self.remarks_ = made.release, made.dose, made.remarks
-        self.epsilon_ = made.epsilon(self.delta)
-        """ε at delta that the release really costs, an upper bound; at most `epsilon`."""
+        components = private_components.components
+        k = self._count(components.values)
+        self.release_, self.dose_, self.remarks_ = (
+            private_components.release,
+            private_components.dose,
+            private_components.remarks,
+        )
+        self.epsilon_ = private_components.epsilon(self.delta)
+        """ε at delta that the release costs, an upper bound; at most `epsilon`."""
         self.n_components_ = k
-        self.components_ = np.ascontiguousarray(found.vectors[:, :k].T)
-        self.explained_variance_ = found.values[:k].copy()
-        total = float(found.values.sum())
+        self.components_ = np.ascontiguousarray(components.vectors[:, :k].T)
+        self.explained_variance_ = components.values[:k].copy()
+        total = float(components.values.sum())
         self.explained_variance_ratio_ = self.explained_variance_ / total if total > 0 else np.zeros(k)
-        self.mean_ = found.mean.copy()
+        self.mean_ = components.mean.copy()
         return self
 
     def transform(self, X: Any) -> FloatArray:
@@ -156,15 +202,15 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _bounds(self) -> Bounds | None:
         if self.lower is None and self.upper is None and self.row_norm is None:
-            return None  # refused by the release unless private=False
+            return None  # `release` refuses this unless private=False
         return Bounds(self.lower, self.upper, self.row_norm, self.centre)
 
-    def _refuse_count(self, d: int) -> None:
+    def _refuse_bad_count(self, d: int) -> None:
         n: Any = self.n_components
         if n is None or (isinstance(n, float) and 0 < n < 1):
             return
         if isinstance(n, bool) or not isinstance(n, Integral) or not 1 <= int(n) <= d:
-            raise Refusal(f"n_components must be 1 to {d}, a share between 0 and 1, or None, not {n!r}")
+            raise Refusal(f"n_components={n!r}: must be 1 to {d}, a share between 0 and 1, or None")
 
     def _count(self, values: FloatArray) -> int:
         if self.n_components is None:

@@ -1,1 +1,1 @@
-"""Files that are not tables: models, doses, checkpoints. Sizes and formats are checked before parsing; never pickle."""
+"""Files that are not tables: networks, doses, checkpoints. Size and format are checked before parsing; never pickle."""

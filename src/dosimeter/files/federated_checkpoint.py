@@ -1,8 +1,8 @@
-"""A federated training kept on disk after every step: one .npz of plain arrays and a JSON text, sealed. No pickle.
+"""Checkpoints of a federated training, written after every step: one .npz of arrays and a JSON text, with a seal.
 
-The file holds who was asked in an open round, so it is internal and readable by its owner only. A step is written whole
-or not at all, and only over the step before it: of two runs that go on from one file, one is refused. An older copy put
-in its place cannot be told from the file itself: its rounds would be drawn and paid for a second time, in secret.
+The file lists the clients sampled in an open round, so it is internal and readable by its owner only. A step is written
+atomically, and only over the step before it: if two runs continue from one file, one of them is refused. A rollback to
+an older copy cannot be detected from the file: rounds would be drawn a second time without any record.
 """
 
 from __future__ import annotations
@@ -22,148 +22,148 @@ import numpy as np
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
-from dosimeter.federated.history import WHOLE, Round
+from dosimeter.federated.history import INTEGER_COLUMNS, Round
 from dosimeter.federated.state import State
 from dosimeter.files.archive import Archive
 from dosimeter.files.atomic import AnyPath, write_bytes
-from dosimeter.files.file_checks import GIBIBYTE, regular_file
-from dosimeter.files.pate_checkpoint import array_of, bytes_of
+from dosimeter.files.file_checks import GIBIBYTE, read_bytes, regular_file
+from dosimeter.files.npy import npy_array_of
 
 _ARRAYS = ("history", "model", "participants", "rounds", "spent", "velocity")
 _SCALARS = ("clip", "cohort", "is_open", "simulation", "version")
 _SCHEMA = "dosimeter.federated-state/2"
-_REMEDY = "give the file that this training wrote, or start anew under another name"
+_REMEDY = "use the file that this training wrote, or start again under another name"
 
 
-def digest_of(recipe: Mapping[str, Any], arrays: Sequence[Any]) -> str:
-    """What names a training: its recipe and the data of its clients. A state is taken back only under the same name.
+def training_digest(recipe: Mapping[str, Any], arrays: Sequence[Any]) -> str:
+    """A digest of a training's recipe and its clients' data. A state is resumed only by the training with its digest.
 
-    >>> digest_of({"seed": 1}, [np.zeros(2)]) == digest_of({"seed": 1}, [np.zeros(2)])
+    >>> training_digest({"seed": 1}, [np.zeros(2)]) == training_digest({"seed": 1}, [np.zeros(2)])
     True
-    >>> digest_of({"seed": 1}, [np.zeros(2)]) == digest_of({"seed": 2}, [np.zeros(2)])
+    >>> training_digest({"seed": 1}, [np.zeros(2)]) == training_digest({"seed": 2}, [np.zeros(2)])
     False
     """
-    made = hashlib.sha256(json.dumps(recipe, sort_keys=True, default=repr).encode())
+    digest = hashlib.sha256(json.dumps(recipe, sort_keys=True, default=repr).encode())
     for array in arrays:
         values = np.ascontiguousarray(array)
-        made.update(f"{values.dtype.str}{values.shape}".encode())
-        made.update(values.data)
-    return made.hexdigest()
+        digest.update(f"{values.dtype.str}{values.shape}".encode())
+        digest.update(values.data)
+    return digest.hexdigest()
 
 
 class SavedTraining(NamedTuple):
-    """What stands in a file."""
+    """The content of a checkpoint."""
 
     state: State
     rounds: tuple[Round, ...]
-    """What happened in each round that is over, as far as whoever wrote the file had told it. Internal."""
+    """The record of each completed round, if the writer stored it. Internal."""
 
 
 def write_state(
     path: AnyPath, state: State, digest: str, *, rounds: Sequence[Round] = (), inputs: Sequence[AnyPath] = ()
 ) -> None:
-    """The state, and its rounds if they are told, as one .npz file, whole or not at all."""
+    """Write the state, and the records of its rounds if any, as one .npz file, atomically."""
     if Path(path).suffix.lower() != ".npz":
-        raise Refusal(f"{safe_text(os.fspath(path), 120)}: the state of a training is a .npz file: name it so")
-    plain = state.plain()
-    facts = {"schema": _SCHEMA, "digest": digest, "serial": state.serial, **{name: plain[name] for name in _SCALARS}}
-    told = np.array(rounds, dtype=np.float64).reshape(-1, len(Round._fields))
-    arrays: dict[str, Any] = {name: told if name == "rounds" else plain[name] for name in _ARRAYS}
+        raise Refusal(f"{safe_text(os.fspath(path), 120)}: the state of a training is a .npz file: use that suffix")
+    fields = state.to_dict()
+    facts = {"schema": _SCHEMA, "digest": digest, "serial": state.serial, **{name: fields[name] for name in _SCALARS}}
+    records = np.array(rounds, dtype=np.float64).reshape(-1, len(Round._fields))
+    arrays: dict[str, Any] = {name: records if name == "rounds" else fields[name] for name in _ARRAYS}
     facts["seal"] = _seal(facts, arrays)
-    made = io.BytesIO()
-    np.savez(made, facts=np.frombuffer(json.dumps(facts).encode("ascii"), dtype=np.uint8), **arrays)
-    write_bytes(path, made.getvalue(), inputs=inputs)
+    buffer = io.BytesIO()
+    np.savez(buffer, facts=np.frombuffer(json.dumps(facts).encode("ascii"), dtype=np.uint8), **arrays)
+    write_bytes(path, buffer.getvalue(), inputs=inputs)
 
 
 def read_state(path: AnyPath, digest: str, *, limit: int = GIBIBYTE) -> State:
-    """The state in a file that `write_state` wrote for the same training; anything else is refused."""
-    return read_kept(path, digest, limit=limit).state
+    """The state that `write_state` wrote for the same training; anything else is refused."""
+    return read_checkpoint(path, digest, limit=limit).state
 
 
-def read_kept(path: AnyPath, digest: str, *, limit: int = GIBIBYTE) -> SavedTraining:
-    """The state and its rounds."""
-    source, named, kept = _read(path, limit)
-    if named != digest:
+def read_checkpoint(path: AnyPath, digest: str, *, limit: int = GIBIBYTE) -> SavedTraining:
+    """The state and the records of its rounds; refused unless `write_state` wrote them for the same training."""
+    source, stored_digest, training = _read(path, limit)
+    if stored_digest != digest:
         raise source.refusal("it belongs to another training (other data, recipe or seed)", _REMEDY)
-    return kept
+    return training
 
 
-def check_whole(path: AnyPath, *, limit: int = GIBIBYTE) -> None:
-    """Refuse a file that holds no state, whatever training it is of. Ask before the work begins."""
+def check_checkpoint(path: AnyPath, *, limit: int = GIBIBYTE) -> None:
+    """Refuse a file that is not a checkpoint, of whichever training. Call it before the work begins."""
     _read(path, limit)
 
 
 def _read(path: AnyPath, limit: int) -> tuple[Location, str, SavedTraining]:
-    """The file, the digest of the training that it names, and what it holds."""
+    """The location of the file, the digest of its training, and its content."""
     file, source = regular_file(path, limit)
-    facts, arrays = _parts(bytes_of(file, source), source, limit)
+    facts, arrays = _parts(read_bytes(file, source), source, limit)
     if facts["seal"] != _seal({k: v for k, v in facts.items() if k != "seal"}, arrays):
-        raise source.refusal("its seal does not fit what it holds: it was altered or damaged", _REMEDY)
-    told = arrays.pop("rounds").tolist()
+        raise source.refusal("its seal does not match its content: it was altered or damaged", _REMEDY)
+    records = arrays.pop("rounds").tolist()
     try:
-        state = State.from_plain({**arrays, **{name: facts[name] for name in _SCALARS}})
-        rounds = tuple(_round(row) for row in told)
+        state = State.from_dict({**arrays, **{name: facts[name] for name in _SCALARS}})
+        rounds = tuple(_round(row) for row in records)
     except Refusal as error:
         raise source.refusal(str(error), _REMEDY) from None
-    except (ValueError, TypeError, OverflowError):  # a count that is no number, a row of another length
+    except (ValueError, TypeError, OverflowError):  # a count that is not a number, a row of another length
         raise source.refusal("its numbers are not those of a state: it was altered", _REMEDY) from None
-    if told and [row[0] for row in told] != list(range(state.round)):
+    if records and [row[0] for row in records] != list(range(state.round)):
         raise source.refusal("its rounds are not those of its state", _REMEDY)
     return source, str(facts["digest"]), SavedTraining(state, rounds)
 
 
 def _round(row: list[float]) -> Round:
     values: dict[str, Any] = dict(zip(Round._fields, row, strict=True))
-    return Round(**{**values, **{name: int(values[name]) for name in WHOLE}})
+    return Round(**{**values, **{name: int(values[name]) for name in INTEGER_COLUMNS}})
 
 
 @dataclass
 class CheckpointWriter:
-    """Writes each new state over the one before it; pass `keep` to `federated.simulate`."""
+    """Writes each new state over the one before it; pass `keep` as `save_state` to `federated.simulate`."""
 
     path: Path
     digest: str
     serial: int = 0
-    """Of the state that stands in the file; 0 where there is none yet."""
+    """The serial of the state in the file; 0 if there is none yet."""
     inputs: Sequence[AnyPath] = ()
     earlier: Sequence[Round] = ()
-    """Rounds before this run, from the file it goes on from."""
+    """Records of the rounds before this run."""
 
     def keep(self, state: State, rounds: Sequence[Round] = ()) -> None:
-        """Refused where the file is not the step before: somebody else goes on from it, or took it away."""
-        found = serial_in(self.path)
-        if found != self.serial or state.serial != found + 1:
-            what = f"it stands at step {found}, this training at {state.serial}: another run writes it, or it was moved"
-            raise Location(os.fspath(self.path)).refusal(what, "let one run alone go on")
+        """Write the state; refused if the file is not one step behind, because another run wrote or moved it."""
+        stored = stored_serial(self.path)
+        if stored != self.serial or state.serial != stored + 1:
+            problem = f"it is at step {stored}, this training at {state.serial}: another run wrote it, or it was moved"
+            raise Location(os.fspath(self.path)).refusal(problem, "let only one run continue")
         write_state(self.path, state, self.digest, rounds=(*self.earlier, *rounds), inputs=self.inputs)
         self.serial = state.serial
 
 
-def serial_in(path: Path) -> int:
-    """The step that stands in the file, 0 without one."""
+def stored_serial(path: Path) -> int:
+    """The serial of the state in the file, 0 without a file."""
     if not path.exists():
         return 0
     file, source = regular_file(path, GIBIBYTE)
-    return int(_parts(bytes_of(file, source), source, GIBIBYTE)[0]["serial"])
+    return int(_parts(read_bytes(file, source), source, GIBIBYTE)[0]["serial"])
 
 
 @contextmanager
-def alone_with(path: Path) -> Iterator[None]:
-    """Nobody else goes on from this file meanwhile; a second run is refused. The lock dies with its process."""
+def checkpoint_lock(path: Path) -> Iterator[None]:
+    """Hold a lock on the checkpoint: a second run is refused meanwhile. The lock ends with its process."""
     source = Location(os.fspath(path))
     try:
         handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise source.refusal(f"cannot be locked ({error.strerror})", "choose another folder") from None
     try:
-        if not _locked(handle):
-            raise source.refusal("another run goes on from it", "let that one end first")
+        if not _try_lock(handle):
+            raise source.refusal("another run is using it", "wait until that run ends")
         yield
     finally:
         os.close(handle)
 
 
-def _locked(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     try:
         import fcntl
     except ImportError:  # Windows
@@ -180,33 +180,33 @@ def _locked(handle: int) -> bool:
 
 
 def _seal(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
-    return digest_of(facts, [arrays[name] for name in _ARRAYS])
+    return training_digest(facts, [arrays[name] for name in _ARRAYS])
 
 
 def _parts(data: bytes, source: Location, limit: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The JSON text and the arrays, each of the kind it should be."""
-    wanted = sorted(f"{name}.npy" for name in ("facts", *_ARRAYS))
+    """The JSON object and the arrays, each checked for its type."""
+    expected = sorted(f"{name}.npy" for name in ("facts", *_ARRAYS))
     archive = Archive(data, limit, source, _REMEDY)
-    if sorted(archive.names) != wanted:
+    if sorted(archive.names) != expected:
         raise source.refusal("not a state of federated training", _REMEDY)
-    read = {name: array_of(archive.read(f"{name}.npy"), source, _REMEDY) for name in ("facts", *_ARRAYS)}
-    return _facts(read.pop("facts"), source), _checked(read, source)
+    arrays = {name: npy_array_of(archive.read(f"{name}.npy"), source, _REMEDY) for name in ("facts", *_ARRAYS)}
+    return _facts(arrays.pop("facts"), source), _check_arrays(arrays, source)
 
 
 def _facts(text: Any, source: Location) -> dict[str, Any]:
     try:
-        found = json.loads(text.tobytes().decode("ascii")) if text.dtype == np.uint8 else None
+        facts = json.loads(text.tobytes().decode("ascii")) if text.dtype == np.uint8 else None
     except (ValueError, RecursionError):
-        found = None
-    wanted = {"schema", "digest", "serial", "seal", *_SCALARS}
-    if not isinstance(found, dict) or set(found) != wanted or found["schema"] != _SCHEMA:
+        facts = None
+    expected = {"schema", "digest", "serial", "seal", *_SCALARS}
+    if not isinstance(facts, dict) or set(facts) != expected or facts["schema"] != _SCHEMA:
         raise source.refusal("not a state of federated training, or of another version", _REMEDY)
-    if type(found["serial"]) is not int or type(found["clip"]) is not float:
-        raise source.refusal("its step or its clip is no number", _REMEDY)
-    return found
+    if type(facts["serial"]) is not int or type(facts["clip"]) is not float:
+        raise source.refusal("its step or its clip is not a number", _REMEDY)
+    return facts
 
 
-def _checked(arrays: dict[str, Any], source: Location) -> dict[str, Any]:
+def _check_arrays(arrays: dict[str, Any], source: Location) -> dict[str, Any]:
     kinds = {
         "history": ("f8", 2),
         "model": ("f8", 1),
@@ -217,7 +217,7 @@ def _checked(arrays: dict[str, Any], source: Location) -> dict[str, Any]:
     }
     for name, (kind, ndim) in kinds.items():
         if arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != ndim:
-            raise source.refusal(f"its {name} is not of the form that a state has", _REMEDY)
+            raise source.refusal(f"its {name} does not have the type or shape of a state", _REMEDY)
     if arrays["rounds"].shape[1] != len(Round._fields):
-        raise source.refusal("its rounds are not of the form that rounds have", _REMEDY)
+        raise source.refusal("its rounds do not have the columns of rounds", _REMEDY)
     return arrays

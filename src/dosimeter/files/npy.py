@@ -1,4 +1,4 @@
-"""numpy's own files, taken apart by hand: the header first, then as many bytes as it declares, never an object."""
+"""numpy's .npy files, parsed here: the header first, then exactly the bytes it declares, never objects."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from dosimeter.core.location import Location
+
 OBJECTS = "an array of objects is a pickle and may run its author's code: not opened"
 
 
 class UnreadableArray(Exception):
-    """An array that is not taken, and why."""
+    """An array that is not read; the message says why."""
 
 
 def npy_array(data: bytes) -> NDArray[Any]:
-    """The array of a .npy file's bytes, read-only; `UnreadableArray` for objects and for headers that lie.
+    """The array in the bytes of a .npy file, read-only; `UnreadableArray` for objects and wrong headers.
 
-    >>> made = io.BytesIO(); np.save(made, np.array([1.5, 2.5]))
-    >>> npy_array(made.getvalue())
+    >>> file = io.BytesIO(); np.save(file, np.array([1.5, 2.5]))
+    >>> npy_array(file.getvalue())
     array([1.5, 2.5])
     """
     shape, fortran, dtype, start = _header(data)
@@ -32,12 +34,20 @@ def npy_array(data: bytes) -> NDArray[Any]:
         raise UnreadableArray("its header declares an impossible shape")
     needed = math.prod(shape) * dtype.itemsize
     if needed != len(data) - start:
-        raise UnreadableArray(f"its header says {needed} bytes and it has {len(data) - start}")
+        raise UnreadableArray(f"its header declares {needed} bytes and it has {len(data) - start}")
     try:
         flat = np.frombuffer(data, dtype=dtype, offset=start) if needed else np.empty(0, dtype=dtype)
         return flat.reshape(shape, order="F" if fortran else "C")
     except (ValueError, OverflowError):
         raise UnreadableArray("its header declares an impossible shape") from None
+
+
+def npy_array_of(data: bytes, source: Location, remedy: str) -> NDArray[Any]:
+    """`npy_array`, with a refusal that names the file."""
+    try:
+        return npy_array(data)
+    except UnreadableArray as error:
+        raise source.refusal(str(error), remedy) from None
 
 
 def _header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
@@ -48,6 +58,6 @@ def _header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
             version = npy.read_magic(stream)
             read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, fortran, dtype = read(stream)
-    except Exception:  # of literal_eval, of the tokenizer, of dtypes, of the recursion: any is a header that is none
+    except Exception:  # from literal_eval, the tokenizer, dtypes or recursion: all mean that there is no header
         raise UnreadableArray("not a numpy array file") from None
     return shape, bool(fortran), dtype, stream.tell()

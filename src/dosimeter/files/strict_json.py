@@ -1,4 +1,4 @@
-"""JSON from a stranger's file: a key given twice, NaN and Infinity are refused; the standard library takes them."""
+"""JSON from an untrusted file: duplicate keys, NaN and Infinity, which the standard library accepts, are refused."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from dosimeter.core.errors import Refusal
 
 
 def parse(text: str) -> Any:
-    """The value of a JSON text; a ValueError where it is none, a Refusal where it is more than JSON allows.
+    """The value of a JSON text; a ValueError if it is not JSON, a Refusal for duplicate keys, NaN and Infinity.
 
     >>> parse('{"a": [1, 2]}')
     {'a': [1, 2]}
     >>> parse('{"a": 1, "a": 2}')
     Traceback (most recent call last):
-    dosimeter.core.errors.Refusal: a key is given twice
+    dosimeter.core.errors.Refusal: duplicate key 'a'
     """
-    return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+    return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise Refusal("a key is given twice")
-    return found
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise Refusal(f"duplicate key {key[:40]!r}")
+        values[key] = value
+    return values
 
 
-def _no_constant(word: str) -> Any:
-    raise Refusal(f"{word} is not a number")
+def _refuse_constant(name: str) -> Any:
+    raise Refusal(f"{name} is not a number")

@@ -1,20 +1,20 @@
-"""The ledger on a database: SQLite by default (a path), PostgreSQL by URL; the rules are in `core.ledger`."""
+"""The ledger on a database: SQLite by default (a path), PostgreSQL by URL. Its rules are in `core.accounts`."""
 
 from __future__ import annotations
 
 from dosimeter.core.accounts import Account, Booking, LedgerLimit, LimitViolation, PersonDoses, SharedEventDose
 from dosimeter.core.errors import LimitExceeded, Tampered
-from dosimeter.ledger.create import files_of
+from dosimeter.ledger.create import ledger_files
 from dosimeter.ledger.entries import (
     AccountTotals,
-    Booked,
-    Compared,
+    BookingReceipt,
     Entry,
     OverBudget,
-    PersonBook,
     PersonEntry,
+    PersonStatement,
+    ReleaseComparison,
     Total,
-    Verified,
+    Verification,
 )
 from dosimeter.ledger.ledger import Ledger
 from dosimeter.ledger.pseudonyms import Keys
@@ -22,9 +22,8 @@ from dosimeter.ledger.pseudonyms import Keys
 __all__ = [
     "Account",
     "AccountTotals",
-    "Booked",
     "Booking",
-    "Compared",
+    "BookingReceipt",
     "Entry",
     "Keys",
     "Ledger",
@@ -32,12 +31,13 @@ __all__ = [
     "LimitExceeded",
     "LimitViolation",
     "OverBudget",
-    "PersonBook",
     "PersonDoses",
     "PersonEntry",
+    "PersonStatement",
+    "ReleaseComparison",
     "SharedEventDose",
     "Tampered",
     "Total",
-    "Verified",
-    "files_of",
+    "Verification",
+    "ledger_files",
 ]

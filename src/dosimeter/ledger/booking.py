@@ -1,4 +1,4 @@
-"""A booking: the decision and the spend, with the artefact's bytes, in one transaction."""
+"""Booking a release: limits checked, doses and artefact bytes stored, all in one transaction."""
 
 from __future__ import annotations
 
@@ -25,77 +25,89 @@ from dosimeter.core.text import safe_text
 from dosimeter.ledger import schema
 from dosimeter.ledger.composition import History, epsilon, history_of
 from dosimeter.ledger.database import Database
-from dosimeter.ledger.entries import Booked, OverBudget
+from dosimeter.ledger.entries import BookingReceipt, OverBudget
 from dosimeter.ledger.entry_log import append, budgets, check_head, entry_of
-from dosimeter.ledger.fisher_blocks import Marker, Row, digest_of_blocks, keep, marker, rows_of, totals_with
+from dosimeter.ledger.fisher_blocks import (
+    Marker,
+    Row,
+    block_marker,
+    block_rows,
+    digest_of_blocks,
+    store_blocks,
+    totals_with,
+)
 from dosimeter.ledger.hash_chain import canonical, digest_of_rows
 from dosimeter.ledger.pseudonyms import Keys
-from dosimeter.ledger.records import bytes_of, event_of, sum_of
+from dosimeter.ledger.records import read_bytes, read_event, read_sum
 
-_AT_ONCE = 1000
-_Described = tuple[dict[str, Any], list[tuple[bytes, int]], list[Row]]
+_BATCH = 1000
+_PartRecord = tuple[dict[str, Any], list[tuple[bytes, int]], list[Row]]
+"""What the chain says about a part, its (pseudonym, amount) rows, and its blocks."""
 
 
-def book(database: Database, keys: Keys, booking: Booking) -> Booked:
-    """Spend and store, once per name. Nothing is written where somebody would pass a limit and no reason is given."""
+def book(database: Database, keys: Keys, booking: Booking) -> BookingReceipt:
+    """Check the limits and store the release, once per name.
+
+    If a person would exceed a limit and the booking has no reason to override it, nothing is written.
+    """
     parts = parts_of(booking.doses)
     if any(part.event is not None for part in parts):
-        # Accountants take seconds; what they found is remembered, so that nobody waits for them under the lock.
+        # Accountants take seconds. This caches their results, so that the lock is held only briefly.
         preview(database, keys, parts)
     with database.writing() as connection:
         check_head(connection, database, keys, keys.head)
         before = connection.execute(select(schema.entry).where(schema.entry.c.name == booking.name)).first()
         if before is not None:
-            return _again(connection, keys, booking, parts, before)
+            return _book_again(connection, keys, booking, parts, before)
         mark = keys.draw_mark(booking.draw) if booking.draw else None
         digest = sha256(booking.artefact).hexdigest()
-        _refuse_seen(connection, mark, digest)
+        _refuse_reuse(connection, mark, digest)
         known = keys.pseudonyms(_ids(parts))
-        mark_of = marker(keys)
-        passing = decide(connection, known, parts, mark_of)
-        if passing and not booking.override.strip():
-            raise OverBudget(passing)
+        mark_of = block_marker(keys)
+        violations = limit_violations(connection, known, parts, mark_of)
+        if violations and not booking.override.strip():
+            raise OverBudget(violations)
         pseudonyms = keys.admit(_ids(parts), known)
-        described = _described(parts, pseudonyms, mark_of)
-        facts = _facts(booking, described, mark or "", digest, passing)
+        records = _part_records(parts, pseudonyms, mark_of)
+        facts = _facts(booking, records, mark or "", digest, violations)
         seq, head = append(connection, keys, "release", facts, name=booking.name, artefact=digest, draw=mark)
         connection.execute(insert(schema.artefact), [{"seq": seq, "data": booking.artefact}])
-        _spend(connection, seq, described)
-    keys.saw(seq, head)
-    return Booked(booking.name, seq, head, True, booking.artefact, passing)
+        _store_parts(connection, seq, records)
+    keys.remember_head(seq, head)
+    return BookingReceipt(booking.name, seq, head, True, booking.artefact, violations)
 
 
 def preview(database: Database, keys: Keys, parts: tuple[AccountShare, ...]) -> tuple[LimitViolation, ...]:
-    """The same decision on a snapshot; nothing is written."""
-    seen = keys.head
+    """The limits that the booking would violate, read from a snapshot; nothing is written."""
+    remembered = keys.head
     with database.reading() as connection:
-        check_head(connection, database, keys, seen)
-        return decide(connection, keys.pseudonyms(_ids(parts)), parts, marker(keys))
+        check_head(connection, database, keys, remembered)
+        return limit_violations(connection, keys.pseudonyms(_ids(parts)), parts, block_marker(keys))
 
 
-def decide(
+def limit_violations(
     connection: Connection, known: Mapping[str, bytes], parts: tuple[AccountShare, ...], mark: Marker
 ) -> tuple[LimitViolation, ...]:
-    """Who would pass which limit, account by account. known: the pseudonyms of those who have one."""
+    """The limits that people would exceed, account by account. known: the pseudonyms of those who have one."""
     limits = {budget.key: budget for budget in budgets(connection)}
-    found: list[LimitViolation] = []
+    violations: list[LimitViolation] = []
     for account in dict.fromkeys(part.account for part in parts):
-        mine = [part for part in parts if part.account == account]
+        own_parts = [part for part in parts if part.account == account]
         limit = limits.get(account.key)
-        if account.key == "eps":
-            passing = _over_by_events(connection, known, mine, limit)
+        if account.notion.composes_events:
+            violation = _epsilon_violation(connection, known, own_parts, limit)
         else:
-            added = {person: amount for part in mine for person, amount in part.rows}
-            sums = spent(connection, account.text, [known[p] for p in added if p in known])
+            added = {person: amount for part in own_parts for person, amount in part.rows}
+            sums = amounts_spent(connection, account.text, [known[p] for p in added if p in known])
             before = {p: sums.get(known[p], 0) for p in added if p in known}
-            before, after = totals_with(connection, known, mine, before, mark)
-            passing = over(account, limit, added, before, after)
-        if passing is not None:
-            found.append(passing)
-    return tuple(found)
+            before, after = totals_with(connection, known, own_parts, before, mark)
+            violation = over(account, limit, added, before, after)
+        if violation is not None:
+            violations.append(violation)
+    return tuple(violations)
 
 
-def _over_by_events(
+def _epsilon_violation(
     connection: Connection, known: Mapping[str, bytes], parts: Sequence[AccountShare], limit: LedgerLimit | None
 ) -> LimitViolation | None:
     account = parts[0].account
@@ -107,8 +119,8 @@ def _over_by_events(
         text = canonical(part.event)
         histories_of = {p: before.get(known[p], ()) if p in known else () for p, _ in part.rows}
         distinct = set(histories_of.values())
-        # Also without a limit: an event that no accountant reads must not get into the book.
-        with_it = {h: epsilon(joined(h, text), account.unit, account.measured_in, delta) for h in distinct}
+        # Also without a limit: an event that no accountant supports must not enter the ledger.
+        with_it = {h: epsilon(add_event(h, text), account.unit, account.measured_in, delta) for h in distinct}
         after |= {person: with_it[history] for person, history in histories_of.items()}
         earlier |= distinct
     if limit is None:
@@ -121,25 +133,28 @@ def _ids(parts: Sequence[AccountShare]) -> list[str]:
     return list(dict.fromkeys(person for part in parts for person, _ in part.rows))
 
 
-def joined(history: History, event: str) -> History:
+def add_event(history: History, event: str) -> History:
     """A history with one more event."""
     counts = dict(history)
     counts[event] = counts.get(event, 0) + 1
     return tuple(sorted(counts.items()))
 
 
-def spent(connection: Connection, account: str, pseudonyms: Sequence[bytes]) -> dict[bytes, int]:
-    """Totals of these people in one account, whole nano-units."""
+def amounts_spent(connection: Connection, account: str, pseudonyms: Sequence[bytes]) -> dict[bytes, int]:
+    """The totals of these people in one account, in nano-units."""
     d, p = schema.dose.c, schema.part.c
     total: dict[bytes, int] = {}
-    for some in _batches(pseudonyms):
+    for batch in _batches(pseudonyms):
         query = (
             select(d.pseudonym, func.sum(d.amount), func.count() - func.count(d.amount))
             .join_from(schema.dose, schema.part, d.part == p.id)
-            .where(d.pseudonym.in_(some), p.account == account)
+            .where(d.pseudonym.in_(batch), p.account == account)
             .group_by(d.pseudonym)
         )
-        total |= {bytes_of(who, "a pseudonym"): sum_of(sums, gaps) for who, sums, gaps in connection.execute(query)}
+        total |= {
+            read_bytes(pseudonym, "a pseudonym"): read_sum(amount, nulls)
+            for pseudonym, amount, nulls in connection.execute(query)
+        }
     return total
 
 
@@ -148,19 +163,19 @@ def histories(connection: Connection, account: str, pseudonyms: Iterable[bytes])
     d, p = schema.dose.c, schema.part.c
     events = {row.id: row.event for row in connection.execute(select(p.id, p.event).where(p.account == account))}
     rows: dict[bytes, list[int]] = {}
-    for some in _batches(list(pseudonyms) if events else []):
-        query = select(d.pseudonym, d.part).where(d.pseudonym.in_(some))
+    for batch in _batches(list(pseudonyms) if events else []):
+        query = select(d.pseudonym, d.part).where(d.pseudonym.in_(batch))
         for pseudonym, part in connection.execute(query):
             if part in events:
-                rows.setdefault(bytes_of(pseudonym, "a pseudonym"), []).append(part)
-    # Few histories, many people: each is put together once.
-    taken = {pseudonym: tuple(sorted(parts)) for pseudonym, parts in rows.items()}
-    by_parts = {parts: history_of(event_of(events[k]) for k in parts) for parts in set(taken.values())}
-    return {pseudonym: by_parts[parts] for pseudonym, parts in taken.items()}
+                rows.setdefault(read_bytes(pseudonym, "a pseudonym"), []).append(part)
+    # Many people share few histories: each is built once.
+    parts_of_person = {pseudonym: tuple(sorted(parts)) for pseudonym, parts in rows.items()}
+    by_parts = {parts: history_of(read_event(events[k]) for k in parts) for parts in set(parts_of_person.values())}
+    return {pseudonym: by_parts[parts] for pseudonym, parts in parts_of_person.items()}
 
 
-def plain_recipe(recipe: Recipe) -> dict[str, Any]:
-    """A recipe as plain values."""
+def recipe_to_dict(recipe: Recipe) -> dict[str, Any]:
+    """A recipe as a plain dict."""
     return {
         "kind": recipe.kind,
         "noise": recipe.noise,
@@ -170,24 +185,29 @@ def plain_recipe(recipe: Recipe) -> dict[str, Any]:
 
 
 def _batches(items: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
-    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))
+    return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
 
 
-def _refuse_seen(connection: Connection, mark: str | None, digest: str) -> None:
+def _refuse_reuse(connection: Connection, mark: str | None, digest: str) -> None:
     c = schema.entry.c
     first = connection.execute(select(c.name).where(c.draw == mark)).scalar() if mark else None
     if first is not None:
-        raise Refusal(f"this noise was drawn for {safe_text(first)}: two releases with one draw cancel it; draw anew")
-    # Two honest draws of labels may agree: refused, they would tell so for nothing and be drawn until they differ.
+        raise Refusal(
+            f"this noise was already used for {safe_text(first)}; two releases with one noise cancel it: draw new noise"
+        )
+    # Two releases of labels with different noise may be equal by chance. Refusing the second would reveal that, and
+    # the noise would be drawn again until they differ.
     first = None if mark else connection.execute(select(c.name).where(c.artefact == digest)).scalar()
     if first is not None:
-        raise Refusal(f"these bytes were released before, as {safe_text(first)}: book under that name")
+        raise Refusal(f"these bytes were already released as {safe_text(first)}: book under that name")
 
 
-def _described(parts: Sequence[AccountShare], pseudonyms: Mapping[str, bytes], mark: Marker | None) -> list[_Described]:
-    """For each part what the chain says of it, its rows and its blocks in the order of the pseudonyms.
+def _part_records(
+    parts: Sequence[AccountShare], pseudonyms: Mapping[str, bytes], mark: Marker | None
+) -> list[_PartRecord]:
+    """For each part, what the chain says about it, its rows and its blocks, ordered by pseudonym.
 
-    mark: None leaves the blocks out.
+    mark: None omits the blocks.
     """
     out = []
     for part in parts:
@@ -200,56 +220,60 @@ def _described(parts: Sequence[AccountShare], pseudonyms: Mapping[str, bytes], m
             "people": len(rows),
             "rows": digest_of_rows(rows),
         }
-        blocks = rows_of(part, pseudonyms, mark) if mark is not None else []
+        blocks = block_rows(part, pseudonyms, mark) if mark is not None else []
         if blocks:
             facts["blocks"] = digest_of_blocks(blocks)
         out.append((facts, rows, blocks))
     return out
 
 
-def _again(connection: Connection, keys: Keys, booking: Booking, parts: tuple[AccountShare, ...], row: Any) -> Booked:
-    """The name stands in the book: the same release gets its stored bytes, another one is refused."""
+def _book_again(
+    connection: Connection, keys: Keys, booking: Booking, parts: tuple[AccountShare, ...], row: Any
+) -> BookingReceipt:
+    """The name is in the ledger already: return the stored bytes for the same release, refuse another one."""
     entry = entry_of(row)
     ids = _ids(parts)
     known = keys.pseudonyms(ids)
-    same = len(known) == len(ids) and json.loads(canonical(plain_recipe(booking.recipe))) == entry.recipe
-    # Blocks are floats, and another machine may round their last digits otherwise: the doses tell what was released.
-    stored_parts = [{k: v for k, v in about.items() if k != "blocks"} for about in entry.body["parts"]]
-    if not same or json.loads(canonical([f for f, _, _ in _described(parts, known, None)])) != stored_parts:
+    same = len(known) == len(ids) and json.loads(canonical(recipe_to_dict(booking.recipe))) == entry.recipe
+    # Blocks are floats that another machine may round differently: the doses identify the release.
+    stored_parts = [{k: v for k, v in facts.items() if k != "blocks"} for facts in entry.body["parts"]]
+    if not same or json.loads(canonical([facts for facts, _, _ in _part_records(parts, known, None)])) != stored_parts:
         raise Refusal(
-            f"{safe_text(booking.name)} was booked before with another recipe or other doses: choose a new name"
+            f"{safe_text(booking.name)} is already booked with another recipe or other doses: choose a new name"
         )
     stored = connection.execute(select(schema.artefact.c.data).where(schema.artefact.c.seq == entry.seq)).scalar_one()
-    return Booked(entry.name, entry.seq, entry.digest, False, bytes_of(stored, f"the artefact of entry {entry.seq}"))
+    return BookingReceipt(
+        entry.name, entry.seq, entry.digest, False, read_bytes(stored, f"the artefact of entry {entry.seq}")
+    )
 
 
 def _facts(
-    booking: Booking, described: list[_Described], mark: str, digest: str, passing: tuple[LimitViolation, ...]
+    booking: Booking, records: list[_PartRecord], mark: str, digest: str, violations: tuple[LimitViolation, ...]
 ) -> dict[str, Any]:
-    """What the chain says of a release."""
+    """What the chain says about a release."""
     from dosimeter.core.version import __version__
 
     return {
         "name": booking.name,
         "version": __version__,
-        "recipe": plain_recipe(booking.recipe),
+        "recipe": recipe_to_dict(booking.recipe),
         "artefact": digest,
         "size": len(booking.artefact),
         "draw": mark,
         "note": booking.note,
         "to": booking.to,
-        "override": booking.override.strip() if passing else "",
-        "over": [{"account": o.account.text, "budget": str(o.budget), "people": o.people} for o in passing],
-        "parts": [about for about, _, _ in described],
+        "override": booking.override.strip() if violations else "",
+        "over": [{"account": o.account.text, "budget": str(o.budget), "people": o.people} for o in violations],
+        "parts": [part_facts for part_facts, _, _ in records],
     }
 
 
-def _spend(connection: Connection, seq: int, described: list[_Described]) -> None:
-    """The parts, the doses and the blocks of a release."""
+def _store_parts(connection: Connection, seq: int, records: list[_PartRecord]) -> None:
+    """Store the parts, the doses and the blocks of a release."""
     last = connection.execute(select(func.max(schema.part.c.id))).scalar() or 0
-    for number, (about, rows, blocks) in enumerate(described, start=last + 1):
-        event = canonical(about["event"]) if about["event"] is not None else None
-        row = {"id": number, "seq": seq, "account": about["account"], "event": event}
+    for number, (facts, rows, blocks) in enumerate(records, start=last + 1):
+        event = canonical(facts["event"]) if facts["event"] is not None else None
+        row = {"id": number, "seq": seq, "account": facts["account"], "event": event}
         connection.execute(insert(schema.part), [row])
         connection.execute(insert(schema.dose), [{"part": number, "pseudonym": p, "amount": a} for p, a in rows])
-        keep(connection, number, blocks)
+        store_blocks(connection, number, blocks)

@@ -1,4 +1,4 @@
-"""Making a ledger and its key file, and finding out whether the two belong together."""
+"""Creating a ledger and its key file, and checking that the two belong together."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, inspect, select
 
 from dosimeter.core.accounts import LedgerLimit
+from dosimeter.core.face import option
 from dosimeter.ledger import schema
 from dosimeter.ledger.database import Database
 from dosimeter.ledger.entry_log import append, check_head
@@ -21,53 +22,55 @@ Target = str | os.PathLike[str]
 
 
 def keys_path(database: Database, keys: Target | None) -> Path:
-    """Where the key file lies: as given, as the variable says, or beside the ledger."""
-    given = keys or os.environ.get("DOSIMETER_LEDGER_KEYS")
-    return Path(given).absolute() if given else database.default_keys()
+    """The path of the key file: `keys`, else $DOSIMETER_LEDGER_KEYS, else beside the ledger."""
+    path = keys or os.environ.get("DOSIMETER_LEDGER_KEYS")
+    return Path(path).absolute() if path else database.default_keys()
 
 
-def files_of(target: Target, keys: Target | None = None) -> tuple[Path, ...]:
-    """Every file of a ledger, there or not, with the logs that SQLite keeps beside them: no output may lie over one."""
+def ledger_files(target: Target, keys: Target | None = None) -> tuple[Path, ...]:
+    """Every file of a ledger, existing or not, with SQLite's logs beside it: no output may overwrite one."""
     database = Database(target)
     database.close()
-    own = [*([database.path] if database.is_file else []), keys_path(database, keys)]
-    return tuple(path.with_name(path.name + suffix) for path in own for suffix in ("", "-wal", "-shm", "-journal"))
+    files = [*([database.path] if database.is_file else []), keys_path(database, keys)]
+    return tuple(path.with_name(path.name + suffix) for path in files for suffix in ("", "-wal", "-shm", "-journal"))
 
 
-def plain_budget(budget: LedgerLimit) -> dict[str, Any]:
-    """A budget as the chain keeps it."""
+def budget_to_dict(budget: LedgerLimit) -> dict[str, Any]:
+    """A budget as stored in the chain."""
     return {"key": budget.key, "limit": budget.limit, "delta": budget.delta}
 
 
-def new_book_file(database: Database) -> None:
-    """An empty file for an SQLite ledger; refused where the name is taken."""
+def create_file(database: Database) -> None:
+    """Create an empty file for an SQLite ledger; refused if the name is taken."""
     try:
         new_file(database.path)
     except FileExistsError:
-        raise database.refusal("there is already a file of this name", "open it, or choose another name") from None
+        raise database.refusal("a file of this name already exists", "open it, or choose another name") from None
     except OSError as error:
-        raise database.refusal(f"the ledger cannot be made ({error.strerror})", "choose another folder") from None
+        raise database.refusal(f"the ledger cannot be created ({error.strerror})", "choose another folder") from None
 
 
-def open_book(database: Database, keys: Keys, uuid: str, key: str, budgets: Sequence[LedgerLimit]) -> tuple[int, str]:
-    """The tables and the first entry, in one transaction; (seq, digest)."""
+def create_tables(
+    database: Database, keys: Keys, uuid: str, key: str, budgets: Sequence[LedgerLimit]
+) -> tuple[int, str]:
+    """Create the tables and the first entry in one transaction; (seq, digest)."""
     if database.is_file:
-        database.keep_a_log()
+        database.enable_wal()
     with database.writing(new=True) as connection:
         if inspect(connection).has_table(schema.ledger.name):
-            raise database.refusal("this database holds a ledger already", "open it, or choose another database")
+            raise database.refusal("this database already holds a ledger", "open it, or choose another database")
         schema.metadata.create_all(connection)
         connection.execute(insert(schema.ledger), [{"id": 1, "version": schema.VERSION, "uuid": uuid}])
-        facts = {"uuid": uuid, "key": key, "budgets": [plain_budget(budget) for budget in budgets]}
+        facts = {"uuid": uuid, "key": key, "budgets": [budget_to_dict(budget) for budget in budgets]}
         return append(connection, keys, "opened", facts)
 
 
-def belong(connection: Connection, database: Database, keys: Keys | None, seen: tuple[int, str]) -> None:
-    """The key file is this ledger's, and has not seen more than the ledger holds."""
+def check_key_file(connection: Connection, database: Database, keys: Keys | None, remembered: tuple[int, str]) -> None:
+    """Refuse a key file of another ledger, and a ledger older than the head that the key file remembers."""
     version_of(connection, database)
     uuid = connection.execute(select(schema.ledger.c.uuid)).scalar_one()
     if keys is None:
         return
-    if keys.ring("uuid") != str(uuid).encode():
-        raise database.refusal("the key file belongs to another ledger", "name the right one with --keys")
-    check_head(connection, database, keys, seen)
+    if keys.stored_value("uuid") != str(uuid).encode():
+        raise database.refusal("the key file belongs to another ledger", f"name the right one with {option('keys')}")
+    check_head(connection, database, keys, remembered)

@@ -1,7 +1,7 @@
-"""The database behind a ledger: a path (SQLite) or a URL (PostgreSQL), its transactions, and its errors in one line.
+"""The database behind a ledger: a path (SQLite) or a URL (PostgreSQL), its transactions, and its errors as refusals.
 
-A writer is alone from its first statement on: BEGIN IMMEDIATE on SQLite, the lock of one row on PostgreSQL. Everybody
-else waits; nobody is told that the database is locked.
+A writer has an exclusive lock from its first statement: BEGIN IMMEDIATE on SQLite, the lock of one row on PostgreSQL.
+Other writers wait for it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from dosimeter.core.errors import Refusal, Tampered
 from dosimeter.core.text import safe_text
 from dosimeter.ledger import schema
 
-# What SQLAlchemy cannot close of a damaged file it would print, with a traceback, beside our own line.
+# SQLAlchemy logs a traceback for a connection to a damaged file that it cannot close; our own message is enough.
 logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 _orphans: list[Pool] = []
-PATIENCE = 120
-"""Seconds that a writer waits for the others."""
+LOCK_TIMEOUT = 120
+"""Seconds that a writer waits for other writers."""
 _CREATION = 0x646F7365
-"""The advisory lock under which tables are made."""
+"""The advisory lock under which tables are created."""
 _MAGIC = b"SQLite format 3\x00"
-_AGAIN = "book again under the same name: a release is spent once"
+_RETRY = "book again under the same name: a release is counted once"
 
 
 class Database:
-    """Where a ledger lives. `target` is a path, a sqlite:/// URL or a postgresql:// URL."""
+    """The database of a ledger. `target` is a path, a sqlite:/// URL or a postgresql:// URL."""
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
         self.url = _url_of(target)
@@ -46,7 +46,7 @@ class Database:
 
     @property
     def is_file(self) -> bool:
-        """SQLite, that is: one file."""
+        """Whether it is SQLite, one file."""
         return self.url.get_backend_name() == "sqlite"
 
     @property
@@ -56,19 +56,19 @@ class Database:
 
     @property
     def label(self) -> str:
-        """The ledger's name on one line, without a password."""
+        """The name of the ledger on one line, without a password."""
         return safe_text(self.path if self.is_file else self.url.render_as_string(hide_password=True), 120)
 
-    def refusal(self, what: str, todo: str) -> Refusal:
-        """One line about this ledger."""
-        return Refusal(f"{self.label}: {what}: {todo}")
+    def refusal(self, problem: str, remedy: str) -> Refusal:
+        """A refusal that names this ledger."""
+        return Refusal(f"{self.label}: {problem}: {remedy}")
 
-    def tampered(self, what: str) -> Tampered:
-        """One line about this ledger's integrity."""
-        return Tampered(f"{self.label}: {what}")
+    def integrity_error(self, problem: str) -> Tampered:
+        """An integrity error that names this ledger."""
+        return Tampered(f"{self.label}: {problem}")
 
     def default_keys(self) -> Path:
-        """`<file>.keys`, or for a server a file in the user's data folder that is named by host and database."""
+        """`<file>.keys`; for a server, a file in the user's data folder, named by host and database."""
         if self.is_file:
             return self.path.with_name(self.path.name + ".keys")
         from platformdirs import user_data_path
@@ -77,25 +77,27 @@ class Database:
         return user_data_path("dosimeter") / f"{sha256(server.encode()).hexdigest()[:16]}.keys"
 
     def check_file(self) -> None:
-        """Refuse, before SQLite opens it, what is no SQLite file."""
+        """Refuse a file that is not an SQLite file, before SQLite opens it."""
         if not self.is_file:
             return
         try:
-            found = self.path.stat()
-            if not stat.S_ISREG(found.st_mode):
+            status = self.path.stat()
+            if not stat.S_ISREG(status.st_mode):
                 raise self.refusal("not a regular file", "name the ledger's file")
             with self.path.open("rb") as file:
                 start = file.read(16)
         except OSError as error:
-            todo = "make one with dosimeter ledger init" if isinstance(error, FileNotFoundError) else "check the path"
-            raise self.refusal(f"the ledger cannot be read ({error.strerror})", todo) from None
+            remedy = (
+                "create one with dosimeter ledger init" if isinstance(error, FileNotFoundError) else "check the path"
+            )
+            raise self.refusal(f"the ledger cannot be read ({error.strerror})", remedy) from None
         if start != _MAGIC:
-            raise self.refusal("this file is not a ledger", "name another, or make one with dosimeter ledger init")
+            raise self.refusal("this file is not a ledger", "name another, or create one with dosimeter ledger init")
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One snapshot of the book."""
-        with self._translated(), self._connected().connect() as connection:
+        """A connection that reads one snapshot of the ledger."""
+        with self._translate_errors(), self._engine_here().connect() as connection:
             if not self.is_file:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
@@ -103,67 +105,67 @@ class Database:
 
     @contextmanager
     def writing(self, *, new: bool = False) -> Iterator[Connection]:
-        """A transaction alone; kept when the block ends well. new: the tables are made in it, so no row can be held."""
-        with self._translated(), self._connected().connect() as connection:
+        """An exclusive transaction, committed if the block succeeds. new: it creates the tables."""
+        with self._translate_errors(), self._engine_here().connect() as connection:
             connection = connection.execution_options(dosimeter_writes=True)
             with connection.begin():
                 if not self.is_file:
-                    self._hold(connection, new)
+                    self._lock(connection, new)
                 yield connection
 
-    def _hold(self, connection: Connection, new: bool) -> None:
+    def _lock(self, connection: Connection, new: bool) -> None:
         """Wait for the other writers on PostgreSQL, as BEGIN IMMEDIATE does on SQLite."""
-        connection.execute(text(f"SET LOCAL lock_timeout = '{PATIENCE}s'"))
+        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'"))
         if new:
             connection.execute(select(func.pg_advisory_xact_lock(_CREATION)))
         elif len(connection.execute(select(schema.ledger.c.id).with_for_update()).all()) != 1:
-            raise self.tampered("the row that names the ledger is missing or altered")
+            raise self.integrity_error("the row that names the ledger is missing or altered")
 
-    def keep_a_log(self) -> None:
-        """SQLite writes ahead into a log, so that readers never wait and a commit costs one visit to the disk."""
-        with self._translated(), self._connected().connect() as connection:
+    def enable_wal(self) -> None:
+        """Use a write-ahead log, so that readers never wait and a commit costs one disk flush."""
+        with self._translate_errors(), self._engine_here().connect() as connection:
             connection.connection.driver_connection.execute("PRAGMA journal_mode = WAL")  # type: ignore[union-attr]
 
     def close(self) -> None:
-        """Give the connections back."""
-        self._connected().dispose()
+        """Close the connections."""
+        self._engine_here().dispose()
 
-    def _connected(self) -> Engine:
+    def _engine_here(self) -> Engine:
         if self._owner != os.getpid():
-            # Connections of the parent of a fork are the parent's: neither closed nor collected here.
+            # After a fork, the parent's connections must be neither closed nor garbage-collected here.
             _orphans.append(self._engine.pool)
             self._engine.dispose(close=False)
             self._owner = os.getpid()
         return self._engine
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (exc.SQLAlchemyError, sqlite3.Error) as error:
-            raise self._refused(error) from None
+            raise self._refusal_of(error) from None
         except (UnicodeDecodeError, JSONDecodeError) as error:
-            # Of a damaged file even the complaint about it can be no text.
-            raise self.tampered(f"a row cannot be read ({type(error).__name__}): altered or damaged") from None
+            # For a damaged file even the error message may not be text.
+            raise self.integrity_error(f"a row cannot be read ({type(error).__name__}): altered or damaged") from None
 
-    def _refused(self, error: exc.SQLAlchemyError | sqlite3.Error) -> Refusal:
-        said = safe_text(str(getattr(error, "orig", error)).strip().split("\n")[0], 160)
-        if "locked" in said or "lock timeout" in said:
-            return self.refusal(f"another writer has held the ledger for {PATIENCE} s", _AGAIN)
+    def _refusal_of(self, error: exc.SQLAlchemyError | sqlite3.Error) -> Refusal:
+        message = safe_text(str(getattr(error, "orig", error)).strip().split("\n")[0], 160)
+        if "locked" in message or "lock timeout" in message:
+            return self.refusal(f"another writer has locked the ledger for {LOCK_TIMEOUT} s", _RETRY)
         if isinstance(error, exc.OperationalError | exc.InterfaceError) and not self.is_file:
-            return self.refusal(f"the database cannot be reached or went away ({said})", _AGAIN)
-        if any(word in said for word in ("full", "readonly", "unable to open", "I/O")):
-            return self.refusal(f"the ledger cannot be written or read ({said})", "check its disk, folder and owner")
-        if "no such table" in said or "does not exist" in said:
-            return self.refusal("this database holds no ledger", "make one with dosimeter ledger init")
-        return self.tampered(f"the database does not hold together ({said}): put back a copy")
+            return self.refusal(f"the database cannot be reached ({message})", _RETRY)
+        if any(part in message for part in ("full", "readonly", "unable to open", "I/O")):
+            return self.refusal(f"the ledger cannot be written or read ({message})", "check its disk, folder and owner")
+        if "no such table" in message or "does not exist" in message:
+            return self.refusal("this database holds no ledger", "create one with dosimeter ledger init")
+        return self.integrity_error(f"the database is corrupt ({message}): restore a copy")
 
 
 def _url_of(target: str | os.PathLike[str]) -> URL:
     text = os.fspath(target)
     if "://" not in text:
         if not text or "\x00" in text:
-            raise Refusal("the name of a ledger is a path or a URL")
+            raise Refusal("the name of a ledger must be a path or a URL")
         return URL.create("sqlite", database=os.path.abspath(text))
     try:
         url = make_url(text)
@@ -172,7 +174,7 @@ def _url_of(target: str | os.PathLike[str]) -> URL:
     kind = url.drivername.split("+")[0]
     if kind == "sqlite":
         if not url.database or url.database == ":memory:" or url.query:
-            raise Refusal("an SQLite ledger is a file: give its path")
+            raise Refusal("an SQLite ledger is a file: pass its path")
         return URL.create("sqlite", database=os.path.abspath(url.database))
     if kind in ("postgres", "postgresql"):
         return url.set(drivername="postgresql+psycopg")
@@ -185,11 +187,11 @@ def _engine_of(url: URL) -> Engine:
             return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
         except ModuleNotFoundError:
             raise Refusal("a ledger on PostgreSQL needs psycopg: pip install 'dosimeter[postgres]'") from None
-    engine = create_engine(url, connect_args={"timeout": PATIENCE, "check_same_thread": False})
+    engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
-        # The driver would begin transactions by itself, and only at the first change.
+        # By default the driver begins a transaction itself, and only at the first change.
         connection.isolation_level = None
         for pragma in ("synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF", "cell_size_check = ON"):
             connection.execute(f"PRAGMA {pragma}")
@@ -197,20 +199,20 @@ def _engine_of(url: URL) -> Engine:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         if connection.get_execution_options().get("dosimeter_writes"):
-            _begin_alone(connection.connection.driver_connection)
+            _begin_immediate(connection.connection.driver_connection)
         else:
             connection.exec_driver_sql("BEGIN")
 
     return engine
 
 
-def _begin_alone(driver: Any) -> None:
-    """BEGIN IMMEDIATE as soon as it can be had.
+def _begin_immediate(driver: Any) -> None:
+    """BEGIN IMMEDIATE as soon as the lock is free.
 
-    SQLite's own waiting sleeps up to 100 ms at a time: with 16 writers the book lay idle for most of it.
+    SQLite's own wait sleeps up to 100 ms at a time: with 16 writers the database was idle most of the time.
     """
     driver.execute("PRAGMA busy_timeout = 0")
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + LOCK_TIMEOUT
     try:
         while True:
             try:
@@ -221,4 +223,4 @@ def _begin_alone(driver: Any) -> None:
                     raise
             time.sleep(0.002)
     finally:
-        driver.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
+        driver.execute(f"PRAGMA busy_timeout = {1000 * LOCK_TIMEOUT}")

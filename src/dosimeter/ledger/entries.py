@@ -1,4 +1,4 @@
-"""What the ledger hands out: entries, receipts, a person's book, totals, comparisons. Plain frozen values."""
+"""What the ledger returns: entries, receipts, statements, totals, comparisons. Plain frozen values."""
 
 from __future__ import annotations
 
@@ -16,32 +16,45 @@ from dosimeter.core.notion import Standing
 
 
 class OverBudget(LimitExceeded):
-    """Somebody would pass a limit. `over` says where and by how much; it is internal, for it depends on the data."""
+    """A person would exceed a limit. `over` says where and by how much; it is internal: it depends on the data."""
 
     def __init__(self, over: tuple[LimitViolation, ...]) -> None:
         self.over = over
-        super().__init__("; ".join(str(one) for one in over) + ". Nothing was written.")
+        super().__init__("; ".join(str(violation) for violation in over) + ". Nothing was written.")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the chain. kind: opened, budget, release, erasure or key."""
+    """One entry of the chain.
+
+    Attributes
+    ----------
+    seq : int
+        Its number, from 1.
+    kind : str
+        "opened", "budget", "release", "erasure" or "key".
+    time : str
+        When it was written, UTC, ISO 8601.
+    digest : str
+        SHA-256 over the previous digest and the body, in hex.
+    body : mapping
+        Everything that the digest covers; for a release also recipe, artefact digest, size and parts.
+    """
 
     seq: int
     kind: str
     time: str
     digest: str
     body: Mapping[str, Any] = field(repr=False)
-    """Everything that the chain vouches for; of a release also recipe, artefact digest, size and parts."""
 
     @property
     def name(self) -> str:
-        """Of a release; "" for other kinds."""
+        """The name of a release; "" for other kinds."""
         return str(self.body.get("name", ""))
 
     @property
     def note(self) -> str:
-        """The note that was made."""
+        """The note that was recorded."""
         return str(self.body.get("note", ""))
 
     @property
@@ -51,14 +64,14 @@ class Entry:
 
     @property
     def override(self) -> str:
-        """The reason why a limit was passed, "" where none was."""
+        """The reason for exceeding a limit, "" if none was exceeded."""
         return str(self.body.get("override", ""))
 
     @property
     def recipe(self) -> Mapping[str, Any]:
         """kind, noise, settings and uncovered of a release."""
-        found: Mapping[str, Any] = self.body.get("recipe", {})
-        return found
+        recipe: Mapping[str, Any] = self.body.get("recipe", {})
+        return recipe
 
     @property
     def people(self) -> int:
@@ -70,13 +83,27 @@ class Entry:
 
     @property
     def accounts(self) -> tuple[Account, ...]:
-        """The accounts in which the release was spent."""
+        """The accounts that the release was booked to."""
         return tuple(dict.fromkeys(Account.of_text(part["account"]) for part in self.body.get("parts", ())))
 
 
 @dataclass(frozen=True)
-class Booked:
-    """The receipt. fresh is False where the name was booked before: then `artefact` is what was stored then."""
+class BookingReceipt:
+    """The receipt of a booking.
+
+    Attributes
+    ----------
+    name : str
+        The name of the release.
+    seq, digest : int, str
+        Its entry in the chain.
+    fresh : bool
+        False if the name was already booked; `artefact` is then what was stored before.
+    artefact : bytes
+        The released bytes.
+    over : tuple of LimitViolation
+        Limits that the booking overrode. Internal.
+    """
 
     name: str
     seq: int
@@ -87,18 +114,18 @@ class Booked:
 
     @property
     def head(self) -> str:
-        """The short code for reports and cards."""
-        return short(self.seq, self.digest)
+        """The short head for reports and model cards."""
+        return short_head(self.seq, self.digest)
 
 
-def short(seq: int, digest: str) -> str:
+def short_head(seq: int, digest: str) -> str:
     """`17:9f3c0a1b2c3d4e5f`: the number of an entry and the first 16 digits of its digest."""
     return f"{seq}:{digest[:16]}"
 
 
 @dataclass(frozen=True)
 class PersonEntry:
-    """What one release cost one person, in one account. For eps the reading is ε at `delta`."""
+    """A person's dose from one release in one account. For eps the reading is ε at `delta`."""
 
     name: str
     seq: int
@@ -113,10 +140,9 @@ class PersonEntry:
 
 @dataclass(frozen=True)
 class Total:
-    """A person's total in one account, with its limit (infinite without a budget) and what is left of it.
+    """A person's total in one account, its limit (infinite without a budget) and what is left of it.
 
-    left: for fil and mu the largest single dose that would still fit, √(limit² - total²); for leakage and eps the
-    difference.
+    left: for fil and mu the largest single dose that still fits, √(limit² - total²); for leakage and eps limit - total.
     """
 
     account: Account
@@ -128,8 +154,8 @@ class Total:
 
 
 @dataclass(frozen=True)
-class PersonBook:
-    """Everything the ledger knows about one person; empty where nobody is known under the id."""
+class PersonStatement:
+    """Everything that the ledger holds about one person; empty if the id is unknown."""
 
     pseudonym: str
     entries: tuple[PersonEntry, ...] = ()
@@ -137,13 +163,13 @@ class PersonBook:
 
     @property
     def known(self) -> bool:
-        """Whether anybody of this id was ever booked."""
+        """Whether anything was ever booked for this id."""
         return bool(self.entries)
 
 
 @dataclass(frozen=True, eq=False)
 class AccountTotals:
-    """Everybody's total in one account, the highest first."""
+    """The totals of all people in one account, the highest first."""
 
     account: Account
     pseudonyms: tuple[str, ...]
@@ -152,7 +178,7 @@ class AccountTotals:
     budget: LedgerLimit | None
     delta: float = 0.0
     passing: int = 0
-    """How many stand above the limit: by an override, or because it was lowered since."""
+    """The number of people above the limit: by an override, or because it was lowered later."""
 
     @property
     def limit(self) -> float:
@@ -161,38 +187,38 @@ class AccountTotals:
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
-    """Two releases side by side in one account: the people of both, and how many are in one only."""
+class ReleaseComparison:
+    """Two releases compared in one account: the people in both, and the number of people in one only."""
 
     account: Account
     pseudonyms: tuple[str, ...]
     first: FloatArray
-    """(k,) readings of the people of both in the first release."""
+    """(k,) readings from the first release of the people in both."""
     second: FloatArray
-    """(k,) ... and in the second."""
+    """(k,) readings from the second."""
     only_first: int
     only_second: int
     delta: float = 0.0
 
-    def quantiles(self, at: tuple[float, ...] = (0.5, 0.9, 0.99, 1.0)) -> tuple[tuple[float, float, float], ...]:
-        """(q, first, second) for each q; nothing where nobody is in both."""
+    def quantiles(self, levels: tuple[float, ...] = (0.5, 0.9, 0.99, 1.0)) -> tuple[tuple[float, float, float], ...]:
+        """(q, first, second) for each level q; empty if nobody is in both."""
         if not len(self.first):
             return ()
-        return tuple((q, float(np.quantile(self.first, q)), float(np.quantile(self.second, q))) for q in at)
+        return tuple((q, float(np.quantile(self.first, q)), float(np.quantile(self.second, q))) for q in levels)
 
     def largest_changes(self, count: int = 10) -> tuple[tuple[str, float, float], ...]:
-        """(pseudonym, first, second) of those whose reading moved most."""
+        """(pseudonym, first, second) of the people whose reading changed most."""
         order = np.argsort(-np.abs(self.second - self.first), kind="stable")[:count]
         return tuple((self.pseudonyms[k], float(self.first[k]), float(self.second[k])) for k in order.tolist())
 
 
 @dataclass(frozen=True)
-class Verified:
-    """What was checked: so many entries up to this head; `signed` is the public key, "" without signatures."""
+class Verification:
+    """What was verified: the number of entries up to this head; `signed` is the public key, "" without signatures."""
 
     entries: int
     head: str
     signed: str
     people: int
     keys_checked: bool
-    """False where the key file was not at hand: an older copy of the database cannot be told then."""
+    """False without the key file; a rollback to an older copy of the database cannot be detected then."""

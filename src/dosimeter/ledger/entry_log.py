@@ -1,4 +1,4 @@
-"""The chain in the database: its newest entry, its budgets, and how an entry is added. All inside a transaction."""
+"""The chain in the database: its newest entry, its budgets, and adding an entry. All within a transaction."""
 
 from __future__ import annotations
 
@@ -12,55 +12,53 @@ from sqlalchemy.engine import Row
 from dosimeter.core.accounts import LedgerLimit
 from dosimeter.ledger import records, schema
 from dosimeter.ledger.database import Database
-from dosimeter.ledger.entries import Entry, short
-from dosimeter.ledger.hash_chain import BEFORE_THE_FIRST, canonical, link
+from dosimeter.ledger.entries import Entry, short_head
+from dosimeter.ledger.hash_chain import GENESIS_DIGEST, canonical, link
 from dosimeter.ledger.pseudonyms import Keys
-from dosimeter.ledger.records import account_of, altered, body_of, budgets_of, bytes_of, text_of
+from dosimeter.ledger.records import integrity_error, read_account, read_body, read_budgets, read_bytes, read_text
 
 EXPORT = "dosimeter.ledger/1"
 
 
 def entry_of(row: Row[Any]) -> Entry:
-    """An entry from its row."""
-    body = body_of(row.body, row.seq)
-    return Entry(body["seq"], body["kind"], body["time"], text_of(row.digest, f"entry {body['seq']}"), body)
+    """The entry in a row."""
+    body = read_body(row.body, row.seq)
+    return Entry(body["seq"], body["kind"], body["time"], read_text(row.digest, f"entry {body['seq']}"), body)
 
 
 def newest(connection: Connection) -> Row[Any] | None:
-    """The last row of the chain, None before the first."""
+    """The last row of the chain, None if it is empty."""
     return connection.execute(select(schema.entry).order_by(schema.entry.c.seq.desc()).limit(1)).first()
 
 
-def check_head(connection: Connection, database: Database, keys: Keys, seen: tuple[int, str]) -> Entry:
-    """The newest entry, after the last link and what the key file remembers were checked.
+def check_head(connection: Connection, database: Database, keys: Keys, remembered: tuple[int, str]) -> Entry:
+    """The newest entry, after checking the last link and the head that the key file remembers.
 
-    seen: `keys.head`, read before the snapshot was taken: a writer in between moves both on, and the key file must not
-    seem ahead. The counters of the key file are read after it, for the same reason.
+    remembered: `keys.head`, read before the snapshot: a writer in between advances both, and the key file must not
+    appear to be ahead. The counters of the key file are read after the snapshot, for the same reason.
     """
     last = newest(connection)
     if last is None:
-        raise database.tampered("the chain is empty")
+        raise database.integrity_error("the chain is empty")
     if type(last.seq) is not int:
-        raise altered("the number of the newest entry")
+        raise integrity_error("the number of the newest entry")
     before = connection.execute(select(schema.entry.c.digest).where(schema.entry.c.seq == last.seq - 1)).scalar()
-    if link(before or BEFORE_THE_FIRST, last.body) != last.digest:
-        raise database.tampered(f"entry {last.seq} was altered")
+    if link(before or GENESIS_DIGEST, last.body) != last.digest:
+        raise database.integrity_error(f"entry {last.seq} was altered")
     if last.signature != keys.seal_of(last.digest):
-        raise database.tampered(f"entry {last.seq} was not written with this key file")
-    seq, digest = seen
-    found = digest if seq == 0 else connection.execute(_digest_at(seq)).scalar()
-    if seq > last.seq or found != digest:
-        raise database.tampered(
-            f"the key file has seen entry {seq} ({digest[:16]}), which this database does not hold: it was put back to "
-            "an older copy or altered; put back the newest copy"
+        raise database.integrity_error(f"entry {last.seq} was not written with this key file")
+    seq, digest = remembered
+    stored = digest if seq == 0 else connection.execute(_digest_at(seq)).scalar()
+    if seq > last.seq or stored != digest:
+        raise database.integrity_error(
+            f"the key file remembers entry {seq} ({digest[:16]}), which this database does not hold: it was altered or "
+            "rolled back to an older copy; restore the newest copy"
         )
     entry = entry_of(last)
-    missing, risen = entry.body["salts"] - keys.made, entry.body["erased"] - keys.erased
-    if missing > 0 or risen > 0:
-        what = (
-            f"the salts of {missing} people are missing from it" if missing > 0 else f"it knows {risen} erased people"
-        )
-        raise database.refusal(f"the key file is an older copy: {what}", "put back the newest copy of the key file")
+    missing, restored = entry.body["salts"] - keys.salts_created, entry.body["erased"] - keys.salts_erased
+    if missing > 0 or restored > 0:
+        problem = f"it lacks the salts of {missing} people" if missing > 0 else f"it holds {restored} erased people"
+        raise database.refusal(f"the key file is an older copy: {problem}", "restore the newest copy of the key file")
     return entry
 
 
@@ -69,35 +67,35 @@ def _digest_at(seq: int) -> Any:
 
 
 def budgets(connection: Connection) -> tuple[LedgerLimit, ...]:
-    """The limits in force: of each notion the last one that was set."""
+    """The limits in force: the last one set for each notion."""
     rows = connection.execute(
         select(schema.entry.c.body)
         .where(schema.entry.c.kind.in_(("opened", "budget")))
         .order_by(schema.entry.c.seq.asc())
     ).scalars()
-    found: dict[str, LedgerLimit] = {}
+    limits: dict[str, LedgerLimit] = {}
     for body in rows:
-        entry = body_of(body, "of a budget")
+        entry = read_body(body, "of a budget")
         if "budgets" not in entry:
-            raise altered(f"entry {entry['seq']}")
-        found |= {budget.key: budget for budget in budgets_of(entry)}
-    return tuple(found[key] for key in sorted(found))
+            raise integrity_error(f"entry {entry['seq']}")
+        limits |= {budget.key: budget for budget in read_budgets(entry)}
+    return tuple(limits[key] for key in sorted(limits))
 
 
 def append(
     connection: Connection, keys: Keys, kind: str, facts: Mapping[str, Any], **columns: str | None
 ) -> tuple[int, str]:
-    """Add an entry; (seq, digest). Rows that belong to it are the caller's to add in the same transaction."""
+    """Add an entry; (seq, digest). The caller adds the rows that belong to it in the same transaction."""
     last = newest(connection)
-    seq, previous = (1, BEFORE_THE_FIRST) if last is None else (last.seq + 1, last.digest)
+    seq, previous = (1, GENESIS_DIGEST) if last is None else (last.seq + 1, last.digest)
     body = canonical(
         {
             **facts,
             "kind": kind,
             "seq": seq,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "salts": keys.made,
-            "erased": keys.erased,
+            "salts": keys.salts_created,
+            "erased": keys.salts_erased,
         }
     )
     digest = link(previous, body)
@@ -106,14 +104,14 @@ def append(
     return seq, digest
 
 
-def erasures(connection: Connection) -> int:
-    """How many people the book says were erased."""
+def count_erased(connection: Connection) -> int:
+    """The number of people erased, according to the chain."""
     bodies = connection.execute(select(schema.entry.c.body).where(schema.entry.c.kind == "erasure")).scalars()
-    return sum(records.amount_of(body_of(body, "of an erasure").get("count"), "an erasure") for body in bodies)
+    return sum(records.read_amount(read_body(body, "of an erasure").get("count"), "an erasure") for body in bodies)
 
 
-def exported(connection: Connection) -> dict[str, Any]:
-    """The whole book as plain values: entries, and doses under pseudonyms."""
+def export(connection: Connection) -> dict[str, Any]:
+    """The whole ledger as plain values: entries, and doses under pseudonyms."""
     rows = connection.execute(select(schema.entry).order_by(schema.entry.c.seq)).all()
     d, p = schema.dose.c, schema.part.c
     query = (
@@ -124,24 +122,24 @@ def exported(connection: Connection) -> dict[str, Any]:
     doses = [
         {
             "seq": row.seq,
-            "account": account_of(row.account).text,
-            "pseudonym": bytes_of(row.pseudonym, "a pseudonym").hex(),
-            "nano": records.amount_of(row.amount),
+            "account": read_account(row.account).text,
+            "pseudonym": read_bytes(row.pseudonym, "a pseudonym").hex(),
+            "nano": records.read_amount(row.amount),
         }
         for row in connection.execute(query)
     ]
     entries = [
-        {**entry_of(row).body, "digest": row.digest, "signature": text_of(row.signature or "", f"entry {row.seq}")}
+        {**entry_of(row).body, "digest": row.digest, "signature": read_text(row.signature or "", f"entry {row.seq}")}
         for row in rows
     ]
     if not entries:
-        raise altered("an empty chain")
+        raise integrity_error("an empty chain")
     known = {entry["seq"] for entry in entries if entry["kind"] == "release"}
     if not all(dose["seq"] in known for dose in doses):
-        raise altered("a part of no release")
+        raise integrity_error("a part of no release")
     return {
         "schema": EXPORT,
-        "head": short(entries[-1]["seq"], entries[-1]["digest"]),
+        "head": short_head(entries[-1]["seq"], entries[-1]["digest"]),
         "entries": entries,
         "doses": doses,
     }

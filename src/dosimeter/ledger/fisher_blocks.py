@@ -1,7 +1,7 @@
-"""Kept Fisher blocks: how they are marked, stored, read back by person, and what they save of a sum.
+"""Stored Fisher blocks: how they are identified, stored, summed by person, and how much they lower a total.
 
-A block is stored under a mark of what it is about, an HMAC under the ledger's secret: a plain hash of a row's values
-could be searched for likely ones.
+A block is stored under a mark that identifies its unknowns, an HMAC under the ledger's secret: a plain hash of a row's
+values could be searched for likely values.
 """
 
 from __future__ import annotations
@@ -20,71 +20,71 @@ from dosimeter.core.accounts import AccountShare
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Tampered
 from dosimeter.core.fisher_block import FisherBlock, SummedFisherBlocks
-from dosimeter.core.nano_units import checked_total
+from dosimeter.core.nano_units import check_total
 from dosimeter.ledger import schema
 from dosimeter.ledger.pseudonyms import Keys
-from dosimeter.ledger.records import amount_of, bytes_of, text_of
+from dosimeter.ledger.records import read_amount, read_bytes, read_text
 
-AT_ONCE = 100
-"""Rows at a time: a block can have 320 kB."""
+BATCH = 100
+"""Rows at a time: a block can take 320 kB."""
 Marker = Callable[[FisherBlock], str]
-Piles = dict[str, SummedFisherBlocks]
-"""Mark -> the blocks about the same unknowns, added."""
+BlockSums = dict[str, SummedFisherBlocks]
+"""Mark -> the sum of the blocks about the same unknowns."""
 Row = tuple[bytes, str, bytes]
-"""Pseudonym, mark, the matrix's bytes."""
+"""Pseudonym, mark, bytes of the matrix."""
 
 
-def marker(keys: Keys) -> Marker:
-    """How this ledger marks what a block is about."""
-    secret = keys.ring("secret")
+def block_marker(keys: Keys) -> Marker:
+    """The function that computes the mark of a block in this ledger."""
+    secret = keys.stored_value("secret")
     return lambda block: hmac.digest(secret, b"unknowns" + block.identity, "sha256").hex()
 
 
-def rows_of(part: AccountShare, pseudonyms: Mapping[str, bytes], mark: Marker) -> list[Row]:
-    """What is stored of a part's blocks, in the order of the pseudonyms."""
+def block_rows(part: AccountShare, pseudonyms: Mapping[str, bytes], mark: Marker) -> list[Row]:
+    """The rows to store for the blocks of a part, ordered by pseudonym."""
     if not part.blocks:
         return []
     people = (pseudonyms[person] for person, _ in part.rows)
-    return sorted((who, mark(b), b.data) for who, b in zip(people, part.blocks, strict=True))
+    return sorted((pseudonym, mark(b), b.data) for pseudonym, b in zip(people, part.blocks, strict=True))
 
 
 def digest_of_blocks(rows: Iterable[Row]) -> str:
-    """SHA-256 over pseudonym, mark, length and bytes, in the order of the pseudonyms as the caller gives them."""
-    made = sha256()
+    """SHA-256 over pseudonym, mark, length and bytes of each row; the caller sorts the rows by pseudonym."""
+    digest = sha256()
     for pseudonym, mark, data in rows:
-        made.update(pseudonym + bytes.fromhex(mark) + len(data).to_bytes(8, "big"))
-        made.update(data)
-    return made.hexdigest()
+        digest.update(pseudonym + bytes.fromhex(mark) + len(data).to_bytes(8, "big"))
+        digest.update(data)
+    return digest.hexdigest()
 
 
-def keep(connection: Connection, part: int, rows: Sequence[Row]) -> None:
-    """Write the blocks of a part."""
-    for start in range(0, len(rows), AT_ONCE):
-        some = rows[start : start + AT_ONCE]
-        values = [{"part": part, "pseudonym": who, "unknowns": mark, "data": data} for who, mark, data in some]
+def store_blocks(connection: Connection, part: int, rows: Sequence[Row]) -> None:
+    """Store the blocks of a part."""
+    for start in range(0, len(rows), BATCH):
+        batch = rows[start : start + BATCH]
+        values = [{"part": part, "pseudonym": p, "unknowns": mark, "data": data} for p, mark, data in batch]
         connection.execute(insert(schema.block), values)
 
 
-def kept(connection: Connection, part: int) -> Iterator[Row]:
-    """The blocks of a part, in the order of the pseudonyms."""
+def stored_blocks(connection: Connection, part: int) -> Iterator[Row]:
+    """The stored blocks of a part, ordered by pseudonym."""
     b = schema.block.c
     query = select(b.pseudonym, b.unknowns, b.data).where(b.part == part).order_by(b.pseudonym)
-    with connection.execute(query.execution_options(yield_per=AT_ONCE)) as rows:
-        for who, mark, data in rows:
-            yield bytes_of(who, "a pseudonym"), text_of(mark, "a block"), bytes_of(data, "a block")
+    with connection.execute(query.execution_options(yield_per=BATCH)) as rows:
+        for pseudonym, mark, data in rows:
+            yield read_bytes(pseudonym, "a pseudonym"), read_text(mark, "a block"), read_bytes(data, "a block")
 
 
-def piles(
+def summed_blocks(
     connection: Connection, account: str, pseudonyms: Sequence[bytes] | None = None
-) -> Iterator[tuple[bytes, Piles]]:
-    """The blocks of these people (None: of everybody) in one account, person by person; who has none is left out."""
+) -> Iterator[tuple[bytes, BlockSums]]:
+    """The summed blocks of these people (None: of all) in one account, by person; people without blocks are omitted."""
     if connection.execute(_blocks(account).limit(1)).first() is None:
         return
     if pseudonyms is None:
-        yield from _piled(connection, account, None)
+        yield from _sums_by_person(connection, account, None)
         return
-    for start in range(0, len(pseudonyms), AT_ONCE):
-        yield from _piled(connection, account, pseudonyms[start : start + AT_ONCE])
+    for start in range(0, len(pseudonyms), BATCH):
+        yield from _sums_by_person(connection, account, pseudonyms[start : start + BATCH])
 
 
 def _blocks(account: str) -> Any:
@@ -97,26 +97,28 @@ def _blocks(account: str) -> Any:
     )
 
 
-def _piled(connection: Connection, account: str, some: Sequence[bytes] | None) -> Iterator[tuple[bytes, Piles]]:
+def _sums_by_person(
+    connection: Connection, account: str, pseudonyms: Sequence[bytes] | None
+) -> Iterator[tuple[bytes, BlockSums]]:
     b = schema.block.c
     query = _blocks(account).order_by(b.pseudonym, b.part)
-    if some is not None:
-        query = query.where(b.pseudonym.in_(some))
-    with connection.execute(query.execution_options(yield_per=AT_ONCE)) as rows:
-        for who, mine in groupby(rows, key=lambda row: bytes_of(row.pseudonym, "a pseudonym")):
-            found: Piles = {}
-            for row in mine:
-                one = SummedFisherBlocks(_matrix(bytes_of(row.data, "a block"), row.part), amount_of(row.amount))
-                found[row.unknowns] = _onto(found.get(row.unknowns), one)
-            yield who, found
+    if pseudonyms is not None:
+        query = query.where(b.pseudonym.in_(pseudonyms))
+    with connection.execute(query.execution_options(yield_per=BATCH)) as rows:
+        for pseudonym, own_rows in groupby(rows, key=lambda row: read_bytes(row.pseudonym, "a pseudonym")):
+            sums: BlockSums = {}
+            for row in own_rows:
+                block = SummedFisherBlocks(_matrix(read_bytes(row.data, "a block"), row.part), read_amount(row.amount))
+                sums[row.unknowns] = _add(sums.get(row.unknowns), block)
+            yield pseudonym, sums
 
 
-def _onto(pile: SummedFisherBlocks | None, one: SummedFisherBlocks) -> SummedFisherBlocks:
-    if pile is None:
-        return one
-    if pile.matrix.shape != one.matrix.shape:
-        raise Tampered("two blocks about the same unknowns have unlike sizes: altered or damaged")
-    return pile + one
+def _add(total: SummedFisherBlocks | None, block: SummedFisherBlocks) -> SummedFisherBlocks:
+    if total is None:
+        return block
+    if total.matrix.shape != block.matrix.shape:
+        raise Tampered("two blocks about the same unknowns differ in size: altered or damaged")
+    return total + block
 
 
 def _matrix(data: bytes, part: int) -> FloatArray:
@@ -127,9 +129,9 @@ def _matrix(data: bytes, part: int) -> FloatArray:
     return values.astype(np.float64).reshape(m, m)
 
 
-def saved(found: Piles) -> int:
-    """How much less than the sum of amounts a person's total is."""
-    return sum(pile.saving for pile in found.values())
+def saving(sums: BlockSums) -> int:
+    """By how much a person's total is below the sum of amounts."""
+    return sum(total.saving for total in sums.values())
 
 
 def totals_with(
@@ -141,18 +143,19 @@ def totals_with(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Totals by person before and after these parts of one account; `spent` holds the sums of amounts.
 
-    Somebody without blocks that go together is in neither beyond what the sums say.
+    For people without stored blocks, the first holds the sum of amounts and the second nothing.
     """
     people = {known[person]: person for part in parts for person, _ in part.rows if person in known}
     added = {person: amount for part in parts for person, amount in part.rows}
     new = {person: b for part in parts if part.blocks for (person, _), b in zip(part.rows, part.blocks, strict=True)}
     before, after = dict(spent), {}
-    for who, found in piles(connection, parts[0].account.text, list(people)):
-        person = people[who]
-        before[person] = spent[person] - saved(found)
+    for pseudonym, sums in summed_blocks(connection, parts[0].account.text, list(people)):
+        person = people[pseudonym]
+        before[person] = spent[person] - saving(sums)
         if person in new:
-            name = mark(new[person])
-            if name in found:
-                found = {**found, name: _onto(found[name], SummedFisherBlocks(new[person].matrix, added[person]))}
-        after[person] = checked_total(spent[person] + added[person]) - saved(found)
+            unknowns = mark(new[person])
+            if unknowns in sums:
+                block = SummedFisherBlocks(new[person].matrix, added[person])
+                sums = {**sums, unknowns: _add(sums[unknowns], block)}
+        after[person] = check_total(spent[person] + added[person]) - saving(sums)
     return before, after

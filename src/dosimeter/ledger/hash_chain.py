@@ -1,4 +1,4 @@
-"""The chain: each entry's digest is SHA-256 over the digest before it and the entry's canonical JSON."""
+"""The hash chain: the digest of an entry is SHA-256 over the previous digest and the entry's canonical JSON."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from dosimeter.core.errors import Refusal, Tampered
 
-BEFORE_THE_FIRST = "0" * 64
+GENESIS_DIGEST = "0" * 64
 
 
 def canonical(value: Any) -> str:
-    """One text for one value: sorted keys, no blanks, ASCII; nan and infinity are refused.
+    """The canonical JSON of a value: sorted keys, no spaces, ASCII; nan and infinity are refused.
 
     >>> canonical({"b": 1, "a": "η"})
     '{"a":"\\\\u03b7","b":1}'
@@ -25,35 +25,35 @@ def canonical(value: Any) -> str:
 
 
 def link(previous: str, body: str) -> str:
-    """The digest of an entry, from the digest before it and its canonical JSON.
+    """The digest of an entry, from the previous digest and its canonical JSON.
 
-    >>> link(BEFORE_THE_FIRST, "{}")[:16]
+    >>> link(GENESIS_DIGEST, "{}")[:16]
     '5508d2b710e64bc4'
     """
     for text in (previous, body):
         if not isinstance(text, str) or not text.isascii():
-            raise Tampered("an entry of the chain is no text of ASCII: altered or damaged")
+            raise Tampered("an entry of the chain is not ASCII text: altered or damaged")
     return hashlib.sha256(previous.encode("ascii") + body.encode("ascii")).hexdigest()
 
 
 def digest_of_rows(rows: Iterable[tuple[bytes, int]]) -> str:
-    """SHA-256 over (pseudonym, amount), in the order of the pseudonyms as the caller gives them."""
-    made = hashlib.sha256()
+    """SHA-256 over the (pseudonym, amount) rows; the caller sorts them by pseudonym."""
+    digest = hashlib.sha256()
     for pseudonym, amount in rows:
-        made.update(pseudonym)
-        made.update(amount.to_bytes(8, "big"))
-    return made.hexdigest()
+        digest.update(pseudonym)
+        digest.update(amount.to_bytes(8, "big"))
+    return digest.hexdigest()
 
 
 def sign(private: bytes, digest: str) -> str:
-    """Ed25519 over the digest's text, in hex."""
+    """The Ed25519 signature of the digest's text, in hex."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return Ed25519PrivateKey.from_private_bytes(private).sign(digest.encode("ascii")).hex()
 
 
-def signed_by(public: str, digest: str, signature: str) -> bool:
-    """Whether the holder of the key made this signature."""
+def is_signed_by(public: str, digest: str, signature: str) -> bool:
+    """Whether the signature is valid under this public key."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -65,8 +65,8 @@ def signed_by(public: str, digest: str, signature: str) -> bool:
     return True
 
 
-def new_key() -> tuple[bytes, str]:
-    """A private key and its public half in hex."""
+def new_signing_key() -> tuple[bytes, str]:
+    """A new Ed25519 key: the private half, and the public half in hex."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     private = Ed25519PrivateKey.generate()

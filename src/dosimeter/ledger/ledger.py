@@ -1,7 +1,7 @@
-"""The ledger: the append-only book of releases and of what each cost whom.
+"""The ledger: an append-only record of releases and of each person's dose from them.
 
-It is an honest operator's log. Whoever holds the machine and the keys can write a new book; a head printed in a report
-is what an outsider has against that.
+It is tamper-evident, not tamper-proof: an administrator with the keys can rewrite it. Publishing the head hash, for
+instance in a report, lets others detect that.
 """
 
 from __future__ import annotations
@@ -14,27 +14,57 @@ from uuid import uuid4
 
 from sqlalchemy import select
 
-from dosimeter.core.accounts import Account, Booking, LedgerLimit, LimitViolation, parts_of
+from dosimeter.core.accounts import Account, Bookable, Booking, LedgerLimit, LimitViolation, parts_of
 from dosimeter.core.accounts import text_of as id_of
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.ledger import booking as bookings
-from dosimeter.ledger import queries as people
-from dosimeter.ledger import schema
-from dosimeter.ledger.create import Target, belong, keys_path, new_book_file, open_book, plain_budget
+from dosimeter.ledger import queries, schema
+from dosimeter.ledger.create import Target, budget_to_dict, check_key_file, create_file, create_tables, keys_path
 from dosimeter.ledger.database import Database
-from dosimeter.ledger.entries import AccountTotals, Booked, Compared, Entry, PersonBook, Verified, short
-from dosimeter.ledger.entry_log import append, budgets, check_head, entry_of, erasures, exported, newest
-from dosimeter.ledger.hash_chain import new_key
+from dosimeter.ledger.entries import (
+    AccountTotals,
+    BookingReceipt,
+    Entry,
+    PersonStatement,
+    ReleaseComparison,
+    Verification,
+    short_head,
+)
+from dosimeter.ledger.entry_log import append, budgets, check_head, count_erased, entry_of, export, newest
+from dosimeter.ledger.hash_chain import new_signing_key
 from dosimeter.ledger.migrations import migrate
 from dosimeter.ledger.pseudonyms import Keys
-from dosimeter.ledger.records import bytes_of, text_of
+from dosimeter.ledger.records import read_bytes, read_text
 from dosimeter.ledger.sealed_file import remove
 from dosimeter.ledger.verify import verify
 
 
 class Ledger:
-    """An open ledger. Make one with `Ledger.create`, take one with `Ledger.open`; close it, or use it in a `with`."""
+    """An open ledger: releases, each person's doses from them, and limits on each person's total.
+
+    Create one with `Ledger.create` or open one with `Ledger.open`, and use it in a `with` statement or close it.
+
+    Notes
+    -----
+    Entries form a hash chain. Ids are never stored: the database holds pseudonyms, which the key file links to people.
+    Totals are sums in the additive coordinate of each notion (η², μ², nats); events of differential privacy are
+    composed when they are read. docs/explanation/ledger.md has the file format and the guarantees.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from dosimeter.core.dose import Dose
+    >>> from dosimeter.core.notion import FISHER
+    >>> from dosimeter.core.release import Recipe
+    >>> dose = Dose.of_reading(FISHER, "person", ["ann", "bob"], [0.3, 0.1])
+    >>> june = Booking("june", Recipe("weights", "Gaussian(sigma=0.5)"), b"the model", (dose,))
+    >>> with TemporaryDirectory() as folder, Ledger.create(f"{folder}/ledger.db", [LedgerLimit("fil", 1.0)]) as ledger:
+    ...     receipt = ledger.book(june)
+    ...     receipt.fresh, round(ledger.person("ann").totals[0].reading, 9), ledger.verify().entries
+    (True, 0.3, 2)
+    """
 
     def __init__(self, database: Database, keys: Keys | None, keys_path: Path) -> None:
         self._database = database
@@ -43,61 +73,98 @@ class Ledger:
 
     @classmethod
     def create(
-        cls, target: Target, budgets: Sequence[LedgerLimit] = (), keys: Target | None = None, sign: bool = False
+        cls, target: Target, budgets: Sequence[LedgerLimit | str] = (), keys: Target | None = None, sign: bool = False
     ) -> Ledger:
-        """A new ledger and its key file; refused where either exists.
+        """Create a new ledger and its key file.
 
-        sign: every entry is signed with a new Ed25519 key, whose private half lies in the key file.
+        Parameters
+        ----------
+        target : path or str
+            A file path (SQLite) or a postgresql:// URL.
+        budgets : sequence of LedgerLimit or str
+            Limits on each person's total, at most one per notion, such as "fil=1" or "eps=8@1e-5".
+        keys : path, optional
+            The key file. By default $DOSIMETER_LEDGER_KEYS, else a file beside the ledger.
+        sign : bool
+            Sign every entry with a new Ed25519 key, whose private half is stored in the key file.
+
+        Returns
+        -------
+        Ledger
+
+        Raises
+        ------
+        Refusal
+            If the ledger or the key file exists already, or a notion has two budgets.
         """
         database = Database(target)
         path = keys_path(database, keys)
-        if len({budget.key for budget in budgets}) != len(budgets):
-            raise Refusal("one budget for each notion: a key stands twice")
+        limits = tuple(map(_limit, budgets))
+        if len({limit.key for limit in limits}) != len(limits):
+            raise Refusal("pass at most one budget per notion")
         if database.is_file:
-            new_book_file(database)
+            create_file(database)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-        made: Keys | None = None
+        key_file: Keys | None = None
         try:
             uuid = uuid4().hex
-            private, public = new_key() if sign else (b"", "")
-            made = Keys.create(path, uuid, private)
-            seq, digest = open_book(database, made, uuid, public, budgets)
-            made.saw(seq, digest)
+            private, public = new_signing_key() if sign else (b"", "")
+            key_file = Keys.create(path, uuid, private)
+            seq, digest = create_tables(database, key_file, uuid, public, limits)
+            key_file.remember_head(seq, digest)
         except BaseException:
-            if made is not None:
-                made.close()
+            if key_file is not None:
+                key_file.close()
                 remove(path)
             database.close()
             if database.is_file:
                 remove(database.path)
             raise
-        return cls(database, made, path)
+        return cls(database, key_file, path)
 
     @classmethod
     def open(cls, target: Target, keys: Target | None = None, *, without_keys: bool = False) -> Ledger:
-        """An existing ledger, brought to this version's tables; its head is held against the key file's.
+        """Open an existing ledger, migrated to this version's tables.
 
-        without_keys: a missing key file is no reason to refuse; then the book can be listed, verified and exported, and
-        nobody can be booked or looked up.
+        Parameters
+        ----------
+        target : path or str
+            A file path (SQLite) or a postgresql:// URL.
+        keys : path, optional
+            The key file. By default $DOSIMETER_LEDGER_KEYS, else a file beside the ledger.
+        without_keys : bool
+            Accept a missing key file. The ledger can then be listed, verified and exported, but nobody can be booked or
+            looked up, and a rollback to an older copy of the database cannot be detected.
+
+        Returns
+        -------
+        Ledger
+
+        Raises
+        ------
+        Refusal
+            If there is no ledger, or the key file is missing or belongs to another ledger.
+        Tampered
+            If the newest entry was altered, or the key file remembers an entry that the database does not hold.
         """
         database = Database(target)
         database.check_file()
         path = keys_path(database, keys)
-        found: Keys | None = None
+        key_file: Keys | None = None
         try:
             if not without_keys or path.exists():
-                found = Keys.open(path)
+                key_file = Keys.open(path)
             migrate(database)
-            seen = found.head if found is not None else (0, "")
+            remembered = key_file.head if key_file is not None else (0, "")
             with database.reading() as connection:
-                belong(connection, database, found, seen)
+                check_key_file(connection, database, key_file, remembered)
         except BaseException:
-            if found is not None:
-                found.close()
+            if key_file is not None:
+                key_file.close()
             database.close()
             raise
-        return cls(database, found, path)
+        return cls(database, key_file, path)
 
     def __enter__(self) -> Ledger:
         return self
@@ -108,30 +175,73 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Give back the files and connections."""
+        """Close the files and connections."""
         if self._keys is not None:
             self._keys.close()
         self._database.close()
 
     @property
     def keys(self) -> Keys:
-        """The key file; refused where the ledger was opened without it."""
+        """The key file; refused if the ledger was opened without it."""
         if self._keys is None:
-            what = f"its key file {safe_text(self.keys_path, 120)} is missing, and without it nobody can be told"
-            raise self._database.refusal(what, "put back its newest copy, or name it with --keys")
+            problem = f"its key file {safe_text(self.keys_path, 120)} is missing; without it nobody can be identified"
+            raise self._database.refusal(problem, f"restore its newest copy, or name it with {option('keys')}")
         return self._keys
 
     @property
     def label(self) -> str:
-        """The ledger's name on one harmless line, without a password."""
+        """The name of the ledger on one line that is safe to print, without a password."""
         return self._database.label
 
-    def book(self, booking: Booking) -> Booked:
-        """Spend and store in one transaction, once per name; `OverBudget` where somebody would pass a limit."""
-        return bookings.book(self._database, self.keys, booking)
+    def book(
+        self,
+        release: Booking | Bookable,
+        *,
+        name: str | None = None,
+        to: str = "",
+        note: str = "",
+        override: str = "",
+    ) -> BookingReceipt:
+        """Book a release: check the limits and store doses and artefact in one transaction.
+
+        Parameters
+        ----------
+        release : Released or Booking
+            What `dm.fix`, `dm.components`, `dm.label` or `dm.federate` returned; or a complete booking.
+        name : str
+            The name of the entry. Needed unless `release` is a Booking.
+        to, note, override : str
+            The receiver, a note, and why the release may exceed a limit; all recorded.
+
+        Returns
+        -------
+        BookingReceipt
+            If the name was booked before with the same recipe and doses, the artefact stored then.
+
+        Raises
+        ------
+        OverBudget
+            If a person would exceed a limit and the booking gives no reason to override it. Nothing is written.
+        Refusal
+            If the name was booked with another recipe or other doses, or the noise or the bytes were booked before.
+        Tampered
+            If the newest entry was altered, or the database was rolled back to an older copy.
+        """
+        return bookings.book(self._database, self.keys, _booking(release, name, to, note, override))
 
     def preview(self, booking: Booking) -> tuple[LimitViolation, ...]:
-        """Who would pass which limit. Nothing is written."""
+        """The limits that this booking would violate. Nothing is written.
+
+        Parameters
+        ----------
+        booking : Booking
+            The release that is planned.
+
+        Returns
+        -------
+        tuple of LimitViolation
+            Empty if the booking is within all limits. Internal: it depends on the data.
+        """
         return bookings.preview(self._database, self.keys, parts_of(booking.doses))
 
     @property
@@ -140,22 +250,37 @@ class Ledger:
         with self._database.reading() as connection:
             return budgets(connection)
 
-    def set_budget(self, budget: LedgerLimit, note: str = "") -> Entry:
-        """Set the limit of a notion, higher or lower; recorded. It may lie below what is spent: see `totals`."""
+    def set_budget(self, budget: LedgerLimit | str, note: str = "") -> Entry:
+        """Set the limit of a notion, higher or lower, and record it in the chain.
+
+        Parameters
+        ----------
+        budget : LedgerLimit or str
+            The new limit, such as "fil=1". It may be below existing totals: see `totals`.
+        note : str
+            A note of at most 2000 characters.
+
+        Returns
+        -------
+        Entry
+            The entry that records it.
+        """
         if len(note) > 2000:
-            raise Refusal(f"the note has {len(note)} characters; at most 2000")
-        facts = {"budgets": [plain_budget(budget)], "note": note}
+            raise Refusal(f"the note has {len(note)} characters; use at most 2000")
+        facts = {"budgets": [budget_to_dict(_limit(budget))], "note": note}
         return self._record("budget", facts)
 
     @property
     def head(self) -> str:
-        """The short code of the newest entry."""
+        """The short head: number and first digits of the digest of the newest entry."""
         with self._database.reading() as connection:
             last = newest(connection)
-            return short(0, "") if last is None else short(last.seq, text_of(last.digest, "the newest entry"))
+            return (
+                short_head(0, "") if last is None else short_head(last.seq, read_text(last.digest, "the newest entry"))
+            )
 
     def entries(self) -> tuple[Entry, ...]:
-        """The whole chain, the oldest first."""
+        """All entries of the chain, the oldest first."""
         with self._database.reading() as connection:
             return tuple(map(entry_of, connection.execute(select(schema.entry).order_by(schema.entry.c.seq))))
 
@@ -164,7 +289,22 @@ class Ledger:
         return tuple(entry for entry in self.entries() if entry.kind == "release")
 
     def entry(self, name: str) -> Entry:
-        """The release of that name."""
+        """The entry of a release.
+
+        Parameters
+        ----------
+        name : str
+            The name under which it was booked.
+
+        Returns
+        -------
+        Entry
+
+        Raises
+        ------
+        Refusal
+            If there is no release of this name.
+        """
         with self._database.reading() as connection:
             row = connection.execute(select(schema.entry).where(schema.entry.c.name == name)).first()
         if row is None:
@@ -172,69 +312,159 @@ class Ledger:
         return entry_of(row)
 
     def artefact(self, name: str) -> bytes:
-        """The bytes that were released under that name."""
+        """The released bytes.
+
+        Parameters
+        ----------
+        name : str
+            The name under which the release was booked.
+
+        Returns
+        -------
+        bytes
+
+        Raises
+        ------
+        Refusal
+            If there is no release of this name.
+        """
         seq = self.entry(name).seq
         with self._database.reading() as connection:
             data = connection.execute(select(schema.artefact.c.data).where(schema.artefact.c.seq == seq)).scalar()
-            return bytes_of(data, f"the artefact of entry {seq}")
+            return read_bytes(data, f"the artefact of entry {seq}")
 
-    def person(self, person: Hashable) -> PersonBook:
-        """What was released about somebody: the right-of-access answer. Unknown people have an empty book."""
+    def person(self, person: Hashable) -> PersonStatement:
+        """Everything booked for one person, as for a right-of-access request.
+
+        Parameters
+        ----------
+        person : hashable
+            The id.
+
+        Returns
+        -------
+        PersonStatement
+            The person's releases and totals; empty for an unknown id. Internal.
+
+        Raises
+        ------
+        Refusal
+            If the ledger was opened without its key file.
+        """
         text = id_of(person)
         known = self.keys.pseudonyms([text])
         if text not in known:
-            return PersonBook("")
+            return PersonStatement("")
         with self._database.reading() as connection:
-            return people.person(connection, known[text])
+            return queries.person_statement(connection, known[text])
 
     def totals(self, account: Account | None = None) -> tuple[AccountTotals, ...]:
-        """Everybody's totals by account, under short pseudonyms."""
-        with self._database.reading() as connection:
-            return people.totals(connection, account)
+        """The totals of all people by account, under shortened pseudonyms.
 
-    def compare(self, first: str, second: str) -> tuple[Compared, ...]:
-        """Two releases side by side, account by account."""
-        one, other = self.entry(first), self.entry(second)
-        with self._database.reading() as connection:
-            return people.compare(connection, one, other)
+        Parameters
+        ----------
+        account : Account, optional
+            By default all accounts.
 
-    def verify(self, public_key: str | None = None) -> Verified:
-        """Check everything against the chain, and the chain against the key file's head; `Tampered` if it fails.
-
-        public_key: in hex; the ledger must be signed by it.
+        Returns
+        -------
+        tuple of AccountTotals
+            The highest totals first. Internal.
         """
-        seen = self._keys.head if self._keys is not None else (0, "")
+        with self._database.reading() as connection:
+            return queries.totals(connection, account)
+
+    def compare(self, first: str, second: str) -> tuple[ReleaseComparison, ...]:
+        """A comparison of two releases, account by account.
+
+        Parameters
+        ----------
+        first, second : str
+            The names of the releases.
+
+        Returns
+        -------
+        tuple of ReleaseComparison
+            Internal.
+
+        Raises
+        ------
+        Refusal
+            If there is no release of one of the names.
+        """
+        entries = self.entry(first), self.entry(second)
+        with self._database.reading() as connection:
+            return queries.compare(connection, *entries)
+
+    def verify(self, public_key: str | None = None) -> Verification:
+        """Verify every row and artefact against the chain, and the chain against the head in the key file.
+
+        Parameters
+        ----------
+        public_key : str, optional
+            An Ed25519 key in hex, which must have signed the ledger.
+
+        Returns
+        -------
+        Verification
+
+        Raises
+        ------
+        Tampered
+            If anything was altered, removed, added or rolled back to an older copy.
+        """
+        remembered = self._keys.head if self._keys is not None else (0, "")
         with self._database.reading() as connection:
             seal = None if self._keys is None else self._keys.seal_of
-            done = verify(connection, self._database, public_key or "", seal)
+            verification = verify(connection, self._database, public_key or "", seal)
             if self._keys is not None:
-                check_head(connection, self._database, self._keys, seen)
+                check_head(connection, self._database, self._keys, remembered)
                 self._keys.check()
-            return done
+            return verification
 
     def export(self) -> dict[str, Any]:
-        """The whole book as plain values: entries, and doses under pseudonyms. No ids, no artefact bytes. Internal."""
+        """The whole ledger as plain values. Internal.
+
+        Returns
+        -------
+        dict
+            Entries, and doses under pseudonyms; no ids and no artefacts.
+        """
         with self._database.reading() as connection:
-            return exported(connection)
+            return export(connection)
 
     def erase(self, person: Hashable) -> bool:
-        """Forget who somebody is: their rows become nobody's, the chain stays whole. False where nobody is known.
+        """Erase the link between a person and their entries; the hash chain stays intact.
 
-        Whoever comes again under the same id begins anew.
+        Parameters
+        ----------
+        person : hashable
+            The id. If it is booked again later, its total starts at zero.
+
+        Returns
+        -------
+        bool
+            False if the id is unknown.
         """
-        with self._database.reading() as connection:  # a book that cannot be read is told before anything is erased
-            erasures(connection)
-        found = self.keys.forget(id_of(person))
+        with self._database.reading() as connection:  # an unreadable ledger is refused before anything is erased
+            count_erased(connection)
+        known = self.keys.forget(id_of(person))
         with self._database.writing() as connection:
             check_head(connection, self._database, self.keys, self.keys.head)
-            # Also what an earlier call erased and was killed before it could say so.
-            missing = self.keys.erased - erasures(connection)
+            # Includes erasures by an earlier call that was killed before it could record them.
+            missing = self.keys.salts_erased - count_erased(connection)
             seq, digest = append(connection, self.keys, "erasure", {"count": missing}) if missing > 0 else (0, "")
-        self.keys.saw(seq, digest)
-        return found
+        self.keys.remember_head(seq, digest)
+        return known
 
     def rotate(self) -> int:
-        """A new master key for looking people up; the number it has."""
+        """Create a new master key for looking people up.
+
+        Returns
+        -------
+        int
+            Its number. People move to it when they are next booked; pseudonyms stay.
+        """
         return self.keys.rotate()
 
     def _record(self, kind: str, facts: dict[str, Any]) -> Entry:
@@ -242,5 +472,23 @@ class Ledger:
             check_head(connection, self._database, self.keys, self.keys.head)
             seq, digest = append(connection, self.keys, kind, facts)
             row = connection.execute(select(schema.entry).where(schema.entry.c.seq == seq)).one()
-        self.keys.saw(seq, digest)
+        self.keys.remember_head(seq, digest)
         return entry_of(row)
+
+
+def _booking(release: Booking | Bookable, name: str | None, to: str, note: str, override: str) -> Booking:
+    """A complete booking of what a verb released."""
+    if isinstance(release, Booking):
+        if name is not None or to or note or override:
+            raise Refusal("a Booking has its own name, receiver and notes: pass them there")
+        return release
+    if name is None:
+        raise Refusal("a ledger books a release under a name: pass name=")
+    if not release.doses:
+        raise Refusal("this release has no doses by person: name the column that says whose row it is (person=)")
+    fingerprint = release.noise_fingerprint
+    return Booking(name, release.recipe, release.artefact, release.doses, fingerprint, note, to, override)
+
+
+def _limit(budget: LedgerLimit | str) -> LedgerLimit:
+    return LedgerLimit.parse(budget) if isinstance(budget, str) else budget

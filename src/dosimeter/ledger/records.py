@@ -1,6 +1,6 @@
-"""What a database gave, as the values that were written into it, or `Tampered`.
+"""Values read from the database, checked for their type; `Tampered` if they cannot be what was written.
 
-SQLite keeps any kind of value in any column, and a flipped bit of a record's header makes a number a NULL.
+SQLite stores any type in any column, and a flipped bit in the header of a record turns a number into NULL.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dosimeter.core.nano_units import MOST
 from dosimeter.core.notion import Standing
 
 _TEXT, _COUNT = "a text", "a count"
-_EVERY = {"kind": _TEXT, "time": _TEXT, "seq": _COUNT, "salts": _COUNT, "erased": _COUNT}
-_OF_KIND: dict[str, dict[str, Any]] = {
+_FIELDS = {"kind": _TEXT, "time": _TEXT, "seq": _COUNT, "salts": _COUNT, "erased": _COUNT}
+_FIELDS_OF_KIND: dict[str, dict[str, Any]] = {
     "opened": {"uuid": _TEXT, "key": _TEXT, "budgets": list},
     "budget": {"budgets": list, "note": _TEXT},
     "erasure": {"count": _COUNT},
@@ -27,105 +27,107 @@ _OF_KIND: dict[str, dict[str, Any]] = {
         "override": _TEXT, "parts": list,
     },
 }  # fmt: skip
-_PART = {"account": _TEXT, "standing": _TEXT, "uncovered": list, "people": _COUNT, "rows": _TEXT}
+_FIELDS_OF_PART = {"account": _TEXT, "standing": _TEXT, "uncovered": list, "people": _COUNT, "rows": _TEXT}
 
 
-def altered(what: str) -> Tampered:
-    """One line about a record."""
-    return Tampered(f"{what} cannot be read: altered or damaged")
+def integrity_error(subject: str) -> Tampered:
+    """The error for a record that was altered or damaged."""
+    return Tampered(f"{subject} cannot be read: altered or damaged")
 
 
-def text_of(value: Any, what: str) -> str:
-    """A text of ASCII, as the chain's columns are."""
+def read_text(value: Any, subject: str) -> str:
+    """ASCII text, as in the columns of the chain."""
     if not isinstance(value, str) or not value.isascii():
-        raise altered(what)
+        raise integrity_error(subject)
     return value
 
 
-def amount_of(value: Any, what: str = "an amount") -> int:
-    """Whole nano-units. A sum over a value that is no number is no whole number either: SQLite makes it a float."""
+def read_amount(value: Any, subject: str = "an amount") -> int:
+    """A whole number of nano-units. SQLite turns a sum over anything else into a float, which is refused too."""
     if type(value) is not int or not 0 <= value <= MOST:
-        raise altered(what)
+        raise integrity_error(subject)
     return value
 
 
-def sum_of(total: Any, gaps: Any) -> int:
-    """A sum of amounts, of which `gaps` were NULL and not added."""
-    if gaps != 0:
-        raise altered("an amount")
-    # PostgreSQL's sum of whole numbers is a Decimal.
-    return amount_of(int(total) if type(total).__name__ == "Decimal" else total, "a sum of amounts")
+def read_sum(total: Any, nulls: Any) -> int:
+    """A sum of amounts; refused if some (`nulls`) were NULL and therefore not added."""
+    if nulls != 0:
+        raise integrity_error("an amount")
+    # In PostgreSQL the sum of integers is a Decimal.
+    return read_amount(int(total) if type(total).__name__ == "Decimal" else total, "a sum of amounts")
 
 
-def bytes_of(value: Any, what: str) -> bytes:
-    """A pseudonym, a block or an artefact."""
+def read_bytes(value: Any, subject: str) -> bytes:
+    """The bytes of a pseudonym, a block or an artefact."""
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise altered(what)
+        raise integrity_error(subject)
     return bytes(value)
 
 
-def account_of(value: Any) -> Account:
+def read_account(value: Any) -> Account:
     """The account that a row names."""
     try:
-        return Account.of_text(text_of(value, "the account of a part"))
+        return Account.of_text(read_text(value, "the account of a part"))
     except Tampered:
         raise
     except Refusal:
-        raise altered("the account of a part") from None
+        raise integrity_error("the account of a part") from None
 
 
-def budgets_of(body: Mapping[str, Any]) -> tuple[LedgerLimit, ...]:
+def read_budgets(body: Mapping[str, Any]) -> tuple[LedgerLimit, ...]:
     """The limits that an entry sets."""
     try:
-        return tuple(LedgerLimit(one["key"], float(one["limit"]), float(one["delta"])) for one in body["budgets"])
+        return tuple(
+            LedgerLimit(limit["key"], float(limit["limit"]), float(limit["delta"])) for limit in body["budgets"]
+        )
     except (AttributeError, LookupError, TypeError, ValueError):  # a Refusal is a ValueError
-        raise altered(f"the budgets of entry {body['seq']}") from None
+        raise integrity_error(f"the budgets of entry {body['seq']}") from None
 
 
-def body_of(value: Any, seq: Any) -> dict[str, Any]:
-    """What the chain says in one entry, each field of the kind that was written."""
-    what = f"entry {str(seq)[:20]}"
+def read_body(value: Any, seq: Any) -> dict[str, Any]:
+    """The body of an entry, with the type of each field checked."""
+    subject = f"entry {str(seq)[:20]}"
     try:
-        body: Any = json.loads(text_of(value, what))
+        body: Any = json.loads(read_text(value, subject))
     except (ValueError, RecursionError):
-        raise altered(what) from None
+        raise integrity_error(subject) from None
     kind = body.get("kind") if isinstance(body, dict) else None
-    if not isinstance(kind, str) or kind not in _OF_KIND:
-        raise altered(what)
-    _check(body, _EVERY | _OF_KIND[kind], what)
+    if not isinstance(kind, str) or kind not in _FIELDS_OF_KIND:
+        raise integrity_error(subject)
+    _check(body, _FIELDS | _FIELDS_OF_KIND[kind], subject)
     if kind == "release":
-        _check(body["recipe"], {"uncovered": list}, what)
+        _check(body["recipe"], {"uncovered": list}, subject)
         for part in body["parts"]:
-            _check(part, _PART, what)
+            _check(part, _FIELDS_OF_PART, subject)
             if "event" not in part or not isinstance(part["event"], dict | None):
-                raise altered(what)
-            account_of(part["account"])
-            standing_of(part)
+                raise integrity_error(subject)
+            read_account(part["account"])
+            read_standing(part)
     return dict(body)
 
 
-def event_of(value: Any) -> str:
-    """The canonical JSON of an event, which can be read: it was when it was booked."""
+def read_event(value: Any) -> str:
+    """The canonical JSON of an event, which must still be readable, as it was when booked."""
     try:
-        events.event_of(json.loads(text_of(value, "an event")))
+        events.event_from_dict(json.loads(read_text(value, "an event")))
     except (ValueError, TypeError, RecursionError):
-        raise altered("an event") from None
+        raise integrity_error("an event") from None
     return str(value)
 
 
-def standing_of(part: Mapping[str, Any]) -> Standing:
+def read_standing(part: Mapping[str, Any]) -> Standing:
     """The standing of a part."""
     try:
         return Standing(part["standing"])
     except ValueError:
-        raise altered("the standing of a part") from None
+        raise integrity_error("the standing of a part") from None
 
 
-def _check(held: Any, wanted: Mapping[str, Any], what: str) -> None:
-    if not isinstance(held, dict):
-        raise altered(what)
-    for name, kind in wanted.items():
-        value = held.get(name)
+def _check(record: Any, types: Mapping[str, Any], subject: str) -> None:
+    if not isinstance(record, dict):
+        raise integrity_error(subject)
+    for name, kind in types.items():
+        value = record.get(name)
         if kind is _TEXT:
             fits = isinstance(value, str)
         elif kind is _COUNT:
@@ -133,6 +135,6 @@ def _check(held: Any, wanted: Mapping[str, Any], what: str) -> None:
         else:
             fits = isinstance(value, kind)
         if not fits:
-            raise altered(what)
-    if not all(isinstance(one, str) for one in held.get("uncovered", ())):
-        raise altered(what)
+            raise integrity_error(subject)
+    if not all(isinstance(text, str) for text in record.get("uncovered", ())):
+        raise integrity_error(subject)

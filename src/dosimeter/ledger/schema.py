@@ -1,6 +1,6 @@
-"""The tables, for SQLite and PostgreSQL alike. Nothing here names a person: pseudonyms only.
+"""The tables, the same for SQLite and PostgreSQL. They hold pseudonyms and no ids.
 
-`entry.body` is canonical JSON and holds everything the chain vouches for; the other columns repeat what is looked up.
+`entry.body` is canonical JSON and holds everything that the digest covers; the other columns repeat it for lookups.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ledger = Table(
     Column("version", Integer, nullable=False),
     Column("uuid", String(32), nullable=False),
 )
-"""One row: which ledger this is, and the version of its tables. A writer on PostgreSQL holds its lock."""
+"""One row: the identity of the ledger and the version of its tables. A writer on PostgreSQL locks it."""
 
 entry = Table(
     "dosimeter_entry",
@@ -32,7 +32,7 @@ entry = Table(
     Column("digest", String(64), nullable=False),
     Column("signature", String(128)),
 )
-"""The chain. `name`, `artefact` (SHA-256) and `draw` (HMAC) are of releases only; `signature` is Ed25519 or an HMAC."""
+"""The chain. Only releases have `name`, `artefact` (SHA-256) and `draw` (HMAC); `signature` is Ed25519 or an HMAC."""
 
 artefact = Table(
     "dosimeter_artefact",
@@ -49,7 +49,7 @@ part = Table(
     Column("account", String(160), nullable=False),
     Column("event", Text),
 )
-"""One account's share of a release; `event` is canonical JSON where the account is of events."""
+"""One account's share of a release; `event` is canonical JSON if the account holds events."""
 
 dose = Table(
     "dosimeter_dose",
@@ -57,11 +57,11 @@ dose = Table(
     Column("part", Integer, ForeignKey("dosimeter_part.id"), primary_key=True, autoincrement=False),
     Column("pseudonym", LargeBinary(16), primary_key=True),
     Column("amount", BigInteger, nullable=False),
-    # With the amount, so that a person's total is summed without a look at the table.
+    # With the amount, so that a person's total is summed from the index alone.
     Index("dosimeter_dose_by_pseudonym", "pseudonym", "amount"),
     sqlite_with_rowid=False,
 )
-"""What a release costs one person: whole nano-units, 0 where the part has an event."""
+"""A person's dose from a release, in nano-units; 0 if the part has an event."""
 
 block = Table(
     "dosimeter_block",
@@ -71,4 +71,4 @@ block = Table(
     Column("unknowns", String(64), nullable=False),
     Column("data", LargeBinary, nullable=False),
 )
-"""A person's Fisher matrix, kept on request: what it is about (HMAC), and its float64 numbers, little-endian."""
+"""A person's Fisher matrix, stored on request: an HMAC of its unknowns, and its float64 values, little-endian."""

@@ -1,7 +1,7 @@
-"""What everything else in a table says of each of its columns: R², and what an attacker without the release has left.
+"""How well all other columns of a table predict each column: R², and the error of an attacker without the release.
 
-Predictors are the other columns as the fit encodes them, the target, and the squares of the numbers among them where
-there are rows enough. No release and no noise is in it, only the table: internal.
+Predictors are the other columns as the fit encodes them, the target, and the squares of the numbers among them if there
+are enough rows. It uses only the table, no release and no noise: internal.
 """
 
 from __future__ import annotations
@@ -13,68 +13,75 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.arrays import FloatArray
-from dosimeter.glm.column_prediction import Rest, explained
+from dosimeter.glm.column_prediction import ColumnPrediction, explain_columns
 from dosimeter.tables.column_values import distinct
 from dosimeter.tables.table import Table
 
 NEARLY = 0.99
-"""R² from which a column is called a function of the others, or nearly: a tenth of its spread is left, or less."""
+"""R² from which a column counts as nearly a function of the others: at most a tenth of its spread is left."""
 MOST_ROWS, MOST_COLUMNS, MOST_WORK = 20_000, 400, 1e10
-"""More rows say nothing new about an R²: evenly spaced ones are taken, fewer where columns make the work (rows times
-columns squared) more than a few seconds. Levels of a column beyond so many are left out."""
+"""More rows add nothing to an R²: evenly spaced ones are taken, fewer if the work (rows times columns squared) would
+take more than a few seconds. Levels of a column beyond MOST_COLUMNS are left out."""
 ROWS_A_SQUARE = 20
-"""Rows for each predictor that squares must leave."""
+"""Squares are added only if there are this many rows per predictor."""
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
-    """A table in numbers: for each column its own positions, and those that would give it away."""
+class EncodedTable:
+    """A table as numbers."""
 
     Z: FloatArray
     """(n, q)."""
-    own: dict[str, tuple[int, ...]]
-    block: dict[str, tuple[int, ...]]
+    positions: dict[str, tuple[int, ...]]
+    """Column -> its positions in Z."""
+    dependent: dict[str, tuple[int, ...]]
+    """Column -> all positions that are computed from it, its square included."""
 
     def without(self, name: str) -> FloatArray:
         """(n, ...) everything but this column."""
-        return np.delete(self.Z, self.block[name], axis=1)
+        return np.delete(self.Z, self.dependent[name], axis=1)
 
 
-def encoded(table: Table, names: Sequence[str], nominal: Collection[str] = ()) -> Encoded:
+def encode_table(table: Table, names: Sequence[str], nominal: Collection[str] = ()) -> EncodedTable:
     """These columns of the table; numbers as they are, labels as indicators of all levels but the first."""
     parts: list[FloatArray] = []
-    own: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for name in names:
-        found = _columns(table, name, nominal)
-        own[name] = list(range(len(parts), len(parts) + len(found)))
-        parts += found
-    block = {name: list(where) for name, where in own.items()}
-    numbers = [name for name in names if len(own[name]) == 1 and _amounts(parts[own[name][0]])]
+        columns = _columns(table, name, nominal)
+        positions[name] = list(range(len(parts), len(parts) + len(columns)))
+        parts += columns
+    dependent = {name: list(where) for name, where in positions.items()}
+    numbers = [name for name in names if len(positions[name]) == 1 and _amounts(parts[positions[name][0]])]
     if table.n >= ROWS_A_SQUARE * (len(parts) + len(numbers)):
         for name in numbers:
-            values = parts[own[name][0]]
-            block[name].append(len(parts))
+            values = parts[positions[name][0]]
+            dependent[name].append(len(parts))
             parts.append(_square(values))
     Z = np.column_stack(parts) if parts else np.empty((table.n, 0))
-    return Encoded(Z, {k: tuple(v) for k, v in own.items()}, {k: tuple(v) for k, v in block.items()})
+    return EncodedTable(Z, {k: tuple(v) for k, v in positions.items()}, {k: tuple(v) for k, v in dependent.items()})
 
 
-def rest(table: Table, names: Sequence[str], nominal: Collection[str] = ()) -> dict[str, Rest | None]:
-    """Column -> how far it follows from the others of these names; None where there are too few rows to say.
+def explain_table(
+    table: Table, names: Sequence[str], nominal: Collection[str] = ()
+) -> dict[str, ColumnPrediction | None]:
+    """Column -> how well the others of these names predict it; None if there are too few rows.
 
     >>> rng = np.random.default_rng(0)
     >>> a, b = rng.normal(size=(2, 300))
-    >>> found = rest(Table.of({"a": a, "b": b, "sum": a + b, "c": rng.normal(size=300)}), ["a", "b", "sum", "c"])
-    >>> {name: round(one.r2, 1) for name, one in found.items()}
+    >>> table = Table.of({"a": a, "b": b, "sum": a + b, "c": rng.normal(size=300)})
+    >>> predictions = explain_table(table, table.names)
+    >>> {name: round(prediction.r2, 1) for name, prediction in predictions.items()}
     {'a': 1.0, 'b': 1.0, 'sum': 1.0, 'c': 0.0}
     """
     wide = sum(1 if _is_number(table, name, nominal) else len(set(table[name].tolist())) for name in names)
     most = min(MOST_ROWS, int(MOST_WORK / max(1, wide) ** 2))
     if table.n > most:
         table = table.take(np.linspace(0, table.n - 1, max(1, most)).astype(np.intp))
-    made = encoded(table, names, nominal)
-    found = explained(made.Z, [made.block[name] for name in names], [made.own[name] for name in names])
-    return dict(zip(names, found, strict=True))
+    encoded = encode_table(table, names, nominal)
+    predictions = explain_columns(
+        encoded.Z, [encoded.dependent[name] for name in names], [encoded.positions[name] for name in names]
+    )
+    return dict(zip(names, predictions, strict=True))
 
 
 def _is_number(table: Table, name: str, nominal: Collection[str]) -> bool:

@@ -1,4 +1,4 @@
-"""A table and its declared bounds made into rows of numbers, and components into a scikit-learn object."""
+"""A table with declared bounds as rows of numbers, and components as a scikit-learn object."""
 
 from __future__ import annotations
 
@@ -12,41 +12,42 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.sensitivity import REPLACE
-from dosimeter.tables.bounds_file import CategoryBounds, Declared, NumberBounds
+from dosimeter.tables.bounds_file import CategoryBounds, NumberBounds, TableBounds
 from dosimeter.tables.table import Table
 
 if TYPE_CHECKING:
     from dosimeter.pca.release import PrivateComponents
 
 _FAR = 1e100
-"""Beyond any bounds: a value that overflows while it is scaled is clamped like one that does not."""
+"""Beyond any bounds: a value that overflows when scaled is clamped like any other."""
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ComponentRows:
     """The table as numbers, with the public bounds that hold for them."""
 
     X: FloatArray
     """(n, d): numbers scaled so that their bounds are -1 and 1 (or as they are), then an indicator for each level."""
     columns: tuple[NumberBounds | CategoryBounds, ...]
     bounds: Bounds
-    declared: Declared
+    declared: TableBounds
     ids: tuple[Hashable, ...] | None
-    unknown: int
+    unlisted: int
     """Labels outside the public list: all their indicators are 0. Internal."""
     incomplete: int = 0
-    """Rows of the table that X has not: a value is missing or cannot be read. Internal."""
+    """Rows of the table that are not in X: a value is missing or cannot be read. Internal."""
     counts: Mapping[Hashable, int] = field(default_factory=dict)
-    """Rows of each person, incomplete ones among them; empty where no person was named. Internal."""
+    """Rows of each person, incomplete rows included; empty if no person was named. Internal."""
 
     @property
     def absent(self) -> list[Hashable]:
-        """People of whom no row is complete. Internal."""
-        there = set(self.ids or ())
-        return [who for who in self.counts if who not in there]
+        """People without a complete row. Internal."""
+        present = set(self.ids or ())
+        return [person for person in self.counts if person not in present]
 
     @property
     def most_rows(self) -> int:
@@ -56,19 +57,19 @@ class Rows:
     @property
     def numbers(self) -> list[NumberBounds]:
         """The first columns of X."""
-        return [c for c in self.columns if isinstance(c, NumberBounds)]
+        return [column for column in self.columns if isinstance(column, NumberBounds)]
 
     @property
     def categories(self) -> list[CategoryBounds]:
-        """The others."""
-        return [c for c in self.columns if isinstance(c, CategoryBounds)]
+        """The other columns."""
+        return [column for column in self.columns if isinstance(column, CategoryBounds)]
 
-    def given(self, relation: str) -> tuple[FloatArray, list[Hashable] | None]:
-        """What a release is made of: rows (m, d), and whose they are where a person is the unit.
+    def for_release(self, relation: str) -> tuple[FloatArray, list[Hashable] | None]:
+        """What a release is made of: rows (m, d), and their persons if a person is the unit.
 
-        Where one is replaced and N is counted, nobody may fall out of the count for a gap: the public centre, held to
-        its bounds, stands for each incomplete row, or for each person without a complete row. Where N is declared such
-        rows add nothing.
+        If one row or person is replaced and N is counted, a missing value must not lower the count: the public centre,
+        clipped to its bounds, replaces each incomplete row, or each person without a complete row. If N is
+        declared, such rows add nothing.
         """
         ids = None if self.ids is None else list(self.ids)
         if relation != REPLACE or not self.declared.public:
@@ -81,11 +82,11 @@ class Rows:
         return np.vstack([self.X, centre]), None if ids is None else [*ids, *gaps]
 
     def n_public(self, relation: str) -> int | None:
-        """N where it is declared: of people or rows that may come and go, or of people who are replaced."""
+        """N if it is declared: of people or rows that are added or removed, or of people who are replaced."""
         return self.declared.n if relation != REPLACE or self.ids is not None else None
 
 
-def from_table(table: Table) -> Declared:
+def bounds_from_table(table: Table) -> TableBounds:
     """Bounds and levels read off the table: not private, whatever noise follows."""
     columns: dict[str, NumberBounds | CategoryBounds] = {}
     for name in table.names:
@@ -94,31 +95,31 @@ def from_table(table: Table) -> Declared:
             columns[name] = CategoryBounds(name, tuple(sorted(set(values.tolist()))))
             continue
         low, high = float(values.min()), float(values.max())
-        # A constant column has no range of its own; any will do, its one value stays where it is.
+        # A constant column has no range. Any range does: its one value stays where it is.
         columns[name] = NumberBounds(name, low, high if high > low else low + 1.0, low + (high - low) / 2)
-    return Declared(columns, public=False)
+    return TableBounds(columns, public=False)
 
 
-def prepare(
+def component_rows(
     table: Table,
-    declared: Declared,
+    declared: TableBounds,
     person: str | None,
-    dropped: Sequence[str] = (),
-    everybody: Sequence[Hashable | None] = (),
-) -> Rows:
-    """Numbers and bounds of a table; refused where a column is not what was declared.
+    excluded: Sequence[str] = (),
+    every_person: Sequence[Hashable | None] = (),
+) -> ComponentRows:
+    """Numbers and bounds of a table. Refused if a column is not what was declared.
 
-    everybody: whose row it is of all rows, the incomplete ones among them, None for nobody's; without it the complete
-    ones are all.
+    every_person: the person of each row of the file, incomplete rows included, None for a row without one. Empty if
+    all rows are complete.
     """
     names = [name for name in table.names if name != person]
     if not names:
         raise Refusal("the table has no column besides the person: components need some")
-    columns = declared.of(names, dropped)
-    parts, lower, upper, centre, unknown = [], [], [], [], 0
+    columns = declared.for_columns(names, excluded)
+    parts, lower, upper, centre, unlisted = [], [], [], [], 0
     for column in columns:
         if isinstance(column, NumberBounds):
-            parts.append(_scaled(table, column, declared.own_units)[:, None])
+            parts.append(_scale(table, column, declared.own_units)[:, None])
             ends = np.array([column.lower, column.upper, column.centre])
             low, high, middle = ends if declared.own_units else _to_unit(ends, column)
             lower.append(low)
@@ -127,26 +128,26 @@ def prepare(
         else:
             values = table[column.name].astype(str)
             parts.append((values[:, None] == np.array(column.levels)[None, :]).astype(np.float64))
-            unknown += int((parts[-1].sum(axis=1) == 0).sum())
+            unlisted += int((parts[-1].sum(axis=1) == 0).sum())
             size = len(column.levels)
             lower, upper, centre = lower + [0.0] * size, upper + [1.0] * size, centre + [0.0] * size
     norm = _norm(columns, np.array(lower), np.array(upper), np.array(centre), declared)
     ids = None if person is None else tuple(table[person].tolist())
-    counts = {} if ids is None else dict(Counter(who for who in everybody or ids if who is not None))
-    held = Bounds(lower, upper, norm, centre)
-    return Rows(np.hstack(parts), columns, held, declared, ids, unknown, table.dropped, counts)
+    counts = {} if ids is None else dict(Counter(name for name in every_person or ids if name is not None))
+    bounds = Bounds(lower, upper, norm, centre)
+    return ComponentRows(np.hstack(parts), columns, bounds, declared, ids, unlisted, table.dropped, counts)
 
 
-def _scaled(table: Table, column: NumberBounds, own_units: bool) -> FloatArray:
+def _scale(table: Table, column: NumberBounds, own_units: bool) -> FloatArray:
     if table.kind(column.name) == "text":
-        what = f"column {safe_text(column.name)} holds text, and lower and upper were declared"
-        raise Refusal(f"{what}: declare levels = [...] for a category, or --drop it")
+        conflict = f"column {safe_text(column.name)} holds text, and lower and upper were declared"
+        raise Refusal(f"{conflict}: declare levels = [...] for a category, or leave it out ({option('exclude')})")
     values = np.asarray(table[column.name], dtype=np.float64)
     return values if own_units else _to_unit(values, column)
 
 
 def _to_unit(values: FloatArray, column: NumberBounds) -> FloatArray:
-    """-1 at lower, 1 at upper; what lies outside is clamped later, and counted there."""
+    """-1 at lower, 1 at upper; values outside are clamped and counted later."""
     with np.errstate(over="ignore"):
         placed = 2 * ((values - column.lower) / (column.upper - column.lower)) - 1
     return np.asarray(np.clip(placed, -_FAR, _FAR))
@@ -157,20 +158,20 @@ def _norm(
     lower: FloatArray,
     upper: FloatArray,
     centre: FloatArray,
-    told: Declared,
+    declared: TableBounds,
 ) -> float | None:
-    """The declared row norm; with categories at most what follows from one level a category: all of it public."""
-    if not any(isinstance(c, CategoryBounds) for c in columns):
-        return told.row_norm
-    d = sum(isinstance(c, NumberBounds) for c in columns)
+    """The declared row norm, but at most what follows from one level a category. All of it is public."""
+    if not any(isinstance(column, CategoryBounds) for column in columns):
+        return declared.row_norm
+    d = sum(isinstance(column, NumberBounds) for column in columns)
     reach = np.maximum(np.abs(lower - centre), np.abs(upper - centre))[:d]
     # Not the root of a sum of squares: bounds of 1e200 are refused later, in one line, and must not overflow here.
     most = math.hypot(*reach, math.sqrt(len(columns) - d))
-    return most if told.row_norm is None else min(most, told.row_norm)
+    return most if declared.row_norm is None else min(most, declared.row_norm)
 
 
-def pipeline(rows: Rows, made: PrivateComponents, k: int) -> Any:
-    """A fitted Pipeline over the source columns: public bounds, then a scikit-learn PCA with the released components.
+def fitted_pipeline(rows: ComponentRows, private: PrivateComponents, k: int) -> Any:
+    """A fitted Pipeline over the source columns: public bounds, then a scikit-learn PCA with k released components.
 
     `recipe_` is a plain dict of the public constants. Nothing in it needs this package.
     """
@@ -184,18 +185,18 @@ def pipeline(rows: Rows, made: PrivateComponents, k: int) -> Any:
         scaler = "passthrough" if rows.declared.own_units else MinMaxScaler(feature_range=(-1, 1), clip=True)
         parts.append(("numbers", scaler, list(range(len(numbers)))))
     if labels:
-        levels = [list(c.levels) for c in labels]
+        levels = [list(column.levels) for column in labels]
         encoder = OneHotEncoder(categories=levels, handle_unknown="ignore", sparse_output=False)
         parts.append(("labels", encoder, list(range(len(numbers), len(numbers) + len(labels)))))
-    before = ColumnTransformer(parts).fit(_example(numbers, labels))
+    encoding = ColumnTransformer(parts).fit(_example(numbers, labels))
     # Fitted on an array, so that no dataframe library is needed; with the names, frames are read by name.
-    before.feature_names_in_ = np.array([c.name for c in rows.columns], dtype=object)
+    encoding.feature_names_in_ = np.array([column.name for column in rows.columns], dtype=object)
     for name, group in (("numbers", numbers), ("labels", labels)):
-        step = before.named_transformers_.get(name)
+        step = encoding.named_transformers_.get(name)
         if group and not isinstance(step, str):
-            step.feature_names_in_ = np.array([c.name for c in group], dtype=object)
-    model = Pipeline([("columns", before), ("components", plain_pca(made, k))])
-    recipe = made.release.recipe
+            step.feature_names_in_ = np.array([column.name for column in group], dtype=object)
+    model = Pipeline([("columns", encoding), ("components", sklearn_pca(private, k))])
+    recipe = private.release.recipe
     model.recipe_ = {
         "kind": recipe.kind,
         "noise": recipe.noise,
@@ -207,30 +208,30 @@ def pipeline(rows: Rows, made: PrivateComponents, k: int) -> Any:
     return model
 
 
-def plain_pca(made: PrivateComponents, k: int) -> Any:
-    """scikit-learn's PCA carrying k released components; its variances are those of the noisy second moment."""
+def sklearn_pca(private: PrivateComponents, k: int) -> Any:
+    """scikit-learn's PCA with k released components; its variances are those of the noisy second moment."""
     from sklearn.decomposition import PCA
 
-    found, d = made.components, made.box.d
+    components, d = private.components, private.box.d
     model = PCA(n_components=k)
-    model.components_ = np.ascontiguousarray(found.vectors[:, :k].T)
-    model.mean_ = found.mean.copy()
-    model.explained_variance_ = found.values[:k].copy()
-    total = float(found.values.sum())
+    model.components_ = np.ascontiguousarray(components.vectors[:, :k].T)
+    model.mean_ = components.mean.copy()
+    model.explained_variance_ = components.values[:k].copy()
+    total = float(components.values.sum())
     model.explained_variance_ratio_ = model.explained_variance_ / total if total > 0 else np.zeros(k)
-    model.singular_values_ = np.sqrt(model.explained_variance_ * made.n_samples)
-    model.noise_variance_ = float(found.values[k:].mean()) if k < d else 0.0
-    model.n_components_, model.n_samples_, model.n_features_in_ = k, made.n_samples, d
+    model.singular_values_ = np.sqrt(model.explained_variance_ * private.n_samples)
+    model.noise_variance_ = float(components.values[k:].mean()) if k < d else 0.0
+    model.n_components_, model.n_samples_, model.n_features_in_ = k, private.n_samples, d
     return model
 
 
 def _example(numbers: Sequence[NumberBounds], labels: Sequence[CategoryBounds]) -> Any:
-    """Two or more made-up rows at the public bounds: what the transformers are fitted on instead of people."""
-    size = max([2, *(len(c.levels) for c in labels)])
-    made = np.zeros((size, len(numbers) + len(labels)), dtype=object if labels else np.float64)
+    """Two or more made-up rows at the public bounds: the transformers are fitted on them instead of people."""
+    size = max([2, *(len(column.levels) for column in labels)])
+    rows = np.zeros((size, len(numbers) + len(labels)), dtype=object if labels else np.float64)
     for j, number in enumerate(numbers):
-        made[:, j] = number.lower
-        made[1, j] = number.upper
+        rows[:, j] = number.lower
+        rows[1, j] = number.upper
     for j, label in enumerate(labels):
-        made[:, len(numbers) + j] = [label.levels[i % len(label.levels)] for i in range(size)]
-    return made
+        rows[:, len(numbers) + j] = [label.levels[i % len(label.levels)] for i in range(size)]
+    return rows

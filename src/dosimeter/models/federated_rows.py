@@ -1,31 +1,35 @@
-"""Whose rows `federate` trains on: a public set of images dealt to made-up clients, or a table cut by a column."""
+"""The clients that `federate` trains on: public images dealt to made-up clients, or a table split by a column."""
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
+from dosimeter.tables.bounds_file import NumberBounds, read_bounds
+from dosimeter.tables.client_rows import RowEncoding, derive_row_encoding, encode_client_rows
+from dosimeter.tables.read import read_table
+from dosimeter.tables.table import Table
 
-if TYPE_CHECKING:
-    from dosimeter.tables.client_rows import RowEncoding
-
+Data = Any
+"""A path to .csv or .parquet, or a dataframe."""
 DATASETS = ("digits", "mnist")
 DEMO_CLIENTS, DIGIT_POINTS, MNIST_POINTS = 500, 20, 600
 PUBLIC = "the names of columns, and which of them hold numbers, are taken as public"
-COUNTED = "the number of clients ({}) was counted in the rows: declare it with --clients"
 _DEALS = 5
-"""What the draw of the shards is for, as part of its seed."""
+"""Part of the seed that shards are drawn with."""
 MADE_UP = "the clients are made up: rows of a public set of images, dealt in shards of one or two digits"
 INSIDE = "internal: "
-"""How a remark begins that was counted without noise: it does not go into the model's file."""
-ONE_FILE = "the table holds all clients' rows, so whoever runs this sees them: it stands for clients and curator in one"
+"""Prefix of a remark that was counted without noise: it does not go into the model's file."""
+ONE_FILE = "the table holds all clients' rows, so anyone who runs this sees them: one party plays clients and curator"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,21 +45,21 @@ class ClientPopulation:
     y_test: Any
     classes: tuple[str, ...]
     tested: str
-    """In words, what the accuracy is measured on; "" where there is nothing public to measure on."""
+    """Description of the rows that the accuracy is measured on; "" if there are no public ones."""
     form: Mapping[str, Any]
     """How a row becomes numbers, for the file's metadata."""
     assumed: tuple[str, ...]
-    """What is taken as public or given."""
+    """What is taken as public."""
     remarks: tuple[str, ...] = ()
-    unpaid: tuple[str, ...] = ()
-    """What was read off the clients' rows without noise and is seen in the model or its file, and what to do."""
+    read_off_rows: tuple[str, ...] = ()
+    """What was read off the clients' rows without noise and shows in the model or its file, and what to do about it."""
     layout: RowEncoding | None = None
-    """The same as `form`, for a pipeline; None where rows are numbers already."""
+    """The same as `form`, for a pipeline; None if rows are already numbers."""
     names: tuple[str, ...] = ()
-    """(K,) what each client is called in the table; () where they are made up. Internal."""
+    """(K,) what each client is called in the table; () if they are made up. Internal."""
 
 
-def of_images(name: str, clients: int, seed: int, data: Path | None, pool: int) -> ClientPopulation:
+def image_clients(name: str, clients: int, seed: int, data: Path | None, pool: int) -> ClientPopulation:
     """The digits that ship with scikit-learn, or MNIST from a folder, in shards as in [Geyer19]."""
     from dosimeter.federated.partition import two_shards
 
@@ -84,65 +88,74 @@ def _digits() -> tuple[Any, ...]:
 
 
 def _mnist(data: Path | None, pool: int) -> tuple[Any, ...]:
-    from dosimeter.datasets.digits import mnist, pooled
+    from dosimeter.datasets.digits import mnist, pool_pixels
 
     if data is None:
-        raise Refusal("--dataset mnist is not part of the package: pass --data or set DOSIMETER_DATA")
+        mnist_set = option("dataset", "mnist")
+        raise Refusal(f"{mnist_set} is not part of the package: pass {option('data')} or set DOSIMETER_DATA")
     X, y, X_test, y_test = mnist(data)
     form = {
         "columns": f"{28 // pool} x {28 // pool} pixels, row by row",
         "scaling": f"means of {pool} x {pool} of [0, 1]",
     }
-    return pooled(X, pool), y, pooled(X_test, pool), y_test, "the 10,000 images of the public test set", form
+    return pool_pixels(X, pool), y, pool_pixels(X_test, pool), y_test, "the 10,000 images of the public test set", form
 
 
-def of_table(
-    table: Path,
+def table_clients(
+    table: Data,
     target: str,
     client: str,
     *,
-    test: Path | None,
-    bounds: Path | None,
-    classes: str | None,
-    drop: Sequence[str],
-    read: Mapping[str, str],
-    nominal: Sequence[str] = (),
+    test: Data | None = None,
+    bounds: Path | None = None,
+    classes: str | Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+    missing: str = "refuse",
+    delimiter: str = ",",
+    categorical: Sequence[str] = (),
     clients: int | None = None,
 ) -> ClientPopulation:
     """A client for each value of the column `client`; `clients` is their declared number, if one was."""
-    from dosimeter.tables.client_rows import form_of, parted
-
-    declared = None if bounds is None else _declared(bounds)
-    texts = [*nominal, *(name for name, told in (declared or {}).items() if isinstance(told[0], str))]
+    declared = None if bounds is None else _read_declarations(bounds)
+    texts = [*categorical, *(name for name, limits in (declared or {}).items() if isinstance(limits[0], str))]
     numbers = None if declared is None else [name for name in declared if name not in texts]
-    rows = _read(table, [target, client, *texts], drop, read, numbers)
-    safe_list = None if classes is None else tuple(name.strip() for name in classes.split(","))
-    strangers = 0
-    if declared is not None and safe_list is not None:
-        rows, strangers = _of_classes(rows, target, safe_list)
-    form, from_rows = form_of(rows, target, client, declared=declared, classes=safe_list)
-    own = parted(rows, form, client)
-    if clients is not None and len(own.clients) > clients:
+    read = {"missing": missing, "delimiter": delimiter}
+    rows = _read(table, [target, client, *texts], exclude, read, numbers)
+    listed = _class_list(classes)
+    unlisted = 0
+    if declared is not None and listed is not None:
+        rows, unlisted = _keep_listed_rows(rows, target, listed)
+    encoding, from_rows = derive_row_encoding(rows, target, client, declared=declared, classes=listed)
+    encoded = encode_client_rows(rows, encoding, client)
+    if clients is not None and len(encoded.clients) > clients:
         raise Refusal(
-            f"{safe_text(client)} names {len(own.clients)} clients, more than --clients {clients}: declare all"
+            f"{safe_text(client)} names {len(encoded.clients)} clients, more than "
+            f"{option('clients', clients)}: declare all"
         )
-    if len(own.clients) < 2 and clients is None:
-        raise Refusal(f"--client {safe_text(client)}: the column names one client only, and one cannot be hidden")
-    X_test, y_test, tested = np.zeros((1, form.width)), np.zeros(1, dtype=np.intp), ""
+    if len(encoded.clients) < 2 and clients is None:
+        shown = option("client", safe_text(client))
+        raise Refusal(f"{shown}: the column names one client only, and one client cannot be hidden")
+    X_test, y_test, tested = np.zeros((1, encoding.width)), np.zeros(1, dtype=np.intp), ""
     if test is not None:
-        X_test, y_test = _tested(test, form, client, [target, *texts], drop, read)
-        tested = f"the {len(y_test)} rows of {safe_text(test.name)}, taken as public"
-    counted = () if clients is not None else (COUNTED.format(len(own.clients)),)
-    gone = {"for a missing value": rows.dropped, "because their class is not declared": strangers}
-    left = tuple(f"{INSIDE}left out {why}: {count} of the rows" for why, count in gone.items() if count)
+        X_test, y_test = _encode_test_rows(test, encoding, client, [target, *texts], exclude, read)
+        tested = f"the {len(y_test)} rows of {_name(test)}, taken as public"
+    declare = option("clients")
+    counted = (
+        ()
+        if clients is not None
+        else (f"the number of clients ({len(encoded.clients)}) was counted in the rows: declare it with {declare}",)
+    )
+    gone = {"for a missing value": rows.dropped, "because their class is not declared": unlisted}
+    left_out = tuple(f"{INSIDE}left out {why}: {count} of the rows" for why, count in gone.items() if count)
     return ClientPopulation(
-        table.name, own.X, own.y, own.clients, X_test, y_test, form.classes, tested, form.plain(),
-        (ONE_FILE, PUBLIC), (*left, *_alike(own.names)), (*counted, *from_rows), form, own.names,
+        _name(table), encoded.X, encoded.y, encoded.clients, X_test, y_test, encoding.classes, tested,
+        encoding.to_dict(), (ONE_FILE, PUBLIC), (*left_out, *_similar_names(encoded.names)), (*counted, *from_rows),
+        encoding, encoded.names,
     )  # fmt: skip
 
 
-def _alike(names: Sequence[str]) -> tuple[str, ...]:
-    """A remark where two clients may be one whose name was typed twice."""
+def _similar_names(names: Sequence[str]) -> tuple[str, ...]:
+    """A remark if two names may be one client, written in two ways."""
     first: dict[str, str] = {}
     twice = []
     for name in names:
@@ -152,59 +165,70 @@ def _alike(names: Sequence[str]) -> tuple[str, ...]:
         return ()
     pair = f"{safe_text(repr(twice[0][0]))} and {safe_text(repr(twice[0][1]))}"
     return (
-        f"{INSIDE}{len(twice)} names of clients differ from another in blanks or capitals only ({pair}): a client "
-        "under two names is hidden under each of them, not as a whole; if they are one, make the names one",
+        f"{INSIDE}{len(twice)} names of clients differ from another in blanks or capitals only ({pair}): if both "
+        "are one client, each name is protected separately, not the client; write the names alike",
     )
 
 
-def _of_classes(rows: Any, target: str, classes: Sequence[str]) -> tuple[Any, int]:
-    """The rows of a declared class, and how many others there are: one client's label must not end the run."""
+def _keep_listed_rows(rows: Any, target: str, classes: Sequence[str]) -> tuple[Any, int]:
+    """The rows of a declared class, and the number of other rows: one client's label must not stop the run."""
     known = np.isin(rows[target].astype(str), classes)
     if not known.any():
-        raise Refusal(f"no row of {safe_text(target)} has a class of the list: correct --classes")
+        raise Refusal(f"no row of {safe_text(target)} has a class of the list: correct {option('classes')}")
     return (rows, 0) if known.all() else (rows.take(known), int((~known).sum()))
 
 
+def _class_list(classes: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if classes is None:
+        return None
+    return tuple(name.strip() for name in (classes.split(",") if isinstance(classes, str) else classes))
+
+
+def _name(table: Data) -> str:
+    """The name of a table in a report."""
+    return safe_text(Path(table).name) if isinstance(table, str | os.PathLike) else "the table"
+
+
 def _read(
-    path: Path, text: Sequence[str], drop: Sequence[str], how: Mapping[str, str], declared: Sequence[str] | None = None
-) -> Any:
-    from dosimeter.tables.read import read_table
-
+    table: Data,
+    text: Sequence[str],
+    exclude: Sequence[str],
+    read: Mapping[str, Any],
+    declared: Sequence[str] | None = None,
+) -> Table:
     for name in text:
-        if name in drop:
-            raise Refusal(f"column {safe_text(name)} is needed and was dropped by --drop: leave one of the two out")
-    missing: Any = how["missing"]
-    return read_table(
-        path,
-        delimiter=how["delimiter"],
-        text=tuple(dict.fromkeys(text)),
-        drop=tuple(drop),
-        missing=missing,
-        declared=declared,
-    )
+        if name in exclude:
+            raise Refusal(
+                f"column {safe_text(name)} is needed, and {option('exclude')} leaves it out: remove one of the two"
+            )
+    columns = tuple(dict.fromkeys(text))
+    if not isinstance(table, str | os.PathLike):
+        return Table.of(table, text=columns, drop=tuple(exclude), missing=read["missing"])
+    return read_table(table, text=columns, drop=tuple(exclude), declared=declared, **read)
 
 
-def _tested(
-    path: Path, form: Any, client: str, text: Sequence[str], drop: Sequence[str], how: Mapping[str, str]
+def _encode_test_rows(
+    table: Data,
+    encoding: RowEncoding,
+    client: str,
+    text: Sequence[str],
+    exclude: Sequence[str],
+    read: Mapping[str, Any],
 ) -> tuple[Any, Any]:
-    """Public rows in the clients' form; where they name their clients, each is standardised by itself."""
-    from dosimeter.tables.client_rows import parted
-    from dosimeter.tables.read import read_table
-
-    names = read_table(path, delimiter=how["delimiter"], missing="drop").names
-    there = client if client in names else None
-    rows = _read(path, [*text, *([] if there is None else [there])], [name for name in drop if name in names], how)
-    for name in (*form.amounts, *form.categories, form.target):
+    """Public rows in the clients' encoding; if they name their clients, each is standardised by itself."""
+    names = _read(table, (), (), {**read, "missing": "drop"}).names
+    column = client if client in names else None
+    needed = [*text, *([] if column is None else [column])]
+    rows = _read(table, needed, [name for name in exclude if name in names], read)
+    for name in (*encoding.amounts, *encoding.categories, encoding.target):
         if name not in rows.names:
-            raise Refusal(f"{safe_text(path.name)}: there is no column {safe_text(name)}, which the clients have")
-    found = parted(rows, form, there)
-    return found.X, found.y
+            raise Refusal(f"{_name(table)}: there is no column {safe_text(name)}, which the clients have")
+    encoded = encode_client_rows(rows, encoding, column)
+    return encoded.X, encoded.y
 
 
-def _declared(path: Path) -> dict[str, Any]:
+def _read_declarations(path: Path) -> dict[str, Any]:
     """Bounds and levels from a file such as `pca` takes."""
-    from dosimeter.tables.bounds_file import NumberBounds, read_bounds
-
     return {
         name: (column.lower, column.upper) if isinstance(column, NumberBounds) else column.levels
         for name, column in read_bounds(path).columns.items()

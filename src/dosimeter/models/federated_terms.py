@@ -1,4 +1,4 @@
-"""The terms of a federated training, from public numbers alone: how many rounds, how many clients, how much noise."""
+"""The terms of a federated training, from public numbers alone: rounds, clients per round, noise."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 
 if TYPE_CHECKING:
@@ -19,15 +20,15 @@ DELTA, DEMO_EPSILON, DEMO_DELTA = 1e-5, 8.0, 1e-4
 
 @dataclass(frozen=True)
 class FederatedTerms:
-    """What the training will be, or why it will not be: `over` says which limit stands against it."""
+    """The planned training. `over` says why the budget does not allow it."""
 
     cohort: Cohort
     budget: PrivacyBudget
     per_round: float
     rounds: int
     noise: float
-    asked: str
-    """Which of the two was found: "rounds" or "noise"."""
+    solved_for: str
+    """Which of the two was computed: "rounds" or "noise"."""
     over: str = ""
 
     @property
@@ -40,10 +41,10 @@ class FederatedTerms:
         return figure(spent, self.cohort, self.budget.delta)
 
 
-def usual_rounds(clients: int) -> int:
-    """Where nobody says: a twentieth of the clients, from 10 to 50. Few clients cannot pay for many.
+def default_rounds(clients: int) -> int:
+    """The default: a twentieth of the clients, from 10 to 50. With few clients the budget allows few rounds.
 
-    >>> usual_rounds(100), usual_rounds(500), usual_rounds(10_000)
+    >>> default_rounds(100), default_rounds(500), default_rounds(10_000)
     (10, 25, 50)
     """
     return min(max(clients // 20, 10), 50)
@@ -59,12 +60,12 @@ def terms(
     noise: float | None,
     sampling: str,
 ) -> FederatedTerms:
-    """Noise for so many rounds, or rounds for so much noise; with both, whether they keep within the budget."""
+    """The noise that `rounds` need, or the rounds that `noise` allows; with both, whether they fit the budget."""
     from dosimeter.federated.budget import PrivacyBudget, noise_needed, rounds_allowed
 
     cohort, m = _cohort(clients, sampling), _per_round(clients, per_round, sampling)
     budget = PrivacyBudget(epsilon, delta)
-    wanted = usual_rounds(clients) if rounds is None and noise is None else rounds
+    wanted = default_rounds(clients) if rounds is None and noise is None else rounds
     if noise is None and wanted is not None:
         try:
             return FederatedTerms(cohort, budget, m, wanted, noise_needed(cohort, m, wanted, budget), "noise")
@@ -74,9 +75,11 @@ def terms(
     allowed = rounds_allowed(cohort, m, z, budget)
     short = f"with z = {z:g} the budget (ε, δ) = ({epsilon:g}, {delta:g}) allows {allowed} rounds"
     if allowed == 0:
-        return FederatedTerms(cohort, budget, m, 0, z, "rounds", f"{short}: raise --noise or --epsilon")
+        return FederatedTerms(
+            cohort, budget, m, 0, z, "rounds", f"{short}: raise {option('noise_multiplier')} or {option('epsilon')}"
+        )
     if wanted is not None and wanted > allowed:
-        return FederatedTerms(cohort, budget, m, allowed, z, "rounds", f"{short}, and {wanted} were asked for")
+        return FederatedTerms(cohort, budget, m, allowed, z, "rounds", f"{short}, and {wanted} were requested")
     return FederatedTerms(cohort, budget, m, wanted or allowed, z, "rounds")
 
 
@@ -84,17 +87,18 @@ def _cohort(clients: int, sampling: str) -> Any:
     from dosimeter.federated.client_sampling import FixedSizeSampling, PoissonSampling
 
     if sampling not in SAMPLING:
-        raise Refusal(f"--sampling {safe_text(sampling)}: use poisson or fixed")
+        raise Refusal(f"{option('sampling', safe_text(sampling))}: use poisson or fixed")
     if clients < 2:
-        raise Refusal(f"--clients {clients}: one client cannot be hidden; give at least 2")
+        raise Refusal(f"{option('clients', clients)}: one client cannot be hidden; give at least 2")
     return PoissonSampling(clients) if sampling == "poisson" else FixedSizeSampling(clients)
 
 
-def _per_round(clients: int, given: float | None, sampling: str) -> float:
-    if given is None:
+def _per_round(clients: int, expected: float | None, sampling: str) -> float:
+    if expected is None:
         return max(1, round(clients / 4))
-    if not 0 < given <= clients:
-        raise Refusal(f"--per-round {given:g}: give a number above 0 and at most the {clients} clients")
-    if sampling == "fixed" and not float(given).is_integer():
-        raise Refusal(f"--per-round {given:g}: with --sampling fixed it is a whole number")
-    return int(given) if float(given).is_integer() else float(given)
+    shown = option("clients_per_round", float(expected))
+    if not 0 < expected <= clients:
+        raise Refusal(f"{shown}: give a number above 0 and at most the {clients} clients")
+    if sampling == "fixed" and not float(expected).is_integer():
+        raise Refusal(f"{shown}: with {option('sampling', 'fixed')} it is a whole number")
+    return int(expected) if float(expected).is_integer() else float(expected)

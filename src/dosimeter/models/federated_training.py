@@ -1,4 +1,4 @@
-"""How clients and curator learn, as chosen on the command line, and the training itself."""
+"""The settings of clients and curator, and the training itself."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.cli.checks import positive
+from dosimeter.core.checks import positive
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.models.federated_rows import ClientPopulation
 from dosimeter.models.federated_terms import FederatedTerms
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from dosimeter.federated.state import State
     from dosimeter.federated.task import Task
 
-MODELS = ("softmax", "mlp")
+ARCHITECTURES = ("softmax", "mlp")
 MANY = 1000
-"""From so many clients on a hidden layer pays for its parameters; chosen on MNIST (docs/federated.md)."""
+"""From this many clients on a hidden layer is worth its parameters; chosen on MNIST (docs/explanation/federated.md)."""
 HIDDEN, BATCHES = (64,), 10
 MOST_PROCESSES = 256
 
@@ -46,73 +47,88 @@ class Choices:
 
     @property
     def seed(self) -> int:
-        """Of made-up clients' shards and of first weights, which hide nobody; of all other draws in simulation only."""
+        """For the shards of made-up clients and the first weights, which are public; for all draws of a simulation."""
         return 0 if self.simulate is None else self.simulate
 
     @classmethod
-    def checked(
+    def from_options(
         cls,
-        model: str | None,
-        hidden: str | None,
+        *,
+        architecture: str | None,
+        hidden: str | Sequence[int] | None,
         epochs: int,
         batches: int | None,
         batch_size: int | None,
-        rate: float,
+        learning_rate: float,
         momentum: float,
-        quantile: float,
+        clip_quantile: float,
         clip: float,
         processes: int,
-        simulate: int | None,
-        pool: int,
+        simulation_seed: int | None,
+        image_pooling: int,
     ) -> Choices:
-        """The options, each refused where it makes no sense."""
-        if model is not None and model not in MODELS:
-            raise Refusal(f"--model {safe_text(model)}: use softmax or mlp")
-        if model == "softmax" and hidden is not None:
-            raise Refusal("--hidden is for --model mlp: softmax regression has no hidden layer")
+        """The options, each refused if it makes no sense."""
+        if architecture is not None and architecture not in ARCHITECTURES:
+            raise Refusal(f"{option('architecture', safe_text(architecture))}: use softmax or mlp")
+        if architecture == "softmax" and hidden is not None:
+            mlp = option("architecture", "mlp")
+            raise Refusal(f"{option('hidden')} is for {mlp}: softmax regression has no hidden layer")
         if batches is not None and batch_size is not None:
-            raise Refusal("--batches and --batch-size: give one of the two")
-        for option, value, low, high in (
-            ("--epochs", epochs, 1, 10_000),
-            ("--batches", batches, 1, 1 << 24),
-            ("--batch-size", batch_size, 1, 1 << 24),
-            ("--processes", processes, 1, MOST_PROCESSES),
-            ("--simulate", simulate, 0, (1 << 63) - 1),
+            raise Refusal(f"{option('batches')} and {option('batch_size')}: give one of the two")
+        for name, value, low, high in (
+            ("epochs", epochs, 1, 10_000),
+            ("batches", batches, 1, 1 << 24),
+            ("batch_size", batch_size, 1, 1 << 24),
+            ("processes", processes, 1, MOST_PROCESSES),
+            ("simulation_seed", simulation_seed, 0, (1 << 63) - 1),
         ):
             if value is not None and not low <= value <= high:
-                raise Refusal(f"{option} {value}: give a whole number from {low} to {high}")
-        if pool not in (1, 2, 4, 7):
-            raise Refusal(f"--pool {pool}: squares of 1, 2, 4 or 7 pixels a side fill an image of 28")
+                raise Refusal(f"{option(name, value)}: give a whole number from {low} to {high}")
+        if image_pooling not in (1, 2, 4, 7):
+            pooling = option("image_pooling", image_pooling)
+            raise Refusal(f"{pooling}: squares of 1, 2, 4 or 7 pixels a side fill an image of 28")
         if not 0 <= momentum < 1:
-            raise Refusal(f"--momentum {momentum:g}: give a number from 0 to below 1")
-        if not 0 < quantile < 1:
-            raise Refusal(f"--quantile {quantile:g}: give a share above 0 and below 1")
-        if not 1e-6 <= positive("--clip", clip) <= 1e6:
-            raise Refusal(f"--clip {clip:g}: give a number from 1e-6 to 1e6")
-        if positive("--learning-rate", rate) > 1e3:
-            raise Refusal(f"--learning-rate {rate:g}: give a number up to 1000")
-        widths = _hidden(hidden)
-        kind = "mlp" if model is None and hidden is not None else model
+            raise Refusal(f"{option('momentum', float(momentum))}: give a number from 0 to below 1")
+        if not 0 < clip_quantile < 1:
+            raise Refusal(f"{option('clip_quantile', float(clip_quantile))}: give a share above 0 and below 1")
+        if not 1e-6 <= positive("clip", clip) <= 1e6:
+            raise Refusal(f"{option('clip', float(clip))}: give a number from 1e-6 to 1e6")
+        if positive("learning_rate", learning_rate) > 1e3:
+            raise Refusal(f"{option('learning_rate', float(learning_rate))}: give a number up to 1000")
+        kind = "mlp" if architecture is None and hidden is not None else architecture
         parts = (0, batch_size) if batch_size is not None else (batches or BATCHES, 0)
-        return cls(kind, widths, epochs, *parts, rate, momentum, quantile, clip, processes, simulate, pool)
+        return cls(
+            kind,
+            _hidden(hidden),
+            epochs,
+            *parts,
+            learning_rate,
+            momentum,
+            clip_quantile,
+            clip,
+            processes,
+            simulation_seed,
+            image_pooling,
+        )
 
     def job(self, people: ClientPopulation, terms: FederatedTerms) -> Job:
         """The training of these people by these terms."""
         return Job(self, people, terms)
 
 
-def _hidden(given: str | None) -> tuple[int, ...]:
-    if given is None:
+def _hidden(widths: str | Sequence[int] | None) -> tuple[int, ...]:
+    if widths is None:
         return HIDDEN
-    parts = given.split(",")
-    if not all(part.strip().isdecimal() and 1 <= int(part) <= 1 << 16 for part in parts):
-        raise Refusal(f"--hidden {safe_text(given)}: give whole numbers by commas, such as 64 or 600,100")
+    parts = widths.split(",") if isinstance(widths, str) else [str(width) for width in widths]
+    if not parts or not all(part.strip().isdecimal() and 1 <= int(part) <= 1 << 16 for part in parts):
+        shown = option("hidden", safe_text(widths))
+        raise Refusal(f"{shown}: give whole numbers by commas, such as 64 or 600,100")
     return tuple(int(part) for part in parts)
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One training: who, by which terms, and how."""
+    """One training: settings, clients and terms."""
 
     choices: Choices
     people: ClientPopulation
@@ -129,14 +145,14 @@ class Job:
 
     @property
     def local(self) -> LocalSGD:
-        """What a client does."""
+        """How a client trains."""
         from dosimeter.federated.local_training import LocalSGD
 
         return LocalSGD(self.choices.epochs, self.choices.rate, self.choices.batch, self.choices.batches)
 
     @property
     def curator(self) -> Curator:
-        """What the curator does."""
+        """How the curator aggregates."""
         from dosimeter.federated.adaptive_clipping import QuantileClip
         from dosimeter.federated.curator import Curator
         from dosimeter.federated.schedule import Constant
@@ -150,19 +166,19 @@ class Job:
         """Rows, clients, network."""
         from dosimeter.federated.task import Task
 
-        p = self.people
-        K = self.terms.cohort.clients
-        return Task(self.network, self.local, p.X, p.y, p.clients, p.X_test, p.y_test, declared=K)
+        rows, clients = self.people, self.terms.cohort.clients
+        parts = rows.X, rows.y, rows.clients, rows.X_test, rows.y_test
+        return Task(self.network, self.local, *parts, declared_clients=clients)
 
     def recipe(self) -> dict[str, Any]:
         """Everything that fixes the training but the rows; plain values."""
-        told = asdict(self.choices)
-        told.pop("processes")  # how many hands there are changes nothing
+        settings = asdict(self.choices)
+        settings.pop("processes")  # the number of processes does not change the result
         return {
-            **told,
+            **settings,
             "widths": list(self.network.widths),
             "clients": self.terms.cohort.clients,
-            "sampling": self.terms.cohort.in_words,
+            "sampling": self.terms.cohort.description,
             "per_round": self.terms.per_round,
             "noise": self.terms.noise,
             "rounds": self.terms.rounds,
@@ -171,13 +187,15 @@ class Job:
         }
 
     def digest(self) -> str:
-        """The name under which a kept state is taken back: recipe and rows."""
+        """Digest of recipe and rows: a checkpoint is resumed only under the same digest."""
         import numpy as np
 
-        from dosimeter.files.federated_checkpoint import digest_of
+        from dosimeter.files.federated_checkpoint import training_digest
 
         sizes = np.array([len(rows) for rows in self.people.clients])
-        return digest_of(self.recipe(), [self.people.X, self.people.y, np.concatenate(self.people.clients), sizes])
+        return training_digest(
+            self.recipe(), [self.people.X, self.people.y, np.concatenate(self.people.clients), sizes]
+        )
 
     def run(
         self,
@@ -195,14 +213,15 @@ class Job:
         from dosimeter.core.notion import Standing
         from dosimeter.federated.simulate import simulate
 
-        done = simulate(
+        history = simulate(
             self.task, self.curator, seed=self.choices.seed, rounds=self.terms.rounds, state=state,
-            processes=self.choices.processes, spread=spread, for_release=self.choices.simulate is None,
-            keep=keep, progress=progress,
+            processes=self.choices.processes, update_statistics=spread, for_release=self.choices.simulate is None,
+            save_state=keep, progress=progress,
         ).after(earlier)  # fmt: skip
         if state is not None and state.round:
-            done = replace(done, stopped=f"{done.stopped}; {state.round} were in the checkpoint")
-        if not self.people.unpaid:
-            return done
-        unpaid = replace(done.figure, standing=Standing.UNACCOUNTED, uncovered=self.people.unpaid)
-        return replace(done, figure=unpaid)
+            reason = f"{history.stop_reason}; {state.round} were in the checkpoint"
+            history = replace(history, stop_reason=reason)
+        if not self.people.read_off_rows:
+            return history
+        figure = replace(history.figure, standing=Standing.UNACCOUNTED, not_covered=self.people.read_off_rows)
+        return replace(history, figure=figure)

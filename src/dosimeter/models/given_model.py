@@ -1,8 +1,7 @@
-"""`measure`: a fitted model and the table it was trained on, to leakage in the table's own names."""
+"""A fitted model and its training table: what its weights leak, by the names of the table's columns."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,19 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter import glm
 from dosimeter.adapters.coefficients import Coefficients
 from dosimeter.adapters.features import Design, Feature, assemble, raw_feature
 from dosimeter.adapters.pipelines import columns_read, transform
-from dosimeter.adapters.polish import VISIBLE, polished
+from dosimeter.adapters.polish import VISIBLE, polish
 from dosimeter.adapters.problem import Problem, Target
 from dosimeter.adapters.sklearn_models import problem_of, refuse_unmeasurable, why_not
 from dosimeter.adapters.statsmodels_results import column_names
 from dosimeter.core.arrays import FloatArray
-from dosimeter.core.category import step_of
 from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.face import option
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_list, safe_text
-from dosimeter.models.fitted_scaler import INSIDE, check_scaler, read_through
+from dosimeter.models.fitted_scaler import INSIDE, check_scaler, measure_with_scaler
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.tables.column_values import spread
 from dosimeter.tables.constant_values import Tied, tie
@@ -31,54 +31,15 @@ from dosimeter.tables.missing_values import Gaps, gap_notes, observed_by_person
 from dosimeter.tables.row_arguments import ids_of, names_of, target_of, weights_of
 from dosimeter.tables.table import Table
 
-UNITS = {"own": "own units", "sd": "standard deviations"}
+UNITS = {"raw": "own units", "sd": "standard deviations"}
+"""The option `unit` -> the name of the unit in results and doses."""
 SAME = "the column {name} is both the target and the person: name two columns"
 SEARCHED = "the model's settings were chosen from the data by a search: the choice is not covered"
 
 
-def measure(
-    model: Any,
-    frame: Any,
-    y: Any,
-    *,
-    person: Any = None,
-    noise: Any,
-    tied: Sequence[str] = (),
-    not_tied: Sequence[str] = (),
-    label: bool = True,
-    unit: str = "own",
-    sample_weight: Any = None,
-    scaler: str = "held",
-) -> TableLeakage:
-    """What the model's coefficients and intercept, released with `noise` on each, give away about its table.
-
-    model: a fitted scikit-learn linear model, alone or behind a Pipeline of scalers and one-hot encoders
-    (held fixed); statsmodels GLM results; or `Coefficients`.
-    frame: the table it was trained on: pandas, polars, pyarrow or a 2-D array.
-    y, person: a column's name or one value a row; several rows may be one person.
-    tied: source columns, or the target, with one value per person. Those that never change within a person are tied
-    without being named; not_tied takes them for separate values, which under-reports a value that is one.
-    unit: 'own' units of the columns, or 'sd' for standard deviations; a category, and a column or a target of two
-    values, counts by the step from one value to another in both.
-    sample_weight: as it was given to `fit`.
-    scaler: 'held' regards a fitted StandardScaler as public and tells what it leaves at any noise; 'total' measures the
-    weights as they leave folded into the columns' own units, through mean and deviation.
-
-    >>> import dosimeter as dm
-    >>> from sklearn.linear_model import LinearRegression
-    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0, 3.0])
-    >>> model = LinearRegression().fit(X, y)
-    >>> leak = dm.measure(model, X, y, person=["a", "b", "b", "c"], noise=dm.Gaussian(1.0))
-    >>> {person: round(eta, 3) for person, eta in leak.persons.items()}
-    {'a': 1.049, 'b': 0.677, 'c': 0.409}
-    """
-    how: dict[str, Any] = {"label": label, "unit": unit, "sample_weight": sample_weight, "scaler": scaler}
-    return understood(model, frame, y, person=person, noise=noise, tied=tied, not_tied=not_tied, **how).leakage
-
-
 @dataclass(frozen=True, eq=False)
 class GivenModel:
-    """A given model and its table as a problem of ours, with what it gives away."""
+    """A given model and its table as a problem of eq. 13, with its leakage."""
 
     leakage: TableLeakage
     problem: Problem
@@ -86,14 +47,22 @@ class GivenModel:
     features: tuple[Feature, ...]
     """The columns that the final estimator sees; a penalised intercept is not among them."""
     probe: Callable[[Mapping[str, NDArray[Any]]], FloatArray]
-    """Made-up source columns (k,), 0 where not named -> (k, d) what the final estimator would see."""
+    """Made-up source columns (k,), 0 for those not named -> (k, d) input of the final estimator."""
     gaps: dict[str, Gaps]
     columns: dict[str, NDArray[Any]]
-    """The source columns as they were read, gaps left open."""
+    """The source columns as they were read, with their gaps."""
     classes: Any
+    y: NDArray[Any]
+    """(n,) the target as it was read."""
+
+    @property
+    def table(self) -> Table:
+        """The columns that the model reads, under its names, and the target."""
+        columns = {**self.columns, self.leakage.target: self.y}
+        return Table(tuple(columns), tuple(columns.values()), gaps=self.gaps)
 
 
-def understood(
+def measure_model(
     model: Any,
     frame: Any,
     y: Any,
@@ -103,11 +72,17 @@ def understood(
     tied: Sequence[str] = (),
     not_tied: Sequence[str] = (),
     label: bool = True,
-    unit: str = "own",
+    unit: str = "raw",
     sample_weight: Any = None,
     scaler: str = "held",
 ) -> GivenModel:
-    """`measure`, and what it found out on the way."""
+    """What the model's coefficients and intercept, released with `noise` on each, leak about its table.
+
+    model: a fitted scikit-learn linear model, alone or behind a Pipeline of scalers and one-hot encoders (held fixed);
+    statsmodels GLM results; or `Coefficients`. frame: the table it was trained on. y, person, sample_weight: a column's
+    name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. label: whether the target counts
+    among a row's unknowns.
+    """
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)
     check_scaler(scaler)
@@ -116,15 +91,16 @@ def understood(
     steps, final, chosen = _unwrapped(model)
     refuse_unmeasurable(final)
     stage("preparing the columns")
-    aside = [k for k in (y, person) if isinstance(k, str)]
+    aside = [name for name in (y, person) if isinstance(name, str)]
     features, design, table, columns, gaps = _design(model, steps, final, frame, aside)
     n = table.n
-    problem = problem_of(final, Target(target_of(frame, y, n), weights_of(frame, sample_weight, n)))
+    y_as_read = target_of(frame, y, n)
+    problem = problem_of(final, Target(y_as_read, weights_of(frame, sample_weight, n)))
     if problem.penalised_intercept:
         design = _with_ones(design)
-    how = reading(design, problem.loss, problem.y, noise=noise, label=label, unit=unit)
+    options = measure_options(design, problem.loss, problem.y, noise=noise, label=label, unit=unit)
     stage("polishing the fit")
-    fit, moved = polished(problem, design, how)
+    fit, moved = polish(problem, design, options)
     remarks = (
         (f"the coefficients were polished to the exact minimum, which moved some η by {100 * moved:.2g} %",)
         if moved > VISIBLE
@@ -132,45 +108,47 @@ def understood(
     )
     ids = None if person is None else ids_of(frame, person, n)
     target = y if isinstance(y, str) else "y"
-    read = dict(columns)
+    columns_as_read = dict(columns)
     if ids is not None:
-        there = {name: observed_by_person(columns[name], gap.mask, ids) for name, gap in gaps.items()}
-        columns = {**columns, **there}
+        filled = {name: observed_by_person(columns[name], gap.mask, ids) for name, gap in gaps.items()}
+        columns = {**columns, **filled}
     shared = _tie(frame, columns, design, problem.y if label else None, ids, target, tied, not_tied)
     if scaler == "total" and not (np.any(design.fitted) and fit.intercept):
         raise CannotMeasure(
-            "scaler='total' is for columns behind a StandardScaler of this table and a model with an unpenalised "
-            "intercept: use scaler='held'"
+            f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
+            f"unpenalised intercept: use {option('scaler', 'held')}"
         )
     held = design if fit.intercept else replace(design, fitted=())
-    found = read_through(fit, held, problem.y, how, scaler)
+    figures = measure_with_scaler(fit, held, problem.y, options, scaler)
     leak = TableLeakage(
-        found.leak,
+        figures.leak,
         fit,
         held,
         frame=frame,
         target=target,
-        label_unit=how["label_unit"],
+        target_unit=options["target_unit"],
         measured_in=UNITS[unit],
         ids=ids,
         tied=shared.columns,
-        tied_label=shared.label,
-        uncovered=found.uncovered + problem.uncovered + chosen + gap_notes(gaps),
+        tied_target=shared.label,
+        uncovered=figures.uncovered + problem.uncovered + chosen + gap_notes(gaps),
         remarks=(*remarks, *shared.remarks, *((INSIDE,) if design.uncovered else ())),
-        floor=found.floor,
+        floor=figures.floor,
         scaler=scaler,
     )
     names, _ = _sources(model, steps, final, frame, aside)
 
     def probe(values: Mapping[str, NDArray[Any]]) -> FloatArray:
         k = len(next(iter(values.values())))
-        made = tuple(raw_feature(name, values.get(name, np.zeros(k))) for name in names)
+        probed = tuple(raw_feature(name, values.get(name, np.zeros(k))) for name in names)
         for step in steps:
-            made = transform(step, made)
-        return np.column_stack([feature.numbers for feature in made])
+            probed = transform(step, probed)
+        return np.column_stack([feature.numbers for feature in probed])
 
     classes = getattr(final, "classes_", None)
-    return GivenModel(leak.with_floor_remark(), problem, shared, features, probe, gaps, read, classes)
+    return GivenModel(
+        leak.with_floor_remark(), problem, shared, features, probe, gaps, columns_as_read, classes, y_as_read
+    )
 
 
 def _tie(
@@ -183,31 +161,25 @@ def _tie(
     tied: Sequence[str],
     not_tied: Sequence[str],
 ) -> Tied:
-    """A column that the model does not see has nothing to tie."""
+    """The tied values among the columns that the model sees."""
     unseen = {name for name in names_of(frame) if name not in columns and name != target}
-    asked = {*tied, *not_tied}
-    # A column of one value (the ones of an intercept) is no value of a person's.
-    seen = {name: c for name, c in columns.items() if design.blocks.get(name) and (varies(c) or name in asked)}
+    requested = {*tied, *not_tied}
+    # A constant column (the ones of an intercept) is not a value of a person.
+    visible = {name: c for name, c in columns.items() if design.blocks.get(name) and (varies(c) or name in requested)}
     named = ([name for name in names if name not in unseen] for names in (tied, not_tied))
-    return tie(seen, y, ids, target, *named, frame=frame)
+    return tie(visible, y, ids, target, *named, frame=frame)
 
 
-def reading(design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool, unit: str) -> dict[str, Any]:
-    """How `glm.measure` reads a fit on this design in the chosen unit: its keyword arguments."""
-    through = design.through * design.spread if unit == "sd" else design.through
-    return {"noise": noise, "label": label, "through": through, "label_unit": label_unit(loss, y, unit)}
+def measure_options(design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool, unit: str) -> dict[str, Any]:
+    """Keyword arguments of `glm.measure` for a fit on this design in the chosen unit."""
+    input_map = design.through * design.spread if unit == "sd" else design.through
+    return {"noise": noise, "include_target": label, "input_map": input_map, "target_unit": target_unit(loss, y, unit)}
 
 
-def label_unit(loss: Any, y: FloatArray, unit: str) -> float:
-    """How much of the target one unit of the figures is: the step where it has two values, as for every column.
-
-    Of several classes the unit is √2, the length of a step from one indicator to another.
-    """
-    if loss.name == "logistic":
-        return 1.0
-    if loss.name == "softmax":
-        return math.sqrt(2.0)
-    return step_of(y) or (spread(y) if unit == "sd" else 1.0)
+def target_unit(loss: Any, y: FloatArray, unit: str) -> float:
+    """The change of the target that one unit of the figures stands for: its step if it has two values."""
+    kind: glm.TargetKind = loss.target
+    return kind.unit(y, spread(y) if unit == "sd" and not kind.classes else 1.0)
 
 
 def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
@@ -217,9 +189,9 @@ def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
             f"noise is {safe_text(noise)}: give a noise such as Gaussian(0.05), or no_noise for an exact release"
         )
     if unit not in UNITS:
-        raise Refusal(f"unit {safe_text(unit)!r} is not 'own' or 'sd'")
+        raise Refusal(f"{option('unit', safe_text(unit))}: use sd or raw")
     if tied and person is None:
-        raise Refusal("tied columns are one value per person: pass person= as well")
+        raise Refusal(f"a tied column is one value per person: pass {option('person')} as well")
 
 
 def _unwrapped(model: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
@@ -255,12 +227,12 @@ def _design(
     nothing = np.zeros(table.n)
     gaps = {names[j]: table.gaps[sources[j]] for j in used if sources[j] in table.gaps}
     masks = {name: gap.mask for name, gap in gaps.items()}
-    # Cells that were filled before they came here need no imputer.
+    # Cells that were filled before need no imputer.
     open_ = {name: gap.mask for name, gap in gaps.items() if gap.value is None}
     features = tuple(raw_feature(name, columns.get(name, nothing), open_.get(name)) for name in names)
     for step in steps:
         features = transform(step, features)
-    # A person or target column that the model drops is no source of it.
+    # A person or target column that the model drops is not one of its sources.
     shown = [name for j, name in enumerate(names) if j in used or name not in set_aside]
     return features, assemble(features, columns, shown, masks), table, columns, gaps
 
@@ -269,17 +241,17 @@ def _sources(
     model: Any, steps: tuple[Any, ...], final: Any, frame: Any, set_aside: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The model's names of its columns, and the frame's names of the same columns."""
-    have = names_of(frame)
-    if not have:
+    names = names_of(frame)
+    if not names:
         Table.of(frame)  # says what is wrong with it
     wanted, count = _fitted_on(model, steps, final)
-    positional = [name for name in have if name not in set_aside]
-    if wanted is not None and not (isinstance(frame, np.ndarray) or _numbered(final, wanted, have)):
-        absent = [name for name in wanted if name not in have]
+    positional = [name for name in names if name not in set_aside]
+    if wanted is not None and not (isinstance(frame, np.ndarray) or _numbered(final, wanted, names)):
+        absent = [name for name in wanted if name not in names]
         if absent:
             raise Refusal(
                 f"the model was fitted on {safe_list(absent)}, which the frame does not have: its columns are "
-                f"{safe_list(have)}"
+                f"{safe_list(names)}"
             )
         return wanted, wanted
     if len(positional) != count:
@@ -290,7 +262,7 @@ def _sources(
 
 
 def _fitted_on(model: Any, steps: tuple[Any, ...], final: Any) -> tuple[tuple[str, ...] | None, int]:
-    """Names (None where it was fitted on an array) and number of the columns that the model was fitted on."""
+    """Names (None if it was fitted on an array) and number of the columns that the model was fitted on."""
     if isinstance(final, Coefficients):
         return tuple(final.coef), len(final.coef)
     if type(final).__module__.split(".")[0] == "statsmodels":
@@ -300,14 +272,14 @@ def _fitted_on(model: Any, steps: tuple[Any, ...], final: Any) -> tuple[tuple[st
         if hasattr(part, "n_features_in_"):
             named = getattr(part, "feature_names_in_", None)
             return (None if named is None else tuple(map(str, named))), int(part.n_features_in_)
-    problem_of(final, Target(np.zeros(1), None))  # refuses what is no fitted linear model, and says why
+    problem_of(final, Target(np.zeros(1), None))  # refuses anything but a fitted linear model, and says why
     raise CannotMeasure(why_not(final))
 
 
-def _numbered(final: Any, wanted: tuple[str, ...], have: Sequence[str]) -> bool:
+def _numbered(final: Any, wanted: tuple[str, ...], names: Sequence[str]) -> bool:
     """statsmodels calls the columns of an array x1, x2, ...: then they are known by position alone."""
     made_up = all(name.startswith("x") and name[1:].isdigit() for name in wanted)
-    return type(final).__module__.startswith("statsmodels") and made_up and not set(wanted) <= set(have)
+    return type(final).__module__.startswith("statsmodels") and made_up and not set(wanted) <= set(names)
 
 
 def _with_ones(design: Design) -> Design:

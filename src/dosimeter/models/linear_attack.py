@@ -1,33 +1,33 @@
-"""Attacks on a model of a named table: what somebody with the release finds out, beside the figure that bounds it."""
+"""Attacks on a model of a table: what an attacker with the release learns, next to the figure that bounds it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dosimeter import glm
-from dosimeter.attacks import Guesses, LevelGuesses, Scores, rarest
+from dosimeter.attacks import Guesses, LevelGuesses, Scores, rarest_level_guesses
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.face import option
 from dosimeter.core.location import advice
 from dosimeter.core.noise import Density
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_text
-from dosimeter.glm.column_prediction import guesses_from_the_rest
+from dosimeter.glm.column_prediction import predict_from_other_columns
 from dosimeter.glm.membership import likelihood_ratio, removal
-from dosimeter.models.column_control import encoded
+from dosimeter.models.column_control import encode_table
 from dosimeter.models.fit_table import PreparedTable, penalty_remark, prepare
 from dosimeter.tables.data_checks import identifiers
 from dosimeter.tables.fit_encoding import CategoryColumn, level_names
 from dosimeter.tables.table import Table
 
 GRID = 8
-"""Values that a numeric column is guessed among: the middles of as many equally large parts of it."""
+"""Candidates for a numeric column: the middle quantiles of this many parts of equal size."""
 LEAST_SHARE = 0.01
-"""What no level falls below in the prior: least squares may give it less than nothing."""
+"""The least share of a level in the prior: least squares may give it a negative one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,23 +35,16 @@ class Inversion:
     """An attribute guessed from released weights, row by row."""
 
     guesses: Guesses
-    """MAP, the prior of each row what everything else in the table says of it; the control is that prior alone."""
+    """MAP with a prior for each row from everything else in the table; the control is that prior alone."""
     eta: FloatArray
     """(n,) the figure of the same attribute in each row."""
     levels: int
     by_prior: float
-    """Share of right guesses of somebody who knows how frequent the values are, and nothing else."""
+    """Share of right guesses of an attacker who knows how frequent the values are, and nothing else."""
     remarks: tuple[str, ...] = ()
     rare: LevelGuesses | None = None
     """Of a category: recall and precision of its rarest level."""
     rare_level: str = ""
-
-    def facts(self) -> dict[str, Any]:
-        """Plain values for a report."""
-        top, rest = self.share_of_top()
-        found = {**self.guesses.facts(), "candidates": self.levels, "top_1_percent": top, "others": rest}
-        found["by_prior"] = self.by_prior
-        return found if self.rare is None else {**found, "rare": {"group": self.rare_level, **self.rare.facts()}}
 
     def share_of_top(self, share: float = 0.01) -> tuple[float, float]:
         """How often the most exposed `share` of rows was guessed, and the others."""
@@ -63,7 +56,7 @@ class Inversion:
 
 @dataclass(frozen=True, eq=False)
 class Presence:
-    """Whether a row took part, guessed from released weights by somebody who knows everybody else."""
+    """Whether a row took part, guessed from released weights by an attacker who knows all other rows."""
 
     mu: FloatArray
     """(n,) exact."""
@@ -74,12 +67,15 @@ class Presence:
     remarks: tuple[str, ...] = ()
 
 
-def _fitted(table: Table, target: str, l2: float | None, how: dict[str, Any]) -> tuple[PreparedTable, glm.Fit, str]:
-    ready = prepare(table, target, **how)
+def _prepare_and_fit(
+    table: Table, target: str, l2: float | None, categorical: Sequence[str]
+) -> tuple[PreparedTable, glm.Fit, tuple[str, ...]]:
+    """The table as numbers, its fit, and remarks on both."""
+    ready = prepare(table, target, categorical=categorical)
     if isinstance(ready.loss, glm.Softmax):
-        raise CannotMeasure("a softmax model is measured but not attacked here: use two classes")
+        raise CannotMeasure("a softmax model can be measured but not attacked here: use two classes")
     penalty = ready.penalty(l2)
-    return ready, ready.fit(penalty.l2), penalty_remark(penalty)
+    return ready, ready.fit(penalty.l2), (*_identifiers(table, target, categorical), penalty_remark(penalty))
 
 
 def invert(
@@ -91,35 +87,35 @@ def invert(
     l2: float | None = None,
     trials: int,
     rng: np.random.Generator,
-    **how: Any,
+    categorical: Sequence[str] = (),
 ) -> Inversion:
     """Guess `column` of every row from `trials` releases of the weights; a number is guessed among GRID values."""
-    ready, fit, penalty = _fitted(table, target, l2, how)
+    ready, fit, remarks = _prepare_and_fit(table, target, l2, categorical)
     X, block = ready.design.X, ready.design.blocks.get(column)
     if not block:
-        there = [name for name, found in ready.design.blocks.items() if found]
-        raise Refusal(f"the model has no column {safe_text(column)} to guess: {advice(column, there)}")
+        names = [name for name, unknowns in ready.design.blocks.items() if unknowns]
+        raise Refusal(f"the model has no column {safe_text(column)} to guess: {advice(column, names)}")
     if len(block) > 1 or isinstance(next(s for s in ready.columns.sources if s.name == column), CategoryColumn):
         candidates = glm.Candidates(block, ready.design.vertices[column])
     else:
         values = np.unique(np.quantile(X[:, block[0]], (np.arange(GRID) + 0.5) / GRID))
         candidates = glm.Candidates.grid(block[0], np.unique(X[:, block[0]]) if _few(X[:, block[0]]) else values)
     draws = noise.draw(rng, (trials, len(fit.w)))
-    own = X[:, list(block)]
-    everything = encoded(table, [*ready.design.blocks, target], ready.design.nominal)
-    guess = guesses_from_the_rest(everything.without(column), own)
+    attribute = X[:, list(block)]
+    everything = encode_table(table, [*ready.design.blocks, target], ready.design.nominal)
+    guess = predict_from_other_columns(everything.without(column), attribute)
     levels = column in ready.design.nominal and candidates.k == len(block) + 1
-    prior = _level_prior(candidates, guess) if levels else _number_prior(candidates, own, guess)
+    prior = _level_prior(candidates, guess) if levels else _number_prior(candidates, attribute, guess)
     guesses = glm.white_box(fit, X, ready.y, candidates, draws, noise=noise, prior=prior)
     eta = ready.read(fit, noise=noise, label=True, unit="sd", frame=table).cell(column)
     by_prior = float(np.bincount(guesses.truths).max() / len(X))
-    rare = rarest(guesses) if levels else None
+    rare = rarest_level_guesses(guesses) if levels else None
     name = "" if rare is None else _level_name(ready, table, column, rare.level)
-    return Inversion(guesses, eta, candidates.k, by_prior, (*_remarks(table, target, how), penalty), rare, name)
+    return Inversion(guesses, eta, candidates.k, by_prior, remarks, rare, name)
 
 
 def _number_prior(candidates: glm.Candidates, true: FloatArray, guess: FloatArray) -> FloatArray:
-    """(n, k) what everything else says of each candidate: a normal law about the guess of a number.
+    """(n, k) prior of each candidate from everything else: a normal density around the guess of a number.
 
     true, guess: (n, 1) the attribute's column, and the guess of each row by a regression on the others.
     """
@@ -152,25 +148,24 @@ def presence(
     l2: float | None = None,
     trials: int,
     rng: np.random.Generator,
-    **how: Any,
+    categorical: Sequence[str] = (),
 ) -> Presence:
-    """μ of every row, and the best attack played on the most exposed one."""
-    ready, fit, penalty = _fitted(table, target, l2, how)
+    """μ of every row, and the best attack simulated on the most exposed one."""
+    ready, fit, remarks = _prepare_and_fit(table, target, l2, categorical)
     X = ready.design.X
     stage("finding the most exposed row")
     mu = glm.membership(fit, X, ready.y, noise).mu
     row = int(np.argmax(mu))
     move = removal(fit, X, ready.y, [row])[0]
-    return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, (*_remarks(table, target, how), penalty))
+    return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, remarks)
 
 
-def _remarks(table: Table, target: str, how: dict[str, Any]) -> tuple[str, ...]:
-    """Columns of numbers that say whose row it is and are taken for amounts: an attack knows no persons."""
-    aside = {target, *how.get("nominal", ()), *how.get("drop", ())}
+def _identifiers(table: Table, target: str, categorical: Sequence[str]) -> tuple[str, ...]:
+    """Remarks on columns that look like identifiers and are fitted as numbers: an attack has no person option."""
     return tuple(
-        f"{safe_text(name)} looks like an identifier: pass --drop {safe_text(name)}"
+        f"{safe_text(name)} looks like an identifier: pass {option('exclude', safe_text(name))}"
         for name in identifiers(table)
-        if name not in aside
+        if name not in {target, *categorical}
     )
 
 

@@ -1,4 +1,4 @@
-"""Leakage in the table's own names: the reading of `glm` by source column, person and group."""
+"""Leakage by the names of a table: the figures of `glm` by source column, person and group."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.dose import Dose
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import advice
-from dosimeter.core.noise import Gaussian, Gumbel
+from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import FISHER, Standing
 from dosimeter.core.text import safe_text
 from dosimeter.glm.fitted_scaler import frozen_of
-from dosimeter.models.fitted_scaler import floor_remark, floor_under
+from dosimeter.models.fitted_scaler import floor_for_law, floor_remark
 from dosimeter.models.wording import cell_sentence
 from dosimeter.tables.persons import Persons
 from dosimeter.tables.row_arguments import ids_of
@@ -55,22 +55,22 @@ class TableLeakage:
     """The caller's frame: the kind and the index of what comes back."""
     target: str
     """Name of the label."""
-    label_unit: float
-    """How much of the label one unit of the figures is."""
+    target_unit: float
+    """The change of the label that one unit of the figures stands for."""
     measured_in: str
     """'own units' or 'standard deviations'."""
     ids: tuple[Hashable, ...] | None = None
     """(n,) the person of each row."""
     tied: tuple[str, ...] = ()
     """Source columns that are one unknown for all rows of a person."""
-    tied_label: bool = False
-    """Whether the target is one, too."""
+    tied_target: bool = False
+    """Whether the target is one unknown per person too."""
     uncovered: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
-    """What is taken on the caller's word."""
+    """What is taken as known without a check."""
     floor: glm.Leakage | None = None
-    """What a scaler fitted on the table leaves at any noise; None where none was fitted."""
+    """What a scaler fitted on the table leaves at any noise; None if none was fitted."""
     scaler: str = "held"
     """Whether the figures go through that scaler: 'total', or 'held'."""
 
@@ -88,7 +88,7 @@ class TableLeakage:
 
     @property
     def standing(self) -> Standing:
-        """Exact, or unaccounted where a choice made from the data is held fixed."""
+        """Exact, or unaccounted if a choice made from the data is held fixed."""
         return Standing.UNACCOUNTED if self.uncovered else Standing.EXACT
 
     @property
@@ -98,52 +98,54 @@ class TableLeakage:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The source columns that hold amounts, which have a unit to be pinned in."""
+        """The source columns that hold numbers, which have a unit."""
         return tuple(name for name in self.columns if self._is_number(name))
 
     @cached_property
-    def relative(self) -> FloatArray:
+    def unit_scale_eta(self) -> FloatArray:
         """(people,) the figure of each person, or row; for an exact release at noise of scale 1, which ranks them."""
-        return self._of_people(self.leak)
+        return self._figures_by_person(self.leak)
 
-    def _of_people(self, leak: glm.Leakage) -> FloatArray:
+    def _figures_by_person(self, leak: glm.Leakage) -> FloatArray:
         if self.ids is None:
-            return leak.sensitivity
-        return np.array(list(replace(leak, bounded=True).group(self.ids, **self.shared).values()))
+            return leak.unscaled_examples
+        return np.array(list(replace(leak, has_noise=True).group(self.ids, **self.shared).values()))
 
     @cached_property
     def left(self) -> FloatArray:
-        """(people,) what a fitted scaler leaves of each figure at any noise; zero where none was fitted."""
-        return np.zeros(len(self.relative)) if self.floor is None else self._of_people(self.floor)
+        """(people,) what a fitted scaler leaves of each figure at any noise; zero if none was fitted."""
+        return np.zeros(len(self.unit_scale_eta)) if self.floor is None else self._figures_by_person(self.floor)
 
     def with_floor_remark(self) -> TableLeakage:
-        """The same, with what the scaler leaves said among the remarks."""
+        """The same, with a remark on what the scaler leaves."""
         if self.floor is None:
             return self
         unit = "row" if self.ids is None else "person"
-        highest = float(self._of_people(self.floor).max())
+        highest = float(self._figures_by_person(self.floor).max())
         return replace(self, remarks=(*self.remarks, floor_remark(self.design, highest, self.scaler, unit)))
 
     def figures_at(self, law: Any, scale: float) -> FloatArray:
-        """(people,) figures at another noise; behind a fitted scaler of a large table an upper bound of them."""
+        """(people,) figures at another noise; for a fitted scaler on a large table an upper bound."""
         noise = law(scale)
-        known = self.noise if self.leak.bounded else Gaussian(1.0)
+        known = self.noise if self.leak.has_noise else Gaussian(1.0)
         share = noise.fisher_information / known.fisher_information
         if self.floor is None or self.scaler == "held":
-            return np.asarray(self.relative * np.sqrt(share))
+            return np.asarray(self.unit_scale_eta * np.sqrt(share))
         if self._work <= WORK:
-            how = {**self._how, "noise": noise, "scaled": self.design.fitted}
-            return self._of_people(self.design.read(glm.measure(self.fit, self.design.X, self.fit.y, **how)))
-        return self._at_most(law, type(known), share)
+            options = {**self._options, "noise": noise, "scaled": self.design.fitted}
+            return self._figures_by_person(
+                self.design.read(glm.measure(self.fit, self.design.X, self.fit.y, **options))
+            )
+        return self._upper_bounds(law, type(known), share)
 
-    def _at_most(self, law: Any, known: Any, share: float) -> FloatArray:
+    def _upper_bounds(self, law: Any, known: Any, share: float) -> FloatArray:
         """With t = 1/scale² a figure's square is λmax(tG + Φ), Φ the floor: convex in t, so it lies below the chord
         from t = 0 to the known noise, and beyond that it grows no faster than t."""
-        left = self.left if known is law else self._left_under(law)
-        if Gumbel in (law, known):  # the mean of such noise moves with the scaler: norms add, squares do not
-            return np.asarray(np.sqrt(share) * (self.relative + self.left) + left)
+        left = self.left if known is law else self._floor_for_law(law)
+        if not (law.symmetric and known.symmetric):  # a mean moves with the scaler: norms add, squares do not
+            return np.asarray(np.sqrt(share) * (self.unit_scale_eta + self.left) + left)
         rest = left**2 * (max(0.0, 1.0 - share) if known is law else 1.0)
-        return np.asarray(np.sqrt(share * self.relative**2 + rest))
+        return np.asarray(np.sqrt(share * self.unit_scale_eta**2 + rest))
 
     @property
     def _work(self) -> int:
@@ -151,24 +153,28 @@ class TableLeakage:
         return self.leak.n * (self.leak.m + 1) ** 2 * (self.leak.m + 10) * (1 if self.ids is None else 4)
 
     @property
-    def _how(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         unit = self.design.spread if self.measured_in == "standard deviations" else 1.0
-        return {"label": self.leak.label, "through": self.design.through * unit, "label_unit": self.label_unit}
+        return {
+            "include_target": self.leak.include_target,
+            "input_map": self.design.through * unit,
+            "target_unit": self.target_unit,
+        }
 
     @cached_property
     def at_one(self) -> FloatArray:
         """(people,) figures at Fisher information 1 with a fitted scaler held fixed: they fall as 1/scale."""
-        figures = self.relative if self.floor is None else self._of_people(frozen_of(self.leak))
-        return figures if not self.leak.bounded else figures / np.sqrt(self.noise.fisher_information)
+        figures = self.unit_scale_eta if self.floor is None else self._figures_by_person(frozen_of(self.leak))
+        return figures if not self.leak.has_noise else figures / np.sqrt(self.noise.fisher_information)
 
-    def _left_under(self, law: Any) -> FloatArray:
-        found = floor_under(self.leak, self.design, self.fit, self._how, law)
-        return np.zeros(len(self.relative)) if found is None else self._of_people(found)
+    def _floor_for_law(self, law: Any) -> FloatArray:
+        floor = floor_for_law(self.leak, self.design, self.fit, self._options, law)
+        return np.zeros(len(self.unit_scale_eta)) if floor is None else self._figures_by_person(floor)
 
     @property
     def shared(self) -> dict[str, Any]:
         """What is one unknown for all rows of a person, as `glm` takes it."""
-        return {"tied": self._tied, "tied_label": self.tied_label}
+        return {"tied": self._tied, "tied_target": self.tied_target}
 
     # --- by row ---
 
@@ -179,12 +185,12 @@ class TableLeakage:
 
     @cached_property
     def labels(self) -> Any:
-        """(n,) η of each row's label; a tied one is the person's."""
+        """(n,) η of each row's label; a tied label has the person's."""
         return self._series(self._label_eta)
 
     @cached_property
     def cells(self) -> Any:
-        """(n, columns) η of each cell; of a category its largest step, of a tied one the person's."""
+        """(n, columns) η of each cell; of a category its largest step, of a tied column the person's."""
         return self._table(self._eta)
 
     @cached_property
@@ -208,7 +214,7 @@ class TableLeakage:
     @cached_property
     def dataset(self) -> float:
         """η of the whole table."""
-        return self._persons.together(np.arange(self.leak.n), np.arange(self.leak.m), self.leak.label)
+        return self._persons.together(np.arange(self.leak.n), np.arange(self.leak.m), self.leak.include_target)
 
     @cached_property
     def persons(self) -> dict[Hashable, float]:
@@ -216,38 +222,41 @@ class TableLeakage:
         return self.leak.group(self._persons.named, **self.shared)
 
     def group(self, by: str | Sequence[Hashable]) -> dict[Hashable, float]:
-        """Group -> η of all its rows together; `by` names a column of the frame or gives one group a row."""
+        """Group -> η of all its rows together; `by` names a column of the frame or gives one group per row."""
         groups = ids_of(self.frame, by, self.leak.n, "by")
-        if not len(self._tied) and not self.tied_label:
+        if not len(self._tied) and not self.tied_target:
             return self.leak.group(groups)
         members: dict[Hashable, list[int]] = {}
         for row, name in enumerate(groups):
             members.setdefault(name, []).append(row)
         every = np.arange(self.leak.m)
-        return {name: self._persons.together(np.array(rows), every, self.leak.label) for name, rows in members.items()}
+        return {
+            name: self._persons.together(np.array(rows), every, self.leak.include_target)
+            for name, rows in members.items()
+        }
 
     def dose(self) -> Dose:
-        """One row per person, or per row of the table where no person was named."""
-        how: dict[str, Any] = {
+        """One row per person, or per row of the table if no person was named."""
+        options: dict[str, Any] = {
             "standing": self.standing,
             "measured_in": self.measured_in,
             "uncovered": self.uncovered,
         }
         if self.ids is None:
-            return self.leak.dose(**how)
-        return Dose.of_reading(FISHER, "person", list(self.persons), list(self.persons.values()), **how)
+            return self.leak.dose(**options)
+        return Dose.of_reading(FISHER, "person", list(self.persons), list(self.persons.values()), **options)
 
     def scale_for(self, target: float) -> float:
         """The noise scale at which the highest person (or row) has η = target; it depends on the data.
 
-        Infinite where a scaler that was fitted on the table leaves as much at any noise.
+        Infinite if a scaler that was fitted on the table leaves that much at any noise.
         """
         if self.floor is None or self.scaler == "held":
-            return self.leak.scale_for(target, self.relative)
+            return self.leak.scale_for(target, self.unit_scale_eta)
         if target <= self.left.max():
             return float("inf")
-        law = type(self.noise) if self.leak.bounded else Gaussian
-        low = high = float(self.noise.scale) if self.leak.bounded else 1.0
+        law = type(self.noise) if self.leak.has_noise else Gaussian
+        low = high = float(self.noise.scale) if self.leak.has_noise else 1.0
         while self.figures_at(law, high).max() > target:
             high *= 2.0
         while self.figures_at(law, low).max() <= target:
@@ -256,11 +265,11 @@ class TableLeakage:
         return float(np.exp(root))
 
     def sentence(self, row: int, column: str) -> str:
-        """What the figure of one cell (row by position from 0) or label forbids, in words."""
+        """A sentence on the figure of one cell or label: how well it can be guessed. Rows are counted from 0."""
         if not 0 <= row < self.leak.n:
             raise Refusal(f"rows are positions from 0 to {self.leak.n - 1}, not {row}")
         if column == self.target and column not in self.design.blocks:
-            eta, tied = float(self._label_eta[row]), self.tied_label
+            eta, tied = float(self._label_eta[row]), self.tied_target
             deviation, nominal = float(self.target_deviation[row]), self.classes
         else:
             eta, nominal = float(self.cell(column)[row]), column in self.design.nominal
@@ -269,9 +278,9 @@ class TableLeakage:
         return cell_sentence(column, row, eta, None if nominal else deviation, rows)
 
     def __repr__(self) -> str:
-        who = "rows" if self.ids is None else f"rows of {len(set(self.ids))} persons"
+        rows = "rows" if self.ids is None else f"rows of {len(set(self.ids))} persons"
         return (
-            f"<TableLeakage of {self.leak.n} {who} x {len(self.columns)} columns, {self.noise}, "
+            f"<{type(self).__name__} of {self.leak.n} {rows} x {len(self.columns)} columns, {self.noise}, "
             f"in {self.measured_in}, {self.standing.value}>"
         )
 
@@ -290,11 +299,11 @@ class TableLeakage:
 
     @cached_property
     def _persons(self) -> Persons:
-        return Persons(self.leak, self.ids, self._tied, self.tied_label)
+        return Persons(self.leak, self.ids, self._tied, self.tied_target)
 
     @cached_property
     def _label_eta(self) -> FloatArray:
-        return self._persons.labels(self.label_unit)
+        return self._persons.labels(self.target_unit)
 
     def _is_number(self, name: str) -> bool:
         return bool(self.design.blocks[name]) and name not in self.design.nominal
@@ -322,23 +331,23 @@ class TableLeakage:
     def deviation(self, name: str) -> FloatArray:
         """(n,) least standard deviation of an unbiased guess of a number, in the column's own unit, as an array.
 
-        A category has no unit: of it the least deviation of a guess of its step, which is 1.
+        A category has no unit: the deviation is that of a guess of its step, which is 1.
         """
         if not self.design.blocks.get(name):
             return np.full(self.leak.n, np.inf)
-        own = self.measured_in == "own units"
-        unit = 1.0 if own else float(self.design.spread[self.design.blocks[name][0]])
+        in_own_units = self.measured_in == "own units"
+        unit = 1.0 if in_own_units else float(self.design.spread[self.design.blocks[name][0]])
         return _one_over(self.cell(name), unit)
 
     @property
     def classes(self) -> bool:
         """Whether the target is a class."""
-        return self.fit.loss.name in ("logistic", "softmax")
+        return self.fit.loss.target.classes
 
     @property
     def target_deviation(self) -> FloatArray:
         """(n,) least standard deviation of an unbiased guess of the target, in its own unit; classes are 1 apart."""
-        return _one_over(self._label_eta, 1.0 if self.classes else self.label_unit)
+        return _one_over(self._label_eta, 1.0 if self.classes else self.target_unit)
 
     def _series(self, eta: FloatArray) -> Any:
         return series_like(self.frame, "eta", eta)

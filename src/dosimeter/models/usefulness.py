@@ -1,4 +1,4 @@
-"""What a repair is good for: its score on people left out, beside a base rate, at limits around the one asked for."""
+"""Usefulness of a released model: its score on held-out people and a base rate, at limits around the requested one."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from dosimeter import glm
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density
-from dosimeter.core.progress import counted, stage
+from dosimeter.core.progress import stage, track
 from dosimeter.glm.release_plan import ReleasePlan, Route
 
 AROUND = (0.1, 0.3, 1.0, 3.0, 10.0)
-"""Limits that are shown, in multiples of the one asked for."""
+"""Limits that are shown, in multiples of the requested one."""
 
 
 @dataclass(frozen=True)
 class LimitStep:
-    """One limit: the noise that it takes and the score that is left, or why there is none."""
+    """One limit: the noise that it needs and the score with it, or why there is none."""
 
     limit: float
     scale: float | None = None
@@ -41,7 +41,7 @@ class Usefulness:
 
     @property
     def worse(self) -> bool:
-        """Whether the same answer for everybody does better. False where nothing could be scored."""
+        """Whether the same answer for everyone scores better. False if nothing could be scored."""
         return not self.why and self.score < self.base
 
 
@@ -52,28 +52,33 @@ def usefulness(
     l2: Callable[[int], float],
     *,
     kind: str,
-    way: Route,
+    plan_at: Route,
     planned: ReleasePlan,
     law: type[Density],
     limit: float,
-    **how: Any,
+    **options: Any,
 ) -> Usefulness:
-    """Folds of X (n, d), y (n,) fitted as the repair was. way: the plan at other limits; how: as in `glm.held_out`."""
+    """Folds of X (n, d), y (n,) fitted as for the release.
+
+    plan_at: limit -> plan. options: as in `glm.cross_validate`.
+    """
     try:
-        found = glm.held_out(X, y, loss, l2, kind=kind, **how)
+        held_out = glm.cross_validate(X, y, loss, l2, kind=kind, **options)
     except (Refusal, CannotMeasure) as error:
         return Usefulness("", 0.0, 0.0, 0.0, 0, (), str(error))
     scale = float(planned.settings["scale"] or 0.0)
     stage("trying other limits")
-    steps = [_step(limit * k, found, law, way) for k in counted([k for k in AROUND if k != 1.0])]
-    here = LimitStep(limit, scale, found.score(scale, law))
+    steps = [_step(limit * k, held_out, law, plan_at) for k in track([k for k in AROUND if k != 1.0])]
+    here = LimitStep(limit, scale, held_out.score(scale, law))
     ordered = tuple(sorted([*steps, here], key=lambda step: step.limit))
-    return Usefulness(found.name, found.base, found.score(0.0), found.score(scale, law), found.folds, ordered)
+    return Usefulness(
+        held_out.name, held_out.base, held_out.score(0.0), held_out.score(scale, law), held_out.folds, ordered
+    )
 
 
-def _step(limit: float, found: glm.HeldOut, law: type[Density], way: Route) -> LimitStep:
+def _step(limit: float, held_out: glm.HeldOut, law: type[Density], plan_at: Route) -> LimitStep:
     try:
-        scale = float(way(limit, None).settings["scale"] or 0.0)
+        scale = float(plan_at(limit, None).settings["scale"] or 0.0)
     except (Refusal, CannotMeasure) as error:
         return LimitStep(limit, why=str(error))
-    return LimitStep(limit, scale, found.score(scale, law))
+    return LimitStep(limit, scale, held_out.score(scale, law))

@@ -1,4 +1,4 @@
-"""The Cramér–Rao reading of one cell in words: what is known to the attacker is said in every sentence."""
+"""The Cramér–Rao bound on one cell as a sentence, which always states what the attacker knows."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ def cell_sentence(column: str, row: int, eta: float, deviation: float | None, ro
     Nobody who knows everything else in the table and guesses without bias can pin `bmi` of row 417 closer
     than ±2.5 (standard deviation, in the column's own unit).
     >>> print(cell_sentence("bmi", 417, 0.0, float("inf")))
-    The release says nothing about `bmi` of row 417: even somebody who knows everything else in the table has
+    The release says nothing about `bmi` of row 417: even an attacker who knows everything else in the table has
     no unbiased guess of it.
     """
     cell = f"`{safe_text(column)}` of row {row}"
     once = f" (one value on {rows} rows of this person)" if rows > 1 else ""
     if eta == 0.0:
-        return (
-            f"The release says nothing about {cell}{once}: even somebody who knows {KNOWN} has no unbiased guess of it."
-        )
+        guess = f"even an attacker who knows {KNOWN} has no unbiased guess of it"
+        return f"The release says nothing about {cell}{once}: {guess}."
     if isinf(eta):
         return (
-            f"The release is exact: somebody who knows {KNOWN} can pin {cell}{once} as closely as they like, "
+            f"The release is exact: an attacker who knows {KNOWN} can pin {cell}{once} as closely as they like, "
             "and no bound holds."
         )
     if deviation is None:
         return (
-            f"For somebody who knows {KNOWN}, {cell}{once} is a category without a unit: guessing its step from one "
+            f"For an attacker who knows {KNOWN}, {cell}{once} is a category without a unit: guessing its step from one "
             f"value to another, 0 or 1, as a number without bias, they cannot come closer than ±{1 / eta:.2g} "
             "(standard deviation)."
         )

@@ -1,36 +1,35 @@
-"""How doses spread: counts in bins that are equally wide in the log coordinate, few enough for a page."""
+"""The distribution of doses: counts in bins that are equally wide in the log coordinate, few enough for a page."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray
+from dosimeter.results.parts import Distribution
 
 MOST_BINS = 40
 STEPS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 5, 10, 20)
 """Widths of a bin in decades. Edges lie on this public ladder and not at the lowest and the highest dose."""
 
 
-def distribution(doses: FloatArray, *, of: str, unit: str, limit: float | None = None) -> dict[str, Any]:
-    """Counts of doses (k,), all finite and >= 0; those that are zero are counted apart, for they have no logarithm.
+def distribution(doses: FloatArray, *, of: str, unit: str, limit: float | None = None) -> Distribution:
+    """Counts of doses (k,), all finite and >= 0. Zeros are counted apart: they have no logarithm.
 
-    >>> told = distribution(np.array([0.0, 0.5, 2.0, 2.1]), of="η", unit="row")
-    >>> told["counts"], told["zero"], [round(e, 3) for e in told["edges"][:2]]
+    >>> doses = distribution(np.array([0.0, 0.5, 2.0, 2.1]), of="η", unit="row")
+    >>> doses.counts, doses.zero, [round(edge, 3) for edge in doses.edges[:2]]
     ([1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1], 1, [0.487, 0.523])
     """
-    some = doses[doses > 0]
-    edges = _edges(float(some.min()), float(some.max())) if len(some) else np.array([])
-    counts = np.histogram(some, edges)[0] if len(some) else np.array([], dtype=int)
-    return {
-        "of": of,
-        "unit": unit,
-        "edges": edges.tolist(),
-        "counts": counts.tolist(),
-        "zero": int(len(doses) - len(some)),
-        "limit": limit,
-    }
+    above_zero = doses[doses > 0]
+    edges = _edges(float(above_zero.min()), float(above_zero.max())) if len(above_zero) else np.array([])
+    counts = np.histogram(above_zero, edges)[0] if len(above_zero) else np.array([], dtype=int)
+    return Distribution(
+        of=of,
+        unit=unit,
+        edges=edges.tolist(),
+        counts=counts.tolist(),
+        zero=int(len(doses) - len(above_zero)),
+        limit=limit,
+    )
 
 
 def _edges(low: float, high: float) -> FloatArray:

@@ -1,7 +1,7 @@
 """The two editions of a result: internal has everything, external only what is marked public.
 
 External is made from a list of what may be published, never from a list of what may not. So a new field stays internal
-until someone has marked it. docs/report-editions.md has the table.
+until someone has marked it. docs/reference/results.md has the table.
 """
 
 from __future__ import annotations
@@ -22,8 +22,16 @@ SAYS = {
         "External edition: settings, guarantees and what follows from the noised release. Whatever else was read off "
         "the data is named under “not covered”."
     ),
-    "internal": "Internal: computed from the data without protection. Do not publish.",
+    "internal": Result.internal_note,
 }
+PUBLIC = "Computed from public numbers alone: no table was read."
+
+
+def says(result: Result, edition: Edition) -> str:
+    """What an edition of a result holds, in a sentence."""
+    if result.public_only:
+        return PUBLIC
+    return SAYS["external"] if edition == "external" else result.internal_note
 
 
 def external(result: R) -> R:
@@ -37,11 +45,12 @@ def _public(model: Any, result: Result) -> Any:
     values: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():
         mark, value = visibility_of(field), getattr(model, name)
-        if name in model.model_fields_set and value is not None and mark is not None and mark.is_public(result):
+        if name in model.model_fields_set and mark is not None and mark.is_public(result):
             values[name] = _public_value(value, result)
     # model_construct: a withheld field that is required stays absent instead of being refused. It takes aliases.
     aliased = {type(model).model_fields[name].alias or name: value for name, value in values.items()}
-    return type(model).model_construct(_fields_set=set(values), **aliased)
+    shown = {name for name, value in values.items() if value is not None}
+    return type(model).model_construct(_fields_set=shown, **aliased)
 
 
 def _public_value(value: Any, result: Result) -> Any:
@@ -72,9 +81,9 @@ def _withheld(model: BaseModel, result: Result, path: str) -> Iterator[tuple[str
 
 
 def table() -> str:
-    """Every field, its edition and the reason, as Markdown for docs/report-editions.md."""
+    """Every field, its edition and the reason, in Markdown for docs/reference/results.md."""
     lines = []
-    for schema, kind in load_types().items():
+    for schema, kind in sorted(load_types().items()):  # in an order that no import decides
         lines += [f"### {schema}", "", "| field | edition | why |", "|---|---|---|"]
         inside: tuple[str, ...] = ()
         for path, mark in fields(kind):

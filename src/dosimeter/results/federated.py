@@ -1,12 +1,13 @@
-"""Facts of a federated training (`federate`) and of a plan for one (`federate plan`)."""
+"""The results of `federate` and `federate plan`: (ε, δ) per client, what was trained, what is not covered."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from pydantic import Field
 
-from dosimeter.results.parts import Artefact, Booking, Provenance, Refused
+from dosimeter.results.parts import Adjacency, Artefact, Booking, Refused
+from dosimeter.results.result import Result
 from dosimeter.results.visibility import (
     FORM,
     GIVEN,
@@ -17,11 +18,38 @@ from dosimeter.results.visibility import (
     WORDS,
     Amount,
     ResultModel,
-    SchemaName,
     internal,
     public,
 )
 
+if TYPE_CHECKING:
+    from dosimeter.federated.budget import EpsilonFigure
+    from dosimeter.federated.history import History
+    from dosimeter.models.federated_terms import FederatedTerms
+    from dosimeter.models.federated_training import Job
+
+TRUSTED = "the curator: it sees every client's update before noise; everyone else sees noised models only"
+NEIGHBOURS = {
+    "add-or-remove-one": "add or remove one client with all its rows",
+    "replace-one": "replace one client with all its rows by another",
+}
+NOT_COVERED = (
+    "tuning: settings chosen by looking at results on these clients' rows, and models thrown away before this one",
+    "metrics: whatever is published beside the model (norms, losses, who took part, the saved checkpoint)",
+    "a person whose rows lie with several clients: what is hidden is one client",
+    "earlier and later trainings with the same clients: each adds its own (ε, δ), and so does going on from an older "
+    "copy of a checkpoint, which draws its rounds a second time",
+)
+ASSUMED = (
+    "clients and noise are drawn afresh by the operating system, and the noise stays secret",
+    "the curator follows the recipe",
+)
+STAMP = "SIMULATION, NOT FOR RELEASE: clients and noise were drawn from a seed"
+INTERNAL = "internal: "
+"""How a remark begins that was counted without noise: it does not go into the model's file."""
+IN_THE_FILE = frozenset(
+    "schema version source simulation stamp guarantee budget recipe rows_become model not_covered".split()
+)
 TERMS = public("follows from the settings and the number of clients, which is taken as public")
 
 
@@ -32,25 +60,42 @@ class EpsilonDelta(ResultModel):
     delta: Annotated[float, GIVEN]
 
 
-class Promise(ResultModel):
+class ClientGuarantee(ResultModel):
     """(ε, δ) of the rounds that were trained, or are planned."""
 
     epsilon: Annotated[Amount, TERMS]
     delta: Annotated[float, GIVEN]
     rounds: Annotated[int, TERMS]
     unit: Annotated[str, WORDS]
-    adjacency: Annotated[Literal["replace-one", "add-or-remove-one"], WORDS]
+    adjacency: Annotated[Adjacency, WORDS]
     neighbours: Annotated[str, WORDS]
     standing: Annotated[str, TERMS]
     how: Annotated[str, WORDS]
     trusted: Annotated[str, WORDS]
 
+    @classmethod
+    def of(cls, figure: EpsilonFigure) -> ClientGuarantee:
+        """From the accountant's figure."""
+        return cls(
+            epsilon=figure.epsilon,
+            delta=figure.delta,
+            rounds=figure.rounds,
+            unit=figure.unit,
+            adjacency=cast(Adjacency, figure.adjacency),
+            neighbours=NEIGHBOURS[figure.adjacency],
+            standing=figure.standing.value,
+            how=figure.method,
+            trusted=TRUSTED,
+        )
 
-class FederatedPlan(ResultModel):
+
+class FederatedPlan(Result):
     """How many rounds, or how much noise, from public numbers alone."""
 
-    schema_: SchemaName
-    version: Annotated[str, WORDS]
+    schema_name: ClassVar[str] = "dosimeter.federated-plan/3"
+    title: ClassVar[str] = "What a federated training would leak"
+    public_only: ClassVar[bool] = True
+
     plan: Annotated[bool, WORDS]
     demo: Annotated[bool, WORDS]
     clients: Annotated[int, TERMS]
@@ -63,10 +108,31 @@ class FederatedPlan(ResultModel):
     noise: Annotated[float, TERMS]
     updates_expected: Annotated[float, TERMS]
     noise_of_the_mean: Annotated[float, TERMS]
-    guarantee: Annotated[Promise, TERMS]
+    guarantee: Annotated[ClientGuarantee, TERMS]
     over: Annotated[str, TERMS]
+    """Why the budget does not allow it; "" if it does."""
     remarks: Annotated[list[str], TERMS]
-    reproduce: Annotated[Provenance | None, GIVEN] = None
+
+    @classmethod
+    def of(cls, terms: FederatedTerms, *, demo: bool = False) -> FederatedPlan:
+        """From the terms of a training."""
+        return cls(
+            plan=True,
+            demo=demo,
+            clients=terms.cohort.clients,
+            per_round=terms.per_round,
+            rate=terms.cohort.rate(terms.per_round),
+            sampling=terms.cohort.description,
+            budget=EpsilonDelta(epsilon=terms.budget.epsilon, delta=terms.budget.delta),
+            found=terms.solved_for,
+            rounds=terms.rounds,
+            noise=terms.noise,
+            updates_expected=terms.rounds * terms.per_round,
+            noise_of_the_mean=terms.noise / terms.per_round,
+            guarantee=ClientGuarantee.of(terms.figure),
+            over=terms.over,
+            remarks=list(terms.figure.remarks),
+        )
 
 
 class NetworkForm(ResultModel):
@@ -116,7 +182,14 @@ class RoundCounts(ResultModel):
     epsilon: Annotated[list[Amount], TERMS]
     per_round: Annotated[list[float], GIVEN]
     noise: Annotated[list[float], TERMS]
-    clip: Annotated[list[float], public("moved by a noised count, which is in the price")]
+    clip: Annotated[list[float], public("moved by a noised count, which is accounted for")]
+
+    @classmethod
+    def of(cls, history: History, tested: bool) -> RoundCounts:
+        """Columns that may be published: they follow from noised models, public rows and the settings."""
+        columns = {name: values.tolist() for name, values in history.columns.items()}
+        names = ("round", *(("accuracy",) if tested else ()), "epsilon", "per_round", "noise", "clip")
+        return cls(**{name: columns[name] for name in names})
 
 
 class InternalTrainingFigures(ResultModel):
@@ -130,12 +203,29 @@ class InternalTrainingFigures(ResultModel):
     scale: Annotated[list[float], STATISTIC] = Field(default_factory=list)
     """U_s of each round of this run."""
 
+    @classmethod
+    def of(cls, history: History) -> InternalTrainingFigures:
+        """Counts of updates, and V_c and U_s of each round if they were computed."""
+        records = history.state.history
+        counts: Any = {
+            "updates_sent": sum(record.accepted for record in records),
+            "updates_refused": sum(record.refused for record in records),
+            "clients_asked": [record.sampled for record in records],
+        }
+        if any(record.scale for record in history.rounds):
+            counts |= {
+                "variance": [record.variance for record in history.rounds],
+                "scale": [record.scale for record in history.rounds],
+            }
+        return cls(**counts)
 
-class FederatedRelease(ResultModel):
+
+class FederatedRelease(Result):
     """A model trained by many clients."""
 
-    schema_: SchemaName
-    version: Annotated[str, WORDS]
+    schema_name: ClassVar[str] = "dosimeter.federated/3"
+    title: ClassVar[str] = "What this federated model leaks"
+
     demo: Annotated[bool, WORDS]
     clients: Annotated[int, TERMS]
     per_round: Annotated[float, GIVEN]
@@ -145,7 +235,7 @@ class FederatedRelease(ResultModel):
     source: Annotated[str, LOCAL]
     simulation: Annotated[bool, WORDS]
     stamp: Annotated[str, WORDS]
-    guarantee: Annotated[Promise, TERMS]
+    guarantee: Annotated[ClientGuarantee, TERMS]
     rounds: Annotated[int, TERMS]
     stopped: Annotated[str, TERMS]
     model: Annotated[NetworkForm, FORM]
@@ -153,7 +243,7 @@ class FederatedRelease(ResultModel):
     rows_become: Annotated[
         dict[str, Any], internal("levels may have been read off the rows; the model's file has them")
     ]
-    clip_last: Annotated[float, public("moved by a noised count, which is in the price")]
+    clip_last: Annotated[float, public("moved by a noised count, which is accounted for")]
     accuracy: Annotated[Accuracy, NOISED]
     by_round: Annotated[RoundCounts, TERMS]
     not_covered: Annotated[list[str], WORDS]
@@ -166,4 +256,59 @@ class FederatedRelease(ResultModel):
     """Of the network in safetensors beside a pipeline."""
     refused: Refused = Field(default_factory=list)
     written: Annotated[list[str], LOCAL]
-    reproduce: Annotated[Provenance | None, GIVEN] = None
+
+    @classmethod
+    def of(cls, job: Job, history: History, *, demo: bool = False) -> FederatedRelease:
+        """From a training that has ended. Fields under `internal` were not noised."""
+        state, people, terms = history.state, job.people, job.terms
+        last = state.history[-1].clip if state.history else 0.0
+        tested = bool(people.tested)
+        score = Accuracy(of=people.tested, share=job.task.score(state.model).accuracy) if tested else Accuracy()
+        network = NetworkForm(
+            widths=list(job.network.widths), parameters=job.network.size, classes=list(people.classes)
+        )
+        return cls(
+            demo=demo,
+            clients=terms.cohort.clients,
+            per_round=terms.per_round,
+            sampling=terms.cohort.description,
+            noise=terms.noise,
+            budget=EpsilonDelta(epsilon=terms.budget.epsilon, delta=terms.budget.delta),
+            source=people.source,
+            simulation=state.simulation,
+            stamp=STAMP if state.simulation else "",
+            guarantee=ClientGuarantee.of(history.figure),
+            rounds=state.round,
+            stopped=history.stop_reason,
+            model=network,
+            recipe=TrainingSettings(**job.recipe()),
+            rows_become=dict(people.form),
+            clip_last=last,
+            accuracy=score,
+            by_round=RoundCounts.of(history, tested),
+            not_covered=[*people.read_off_rows, *NOT_COVERED, *people.assumed],
+            assumptions=[*ASSUMED, *history.figure.remarks],
+            remarks=[*history.figure.remarks, *people.remarks, *_remarks(job)],
+            internal=InternalTrainingFigures.of(history),
+            booked=False,
+            written=[],
+        )
+
+    def metadata(self, booked: Any) -> dict[str, Any]:
+        """What goes into the model's file: plain values, nothing internal. booked: the name, or False."""
+        public = [remark for remark in self.remarks if not remark.startswith(INTERNAL)]
+        return {name: value for name, value in self.to_dict().items() if name in IN_THE_FILE} | {
+            "remarks": public,
+            "booked": booked,
+        }
+
+
+def _remarks(job: Job) -> list[str]:
+    """A warning where noise drowns the update."""
+    ratio = job.terms.noise * job.network.size**0.5 / job.terms.per_round
+    if ratio <= 1:
+        return []
+    return [
+        f"the noise of a round is about {ratio:.1f} times as long as the longest mean update: more clients, fewer "
+        "parameters or a larger ε would help"
+    ]

@@ -1,13 +1,27 @@
-"""Facts of a linear model: what its weights give away (`measure`, `demo`), and how it was repaired (`fix`)."""
+"""The result of `fix`: a linear model released with noise, what it still leaks, and what the noise cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from dosimeter.results.parts import Artefact, AttackSummary, Booking, Distribution, Provenance, Ranked, Refused
+from dosimeter.core.progress import stage
+from dosimeter.core.scale_ladder import SCALE_NOT_COVERED as SCALE_CHOSEN
+from dosimeter.results.linear_parts import (
+    ASSUMED,
+    ATTACKER,
+    LIMIT,
+    OF_ROWS,
+    SEEN,
+    ExposureMatrix,
+    FittedScaler,
+    Frontier,
+    GroupFigures,
+    NotionInfo,
+)
+from dosimeter.results.parts import Artefact, Booking, Distribution, Ranked, Refused
+from dosimeter.results.result import Result
 from dosimeter.results.visibility import (
     FORM,
     GIVEN,
@@ -17,271 +31,43 @@ from dosimeter.results.visibility import (
     WORDS,
     Amount,
     ResultModel,
-    SchemaName,
-    internal,
+    present,
     public,
 )
 
+if TYPE_CHECKING:
+    from dosimeter.core.arrays import FloatArray
+    from dosimeter.core.noise import Density
+    from dosimeter.models import usefulness
+    from dosimeter.models.accuracy_frontier import Curve
+    from dosimeter.models.linear_release import TableRelease
+    from dosimeter.tables.table import Table
+
+UNIT = "standard deviations"
 CHOSEN = "the scale was found in the data"
-
-
-def _kept(facts: Mapping[str, Any]) -> bool:
-    return bool(facts["verdict"]["within"])
-
-
-def _within(facts: Mapping[str, Any]) -> bool:
-    left = not facts.get("refused") and not facts.get("useless")
-    return bool(facts["within"]) and facts["limit"] is not None and left
-
-
-def _l2_stated(facts: Mapping[str, Any]) -> bool:
-    return bool(facts["model"].get("l2_from", "stated") == "stated")
-
-
-def _l2_stated_here(facts: Mapping[str, Any]) -> bool:
-    return bool(facts["model"].get("fitted_here")) and _l2_stated(facts)
-
-
-def _stated(facts: Mapping[str, Any]) -> bool:
-    return bool(facts["scale_from"] == "stated")
-
-
-def _kind_stated(facts: Mapping[str, Any]) -> bool:
-    return not (facts.get("choice") or {}).get("prices")
-
-
-SEEN = internal("some of them tell what was seen in a column")
-LIMIT = "stated beforehand; that it was kept is one bit of the data, and the edition says so"
-"""Where it was not kept nothing is said of a limit, not even that something is withheld: that would be the same bit."""
 SCALE = "stated by the user"
-KIND = "stated by the user; chosen here by its expected loss it depends on the data, and nothing is said of it"
-OF_ROWS = "a penalty that was not stated here is divided by the number of rows"
+KIND = "stated by the user; if it was chosen here by its expected loss it depends on the data and is withheld"
 
 
-class NotionInfo(ResultModel):
-    """What is measured."""
-
-    name: Annotated[str, WORDS]
-    symbol: Annotated[str, WORDS]
-    measured_in: Annotated[str, GIVEN]
+def _within(result: LinearRelease) -> bool:
+    released = not result.refused and not result.useless
+    return result.within and result.limit is not None and released
 
 
-class LinearModel(ResultModel):
-    """The model that was measured."""
-
-    loss: Annotated[str, FORM]
-    fitted_here: Annotated[bool, GIVEN] = False
-    l2: Annotated[float, public("a setting", _l2_stated_here, OF_ROWS)]
-    l2_from: Annotated[str | None, GIVEN] = None
-    parameters: Annotated[int, FORM]
-    intercept: Annotated[bool, FORM]
-    target: Annotated[str, FORM]
-    gradient_norm: Annotated[float, STATISTIC]
-    condition: Annotated[Amount, STATISTIC]
-    score_name: Annotated[str, internal("goes with the score")] = ""
-    score: Annotated[float | None, STATISTIC] = None
+def _l2_stated(result: LinearRelease) -> bool:
+    return result.model.l2_from in (None, "stated")
 
 
-class Doses(ResultModel):
-    """Quantiles over the people."""
-
-    typical: Annotated[Amount, STATISTIC]
-    worst_1_percent: Annotated[Amount, STATISTIC]
-    highest: Annotated[Amount, ONE]
-    highest_row: Annotated[int, ONE]
-    highest_over_typical: Annotated[Amount | None, ONE] = None
+def _stated(result: LinearRelease) -> bool:
+    return result.scale_from == "stated"
 
 
-class WorstCell(ResultModel):
-    """The unknown of the most exposed person that is guessed best."""
-
-    row: Annotated[int, ONE]
-    cell_row: Annotated[int, ONE]
-    column: Annotated[str, ONE]
-    kind: Annotated[str, ONE]
-    eta: Annotated[Amount | None, ONE] = None
-    typical_eta: Annotated[Amount | None, STATISTIC] = None
-    deviation: Annotated[Amount | None, ONE] = None
-    typical_deviation: Annotated[Amount | None, STATISTIC] = None
-    spread: Annotated[float | None, STATISTIC] = None
-    step: Annotated[float | None, STATISTIC] = None
-    r2: Annotated[float | None, STATISTIC] = None
-    nearly_given: Annotated[bool | None, STATISTIC] = None
-    without_release: Annotated[float | None, STATISTIC] = None
+def _kind_stated(result: LinearRelease) -> bool:
+    return not (result.choice and result.choice.prices)
 
 
-class GroupFigures(ResultModel):
-    """People with one value of a column, or in the lowest or highest tenth of it."""
-
-    column: Annotated[str, STATISTIC]
-    group: Annotated[str, internal("a level, or a quantile of a column")]
-    end: Annotated[Literal["lowest tenth", "highest tenth", ""], STATISTIC]
-    """Which tenth of a number; empty for a level."""
-    people: Annotated[int, STATISTIC]
-    over_median: Annotated[float, STATISTIC]
-    median: Annotated[float, STATISTIC]
-    """Of an exact release, as all figures here, the multiple of the typical one."""
-    worst_1_percent: Annotated[float, STATISTIC]
-    asked: Annotated[bool, STATISTIC]
-    by_first_row: Annotated[bool, STATISTIC]
-
-
-class ColumnFigures(ResultModel):
-    """One source column."""
-
-    column: Annotated[str, STATISTIC]
-    kind: Annotated[str, STATISTIC]
-    over_all_rows: Annotated[Amount | None, STATISTIC] = None
-    typical: Annotated[Amount | None, STATISTIC] = None
-    highest: Annotated[Amount | None, ONE] = None
-    typical_deviation: Annotated[Amount | None, STATISTIC] = None
-    least_deviation: Annotated[Amount | None, ONE] = None
-    spread: Annotated[float | None, STATISTIC] = None
-    step: Annotated[float | None, STATISTIC] = None
-    r2: Annotated[float | None, STATISTIC] = None
-    """Of the column on everything else in the table, the target among it; no release is in it."""
-    nearly_given: Annotated[bool | None, STATISTIC] = None
-    """Whether that is so high that the column is a function of the others, or nearly."""
-    without_release: Annotated[float | None, STATISTIC] = None
-    """Standard deviation of a guess from everything else, without the release."""
-
-
-class TargetFigures(ColumnFigures):
-    """The target."""
-
-    counted: Annotated[bool, GIVEN]
-
-
-class NoiseNeeded(ResultModel):
-    """A scale that would give a highest dose."""
-
-    highest: Annotated[float, GIVEN]
-    scale: Annotated[float, STATISTIC]
-
-
-class Verdict(ResultModel):
-    """The limit, and how many are above it."""
-
-    limit: Annotated[float, public(LIMIT)]
-    within: Annotated[bool, public(LIMIT)]
-    above: Annotated[int, STATISTIC]
-
-
-class ExposureMatrix(ResultModel):
-    """What leaks of the most exposed people, column by column."""
-
-    rows: Annotated[list[int], ONE]
-    """(people,) the number of each one's first row."""
-    ids: Annotated[list[str] | None, ONE] = None
-    columns: Annotated[list[str], STATISTIC]
-    """(columns,) the most exposed first."""
-    kinds: Annotated[list[str], STATISTIC]
-    eta: Annotated[list[list[Amount]], ONE]
-    """(people, columns) the spread of the column over the least deviation of a guess."""
-
-
-class FrontierPoint(ResultModel):
-    """One noise scale of the frontier."""
-
-    scale: Annotated[float, STATISTIC]
-    score: Annotated[float, STATISTIC]
-    highest: Annotated[float, STATISTIC]
-    typical: Annotated[float, STATISTIC]
-
-
-class Frontier(ResultModel):
-    """Accuracy against dose as the noise grows."""
-
-    score_name: Annotated[str, STATISTIC]
-    score_is: Annotated[str, STATISTIC]
-    """In words: the expectation, exact; or a mean over so many simulated releases."""
-    without_noise: Annotated[float, STATISTIC]
-    isotropic: Annotated[list[FrontierPoint], STATISTIC]
-    shaped: Annotated[list[FrontierPoint], STATISTIC] = Field(default_factory=list)
-    here: Annotated[float | None, STATISTIC] = None
-    """The scale of this release."""
-    here_on: Annotated[Literal["isotropic", "shaped", ""], STATISTIC] = ""
-
-
-class RareLevel(ResultModel):
-    """The rarest level of a guessed category: how many of its people were found, how many of those named have it."""
-
-    group: Annotated[str, internal("a level of a column")]
-    share: Annotated[float, STATISTIC]
-    recall: Annotated[float, STATISTIC]
-    recall_low: Annotated[float, STATISTIC]
-    recall_high: Annotated[float, STATISTIC]
-    recall_control: Annotated[float, STATISTIC]
-    """Of the likeliest level by everything else, without the release."""
-    precision: Annotated[float | None, STATISTIC] = None
-    precision_low: Annotated[float | None, STATISTIC] = None
-    precision_high: Annotated[float | None, STATISTIC] = None
-    precision_control: Annotated[float | None, STATISTIC] = None
-    """Nothing where that never names it."""
-
-
-class InversionSummary(AttackSummary):
-    """A column guessed from the released weights."""
-
-    column: Annotated[str, STATISTIC]
-    candidates: Annotated[int, STATISTIC]
-    top_1_percent: Annotated[float, STATISTIC]
-    others: Annotated[float, STATISTIC]
-    by_prior: Annotated[float | None, STATISTIC] = None
-    """Of somebody who knows the shares of the values alone; `control` knows everything else in the table."""
-    simulation: Annotated[bool, STATISTIC]
-    rare: Annotated[RareLevel | None, STATISTIC] = None
-
-
-class FittedScaler(ResultModel):
-    """Mean and deviation that columns were standardised by, where they are statistics of the table."""
-
-    figures: Annotated[Literal["total", "held"], GIVEN]
-    """total: figures go through them; held: they count as public."""
-    floor: Annotated[float, STATISTIC]
-    """What they leave of the highest figure at any noise."""
-
-
-class Measurement(ResultModel):
-    """What the weights of a linear model give away."""
-
-    schema_: SchemaName
-    version: Annotated[str, WORDS]
-    internal: Annotated[bool, WHOLE]
-    notion: Annotated[NotionInfo, WORDS]
-    standing: Annotated[str, FORM]
-    attacker: Annotated[str, WORDS]
-    noise: Annotated[str, GIVEN]
-    noise_on: Annotated[str, WORDS]
-    bounded: Annotated[bool, GIVEN]
-    model: Annotated[LinearModel, FORM]
-    people: Annotated[int, STATISTIC]
-    rows: Annotated[int, STATISTIC]
-    unknowns: Annotated[str, GIVEN]
-    unit: Annotated[str, GIVEN]
-    rows_counted: Annotated[str, internal("about row numbers")]
-    dose: Annotated[Doses, STATISTIC]
-    meaning: Annotated[WorstCell | None, ONE]
-    groups: Annotated[list[GroupFigures], STATISTIC]
-    columns: Annotated[list[ColumnFigures], STATISTIC]
-    target: Annotated[TargetFigures, STATISTIC]
-    distribution: Annotated[Distribution, STATISTIC]
-    ranked: Annotated[list[Ranked], ONE]
-    strip: Annotated[ExposureMatrix | None, ONE]
-    not_covered: Annotated[list[str], FORM]
-    assumptions: Annotated[list[str], WORDS]
-    remarks: Annotated[list[str], SEEN]
-    scaler: Annotated[FittedScaler | None, GIVEN] = None
-    noise_needed: Annotated[list[NoiseNeeded], STATISTIC] = Field(default_factory=list)
-    verdict: Annotated[Verdict | None, public(LIMIT, _kept)] = None
-    frontier: Annotated[Frontier | None, STATISTIC] = None
-    attack: Annotated[InversionSummary | None, STATISTIC] = None
-    dropped_rows: Annotated[int, STATISTIC] = 0
-    reproduce: Annotated[Provenance | None, GIVEN] = None
-
-
-class RepairedModel(ResultModel):
-    """The model that leaves, and the settings in its recipe."""
+class ReleasedModel(ResultModel):
+    """The released model, and the settings in its recipe."""
 
     loss: Annotated[str, FORM]
     target: Annotated[str, FORM]
@@ -292,15 +78,41 @@ class RepairedModel(ResultModel):
     shape: Annotated[str | None, public(KIND, _kind_stated)] = None
     reweightings: Annotated[int | None, public(KIND, _kind_stated)] = None
 
+    @classmethod
+    def of(cls, release: TableRelease) -> ReleasedModel:
+        """The recipe's settings by name; those that this kind of noise does not have are left out."""
+        settings = {name: release.plan.settings.get(name) for name in ("l2", "scale", "shape", "reweightings")}
+        return cls(
+            loss=release.ready.loss.name,
+            target=release.ready.target,
+            n=len(release.ready.y),
+            l2_from=release.penalty.source,
+            **present(**settings),
+        )
 
-class RepairedDose(ResultModel):
-    """Before and after."""
+
+class DoseChange(ResultModel):
+    """Doses before and after the noise."""
 
     before: Annotated[Amount, WORDS]
     spread_before: Annotated[Amount, ONE]
+    """The highest over the typical."""
     highest: Annotated[float, ONE]
     typical: Annotated[float, STATISTIC]
     spread_after: Annotated[Amount, ONE]
+
+    @classmethod
+    def of(cls, release: TableRelease) -> DoseChange:
+        """The exact weights have no bound: only the ratio to the typical dose is known before."""
+        import numpy as np
+
+        return cls(
+            before=float("inf"),
+            spread_before=_over_typical(release.before.unit_scale_eta),
+            highest=float(release.doses.max()),
+            typical=float(np.median(release.doses)),
+            spread_after=_over_typical(release.doses),
+        )
 
 
 class ScoreChange(ResultModel):
@@ -316,20 +128,38 @@ class NoiseChoice(ResultModel):
 
     kind: Annotated[str, STATISTIC]
     prices: Annotated[dict[str, float], STATISTIC]
+    """Kind -> expected loss that it adds for each row; empty if the kind was stated."""
     left_out: Annotated[dict[str, str], STATISTIC]
+    """Kind -> why it was not tried."""
+
+    @classmethod
+    def of(cls, release: TableRelease) -> NoiseChoice:
+        """From what was chosen, or stated."""
+        choice = release.choice
+        return cls(
+            kind=release.kind,
+            prices={} if choice is None else dict(choice.loss_increases),
+            left_out={} if choice is None else dict(choice.not_tried),
+        )
 
 
-class LimitStep(ResultModel):
+class LimitScore(ResultModel):
     """One limit and the score that it leaves."""
 
     limit: Annotated[float, STATISTIC]
     scale: Annotated[float | None, STATISTIC] = None
     score: Annotated[float | None, STATISTIC] = None
     why: Annotated[str, STATISTIC] = ""
+    """Why there is no score."""
+
+    @classmethod
+    def of(cls, step: usefulness.LimitStep) -> LimitScore:
+        """From one tried limit."""
+        return cls(limit=step.limit, scale=step.scale, score=step.score, why=step.why)
 
 
 class HeldOutScores(ResultModel):
-    """Scores on people left out, expected over the noise, beside one answer for everybody."""
+    """Scores on people left out of the fit, expected over the noise, beside that of a constant prediction."""
 
     name: Annotated[str, STATISTIC]
     base: Annotated[float, STATISTIC]
@@ -338,33 +168,53 @@ class HeldOutScores(ResultModel):
     folds: Annotated[int, STATISTIC]
     worse: Annotated[bool, STATISTIC]
     limit: Annotated[float, STATISTIC]
-    steps: Annotated[list[LimitStep], STATISTIC]
+    """The limit of this release."""
+    steps: Annotated[list[LimitScore], STATISTIC]
     why: Annotated[str, STATISTIC] = ""
+    """Why nothing could be scored."""
+
+    @classmethod
+    def of(cls, release: TableRelease, limit: float | None) -> HeldOutScores:
+        """If the scale was stated, the limit is the highest dose that it gives."""
+        useful = release.useful
+        chosen = limit if limit is not None and SCALE_CHOSEN in release.plan.uncovered else None
+        return cls(
+            name=useful.name,
+            base=useful.base,
+            without_noise=useful.without_noise,
+            score=useful.score,
+            folds=useful.folds,
+            worse=useful.worse,
+            limit=release.plan.highest if chosen is None else chosen,
+            steps=[LimitScore.of(step) for step in useful.steps],
+            why=useful.why,
+        )
 
 
-class LinearRelease(ResultModel):
-    """A model that keeps every person below a dose."""
+class LinearRelease(Result):
+    """A linear model released with noise, such that no person's dose is above a limit."""
 
-    schema_: SchemaName
-    version: Annotated[str, WORDS]
+    schema_name: ClassVar[str] = "dosimeter.linear-release/3"
+    title: ClassVar[str] = "What the weights of this model leak"
+
     internal: Annotated[bool, WHOLE]
     notion: Annotated[NotionInfo, WORDS]
     standing: Annotated[str, FORM]
     attacker: Annotated[str, WORDS]
     measured_in: Annotated[str, GIVEN]
-    model: Annotated[RepairedModel, FORM]
+    model: Annotated[ReleasedModel, FORM]
     law: Annotated[str, GIVEN]
     noise: Annotated[str, public(SCALE, _stated, CHOSEN)]
     noise_on: Annotated[str, WORDS]
     scale_from: Annotated[Literal["stated", "the data"], GIVEN]
     people: Annotated[int, STATISTIC]
     unit: Annotated[str, GIVEN]
-    dose: Annotated[RepairedDose, STATISTIC]
+    dose: Annotated[DoseChange, STATISTIC]
     score: Annotated[ScoreChange, STATISTIC]
     choice: Annotated[NoiseChoice | None, STATISTIC] = None
     held_out: Annotated[HeldOutScores | None, STATISTIC] = None
     useless: Annotated[bool, STATISTIC] = False
-    """Nothing was released, because one answer for everybody does better."""
+    """Nothing was released, because a constant prediction does better."""
     limit: Annotated[float | None, public(LIMIT, _within)]
     within: Annotated[bool, public(LIMIT, _within)]
     distribution: Annotated[Distribution, STATISTIC]
@@ -379,4 +229,100 @@ class LinearRelease(ResultModel):
     booked: Booking
     artefact: Artefact = ""
     refused: Refused = Field(default_factory=list)
-    reproduce: Annotated[Provenance | None, GIVEN] = None
+
+    @classmethod
+    def of(cls, release: TableRelease, table: Table, *, limit: float | None, within: bool) -> LinearRelease:
+        """What the released weights leak, and what the noise cost. table: the rows that were fitted.
+
+        within: whether the limit was kept, so that the model may be released. Rows that were left out of the table are
+        among the remarks. `useless` and the booking are set later, by `with_fields`.
+        """
+        from dataclasses import replace
+
+        from dosimeter.core.notion import Standing
+        from dosimeter.models.fit_table import penalty_remark
+        from dosimeter.results.exposure import exposure_matrix
+        from dosimeter.results.groups import groups
+        from dosimeter.results.people import PersonFigures, ranked
+        from dosimeter.results.unknowns import unknowns
+
+        stage("summing up")
+        ready, plan = release.ready, release.plan
+        people = PersonFigures.named(release.doses, ready.ids)
+        unit = "row" if ready.ids is None else "person"
+        after = replace(release.before, leak=plan.leakage, fit=plan.fit)
+        return cls(
+            internal=True,
+            notion=NotionInfo.fisher(UNIT),
+            standing=(Standing.UNACCOUNTED if release.uncovered else Standing.EXACT).value,
+            attacker=ATTACKER,
+            measured_in=UNIT,
+            model=ReleasedModel.of(release),
+            law=_law(release).__name__,
+            noise=plan.noise_description,
+            noise_on=release.noise_on,
+            scale_from="the data" if SCALE_CHOSEN in plan.uncovered else "stated",
+            people=len(release.doses),
+            unit=unit,
+            dose=DoseChange.of(release),
+            score=ScoreChange(name=release.score_name, before=release.score_before, after=release.score_after),
+            choice=NoiseChoice.of(release),
+            held_out=HeldOutScores.of(release, limit),
+            useless=False,
+            limit=limit,
+            within=within,
+            distribution=people.distribution(unit, limit),
+            ranked=ranked(people, table.rows),
+            groups=groups(after, table, people, ()),
+            strip=exposure_matrix(unknowns(after, table), people, table),
+            frontier=_frontier(release),
+            not_covered=list(release.uncovered),
+            assumptions=[*ASSUMED, *ready.assumed],
+            remarks=[*ready.remarks, penalty_remark(release.penalty), *_floor(release, unit), *_dropped(table)],
+            scaler=FittedScaler.of(ready.scaler, plan.floor),
+            booked=False,
+        )
+
+
+def _floor(release: TableRelease, unit: str) -> list[str]:
+    """What a fitted scaler leaves at any scale of this noise."""
+    from dosimeter.models.fitted_scaler import floor_remark
+
+    ready, left = release.ready, release.plan.floor
+    return [floor_remark(ready.design, left, ready.scaler, unit)] if left > 0 else []
+
+
+def _dropped(table: Table) -> list[str]:
+    return [f"rows left out for a missing value or an undeclared class: {table.dropped}"] if table.dropped else []
+
+
+def _law(release: TableRelease) -> type[Density]:
+    from dosimeter.core.covariance import CorrelatedGaussian
+    from dosimeter.core.noise import Gaussian
+
+    noise = release.plan.noise
+    return Gaussian if isinstance(noise, CorrelatedGaussian) else type(noise)
+
+
+def _frontier(release: TableRelease) -> Frontier | None:
+    from dosimeter.models.accuracy_frontier import frontier
+
+    scale = float(release.plan.settings["scale"] or 0.0)
+    curves = frontier(release.before, _law(release), here=scale, here_on=_curve(release))
+    return None if curves is None else Frontier.of(curves)
+
+
+def _curve(release: TableRelease) -> Curve:
+    """The curve of the frontier with this release; a reweighted fit is another model and lies on none."""
+    from dosimeter.core.covariance import CorrelatedGaussian
+
+    if release.plan.reweighting is not None:
+        return ""
+    return "shaped" if isinstance(release.plan.noise, CorrelatedGaussian) else "isotropic"
+
+
+def _over_typical(doses: FloatArray) -> float:
+    import numpy as np
+
+    typical = float(np.median(doses))
+    return float(doses.max()) / typical if typical > 0 else float("inf")

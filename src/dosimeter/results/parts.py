@@ -1,8 +1,8 @@
-"""Facts that several verbs share: how doses spread, who carries most, an attack's result, the booking, the command."""
+"""Parts that several results share: the distribution of doses, the most exposed, attacks, bookings, provenance."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -19,10 +19,13 @@ from dosimeter.results.visibility import (
     public,
 )
 
+Adjacency = Literal["replace-one", "add-or-remove-one"]
+SMALLEST = 10
+"""Groups below this many people are not shown: their median is nearly one person's figure."""
 HEAD = public("names the entry in the ledger; people stand in it as salted codes")
 
 
-Artefact = Annotated[str, public("SHA-256 of the released file, which whoever has the file can take")]
+Artefact = Annotated[str, public("SHA-256 of the released file, which anyone who has the file can compute")]
 """Hex; "" where no file was written."""
 
 
@@ -88,6 +91,15 @@ class Provenance(ResultModel):
     """SHA-256 of the table's file, hex."""
 
 
-Refused = Annotated[list[dict[str, Any]], TOTALS]
-"""Limits of the ledger that the release would have passed."""
+class PassedLimit(ResultModel):
+    """A limit of the ledger that the release would have passed."""
+
+    account: Annotated[str, TOTALS]
+    budget: Annotated[str, TOTALS]
+    people: Annotated[int, TOTALS]
+    totals: Annotated[list[float], TOTALS]
+    room: Annotated[float, TOTALS]
+
+
+Refused = Annotated[list[PassedLimit], TOTALS]
 Booking = Annotated[BookingRecord | Literal[False], HEAD]

@@ -1,4 +1,4 @@
-"""One entry per person: their figure, where they first stand in the table, and the best pinned of their rows."""
+"""One entry per person: their dose, their first row in the table, and the best guessed of their rows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.models.table_leakage import TableLeakage
+from dosimeter.results.distribution import distribution
+from dosimeter.results.parts import Distribution, Ranked
+from dosimeter.results.visibility import present
 from dosimeter.tables.table import Table
 
 TOP = 50
-"""So many of the most exposed are listed one by one."""
+"""The most exposed are listed one by one, at most this many."""
 
 
 @dataclass(frozen=True, eq=False)
 class PersonFigures:
-    """The persons of a measurement, or its rows where no person was named."""
+    """The persons of a measurement, or its rows if no person was named."""
 
     eta: FloatArray
-    """(people,) the figure of each; at noise of scale 1 for an exact release."""
+    """(people,) η of each; at noise of scale 1 for an exact release."""
     first: Any
     """(people,) position of their first row."""
     number: Any
@@ -29,7 +32,7 @@ class PersonFigures:
     @classmethod
     def of(cls, leak: TableLeakage) -> PersonFigures:
         """Persons in the order in which they first appear."""
-        return cls.named(leak.relative, leak.ids)
+        return cls.named(leak.unit_scale_eta, leak.ids)
 
     @classmethod
     def named(cls, eta: FloatArray, ids: tuple[Any, ...] | None) -> PersonFigures:
@@ -38,10 +41,10 @@ class PersonFigures:
             rows = np.arange(len(eta))
             return cls(eta, rows, rows)
         first: dict[Any, int] = {}
-        for row, who in enumerate(ids):
-            first.setdefault(who, row)
-        order = {who: k for k, who in enumerate(first)}
-        return cls(eta, np.array(list(first.values())), np.array([order[who] for who in ids]))
+        for row, person in enumerate(ids):
+            first.setdefault(person, row)
+        order = {person: k for k, person in enumerate(first)}
+        return cls(eta, np.array(list(first.values())), np.array([order[person] for person in ids]))
 
     @property
     def top(self) -> int:
@@ -54,35 +57,49 @@ class PersonFigures:
         return np.argsort(-self.eta, kind="stable")[:TOP]
 
     def least(self, per_row: FloatArray) -> FloatArray:
-        """(people,) the smallest of each person's rows: that of their best pinned one."""
-        out = np.full(len(self.eta), np.inf)
-        np.minimum.at(out, self.number, per_row)
-        return out
+        """(people,) the smallest value over each person's rows: that of the best guessed one."""
+        smallest = np.full(len(self.eta), np.inf)
+        np.minimum.at(smallest, self.number, per_row)
+        return smallest
 
     def row_of_least(self, per_row: FloatArray, person: int) -> int:
-        """Position of the row at which a person's smallest stands."""
+        """Position of the row with a person's smallest value."""
         rows = np.flatnonzero(self.number == person)
         return int(rows[np.argmin(per_row[rows])])
+
+    def distribution(self, unit: str, limit: float | None, *, relative: bool = False) -> Distribution:
+        """The distribution of the doses; of an exact release (relative), of their multiples of the typical one."""
+        if not relative:
+            return distribution(self.eta, of="η", unit=unit, limit=limit)
+        typical = float(np.median(self.eta)) or 1.0
+        return distribution(self.eta / typical, of="η over the typical", unit=unit)
 
 
 def ranked(
     people: PersonFigures, rows: Any, *, relative: bool = False, ids: tuple[Any, ...] | None = None
-) -> list[Any]:
-    """The most exposed, by the number of their first row; by id only where `ids` (n,) is given.
+) -> list[Ranked]:
+    """The most exposed, by the number of their first row; by id only if `ids` (n,) is passed.
 
     rows: (n,) positions in the source. relative: an exact release, whose doses are multiples of the typical one.
     """
     typical = float(np.median(people.eta))
-    found = []
-    for k, who in enumerate(people.highest_first.tolist()):
-        eta = float(people.eta[who])
+    most_exposed = []
+    for k, person in enumerate(people.highest_first.tolist()):
+        eta = float(people.eta[person])
         over = eta / typical if typical > 0 else 1.0 if eta == 0 else float("inf")
-        position = int(people.first[who])
-        entry = {"rank": k + 1, "row": int(rows[position]) + 1, "dose": over if relative else eta, "over_typical": over}
-        found.append(entry if ids is None else {**entry, "id": str(ids[position])})
-    return found
+        first = int(people.first[person])
+        most_exposed.append(
+            Ranked(
+                rank=k + 1,
+                row=int(rows[first]) + 1,
+                dose=over if relative else eta,
+                over_typical=over,
+                **present(id=None if ids is None else str(ids[first])),
+            )
+        )
+    return most_exposed
 
 
 def number_of(table: Table, position: int) -> int:
-    """The number of a row in its file, from 1: the header not counted, rows left out for missing values counted."""
+    """The number of a row in its file, from 1. The header is not counted; rows left out for missing values are."""
     return int(table.rows[position]) + 1

@@ -1,22 +1,21 @@
-"""A result file: what a verb's --json wrote, read back strictly."""
+"""A result file: what `--json` wrote, read back strictly."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from dosimeter.core.errors import Refusal
-from dosimeter.files.file_checks import cannot, refuse_pickle, regular_file
+from dosimeter.files.file_checks import os_error_refusal, refuse_pickle, regular_file
 from dosimeter.files.strict_json import parse
-from dosimeter.results.registry import read
+from dosimeter.results.result import Result, read
 
 LIMIT = 32 * 2**20
 """Bytes. A verb's result is below a hundredth of it."""
-_REMEDY = "pass the file that --json of measure, fix, pca, pate, federate or demo wrote"
+_REMEDY = "pass the file that --json of a verb wrote"
 
 
-def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The facts in a file, checked against their schema; anything else is refused in one line."""
+def read_result(path: str | os.PathLike[str]) -> Result:
+    """The result in a file, checked against its schema; anything else is refused in one line."""
     file, source = regular_file(path, LIMIT)
     refuse_pickle(file, source, model=False)
     try:
@@ -24,14 +23,12 @@ def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise source.refusal("not a result (not UTF-8)", _REMEDY) from None
     except OSError as error:
-        raise cannot(error, source, "read") from None
+        raise os_error_refusal(error, source, "read") from None
     try:
-        found = parse(text)
-        read(found)
+        return read(parse(text))
     except RecursionError:
         raise source.refusal("not a result (nested too deep)", _REMEDY) from None
     except Refusal as error:
         raise source.refusal(str(error), _REMEDY) from None
     except ValueError:
         raise source.refusal("not a result (not JSON)", _REMEDY) from None
-    return dict(found)

@@ -1,40 +1,65 @@
-"""Which edition a fact belongs to, written beside the fact itself: without a mark it never leaves the house."""
+"""Which edition a field belongs to, declared beside the field itself. A field without a mark is never published."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic.fields import FieldInfo
 
 Edition = Literal["public", "internal"]
-Condition = Callable[[Mapping[str, Any]], bool]
-Amount = float | Literal["unbounded"]
+Condition = Callable[[Any], bool]
+"""The whole result -> whether a field of it may be published."""
+
+
+def _amount(value: Any) -> Any:
+    """JSON has no infinity: the word "unbounded" stands for it."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value  # the type's own check refuses what is no number
+    return "unbounded" if math.isinf(value) else float(value)
+
+
+Amount = Annotated[float | Literal["unbounded"], BeforeValidator(_amount)]
 """A figure, or the word for infinity."""
 
 
 class ResultModel(BaseModel):
-    """A part of what a verb prints. Fields that are not listed are read over, and can therefore not get out."""
+    """A part of a result. Fields that are not declared are ignored when it is read, so they can never be published."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, populate_by_name=True)
+
+    def shows(self, name: str) -> bool:
+        """Whether this edition has the field, with a value."""
+        return name in self.model_fields_set and getattr(self, name) is not None
+
+
+def present(**values: Any) -> dict[str, Any]:
+    """Keyword arguments without those that are None: a field that is not set is absent from the JSON.
+
+    >>> present(spread=2.0, step=None)
+    {'spread': 2.0}
+    """
+    return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Visibility:
-    """public: a constant that was fixed without the table, or follows from the noised release. internal: the rest."""
+    """public: fixed without looking at the table, or follows from the noised release. internal: everything else."""
 
     edition: Edition
     why: str
     when: Condition | None = None
-    """Public only where the whole of the facts says so: a scale that somebody stated, and not one found in the data."""
+    """Public only if the whole result says so: a scale that the user stated, but not one found in the data."""
     unless: str = ""
-    """In words, what makes a conditional field internal, where that may be said."""
+    """What makes a conditional field internal, if that may be published."""
 
-    def lets_out(self, facts: Mapping[str, Any]) -> bool:
-        """Whether the field may stand in the external edition of these facts."""
-        return self.edition == "public" and (self.when is None or self.when(facts))
+    def is_public(self, result: Any) -> bool:
+        """Whether the field may appear in the external edition of this result."""
+        return self.edition == "public" and (self.when is None or self.when(result))
 
     def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> dict[str, Any]:
         """The mark travels in the JSON Schema."""
@@ -42,32 +67,30 @@ class Visibility:
 
 
 def public(why: str, when: Condition | None = None, unless: str = "") -> Visibility:
-    """A fact for everybody.
+    """A field that may be published.
 
-    >>> public("given by the user").lets_out({}), internal("a statistic of the data").lets_out({})
+    >>> public("given by the user").is_public(None), internal("a statistic of the data").is_public(None)
     (True, False)
     """
     return Visibility("public", why, when, unless)
 
 
 def internal(why: str) -> Visibility:
-    """A fact for the house."""
+    """A field that stays with the people who hold the table."""
     return Visibility("internal", why)
 
 
-def mark_of(field: FieldInfo) -> Visibility | None:
+def visibility_of(field: FieldInfo) -> Visibility | None:
     """The mark of a field, if it has one."""
     return next((m for m in field.metadata if isinstance(m, Visibility)), None)
 
 
-FORM = public("the form of the released artefact, which whoever has it sees")
+FORM = public("the form of the released artefact, visible to anyone who has it")
 GIVEN = public("a setting, fixed before the table was read")
-WORDS = public("words that are the same for every table")
+WORDS = public("text that is the same for every table")
 NOISED = public("follows from the noised release and public rows alone")
 STATISTIC = internal("a statistic of the data, without protection")
 ONE = internal("about one person")
 TOTALS = internal("people's totals in the ledger")
-LOCAL = internal("the operator's own affair: names of files and the like")
-WHOLE = internal("says of the whole that it is internal")
-SchemaName = Annotated[str, WORDS, Field(alias="schema")]
-"""A model of pydantic has a method of that name."""
+LOCAL = internal("local to the operator: file names and the like")
+WHOLE = internal("marks the whole result as internal")

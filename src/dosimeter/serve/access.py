@@ -1,8 +1,8 @@
-"""Who may ask: this machine, this port, the token, no other page. Asked before any page is made.
+"""Which requests are answered: from this machine, to this port, with the token, not from another page.
 
-A web page elsewhere can make a browser send requests to 127.0.0.1, or let a name of its own resolve to it (DNS
-rebinding). Against the first stand the cookie, which such requests do not carry, and Origin and Sec-Fetch-Site; against
-the second stands Host. There is no CORS, no other method than GET and HEAD, and no body.
+The check runs before any page is built. A web page elsewhere can make a browser send requests to 127.0.0.1, or let a
+name of its own resolve to it (DNS rebinding). The cookie, which such requests do not carry, and Origin and
+Sec-Fetch-Site prevent the first; Host prevents the second. There is no CORS, no method but GET and HEAD, and no body.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BARE = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-actio
 
 @dataclass(frozen=True)
 class AccessGuard:
-    """An ASGI application around another one that lets through what may be asked."""
+    """An ASGI application around another one that passes on permitted requests only."""
 
     app: ASGIApp
     port: int
@@ -45,25 +45,25 @@ class AccessGuard:
         return f"dosimeter-{self.port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer by itself, or pass on."""
+        """Refuse the request, or pass it on."""
         if scope["type"] != "http":
             return  # no websockets; the lifespan protocol is switched off
         answer = self.refusal(scope)
         await (self.app if answer is None else answer)(scope, receive, send)
 
     def refusal(self, scope: Scope) -> Response | None:
-        """The answer to what may not be asked, or to the first visit; None for what may be."""
+        """The response to a request that is refused, or to the first visit; None for a permitted one."""
         headers = Headers(scope=scope)
         if scope["method"] not in METHODS:
-            return said(405, "this page is for reading: GET and HEAD only", {"Allow": ", ".join(METHODS)})
+            return plain_response(405, "this page is for reading: GET and HEAD only", {"Allow": ", ".join(METHODS)})
         if headers.getlist("host") not in [[host] for host in self.hosts]:
-            return said(421, "this page answers to 127.0.0.1 and its own port only")
-        if any(one not in self.origins for one in headers.getlist("origin")):
-            return said(403, "another page may not ask for this one")
+            return plain_response(421, "this page answers to 127.0.0.1 and its own port only")
+        if any(origin not in self.origins for origin in headers.getlist("origin")):
+            return plain_response(403, "another page may not request this one")
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-            return said(413, "a request without a body is all that is taken")
+            return plain_response(413, "send the request without a body")
         if len(scope["path"]) + len(scope["query_string"]) > LONGEST:
-            return said(414, f"an address has at most {LONGEST} characters")
+            return plain_response(414, f"an address has at most {LONGEST} characters")
         return self._admitted(scope, headers)
 
     @property
@@ -73,24 +73,24 @@ class AccessGuard:
 
     @property
     def origins(self) -> tuple[str, str]:
-        """What Origin may say, where there is one."""
+        """What Origin may say, if there is one."""
         return f"http://127.0.0.1:{self.port}", f"http://localhost:{self.port}"
 
     def _admitted(self, scope: Scope, headers: Headers) -> Response | None:
-        given = _token(scope["query_string"])
-        if given is not None:
-            if scope["path"] == "/" and self._same(given):
+        token = _token(scope["query_string"])
+        if token is not None:
+            if scope["path"] == "/" and self._same(token):
                 return self._first_visit()
-            return said(403, "that is not the token; the address with the right one stands where the page was started")
+            return plain_response(403, "wrong token: open the address that dosimeter serve printed")
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return said(403, "another page may not ask for this one")
+            return plain_response(403, "another page may not request this one")
         if not self._same(_crumb(headers, self.cookie)):
-            return said(401, "open the address that stands where the page was started: it carries the token")
+            return plain_response(401, "no token: open the address that dosimeter serve printed")
         return None
 
-    def _same(self, given: str) -> bool:
-        """In a time that does not depend on where they differ."""
-        return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.token.encode())
+    def _same(self, token: str) -> bool:
+        """Compared in a time that does not depend on where they differ."""
+        return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self.token.encode())
 
     def _first_visit(self) -> Response:
         """The token moves from the address into a cookie, and out of what the browser shows and keeps."""
@@ -99,9 +99,9 @@ class AccessGuard:
         return answer
 
 
-def said(status: int, words: str, headers: Mapping[str, str] | None = None) -> Response:
-    """A plain sentence."""
-    body = f"{words}\n"
+def plain_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """One sentence as plain text."""
+    body = f"{message}\n"
     return Response(
         body, status, {**SAFE, "Content-Security-Policy": _BARE, **(headers or {})}, "text/plain; charset=utf-8"
     )
@@ -109,10 +109,10 @@ def said(status: int, words: str, headers: Mapping[str, str] | None = None) -> R
 
 def _token(query: bytes) -> str | None:
     try:
-        found = parse_qs(query.decode("latin-1"), keep_blank_values=True, max_num_fields=20).get("token")
+        tokens = parse_qs(query.decode("latin-1"), keep_blank_values=True, max_num_fields=20).get("token")
     except ValueError:
         return None
-    return None if found is None else found[0] if len(found) == 1 else ""
+    return None if tokens is None else tokens[0] if len(tokens) == 1 else ""
 
 
 def _crumb(headers: Headers, name: str) -> str:

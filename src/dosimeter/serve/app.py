@@ -1,4 +1,4 @@
-"""The application: five pages, each made anew from the ledger when it is asked for."""
+"""The application: five pages, each built from the ledger when it is requested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_text
 from dosimeter.ledger import Ledger
 from dosimeter.serve import pages
-from dosimeter.serve.access import AccessGuard, said
+from dosimeter.serve.access import AccessGuard, plain_response
 from dosimeter.serve.ledger_cache import LedgerCache
 from dosimeter.serve.response import answer
 
@@ -23,55 +23,55 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 
 
 def application(ledger: Ledger, port: int, token: str) -> AccessGuard:
-    """An ASGI application for 127.0.0.1:port; only who knows the token gets in."""
-    book = LedgerCache(ledger)
-    made: dict[str, Callable[[Request], pages.ServedPage | None]] = {
-        "/": lambda request: pages.overview(book) if _asks(request) else None,
-        "/people": lambda request: _people(book, request),
-        "/releases": lambda request: pages.releases(book) if _asks(request) else None,
-        "/release": lambda request: _release(book, request),
-        "/budgets": lambda request: pages.budgets(book) if _asks(request) else None,
+    """An ASGI application for 127.0.0.1:port; only requests with the token are answered."""
+    cache = LedgerCache(ledger)
+    builders: dict[str, Callable[[Request], pages.ServedPage | None]] = {
+        "/": lambda request: pages.overview(cache) if _has_only(request) else None,
+        "/people": lambda request: _people(cache, request),
+        "/releases": lambda request: pages.releases(cache) if _has_only(request) else None,
+        "/release": lambda request: _release(cache, request),
+        "/budgets": lambda request: pages.budgets(cache) if _has_only(request) else None,
     }
-    routes = [Route(path, _endpoint(book, page), methods=["GET"]) for path, page in made.items()]
+    routes = [Route(path, _endpoint(cache, page), methods=["GET"]) for path, page in builders.items()]
     handlers = {HTTPException: _not_found, Refusal: _refused}
     inner = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
     inner.router.redirect_slashes = False
     return AccessGuard(inner, port, token)
 
 
-def _endpoint(book: LedgerCache, page: Callable[[Request], pages.ServedPage | None]) -> Callable[[Request], Response]:
+def _endpoint(cache: LedgerCache, page: Callable[[Request], pages.ServedPage | None]) -> Callable[[Request], Response]:
     def endpoint(request: Request) -> Response:
-        leaf = page(request)
-        return answer(pages.nothing(book, 404, "There is no such page.") if leaf is None else leaf)
+        served = page(request)
+        return answer(pages.no_page(cache, 404, "There is no such page.") if served is None else served)
 
     return endpoint
 
 
-def _asks(request: Request, *known: str) -> bool:
+def _has_only(request: Request, *known: str) -> bool:
     """Whether the query has each of these whole numbers at most once, and nothing else."""
-    given = request.query_params.multi_items()
-    names = [name for name, _ in given]
-    return set(names) <= set(known) and len(set(names)) == len(names) and all(_WHOLE.fullmatch(v) for _, v in given)
+    items = request.query_params.multi_items()
+    names = [name for name, _ in items]
+    return set(names) <= set(known) and len(set(names)) == len(names) and all(_WHOLE.fullmatch(v) for _, v in items)
 
 
-def _people(book: LedgerCache, request: Request) -> pages.ServedPage | None:
-    if not _asks(request, "account", "page"):
+def _people(cache: LedgerCache, request: Request) -> pages.ServedPage | None:
+    if not _has_only(request, "account", "page"):
         return None
     return pages.people(
-        book, *(int(request.query_params.get(name, start)) for name, start in (("account", 0), ("page", 1)))
+        cache, *(int(request.query_params.get(name, start)) for name, start in (("account", 0), ("page", 1)))
     )
 
 
-def _release(book: LedgerCache, request: Request) -> pages.ServedPage | None:
-    if not _asks(request, "seq") or "seq" not in request.query_params:
+def _release(cache: LedgerCache, request: Request) -> pages.ServedPage | None:
+    if not _has_only(request, "seq") or "seq" not in request.query_params:
         return None
-    return pages.release(book, int(request.query_params["seq"]))
+    return pages.release(cache, int(request.query_params["seq"]))
 
 
 async def _not_found(request: Request, error: HTTPException) -> Response:
-    return said(error.status_code, "there is no such page")
+    return plain_response(error.status_code, "there is no such page")
 
 
 async def _refused(request: Request, error: Refusal) -> Response:
-    """A ledger that went away, is held by a writer or was tampered with: said in one line."""
-    return said(409, safe_text(error, 400))
+    """A ledger that is gone, locked by a writer or altered: one line."""
+    return plain_response(409, safe_text(error, 400))

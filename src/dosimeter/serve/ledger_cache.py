@@ -1,4 +1,4 @@
-"""What the pages read of a ledger, kept until its head changes: totals compose events, which takes a while."""
+"""What the pages read from a ledger, cached until its head changes: composing events takes a while."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dosimeter.ledger import AccountTotals, Entry, Ledger
 
 @dataclass
 class LedgerCache:
-    """A ledger that is only read, one reader at a time."""
+    """A ledger for reading only, one reader at a time."""
 
     ledger: Ledger
     _lock: Lock = field(default_factory=Lock, repr=False)
@@ -46,10 +46,10 @@ class LedgerCache:
 
     def release(self, seq: int) -> Entry | None:
         """The release with this number."""
-        return next((one for one in self.ledger.releases() if one.seq == seq), None)
+        return next((entry for entry in self.ledger.releases() if entry.seq == seq), None)
 
     def totals(self) -> tuple[AccountTotals, ...]:
-        """Everybody's totals, account by account."""
+        """The totals of all people, by account."""
         with self._lock:
             head = self.ledger.head
             if head != self._head:
@@ -58,12 +58,12 @@ class LedgerCache:
             return self._totals
 
     def standing(self, account: Account) -> str:
-        """Of the totals in an account: the weakest of all that was booked in it."""
+        """The standing of the totals in an account: the weakest that was booked in it."""
         parts = [part for entry in self.ledger.releases() for part in entry.body["parts"]]
-        found = [Standing(part["standing"]) for part in parts if part["account"] == account.text]
-        return str(standing_of_sum(account, found).value) if found else ""
+        standings = [Standing(part["standing"]) for part in parts if part["account"] == account.text]
+        return str(standing_of_sum(account, standings).value) if standings else ""
 
     def doses(self, entry: Entry) -> dict[str, dict[str, float]]:
         """Account (its text) -> short pseudonym -> reading, of one release."""
-        found = self.ledger.compare(entry.name, entry.name)
-        return {one.account.text: dict(zip(one.pseudonyms, one.first.tolist(), strict=True)) for one in found}
+        shares = self.ledger.compare(entry.name, entry.name)
+        return {share.account.text: dict(zip(share.pseudonyms, share.first.tolist(), strict=True)) for share in shares}

@@ -26,15 +26,15 @@ class Serving:
         """Port 0 takes a free one."""
         if not 0 <= port <= 65535:
             raise Refusal(f"--port {port}: give a number from 0 (any that is free) to 65535")
-        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind((HERE, port))
-            made.listen(64)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((HERE, port))
+            listener.listen(64)
         except OSError as error:
-            made.close()
+            listener.close()
             raise Refusal(f"--port {port}: cannot listen there ({error.strerror}): give another, or 0") from None
-        return cls(made, secrets.token_urlsafe(32))
+        return cls(listener, secrets.token_urlsafe(32))
 
     @property
     def port(self) -> int:
@@ -47,7 +47,7 @@ class Serving:
         return f"http://{HERE}:{self.port}/?token={self.token}"
 
     def server(self, ledger: Ledger) -> Any:
-        """The server, made and not yet running. Nothing is logged: addresses carry the token."""
+        """The server, created but not yet running. Nothing is logged: addresses carry the token."""
         import uvicorn
 
         config = uvicorn.Config(

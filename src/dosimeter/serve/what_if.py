@@ -1,4 +1,4 @@
-"""What a release would have cost with other noise: the law, its chart, and the slider's places."""
+"""What a release would have cost with other noise: the law, its chart, and the steps of the slider."""
 
 from __future__ import annotations
 
@@ -12,44 +12,34 @@ import numpy as np
 from dosimeter.core.accounts import Account
 from dosimeter.core.arrays import FloatArray
 from dosimeter.ledger import AccountTotals
-from dosimeter.report.charts import Axis, Series, drawing
-from dosimeter.report.layout import Part, Words
+from dosimeter.reports.charts import Axis, Series, drawing
+from dosimeter.reports.layout import Paragraph, Part
 
-NOTION = {
-    "fil": "Fisher information loss",
-    "mu": "membership",
-    "leakage": "maximal leakage",
-    "eps": "differential privacy",
-}
-NO_LAW = {
-    "leakage": "Maximal leakage has no closed law in the scale of the noise: measure the votes again with another one.",
-    "eps": "ε does not scale with one over the noise: plan the release again with another noise.",
-}
 FACTORS: FloatArray = 2.0 ** (np.arange(-16, 17) / 4)
-"""(33,) noise from 1/16 to 16 times what was drawn, four steps a doubling; the middle one is 1."""
+"""(33,) noise from 1/16 to 16 times the actual, four steps per doubling; the middle one is 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class WhatIf:
-    """Totals in one account if the noise of one release had been f times what it was."""
+    """Totals in one account if the noise of one release had been f times the actual."""
 
     account: str
     symbol: str
     people: int
-    """Those who stand in the release."""
+    """The people in the release."""
     limit: float
     highest: FloatArray
     """(33,) the highest total of those people."""
     typical: FloatArray
     """(33,) the median of their totals."""
     above: FloatArray
-    """(33,) how many of them stand above the limit."""
+    """(33,) how many of them are above the limit."""
 
 
 def what_if(totals: AccountTotals, doses: dict[str, float], factors: FloatArray = FACTORS) -> WhatIf | None:
-    """The totals √(T² - a² + a²/f²) of everybody in the release, a their dose in it; None where names collide.
+    """The totals √(T² - a² + a²/f²) of all people in the release, a their dose in it; None if pseudonyms collide.
 
-    Both η and μ of one release go as one over the scale of its noise, and squares add over releases.
+    Both η and μ of one release are proportional to one over the scale of its noise, and squares add over releases.
 
     >>> from dosimeter.core.accounts import Account
     >>> fil = Account("fil", "person", "own units")
@@ -58,33 +48,33 @@ def what_if(totals: AccountTotals, doses: dict[str, float], factors: FloatArray 
     [0.5, 0.4272]
     """
     if len(set(totals.pseudonyms)) != len(totals.pseudonyms):
-        return None  # short pseudonyms of two people are equal: nobody could say whose dose is whose
+        return None  # two people have the same short pseudonym: their doses cannot be distinguished
     place = {name: k for k, name in enumerate(totals.pseudonyms)}
-    who = [name for name in doses if name in place]
-    total = totals.readings[[place[name] for name in who]]
-    own = np.array([doses[name] for name in who])
-    others = np.maximum(total**2 - own**2, 0.0)
-    made = np.sqrt(others[None, :] + own[None, :] ** 2 / factors[:, None] ** 2)
-    above = (made > totals.limit * (1 + 1e-8)).sum(axis=1).astype(np.float64)
+    names = [name for name in doses if name in place]
+    total = totals.readings[[place[name] for name in names]]
+    dose = np.array([doses[name] for name in names])
+    others = np.maximum(total**2 - dose**2, 0.0)
+    new_totals = np.sqrt(others[None, :] + dose[None, :] ** 2 / factors[:, None] ** 2)
+    above = (new_totals > totals.limit * (1 + 1e-8)).sum(axis=1).astype(np.float64)
     return WhatIf(
         totals.account.text,
         totals.account.symbol,
-        len(who),
+        len(names),
         totals.limit,
-        made.max(axis=1),
-        np.median(made, axis=1),
+        new_totals.max(axis=1),
+        np.median(new_totals, axis=1),
         above,
     )
 
 
 def named(account: Account) -> str:
-    """An account in words."""
-    return f"{account.symbol} ({NOTION[account.key]}) per {account.unit}, {account.measured_in}"
+    """The name of an account, as pages show it."""
+    return f"{account.symbol} ({account.notion.short_name}) per {account.unit}, {account.measured_in}"
 
 
 @dataclass(frozen=True)
 class Slider:
-    """The noise of a release, to be moved by hand; `steps` are its places, `rows` what each account reads there."""
+    """A slider for the noise of a release: `steps` are its positions, `rows` the text of each account there."""
 
     kind: ClassVar[str] = "slider"
     steps: tuple[str, ...]
@@ -104,44 +94,50 @@ def other_noise(
 
     shares: account (its text) -> pseudonym -> reading, of the release.
     """
-    totals = {one.account.text: one for one in every}
-    made, parts = [], list[Part]()
-    for text, found in shares.items():
+    totals = {account_totals.account.text: account_totals for account_totals in every}
+    scenarios, parts = [], list[Part]()
+    for text, doses in shares.items():
         account = Account.of_text(text)
-        if account.key in NO_LAW:
-            parts.append(Words(f"{named(account)}: {NO_LAW[account.key]}", quiet=True))
-        elif (one := what_if(totals[text], found)) is not None and one.people:
-            made.append(one)
-    if not made:
-        return (*parts, Words("No account of this release follows a law in the scale of its noise.", quiet=True)), None
-    law = "A dose of η or μ goes as one over the scale of the noise; the totals keep all other releases as they are."
-    drawings = [_drawn(one) for one in made]
-    return (Words(law), *drawings, *parts), _slider(made)
+        if account.notion.no_noise_law:
+            parts.append(Paragraph(f"{named(account)}: {account.notion.no_noise_law}", quiet=True))
+        elif (scenario := what_if(totals[text], doses)) is not None and scenario.people:
+            scenarios.append(scenario)
+    if not scenarios:
+        return (
+            *parts,
+            Paragraph("No account of this release follows a law in the scale of its noise.", quiet=True),
+        ), None
+    law = "A dose of η or μ is proportional to one over the scale of the noise; all other releases stay as they are."
+    drawings = [_drawn(scenario) for scenario in scenarios]
+    return (Paragraph(law), *drawings, *parts), _slider(scenarios)
 
 
-def _drawn(one: WhatIf) -> Part:
-    account = named(Account.of_text(one.account))
+def _drawn(scenario: WhatIf) -> Part:
+    account = named(Account.of_text(scenario.account))
     series = [
-        Series("highest total", FACTORS, one.highest, "line"),
-        Series("typical total", FACTORS, one.typical, "line"),
+        Series("highest total", FACTORS, scenario.highest, "line"),
+        Series("typical total", FACTORS, scenario.typical, "line"),
     ]
-    if math.isfinite(one.limit):
-        series.append(Series(f"limit {one.limit:g}", FACTORS[[0, -1]], np.full(2, one.limit), "line"))
-    says = f"Totals of the {one.people} people in the release if its noise had been so many times what it was."
+    if math.isfinite(scenario.limit):
+        series.append(Series(f"limit {scenario.limit:g}", FACTORS[[0, -1]], np.full(2, scenario.limit), "line"))
+    says = f"Totals of the {scenario.people} people in the release, by the scale of its noise; 1 is the actual noise."
     return drawing(
         account,
-        Axis("noise, times what it was", log=True),
-        Axis(one.symbol, log=bool((one.typical > 0).all())),
+        Axis("noise, times the actual noise", log=True),
+        Axis(scenario.symbol, log=bool((scenario.typical > 0).all())),
         series,
         says=says,
     )
 
 
-def _slider(made: list[WhatIf]) -> Slider:
-    rows = tuple((named(Account.of_text(one.account)), tuple(_at(one, k) for k in range(len(FACTORS)))) for one in made)
+def _slider(scenarios: list[WhatIf]) -> Slider:
+    rows = tuple(
+        (named(Account.of_text(scenario.account)), tuple(_figures_at(scenario, k) for k in range(len(FACTORS))))
+        for scenario in scenarios
+    )
     return Slider(tuple(f"{f:.3g} times" for f in FACTORS), rows, len(FACTORS) // 2)
 
 
-def _at(one: WhatIf, k: int) -> str:
-    words = f"highest {one.highest[k]:.3g}, typical {one.typical[k]:.3g}"
-    return words if math.isinf(one.limit) else f"{words}, above the limit {int(one.above[k])}"
+def _figures_at(scenario: WhatIf, k: int) -> str:
+    text = f"highest {scenario.highest[k]:.3g}, typical {scenario.typical[k]:.3g}"
+    return text if math.isinf(scenario.limit) else f"{text}, above the limit {int(scenario.above[k])}"

@@ -1,7 +1,7 @@
-"""The bounds file of `dosimeter pca`: what is known of the columns without the table, in TOML.
+"""The bounds file, in TOML: what is known about the columns without reading the table.
 
 neighbours = "replace-one"       # or "add-or-remove", which needs n
-n = 500                          # a public number of rows, of people with --person
+n = 500                          # a public number of rows, or of people if a person column is named
 row-norm = 2.5                   # optional: longer rows are shortened, after centring and scaling
 own-units = false                # true: columns are not scaled to their bounds
 
@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from dosimeter.core.face import command_or_call, option
 from dosimeter.core.location import Location, advice
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.files.file_checks import regular_file
@@ -33,10 +34,6 @@ NEIGHBOURS = {"replace-one": REPLACE, "add-or-remove": ADD_OR_REMOVE, ADD_OR_REM
 _LARGEST = 1 << 20
 _SETTINGS = ("neighbours", "n", "row-norm", "centre", "own-units")
 _KEYS = ("lower", "upper", "centre", "levels")
-HOW = (
-    "write what is known of each column without the table into a file ([age] and below it lower = 18, upper = 100; "
-    "--template prints one to fill in) and pass --bounds FILE, or --not-private to go on with bounds from the table"
-)
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,8 @@ class CategoryBounds:
 
 
 @dataclass(frozen=True)
-class Declared:
-    """A bounds file that was read: columns by name, and what holds for the whole table."""
+class TableBounds:
+    """What is known about a table without reading it: its columns by name, and settings for the whole table."""
 
     columns: Mapping[str, NumberBounds | CategoryBounds]
     neighbours: str | None = None
@@ -67,7 +64,7 @@ class Declared:
     row_norm: float | None = None
     own_units: bool = False
     public: bool = True
-    """False where the table itself was asked: not private."""
+    """False if the bounds were read off the table: not private."""
     source: Location = field(default_factory=lambda: Location("bounds"))
 
     @property
@@ -75,21 +72,34 @@ class Declared:
         """Columns that are read as text."""
         return [name for name, column in self.columns.items() if isinstance(column, CategoryBounds)]
 
-    def of(self, names: Collection[str], dropped: Collection[str] = ()) -> tuple[NumberBounds | CategoryBounds, ...]:
-        """One declaration for each of these columns, numbers first; refused where one is missing or unknown."""
+    def for_columns(
+        self, names: Collection[str], excluded: Collection[str] = ()
+    ) -> tuple[NumberBounds | CategoryBounds, ...]:
+        """One declaration for each of these columns, numbers first; refused if one is missing or unknown."""
         for name in self.columns:
-            if name not in names and name not in dropped:
-                raise self.source.refusal(f"[{safe_text(name)}] is no column of the table", advice(name, names))
-        left = [name for name in names if name not in self.columns]
-        if left:
-            todo = f"add [{safe_text(left[0])}] with lower and upper (or levels), or --drop it"
-            raise self.source.refusal(f"nothing is declared about {safe_list(left, 4)}", todo)
+            if name not in names and name not in excluded:
+                raise self.source.refusal(f"[{safe_text(name)}] is not a column of the table", advice(name, names))
+        undeclared = [name for name in names if name not in self.columns]
+        if undeclared:
+            first = safe_text(undeclared[0])
+            todo = f"add [{first}] with lower and upper (or levels), or leave it out: {option('exclude', first)}"
+            raise self.source.refusal(f"nothing is declared about {safe_list(undeclared, 4)}", todo)
         ordered = [self.columns[name] for name in names]
         return tuple(sorted(ordered, key=lambda column: isinstance(column, CategoryBounds)))
 
 
+def template_hint() -> str:
+    """Where to get a bounds file to fill in.
+
+    >>> template_hint()
+    '`dosimeter.bounds_template(table)` gives a file to fill in'
+    """
+    source = command_or_call(f"dosimeter pca TABLE {option('template')}", "dosimeter.bounds_template(table)")
+    return f"`{source}` gives a file to fill in"
+
+
 def nearest(word: str, known: Collection[str]) -> str:
-    """What was meant, or all there is.
+    """The nearest known word, or all of them.
 
     >>> nearest("uper", ("lower", "upper"))
     'did you mean upper?'
@@ -98,47 +108,59 @@ def nearest(word: str, known: Collection[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"use {safe_list(known, 12)}"
 
 
-def read_bounds(path: str | os.PathLike[str]) -> Declared:
-    """The file, checked in itself; which columns there are is asked later."""
+def read_bounds(path: str | os.PathLike[str]) -> TableBounds:
+    """The bounds in a file. Whether the table has these columns is checked later."""
     file, source = regular_file(path, _LARGEST)
     try:
         tables = tomllib.loads(file.read_bytes().decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise source.refusal(
-            f"not valid TOML ({safe_text(error, 120)})", "mend it; --template prints an example"
-        ) from None
+        raise source.refusal(f"not valid TOML ({safe_text(error, 120)})", f"fix it; {template_hint()}") from None
+    return bounds_of(tables, source)
+
+
+def bounds_of(tables: Mapping[str, Any], source: Location | None = None) -> TableBounds:
+    """The bounds that a mapping declares, in the form of the file.
+
+    >>> bounds_of({"age": {"lower": 18, "upper": 100}}).columns["age"]
+    NumberBounds(name='age', lower=18.0, upper=100.0, centre=59.0)
+    """
+    source = source or Location("bounds")
     settings = {key.replace("_", "-"): value for key, value in tables.items() if not isinstance(value, dict)}
     for key in settings:
         if key not in _SETTINGS:
             todo = f"{nearest(key, _SETTINGS)}; a column is a table of its own, [{safe_text(key)}]"
-            raise source.refusal(f"{safe_text(key)} is no setting", todo)
-    whole = _number(settings["centre"], "centre", source) if "centre" in settings else None
-    columns = {name: _column(name, spec, whole, source) for name, spec in tables.items() if isinstance(spec, dict)}
+            raise source.refusal(f"{safe_text(key)} is not a setting", todo)
+    table_centre = _number(settings["centre"], "centre", source) if "centre" in settings else None
+    columns = {
+        name: _column(name, spec, table_centre, source) for name, spec in tables.items() if isinstance(spec, dict)
+    }
     if not columns:
         raise source.refusal("no column is declared", "add [age] and below it lower = 18, upper = 100")
-    return Declared(columns, **_settings(settings, source), source=source)
+    return TableBounds(columns, **_settings(settings, source), source=source)
 
 
-def _settings(told: Mapping[str, Any], source: Location) -> dict[str, Any]:
-    relation, n, own = told.get("neighbours"), told.get("n"), told.get("own-units", False)
+def _settings(settings: Mapping[str, Any], source: Location) -> dict[str, Any]:
+    relation, n, own_units = settings.get("neighbours"), settings.get("n"), settings.get("own-units", False)
     if relation is not None and (not isinstance(relation, str) or relation not in NEIGHBOURS):
         raise source.refusal(f"neighbours = {safe_text(relation)}", 'use "replace-one" or "add-or-remove"')
     if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
         raise source.refusal(f"n = {safe_text(n)}", "give a whole number of rows, 1 or more")
-    if not isinstance(own, bool):
-        raise source.refusal(f"own-units = {safe_text(own)}", "use true or false")
-    norm = _number(told["row-norm"], "row-norm", source) if "row-norm" in told else None
+    if not isinstance(own_units, bool):
+        raise source.refusal(f"own-units = {safe_text(own_units)}", "use true or false")
+    norm = _number(settings["row-norm"], "row-norm", source) if "row-norm" in settings else None
     if norm is not None and norm <= 0:
         raise source.refusal(f"row-norm = {norm:g}", "give a number above 0")
     return {
         "neighbours": None if relation is None else NEIGHBOURS[relation],
         "n": n,
         "row_norm": norm,
-        "own_units": own,
+        "own_units": own_units,
     }
 
 
-def _column(name: str, spec: Mapping[str, Any], whole: float | None, source: Location) -> NumberBounds | CategoryBounds:
+def _column(
+    name: str, spec: Mapping[str, Any], table_centre: float | None, source: Location
+) -> NumberBounds | CategoryBounds:
     shown = f"[{safe_text(name)}]"
     for key in spec:
         if key not in _KEYS:
@@ -152,47 +174,52 @@ def _column(name: str, spec: Mapping[str, Any], whole: float | None, source: Loc
             raise source.refusal(f"{shown} has no {key}", "a number needs lower and upper, a category levels")
     lower, upper = (_number(spec[key], f"{shown} {key}", source) for key in ("lower", "upper"))
     if lower >= upper:
-        raise source.refusal(f"{shown} lower = {lower:g} is not below upper = {upper:g}", "give a range, or --drop it")
+        fault = f"{shown} lower = {lower:g} is not below upper = {upper:g}"
+        raise source.refusal(fault, f"give a range, or leave the column out ({option('exclude')})")
     if not math.isfinite(upper - lower):
         raise source.refusal(f"{shown} spans more than a float64 holds", "give bounds that are closer")
     middle = lower + (upper - lower) / 2
     centre = (
-        _number(spec["centre"], f"{shown} centre", source) if "centre" in spec else middle if whole is None else whole
+        _number(spec["centre"], f"{shown} centre", source)
+        if "centre" in spec
+        else middle
+        if table_centre is None
+        else table_centre
     )
     return NumberBounds(name, lower, upper, centre)
 
 
-def _levels(told: Any, shown: str, source: Location) -> tuple[str, ...]:
-    named = isinstance(told, list) and all(isinstance(v, str | int) and not isinstance(v, bool) for v in told)
-    if not named or not told:
+def _levels(names: Any, shown: str, source: Location) -> tuple[str, ...]:
+    listed = isinstance(names, list) and all(isinstance(v, str | int) and not isinstance(v, bool) for v in names)
+    if not listed or not names:
         raise source.refusal(f"{shown} levels must be a list of names", 'write levels = ["a", "b"]')
-    levels = tuple(str(v) for v in told)
+    levels = tuple(str(v) for v in names)
     if len(set(levels)) < len(levels):
         raise source.refusal(f"{shown} names a level twice", "leave one out")
     return levels
 
 
-def _number(value: Any, what: str, source: Location) -> float:
+def _number(value: Any, subject: str, source: Location) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise source.refusal(f"{what} is {safe_text(repr(value))}", "give a number")
+        raise source.refusal(f"{subject} is {safe_text(repr(value))}", "give a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise source.refusal(f"{what} is {number}", "give a finite number")
+        raise source.refusal(f"{subject} is {number}", "give a finite number")
     return number
 
 
 def template(names: Collection[str]) -> str:
-    """A bounds file for these columns, to be filled in by somebody who does not look at the table.
+    """A bounds file for these columns, to be filled in by someone who does not look at the table.
 
     >>> print(template(["age"]).splitlines()[-3])
     [age]
     """
     lines = [
-        "# What is known of each column without the table. Give lower and upper, or levels = [...] for a category.",
-        '# Above the columns may stand: neighbours = "replace-one" or "add-or-remove", n, row-norm, own-units = true.',
+        "# What is known about each column without the table. Give lower and upper, or levels = [...] for a category.",
+        '# Above the columns you may set neighbours = "replace-one" or "add-or-remove", n, row-norm, own-units = true.',
     ]
     for name in names:
         lines += ["", f"[{_key(name)}]", 'lower = "fill in"', 'upper = "fill in"']

@@ -1,6 +1,6 @@
-"""One column of any make, as float64, bool or text; what is none of these is refused with its place.
+"""One column of any library, as float64, bool or text; any other value is refused with its row and column.
 
-A raw column is a numpy array or a narwhals Series; `missing` and `settle` are all that is asked of it.
+A raw column is a numpy array or a narwhals Series; only `missing` and `to_array` read it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 
 LARGEST_INTEGER = 2**53  # beyond it float64 skips integers, so two identifiers could become one
-_OTHER = "turn it into a number or text, or drop the column (--drop)"
 
 
 def raw_column(values: Any) -> Any:
@@ -35,7 +35,7 @@ def raw_column(values: Any) -> Any:
 
 
 def missing(raw: Any) -> NDArray[np.bool_]:
-    """True where there is no value, (n,). An infinite number is a value, and is refused by `settle`."""
+    """True where there is no value, (n,). An infinite number is a value, and is refused by `to_array`."""
     if isinstance(raw, nw.Series):
         mask = np.asarray(raw.is_null().to_numpy(), dtype=bool)
         if raw.dtype.is_float():
@@ -49,11 +49,11 @@ def missing(raw: Any) -> NDArray[np.bool_]:
     return mask | np.isnan(np.ma.getdata(raw)) if raw.dtype.kind == "f" else mask
 
 
-def settle(raw: Any, name: str, source: Location, rows: NDArray[np.intp], *, text: bool) -> NDArray[Any]:
+def to_array(raw: Any, name: str, source: Location, rows: NDArray[np.intp], *, text: bool) -> NDArray[Any]:
     """The column without missing values as float64, bool or text, (n,); `rows` are their places, (n,)."""
     where = (name, source, rows)
     if isinstance(raw, nw.Series):
-        return _settle_series(raw, where, text)
+        return _series_to_array(raw, where, text)
     if text or raw.dtype.kind in "OU":
         cells = np.ma.getdata(raw).tolist()
         return _exact(cells, where) if text else _objects(cells, where)
@@ -67,18 +67,18 @@ def settle(raw: Any, name: str, source: Location, rows: NDArray[np.intp], *, tex
 
 
 def distinct(values: NDArray[Any], most: int) -> NDArray[Any] | None:
-    """The sorted distinct numbers (k,) where there are at most `most`, else None; a look at some spares the sort.
+    """The sorted distinct numbers (k,) if there are at most `most`, else None. Often the first rows show that.
 
     >>> distinct(np.array([2.0, 1.0, 2.0]), 2), distinct(np.arange(5.0), 2)
     (array([1., 2.]), None)
     """
     if len(np.unique(values[:1000])) > most:
         return None
-    found = np.unique(values)
-    return found if len(found) <= most else None
+    numbers = np.unique(values)
+    return numbers if len(numbers) <= most else None
 
 
-def texts(cells: Sequence[str]) -> NDArray[np.object_]:
+def text_array(cells: Sequence[str]) -> NDArray[np.object_]:
     """Python strings as an object array, (n,)."""
     column = np.empty(len(cells), dtype=object)
     column[:] = cells
@@ -88,7 +88,7 @@ def texts(cells: Sequence[str]) -> NDArray[np.object_]:
 _Where = tuple[str, Location, NDArray[np.intp]]
 
 
-def _settle_series(raw: Any, where: _Where, text: bool) -> NDArray[Any]:
+def _series_to_array(raw: Any, where: _Where, text: bool) -> NDArray[Any]:
     dtype = raw.dtype
     if text:
         return _exact(raw.to_list(), where)
@@ -99,10 +99,14 @@ def _settle_series(raw: Any, where: _Where, text: bool) -> NDArray[Any]:
     if dtype.is_numeric():
         return _finite(np.asarray(raw.cast(nw.Float64).to_numpy(), dtype=float), where)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
-        return texts([str(cell) for cell in raw.to_list()])
+        return text_array([str(cell) for cell in raw.to_list()])
     if dtype == nw.Object:
         return _objects(raw.to_list(), where)
     raise _odd_kind(str(dtype), where)
+
+
+def _other() -> str:
+    return f"turn it into a number or text, or leave the column out ({option('exclude')})"
 
 
 def _odd_kind(kind: str, where: _Where) -> Refusal:
@@ -110,10 +114,10 @@ def _odd_kind(kind: str, where: _Where) -> Refusal:
     if kind.startswith(("Date", "Time", "Duration", "datetime64", "timedelta64")):
         return source.refusal(
             "dates and times are not numbers",
-            "turn the column into a number (years, days since a fixed day) or drop it (--drop)",
+            f"turn the column into a number (years, days since a fixed day) or leave it out ({option('exclude')})",
             column=name,
         )
-    return source.refusal(f"values of kind {safe_text(kind)} cannot be used", _OTHER, column=name)
+    return source.refusal(f"values of kind {safe_text(kind)} cannot be used", _other(), column=name)
 
 
 def _whole(raw: NDArray[Any], where: _Where) -> NDArray[np.float64]:
@@ -124,9 +128,9 @@ def _whole(raw: NDArray[Any], where: _Where) -> NDArray[np.float64]:
 
 
 def too_large(position: int, where: _Where) -> Refusal:
-    """The value itself is not shown: an integer of this size is nearly always somebody's number."""
+    """The value itself is not shown: an integer of this size is nearly always a person's identifier."""
     name, source, rows = where
-    todo = "if it identifies people pass --person, else declare it nominal (--nominal) or drop it (--drop)"
+    todo = f"if it identifies people pass {option('person')}, else {option('categorical')} or {option('exclude')}"
     return source.refusal("integer beyond 2^53", todo, row=int(rows[position]), column=name)
 
 
@@ -151,14 +155,14 @@ def _missing_objects(cells: Sequence[Any]) -> NDArray[np.bool_]:
 def _objects(cells: Sequence[Any], where: _Where) -> NDArray[Any]:
     """Python objects that are all text, all boolean or all numbers."""
     if all(isinstance(cell, str) for cell in cells):
-        return texts([str(cell) for cell in cells])
+        return text_array([str(cell) for cell in cells])
     if all(isinstance(cell, bool | np.bool_) for cell in cells):
         return np.array(cells, dtype=bool)
     for position, cell in enumerate(cells):
         if isinstance(cell, bool | np.bool_) or not isinstance(cell, Real):
             name, source, rows = where
-            what = f"{_article(cell)} in a column of mixed kinds"
-            raise source.refusal(what, _OTHER, row=int(rows[position]), column=name)
+            fault = f"{_article(cell)} in a column of mixed kinds"
+            raise source.refusal(fault, _other(), row=int(rows[position]), column=name)
         if hasattr(cell, "__index__") and abs(int(cell)) > LARGEST_INTEGER:
             raise too_large(position, where)
     return _finite(np.array([float(cell) for cell in cells]), where)
@@ -169,7 +173,7 @@ def _article(cell: Any) -> str:
 
 
 def _exact(cells: Sequence[Any], where: _Where) -> NDArray[np.object_]:
-    return texts([_as_text(cell, i, where) for i, cell in enumerate(cells)])
+    return text_array([_as_text(cell, i, where) for i, cell in enumerate(cells)])
 
 
 def _as_text(cell: Any, position: int, where: _Where) -> str:
@@ -178,7 +182,7 @@ def _as_text(cell: Any, position: int, where: _Where) -> str:
         return str(int(cell))
     if isinstance(cell, list | tuple | dict | set | bytes | np.ndarray):
         name, source, rows = where
-        raise source.refusal(f"{_article(cell)} is not text", _OTHER, row=int(rows[position]), column=name)
+        raise source.refusal(f"{_article(cell)} is not text", _other(), row=int(rows[position]), column=name)
     return str(cell)
 
 

@@ -1,10 +1,11 @@
 """Comma-separated text, read strictly: UTF-8, a header line, every row as long as the header, quotes closed.
 
-The reader is the standard library's. Ours is that every failure names its place, that a line without end does
-not fill the memory, and that whole blocks of a column become numbers at once.
+The parser is the standard library's. This module adds that every failure names its row and column, that an endless line
+does not fill the memory, and that whole blocks of a column are converted to numbers at once.
 
-Where columns were declared beforehand (`declared`) no line may end the reading or change what another line means: every
-line after the header is one row, and one that cannot be cut into the header's cells is a row without values.
+If columns were declared beforehand (`declared`), no line can stop the reading or change the meaning of another line:
+every line after the header is one row, and a line that does not split into the header's cells is a row of missing
+values.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.location import Location
-from dosimeter.core.progress import part, stage
+from dosimeter.core.progress import advance, stage
 from dosimeter.core.text import safe_text
 from dosimeter.files.file_checks import (
     GIBIBYTE,
-    cannot,
+    binary_remedy,
+    detect_kind,
     first_bytes,
-    kind_of,
+    os_error_refusal,
     refuse_pickle,
     regular_file,
-    unpack_first,
 )
 from dosimeter.tables.csv_column import Cells, DeclaredNumbers
-from dosimeter.tables.missing_values import filled, refuse_gaps
-from dosimeter.tables.table import Missing, Table, present
+from dosimeter.tables.missing_values import fill_gaps, refuse_gaps
+from dosimeter.tables.table import Missing, Table, complete_rows
 
 _LONGEST_LINE = 2**24
 _CELLS_PER_BLOCK = 2**16  # bounds the Python strings held at once; 2**13 to 2**18 differ little in speed
@@ -54,8 +56,8 @@ def read_csv(
     limit: int = 4 * GIBIBYTE,
 ) -> Table:
     """A CSV file as a Table; see `dosimeter.tables.read.read_table`."""
-    delimiter = _checked_delimiter(delimiter)
-    file, source = _checked_file(path, limit)
+    delimiter = _check_delimiter(delimiter)
+    file, source = _check_file(path, limit)
 
     def scan(verbatim: Collection[str]) -> list[Cells | DeclaredNumbers]:
         if declared is None:
@@ -64,18 +66,18 @@ def read_csv(
 
     try:
         columns = scan(frozenset())
-        again = frozenset(column.name for column in columns if column.forgotten)
-        if again:
-            columns = scan(again)
+        reread = frozenset(column.name for column in columns if column.needs_reread)
+        if reread:
+            columns = scan(reread)
     except OSError as error:
-        raise cannot(error, source, "read") from None
+        raise os_error_refusal(error, source, "read") from None
     if missing in ("impute", "keep"):
         return _with_gaps(columns, dict(impute or {}) if missing == "impute" else None, whole, source)
-    keep = present({column.name: column.missing for column in columns}, missing, source)
-    settled = tuple(column.settle(keep, source) for column in columns)
+    keep = complete_rows({column.name: column.missing for column in columns}, missing, source)
+    arrays = tuple(column.to_array(keep, source) for column in columns)
     if keep.size < 2 and declared is None:
         raise source.refusal("only one row is left", "give at least two people")
-    return Table(tuple(column.name for column in columns), settled, keep, columns[0].length - keep.size)
+    return Table(tuple(column.name for column in columns), arrays, keep, columns[0].length - keep.size)
 
 
 def _with_gaps(
@@ -88,30 +90,30 @@ def _with_gaps(
     masks = {column.name: column.missing for column in columns}
     refuse_gaps(masks, whole, source)
     names = tuple(masks)
-    made = [filled(masks[c.name], partial(c.settle, source=source), c.name, constants, source) for c in columns]
-    gaps = {name: gap for name, (_, gap) in zip(names, made, strict=True) if gap is not None}
-    return Table(names, tuple(column for column, _ in made), gaps=gaps)
+    filled = [fill_gaps(masks[c.name], partial(c.to_array, source=source), c.name, constants, source) for c in columns]
+    gaps = {name: gap for name, (_, gap) in zip(names, filled, strict=True) if gap is not None}
+    return Table(names, tuple(column for column, _ in filled), gaps=gaps)
 
 
 def names_csv(path: str | os.PathLike[str], *, delimiter: str = ",", limit: int = 4 * GIBIBYTE) -> list[str]:
-    """The header of a CSV file; no row is looked at."""
-    file, source = _checked_file(path, limit)
+    """The header of a CSV file; no row is read."""
+    file, source = _check_file(path, limit)
     try:
         with file.open("rb") as stream:
-            return _header(_lines(stream), _checked_delimiter(delimiter), source)
+            return _header(_lines(stream), _check_delimiter(delimiter), source)
     except OSError as error:
-        raise cannot(error, source, "read") from None
+        raise os_error_refusal(error, source, "read") from None
 
 
 def column_csv(
     path: str | os.PathLike[str], name: str, *, delimiter: str = ",", limit: int = 4 * GIBIBYTE
 ) -> list[str | None]:
-    """One column of a file whose columns were declared: the text of every line, None where the line has none.
+    """One column of a file whose columns were declared: the text of every line, None where the cell is empty.
 
-    A line with too few or too many cells still says whose it is, if it reaches that far.
+    A line with too few or too many cells still names its person, if it is long enough.
     """
-    delimiter = _checked_delimiter(delimiter)
-    file, source = _checked_file(path, limit)
+    delimiter = _check_delimiter(delimiter)
+    file, source = _check_file(path, limit)
     with file.open("rb") as stream:
         header = _header(_header_lines(stream), delimiter, source)
         source.check_known([name], header)
@@ -122,7 +124,7 @@ def column_csv(
 def _scan_lines(
     file: Path, source: Location, delimiter: str, used: tuple[Collection[str], ...], verbatim: Collection[str]
 ) -> list[Cells | DeclaredNumbers]:
-    """Every used column of the file, line by line; all cells of a line that is no row of this table are empty."""
+    """Every used column of the file, line by line; a line of another length has empty cells only."""
     text, drop, needed, declared = used
     lines = 0
     with file.open("rb") as stream:
@@ -149,7 +151,7 @@ def _scan_lines(
 
 
 def _row_by_line(stream: BinaryIO, delimiter: str) -> Iterator[list[str]]:
-    """The cells of each line by itself; none where the line cannot be read. A quote ends with its line."""
+    """The cells of each line by itself, [] if the line cannot be read. A quote ends with its line."""
     while line := stream.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
             while rest := stream.readline(_LONGEST_LINE):
@@ -184,12 +186,12 @@ def _header(lines: Iterator[str], delimiter: str, source: Location) -> list[str]
     try:
         header = next(_rows(lines, delimiter), [])
     except (csv.Error, UnicodeDecodeError, _BadLine) as error:
-        raise _broken(error, -1, source) from None
+        raise _reading_refusal(error, -1, source) from None
     _check_header(header, delimiter, source)
     return header
 
 
-def _checked_file(path: str | os.PathLike[str], limit: int) -> tuple[Path, Location]:
+def _check_file(path: str | os.PathLike[str], limit: int) -> tuple[Path, Location]:
     file, source = regular_file(path, limit)
     refuse_pickle(file, source, model=False)
     _refuse_other_kinds(file, source)
@@ -206,7 +208,7 @@ def _scan(
     needed: Collection[str] = (),
 ) -> list[Cells]:
     """Every used column of the file, row by row; `done` counts the data rows that are complete."""
-    done = -1
+    rows_read = -1
     length = max(1, file.stat().st_size)
     stage(f"reading {safe_text(file.name, 40)}")
     with file.open("rb") as stream:
@@ -223,27 +225,27 @@ def _scan(
             if not columns:
                 raise source.refusal("every column is dropped", "keep at least one")
             size = max(1, _CELLS_PER_BLOCK // len(header))
-            done, block, blank = 0, [], -1
+            rows_read, block, blank = 0, [], -1
             for row in reader:
                 if len(row) != len(header):
                     if not row:
-                        blank = done if blank < 0 else blank
+                        blank = rows_read if blank < 0 else blank
                         continue
-                    raise _ragged(len(row), len(header), done, source)
+                    raise _length_refusal(len(row), len(header), rows_read, source)
                 if blank >= 0:
                     raise source.refusal("blank line", "remove it", row=blank)
                 block.append(row)
-                done += 1
+                rows_read += 1
                 if len(block) == size:
                     _add(columns, block)
                     block = []
-                    part(stream.tell() / length)
+                    advance(stream.tell() / length)
             _add(columns, block)
         except (csv.Error, UnicodeDecodeError, _BadLine) as error:
-            raise _broken(error, done, source) from None
-    if done < 2:
-        what = "there is a header and no row" if done == 0 else "there is only one row"
-        raise source.refusal(what, "give at least two people")
+            raise _reading_refusal(error, rows_read, source) from None
+    if rows_read < 2:
+        fault = "there is a header and no row" if rows_read == 0 else "there is only one row"
+        raise source.refusal(fault, "give at least two people")
     return list(columns.values())
 
 
@@ -267,7 +269,7 @@ def _rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
 
 
 class _BadLine(Exception):
-    """What is wrong with a line, and what to do."""
+    """A line that cannot be read: (fault, remedy)."""
 
 
 def _lines(stream: BinaryIO) -> Iterator[str]:
@@ -284,28 +286,28 @@ def _lines(stream: BinaryIO) -> Iterator[str]:
         yield line.decode("utf-8")
 
 
-def _broken(error: Exception, done: int, source: Location) -> Refusal:
-    """What the line reader or the csv module found, in the row after the last complete one."""
-    said = str(error)
+def _reading_refusal(error: Exception, rows_read: int, source: Location) -> Refusal:
+    """The refusal for an error of the line reader or of the csv module, in the row after the last complete one."""
+    message = str(error)
     if isinstance(error, _BadLine):
-        what, todo = error.args
+        fault, todo = error.args
     elif isinstance(error, UnicodeDecodeError):
-        what, todo = "not UTF-8", _NOT_UTF8
-    elif "new-line character" in said:
-        what, todo = "carriage return without line feed", "end the lines with LF or CRLF"
-    elif "unexpected end" in said:
-        what, todo = "a quote is opened and never closed", "close it, or double the quotes inside a cell"
-    elif "field larger" in said:
-        what = f"cell longer than {csv.field_size_limit()} characters"
+        fault, todo = "not UTF-8", _NOT_UTF8
+    elif "new-line character" in message:
+        fault, todo = "carriage return without line feed", "end the lines with LF or CRLF"
+    elif "unexpected end" in message:
+        fault, todo = "a quote is opened and never closed", "close it, or double the quotes inside a cell"
+    elif "field larger" in message:
+        fault = f"cell longer than {csv.field_size_limit()} characters"
         todo = "a quote may be opened and never closed; close it, or shorten the cell"
     else:
-        what, todo = "text after a closing quote", "double the quotes inside a cell"
-    return source.refusal(what if done >= 0 else f"{what} in the header", todo, row=done)
+        fault, todo = "text after a closing quote", "double the quotes inside a cell"
+    return source.refusal(fault if rows_read >= 0 else f"{fault} in the header", todo, row=rows_read)
 
 
-def _ragged(found: int, wanted: int, row: int, source: Location) -> Refusal:
+def _length_refusal(cells: int, expected: int, row: int, source: Location) -> Refusal:
     todo = "quote cells that hold the delimiter, and fill short rows"
-    return source.refusal(f"{found} cells where the header has {wanted}", todo, row=row)
+    return source.refusal(f"{cells} cells where the header has {expected}", todo, row=row)
 
 
 def _check_header(header: list[str], delimiter: str, source: Location) -> None:
@@ -315,7 +317,7 @@ def _check_header(header: list[str], delimiter: str, source: Location) -> None:
         for other in (";", "\t", "|", ","):
             if other in header[0] and other != delimiter:
                 shown = "\\t" if other == "\t" else other
-                raise source.refusal(f"looks like delimiter '{shown}'", f"pass --delimiter '{shown}'")
+                raise source.refusal(f"looks like delimiter '{shown}'", f"pass {option('delimiter', shown)}")
     source.check_names(header)
     if _looks_like_data(header):
         raise source.refusal("the first line holds numbers only", "begin with a header line that names the columns")
@@ -331,15 +333,15 @@ def _looks_like_data(header: list[str]) -> bool:
 
 
 def _refuse_other_kinds(file: Path, source: Location) -> None:
-    kind = kind_of(file, source)
+    kind = detect_kind(file, source)
     if kind:
-        raise source.refusal(f"this is {kind}, not text", unpack_first(kind))
+        raise source.refusal(f"this is {kind}, not text", binary_remedy(kind))
     start = first_bytes(file, source)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or start[:2].count(0) or start[2:4] == b"\0\0":
         raise source.refusal("not UTF-8 (it looks like UTF-16)", "save the file as UTF-8")
 
 
-def _checked_delimiter(delimiter: str) -> str:
+def _check_delimiter(delimiter: str) -> str:
     delimiter = _TAB_NAMES.get(delimiter, delimiter)
     if len(delimiter) != 1 or delimiter.isalnum() or delimiter in ' "\r\n\0.+-':
         raise Refusal(f"delimiter {safe_text(delimiter)!r}: use one character such as , ; | or \\t")

@@ -1,7 +1,7 @@
-"""One column of a text file while it is read, a block of cells at a time: numbers, or text, or refused.
+"""One column of a text file while it is read, block by block: numbers or text, or a refusal.
 
-A number is a plain decimal, with an exponent or not. Blocks of nothing but numbers, nearly all of a file, are
-converted at once and their text is forgotten; only the others are looked at cell by cell.
+A number is a plain decimal with an optional exponent. Blocks that hold numbers only, which is nearly all of a file, are
+converted at once and their text is discarded; only the other blocks are read cell by cell.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.core.face import option
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
-from dosimeter.tables.column_values import LARGEST_INTEGER, texts, too_large
+from dosimeter.tables.column_values import LARGEST_INTEGER, text_array, too_large
 
 MISSING = frozenset(["", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None"])
 _ONLY_EMPTY = frozenset([""])
@@ -31,8 +32,8 @@ _TRUTH = ({"true": True, "false": False}, {"True": True, "False": False}, {"TRUE
 class Cells:
     """A growing column.
 
-    exact: keep every cell as text, only an empty one is missing; verbatim: keep the text of numbers too, for
-    a column that an earlier reading found to be mostly text.
+    exact: keep every cell as text, only an empty cell is missing; verbatim: keep the text of numbers too, for a
+    column that turned out to be mostly text when it was read before.
     """
 
     def __init__(self, name: str, *, exact: bool = False, verbatim: bool = False) -> None:
@@ -40,18 +41,18 @@ class Cells:
         self.exact = exact
         self.verbatim = verbatim or exact
         self.numbers = 0
-        self.words = 0
+        self.text_cells = 0
         self.length = 0
         self._blocks: list[NDArray[Any]] = []
         self._missing: list[NDArray[np.bool_]] = []
-        self._first_word = (-1, "")
+        self._first_text = (-1, "")
         self._first_large = -1
         self._memo: dict[str, str] = {}
 
     @property
-    def forgotten(self) -> bool:
-        """Mostly text, and the text of some numbers is gone: the file must be read again, verbatim."""
-        return not self.verbatim and 0 < self.numbers < self.words and any(b.dtype != object for b in self._blocks)
+    def needs_reread(self) -> bool:
+        """Mostly text, but the text of some numbers was discarded: the file must be read again, verbatim."""
+        return not self.verbatim and 0 < self.numbers < self.text_cells and any(b.dtype != object for b in self._blocks)
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -73,21 +74,23 @@ class Cells:
     def _add_mixed(self, cells: Sequence[str]) -> None:
         counts = Counter(cells)
         absent = _ONLY_EMPTY if self.exact else MISSING
-        gone = {cell for cell in counts if cell.strip() in absent}
-        value = {} if self.exact else {c: v for c in counts if c not in gone and (v := _number(c)) is not None}
-        words = sum(counts.values()) - sum(counts[c] for c in gone) - sum(counts[c] for c in value)
-        self.words += words
-        self.numbers += sum(counts[c] for c in value)
-        if words and self._first_word[0] < 0:
-            i = next(i for i, c in enumerate(cells) if c not in gone and c not in value)
-            self._first_word = (self.length + i, cells[i])
-        if words or self.verbatim:
-            self._blocks.append(texts([self._memo.setdefault(c, c) for c in cells]))
+        missing = {cell for cell in counts if cell.strip() in absent}
+        numbers_by_text = (
+            {} if self.exact else {c: v for c in counts if c not in missing and (v := _number(c)) is not None}
+        )
+        text_cells = sum(counts.values()) - sum(counts[c] for c in missing) - sum(counts[c] for c in numbers_by_text)
+        self.text_cells += text_cells
+        self.numbers += sum(counts[c] for c in numbers_by_text)
+        if text_cells and self._first_text[0] < 0:
+            i = next(i for i, c in enumerate(cells) if c not in missing and c not in numbers_by_text)
+            self._first_text = (self.length + i, cells[i])
+        if text_cells or self.verbatim:
+            self._blocks.append(text_array([self._memo.setdefault(c, c) for c in cells]))
         else:
-            numbers = np.array([value.get(c, np.nan) for c in cells])
+            numbers = np.array([numbers_by_text.get(c, np.nan) for c in cells])
             self._note_large(numbers, cells)
             self._blocks.append(numbers)
-        self._missing.append(np.array([c in gone for c in cells], dtype=bool))
+        self._missing.append(np.array([c in missing for c in cells], dtype=bool))
 
     def _note_large(self, numbers: NDArray[np.float64], cells: Sequence[str]) -> None:
         if self._first_large >= 0:
@@ -95,18 +98,18 @@ class Cells:
         with np.errstate(invalid="ignore"):
             suspects = np.flatnonzero(np.abs(numbers) >= LARGEST_INTEGER).tolist()
         for i in suspects:
-            if not set(".eEnN") & set(cells[i]) and _beyond(float(numbers[i]), cells[i]):
+            if not set(".eEnN") & set(cells[i]) and _is_too_large(float(numbers[i]), cells[i]):
                 self._first_large = self.length + i
                 return
 
-    def settle(self, keep: NDArray[np.intp], source: Location) -> NDArray[Any]:
-        """The kept rows as float64, bool or text, (len(keep),), or the refusal that the column has earned."""
-        if self.words and not self.exact and self.numbers >= self.words:
-            row, word = self._first_word
-            todo = f"correct it, or declare the column nominal (--nominal {safe_text(self.name)})"
-            raise source.refusal("text in a number column", f"{safe_text(word)!r}: {todo}", row=row, column=self.name)
+    def to_array(self, keep: NDArray[np.intp], source: Location) -> NDArray[Any]:
+        """The kept rows as float64, bool or text, (len(keep),), or a refusal that names the first bad row."""
+        if self.text_cells and not self.exact and self.numbers >= self.text_cells:
+            row, text = self._first_text
+            todo = f"correct it, or pass {option('categorical', safe_text(self.name))}"
+            raise source.refusal("text in a number column", f"{safe_text(text)!r}: {todo}", row=row, column=self.name)
         column = np.concatenate(self._blocks)[keep]
-        if self.words or self.verbatim:
+        if self.text_cells or self.verbatim:
             return column if self.exact else _truth(column)
         if self._first_large >= 0:
             raise too_large(0, (self.name, source, np.array([self._first_large])))
@@ -118,12 +121,12 @@ class Cells:
 
 
 class DeclaredNumbers:
-    """A growing column that was declared to hold numbers: a cell that cannot be read as a finite one is missing.
+    """A growing column that was declared to hold numbers: a cell that is not a finite number is missing.
 
-    So one person's cell changes one cell of the table, whatever stands in it: no refusal and no message depends on it.
+    So the content of a person's cell changes that cell of the table only: no refusal and no message depends on it.
     """
 
-    forgotten = False
+    needs_reread = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -138,10 +141,10 @@ class DeclaredNumbers:
     def add(self, cells: Sequence[str]) -> None:
         """The next block of cells."""
         numbers = _all_numbers(cells)
-        self._blocks.append(as_declared(cells) if numbers is None else numbers)
+        self._blocks.append(parse_numbers(cells) if numbers is None else numbers)
         self.length += len(cells)
 
-    def settle(self, keep: NDArray[np.intp], source: Location) -> NDArray[Any]:
+    def to_array(self, keep: NDArray[np.intp], source: Location) -> NDArray[Any]:
         """The kept rows as float64, (len(keep),)."""
         return self._column()[keep]
 
@@ -149,19 +152,19 @@ class DeclaredNumbers:
         return np.concatenate(self._blocks) if self._blocks else np.zeros(0)
 
 
-def as_declared(cells: Sequence[str | None]) -> NDArray[np.float64]:
-    """Text as numbers, (n,); nan where it is none. True and false are 1 and 0.
+def parse_numbers(cells: Sequence[str | None]) -> NDArray[np.float64]:
+    """Text as numbers, (n,); nan where a text is not a number. True and false are 1 and 0.
 
-    >>> as_declared(["1.5", " 2e1", "abc", "", "1e400", "inf", "true"]).tolist()
+    >>> parse_numbers(["1.5", " 2e1", "abc", "", "1e400", "inf", "true"]).tolist()
     [1.5, 20.0, nan, nan, nan, nan, 1.0]
     """
-    value: dict[str | None, float] = {}
+    value_by_text: dict[str | None, float] = {}
     for cell in set(cells):
-        found = None if cell is None else _number(cell)
+        number = None if cell is None else _number(cell)
         truth = _TRUE_OR_FALSE.get("" if cell is None else cell.strip())
-        read = float(truth) if truth is not None else np.nan if found is None else found
-        value[cell] = read if np.isfinite(read) else np.nan
-    return np.array([value[cell] for cell in cells], dtype=np.float64)
+        value = float(truth) if truth is not None else np.nan if number is None else number
+        value_by_text[cell] = value if np.isfinite(value) else np.nan
+    return np.array([value_by_text[cell] for cell in cells], dtype=np.float64)
 
 
 def _all_numbers(cells: Sequence[str]) -> NDArray[np.float64] | None:
@@ -183,15 +186,15 @@ def _number(cell: str) -> float | None:
     return None
 
 
-def _beyond(number: float, cell: str) -> bool:
+def _is_too_large(number: float, cell: str) -> bool:
     # int() of thousands of digits is slow and may be forbidden; float64 already decides all but the edge.
     return abs(number) > LARGEST_INTEGER or abs(int(cell)) > LARGEST_INTEGER
 
 
 def _truth(column: NDArray[Any]) -> NDArray[Any]:
     """True and False, written in one of three ways throughout, are booleans."""
-    found = set(column.tolist())
+    cells = set(column.tolist())
     for truth in _TRUTH:
-        if found <= truth.keys():
+        if cells <= truth.keys():
             return np.array([truth[cell] for cell in column.tolist()], dtype=bool)
     return column

@@ -1,11 +1,11 @@
-"""From a table of people to the numbers of our own fit, and back to what is unknown of a person.
+"""From a table of people to the design matrix of our own fit, and back to the unknowns of a person.
 
 Numbers are standardised, x = (u - centre) / scale. A category of k levels becomes k - 1 columns, the corners of a
-simplex (`core/category.py`): -1/2 and 1/2 for two levels, so that neither penalty nor noise nor figure hangs on which
+simplex (`core/category.py`): -1/2 and 1/2 for two levels, so that penalty, noise and figures do not depend on which
 level comes first. A column of two values is a category however it is written: 0 and 1, 0.5 and 7.3, ja and nein.
 Leakage of a number is read in its original units u through dx/du, so the figures do not depend on these coordinates.
 Centre, scale and levels follow from public bounds (`declared_bounds`), or are taken from the data: then the figure
-goes through centre and scale (docs/scaler.md), and what the levels give away is not covered.
+goes through centre and scale (docs/explanation/scaler.md), and what the levels leak is not covered.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dosimeter.core.category import simplex, step_of
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.location import advice
 from dosimeter.core.text import safe_text
 from dosimeter.tables.table import Table
@@ -32,18 +33,18 @@ _WHOLE = re.compile(r"[+-]?\d+")
 COMMA = "decimal comma: write them with a point (1.5)"
 
 FEW_LEVELS = 10
-"""A label with more levels than this and than a quarter of the rows names rows rather than kinds of them."""
+"""A label with more levels than this, and more than a quarter of the rows, identifies rows rather than groups."""
 
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A measured column, x = (u - centre) / scale, from public bounds or from the data."""
+    """A column of measured numbers, x = (u - centre) / scale, from public bounds or from the data."""
 
     name: str
     centre: float = 0.0
     scale: float = 1.0
     bounds: tuple[float, float] | None = None
-    """Public bounds that values are clipped to; None where there are none."""
+    """Public bounds that values are clipped to; None if none were declared."""
     fitted: bool = False
     """Whether centre and scale are the mean and the standard deviation (1/n) of the table's own column."""
     two: bool = False
@@ -59,7 +60,7 @@ class NumberColumn:
         return ((self.values(table) - self.centre) / self.scale)[:, None]
 
     def values(self, table: Table) -> NDArray[np.float64]:
-        """(n,) in its own unit, clipped to its bounds."""
+        """(n,) in the column's unit, clipped to its bounds."""
         if table.kind(self.name) == "text":
             raise Refusal(f"column {safe_text(self.name)} was a number and is text here: give the same columns")
         u = table[self.name].astype(float)
@@ -82,19 +83,19 @@ class CategoryColumn:
 
     def design(self, table: Table) -> NDArray[np.float64]:
         """(n, levels - 1)."""
-        found, position = _levels(table, self.name)
-        place = {level: j for j, level in enumerate(self.levels)}
-        unseen = [j for j, level in enumerate(found) if level not in place]
-        if unseen and self.others is None:
-            row = int(table.rows[np.argmax(np.isin(position, unseen))])
+        levels, position = _levels(table, self.name)
+        position_of = {level: j for j, level in enumerate(self.levels)}
+        unlisted = [j for j, level in enumerate(levels) if level not in position_of]
+        if unlisted and self.others is None:
+            row = int(table.rows[np.argmax(np.isin(position, unlisted))])
             where = f"row {row} counted from 0, column {safe_text(self.name)}"
-            raise Refusal(f"a level that was not there before ({where}): give the rows that were learned from")
-        known = np.array([place.get(level, self.others or 0) for level in found], dtype=np.intp)
-        return self.vertices[known[position]]
+            raise Refusal(f"a level that the fit did not have ({where}): pass the rows that it was fitted on")
+        positions = np.array([position_of.get(level, self.others or 0) for level in levels], dtype=np.intp)
+        return self.vertices[positions[position]]
 
     @property
     def vertices(self) -> NDArray[np.float64]:
-        """(levels, levels - 1) where each level stands."""
+        """(levels, levels - 1) the corner of each level."""
         return simplex(len(self.levels))
 
 
@@ -102,7 +103,7 @@ class CategoryColumn:
 class Columns:
     """How columns become a design matrix. Holds no rows, only centres, scales and levels.
 
-    constant: columns left out because they have one value; notes say so in words.
+    constant: columns left out because they have one value, as `notes` report.
 
     >>> table = Table.of({"age": [40, 60, 36, 64], "race": ["white", "black"] * 2, "one": [1, 1, 1, 1]})
     >>> columns = Columns.of(table)
@@ -124,28 +125,28 @@ class Columns:
     def __post_init__(self) -> None:
         if not self.sources:
             raise Refusal("no column varies: there is nothing to fit")
-        seen: set[str] = set()
+        used: set[str] = set()
         for name in self.names:
-            if name in seen:
+            if name in used:
                 raise Refusal(f"two numbers of the design are called {safe_text(name)}: rename the column")
-            seen.add(name)
+            used.add(name)
 
     @classmethod
     def of(cls, table: Table, *, nominal: Collection[str] = (), max_levels: int = 50) -> Columns:
         """Learn centres, scales and levels; `nominal` names numeric columns whose numbers are only labels."""
         for name in nominal:
             table[name]
-        made: list[NumberColumn | CategoryColumn] = []
+        sources: list[NumberColumn | CategoryColumn] = []
         constant = []
         for name in table.names:
             column = table[name]
             if table.n == 0 or (column == column[0]).all():
                 constant.append(name)
             elif name in nominal or table.kind(name) == "text":
-                made.append(_nominal(table, name, max_levels, name in nominal))
+                sources.append(_nominal(table, name, max_levels, name in nominal))
             else:
-                made.append(_two_values(name, table.observed(name).astype(float)) or _number(name, column))
-        return cls(tuple(made), tuple(constant))
+                sources.append(_two_values(name, table.observed(name).astype(float)) or _number(name, column))
+        return cls(tuple(sources), tuple(constant))
 
     def design(self, table: Table) -> NDArray[np.float64]:
         """X, (n, d)."""
@@ -158,7 +159,7 @@ class Columns:
 
     @property
     def unknowns(self) -> tuple[str, ...]:
-        """What is unknown of a person, (m,): each number in its own units, each coordinate of a simplex. Here m = d."""
+        """The unknowns of a person, (m,): each number in its own unit, each coordinate of a simplex. Here m = d."""
         return self.names
 
     @property
@@ -193,18 +194,18 @@ class Columns:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader of the figures must know of this choice of columns."""
+        """What the reader of the figures must know about this choice of columns."""
         return tuple(f"column {safe_text(name)} has one value only and is left out" for name in self.constant)
 
     def block(self, name: str) -> tuple[int, ...]:
-        """Positions of a source column among the unknowns; refused for a column that is not there."""
+        """Positions of a source column among the unknowns; a column that is not in the design is refused."""
         if name not in self.blocks:
             raise Refusal(f"there is no column {safe_text(name)} in the design: {advice(name, self.blocks)}")
         return self.blocks[name]
 
 
 def _two_values(name: str, u: NDArray[np.float64]) -> NumberColumn | None:
-    """A column of two values as -1/2 and 1/2; None where it has more."""
+    """A column of two values as -1/2 and 1/2; None if it has more values."""
     step = step_of(u)
     if step is None:
         return None
@@ -235,8 +236,8 @@ def _nominal(table: Table, name: str, max_levels: int, declared: bool) -> Catego
     if not declared and decimal_commas(levels):
         raise Refusal(f"{shown} holds numbers with a {COMMA}")
     if len(levels) > 2 and all(_DATE.fullmatch(level) for level in levels):
-        raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass --drop")
-    advise = "looks like an identifier; pass --person or --drop"
+        raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass {option('exclude')}")
+    advise = f"looks like an identifier; pass {option('person')} or {option('exclude')}"
     if len(levels) == table.n:
         raise Refusal(f"{shown} has a different value in each row: {advise}")
     if not declared and max(FEW_LEVELS, table.n // 4) < len(levels) <= max_levels:
@@ -252,9 +253,9 @@ def decimal_commas(cells: Iterable[str]) -> bool:
     >>> decimal_commas(["1,5", "2", "-0,25"]), decimal_commas(["1", "2"])
     (True, False)
     """
-    seen = list(cells)
-    commas = [bool(_COMMA.fullmatch(cell)) for cell in seen]
-    return any(commas) and all(comma or _WHOLE.fullmatch(cell) for comma, cell in zip(commas, seen, strict=True))
+    texts = list(cells)
+    commas = [bool(_COMMA.fullmatch(cell)) for cell in texts]
+    return any(commas) and all(comma or _WHOLE.fullmatch(cell) for comma, cell in zip(commas, texts, strict=True))
 
 
 def as_text(table: Table, name: str) -> NDArray[np.str_]:
@@ -272,9 +273,9 @@ def _levels(table: Table, name: str) -> tuple[tuple[str, ...], NDArray[np.intp]]
     """Sorted levels as text, numbers in the order of numbers, and each row's position among them, (n,)."""
     column = table[name]
     if table.kind(name) == "number":
-        found, position = np.unique(column, return_inverse=True)
-        words = tuple(str(int(v)) if float(v).is_integer() else repr(float(v)) for v in found)
-        return words, position.astype(np.intp)
+        values, position = np.unique(column, return_inverse=True)
+        names = tuple(str(int(v)) if float(v).is_integer() else repr(float(v)) for v in values)
+        return names, position.astype(np.intp)
     # A dict and not np.unique, which would sort a million Python strings one comparison at a time.
     cells = [str(cell) for cell in column.tolist()]
     levels = tuple(sorted(set(cells)))

@@ -1,4 +1,4 @@
-"""Rows of one person, and the unknowns that they share: a tied column is one unknown, whose Jacobians add."""
+"""The rows of a person and the unknowns that they share: a tied column is one unknown, whose Jacobians add."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _NONE: Any = np.empty(0, dtype=np.intp)
 
 @dataclass(frozen=True, eq=False)
 class Persons:
-    """η of cells and of sets of rows, where a person's tied value counts once for all rows it stands on."""
+    """η of cells and of sets of rows, where a tied value counts once for all rows of its person."""
 
     leak: glm.Leakage
     ids: tuple[Hashable, ...] | None
     """(n,) the person of each row."""
     tied: Any
     """Positions of the tied unknowns."""
-    tied_label: bool = False
+    tied_target: bool = False
     """Whether a person's label is one unknown for all their rows."""
 
     @property
     def named(self) -> tuple[Hashable, ...]:
-        """(n,) ids, or a refusal where none were given."""
+        """(n,) ids; refused if there are none."""
         if self.ids is None:
             raise Refusal("no person was named: pass person= to measure, or read `examples`")
         return self.ids
@@ -47,78 +47,86 @@ class Persons:
         return int(np.sum(self.number == self.number[row]))
 
     def per_row(self, block: Any) -> FloatArray:
-        """(n,) η of the unknowns `block` of each row; a tied one is the person's on all their rows."""
+        """(n,) η of the unknowns `block` of each row; a tied unknown has the person's figure on all rows."""
         if not len(block):
             return np.zeros(self.leak.n)
         eta = self.leak.cells[:, block[0]] if len(block) == 1 else self.leak.attribute(block)
-        shared, own = np.intersect1d(self.tied, block), np.setdiff1d(block, self.tied)
-        if not len(shared):
+        tied, untied = np.intersect1d(self.tied, block), np.setdiff1d(block, self.tied)
+        if not len(tied):
             return eta
         eta, several = eta.copy(), self._several(np.arange(self.leak.n))
-        if not len(own):
-            norms = shared_norms(self.leak.jacobian, several, shared) if several else np.empty(0)
-            figures = norms if self.leak.bounded else np.where(norms > 0, np.inf, 0.0)
-            eta[_joined(several)] = np.repeat(figures, [len(rows) for rows in several])
+        if not len(untied):
+            norms = shared_norms(self.leak.jacobian, several, tied) if several else np.empty(0)
+            figures = norms if self.leak.has_noise else np.where(norms > 0, np.inf, 0.0)
+            eta[_concatenate(several)] = np.repeat(figures, [len(rows) for rows in several])
             return eta
         outer = self.leak.jacobian.outer
         for rows in several:
-            M = outer(rows, _NONE, False, shared)
+            M = outer(rows, _NONE, False, tied)
             for row in rows:
-                eta[row] = self._figure(M + outer(np.array([row]), own, False, _NONE))
+                eta[row] = self._figure(M + outer(np.array([row]), untied, False, _NONE))
         return eta
 
     def category(self, block: Any, vertices: FloatArray) -> FloatArray:
-        """(n,) η of the largest step of a category in each row; a tied one is the person's on all their rows."""
+        """(n,) η of the largest step of a category in each row; a tied unknown has the person's figure on all rows."""
         return self._steps(block, vertices, bool(np.isin(block, self.tied).all()))
 
     def labels(self, unit: float) -> FloatArray:
-        """(n,) η of each row's label, of several classes their largest step; a tied one is the person's.
+        """(n,) η of each row's label, of several classes the largest step; a tied label has the person's figure.
 
-        unit: how much of a label one unit of the figures is.
+        unit: the change of a label that one unit of the figures stands for.
         """
-        at = self.leak.label_positions
-        if len(at) == 1 and not self.tied_label:
+        positions = self.leak.target_positions
+        if len(positions) == 1 and not self.tied_target:
             return self.leak.labels
-        return self._steps(at, np.array([[0.0], [1.0]]) if len(at) == 1 else np.eye(len(at)) / unit, self.tied_label)
+        return self._steps(
+            positions,
+            np.array([[0.0], [1.0]]) if len(positions) == 1 else np.eye(len(positions)) / unit,
+            self.tied_target,
+        )
 
-    def _steps(self, at: Any, vertices: FloatArray, tied: bool) -> FloatArray:
-        eta = self.leak.labels if len(at) == 1 and at[0] == self.leak.m else self.leak.category(at, vertices)
+    def _steps(self, positions: Any, vertices: FloatArray, tied: bool) -> FloatArray:
+        eta = (
+            self.leak.labels
+            if len(positions) == 1 and positions[0] == self.leak.m
+            else self.leak.category(positions, vertices)
+        )
         several = self._several(np.arange(self.leak.n)) if tied else []
         if several:
             eta = eta.copy()
-            eta[_joined(several)] = np.repeat(
-                self.leak.category(at, vertices, several), [len(rows) for rows in several]
+            eta[_concatenate(several)] = np.repeat(
+                self.leak.category(positions, vertices, several), [len(rows) for rows in several]
             )
         return eta
 
     def together(self, rows: Any, columns: Any, label: bool) -> float:
-        """η of the unknowns `columns` of some rows together, with their labels if asked."""
+        """η of the unknowns `columns` of some rows together, and of their labels if `label`."""
         if not len(columns) and not label:
             return 0.0
         outer = self.leak.jacobian.outer
-        shared, own = np.intersect1d(self.tied, columns), np.setdiff1d(columns, self.tied)
-        free_label = label and not self.tied_label
-        if label and self.tied_label:
-            shared = np.concatenate([shared, self.leak.label_positions])
-        several = self._several(rows) if len(shared) else []
+        tied, untied = np.intersect1d(self.tied, columns), np.setdiff1d(columns, self.tied)
+        free_label = label and not self.tied_target
+        if label and self.tied_target:
+            tied = np.concatenate([tied, self.leak.target_positions])
+        several = self._several(rows) if len(tied) else []
         if not several:
             return self._figure(outer(rows, columns, label, _NONE))
-        M = shared_outer(self.leak.jacobian, several, shared)
-        if len(own) or free_label:
-            M = M + outer(_joined(several), own, free_label, _NONE)
-        alone = np.setdiff1d(rows, _joined(several))
+        M = shared_outer(self.leak.jacobian, several, tied)
+        if len(untied) or free_label:
+            M = M + outer(_concatenate(several), untied, free_label, _NONE)
+        alone = np.setdiff1d(rows, _concatenate(several))
         return self._figure(M + outer(alone, columns, label, _NONE) if len(alone) else M)
 
     def _several(self, rows: Any) -> list[Any]:
-        """Those of the rows that belong to a person with more than one of them, person by person."""
+        """The rows of each person who has more than one of these rows."""
         ordered = rows[np.argsort(self.number[rows], kind="stable")]
         ends = np.flatnonzero(np.diff(self.number[ordered])) + 1
         return [part for part in np.split(ordered, ends) if len(part) > 1]
 
     def _figure(self, outer: FloatArray) -> float:
         norm = float(np.sqrt(max(0.0, float(np.linalg.eigvalsh(outer)[-1]))))
-        return norm if self.leak.bounded or norm == 0.0 else float("inf")
+        return norm if self.leak.has_noise or norm == 0.0 else float("inf")
 
 
-def _joined(several: list[Any]) -> Any:
+def _concatenate(several: list[Any]) -> Any:
     return np.concatenate(several) if several else _NONE

@@ -1,8 +1,8 @@
-"""A private table read through a public one: which columns there are, what they hold and which levels they have is
-decided by the public table alone, so that nothing about one part of the private table reaches another part's teacher.
+"""The encoding of a private table, taken from a public one: the public table alone decides columns, kinds and levels.
 
-Scales are left to the model inside each teacher: a scaler fitted on all private rows would carry every person's values
-into every teacher, and one person would move more than one vote.
+So nothing about one part of the private table reaches the teacher of another part. Each teacher scales its own rows: a
+scaler fitted on all private rows would carry every person's values into every teacher, and one person could change more
+than one vote.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.tables.fit_encoding import CategoryColumn, Columns, NumberColumn, _levels
 from dosimeter.tables.table import Table
@@ -26,12 +27,12 @@ MOST_CLASSES = 50
 
 @dataclass(frozen=True)
 class PublicColumns:
-    """Numbers as they are, then one indicator for each public level of each label; a level unknown there is all zeros.
+    """Numbers as they are, then one indicator for each public level of each label; an unlisted level has none.
 
     >>> public = Table.of({"age": [40, 60, 50], "race": ["white", "black", "white"], "more": [1, 2, 3]})
     >>> private = Table.of({"race": ["black", "green"], "age": [30, 70], "ill": ["no", "yes"]})
-    >>> seen = PublicColumns.of(private, public, aside=["ill"])
-    >>> seen.design(private)
+    >>> columns = PublicColumns.of(private, public, aside=["ill"])
+    >>> columns.design(private)
     array([[30., 1., 0.], [70., 0., 0.]])
     """
 
@@ -43,7 +44,7 @@ class PublicColumns:
     def of(
         cls, private: Table, public: Table, *, aside: Sequence[str] = (), nominal: Sequence[str] = ()
     ) -> PublicColumns:
-        """The columns of the private table but those `aside`; the public table must have each of them."""
+        """All columns of the private table except those in `aside`; the public table must have each of them."""
         used = [name for name in private.names if name not in aside]
         if not used:
             raise Refusal("the private table has no column beside the target: there is nothing to learn from")
@@ -51,17 +52,19 @@ class PublicColumns:
             if name not in public.names:
                 shown = safe_text(name)
                 raise Refusal(
-                    f"the public table has no column {shown}: add it there, leave it out (--drop {shown}), or say that "
-                    f"it names the persons (--person {shown})"
+                    f"the public table has no column {shown}: add it there, leave it out ({option('exclude', shown)}), "
+                    f"or declare that it names the persons ({option('person', shown)})"
                 )
             _same_kind(name, private, public)
         spare = [name for name in public.names if name not in used]
         columns = Columns.of(public.drop(spare), nominal=nominal)
         numbers = tuple(s.name for s in columns.sources if isinstance(s, NumberColumn))
-        labels = tuple(_in_order(s) for s in columns.sources if isinstance(s, CategoryColumn))
+        labels = tuple(_sort_codes(s) for s in columns.sources if isinstance(s, CategoryColumn))
         unused = [name for name in spare if name not in aside]
         notes = {"not used": unused, "left out, with one value only": columns.constant}
-        return cls(numbers, labels, tuple(f"public columns {how}: {safe_list(of)}" for how, of in notes.items() if of))
+        return cls(
+            numbers, labels, tuple(f"public columns {use}: {safe_list(names)}" for use, names in notes.items() if names)
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,9 +75,9 @@ class PublicColumns:
         """(n, d) of either table."""
         blocks = [table[name].astype(np.float64)[:, None] for name in self.numbers]
         for label in self.labels:
-            found, position = _levels(table, label.name)
+            levels, position = _levels(table, label.name)
             blocks.append(
-                np.array([[level == known for known in label.levels] for level in found], dtype=float)[position]
+                np.array([[level == known for known in label.levels] for level in levels], dtype=float)[position]
             )
         return np.concatenate(blocks, axis=1)
 
@@ -88,7 +91,7 @@ class PublicColumns:
         if self.numbers:
             parts.append(("numbers", "passthrough", list(range(k))))
         if self.labels:
-            levels = [as_read(label.levels).tolist() for label in self.labels]
+            levels = [level_values(label.levels).tolist() for label in self.labels]
             encoder = OneHotEncoder(categories=levels, handle_unknown="ignore", sparse_output=False)
             parts.append(("labels", encoder, list(range(k, k + len(levels)))))
         before = ColumnTransformer(parts).fit(self._example())
@@ -97,40 +100,40 @@ class PublicColumns:
         if self.labels:
             encoder = before.named_transformers_["labels"]
             encoder.feature_names_in_ = np.array(self.names[k:], dtype=object)
-            encoder.categories_ = [as_category(label.levels) for label in self.labels]
+            encoder.categories_ = [encoder_levels(label.levels) for label in self.labels]
         return Pipeline([("columns", before), ("model", model)])
 
     def _example(self) -> NDArray[Any]:
         """(2, columns) made-up rows in the order of `names`."""
-        made = np.zeros((2, len(self.names)), dtype=object)
+        example = np.zeros((2, len(self.names)), dtype=object)
         for j, label in enumerate(self.labels, start=len(self.numbers)):
-            known = as_read(label.levels).tolist()
-            made[:, j] = [known[0], known[-1]]
-        return made
+            known = level_values(label.levels).tolist()
+            example[:, j] = [known[0], known[-1]]
+        return example
 
 
-def as_read(names: Sequence[str]) -> NDArray[Any]:
-    """(k,) names of classes or levels as a table's reader gives them: whole numbers where all of them are.
+def level_values(names: Sequence[str]) -> NDArray[Any]:
+    """(k,) classes or levels as values of a table that was read: whole numbers if all of them are.
 
-    >>> as_read(["0", "1"]).tolist(), as_read(["01", "1"]).tolist()
+    >>> level_values(["0", "1"]).tolist(), level_values(["01", "1"]).tolist()
     ([0, 1], ['01', '1'])
     """
     whole = all(_WHOLE.fullmatch(name) for name in names)
     return np.array([int(name) for name in names]) if whole else np.array(names)
 
 
-def as_category(names: Sequence[str]) -> NDArray[Any]:
-    """(k,) the same for a fitted OneHotEncoder: numbers in rising order, or objects in any."""
-    known = as_read(names)
+def encoder_levels(names: Sequence[str]) -> NDArray[Any]:
+    """(k,) the same for a fitted OneHotEncoder: numbers in rising order, or objects in any order."""
+    known = level_values(names)
     return known if known.dtype.kind == "i" else known.astype(object)
 
 
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
 
 
-def _in_order(label: CategoryColumn) -> CategoryColumn:
-    """Codes that are whole numbers by their value: a OneHotEncoder looks such levels up by bisection."""
-    known = as_read(label.levels)
+def _sort_codes(label: CategoryColumn) -> CategoryColumn:
+    """The label with codes that are whole numbers in rising order: a OneHotEncoder looks them up by bisection."""
+    known = level_values(label.levels)
     if known.dtype.kind != "i":
         return label
     return replace(label, levels=tuple(str(k) for k in np.sort(known).tolist()))
@@ -139,7 +142,7 @@ def _in_order(label: CategoryColumn) -> CategoryColumn:
 def class_names(table: Table, target: str, classes: Sequence[str] | None = None) -> NDArray[np.str_]:
     """(n,) the target as the names of classes: whole numbers without a point, text as it is.
 
-    classes: listed beforehand. Then how many of them the table holds is nobody's business and refuses nothing.
+    classes: listed beforehand. Then the number of classes in the table is private and never refused.
     """
     column, shown = table[target], safe_text(target)
     levels, position = _levels(table, target)
@@ -159,5 +162,5 @@ def _same_kind(name: str, private: Table, public: Table) -> None:
         shown = safe_text(name)
         raise Refusal(
             f"column {shown} is {kinds[0]} in the private table and {kinds[1]} in the public one: correct one of them, "
-            f"or declare it nominal (--nominal {shown})"
+            f"or pass {option('categorical', shown)}"
         )

@@ -1,4 +1,4 @@
-"""What the caller gives for each row (target, persons, weights, groups), by name of a column or as values."""
+"""Arguments with one value per row (target, persons, weights, groups), as the name of a column or as values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location, advice
 from dosimeter.core.text import safe_text
-from dosimeter.tables.column_values import missing, raw_column, settle
+from dosimeter.tables.column_values import missing, raw_column, to_array
 from dosimeter.tables.table import Table, not_a_table
 
 _ADVICE = "give one for each row"
@@ -28,10 +28,10 @@ def names_of(frame: Any) -> tuple[str, ...]:
     if isinstance(frame, Mapping):
         return tuple(map(str, frame))
     try:
-        seen = nw.from_native(frame, eager_only=True, pass_through=True)
+        wrapped = nw.from_native(frame, eager_only=True, pass_through=True)
     except (TypeError, ValueError) as error:
         raise not_a_table(frame, error, Location("frame")) from None
-    return tuple(map(str, seen.columns)) if isinstance(seen, nw.DataFrame) else ()
+    return tuple(map(str, wrapped.columns)) if isinstance(wrapped, nw.DataFrame) else ()
 
 
 def column_of(frame: Any, name: str) -> Any:
@@ -48,18 +48,18 @@ def column_of(frame: Any, name: str) -> Any:
     return nw.from_native(frame, eager_only=True)[:, names.index(name)]
 
 
-def values_of(frame: Any, given: Any, n: int, role: str) -> Any:
-    """The raw column that `given` names or is; one value for each of the n rows, none missing."""
-    named = isinstance(given, str)
-    if not named and (given is None or not hasattr(given, "__len__")):
-        raise Refusal(f"{role} is {safe_text(type(given).__name__)}: give the name of a column or one value a row")
-    raw = column_of(frame, given) if named else raw_column(given)
+def values_of(frame: Any, values: Any, n: int, role: str) -> Any:
+    """The raw column that `values` names or holds; one value for each of the n rows, none missing."""
+    named = isinstance(values, str)
+    if not named and (values is None or not hasattr(values, "__len__")):
+        raise Refusal(f"{role} is {safe_text(type(values).__name__)}: give the name of a column or one value per row")
+    raw = column_of(frame, values) if named else raw_column(values)
     if not isinstance(raw, nw.Series) and raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
     if len(raw) != n or (not isinstance(raw, nw.Series) and raw.ndim != 1):
         raise Refusal(f"{role} has {len(raw)} values for {n} rows: {_ADVICE}")
     if not named:
-        _refuse_shuffled(frame, given, role)
+        _refuse_shuffled(frame, values, role)
     absent = missing(raw)
     if absent.any():
         raise Refusal(f"{role} has no value in row {int(np.argmax(absent))} (from 0): fill it or leave the row out")
@@ -69,12 +69,12 @@ def values_of(frame: Any, given: Any, n: int, role: str) -> Any:
 def target_of(frame: Any, y: Any, n: int) -> NDArray[Any]:
     """(n,) the target as numbers, booleans or text."""
     raw = values_of(frame, y, n, "y")
-    return settle(raw, y if isinstance(y, str) else "y", Location("y"), np.arange(n), text=False)
+    return to_array(raw, y if isinstance(y, str) else "y", Location("y"), np.arange(n), text=False)
 
 
-def ids_of(frame: Any, given: Any, n: int, role: str = "person") -> tuple[Hashable, ...]:
+def ids_of(frame: Any, values: Any, n: int, role: str = "person") -> tuple[Hashable, ...]:
     """(n,) hashable values of plain Python kind, in the rows' order."""
-    raw = values_of(frame, given, n, role)
+    raw = values_of(frame, values, n, role)
     cells = raw.to_list() if isinstance(raw, nw.Series) else raw.tolist()
     for row, cell in enumerate(cells):
         if not isinstance(cell, Hashable):
@@ -82,26 +82,26 @@ def ids_of(frame: Any, given: Any, n: int, role: str = "person") -> tuple[Hashab
     return tuple(cells)
 
 
-def weights_of(frame: Any, given: Any, n: int) -> FloatArray | None:
-    """(n,) sample weights, not negative; None where none are given."""
-    if given is None:
+def weights_of(frame: Any, values: Any, n: int) -> FloatArray | None:
+    """(n,) sample weights, not negative; None if there are none."""
+    if values is None:
         return None
-    raw = values_of(frame, given, n, "sample_weight")
-    weight = settle(raw, "sample_weight", Location("sample_weight"), np.arange(n), text=False)
+    raw = values_of(frame, values, n, "sample_weight")
+    weight = to_array(raw, "sample_weight", Location("sample_weight"), np.arange(n), text=False)
     if weight.dtype.kind not in "fb" or (weight < 0).any():
         raise Refusal("sample_weight must hold numbers that are not negative: pass what the model was fitted with")
     return np.asarray(weight, dtype=np.float64)
 
 
-def _refuse_shuffled(frame: Any, given: Any, role: str) -> None:
-    """Values are taken by position; the frame's index in another order says that this is not meant."""
-    mine, theirs = _index(frame), _index(given)
-    if mine is None or theirs is None or mine.equals(theirs):
+def _refuse_shuffled(frame: Any, values: Any, role: str) -> None:
+    """Values are taken by position; an index in another order than the frame's is refused."""
+    frame_index, values_index = _index(frame), _index(values)
+    if frame_index is None or values_index is None or frame_index.equals(values_index):
         return
-    if set(mine) == set(theirs):
+    if set(frame_index) == set(values_index):
         raise Refusal(f"{role} has the frame's index in another order: align it first, {role}.loc[frame.index]")
 
 
 def _index(native: Any) -> Any:
-    seen = nw.from_native(native, allow_series=True, pass_through=True)
-    return nw.maybe_get_index(seen) if isinstance(seen, nw.DataFrame | nw.Series) else None
+    wrapped = nw.from_native(native, allow_series=True, pass_through=True)
+    return nw.maybe_get_index(wrapped) if isinstance(wrapped, nw.DataFrame | nw.Series) else None

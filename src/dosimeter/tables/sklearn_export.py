@@ -1,14 +1,14 @@
 """Released weights as a plain scikit-learn Pipeline over the source columns, which works without this package.
 
-The scaler is folded into the noised weights before anything is rounded (`noise_addition.linear_map`), so that neither
-its exact means and deviations nor the grid of a rounding travel with them. Each level of a category has a weight, and
-these add up to 0: a level that was never seen counts as the mean of those that were. Where bounds were declared, they
-are in the file: numbers are clipped to them, and an unlisted label counts as the level that it was fitted as.
+The scaler is folded into the noised weights before anything is rounded (`noise_addition.linear_map`), so the file holds
+neither its exact means and deviations nor the grid of a rounding. Each level of a category has a weight, and these sum
+to 0: an unknown level counts as the mean of the known ones. Declared bounds are in the file: numbers are clipped to
+them, and an unlisted label counts as the level that it was fitted as.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -21,7 +21,7 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_text
 from dosimeter.noise_addition.linear_map import Row
 from dosimeter.tables.fit_encoding import CategoryColumn, Columns, NumberColumn
-from dosimeter.tables.public_encoding import as_category
+from dosimeter.tables.public_encoding import encoder_levels
 from dosimeter.tables.table import Table
 
 FARTHEST = 1e8
@@ -31,8 +31,8 @@ FARTHEST = 1e8
 def fold(columns: Columns) -> list[Row]:
     """The released numbers as sums over the weights of the design and its intercept, in the order of `pipeline`.
 
-    A number's weight is w/scale, and the intercept takes up -w·centre/scale; where it has bounds, both are for the
-    number between -1 and 1 at them. A level's weight is that of its corner of the simplex. Exact: fractions of the
+    A number's weight is w/scale, and the intercept takes up -w·centre/scale; with bounds, both are for the number
+    scaled to -1 and 1 at them. A level's weight is that of its corner of the simplex. Exact: fractions of the
     float64 constants.
     """
     rows: list[Row] = []
@@ -43,7 +43,7 @@ def fold(columns: Columns) -> list[Row]:
         scale, offset = Fraction(number.scale), middle - Fraction(number.centre)
         if not abs(offset) <= FARTHEST * scale:
             shown = f"column {safe_text(number.name)} varies by {number.scale:.3g} around {number.centre:.3g}"
-            raise Refusal(f"{shown}: subtract a fixed number, its weight in 40 bits would not do")
+            raise Refusal(f"{shown}: subtract a fixed number, 40 bits of its weight are not precise enough")
         rows.append({j: half / scale})
         if offset:
             intercept[j] = offset / scale
@@ -52,12 +52,12 @@ def fold(columns: Columns) -> list[Row]:
         if others is not None:
             away = corners.pop(others)
             intercept |= away
-            corners = [_less(corner, away) for corner in corners]
+            corners = [_subtract(corner, away) for corner in corners]
         rows += corners
     return [*rows, intercept]
 
 
-def raw(columns: Columns, table: Table) -> FloatArray:
+def model_inputs(columns: Columns, table: Table) -> FloatArray:
     """(n, weights) what the released model sees of a table, in the order of `fold`."""
     parts = [s.values(table)[:, None] for s in _free(columns)]
     for s in _bounded(columns):
@@ -81,7 +81,7 @@ def pipeline(
 ) -> Any:
     """A fitted Pipeline; coef and intercept are those of `fold`. classes: (2,) for logistic.
 
-    fills: column -> the public constant that stands for a missing value.
+    fills: column -> the public constant that replaces a missing value.
     """
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
@@ -101,15 +101,15 @@ def pipeline(
             parts.append((name, step, list(range(first, first + len(group)))))
             first += len(group)
     sources = [s for _, _, group in steps for s in group]
-    filled = {s.name: fills[s.name] for s in sources if s.name in fills} if fills else {}
+    constants = {s.name: fills[s.name] for s in sources if s.name in fills} if fills else {}
     before = ColumnTransformer(parts).fit(_example(free, bounded, labels))
     if labels:
-        known, order = _as_frames_have_them(levels)
-        before.named_transformers_["labels"].categories_ = known
+        categories, order = _frame_categories(levels)
+        before.named_transformers_["labels"].categories_ = categories
         coef = np.concatenate([coef[: len(coef) - len(order)], coef[len(coef) - len(order) :][order]])
     model = _model(loss, coef, intercept, classes)
-    if filled:
-        return Pipeline([("gaps", _filling(sources, filled)), ("columns", before), ("model", model)])
+    if constants:
+        return Pipeline([("gaps", _imputing_step(sources, constants)), ("columns", before), ("model", model)])
     # Fitted on an array, so that no dataframe library is needed; with the names, frames are read by name.
     before.feature_names_in_ = np.array([s.name for s in sources], dtype=object)
     for name, _, group in steps[1:]:
@@ -118,51 +118,52 @@ def pipeline(
     return Pipeline([("columns", before), ("model", model)])
 
 
-def _as_frames_have_them(levels: Sequence[Sequence[Any]]) -> tuple[list[Any], Index]:
-    """The levels of each column for a fitted OneHotEncoder, and the places of all of them in that order.
+def _frame_categories(levels: Sequence[Sequence[Any]]) -> tuple[list[Any], Index]:
+    """The levels of each column for a fitted OneHotEncoder, and the positions of all of them in that order.
 
-    Codes are numbers in a frame, also where they were read here as labels. An encoder looks numbers up by bisection, so
-    they rise.
+    Codes are numbers in a frame, even if they were read here as labels. An encoder looks numbers up by bisection, so
+    they are sorted.
     """
-    found, places, first = [], [], 0
-    for each in levels:
-        texts = all(isinstance(level, str) for level in each)
-        numbers = all(isinstance(level, Real | np.bool_) for level in each)
-        known = as_category(each) if texts else np.array(each) if numbers else np.array(each, dtype=object)
-        order = np.arange(len(known)) if known.dtype.kind == "O" else np.argsort(known, kind="stable")
-        found.append(known[order])
+    categories, places, first = [], [], 0
+    for names in levels:
+        texts = all(isinstance(level, str) for level in names)
+        numbers = all(isinstance(level, Real | np.bool_) for level in names)
+        values = encoder_levels(names) if texts else np.array(names) if numbers else np.array(names, dtype=object)
+        order = np.arange(len(values)) if values.dtype.kind == "O" else np.argsort(values, kind="stable")
+        categories.append(values[order])
         places.append(first + order)
-        first += len(known)
-    return found, np.concatenate(places)
+        first += len(values)
+    return categories, np.concatenate(places)
 
 
-def _filling(sources: Sequence[NumberColumn | CategoryColumn], filled: Mapping[str, Any]) -> Any:
-    """A transformer that leaves the columns in their order, gaps filled by constants."""
+def _imputing_step(sources: Sequence[NumberColumn | CategoryColumn], constants: Mapping[str, Any]) -> Any:
+    """A transformer that fills gaps with constants and keeps the order of the columns."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import Pipeline
 
     parts: list[Any] = []
-    made = np.zeros((2, len(sources)), dtype=object)
+    example = np.zeros((2, len(sources)), dtype=object)
     for k, s in enumerate(sources):
         step: Any = "passthrough"
-        if s.name in filled and isinstance(s, NumberColumn):
-            step = SimpleImputer(strategy="constant", fill_value=float(filled[s.name]))
-        elif s.name in filled:
-            # A frame of pandas has nan where there is nothing, one of polars None.
+        if s.name in constants and isinstance(s, NumberColumn):
+            step = SimpleImputer(strategy="constant", fill_value=float(constants[s.name]))
+        elif s.name in constants:
+            # A missing text is nan in pandas and None in polars.
             both = [
-                SimpleImputer(missing_values=m, strategy="constant", fill_value=filled[s.name]) for m in (np.nan, None)
+                SimpleImputer(missing_values=m, strategy="constant", fill_value=constants[s.name])
+                for m in (np.nan, None)
             ]
             step = Pipeline([("nan", both[0]), ("none", both[1])])
-            made[:, k] = filled[s.name]
+            example[:, k] = constants[s.name]
         parts.append((f"column {k}", step, [k]))
-    whole = ColumnTransformer(parts).fit(made)
-    whole.feature_names_in_ = np.array([s.name for s in sources], dtype=object)
+    imputer = ColumnTransformer(parts).fit(example)
+    imputer.feature_names_in_ = np.array([s.name for s in sources], dtype=object)
     for k, s in enumerate(sources):
-        if s.name in filled:
-            step = whole.named_transformers_[f"column {k}"]
+        if s.name in constants:
+            step = imputer.named_transformers_[f"column {k}"]
             (step if isinstance(s, NumberColumn) else step[0]).feature_names_in_ = np.array([s.name], dtype=object)
-    return whole
+    return imputer
 
 
 def _free(columns: Columns) -> list[NumberColumn]:
@@ -178,7 +179,7 @@ def _labels(columns: Columns) -> list[CategoryColumn]:
 
 
 def _public(number: NumberColumn) -> tuple[Fraction, Fraction]:
-    """(middle, half width) of the bounds: the released model sees (u - middle)/half. (0, 1) where there are none."""
+    """(middle, half width) of the bounds: the released model sees (u - middle)/half. (0, 1) without bounds."""
     if number.bounds is None:
         return Fraction(0), Fraction(1)
     low, high = (Fraction(end) for end in number.bounds)
@@ -191,40 +192,67 @@ def _corners(columns: Columns, label: CategoryColumn) -> list[dict[int, Fraction
     return [{j: Fraction(v) for j, v in zip(block, row, strict=True) if v} for row in label.vertices.tolist()]
 
 
-def _less(one: Row, other: Row) -> dict[int, Fraction]:
-    found = {j: one.get(j, Fraction(0)) - other.get(j, Fraction(0)) for j in {**one, **other}}
-    return {j: a for j, a in found.items() if a}
+def _subtract(row: Row, other: Row) -> dict[int, Fraction]:
+    difference = {j: row.get(j, Fraction(0)) - other.get(j, Fraction(0)) for j in {**row, **other}}
+    return {j: a for j, a in difference.items() if a}
 
 
 def _example(free: list[NumberColumn], bounded: list[NumberColumn], labels: list[CategoryColumn]) -> Any:
     """(rows, columns) made-up rows, numbers first: what the transformers are fitted on instead of people."""
     rows = max([2, *(len(s.levels) for s in labels)])
-    made = np.zeros((rows, len(free) + len(bounded) + len(labels)), dtype=object)
+    example = np.zeros((rows, len(free) + len(bounded) + len(labels)), dtype=object)
     for k, number in enumerate(bounded, start=len(free)):
         low, high = number.bounds or (0.0, 1.0)
-        made[:, k], made[1, k] = low, high
+        example[:, k], example[1, k] = low, high
     for k, s in enumerate(labels, start=len(free) + len(bounded)):
-        made[:, k] = [s.levels[i % len(s.levels)] for i in range(rows)]
-    return made
+        example[:, k] = [s.levels[i % len(s.levels)] for i in range(rows)]
+    return example
 
 
 def _model(loss: Any, weights: FloatArray, offset: float, classes: Any) -> Any:
-    """A scikit-learn linear model carrying the weights; fitted on made-up rows first where it needs that to predict."""
-    from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+    """A scikit-learn linear model carrying the weights; fitted on made-up rows if it must be fitted to predict."""
+    refuse_unexportable(loss)
+    return EXPORTS[type(loss)](weights, offset, classes)
 
-    made = np.eye(2, len(weights))
-    if isinstance(loss, glm.Logistic):
-        model = LogisticRegression().fit(made + np.arange(2)[:, None], np.asarray(classes))
-        model.coef_, model.intercept_ = weights[None, :], np.array([offset])
-    elif isinstance(loss, glm.Squared):
-        model = LinearRegression().fit(made, np.zeros(2))
-        model.coef_, model.intercept_ = weights, offset
-        for trace in ("rank_", "singular_"):
-            if hasattr(model, trace):
-                delattr(model, trace)
-    elif isinstance(loss, glm.Poisson):
-        model = PoissonRegressor().fit(made, np.ones(2))
-        model.coef_, model.intercept_ = weights, offset
-    else:
-        raise CannotMeasure(f"a {loss.name} model is measured but not yet repaired: use two classes")
+
+def refuse_unexportable(loss: Any) -> None:
+    """Refuse a loss that no scikit-learn model predicts with, before anything is drawn."""
+    if type(loss) not in EXPORTS:
+        known = ", ".join(kind.name for kind in EXPORTS)
+        raise CannotMeasure(f"a {loss.name} model is measured but not released here: use one of the losses {known}")
+
+
+def _logistic_regression(weights: FloatArray, offset: float, classes: Any) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    example = np.eye(2, len(weights))
+    model = LogisticRegression().fit(example + np.arange(2)[:, None], np.asarray(classes))
+    model.coef_, model.intercept_ = weights[None, :], np.array([offset])
     return model
+
+
+def _linear_regression(weights: FloatArray, offset: float, classes: Any) -> Any:
+    from sklearn.linear_model import LinearRegression
+
+    model = LinearRegression().fit(np.eye(2, len(weights)), np.zeros(2))
+    model.coef_, model.intercept_ = weights, offset
+    for trace in ("rank_", "singular_"):
+        if hasattr(model, trace):
+            delattr(model, trace)
+    return model
+
+
+def _poisson_regressor(weights: FloatArray, offset: float, classes: Any) -> Any:
+    from sklearn.linear_model import PoissonRegressor
+
+    model = PoissonRegressor().fit(np.eye(2, len(weights)), np.ones(2))
+    model.coef_, model.intercept_ = weights, offset
+    return model
+
+
+EXPORTS: dict[type[glm.ScalarLoss], Callable[[FloatArray, float, Any], Any]] = {
+    glm.Squared: _linear_regression,
+    glm.Logistic: _logistic_regression,
+    glm.Poisson: _poisson_regressor,
+}
+"""The scikit-learn model that a loss is released as, from weights (d,), the intercept and the classes."""

@@ -1,6 +1,6 @@
-"""Our own table: names and columns, each column float64, bool or text. Any dataframe in, the same kind out.
+"""The table type: names and columns, each column float64, bool or text. Any dataframe in, the same kind out.
 
-pandas, polars and pyarrow are the caller's; narwhals reads them and none is imported here.
+narwhals reads the caller's pandas, polars and pyarrow tables; none of these libraries is imported here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.location import Location, advice
 from dosimeter.core.text import safe_text
 from dosimeter.tables.column_values import missing as missing_in
-from dosimeter.tables.column_values import raw_column, settle
-from dosimeter.tables.missing_values import Gaps, filled, refuse_gaps
+from dosimeter.tables.column_values import raw_column, to_array
+from dosimeter.tables.declared_numbers import declared_numbers
+from dosimeter.tables.missing_values import Gaps, fill_gaps, refuse_gaps
 
 Kind = Literal["number", "text", "bool"]
 Missing = Literal["refuse", "drop", "impute", "keep"]
@@ -30,7 +32,7 @@ class Table:
     """Columns under unique names, without missing values. Arrays are read-only.
 
     rows: (n,) the position of each row in its source, from 0; dropped: rows left out for a missing value;
-    gaps: column -> where it had no value, and what stands there instead.
+    gaps: column -> where it had no value, and what replaces it.
 
     >>> people = Table.of({"age": [31, 54, 47], "ill": [True, False, True], "city": ["Ulm", "Graz", "Ulm"]})
     >>> people
@@ -51,15 +53,15 @@ class Table:
         source = Location("table")
         source.check_names(self.names)
         if len(self.names) != len(self.columns):
-            raise source.refusal(f"{len(self.names)} names, {len(self.columns)} columns", "give one name a column")
+            raise source.refusal(f"{len(self.names)} names, {len(self.columns)} columns", "give one name per column")
         n = len(self.columns[0]) if self.columns else self.rows.size
         for name, column in zip(self.names, self.columns, strict=True):
             if column.shape != (n,):
-                what = f"{column.shape} values beside {n} rows"
-                raise source.refusal(what, "give columns of one length", column=name)
+                fault = f"{column.shape} values beside {n} rows"
+                raise source.refusal(fault, "give columns of one length", column=name)
             if column.dtype.kind not in _KINDS or (column.dtype.kind == "f" and column.dtype != np.float64):
-                what = f"columns of dtype {column.dtype} are not kept"
-                raise source.refusal(what, "make the table with Table.of", column=name)
+                fault = f"columns of dtype {column.dtype} are not kept"
+                raise source.refusal(fault, "make the table with Table.of", column=name)
         rows = self.rows if self.rows.size == n else np.arange(n, dtype=np.intp)
         object.__setattr__(self, "columns", tuple(_read_only(column) for column in self.columns))
         object.__setattr__(self, "rows", _read_only(rows))
@@ -74,14 +76,16 @@ class Table:
         missing: Missing = "refuse",
         impute: Mapping[str, Any] | None = None,
         whole: Collection[str] = (),
+        declared: Collection[str] | None = None,
         source: Location | None = None,
     ) -> Table:
         """From pandas, polars, pyarrow, a dict of columns, a 2-D array (named x0, x1, ...), or a Table as it is.
 
-        text: columns kept as exact text whatever they hold (identifiers); drop: columns not looked at;
+        text: columns kept as exact text whatever they hold (identifiers); drop: columns not read;
         missing: "refuse" names the first place without a value, "drop" leaves those rows out and counts them,
-        "impute" fills a number with the constant declared for its column in `impute` and a label with a level of its
-        own, "keep" leaves nan or an empty text for a model's own imputer. whole: columns that are never filled.
+        "impute" fills a number with the constant declared for its column in `impute` and a label with a separate
+        level, "keep" leaves nan or an empty text for a model's own imputer. whole: columns that are never filled.
+        declared: columns that were declared to hold numbers, where a value that is not a finite number is missing.
         """
         source = source or Location("frame")
         if isinstance(frame, Table):
@@ -90,6 +94,7 @@ class Table:
         raw = _raw_columns(frame, source)
         source.check_known([*text, *drop], raw)
         used = {name: column for name, column in raw.items() if name not in drop}
+        used |= {name: declared_numbers(used[name]) for name in declared or () if name in used}
         if len({len(column) for column in used.values()}) > 1:
             lengths = sorted({len(column) for column in used.values()})
             raise source.refusal(f"columns of lengths {lengths}", "give columns of one length")
@@ -97,14 +102,16 @@ class Table:
         if missing in ("impute", "keep"):
             refuse_gaps(masks, whole, source)
             constants = dict(impute or {}) if missing == "impute" else None
-            made = [filled(masks[k], _settler(c, k, source, k in text), k, constants, source) for k, c in used.items()]
-            gaps = {name: gap for name, (_, gap) in zip(used, made, strict=True) if gap is not None}
-            return cls(tuple(used), tuple(column for column, _ in made), gaps=gaps)
-        keep = present(masks, missing, source)
+            filled = [
+                fill_gaps(masks[k], _row_reader(c, k, source, k in text), k, constants, source) for k, c in used.items()
+            ]
+            gaps = {name: gap for name, (_, gap) in zip(used, filled, strict=True) if gap is not None}
+            return cls(tuple(used), tuple(column for column, _ in filled), gaps=gaps)
+        keep = complete_rows(masks, missing, source)
         columns = []
         for name, column in used.items():
             kept = column if keep.size == len(column) else column[keep]
-            columns.append(settle(kept, name, source, keep, text=name in text))
+            columns.append(to_array(kept, name, source, keep, text=name in text))
         absent = (len(next(iter(used.values()))) if used else 0) - keep.size
         return cls(tuple(used), tuple(columns), keep, absent)
 
@@ -138,7 +145,7 @@ class Table:
         return Table(self.names, tuple(c[chosen] for c in self.columns), self.rows[chosen], self.dropped, gaps)
 
     def observed(self, name: str) -> NDArray[Any]:
-        """The values of a column where it had one, (k,)."""
+        """The values of a column that were not missing, (k,)."""
         return self[name][~self.gaps[name].mask] if name in self.gaps else self[name]
 
     def __repr__(self) -> str:
@@ -147,10 +154,19 @@ class Table:
         return f"Table of {self.n} rows{dropped}: {shown}"
 
 
-def present(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, source: Location) -> NDArray[np.intp]:
+def column_names(frame: Any) -> list[str]:
+    """The names of the columns of any table; no row is read.
+
+    >>> column_names({"age": [31], "city": ["Ulm"]})
+    ['age', 'city']
+    """
+    return list(frame.names) if isinstance(frame, Table) else list(_raw_columns(frame, Location("frame")))
+
+
+def complete_rows(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, source: Location) -> NDArray[np.intp]:
     """Positions of the rows without a missing value, or a refusal that names the first missing one."""
     if missing not in ("refuse", "drop"):
-        raise Refusal(f"missing={safe_text(missing)!r}: use 'refuse', 'drop' or 'impute'")
+        raise Refusal(f"{option('missing', safe_text(missing))}: use refuse, drop or impute")
     if not masks:
         return np.empty(0, dtype=np.intp)
     absent = np.logical_or.reduce(list(masks.values()))
@@ -158,17 +174,20 @@ def present(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, source: Lo
         row = int(np.argmax(absent))
         column = next(name for name, mask in masks.items() if mask[row])
         n = f"{int(absent.sum())} of {absent.size} rows"
-        todo = f"fill it (--missing impute), drop the column (--drop), or leave such rows out (--missing drop: {n})"
+        todo = (
+            f"fill it ({option('missing', 'impute')}), leave the column out ({option('exclude')}), or leave such rows "
+            f"out ({option('missing', 'drop')}: {n})"
+        )
         raise source.refusal("missing value", todo, row=row, column=column)
     if absent.size and absent.all():
         emptiest = max(masks, key=lambda name: int(masks[name].sum()))
-        todo = "drop the emptiest column (--drop)"
+        todo = f"leave the emptiest column out ({option('exclude')})"
         raise source.refusal("every row has a missing value", todo, column=emptiest)
     return np.flatnonzero(~absent)
 
 
-def _settler(column: Any, name: str, source: Location, text: bool) -> Any:
-    return lambda rows: settle(column if rows.size == len(column) else column[rows], name, source, rows, text=text)
+def _row_reader(column: Any, name: str, source: Location, text: bool) -> Any:
+    return lambda rows: to_array(column if rows.size == len(column) else column[rows], name, source, rows, text=text)
 
 
 def like(frame: Any, columns: Mapping[str, Any], rows: NDArray[np.intp] | None = None) -> Any:
@@ -182,8 +201,26 @@ def like(frame: Any, columns: Mapping[str, Any], rows: NDArray[np.intp] | None =
     caller = _native_frame(frame)
     if caller is None:
         return {name: np.asarray(values) for name, values in columns.items()}
-    made = nw.from_dict({name: _plain(values) for name, values in columns.items()}, backend=caller.implementation)
-    return _indexed(made.to_native(), caller, rows)
+    result = nw.from_dict({name: _plain(values) for name, values in columns.items()}, backend=caller.implementation)
+    return _indexed(result.to_native(), caller, rows)
+
+
+def new_frame_like(frame: Any, columns: Mapping[str, Sequence[Any]]) -> Any:
+    """A frame of the caller's kind with other rows, without the caller's index; else a dict of arrays.
+
+    >>> new_frame_like({"age": [31, 54]}, {"person": ["ann"], "eta": [0.1]})
+    {'person': array(['ann'], dtype=object), 'eta': array([0.1])}
+    """
+    caller = _native_frame(frame)
+    if caller is None:
+        return {name: _array(values) for name, values in columns.items()}
+    result = nw.from_dict({name: list(values) for name, values in columns.items()}, backend=caller.implementation)
+    return result.to_native()
+
+
+def _array(values: Sequence[Any]) -> NDArray[Any]:
+    all_numbers = all(isinstance(value, int | float) for value in values)
+    return np.asarray(values) if all_numbers else np.array(values, dtype=object)
 
 
 def series_like(frame: Any, name: str, values: Any, rows: NDArray[np.intp] | None = None) -> Any:
@@ -195,22 +232,22 @@ def series_like(frame: Any, name: str, values: Any, rows: NDArray[np.intp] | Non
     caller = _native_frame(frame)
     if caller is None:
         return np.asarray(values)
-    made = nw.new_series(name, _plain(values), backend=caller.implementation)
-    return _indexed(made.to_native(), caller, rows)
+    series = nw.new_series(name, _plain(values), backend=caller.implementation)
+    return _indexed(series.to_native(), caller, rows)
 
 
-def _indexed(made: Any, caller: Any, rows: NDArray[np.intp] | None) -> Any:
+def _indexed(native: Any, caller: Any, rows: NDArray[np.intp] | None) -> Any:
     index = nw.maybe_get_index(caller)
     if index is not None:
-        # nw.maybe_set_index takes an Index apart into labels and then looks for columns of those names.
-        made.index = index if rows is None else index[rows]
-    return made
+        # nw.maybe_set_index would read the labels of an Index as names of columns.
+        native.index = index if rows is None else index[rows]
+    return native
 
 
 def _native_frame(frame: Any) -> Any:
     """The caller's frame in narwhals, or None for arrays and dicts."""
-    seen = nw.from_native(frame, eager_only=True, pass_through=True)
-    return seen if isinstance(seen, nw.DataFrame) else None
+    wrapped = nw.from_native(frame, eager_only=True, pass_through=True)
+    return wrapped if isinstance(wrapped, nw.DataFrame) else None
 
 
 def _plain(values: Any) -> Any:
@@ -226,7 +263,7 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _raw_columns(frame: Any, source: Location) -> dict[str, Any]:
-    """Name -> narwhals Series or numpy array, of any table we understand."""
+    """Name -> narwhals Series or numpy array, of any supported table."""
     if isinstance(frame, np.ndarray):
         if frame.ndim != 2 or frame.dtype.names:
             raise source.refusal(f"an array of shape {frame.shape}", "give a 2-D array, one row a person")
@@ -235,10 +272,10 @@ def _raw_columns(frame: Any, source: Location) -> dict[str, Any]:
         pairs = [(name, _one_dimensional(name, values, source)) for name, values in frame.items()]
     else:
         try:
-            seen = nw.from_native(frame, eager_only=True)
+            wrapped = nw.from_native(frame, eager_only=True)
         except (TypeError, ValueError) as error:
             raise not_a_table(frame, error, source) from None
-        pairs = [(name, seen[:, j]) for j, name in enumerate(seen.columns)]
+        pairs = [(name, wrapped[:, j]) for j, name in enumerate(wrapped.columns)]
     for name, _ in pairs:
         if not isinstance(name, str | int):
             raise source.refusal(f"the column name {safe_text(name)} is not text", "give each column one name")
@@ -251,13 +288,13 @@ def _one_dimensional(name: Any, values: Any, source: Location) -> Any:
         raise source.refusal("a single value is not a column", "give a list or an array", column=str(name))
     column = raw_column(values)
     if not isinstance(column, nw.Series) and column.ndim != 1:
-        what = f"a column of shape {column.shape}"
-        raise source.refusal(what, "give one value a row", column=str(name))
+        fault = f"a column of shape {column.shape}"
+        raise source.refusal(fault, "give one value per row", column=str(name))
     return column
 
 
 def not_a_table(frame: Any, error: Exception, source: Location) -> Refusal:
-    """What is said of a thing that narwhals does not take."""
+    """The refusal of an object that narwhals does not read."""
     kind = safe_text(f"{type(frame).__module__}.{type(frame).__qualname__}")
     if type(error).__name__ == "DuplicateError":
         return source.refusal("two columns have the same name", "rename one of them")

@@ -1,7 +1,7 @@
-"""What every verb that writes a noised artefact calls: it books, writes from the stored bytes, and says so.
+"""Booking a release and writing its file, in an order that survives a crash.
 
-The spend and the bytes are committed together; the file outside is written afterwards from what was stored. A run that
-was killed in between is repeated under the same name: nothing is spent again and the same draw is written.
+The spend and the bytes are committed together; the file is written afterwards from what was stored. A run that was
+killed in between is repeated under the same name: nothing is spent again, and the same draw is written.
 """
 
 from __future__ import annotations
@@ -9,270 +9,241 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
+from dosimeter.core.errors import Interrupted, Refusal
+from dosimeter.core.face import option
+from dosimeter.core.text import safe_text
+from dosimeter.results.parts import BookingRecord, PassedLimit
+from dosimeter.results.result import Result
+from dosimeter.workflows.released import Released
 
 if TYPE_CHECKING:
     from dosimeter.core.accounts import Booking
     from dosimeter.ledger import Ledger
-    from dosimeter.report.terminal import Page
-    from dosimeter.workflows.person_doses import BookingRequest
 
-LedgerAt = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger",
-        envvar="DOSIMETER_LEDGER",
-        help="The ledger: a path, or the URL of a database (or DOSIMETER_LEDGER, or [ledger] url in dosimeter.toml).",
-        show_default=False,
-    ),
-]
-Keys = Annotated[
-    Path | None,
-    typer.Option("--keys", envvar="DOSIMETER_LEDGER_KEYS", help="The ledger's key file.", show_default=False),
-]
-NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Do not book, although a ledger is configured.")]
-Name = Annotated[
-    str | None, typer.Option("--name", help="What the release is called in the ledger.", show_default=False)
-]
-To = Annotated[str | None, typer.Option("--to", help="Who gets it, for the ledger.", show_default=False)]
-Note = Annotated[str | None, typer.Option("--note", help="Anything else for the ledger.", show_default=False)]
-Override = Annotated[
-    str | None,
-    typer.Option("--override", help="Why it may go out over a budget; recorded.", show_default=False),
-]
-DoseFile = Annotated[
-    Path | None,
-    typer.Option("--dose", help="Write the dose file here, to book it later (internal).", show_default=False),
-]
+R = TypeVar("R", bound=Result)
 
 NO_LEDGER = "not booked: no ledger is configured"
 DECLINED = "not booked: --no-ledger"
-WHERE = "--ledger PATH, DOSIMETER_LEDGER, or [ledger] url in dosimeter.toml"
 NOT_PEOPLE = "rows are not people, and a ledger keeps a total per person: name the column that says whose row it is"
-EARLIER = "booked before: the stored bytes were written; what is said of noisy results is of a draw that nobody gets"
-REPLACED = (
-    "this replaced the {} that was there: a second draw from the same data is a second release, and where the first "
-    "was seen both together tell more (a ledger counts both)"
+EARLIER = (
+    "This name is already booked, so the stored file was written again. The scores above belong to a new noise draw "
+    "that was discarded."
 )
-_WORDS = ("name", "to", "note", "override")
-_TYPED = ("override", "no_ledger")
-"""Never taken from a variable or a file: what sets a limit aside is said each time."""
+ADDS_UP = "earlier and later "
+"""How a verb begins to say that releases add up. A ledger adds them, so there it is no gap."""
+REPLACED = (
+    "this replaced the {} that was there: a second draw from the same data is a second release, and both together leak "
+    "more if the first was seen (a ledger counts both)"
+)
+
+
+@dataclass(frozen=True)
+class BookingOptions:
+    """Where and how a release is booked."""
+
+    ledger: str | None = None
+    """A path, or the URL of a database."""
+    keys: Path | None = None
+    no_ledger: bool = False
+    name: str | None = None
+    to: str | None = None
+    note: str | None = None
+    override: str | None = None
+    dose_file: Path | None = None
+    """Where the doses are written, to be booked later. Internal."""
 
 
 @dataclass(frozen=True, eq=False)
 class BookingOutcome:
-    """What became of a release: its bytes as they left, and whether they are booked."""
+    """What became of a release: its bytes as they were written, and whether they are booked."""
 
-    words: str
+    text: str
+    """Booked as what, or why not."""
     artefact: bytes = b""
-    booked: dict[str, Any] | None = None
-    refused: tuple[dict[str, Any], ...] = ()
-    """Where somebody would pass a limit: each limit in plain values. Nothing was written then. Internal."""
-    lines: tuple[str, ...] = ()
-    """The refusal in words: what, then the ways out."""
+    booked: BookingRecord | None = None
+    refused: tuple[PassedLimit, ...] = ()
+    """Limits that someone would exceed. Nothing was written then. Internal."""
+    ways_out: tuple[str, ...] = ()
+    """The refusal in sentences: what would be exceeded, then what can be done. Internal."""
     remarks: tuple[str, ...] = ()
     digest: str = ""
-    """SHA-256 of the file that was written, hex: a page and a file that belong together can be told by it."""
+    """SHA-256 of the file that was written, hex: it ties a report to its file."""
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """For the verb's JSON."""
-        more: dict[str, Any] = {"refused": list(self.refused)} if self.refused else {}
-        return {"booked": self.booked or False, **more, **({"artefact": self.digest} if self.digest else {})}
+    def fields(self) -> dict[str, Any]:
+        """Fields of the verb's result."""
+        refused = {"refused": list(self.refused)} if self.refused else {}
+        digest = {"artefact": self.digest} if self.digest else {}
+        return {"booked": self.booked or False, **refused, **digest}
 
     @contextmanager
     def spent(self, out: Path) -> Iterator[None]:
-        """Around the export: where it fails the booking stands, and the words say so."""
-        from dosimeter.cli.environment import Stopped
-        from dosimeter.core.errors import Refusal
-
+        """Around writing the file: if that fails, the booking stands and the message says so."""
         try:
             yield
         except KeyboardInterrupt:
             if not self.booked:
                 raise
-            raise Stopped(f"booked as {self.booked['name']}, and the same command writes the file") from None
+            raise Interrupted(f"booked as {self.booked.name}, and the same command writes the file") from None
         except Refusal as error:
             if not self.booked:
                 raise
-            name = self.booked["name"]
-            again = shlex.join(["dosimeter", "ledger", "artefact", name, "--out", f"FILE{out.suffix}"])
+            again = shlex.join(["dosimeter", "ledger", "artefact", self.booked.name, "--out", f"FILE{out.suffix}"])
             raise Refusal(
-                f"booked as {name}, but the file could not be written ({error}): `{again}` gives the bytes, and "
-                "nothing is spent again"
+                f"booked as {self.booked.name}, but the file could not be written ({error}): `{again}` gives the "
+                "bytes, and nothing is spent again"
             ) from None
-
-    def refuse(self, page: Page) -> None:
-        """The refusal at the end of a page."""
-        for k, line in enumerate(self.lines):
-            page.add("" if k else "refused", line.removeprefix("refused: "), "red")
 
 
 @dataclass(frozen=True, eq=False)
 class ReleaseSession:
-    """Where a verb's release is booked, or why it is not; the ledger is open before the work begins."""
+    """Where a release is booked, or why it is not. The ledger is opened before the work begins."""
 
-    words: str
+    text: str
     """Why it is not booked."""
     ledger: Ledger | None = None
     blank: Booking | None = None
-    """Name, receiver, note and override, checked; the rest is filled in when the release is there."""
-    dose: Path | None = None
+    """Name, receiver, note and override, checked; the rest is filled in when the release exists."""
+    dose_file: Path | None = None
     files: tuple[Path, ...] = field(default=())
     """The ledger's own files, which no output may overwrite."""
 
     @property
-    def wanted(self) -> bool:
+    def needs_doses(self) -> bool:
         """Whether doses by person are needed at all."""
-        return self.ledger is not None or self.dose is not None
+        return self.ledger is not None or self.dose_file is not None
 
     @property
     def name(self) -> str:
-        """Under which it is booked, "" where it is not."""
+        """The name of the booking, "" if there is none."""
         return "" if self.blank is None else self.blank.name
 
     @property
     def nothing(self) -> BookingOutcome:
-        """Where nothing leaves."""
-        return BookingOutcome(self.words)
+        """The outcome if nothing is released."""
+        return BookingOutcome(self.text)
+
+    def close(self) -> None:
+        """Close the ledger."""
+        if self.ledger is not None:
+            self.ledger.close()
 
     def needs_people(self, person: str | None) -> None:
-        """Refused before the work where doses are wanted and nobody is named."""
-        from dosimeter.core.errors import Refusal
+        """Refused before the work if doses are wanted and no person is named."""
+        if self.needs_doses and person is None:
+            raise Refusal(f"{NOT_PEOPLE}, {option('person')}")
 
-        if self.wanted and person is None:
-            raise Refusal(f"{NOT_PEOPLE}, --person")
-
-    def leave(
-        self, data: bytes, out: Path | None, inputs: Sequence[Path], given: Callable[[], BookingRequest]
-    ) -> BookingOutcome:
-        """Book, then write what was stored to `out`, then the dose file; or neither book nor write."""
+    def release(self, released: Released[R], out: Path | None, inputs: Sequence[Path] = ()) -> BookingOutcome:
+        """Book, then write the stored bytes to `out`, then the dose file; or neither book nor write."""
         from dosimeter.core.accounts import parts_of
-        from dosimeter.core.text import safe_text
         from dosimeter.files.atomic import write_bytes
 
-        what = given() if self.wanted else None
-        if what is not None:
-            parts_of(what.doses)  # what could not be booked later is refused before anything is written
-        receipt = BookingOutcome(self.words, data) if self.ledger is None or what is None else self.book(what, data)
-        if receipt.refused:
-            return receipt
+        if self.needs_doses:
+            parts_of(released.doses)  # what could not be booked later is refused before anything is written
+        outcome = self.book(released)
+        if outcome.refused:
+            return outcome
         if out is not None:
-            again = () if receipt.booked or not out.exists() else (REPLACED.format(safe_text(out.name)),)
-            with receipt.spent(out):
-                write_bytes(out, receipt.artefact, inputs=inputs)
-            digest = hashlib.sha256(receipt.artefact).hexdigest()
-            receipt = replace(receipt, digest=digest, remarks=(*receipt.remarks, *again))
-        if self.dose is not None and what is not None:
-            _write_dose(self.dose, what, receipt.artefact, inputs)
-        return receipt
+            replaced = () if outcome.booked or not out.exists() else (REPLACED.format(safe_text(out.name)),)
+            with outcome.spent(out):
+                write_bytes(out, outcome.artefact, inputs=inputs)
+            digest = hashlib.sha256(outcome.artefact).hexdigest()
+            outcome = replace(outcome, digest=digest, remarks=(*outcome.remarks, *replaced))
+        if self.dose_file is not None:
+            _write_dose_file(self.dose_file, released, outcome.artefact, inputs)
+        return outcome
 
-    def book(self, what: BookingRequest, data: bytes, again: str = "") -> BookingOutcome:
-        """The one way into the ledger: bytes and spend in one transaction, or the refusal in words.
+    def book(self, released: Released[R], again: str = "") -> BookingOutcome:
+        """The one way into the ledger: bytes and spend in one transaction, or the refusal in sentences.
 
-        again: the verb that would make it once more, where that is not the one that was called.
+        again: the verb that would make the release once more, if it is not the one that was called.
         """
         from dosimeter.ledger import OverBudget
-        from dosimeter.report.ledger_refusal import facts_of, lines_of
+        from dosimeter.workflows.ledger_refusal import passed_limit, ways_out
 
         if self.ledger is None or self.blank is None:
-            return BookingOutcome(self.words, data)
-        booking = replace(self.blank, recipe=what.recipe, artefact=data, doses=what.doses, draw=what.draw)
+            return BookingOutcome(self.text, released.artefact)
+        booking = replace(
+            self.blank,
+            recipe=released.recipe,
+            artefact=released.artefact,
+            doses=released.doses,
+            draw=released.noise_fingerprint,
+        )
         try:
-            done = self.ledger.book(booking)
+            entry = self.ledger.book(booking)
         except OverBudget as stop:
-            lines = lines_of(stop.over, what, again)
-            return BookingOutcome(lines[0], data, refused=tuple(map(facts_of, stop.over)), lines=lines)
-        booked = {"name": done.name, "seq": done.seq, "head": done.head}
-        return BookingOutcome(_said(done), done.artefact, booked, remarks=() if done.fresh else (EARLIER,))
+            lines = ways_out(stop.over, released, again)
+            refused = tuple(map(passed_limit, stop.over))
+            return BookingOutcome(lines[0], released.artefact, refused=refused, ways_out=lines)
+        booked = BookingRecord(name=entry.name, seq=entry.seq, head=entry.head)
+        return BookingOutcome(_entry_text(entry), entry.artefact, booked, remarks=() if entry.fresh else (EARLIER,))
 
 
-def _said(done: Any) -> str:
-    entry = f"booked as {done.name}: entry {done.seq}, head {done.head}"
-    if not done.fresh:
-        return f"{entry}, earlier: nothing more was spent, and these are the bytes of that time"
-    return f"{entry}, over a budget by override" if done.over else entry
+def outside_a_ledger(notes: Sequence[str]) -> tuple[str, ...]:
+    """What is not covered although a ledger adds up all releases."""
+    return tuple(note for note in notes if not note.startswith(ADDS_UP))
 
 
-def desk(context: typer.Context, never: str = "") -> ReleaseSession:
-    """The desk that a verb's options and the configuration name; `never` says in words why nothing is booked here."""
-    from dosimeter.core.errors import Refusal
+def _entry_text(entry: Any) -> str:
+    text = f"booked as {entry.name}: entry {entry.seq}, head {entry.head}"
+    if not entry.fresh:
+        return f"{text}, earlier: nothing more was spent, and these are the bytes of that time"
+    return f"{text}, over a budget by override" if entry.over else text
 
-    told = context.params
-    typed = {name for name in told if _typed(context, name)}
-    for name in _TYPED:
-        if told.get(name) and name not in typed:
-            option = name.replace("_", "-")
-            raise Refusal(f"--{option} is said each time: take it out of the environment and of dosimeter.toml")
-    asked = [name for name in _WORDS if told.get(name) is not None and name in typed]
-    dose: Path | None = told["dose"] if "no_ledger" in told else None  # `release` reads one instead
+
+def open_session(options: BookingOptions, never: str = "") -> ReleaseSession:
+    """The session that the options describe. never: why a release of this kind is never booked, "" if it may be."""
     if never:
-        for name in (*asked, *(["dose"] if dose is not None else [])):
-            raise Refusal(f"--{name} is for a release, and {never} is never booked: leave it out")
-        return ReleaseSession(NO_LEDGER if told["ledger"] is None else f"not booked: {never}")
-    if told.get("no_ledger"):
-        if asked or "ledger" in typed:
-            option = asked[0] if asked else "ledger"
-            raise Refusal(f"--no-ledger and --{option}: leave one of the two out")
-        return ReleaseSession(DECLINED, dose=dose)
-    if told["ledger"] is None:
-        if asked:
-            raise Refusal(f"--{asked[0]} is for a ledger and none is configured: {WHERE}")
-        return ReleaseSession(NO_LEDGER, dose=dose)
-    made = _open(told, dose)
-    if made.ledger is not None:
-        context.call_on_close(made.ledger.close)
-    return made
+        return ReleaseSession(NO_LEDGER if options.ledger is None else f"not booked: {never}")
+    if options.no_ledger:
+        return ReleaseSession(DECLINED, dose_file=options.dose_file)
+    if options.ledger is None:
+        return ReleaseSession(NO_LEDGER, dose_file=options.dose_file)
+    return _open(options)
 
 
-def _typed(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _open(told: dict[str, Any], dose: Path | None) -> ReleaseSession:
+def _open(options: BookingOptions) -> ReleaseSession:
     from dosimeter.core.accounts import Booking
-    from dosimeter.core.errors import Refusal
     from dosimeter.core.release import Recipe
+    from dosimeter.ledger import ledger_files
 
-    if told["name"] is None:
-        raise Refusal("--name is missing: a ledger books a release under a name, such as --name readmission-2026-11")
-    for word in _WORDS:
-        if told[word] is not None and not told[word].strip():
-            raise Refusal(f"--{word} is empty: say something, or leave it out")
-    name, to, note, override = ((told[word] or "").strip() for word in _WORDS)
-    blank = Booking(name, Recipe("nothing yet", "none"), b"-", (), b"", note, to, override)
-    return ReleaseSession(
-        "", open_ledger(told["ledger"], told["keys"]), blank, dose, files_of(told["ledger"], told["keys"])
+    if options.name is None:
+        name = option("name", "readmission-2026-11")
+        raise Refusal(f"{option('name')} is missing: a ledger books a release under a name, such as {name}")
+    for field_name in ("name", "to", "note", "override"):
+        value = getattr(options, field_name)
+        if value is not None and not value.strip():
+            raise Refusal(f"{option(field_name)} is empty: say something, or leave it out")
+    name, to, note, override = (
+        (value or "").strip() for value in (options.name, options.to, options.note, options.override)
     )
+    blank = Booking(name, Recipe("nothing yet", "none"), b"-", (), b"", note, to, override)
+    ledger = open_ledger(options.ledger, options.keys)
+    return ReleaseSession("", ledger, blank, options.dose_file, ledger_files(str(options.ledger), options.keys))
 
 
-def open_ledger(where: str | None, keys: Path | None, *, without_keys: bool = False) -> Ledger:
-    """The ledger that is configured, or a refusal that says how one is."""
-    from dosimeter.core.errors import Refusal
+def open_ledger(place: str | None, keys: Path | None, *, without_keys: bool = False) -> Ledger:
+    """The ledger that is configured, or a refusal that says how to configure one."""
     from dosimeter.ledger import Ledger
 
-    if where is None:
-        raise Refusal(f"no ledger is configured: {WHERE}; `dosimeter ledger init` makes one")
-    return Ledger.open(where, keys, without_keys=without_keys)
+    if place is None:
+        raise Refusal(
+            "no ledger is configured: --ledger PATH, DOSIMETER_LEDGER, or [ledger] url in dosimeter.toml; `dosimeter "
+            "ledger init` makes one"
+        )
+    return Ledger.open(place, keys, without_keys=without_keys)
 
 
-def files_of(where: str | None, keys: Path | None) -> tuple[Path, ...]:
-    """The files of a ledger, its key file and their logs."""
-    from dosimeter.ledger import files_of as files
-
-    return () if where is None else files(where, keys)
-
-
-def _write_dose(path: Path, what: BookingRequest, artefact: bytes, inputs: Sequence[Path]) -> None:
-    from dosimeter.files.dose_file import DoseFile as Written
-    from dosimeter.files.dose_file import write_doses
+def _write_dose_file(path: Path, released: Released[Any], artefact: bytes, inputs: Sequence[Path]) -> None:
+    from dosimeter.files.dose_file import DoseFile, write_doses
 
     digest = hashlib.sha256(artefact).hexdigest()
-    write_doses(path, Written(what.verb, what.recipe, digest, what.doses, secrets.token_hex(16)), inputs=inputs)
+    file = DoseFile(released.verb, released.recipe, digest, released.doses, secrets.token_hex(16))
+    write_doses(path, file, inputs=inputs)

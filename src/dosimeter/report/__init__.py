@@ -1,1 +1,0 @@
-"""From figures to what a person reads: facts -> plain dict -> page or terminal."""

@@ -1,0 +1,12 @@
+"""A result in a notebook: the short sections as one HTML fragment, without scripts."""
+
+from __future__ import annotations
+
+from dosimeter.reports.document import document
+from dosimeter.reports.markup import render
+from dosimeter.results.result import Result
+
+
+def to_notebook(result: Result) -> str:
+    """HTML for `_repr_html_`. The internal edition: a notebook that shows it is as private as the table."""
+    return str(render("notebook.html.j2", page=document(result, "internal")))

@@ -1,0 +1,112 @@
+"""`dm.report`: a result as a page, a model card or text."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
+from dosimeter.core.text import safe_text
+from dosimeter.reports.document import document
+from dosimeter.reports.layout import Document
+from dosimeter.results.editions import Edition
+from dosimeter.results.read import read_result
+from dosimeter.results.result import Result
+
+EDITIONS = ("external", "internal")
+CONTRADICTION = "its figures contradict each other, so no page can be made"
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A report of one edition. `write` writes the page; `card` and `html` give texts."""
+
+    result: Result
+    edition: Edition
+    statistics: bool = False
+
+    @cached_property
+    def document(self) -> Document:
+        """Title, verdict and sections. Figures that contradict each other are refused."""
+        with_statistics = self.statistics
+        try:
+            return document(self.result, self.edition, statistics=with_statistics)
+        except Refusal:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            raise Refusal(f"{CONTRADICTION}: run the verb again") from None
+
+    @cached_property
+    def html(self) -> str:
+        """One self-contained HTML page."""
+        from dosimeter.reports.html import lay_out
+
+        return self._checked(lambda: lay_out(self.document))
+
+    @cached_property
+    def card(self) -> str:
+        """A section for a model card, in Markdown. External content whatever the edition."""
+        from dosimeter.reports.model_card import to_card
+
+        return self._checked(lambda: to_card(self.result))
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file that only its owner can read."""
+        from dosimeter.files.atomic import write_text
+
+        write_text(path, self.html)
+
+    def _checked(self, render: Any) -> str:
+        try:
+            return str(render())
+        except Refusal:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            raise Refusal(f"{CONTRADICTION}: run the verb again") from None
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
+
+
+def report(result: Any, *, edition: str = "external", statistics: bool = False) -> Report:
+    """A report of a result: what may be said about a release, or everything that is known about it.
+
+    Parameters
+    ----------
+    result
+        A result, what a verb returned, or the path of a JSON file that a verb's `--json` wrote.
+    edition
+        "external" holds only what does not depend on the data. "internal" holds every figure: do not publish it.
+    statistics
+        Add rounded statistics of doses over groups of ten or more to the external edition. They are not protected.
+
+    Returns
+    -------
+    Report
+        `.write("page.html")` writes the page, `.card` is a section for a model card.
+
+    Raises
+    ------
+    Refusal
+        The file is not a result, or the edition is not known.
+
+    Examples
+    --------
+    >>> import dosimeter as dm
+    >>> plan = dm.plan_federation(1000, epsilon=8, delta=1e-5, rounds=50)
+    >>> dm.report(plan).card.startswith("50 rounds with noise multiplier")
+    True
+    """
+    if edition not in EDITIONS:
+        raise Refusal(f"{option('edition', safe_text(edition))}: use external or internal")
+    if edition == "internal" and statistics:
+        name = option("statistics")
+        raise Refusal(f"{name} is for the external edition: the internal one has every figure already")
+    known = read_result(result) if isinstance(result, str | os.PathLike) else getattr(result, "result", result)
+    known = known() if callable(known) else known  # what `measure` returns makes its result when asked
+    if not isinstance(known, Result):
+        raise Refusal(f"{safe_text(type(result).__name__)} is not a result of dosimeter: pass what a verb returned")
+    return Report(known, "internal" if edition == "internal" else "external", statistics)

@@ -1,1 +1,0 @@
-"""One module per paper: each printed number beside ours."""

@@ -1,0 +1,1 @@
+"""The papers, one module each: every printed number beside ours, and the published algorithms that only they need."""

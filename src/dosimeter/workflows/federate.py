@@ -1,0 +1,486 @@
+"""`dm.federate` and `dm.plan_federation`: one model trained by many clients, private for each client [Geyer19]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from dosimeter.core.accounts import SharedEventDose
+from dosimeter.core.checks import positive
+from dosimeter.core.dose import EventDose
+from dosimeter.core.errors import Interrupted, Refusal
+from dosimeter.core.face import option
+from dosimeter.core.release import Recipe
+from dosimeter.core.text import safe_text
+from dosimeter.federated.accountant import LEAST_DELTA, event_of
+from dosimeter.federated.history import History
+from dosimeter.models.federated_rows import DATASETS, DEMO_CLIENTS, ClientPopulation, image_clients, table_clients
+from dosimeter.models.federated_terms import DELTA, DEMO_DELTA, DEMO_EPSILON, FederatedTerms, terms
+from dosimeter.models.federated_training import Choices, Job
+from dosimeter.results.federated import NOT_COVERED, FederatedPlan, FederatedRelease
+from dosimeter.workflows.booking import outside_a_ledger
+from dosimeter.workflows.released import Released
+
+MOST_EPSILON = 100.0
+LEAST_NOISE, MOST_NOISE = 0.05, 1e4
+MOST_ROUNDS = 1 << 20
+Progress = Callable[[Job], AbstractContextManager[Callable[[Any], None] | None]]
+"""The training -> a context that gives what is called after each round, or None."""
+
+
+def federate(
+    table: Any = None,
+    target: str | None = None,
+    *,
+    client: str | None = None,
+    dataset: str | None = None,
+    test: Any = None,
+    bounds: str | Path | None = None,
+    classes: str | Sequence[str] | None = None,
+    clients: int | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    clients_per_round: float | None = None,
+    rounds: int | None = None,
+    noise_multiplier: float | None = None,
+    sampling: str = "poisson",
+    architecture: str | None = None,
+    hidden: str | Sequence[int] | None = None,
+    image_pooling: int = 2,
+    epochs: int = 4,
+    batches: int | None = None,
+    batch_size: int | None = None,
+    learning_rate: float = 0.3,
+    momentum: float = 0.5,
+    clip_quantile: float = 0.7,
+    clip: float = 1.0,
+    processes: int = 1,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    simulation_seed: int | None = None,
+    data: str | Path | None = None,
+    categorical: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    missing: str | None = None,
+    delimiter: str = ",",
+) -> Released[FederatedRelease]:
+    """Train one model on many clients' rows such that it does not show whether any one client took part.
+
+    Parameters
+    ----------
+    table
+        The clients' rows: a dataframe, or a path to .csv or .parquet. Without it, made-up clients on public digits.
+    target, client
+        The column of classes, and the column that says whose row it is (a hospital).
+    dataset
+        Made-up clients on public images, instead of a table: "digits" or "mnist" (the latter from the folder `data`).
+    test
+        Public rows to measure accuracy on. Without them no accuracy is measured.
+    bounds, classes, clients
+        Public facts: bounds of the columns (a TOML file), the list of classes, and the number of clients. What is read
+        off the rows instead makes (ε, δ) unaccounted.
+    epsilon, delta
+        The budget for the whole training: adding or removing one client with all its rows. δ is 1e-5 by default.
+    clients_per_round, rounds, noise_multiplier, sampling
+        As in `plan_federation`.
+    architecture, hidden, image_pooling
+        "softmax" or "mlp", and the widths of an mlp's hidden layers. An mlp from 1,000 clients on by default. MNIST
+        images are averaged over squares of `image_pooling` pixels a side.
+    epochs, batches, batch_size, learning_rate, processes
+        How a client trains in a round, and in how many processes clients are trained.
+    momentum, clip_quantile, clip
+        How the curator aggregates: server momentum, the share of updates that the adaptive clip leaves whole, and its
+        first value.
+    checkpoint, resume
+        A .npz file that keeps the state after each round, and whether to go on from it. Internal.
+    simulation_seed
+        Draw clients and noise from this seed: a simulation, not for release.
+    categorical, exclude, missing, delimiter
+        How the table is read.
+
+    Returns
+    -------
+    Released[FederatedRelease]
+        `.artefact` is the model's file: .skops bytes if bounds were declared, else .safetensors. `.extra_files` holds
+        the network beside a pipeline. `.result` holds (ε, δ), its standing and what is not covered.
+
+    Raises
+    ------
+    Refusal
+        The budget allows no such training, a column is missing, or options contradict each other.
+
+    Examples
+    --------
+    >>> release = federate(epsilon=8, delta=1e-4, rounds=2, clients=200, epochs=1, simulation_seed=1)
+    >>> release.result.guarantee.unit, release.result.rounds
+    ('client', 2)
+    """
+    demo = table is None and dataset is None
+    training = prepare(
+        demo=demo,
+        table=table,
+        target=target,
+        client=client,
+        dataset=dataset,
+        test=test,
+        bounds=bounds,
+        classes=classes,
+        clients=clients,
+        epsilon=epsilon,
+        delta=delta,
+        clients_per_round=clients_per_round,
+        rounds=rounds,
+        noise_multiplier=noise_multiplier,
+        sampling=sampling,
+        choices=Choices.from_options(
+            architecture=architecture,
+            hidden=hidden,
+            epochs=epochs,
+            batches=batches,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            momentum=momentum,
+            clip_quantile=clip_quantile,
+            clip=clip,
+            processes=processes,
+            simulation_seed=simulation_seed,
+            image_pooling=image_pooling,
+        ),
+        data=data,
+        categorical=categorical,
+        exclude=exclude,
+        missing=missing,
+        delimiter=delimiter,
+    )
+    if training.terms.over:
+        raise Refusal(f"{training.terms.over}; nothing was trained")
+    kept = None if checkpoint is None else Path(checkpoint)
+    history = train(training.job, kept, resume)
+    return release(training.job, history, demo=demo, pipeline=bounds is not None)
+
+
+def plan_federation(
+    clients: int,
+    *,
+    epsilon: float,
+    delta: float = DELTA,
+    clients_per_round: float | None = None,
+    rounds: int | None = None,
+    noise_multiplier: float | None = None,
+    sampling: str = "poisson",
+) -> FederatedPlan:
+    """How much noise a number of rounds needs, or how many rounds an amount of noise allows. Nothing is trained.
+
+    Parameters
+    ----------
+    clients
+        K, the number of clients; public.
+    epsilon, delta
+        The budget of the whole training, for adding or removing one client with all its rows.
+    clients_per_round
+        m, the clients asked in a round on average. A quarter of the clients by default.
+    rounds
+        The noise follows from it. A twentieth of the clients, from 10 to 50, by default.
+    noise_multiplier
+        z, the noise on the sum of clipped updates over the clip. The rounds follow from it.
+    sampling
+        "poisson", or "fixed" for exactly m clients, at more than twice the privacy cost.
+
+    Returns
+    -------
+    FederatedPlan
+        Rounds, noise and the certified (ε, δ). `over` says why the budget does not allow the plan.
+
+    Raises
+    ------
+    Refusal
+        A number is out of its range.
+
+    Examples
+    --------
+    >>> plan = plan_federation(1000, epsilon=8, delta=1e-5, clients_per_round=220, rounds=54)
+    >>> round(plan.noise, 3)
+    1.251
+    """
+    return FederatedPlan.of(
+        checked_terms(clients, epsilon, delta, clients_per_round, rounds, noise_multiplier, sampling)
+    )
+
+
+def checked_terms(
+    clients: int,
+    epsilon: float,
+    delta: float,
+    clients_per_round: float | None,
+    rounds: int | None,
+    noise_multiplier: float | None,
+    sampling: str,
+) -> FederatedTerms:
+    """The terms of a training from public numbers, each checked."""
+    if rounds is not None and not 1 <= rounds <= MOST_ROUNDS:
+        raise Refusal(f"{option('rounds', rounds)}: give a whole number from 1 to {MOST_ROUNDS}")
+    if noise_multiplier is not None:
+        name = "noise_multiplier"
+        if not LEAST_NOISE <= positive(name, noise_multiplier) <= MOST_NOISE:
+            shown = option(name, float(noise_multiplier))
+            raise Refusal(f"{shown}: give a multiplier from {LEAST_NOISE:g} to {MOST_NOISE:g}")
+    if not LEAST_DELTA <= delta < 1:
+        shown = option("delta", float(delta))
+        raise Refusal(f"{shown}: give a number from {LEAST_DELTA:g}, the least distinguished from 0, to below 1")
+    if positive("epsilon", epsilon) > MOST_EPSILON:
+        raise Refusal(f"{option('epsilon', float(epsilon))}: above {MOST_EPSILON:g} nobody is protected; give less")
+    return terms(
+        clients,
+        epsilon=epsilon,
+        delta=delta,
+        per_round=clients_per_round,
+        rounds=rounds,
+        noise=noise_multiplier,
+        sampling=sampling,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A training before its first round."""
+
+    terms: FederatedTerms
+    job: Job
+
+
+def prepare(
+    *,
+    demo: bool,
+    table: Any,
+    target: str | None,
+    client: str | None,
+    dataset: str | None,
+    test: Any,
+    bounds: str | Path | None,
+    classes: str | Sequence[str] | None,
+    clients: int | None,
+    epsilon: float | None,
+    delta: float | None,
+    clients_per_round: float | None,
+    rounds: int | None,
+    noise_multiplier: float | None,
+    sampling: str,
+    choices: Choices,
+    data: str | Path | None,
+    categorical: Sequence[str],
+    exclude: Sequence[str],
+    missing: str | None,
+    delimiter: str,
+    pipeline: bool = False,
+) -> Training:
+    """The rows read, the terms computed, everything checked. If `terms.over` is set there is nothing to train.
+
+    pipeline: the model leaves as a scikit-learn pipeline, which needs declared bounds.
+    """
+    population: ClientPopulation | None = None
+    if dataset is not None and dataset not in DATASETS:
+        raise Refusal(f"{option('dataset', safe_text(dataset))}: use digits or mnist")
+    count = DEMO_CLIENTS if demo and clients is None else clients
+    if table is not None:
+        if dataset is not None:
+            raise Refusal(f"{option('dataset')} and {option('table')}: whose rows are they? Leave one of the two out")
+        for name, value, meaning in (
+            ("target", target, "the column of classes"),
+            ("client", client, "the column that says whose row it is"),
+        ):
+            if value is None:
+                raise Refusal(f"{option(name)} is missing: name {meaning}")
+        population = table_clients(
+            table,
+            str(target),
+            str(client),
+            test=test,
+            bounds=None if bounds is None else Path(bounds),
+            classes=classes,
+            exclude=exclude,
+            missing=_missing_policy(missing, bounds is not None),
+            delimiter=delimiter,
+            categorical=categorical,
+            clients=clients,
+        )
+        if pipeline and population.layout is not None:
+            from dosimeter.tables.network_export import refuse_client_scales
+
+            refuse_client_scales(population.layout)
+        count = len(population.clients) if clients is None else clients
+    if epsilon is None and not demo:
+        raise Refusal(f"state a budget: {option('epsilon', 8)}, say (and {option('delta')}, 1e-05 without it)")
+    if count is None:
+        raise Refusal(f"{option('clients')} is missing: say how many clients there are")
+    budget_delta = (DEMO_DELTA if demo and epsilon is None else DELTA) if delta is None else delta
+    agreed = checked_terms(
+        count,
+        DEMO_EPSILON if epsilon is None else epsilon,
+        budget_delta,
+        clients_per_round,
+        rounds,
+        noise_multiplier,
+        sampling,
+    )
+    if population is None and not agreed.over:
+        folder = None if data is None else Path(data)
+        population = image_clients(dataset or "digits", count, choices.seed, folder, choices.pool)
+    return Training(agreed, Job(choices, population, agreed) if population is not None else _nothing(choices, agreed))
+
+
+def _nothing(choices: Choices, agreed: FederatedTerms) -> Job:
+    """A job without rows, for terms that the budget does not allow."""
+    import numpy as np
+
+    empty = ClientPopulation("", np.zeros((0, 1)), np.zeros(0), (), np.zeros((0, 1)), np.zeros(0), (), "", {}, ())
+    return Job(choices, empty, agreed)
+
+
+def _missing_policy(requested: str | None, declared: bool) -> str:
+    """With declared columns one client's gap does not end the run unless that is asked for."""
+    policy = requested or ("drop" if declared else "refuse")
+    if policy not in ("refuse", "drop"):
+        raise Refusal(f"{option('missing', safe_text(policy))}: use refuse or drop")
+    return policy
+
+
+def train(
+    job: Job,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    *,
+    inputs: Sequence[Path] = (),
+    progress: Progress | None = None,
+    statistics: bool = False,
+) -> History:
+    """Train to the last round; keep the state after every round if there is a file for it, and go on from it.
+
+    statistics: compute V_c and U_s of each round. Internal.
+    """
+    from dosimeter.files.federated_checkpoint import CheckpointWriter, checkpoint_lock, read_checkpoint
+
+    with nullcontext() if checkpoint is None else checkpoint_lock(checkpoint):
+        state, writer = None, None
+        if checkpoint is not None:
+            name = job.digest()
+            writer = CheckpointWriter(checkpoint, name, inputs=inputs)
+            check_checkpoint(checkpoint, resume)
+            if checkpoint.exists():
+                state, writer.earlier = read_checkpoint(checkpoint, name)
+                writer.serial = state.serial
+        with nullcontext() if progress is None else progress(job) as step, _resumable(checkpoint):
+            if writer is None:
+                return job.run(state, None, step, spread=statistics)
+            return job.run(state, writer.keep, step, earlier=writer.earlier, spread=statistics)
+
+
+def check_sampling(sampling: str) -> None:
+    """Refused before the training: dp-accounting composes no samples of fixed size with anything else."""
+    if sampling == "fixed":
+        raise Refusal(
+            "samples of fixed size compose only with rounds of the same training, and a ledger composes across "
+            f"releases: use {option('sampling', 'poisson')}, or {option('no_ledger')}"
+        )
+
+
+def check_checkpoint(checkpoint: Path | None, resume: bool) -> None:
+    """Refuse a checkpoint that cannot be resumed, before tables are read and ε is computed."""
+    from dosimeter.files.federated_checkpoint import check_checkpoint as check_file
+
+    if resume and checkpoint is None:
+        raise Refusal(f"{option('resume')} from what? Name the file with {option('checkpoint')}")
+    if checkpoint is None or not checkpoint.exists():
+        return
+    if not resume:
+        shown = option("checkpoint", safe_text(checkpoint, 120))
+        raise Refusal(f"{shown}: it exists; go on from it with {option('resume')}, or name another")
+    check_file(checkpoint)
+
+
+@contextmanager
+def _resumable(checkpoint: Path | None) -> Iterator[None]:
+    """Ctrl-C after a round that was kept loses nothing, and the message says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is None or not checkpoint.exists():
+            raise
+        raise Interrupted(f"go on with {option('resume')}") from None
+
+
+def release(
+    job: Job, history: History, *, demo: bool = False, pipeline: bool = False, booked_as: str = ""
+) -> Released[FederatedRelease]:
+    """The trained model as bytes, with its result and the event of every client.
+
+    pipeline: as a scikit-learn pipeline, with the network beside it. booked_as: the name in the ledger, which the
+    network's metadata carries; number and head of the entry follow from the bytes and cannot be in them.
+    """
+    from dosimeter.files.safetensors import as_safetensors
+
+    result = FederatedRelease.of(job, history, demo=demo)
+    metadata = result.metadata({"name": booked_as} if booked_as else False)
+    model: Any = None
+    data = b""
+    if pipeline:
+        model, data = _pipeline(job, history)
+        metadata["pipeline_sha256"] = sha256(data).hexdigest()
+    network = as_safetensors(job.network, history.state.model, metadata)
+    return Released(
+        "federate",
+        result,
+        data or network,
+        _recipe(job, history),
+        _client_events(job, history),
+        # No two trainings end in the same numbers: the model identifies all its noise.
+        history.state.model.tobytes(),
+        model=model,
+        extra_files={".safetensors": network} if pipeline else {},
+    )
+
+
+def _pipeline(job: Job, history: History) -> tuple[Any, bytes]:
+    """The model as a scikit-learn pipeline, and its skops bytes."""
+    import skops.io as sio
+
+    from dosimeter.tables.network_export import pipeline
+
+    model = pipeline(job.people.layout, job.network, history.state.model, job.people.classes)
+    data: bytes = sio.dumps(model)
+    return model, data
+
+
+def _recipe(job: Job, history: History) -> Recipe:
+    settings: Mapping[str, Any] = {**job.recipe(), "rounds trained": history.state.round}
+    plain = {k: v if isinstance(v, str | int | float | bool | None) else str(v) for k, v in settings.items()}
+    return Recipe(
+        "federated model",
+        f"Gaussian on the sum of clipped updates, z = {job.terms.noise:g}",
+        plain,
+        outside_a_ledger((*job.people.read_off_rows, *NOT_COVERED, *job.people.assumed)),
+        simulation=history.state.simulation,
+    )
+
+
+def _client_events(job: Job, history: History) -> tuple[SharedEventDose, ...]:
+    """One event for every client, asked or not; none for made-up clients."""
+    if not job.people.names:
+        return ()
+    cohort = job.terms.cohort
+    event = EventDose(event_of(history.state.spent, cohort), "client", cohort.adjacency, history.figure.standing)
+    return (SharedEventDose(job.people.names, event),)
+
+
+def history_columns(history: History, tested: bool) -> dict[str, list[Any]]:
+    """Each round's columns; without rows to measure on there is no accuracy and no loss. Internal."""
+    left_out = () if tested else ("accuracy", "loss")
+    return {name: list(values) for name, values in history.columns.items() if name not in left_out}
+
+
+def with_note(released: Released[FederatedRelease], note: str) -> Released[FederatedRelease]:
+    """The release with one more remark."""
+    return replace(released, result=released.result.with_fields(remarks=[*released.result.remarks, note]))

@@ -1,0 +1,458 @@
+"""`dm.measure`: what the weights of a linear model leak about each person in its training table [Hannun21]."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from dosimeter.core.checks import not_negative, positive
+from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
+from dosimeter.core.noise import no_noise
+from dosimeter.core.text import safe_text
+from dosimeter.models.fit_table import TableFit, fit_table
+from dosimeter.models.given_model import GivenModel, measure_model
+from dosimeter.models.table_leakage import TableLeakage
+from dosimeter.results.measurement import Measurement
+from dosimeter.results.people import number_of
+from dosimeter.tables.row_arguments import column_of, names_of, values_of
+from dosimeter.tables.table import Table, new_frame_like
+from dosimeter.workflows.model_file import fitted_model, is_model
+from dosimeter.workflows.noise_name import noise_class
+from dosimeter.workflows.people_table import BoundsSource, Constants, as_names, fit_bounds, is_path, read_people
+
+Names = str | Sequence[str]
+"""One column, or several."""
+TARGET, PERSON = "y", "person"
+"""Names of the columns that hold values passed beside the table."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ModelLeakage(TableLeakage):
+    """What `measure` returns: η by cell, row, person, column and group, and the result that reports are made of.
+
+    Figures by row come back as the kind of frame that was passed, in its order. As private as the table.
+
+    >>> import dosimeter as dm
+    >>> people = {"who": ["a", "b", "b", "c"], "age": [30, 41, 52, 68], "cost": [1.0, 2.0, 2.5, 4.5]}
+    >>> leak = dm.measure(people, target="cost", person="who", noise=dm.Gaussian(1.0))
+    >>> leak
+    <ModelLeakage of 4 rows of 3 persons x 1 columns, Gaussian(sigma=1.0), in standard deviations, exact>
+    >>> list(leak.persons_frame()["who"])
+    ['a', 'b', 'c']
+    >>> leak.result(limit=5.0).verdict.within
+    True
+    """
+
+    table: Table
+    """The measured rows. Internal."""
+    table_fit: TableFit | None = None
+    """The model, if it was fitted here."""
+    person_name: str = PERSON
+    """The column that says whose row it is."""
+
+    @classmethod
+    def of(
+        cls, leak: TableLeakage, table: Table, *, fit: TableFit | None = None, person: Any = None, frame: Any = None
+    ) -> Self:
+        """frame: the caller's; figures come back as its kind. Without it, as those of the table."""
+        values = {field.name: getattr(leak, field.name) for field in fields(TableLeakage)}
+        if frame is not None:
+            values["frame"] = frame
+        return cls(**values, table=table, table_fit=fit, person_name=person if isinstance(person, str) else PERSON)
+
+    def result(self, limit: float | None = None, groups: Names = (), show_ids: bool = False) -> Measurement:
+        """Everything that was measured, as one typed result: `.to_html()`, `.to_json()`, `.to_text()`.
+
+        Parameters
+        ----------
+        limit
+            Highest η allowed for a person; the verdict says whether it is kept.
+        groups
+            Columns whose groups are compared, besides those of the model.
+        show_ids
+            List the most exposed people by their ids instead of their rows.
+        """
+        asked_for = as_names(groups)
+        if limit is not None:
+            positive("limit", limit)
+        table = self._with(asked_for)
+        return Measurement.of(self, table, limit=limit, groups=asked_for, fit=self.table_fit, show_ids=show_ids)
+
+    def _with(self, names: Sequence[str]) -> Table:
+        """The table with more columns of the caller's frame."""
+        more = [name for name in names if name not in self.table.names]
+        if not more or self.frame is self.table:
+            for name in more:
+                self.table[name]  # an unknown name is refused
+            return self.table
+        extra = Table.of({name: column_of(self.frame, name) for name in more})
+        names = (*self.table.names, *extra.names)
+        columns = (*self.table.columns, *extra.columns)
+        return Table(tuple(names), columns, self.table.rows, self.table.dropped, self.table.gaps)
+
+    def persons_frame(self) -> Any:
+        """One row per person: who it is, and η of all their rows together."""
+        return new_frame_like(self.frame, {self.person_name: list(self.persons), "eta": list(self.persons.values())})
+
+    def columns_frame(self) -> Any:
+        """One row per source column: its name, and η of the column over all rows together."""
+        return new_frame_like(self.frame, {"column": list(self.attributes), "eta": list(self.attributes.values())})
+
+    def group_frame(self, by: str | Sequence[Hashable]) -> Any:
+        """One row per group: its name, and η of all its rows together. by: a column, or one group a row."""
+        figures = self.group(by)
+        name = by if isinstance(by, str) else "group"
+        return new_frame_like(self.frame, {name: list(figures), "eta": list(figures.values())})
+
+    def plot(self) -> Any:
+        """The histogram of doses: a notebook draws it, and `.write("chart.html")` makes a page of it. Internal."""
+        return self.result().plot()
+
+    def dose_columns(self) -> dict[str, list[Any]]:
+        """One dose per person, or per row under its number in the file: the columns of `--doses-out`. Internal."""
+        dose = self.dose()
+        unit = f"eta_in_{self.measured_in.replace(' ', '_')}"
+        if self.ids is None:
+            return {"row": [number_of(self.table, k) for k in range(self.table.n)], unit: dose.reading.tolist()}
+        return {"person": [str(i) for i in dose.ids], unit: dose.reading.tolist()}
+
+    def _repr_html_(self) -> str:
+        return self.result()._repr_html_()
+
+
+def measure(
+    model: Any = None,
+    table: Any = None,
+    y: Any = None,
+    *,
+    target: str | None = None,
+    person: Any = None,
+    noise: Any = None,
+    scale: float | None = None,
+    loss: str = "auto",
+    l2: float | None = None,
+    unit: str | None = None,
+    known_target: bool = False,
+    categorical: Names = (),
+    exclude: Names = (),
+    tied: Names = (),
+    not_tied: Names = (),
+    bounds: BoundsSource | None = None,
+    scaler: str | None = None,
+    missing: str = "refuse",
+    impute: Constants | None = None,
+    sample_weight: Any = None,
+    delimiter: str = ",",
+) -> ModelLeakage:
+    """What a linear model's weights, released with noise on each, leak about every person in its training table.
+
+    `measure(model, table, y, ...)` measures a fitted model. `measure(table, target="readmitted", ...)` fits one first.
+
+    Parameters
+    ----------
+    model
+        A fitted scikit-learn linear model, alone or behind a Pipeline of scalers and one-hot encoders; statsmodels GLM
+        results; `Coefficients`; or the path of a .skops or .json file. Without it a model is fitted here: numbers are
+        standardised, labels become indicators.
+    table
+        The table it was trained on: pandas, polars, pyarrow, a dict of columns, a 2-D array, or the path of a .csv or
+        .parquet file.
+    y, target
+        What the model predicts: `y` is one value per row or a column's name, `target` a column's name. One of the two.
+    person
+        Whose row it is: a column's name, or one value per row. One person may have several rows; their figure is of all
+        their rows together. Without it each row stands alone.
+    noise, scale
+        The noise on each released weight: an object such as `Gaussian(0.05)`, or a name ("gaussian", "laplace",
+        "gumbel", "logistic") with its scale. Without both the exact weights are released and figures are unbounded.
+    loss, l2
+        Of a model that is fitted here: "auto", "squared", "logistic", "poisson" or "softmax", and the strength of the
+        squared penalty; without it scikit-learn's default for the loss.
+    unit
+        "sd" for η per standard deviation of a number, "raw" for η in the column's own unit. A category, and a column or
+        target of two values, counts by the step from one value to another in both. By default "raw" for a given model
+        and "sd" for one that is fitted here.
+    known_target
+        Take the target as known to the attacker: it is not counted among a row's unknowns.
+    categorical, exclude
+        Columns of codes that are not amounts, and columns to leave out.
+    tied, not_tied
+        Columns, or the target, with one value for all rows of a person. Columns that never change within a person are
+        tied without being named; `not_tied` takes them for separate values, which under-reports a value that is one.
+    bounds
+        Public bounds and levels for a model that is fitted here: a .toml file, or column -> (lower, upper) or a list of
+        levels. Nothing is then scaled by the table itself.
+    scaler
+        "total" measures weights folded into the columns' own units, through the mean and deviation that columns were
+        standardised by; "held" takes these as public and reports what they leave at any noise. By default "total" for a
+        model that is fitted here and "held" for a given one.
+    missing, impute
+        Missing values: "refuse", "drop" (leave the rows out), or "impute" with constants by column. A given model that
+        has an imputer fills the gaps of a dataframe itself.
+    sample_weight
+        As it was given to the model's `fit`: a column's name, or one value per row.
+    delimiter
+        What separates cells in a .csv file.
+
+    Returns
+    -------
+    ModelLeakage
+        `.persons`, `.examples`, `.cells`, `.attributes`, `.group(by)`; `.result(limit=...)` is what reports are made
+        of.
+
+    Raises
+    ------
+    Refusal
+        A column is missing, options contradict each other, or the table is not the model's.
+    CannotMeasure
+        The model has no leakage figure here; the message says why.
+
+    Notes
+    -----
+    η is the root of the largest eigenvalue of the Fisher information matrix of the release about the unknowns of a
+    person, the Fisher information loss of [Hannun21] eq. 4. An attacker who knows everything else and guesses a value
+    without bias errs by at least 1/η (standard deviation).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dosimeter as dm
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0, 3.0])
+    >>> model = LinearRegression().fit(X, y)
+    >>> leak = dm.measure(model, X, y, person=["a", "b", "b", "c"], noise=dm.Gaussian(1.0))
+    >>> {person: round(eta, 3) for person, eta in leak.persons.items()}
+    {'a': 1.049, 'b': 0.677, 'c': 0.409}
+    """
+    estimator, data = _model_and_table(model, table)
+    label = _target(y, target)
+    reading = Reading(
+        as_names(categorical), as_names(exclude), as_names(tied), as_names(not_tied), missing, impute, delimiter
+    )
+    figures = Figures(
+        _noise(noise, scale),
+        counts_target=not known_target,
+        unit=unit or ("sd" if estimator is None else "raw"),
+        scaler=scaler or ("total" if estimator is None else "held"),
+    )
+    if estimator is None:
+        if sample_weight is not None:
+            raise Refusal(f"{option('sample_weight')} is for a given model: one that is fitted here has no weights")
+        penalty = None if l2 is None else not_negative("l2", l2)
+        return _measure_own(data, label, person, reading, figures, bounds, loss, penalty)
+    for name, value in (("loss", None if loss == "auto" else loss), ("l2", l2), ("bounds", bounds)):
+        if value is not None:
+            raise Refusal(
+                f"{option(name)} is for a model fitted here and {option('model')} has its own: leave one of the two out"
+            )
+    with fitted_model(estimator) as fitted:
+        return _measure_given(fitted, data, label, person, reading, figures, sample_weight)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table is read."""
+
+    categorical: tuple[str, ...]
+    exclude: tuple[str, ...]
+    tied: tuple[str, ...]
+    not_tied: tuple[str, ...]
+    missing: str
+    impute: Constants | None
+    delimiter: str
+
+    @property
+    def changes_the_table(self) -> bool:
+        """Whether a dataframe is not measured as it stands."""
+        return bool(self.categorical or self.exclude or self.impute) or self.missing not in ("refuse", "impute")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is measured, and in which unit."""
+
+    noise: Any
+    counts_target: bool
+    """Whether the target counts among a row's unknowns."""
+    unit: str
+    scaler: str
+
+
+def _model_and_table(model: Any, table: Any) -> tuple[Any, Any]:
+    """(model or None, table): a table alone may be the first argument."""
+    if table is None:
+        if model is None or is_model(model):
+            raise Refusal("there is no table: pass measure(model, table, y), or measure(table, target=...)")
+        return None, model
+    if model is not None and not is_model(model) and (is_path(model) or names_of(model)):
+        raise Refusal("the first of two arguments is the model, and this is a table: pass measure(table, target=...)")
+    return model, table
+
+
+def _target(y: Any, target: str | None) -> Any:
+    """A column's name, or values."""
+    if (y is None) == (target is None):
+        raise Refusal(f"say what the model predicts with {option('y')} or {option('target')}, one of the two")
+    return y if target is None else target
+
+
+def _noise(noise: Any, scale: float | None) -> Any:
+    """The noise as an object; no_noise for an exact release."""
+    if noise is None and scale is None:
+        return no_noise
+    if noise is not None and not isinstance(noise, str):
+        if scale is not None:
+            raise Refusal(f"{option('scale')} is for a noise by name, and {safe_text(noise)} has its own: leave it out")
+        return noise
+    law: Any = noise_class(noise or "gaussian")
+    if scale is None:
+        raise Refusal(f"{option('noise', noise)} has no scale: pass {option('scale')} as well")
+    if not 0 < scale < math.inf:  # nan is no scale either
+        exact = f"or leave {option('scale')} out for an exact release"
+        raise Refusal(f"{option('scale', float(scale))}: give a finite number above 0, {exact}")
+    return law(scale)
+
+
+def _measure_own(
+    data: Any,
+    target: Any,
+    person: Any,
+    reading: Reading,
+    figures: Figures,
+    bounds: BoundsSource | None,
+    loss: str,
+    l2: float | None,
+) -> ModelLeakage:
+    """Fit a model of the table, then measure it."""
+    source, label, person_column = _with_columns(data, target, person)
+    declared = fit_bounds(bounds, label, person_column, reading.categorical, reading.exclude)
+    table = read_people(
+        source,
+        target=label,
+        person=person_column,
+        categorical=tuple(dict.fromkeys([*reading.categorical, *declared.text])),
+        exclude=reading.exclude,
+        tied=reading.tied,
+        not_tied=reading.not_tied,
+        missing=reading.missing,
+        impute=reading.impute or {},
+        declared=declared.numbers,
+        classes=declared.classes(label),
+        delimiter=reading.delimiter,
+    )
+    fit = fit_table(
+        table,
+        label,
+        l2=l2,
+        noise=figures.noise,
+        loss=loss,
+        person=person_column,
+        categorical=reading.categorical,
+        tied=reading.tied,
+        not_tied=reading.not_tied,
+        unit=figures.unit,
+        label=figures.counts_target,
+        bounds=declared.bounds,
+        own_units=declared.own_units,
+        scaler=figures.scaler,
+    )
+    leak = _with_ids_of(fit.leakage, source, person_column, table)
+    return ModelLeakage.of(leak, table, fit=fit, person=person, frame=_rows_of(data, table))
+
+
+def _measure_given(
+    model: Any, data: Any, target: Any, person: Any, reading: Reading, figures: Figures, sample_weight: Any
+) -> ModelLeakage:
+    """A dataframe is measured as it stands, unless an option of reading asks for more; a file is read first."""
+
+    def measured_on(frame: Any, label: Any, ids: Any) -> GivenModel:
+        return measure_model(
+            model,
+            frame,
+            label,
+            person=ids,
+            noise=figures.noise,
+            tied=reading.tied,
+            not_tied=reading.not_tied,
+            label=figures.counts_target,
+            unit=figures.unit,
+            sample_weight=sample_weight,
+            scaler=figures.scaler,
+        )
+
+    if not is_path(data) and not reading.changes_the_table:
+        measured = measured_on(data, target, person)
+        leak = measured.leakage
+        table = data if isinstance(data, Table) else measured.table
+        return ModelLeakage.of(leak, table, person=person)
+    source, label, person_column = _with_columns(data, target, person)
+    table = read_people(
+        source,
+        target=label,
+        person=person_column,
+        categorical=reading.categorical,
+        exclude=reading.exclude,
+        tied=reading.tied,
+        not_tied=reading.not_tied,
+        missing=reading.missing,
+        impute=reading.impute or {},
+        model_imputes=True,
+        delimiter=reading.delimiter,
+    )
+    leak = measured_on(table, label, person_column).leakage
+    return ModelLeakage.of(
+        _with_ids_of(leak, source, person_column, table), table, person=person, frame=_rows_of(data, table)
+    )
+
+
+def _with_columns(data: Any, target: Any, person: Any) -> tuple[Any, str, str | None]:
+    """The table with target and person as columns, and their names. Values that were passed become columns."""
+    values = {
+        name: column
+        for name, column in ((TARGET, target), (PERSON, person))
+        if column is not None and not isinstance(column, str)
+    }
+    label = target if isinstance(target, str) else TARGET
+    person_column = None if person is None else person if isinstance(person, str) else PERSON
+    if not values:
+        return data, label, person_column
+    if is_path(data):
+        raise Refusal(f"{' and '.join(values)}: the table is a file: name a column of it instead of values")
+    names = names_of(data)
+    for name in values:
+        if name in names:
+            raise Refusal(f"the table has a column {name} beside the values that were passed: name a column instead")
+    columns: dict[str, Any] = {name: column_of(data, name) for name in names}
+    n = len(next(iter(columns.values()))) if columns else 0
+    columns |= {name: values_of(data, column, n, name) for name, column in values.items()}
+    return {name: c.to_native() if isinstance(c, nw.Series) else c for name, c in columns.items()}, label, person_column
+
+
+def _with_ids_of(leak: TableLeakage, source: Any, person: str | None, table: Table) -> TableLeakage:
+    """The ids as the caller's column holds them; a table keeps them as text."""
+    if person is None or leak.ids is None or is_path(source) or isinstance(source, Table):
+        return leak
+    column = column_of(source, person)
+    cells = column.to_list() if isinstance(column, nw.Series) else column.tolist()
+    ids = tuple(cells[row] for row in table.rows.tolist())
+    one_to_one = len(set(ids)) == len(set(leak.ids)) == len(set(zip(ids, leak.ids, strict=True)))
+    return replace(leak, ids=ids) if one_to_one else leak
+
+
+def _rows_of(data: Any, table: Table) -> Any:
+    """The caller's frame, or those of its rows that the table has; None for a file."""
+    if is_path(data) or isinstance(data, Table):
+        return None
+    if not table.dropped:
+        return data
+    if isinstance(data, np.ndarray):
+        return data[table.rows]
+    if isinstance(data, Mapping):
+        return {name: np.asarray(column)[table.rows] for name, column in data.items()}
+    return nw.from_native(data, eager_only=True)[table.rows.tolist(), :].to_native()

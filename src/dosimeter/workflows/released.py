@@ -1,0 +1,66 @@
+"""What a verb that releases something returns: the result, the bytes that are sent, and what a ledger needs."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from dosimeter.core.release import Recipe
+from dosimeter.results.result import Result
+
+if TYPE_CHECKING:
+    from dosimeter.core.accounts import PersonDoses
+
+R = TypeVar("R", bound=Result)
+
+
+@dataclass(frozen=True, eq=False)
+class Released(Generic[R]):
+    """A release before it is booked and written.
+
+    `ledger.book(released, name="june")` books it, `released.write("model.skops")` writes the artefact, and
+    `dosimeter.report(released.result)` shows what may be said about it.
+    """
+
+    verb: str
+    result: R
+    """What may be said about it; internal fields included."""
+    artefact: bytes
+    """What is sent. Empty if a limit kept the release back."""
+    recipe: Recipe
+    doses: tuple[PersonDoses, ...]
+    """What each person receives, for a ledger. Empty if no person was named. Internal."""
+    noise_fingerprint: bytes
+    """Identifies the noise draw: a second draw from the same data is a second release. Internal."""
+    model: Any = None
+    """The released object itself: a scikit-learn estimator, a network, labels."""
+    extra_files: dict[str, bytes] = field(default_factory=dict)
+    """Further files of the same release by their suffix: a network in .safetensors beside a pipeline."""
+    table: Any = field(default=None, repr=False)
+    """The rows it was made from, as they were read. Internal."""
+
+    @property
+    def sha256(self) -> str:
+        """Of the artefact, hex; "" if nothing was released. It ties a report to its file."""
+        return hashlib.sha256(self.artefact).hexdigest() if self.artefact else ""
+
+    def write(self, path: Any) -> None:
+        """Write the artefact to a file that only its owner can read."""
+        from dosimeter.core.errors import Refusal
+        from dosimeter.files.atomic import write_bytes
+
+        if not self.artefact:
+            raise Refusal("nothing was released, so there is nothing to write: see result.verdict")
+        write_bytes(path, self.artefact)
+
+    def with_result(self, **fields: Any) -> Released[R]:
+        """The same release with some fields of its result set."""
+        return replace(self, result=self.result.with_fields(**fields))
+
+    def __repr__(self) -> str:
+        size = f"{len(self.artefact)} bytes" if self.artefact else "nothing released"
+        return f"<Released by {self.verb}: {size}, {self.recipe.noise}, doses of {len(self.doses)} notions>"
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()

@@ -1,0 +1,77 @@
+"""`dm.scan`: what a model file holds about people, without ever unpickling it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dosimeter.core.checks import positive
+from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
+from dosimeter.results.scan import ScanReport
+from dosimeter.scanner import Scan
+from dosimeter.scanner import scan as scan_file
+from dosimeter.tables.table import Table
+from dosimeter.workflows.people_table import read_people
+
+
+def scan(
+    file: str | Path,
+    *,
+    data: Any = None,
+    person: str | None = None,
+    show_ids: bool = False,
+    tolerance: float | None = None,
+    exclude: Sequence[str] = (),
+    missing: str = "refuse",
+    delimiter: str = ",",
+) -> ScanReport:
+    """Look for training rows, single people's values, statistics and lists in a model file. Nothing in it is run.
+
+    Parameters
+    ----------
+    file
+        The model: .skops, .onnx, .safetensors, .npz, .npy or .json. A pickle is refused unopened.
+    data
+        The training table, a dataframe or a path: its rows that are in the file are named.
+    person, show_ids
+        The column that says whose row it is, and whether to name the people whose rows were found.
+    tolerance
+        Relative difference up to which two numbers are the same. By default what the file's precision allows.
+    exclude, missing, delimiter
+        How the table is read.
+
+    Returns
+    -------
+    ScanReport
+        `people_inside` says whether rows or single people's values are in the file.
+
+    Raises
+    ------
+    Refusal
+        The file cannot be read safely, or options contradict each other.
+    """
+    if data is None and person is not None:
+        raise Refusal(f"{option('person')}: there is no table: pass {option('data')} as well")
+    if show_ids and person is None:
+        both = f"{option('data')} and {option('person')}"
+        raise Refusal(f"{option('show_ids')}: say which column they are in: pass {both} as well")
+    allowed = None if tolerance is None else positive("tolerance", tolerance)
+    table = (
+        None
+        if data is None
+        else read_people(data, person=person, exclude=exclude, missing=missing, delimiter=delimiter)
+    )
+    compared = None if table is None else table.drop([person] if person else [])
+    contents = scan_file(file, compared, tolerance=allowed)
+    return ScanReport.of(contents, Path(file).name, _ids(contents, table, person) if show_ids else ())
+
+
+def _ids(contents: Scan, table: Table | None, person: str | None) -> list[str]:
+    """Whose rows were found, each once, in the order of the table."""
+    if table is None or person is None:
+        return []
+    rows = set(contents.matched_rows)
+    ids = [str(name) for name, row in zip(table[person], table.rows, strict=True) if int(row) + 1 in rows]
+    return list(dict.fromkeys(ids))

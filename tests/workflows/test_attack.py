@@ -1,0 +1,99 @@
+"""`dm.attack`: what an attack achieves, beside its control and the figure that bounds it; the report of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dosimeter as dm
+from dosimeter.models.linear_attack import invert, presence
+from dosimeter.reports.document import document
+from dosimeter.results.editions import external
+from dosimeter.results.result import read
+from dosimeter.tables.table import Table
+
+RNG = np.random.default_rng(9)
+N = 80
+FRAME = pd.DataFrame({"age": RNG.normal(50, 10, N), "ill": RNG.choice(["no", "yes"], N, p=[0.9, 0.1])})
+FRAME["cost"] = FRAME["age"] / 10 + (FRAME["ill"] == "yes") + RNG.normal(size=N)
+
+
+def test_an_inversion_is_that_of_the_model():
+    played = invert(
+        Table.of(FRAME), "cost", "ill", noise=dm.Gaussian(0.5), trials=20, rng=np.random.Generator(np.random.PCG64(4))
+    )
+    report = dm.attack(FRAME, "cost", column="ill", scale=0.5, trials=20, seed=4)
+    assert report.kind == "inversion"
+    assert report.inversion.figure == played.guesses.figure
+    assert report.inversion.rare.group == "yes"
+    assert report.highest_eta == played.eta.max()
+    assert isinstance(report.attack_result, dm.AttackResult)
+    assert report.attack_result.figure == report.inversion.figure
+    assert report.membership is None
+
+
+def test_membership_is_that_of_the_model():
+    played = presence(
+        Table.of(FRAME), "cost", noise=dm.Gaussian(0.5), trials=50, rng=np.random.Generator(np.random.PCG64(0))
+    )
+    report = dm.attack(FRAME, "cost", kind="membership", scale=0.5, trials=50)
+    assert report.membership.auc.highest_row == played.row + 1
+    assert report.membership.played.figure == played.played.figure == report.attack_result.figure
+    assert report.inversion is None
+
+
+@pytest.mark.parametrize("options", [{"column": "ill", "trials": 20}, {"kind": "membership", "trials": 50}])
+def test_a_report_goes_through_its_file_but_for_the_scores(options):
+    report = dm.attack(FRAME, "cost", scale=0.5, **options)
+    again = read(report.to_dict())
+    assert again.to_json() == report.to_json()
+    with pytest.raises(dm.Refusal, match="run the attack again"):
+        again.attack_result  # noqa: B018
+    assert report.with_fields(remarks=[]).attack_result is report.attack_result
+
+
+@pytest.mark.parametrize("options", [{"column": "ill", "trials": 20}, {"kind": "membership", "trials": 50}])
+def test_the_external_edition_holds_no_figure_of_the_attack(options):
+    report = dm.attack(FRAME, "cost", scale=0.5, **options)
+    shown = external(report)
+    assert not shown.shows("inversion")
+    assert not shown.shows("membership")
+    assert not shown.shows("highest_eta")
+    published = document(report).figures
+    assert published["noise"] == "Gaussian(sigma=0.5)"
+    assert "proves nothing" in published["sentence"]
+    found = report.attack_result.figure
+    assert f"{found:.3f}" not in report.to_html()
+    assert f"{100 * found:.1f} %" not in report.to_html()
+    assert f"{found:.3f}" in report.to_html("internal") or f"{100 * found:.1f} %" in report.to_html("internal")
+
+
+def test_a_terminal_and_a_dataframe_show_the_attack():
+    report = dm.attack(FRAME, "cost", column="ill", scale=0.001, trials=100)
+    text = " ".join(report.to_text().split())
+    assert "from everything else, without the weights" in text
+    assert "Of those with ill = yes" in text
+    assert report.to_frame()["figure"].tolist() == [report.inversion.figure]
+    assert report.plot().spec
+    assert report.inversion.beats_control
+    assert document(report, "internal").verdict.tone == "bad"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scale": 1.0}, "column= is missing"),
+        ({"scale": 1.0, "kind": "membership", "column": "ill"}, "membership does not"),
+        ({"scale": 1.0, "kind": "shadow"}, 'kind="shadow": use inversion or membership'),
+        ({"scale": 1.0, "column": "il"}, "did you mean ill"),
+        ({"scale": 0.0, "column": "ill"}, "scale=0.0"),
+        ({"scale": 1.0, "column": "ill", "trials": 1}, "trials=1"),
+        ({"scale": 1.0, "column": "ill", "seed": -1}, "seed=-1"),
+        ({"scale": 1.0, "column": "ill", "noise": "pink"}, 'noise="pink"'),
+        ({"scale": 1.0, "column": "ill", "l2": -1.0}, "l2=-1.0"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(dm.Refusal, match=message):
+        dm.attack(FRAME, "cost", **options)

@@ -1,0 +1,120 @@
+"""`dm.fix`: the released model, what a ledger gets, and when nothing may be released."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io as sio
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import dosimeter as dm
+from dosimeter.models.linear_release import release_table
+from dosimeter.tables.table import Table
+
+RNG = np.random.default_rng(5)
+N = 200
+FRAME = pd.DataFrame(
+    {"patient": np.repeat(np.arange(N // 2), 2), "age": RNG.normal(50, 10, N), "bmi": RNG.normal(27, 4, N)}
+)
+FRAME["cost"] = FRAME["age"] / 10 + FRAME["bmi"] / 4 + RNG.normal(size=N)
+
+
+def test_the_model_is_a_plain_estimator_that_keeps_the_limit():
+    release = dm.fix(FRAME, "cost", person="patient", max_dose=1.0)
+    assert type(release.model).__module__.startswith("sklearn.")
+    assert release.result.within
+    assert release.result.dose.highest <= 1.0
+    assert sio.get_untrusted_types(data=release.artefact) == []
+    np.testing.assert_array_equal(sio.loads(release.artefact).predict(FRAME), release.model.predict(FRAME))
+    (dose,) = release.doses
+    assert len(dose.ids) == N // 2
+    assert max(dose.reading) == pytest.approx(release.result.dose.highest)
+    assert release.noise_fingerprint
+
+
+def test_the_figures_are_those_of_the_release_of_a_table():
+    ours = release_table(Table.of(FRAME, text=["patient"]), "cost", scale=0.5, person="patient")
+    release = dm.fix(FRAME, "cost", person="patient", scale=0.5)
+    np.testing.assert_array_equal(release.doses[0].reading, ours.dose.reading)
+    assert release.recipe.noise == ours.release.recipe.noise
+
+
+def test_without_persons_there_is_nothing_to_book():
+    assert dm.fix(FRAME, "cost", exclude="patient", max_dose=1.0).doses == ()
+    with pytest.raises(dm.Refusal, match="store_fisher_blocks= needs persons"):
+        dm.fix(FRAME, "cost", exclude="patient", max_dose=1.0, store_fisher_blocks=True)
+
+
+def test_a_limit_that_is_exceeded_releases_nothing():
+    release = dm.fix(FRAME, "cost", person="patient", scale=1e-3, max_dose=0.5)
+    assert not release.result.within
+    assert (release.artefact, release.doses, release.model) == (b"", (), None)
+    with pytest.raises(dm.Refusal, match="nothing was released"):
+        release.write("model.skops")
+
+
+def test_a_useless_model_is_released_only_on_request():
+    release = dm.fix(FRAME, "cost", person="patient", scale=100.0)
+    assert release.result.useless
+    assert not release.artefact
+    assert dm.fix(FRAME, "cost", person="patient", scale=100.0, even_if_useless=True).artefact
+
+
+def test_a_seed_makes_a_simulation_that_says_so():
+    once, again = (dm.fix(FRAME, "cost", person="patient", max_dose=1.0, simulation_seed=3) for _ in range(2))
+    np.testing.assert_array_equal(once.model.predict(FRAME), again.model.predict(FRAME))
+    assert once.recipe.simulation
+    assert any("not for release" in note for note in once.result.not_covered)
+    other = dm.fix(FRAME, "cost", person="patient", max_dose=1.0)
+    assert not other.recipe.simulation
+    assert (once.model.predict(FRAME) != other.model.predict(FRAME)).any()
+
+
+def test_blocks_are_stored_on_request():
+    (dose,) = dm.fix(FRAME, "cost", person="patient", scale=0.5, store_fisher_blocks=True).doses
+    assert len(dose.blocks) == N // 2
+    assert not dm.fix(FRAME, "cost", person="patient", scale=0.5).doses[0].blocks
+
+
+def test_a_given_model_keeps_its_own_preprocessing(tmp_path):
+    model = make_pipeline(StandardScaler(), Ridge(alpha=2.0)).fit(FRAME[["age", "bmi"]], FRAME["cost"])
+    release = dm.fix(FRAME, "cost", model=model, person="patient", max_dose=1.0)
+    assert release.result.noise_on == "each weight of the given model as it stands"
+    sio.dump(model, tmp_path / "model.skops")
+    of_file = dm.fix(FRAME, "cost", model=tmp_path / "model.skops", person="patient", max_dose=1.0)
+    assert of_file.result.dose == release.result.dose
+    for options in ({"l2": 0.0}, {"loss": "squared"}, {"scaler": "held"}, {"categorical": "age"}):
+        with pytest.raises(dm.Refusal, match="is for a model fitted here"):
+            dm.fix(FRAME, "cost", model=model, person="patient", max_dose=1.0, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "state a limit: max_dose=, or a public scale="),
+        ({"max_dose": 0.0}, "max_dose=0.0"),
+        ({"scale": -1.0}, "scale=-1.0"),
+        ({"max_dose": 1.0, "noise": "pink"}, 'noise="pink"'),
+        ({"max_dose": 1.0, "noise_shape": "round"}, 'noise_shape="round"'),
+        ({"max_dose": 1.0, "reweighting_rounds": 2}, "is for equalise="),
+        ({"max_dose": 1.0, "equalise": True, "reweighting_rounds": 0}, "reweighting_rounds=0"),
+        ({"max_dose": 1.0, "simulation_seed": -1}, "simulation_seed=-1"),
+        ({"max_dose": 1.0, "l2": -1.0}, "l2=-1.0"),
+        ({"max_dose": 1.0, "scaler": "half"}, 'scaler="half"'),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_in_the_words_of_python(options, message):
+    with pytest.raises(dm.Refusal, match=message) as refusal:
+        dm.fix(FRAME, "cost", person="patient", **options)
+    assert "--" not in str(refusal.value)
+
+
+def test_a_notebook_and_a_report_show_the_release():
+    release = dm.fix(FRAME, "cost", person="patient", scale=20.0, max_dose=5.0)
+    assert "do not publish" in release._repr_html_().lower()
+    page = dm.report(release).html
+    assert "Gaussian(sigma=20.0)" in page
+    assert "R²" not in dm.report(release).card
