@@ -14,7 +14,7 @@ WORKERS ?= 2
 RUN := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test slow kernels matrix check lint format types layers bench picture reproduce wheel clean
+.PHONY: help install demo test slow kernels matrix check lint format types layers bench picture reproduce wheel docs clean
 
 help:  ## list the goals
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -28,6 +28,11 @@ $(VENV)/.test: pyproject.toml
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.docs: pyproject.toml
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
 
 install: $(VENV)/.test  ## the virtual environment with everything that the tests need
 
@@ -46,7 +51,7 @@ kernels: $(VENV)/.test  ## the numerical packages under other kernels of the BLA
 matrix: $(VENV)/.test  ## everything under each kernel, one and two threads, the lowest versions, and newer Pythons (hours)
 	$(PY) tests/matrix.py all
 
-check: lint types layers test  ## all that must hold before a commit: lint, types, layers, tests
+check: lint types layers test docs  ## all that must hold before a commit: lint, types, layers, tests, documentation
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -72,6 +77,10 @@ bench: $(VENV)/.test  ## ratios against the limits and against the plain way, in
 	$(PY) benchmarks/pca_private.py --data $(DATA)
 	$(PY) benchmarks/federated.py --data $(DATA)
 	$(PY) benchmarks/ledger.py
+
+docs: $(VENV)/.docs  ## build the site into build/docs; it runs the tutorials, and a warning is an error
+	OPENBLAS_NUM_THREADS=1 $(PY) -m sphinx -b html -E -W --keep-going -q -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
 
 picture: $(VENV)/.test  ## draw the pictures of docs anew (one of them needs chromium)
 	$(PY) docs/picture.py

@@ -90,7 +90,7 @@ def ours(job: dict[str, Any], network: Network, cores: int, per_round: int, roun
         seed=seed,
         rounds=rounds + 1,
         processes=cores,
-        spread=False,
+        update_statistics=False,
         progress=lambda r: marks.append((time.perf_counter(), time.process_time(), r.accepted)),
     )
     (clock, own, _), (end, own_end, _) = marks[0], marks[-1]

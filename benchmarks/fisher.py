@@ -4,39 +4,41 @@
 
 Given the fit, `glm.measure(...).examples` (the checks of the table included) against X @ H⁻¹ of the same size with its
 output allocated beforehand; `cells` likewise; `dataset` against one Gram product; all η against dense batched SVD; peak
-extra memory against the table; and how the cost grows with n and with d. Each on the plain path and, where llvmlite
-(the extra `fast`) is installed, on the compiled one; and what the first compiled call costs.
+extra memory against the table; and how the cost grows with n and with d.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.glm import compiled
 
 NOISE = dm.Gaussian(1.0)
-LIMITS = {(12665, 20): 15.0, (30162, 86): 3.0, (1_000_000, 50): 4.0, (100_000, 200): 2.0}
 
 
-def plain(call: Callable[[], object]) -> object:
-    """The call on the plain path."""
-    fewest, compiled.FEWEST = compiled.FEWEST, 10**18
-    try:
-        return call()
-    finally:
-        compiled.FEWEST = fewest
+class Limit(NamedTuple):
+    """What the readings of all rows may cost in matrix products, and of the whole table in Gram matrices."""
+
+    examples: float
+    dataset: float
+
+
+# At 20 columns the cost is that of numpy's calls, not of arithmetic: docs/decisions/005.
+LIMITS = {
+    (12665, 20): Limit(20, 4),
+    (30162, 86): Limit(3, 2),
+    (1_000_000, 50): Limit(4, 2),
+    (100_000, 200): Limit(2, 2),
+}
 
 
 def problem(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, glm.Fit]:
@@ -62,7 +64,7 @@ def best(runs: int, *calls: Callable[[], object]) -> list[float]:
 def dense_svd(fit: glm.Fit, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The plain way: write every Jacobian out and take its singular values."""
     inverse = fit.factor.matrix @ fit.factor.matrix.T
-    a, r = fit.loss.curvature(fit.margin), fit.loss.residual(fit.margin, y)
+    a, r = fit.loss.curvature(fit.margin, y), fit.loss.residual(fit.margin, y)
     out = np.empty(len(X))
     for i in range(0, len(X), 256):
         s = slice(i, i + 256)
@@ -72,7 +74,7 @@ def dense_svd(fit: glm.Fit, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return out
 
 
-HEADING = ("n", "d", "path", "product", "examples", "limit", "cells", "gram", "dataset", "limit", "memory", "memory")
+HEADING = ("n", "d", "product", "examples", "limit", "cells", "gram", "dataset", "limit", "memory", "memory")
 """Memory is the peak beside the table: of the examples, and of the dataset."""
 
 
@@ -84,8 +86,8 @@ def sizes(runs: int, most: float) -> None:
             one_size(n, d, limit, runs)
 
 
-def one_size(n: int, d: int, limit: float, runs: int) -> None:
-    """A line for each path: seconds of the products, ratios of the readings, peak extra memory."""
+def one_size(n: int, d: int, limit: Limit, runs: int) -> None:
+    """A line: seconds of the products, ratios of the readings, peak extra memory."""
     X, y, fit = problem(n, d)
     inverse, out = fit.factor.matrix @ fit.factor.matrix.T, np.empty((n, d))
 
@@ -95,22 +97,18 @@ def one_size(n: int, d: int, limit: float, runs: int) -> None:
     def dataset() -> object:
         return glm.measure(fit, X, y, NOISE).dataset
 
-    paths: dict[str, Callable[[Callable[[], object]], object]] = {"plain": plain}
-    if compiled.available():
-        paths["compiled"] = lambda call: call()
-    product, gram, cells, *rest = best(
+    product, gram, cells, rows, whole = best(
         runs if n * d > 1_000_000 else 6 * runs,  # a millisecond is soon disturbed
         lambda: np.matmul(X, inverse, out=out),
         lambda: X.T @ X,
         lambda: glm.measure(fit, X, y, NOISE).cells,
-        *(partial(path, reading) for path in paths.values() for reading in (examples, dataset)),
+        examples,
+        dataset,
     )
-    for k, (name, path) in enumerate(paths.items()):
-        rows, whole = rest[2 * k : 2 * k + 2]
-        ratios = f"{rows / product:8.2f}x {limit:8.0f}x {cells / product:8.2f}x"
-        grams = f"{gram * 1e3:7.2f}ms {whole / gram:8.2f}x {2:8d}x"
-        peaks = " ".join(f"{peak(partial(path, reading)) / X.nbytes:8.2f}x" for reading in (examples, dataset))
-        print(f"{n:9d} {d:9d} {name:>9} {product * 1e3:7.2f}ms {ratios} {grams} {peaks}", flush=True)
+    ratios = f"{rows / product:8.2f}x {limit.examples:8.0f}x {cells / product:8.2f}x"
+    grams = f"{gram * 1e3:7.2f}ms {whole / gram:8.2f}x {limit.dataset:8.0f}x"
+    peaks = " ".join(f"{peak(reading) / X.nbytes:8.2f}x" for reading in (examples, dataset))
+    print(f"{n:9d} {d:9d} {product * 1e3:7.2f}ms {ratios} {grams} {peaks}", flush=True)
 
 
 def peak(call: Callable[[], object]) -> int:
@@ -121,30 +119,6 @@ def peak(call: Callable[[], object]) -> int:
     most = tracemalloc.get_traced_memory()[1] - before
     tracemalloc.stop()
     return most
-
-
-FIRST = """
-import time
-import numpy as np
-import dosimeter as dm
-from dosimeter import glm
-from dosimeter.glm import compiled
-X = np.random.default_rng(0).standard_normal((12665, 20))
-fit = glm.fit(X, X[:, 0], glm.Squared(), 1e-3)
-took = []
-for _ in range(2):
-    start = time.perf_counter()
-    glm.measure(fit, X, X[:, 0], dm.Gaussian(1.0)).examples
-    took.append(time.perf_counter() - start)
-print(f"{took[0] - took[1]:.3f}")
-"""
-
-
-def first_call() -> None:
-    """What the first call of a fresh process pays more than the second: importing llvmlite and compiling."""
-    took = [subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True) for _ in range(3)]
-    path = "compiled" if compiled.available() else "plain"
-    print(f"\nthe first call of three fresh processes, {path} path: {', '.join(t.stdout.strip() for t in took)} s more")
 
 
 def against_svd() -> None:
@@ -199,7 +173,6 @@ def main() -> None:
         sizes(asked.runs, 300_000 if asked.small else 3_000_000 if asked.quick else np.inf)
         if asked.small:
             return
-        first_call()
         against_svd()
         growth(max(2, asked.runs // 2))
 

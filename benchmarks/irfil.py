@@ -22,8 +22,8 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import cifar_planes_and_cars, iwpc, mnist_zeros_and_ones
 from dosimeter.glm.irfil import irfil, unevenness
-from dosimeter.glm.reweighted_leakage import equalise, honest_leakage
-from dosimeter.reproduce import hannun21
+from dosimeter.glm.reweighted_leakage import equalise, total_leakage
+from dosimeter.reproductions import hannun21
 
 ONE = dm.Gaussian(1.0)
 VKORC1 = [11, 12]
@@ -41,7 +41,7 @@ def cost(name: str, X: np.ndarray, y: np.ndarray, loss: Any, l2: float, rounds: 
     """One line of the table of costs."""
     plain, _ = timed(lambda: glm.measure(glm.fit(X, y, loss, l2), X, y, ONE).examples)
     once, told = timed(lambda: irfil(X, y, loss, l2, rounds=rounds, columns=columns, tolerance=0.0))
-    back, honest = timed(lambda: honest_leakage(told, X, y, ONE))
+    back, honest = timed(lambda: total_leakage(told, X, y, ONE))
     differences = 2 * X.size * once / back
     ratio = honest.ratio
     print(
@@ -57,7 +57,7 @@ def by_rounds(X: np.ndarray, y: np.ndarray, columns: Any) -> None:
     print(f"{'T':>3} {'mean':>8} {'max/min':>9} | {'mean':>8} {'std':>8} {'highest':>8} {'max/min':>8} {'ratio':>12}")
     for rounds in (0, 1, 2, 3, 5, 10, 20, 60):
         told = irfil(X, y, glm.Squared(), L2, rounds=rounds, columns=columns, tolerance=0.0)
-        honest = honest_leakage(told, X, y, ONE)
+        honest = total_leakage(told, X, y, ONE)
         u, ratio = honest.units, honest.ratio
         print(
             f"{rounds:3d} {told.eta.mean():8.5f} {told.unevenness + 1:9.3g} | {u.mean():8.5f} {u.std(ddof=1):8.5f} "

@@ -2,7 +2,7 @@
 
     python benchmarks/sampling.py [--runs 9] [--quick]
 
-`sampling.noisy` on a million values against `values + rng.normal(...)` of numpy's default generator, limit 8x for the
+`add_noise` on a million values against `values + rng.normal(...)` of numpy's default generator, limit 8x for the
 Gaussian and the Laplace law; how the cost grows; correlated noise against one product L z; refining; OpenDP where it is
 installed; and whether the time of a draw tells its size (Spearman's ρ, the aim is |ρ| <= 0.03; asserted nowhere).
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
-from dosimeter import noise_addition as sampling
+from dosimeter import noise_addition
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise
 from dosimeter.noise_addition import exact
@@ -48,7 +48,7 @@ def against_numpy(law: type, n: int, runs: int) -> tuple[float, float]:
     rng, values, noise = np.random.default_rng(), np.full(n, 0.25), law(SCALE)
     draw = getattr(rng, PEERS[law])
     keywords = {"scale": SCALE, "size": n}
-    numpy_s, ours = best(runs, lambda: values + draw(**keywords), lambda: sampling.noisy(values, noise))
+    numpy_s, ours = best(runs, lambda: values + draw(**keywords), lambda: noise_addition.add_noise(values, noise))
     return numpy_s, ours
 
 
@@ -82,7 +82,7 @@ def correlated(runs: int) -> None:
         numpy_s, ours = best(
             20 * runs,
             lambda noise=noise, values=values, p=p: values + noise.cholesky @ rng.standard_normal(p),
-            lambda noise=noise, values=values: sampling.noisy(values, noise),
+            lambda noise=noise, values=values: noise_addition.add_noise(values, noise),
         )
         print(f"{p:>14} {numpy_s * 1e3:8.3f}ms {ours * 1e3:8.3f}ms {ours / numpy_s:6.2f}x")
 
@@ -90,19 +90,21 @@ def correlated(runs: int) -> None:
 def refining() -> None:
     """How many entries need more than 64 bits, by grid, and what one costs."""
     print("\nrefined entries of 1e5 (Gaussian), by bits below the scale; microseconds each")
-    settle, made = exact.settle, [0]
+    round_exactly, refinements = exact.round_exactly, [0]
 
     def counted(*args: object) -> int:
-        made[0] += 1
-        return settle(*args)  # type: ignore[arg-type]
+        refinements[0] += 1
+        return round_exactly(*args)  # type: ignore[arg-type]
 
-    exact.settle = counted
+    exact.round_exactly = counted
     for below in (16, 24, 28, 30, 32):
-        made[0], start = 0, time.perf_counter()
-        sampling.noisy(np.zeros(100_000), Gaussian(1.0), grid=2.0**-below)
+        refinements[0], start = 0, time.perf_counter()
+        noise_addition.add_noise(np.zeros(100_000), Gaussian(1.0), grid=2.0**-below)
         took = time.perf_counter() - start
-        print(f"{below:>14} {made[0]:>8}" + (f" {took / made[0] * 1e6:8.0f}" if made[0] > 20 else ""))
-    exact.settle = settle
+        print(
+            f"{below:>14} {refinements[0]:>8}" + (f" {took / refinements[0] * 1e6:8.0f}" if refinements[0] > 20 else "")
+        )
+    exact.round_exactly = round_exactly
 
 
 def opendp() -> None:
@@ -117,7 +119,7 @@ def opendp() -> None:
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=n), dp.l2_distance(T=float)
     theirs = dp.m.make_gaussian(*space, scale=SCALE, k=-20)
     values = [0.25] * n
-    opendp_s, ours = best(3, lambda: theirs(values), lambda: sampling.noisy(values, Gaussian(SCALE)))
+    opendp_s, ours = best(3, lambda: theirs(values), lambda: noise_addition.add_noise(values, Gaussian(SCALE)))
     print(f"\nOpenDP, 1e4 Gaussian values: {opendp_s * 1e3:.0f} ms, ours {ours * 1e3:.2f} ms: {opendp_s / ours:.0f}x")
 
 
@@ -129,7 +131,7 @@ def timing(draws: int) -> None:
         noise, taken, size = law(SCALE), np.empty(draws), np.empty(draws)
         for i in range(draws):
             start = time.perf_counter_ns()
-            y = sampling.noisy(value, noise)
+            y = noise_addition.add_noise(value, noise)
             taken[i] = time.perf_counter_ns() - start
             size[i] = abs(y[0])
         print(f"{law.__name__:>14} {stats.spearmanr(taken, size).statistic:+.4f}", flush=True)

@@ -18,8 +18,8 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import iwpc, mnist_zeros_and_ones
 from dosimeter.glm.calibrate import DoseAtScale, frontier
-from dosimeter.glm.shaped_noise import design, expected_excess_loss, shaped
-from dosimeter.reproduce.hannun21 import in_principal_components, targets
+from dosimeter.glm.shaped_noise import design, expected_excess_loss, shape_noise
+from dosimeter.reproductions.hannun21 import in_principal_components, targets
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -45,10 +45,10 @@ def convention(name: str, X: np.ndarray, y: np.ndarray, l2: float, rows: int) ->
     fit = glm.fit(X, y, glm.Squared(), l2)
     some = drawn(len(X), rows)
     highest = DoseAtScale("highest drawn row", lambda leak: float(leak.examples[some].max()))
-    flat, sharp = (shaped(fit, X, y, excess_loss=0.5, p=p) for p in (0.0, 1.0))
+    flat, sharp = (shape_noise(fit, X, y, excess_loss=0.5, p=p) for p in (0.0, 1.0))
     one = dm.Gaussian(1.0)
     at_one = glm.measure(fit, X, y, one).examples[some].max()
-    with_term = highest(shaped(fit, X, y, excess_loss=expected_excess_loss(fit, one)).leakage)
+    with_term = highest(shape_noise(fit, X, y, excess_loss=expected_excess_loss(fit, one)).leakage)
     a, b, floor = highest(flat.frozen), highest(sharp.frozen), highest(sharp.floor)
     return (
         f"{name:10s} {a:8.2f} {b:8.2f} {a / b:6.2f} {floor:10.4f} {at_one:10.4f} {with_term:8.4f} "

@@ -1,4 +1,4 @@
-"""Draws the pictures of the documentation from what the program really says and shows. Run it by `make picture`.
+"""Draws the pictures of the documentation from what the program prints and shows. Run it by `make picture`.
 
 demo.svg: `dosimeter demo`. refusal.svg: the ledger stops a second release. report.png: the demo's internal report, for
 which Debian's chromium is needed.
@@ -39,9 +39,9 @@ def main() -> None:
 
 def draw_demo(folder: Path) -> None:
     """What the demo prints, and its pages for `draw_report`."""
-    words = recorder()
-    said(words, folder, "demo")
-    save(words, "dosimeter demo", "demo.svg")
+    console = recorder()
+    record(console, folder, "demo")
+    save(console, "dosimeter demo", "demo.svg")
 
 
 def draw_refusal(folder: Path) -> None:
@@ -52,14 +52,14 @@ def draw_refusal(folder: Path) -> None:
         sheet.writerow(["patient", *table.names])
         sheet.writerows([f"{k:04d}", *(table[name][k] for name in table.names)] for k in range(table.n))
     fix = ("fix", "patients.csv", "--target", TARGET, "--person", "patient", "--max-dose", LIMIT)
-    words = recorder()
-    said(words, folder, "ledger", "init", "--ledger", "book.db", "--budget", BUDGET, "-q")
-    said(words, folder, *fix, "--out", "january.skops", "--ledger", "book.db", "--name", "january", "-q")
-    said(words, folder, *fix, "--out", "february.skops", "--dose", "february.json", "-q")
-    booked = ("--ledger", "book.db", "--name", "february")
-    said(words, folder, "release", "february.skops", "--dose", "february.json", *booked, code=1)
-    said(words, folder, "ledger", "list", "--ledger", "book.db")
-    save(words, "the ledger refuses", "refusal.svg")
+    console = recorder()
+    record(console, folder, "ledger", "init", "--ledger", "ledger.db", "--budget", BUDGET, "-q")
+    record(console, folder, *fix, "--out", "january.skops", "--ledger", "ledger.db", "--name", "january", "-q")
+    record(console, folder, *fix, "--out", "february.skops", "--dose-file", "february.json", "-q")
+    booked = ("--ledger", "ledger.db", "--name", "february")
+    record(console, folder, "release", "february.skops", "--dose-file", "february.json", *booked, code=1)
+    record(console, folder, "ledger", "list", "--ledger", "ledger.db")
+    save(console, "the ledger refuses", "refusal.svg")
 
 
 def draw_report(folder: Path) -> None:
@@ -84,26 +84,26 @@ def recorder() -> Console:
     return Console(record=True, width=WIDTH, file=io.StringIO(), highlight=False, markup=False, force_terminal=True)
 
 
-def said(words: Console, folder: Path, *arguments: str, code: int = 0) -> None:
-    """A command and what it said, colours and all."""
+def record(console: Console, folder: Path, *arguments: str, code: int = 0) -> None:
+    """A command and what it printed, with its colours."""
     shown = " ".join(f'"{a}"' if " " in a else a for a in ("dosimeter", *arguments))
-    words.print(f"$ {shown}", style="bold")
-    how = {**os.environ, "COLUMNS": str(WIDTH), "FORCE_COLOR": "1", "TERM": "xterm-256color"}
-    done = subprocess.run(
-        [sys.executable, "-m", "dosimeter", *arguments], cwd=folder, env=how, capture_output=True, text=True
+    console.print(f"$ {shown}", style="bold")
+    environment = {**os.environ, "COLUMNS": str(WIDTH), "FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    run = subprocess.run(
+        [sys.executable, "-m", "dosimeter", *arguments], cwd=folder, env=environment, capture_output=True, text=True
     )
-    if done.returncode != code:
-        raise SystemExit(f"dosimeter {arguments[0]}: exit {done.returncode} and not {code}: {done.stderr}")
-    text = (done.stdout + done.stderr).rstrip("\n")
+    if run.returncode != code:
+        raise SystemExit(f"dosimeter {arguments[0]}: exit {run.returncode} and not {code}: {run.stderr}")
+    text = (run.stdout + run.stderr).rstrip("\n")
     if text:
-        words.print(Text.from_ansi(text), soft_wrap=True)
+        console.print(Text.from_ansi(text), soft_wrap=True)
     if code:
-        words.print(f"exit {code}", style="dim")
+        console.print(f"exit {code}", style="dim")
 
 
-def save(words: Console, title: str, name: str) -> None:
+def save(console: Console, title: str, name: str) -> None:
     """What was printed, as a picture."""
-    drawn = words.export_svg(title=title)
+    drawn = console.export_svg(title=title)
     # No font is fetched from anywhere: the picture must look alike on a machine without a network.
     drawn = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
     drawn = "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n"
