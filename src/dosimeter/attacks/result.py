@@ -13,6 +13,7 @@ from dosimeter.attacks import roc
 from dosimeter.attacks.roc import Interval
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
+from dosimeter.core.html_table import html_table
 from dosimeter.core.notion import Standing
 
 
@@ -84,6 +85,18 @@ class AttackResult(ABC):
             f"<{self.attack}: {self.measure} {self.figure:.4g} [{low:.4g}, {high:.4g}] at {level:.0%}, "
             f"control {self.control_figure:.4g}, {self.standing.value}>"
         )
+
+    def _repr_html_(self) -> str:
+        """For a notebook. Internal: it is computed from the data."""
+        low, high, level = self.interval
+        rows: list[tuple[str, object]] = [
+            (self.measure, self.figure),
+            (f"interval at {level:.0%}", f"{low:.4g} to {high:.4g}"),
+            ("without the release", self.control_figure),
+            ("beats the control", "yes" if self.beats_control else "no"),
+            ("standing", self.standing.value),
+        ]
+        return html_table(f"Attack: {self.attack}", rows)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,6 +11,7 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.fisher_block import FisherBlock, check_blocks
+from dosimeter.core.html_table import html_table
 from dosimeter.core.notion import FISHER, Notion, Standing
 
 UNITS = ("example", "person", "attribute", "cell", "label", "group", "teacher", "client", "dataset")
@@ -165,6 +166,16 @@ class Dose:
             f"<Dose of {len(self.ids)} {self.unit}s: {self.notion.name} ({self.notion.symbol}), "
             f"{self.standing.value}, highest {self.notion.symbol} = {top:.4g} ({top_id})>"
         )
+
+    def _repr_html_(self) -> str:
+        """For a notebook, without ids. Internal: a dose is itself private."""
+        symbol, figures = self.notion.symbol, self.reading
+        rows: list[tuple[str, object]] = [("notion", f"{self.notion.name} ({symbol})"), ("unit", self.unit)]
+        if len(figures):
+            rows += [(f"typical {symbol}", float(np.median(figures))), (f"highest {symbol}", float(figures.max()))]
+        rows += [("standing", self.standing.value), ("measured in", self.measured_in)]
+        rows += [("not covered", note) for note in self.uncovered]
+        return html_table(f"Dose of {len(self.ids)} {self.unit}s (internal: do not publish)", rows)
 
 
 @dataclass(frozen=True)

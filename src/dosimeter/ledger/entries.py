@@ -12,6 +12,7 @@ import numpy as np
 from dosimeter.core.accounts import Account, LedgerLimit, LimitViolation
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import LimitExceeded
+from dosimeter.core.html_table import html_table
 from dosimeter.core.notion import Standing
 
 
@@ -184,6 +185,17 @@ class AccountTotals:
     def limit(self) -> float:
         """Infinite without a budget."""
         return math.inf if self.budget is None else self.budget.limit
+
+    def _repr_html_(self) -> str:
+        """For a notebook, without pseudonyms. Internal: totals depend on the data."""
+        highest = float(self.readings.max()) if len(self.readings) else 0.0
+        rows: list[tuple[str, object]] = [
+            ("people", len(self.readings)),
+            (f"highest {self.account.symbol}", highest),
+            ("limit", "none" if self.budget is None else str(self.budget)),
+            ("people above it", self.passing),
+        ]
+        return html_table(f"Totals: {self.account.notion.name}, {self.account.measured_in}", rows)
 
 
 @dataclass(frozen=True, eq=False)
