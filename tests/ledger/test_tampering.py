@@ -103,7 +103,7 @@ EDITS = {
     "block.part": "UPDATE dosimeter_block SET part = part - 1 WHERE part = 2",
     "block.pseudonym": "UPDATE dosimeter_block SET pseudonym = '0123456789abcdef' "
     "WHERE pseudonym = (SELECT pseudonym FROM dosimeter_block WHERE part = 2 ORDER BY pseudonym LIMIT 1) AND part = 2",
-    "block.unknowns": "UPDATE dosimeter_block SET unknowns = replace(unknowns, 'a', 'b') WHERE part = 2",
+    "block.unknowns": "UPDATE dosimeter_block SET unknowns = substr(unknowns, 2) || substr(unknowns, 1, 1) WHERE part = 2",
     "block.data": "UPDATE dosimeter_block SET data = '\\x00' WHERE part = 2",
     "ledger dropped": "DELETE FROM dosimeter_ledger",
     "the last entry dropped": "DELETE FROM dosimeter_entry WHERE seq = 6",
@@ -262,7 +262,9 @@ def test_a_signed_chain_is_signed_throughout(place):
         assert ledger.verify(verification.signed) == verification
         with pytest.raises(Tampered, match="not signed by this key"):
             ledger.verify("ab" * 32)
-    altered(place, "UPDATE dosimeter_entry SET signature = replace(signature, '1', '2') WHERE seq = 4")
+    altered(
+        place, "UPDATE dosimeter_entry SET signature = substr(signature, 2) || substr(signature, 1, 1) WHERE seq = 4"
+    )
     with pytest.raises(Tampered, match="entry 4 does not carry the signature"):
         ask(place)
 
