@@ -103,7 +103,8 @@ EDITS = {
     "block.part": "UPDATE dosimeter_block SET part = part - 1 WHERE part = 2",
     "block.pseudonym": "UPDATE dosimeter_block SET pseudonym = '0123456789abcdef' "
     "WHERE pseudonym = (SELECT pseudonym FROM dosimeter_block WHERE part = 2 ORDER BY pseudonym LIMIT 1) AND part = 2",
-    "block.unknowns": "UPDATE dosimeter_block SET unknowns = substr(unknowns, 2) || substr(unknowns, 1, 1) WHERE part = 2",
+    "block.unknowns": "UPDATE dosimeter_block SET unknowns = substr(unknowns, 2) || substr(unknowns, 1, 1) "
+    "WHERE part = 2",
     "block.data": "UPDATE dosimeter_block SET data = '\\x00' WHERE part = 2",
     "ledger dropped": "DELETE FROM dosimeter_ledger",
     "the last entry dropped": "DELETE FROM dosimeter_entry WHERE seq = 6",
