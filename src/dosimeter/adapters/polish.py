@@ -1,11 +1,17 @@
-"""Check that a model is at its minimum: the formulas hold only at the exact minimiser on the training table.
+"""Whether given coefficients solve their problem on a table, and how far they are from the exact minimum.
 
-Newton's method moves the given coefficients to the exact minimum; the model is accepted if no η changes by more than
-1 %. A model that stopped early changes little; with another table, other weights or another penalty everything does.
+Newton's method moves the given coefficients to the exact minimum, and the figures are those of the minimum. A solver
+that stops at a tolerance leaves its weights a little away from it:
+
+    gap = f(w) - f(w*)          an independent sample of the same people would have a gap of about p φ
+
+with p parameters and dispersion φ. Weights within a twentieth of that can be the weights of this table; the figure is
+an estimate of theirs where some η differs by more than 1 %. Everything else is refused with the likely cause.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,20 +25,51 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.glm.validation import check_table
 
 ACCEPTED = 0.01
-"""The largest relative change of a row's figure that is accepted."""
+"""The largest relative change of a row's figure within which the figure is exact."""
 
 HIDDEN = 0.05
 """The same without labels, for figures of at least a tenth of the highest. A label's part of a figure hardly depends on
 the coefficients: if it dominates, the first bound alone would accept another table."""
 
 VISIBLE = 1e-4
+SAMPLING = 0.05
+"""Largest gap of an iterative solver, in units of p φ: a model of other rows has about 1."""
+UNCONVERGED = 0.05
+"""Largest gap of a solver that gave up, as a share of what the fit gained over zero weights."""
 NOISED = (
     "weights that already carry noise, such as those in a file of `fix`, are not a minimum: `fix` reported their dose"
 )
 
 
-def polish(problem: Problem, design: Design, options: dict[str, Any]) -> tuple[glm.Fit, float]:
-    """The exact minimiser, and the largest relative change of any row's η on the way to it.
+@dataclass(frozen=True, eq=False)
+class Polished:
+    """The exact minimiser, and how far the given coefficients are from it."""
+
+    fit: glm.Fit
+    moved: float
+    """The largest relative change of any row's η on the way to it."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the figures of the minimum are those of the given coefficients to 1 %."""
+        return self.moved <= ACCEPTED
+
+    @property
+    def remark(self) -> str:
+        """How far the given coefficients are from the minimum; "" if it cannot be seen."""
+        if self.moved <= VISIBLE:
+            return ""
+        percent = f"{100 * self.moved:.2g} %"
+        if self.exact:
+            return f"the coefficients were polished to the exact minimum, which moved some η by {percent}"
+        return (
+            "the solver stopped before the exact minimum: the figures are those of the minimum, and some η of the "
+            f"given coefficients differs by {percent}"
+        )
+
+
+def polish(problem: Problem, design: Design, options: dict[str, Any]) -> Polished:
+    """The exact minimiser; coefficients that cannot be this table's are refused.
 
     options: noise, include_target, input_map and target_unit of the reading (`glm.measure`).
     """
@@ -42,13 +79,19 @@ def polish(problem: Problem, design: Design, options: dict[str, Any]) -> tuple[g
     after = _figures(exact, problem, X, options)  # a noise that has no figure is refused here
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            before = _figures(glm.fit_at(X, problem.y, problem.loss, problem.w, l2, **settings), problem, X, options)
+            given = glm.fit_at(X, problem.y, problem.loss, problem.w, l2, **settings)
+            before = _figures(given, problem, X, options)
     except (Refusal, ValueError, np.linalg.LinAlgError):
-        raise CannotMeasure(_not_the_minimum("beyond any measure")) from None
+        raise CannotMeasure(_not_the_minimum("the loss is not finite there, so the table is likely another")) from None
     moved, hidden = _move(before[0], after[0], floor=1e-12), _move(before[1], after[1], floor=0.1)
-    if not (moved <= ACCEPTED and hidden <= HIDDEN):
-        raise CannotMeasure(_not_the_minimum(f"by {100 * max(moved, hidden):.3g} %"))
-    return exact, moved
+    if moved <= ACCEPTED and hidden <= HIDDEN:
+        return Polished(exact, moved)
+    cause = _why_not(problem, X, given, exact)
+    if cause:
+        raise CannotMeasure(
+            _not_the_minimum(f"at the minimum some η differs by {100 * max(moved, hidden):.3g} %, {cause}")
+        )
+    return Polished(exact, max(moved, hidden))
 
 
 def _figures(state: glm.Fit, problem: Problem, X: FloatArray, options: dict[str, Any]) -> list[FloatArray]:
@@ -68,11 +111,64 @@ def _move(before: FloatArray, after: FloatArray, floor: float) -> float:
     return float(np.max(np.abs(before - after) / np.maximum(after, floor * top)))
 
 
-def _not_the_minimum(difference: str) -> str:
+def _why_not(problem: Problem, X: FloatArray, given: glm.Fit, exact: glm.Fit) -> str:
+    """Why the given coefficients cannot be the minimum of this table; "" if they can."""
+    if not problem.iterative:
+        return "and this model's solver is exact: table, weights or penalty are likely others than in its fit"
+    penalty = _better_penalty(problem, X, given)
+    if penalty is not None:
+        return (
+            f"and with a penalty nλ of {penalty:.3g} instead of {problem.penalty:.3g} they would be the minimum: the "
+            "penalty is likely another"
+        )
+    low, high, zero = (_objective(problem, X, w) for w in (exact.w, given.w, np.zeros_like(exact.w)))
+    gap, gain = high - low, zero - low
+    if gap <= max(SAMPLING * exact.w.size * _dispersion(exact), 1e-6 * gain):
+        return ""
+    if problem.unconverged:
+        too_far = f"and {problem.unconverged}: scale the columns or raise max_iter"
+        return "" if gap <= UNCONVERGED * gain else too_far
+    if high > zero:
+        return "and they fit worse than no weights at all: table, order of its columns or classes are likely others"
+    return f"which no tolerance explains: the table or its sample weights are likely others ({NOISED})"
+
+
+def _objective(problem: Problem, X: FloatArray, w: FloatArray) -> float:
+    """Eq. 13 at w."""
+    rows = np.column_stack([X, np.ones(len(X))]) if problem.intercept else X
+    losses = problem.loss.value(rows @ w, problem.y)
+    penalised = w[:-1] if problem.intercept else w
+    total = losses.sum() if problem.weight is None else problem.weight @ losses
+    return float(total + 0.5 * problem.penalty * np.sum(penalised**2))
+
+
+def _dispersion(exact: glm.Fit) -> float:
+    """Σω r² / Σω a, about 1 if the loss is a likelihood that fits; 1 for softmax."""
+    if isinstance(exact.loss, glm.Softmax):
+        return 1.0
+    weight = exact.sample_weight
+    return float(weight @ exact.residual**2 / (weight @ exact.curvature))
+
+
+def _better_penalty(problem: Problem, X: FloatArray, given: glm.Fit) -> float | None:
+    """nλ at which the gradient at the given weights would all but vanish, None if there is none.
+
+    With fewer than three weights some penalty always fits well.
+    """
+    w = given.w[:-1] if given.intercept else given.w
+    if len(w) < 3 or not w.any():
+        return None
+    weighted = (given.residual.T * given.sample_weight).T
+    g = X.T @ weighted
+    penalty = -float(np.sum(g * w) / np.sum(w * w))
+    rest, here = (float(np.linalg.norm(g + k * w)) for k in (penalty, problem.penalty))
+    return penalty if penalty >= 0 and rest < 0.02 * here and abs(penalty - problem.penalty) > 1e-3 * penalty else None
+
+
+def _not_the_minimum(cause: str) -> str:
     return (
-        "the coefficients are not the minimum of the model's loss on this table: at the minimum some η differs "
-        f"{difference} (1 % is accepted); fit with a smaller tol, more iterations, solver='newton-cholesky' or scaled "
-        f"columns, or pass the training table with its weights; {NOISED}"
+        f"the coefficients are not the minimum of the model's loss on this table: {cause}; pass the training table "
+        "with its weights, or fit with a smaller tol, more iterations or solver='newton-cholesky'"
     )
 
 

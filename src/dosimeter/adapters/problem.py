@@ -64,3 +64,8 @@ class Problem:
     penalised_intercept: bool = False
     """The intercept is the weight of a column of ones and is penalised (liblinear)."""
     uncovered: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    iterative: bool = False
+    """Whether the solver stops at a tolerance, so that weights near the minimum are to be expected."""
+    unconverged: str = ""
+    """What is known of a solver that did not converge; "" for one that did."""

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter import glm
-from dosimeter.adapters.coefficients import Coefficients
 from dosimeter.adapters.features import Design, Feature, assemble, raw_feature
 from dosimeter.adapters.pipelines import columns_read, transform
-from dosimeter.adapters.polish import VISIBLE, polish
+from dosimeter.adapters.polish import polish
 from dosimeter.adapters.problem import Problem, Target
-from dosimeter.adapters.sklearn_models import problem_of, refuse_unmeasurable, why_not
-from dosimeter.adapters.statsmodels_results import column_names
+from dosimeter.adapters.registry import library_of, problem_of, sources_of
+from dosimeter.adapters.wrappers import unwrap
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
@@ -34,7 +33,6 @@ from dosimeter.tables.table import Table
 UNITS = {"raw": "own units", "sd": "standard deviations"}
 """The option `unit` -> the name of the unit in results and doses."""
 SAME = "the column {name} is both the target and the person: name two columns"
-SEARCHED = "the model's settings were chosen from the data by a search: the choice is not covered"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +86,8 @@ def measure_model(
     check_scaler(scaler)
     if isinstance(y, str) and isinstance(person, str) and y == person:
         raise Refusal(SAME.format(name=safe_text(y)))
-    steps, final, chosen = _unwrapped(model)
-    refuse_unmeasurable(final)
+    opened = unwrap(model)
+    steps, final = opened.steps, opened.final
     stage("preparing the columns")
     aside = [name for name in (y, person) if isinstance(name, str)]
     features, design, table, columns, gaps = _design(model, steps, final, frame, aside)
@@ -100,12 +98,8 @@ def measure_model(
         design = _with_ones(design)
     options = measure_options(design, problem.loss, problem.y, noise=noise, label=label, unit=unit)
     stage("polishing the fit")
-    fit, moved = polish(problem, design, options)
-    remarks = (
-        (f"the coefficients were polished to the exact minimum, which moved some η by {100 * moved:.2g} %",)
-        if moved > VISIBLE
-        else ()
-    )
+    polished = polish(problem, design, options)
+    fit, distance = polished.fit, (polished.remark,) if polished.remark else ()
     ids = None if person is None else ids_of(frame, person, n)
     target = y if isinstance(y, str) else "y"
     columns_as_read = dict(columns)
@@ -131,8 +125,14 @@ def measure_model(
         ids=ids,
         tied=shared.columns,
         tied_target=shared.label,
-        uncovered=figures.uncovered + problem.uncovered + chosen + gap_notes(gaps),
-        remarks=(*remarks, *shared.remarks, *((INSIDE,) if design.uncovered else ())),
+        uncovered=figures.uncovered + problem.uncovered + opened.uncovered + gap_notes(gaps),
+        approximations=() if polished.exact else distance,
+        remarks=(
+            *(distance if polished.exact else ()),
+            *problem.remarks,
+            *shared.remarks,
+            *((INSIDE,) if design.uncovered else ()),
+        ),
         floor=figures.floor,
         scaler=scaler,
     )
@@ -194,27 +194,6 @@ def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
         raise Refusal(f"a tied column is one value per person: pass {option('person')} as well")
 
 
-def _unwrapped(model: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
-    """Transformers in turn, the final estimator, and what was chosen from the data on the way."""
-    if type(model).__module__.split(".")[0] == "statsmodels" or isinstance(model, Coefficients):
-        return (), model, ()
-    if isinstance(model, type) or not hasattr(model, "fit"):
-        kind = model.__name__ if isinstance(model, type) else type(model).__name__
-        raise CannotMeasure(f"{safe_text(kind)} is not a fitted model: pass the object that fit returned")
-    from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-    from sklearn.pipeline import Pipeline
-
-    if isinstance(model, GridSearchCV | RandomizedSearchCV):
-        if not hasattr(model, "best_estimator_"):
-            raise CannotMeasure(f"{type(model).__name__} is not fitted, or not with refit=True: fit it first")
-        steps, final, chosen = _unwrapped(model.best_estimator_)
-        return steps, final, (SEARCHED, *chosen)
-    if isinstance(model, Pipeline):
-        steps, final, chosen = _unwrapped(model.steps[-1][1])
-        return (*(step for _, step in model.steps[:-1]), *steps), final, chosen
-    return (), model, ()
-
-
 def _design(
     model: Any, steps: tuple[Any, ...], final: Any, frame: Any, set_aside: list[str]
 ) -> tuple[tuple[Feature, ...], Design, Table, dict[str, NDArray[Any]], dict[str, Gaps]]:
@@ -263,23 +242,17 @@ def _sources(
 
 def _fitted_on(model: Any, steps: tuple[Any, ...], final: Any) -> tuple[tuple[str, ...] | None, int]:
     """Names (None if it was fitted on an array) and number of the columns that the model was fitted on."""
-    if isinstance(final, Coefficients):
-        return tuple(final.coef), len(final.coef)
-    if type(final).__module__.split(".")[0] == "statsmodels":
-        names = column_names(final)
-        return names, len(names)
     for part in (model, *steps, final):
-        if hasattr(part, "n_features_in_"):
-            named = getattr(part, "feature_names_in_", None)
-            return (None if named is None else tuple(map(str, named))), int(part.n_features_in_)
-    problem_of(final, Target(np.zeros(1), None))  # refuses anything but a fitted linear model, and says why
-    raise CannotMeasure(why_not(final))
+        sources = sources_of(part)
+        if sources is not None:
+            return sources
+    raise CannotMeasure(f"{safe_text(type(final).__name__)} does not tell on which columns it was fitted")
 
 
 def _numbered(final: Any, wanted: tuple[str, ...], names: Sequence[str]) -> bool:
     """statsmodels calls the columns of an array x1, x2, ...: then they are known by position alone."""
     made_up = all(name.startswith("x") and name[1:].isdigit() for name in wanted)
-    return type(final).__module__.startswith("statsmodels") and made_up and not set(wanted) <= set(names)
+    return library_of(final) == "statsmodels" and made_up and not set(wanted) <= set(names)
 
 
 def _with_ones(design: Design) -> Design:

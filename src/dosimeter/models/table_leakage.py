@@ -67,6 +67,8 @@ class TableLeakage:
     """Whether the target is one unknown per person too."""
     uncovered: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    approximations: tuple[str, ...] = ()
+    """Why the figures are estimates; () if they are not."""
     assumed: tuple[str, ...] = ()
     """What is taken as known without a check."""
     floor: glm.Leakage | None = None
@@ -83,13 +85,15 @@ class TableLeakage:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is not covered, then what else the reader must know."""
-        return self.uncovered + self.remarks
+        """What is not covered, why figures are estimates, then what else the reader must know."""
+        return self.uncovered + self.approximations + self.remarks
 
     @property
     def standing(self) -> Standing:
-        """Exact, or unaccounted if a choice made from the data is held fixed."""
-        return Standing.UNACCOUNTED if self.uncovered else Standing.EXACT
+        """Unaccounted if a choice made from the data is held fixed, otherwise an estimate or exact."""
+        if self.uncovered:
+            return Standing.UNACCOUNTED
+        return Standing.ESTIMATE if self.approximations else Standing.EXACT
 
     @property
     def columns(self) -> tuple[str, ...]:

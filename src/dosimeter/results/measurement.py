@@ -319,7 +319,7 @@ class Measurement(Result):
             strip=exposure_matrix(every, people, table, ids=ids),
             not_covered=list(leak.uncovered),
             assumptions=[*ASSUMED, *leak.assumed],
-            remarks=[*leak.remarks, *given_remarks(every), *group_remarks(compared, groups)],
+            remarks=[*leak.approximations, *leak.remarks, *given_remarks(every), *group_remarks(compared, groups)],
             scaler=None if leak.floor is None else FittedScaler.of(leak.scaler, float(leak.left.max())),
             dropped_rows=table.dropped,
             **present(

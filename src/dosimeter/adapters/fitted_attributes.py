@@ -1,0 +1,60 @@
+"""What the adapters of scikit-learn's models read off a fitted model."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.adapters.problem import Target
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import CannotMeasure
+
+CHOSEN_PENALTY = "l2 was chosen from the data by cross-validation: the choice is not covered"
+BALANCED = "class_weight='balanced' takes its weights from the label counts, held fixed: not covered"
+
+
+def single_output(model: Any) -> FloatArray:
+    """(p,) the coefficients of a model with one target, then its intercept if it has one."""
+    coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    if len(coef) != 1:
+        raise CannotMeasure(
+            f"{type(model).__name__} predicts {len(coef)} targets at once: fit and measure one model for each"
+        )
+    return np.append(coef[0], np.ravel(model.intercept_)) if model.fit_intercept else coef[0]
+
+
+def refuse_positive(model: Any) -> None:
+    """Refuse weights that are held at zero."""
+    if getattr(model, "positive", False):
+        raise CannotMeasure(
+            f"{type(model).__name__} with positive=True has a corner at zero and no derivative there: use "
+            "positive=False"
+        )
+
+
+def stopping_note(model: Any) -> str:
+    """What a solver says that used up its iterations; "" if it ended before."""
+    iterations, limit = getattr(model, "n_iter_", None), getattr(model, "max_iter", None)
+    if iterations is None or limit is None or int(np.max(iterations)) < int(limit):
+        return ""
+    return f"its solver stopped after max_iter={int(limit)} iterations without converging"
+
+
+def class_weights(model: Any, target: Target, positions: NDArray[np.intp]) -> tuple[FloatArray | None, tuple[str, ...]]:
+    """(n,) sample weights times class weights, None if all are 1; and what of them is not covered."""
+    if model.class_weight is None:
+        return target.weight, ()
+    from sklearn.utils.class_weight import compute_class_weight
+
+    # Newer versions count the classes by sample_weight.
+    options = (
+        {"sample_weight": target.ones} if "sample_weight" in inspect.signature(compute_class_weight).parameters else {}
+    )
+    balanced = isinstance(model.class_weight, str)
+    if not balanced:
+        options = {}
+    by_class = compute_class_weight(model.class_weight, classes=model.classes_, y=model.classes_[positions], **options)
+    return target.ones * np.asarray(by_class)[positions], (BALANCED,) if balanced else ()

@@ -1,0 +1,43 @@
+"""Why a model cannot be measured, in one sentence that says what to do instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dosimeter.core.text import safe_text
+
+LINEAR = "fit a linear model such as Ridge or LogisticRegression"
+VOTE = "publish labels voted by several such models (dosimeter pate), or fit a linear model"
+
+REASONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("SGD", "Perceptron", "PassiveAggressive"), "stops before its optimum and is random", LINEAR),
+    (("KNeighbors", "RadiusNeighbors", "NearestCentroid"), "stores the rows themselves, or means of them", LINEAR),
+    (("Bayesian", "ARD"), "chooses its penalties from the data within the fit", LINEAR),
+    (("Lars", "OrthogonalMatchingPursuit"), "adds columns one by one and is not one smooth minimum", "fit Lasso"),
+    (("Quantile", "TheilSen", "RANSAC"), "follows single rows, without a second derivative", "fit HuberRegressor"),
+    (("NuSVC", "NuSVR", "SVC", "SVR", "OneClassSVM"), "stores its support vectors, which are rows", VOTE),
+    (("GaussianProcess", "KernelRidge"), "stores the rows themselves", VOTE),
+    (("Forest", "Tree", "Boosting", "Bagging", "AdaBoost", "XGB", "LGBM", "CatBoost", "Isolation"),
+     "splits on single values of rows, so its parameters do not follow the data smoothly", VOTE),
+    (("MLP", "Sequential", "Module"), "has no unique minimum, and where it stopped depends on chance", VOTE),
+    (("Voting", "Stacking"), "is several models at once", "measure each of its models and add the doses in a ledger"),
+    (("CalibratedClassifierCV",),
+     "averages models of several folds and fits a curve to their scores, which is not one minimum",
+     "measure the classifier itself"),
+    (("Quadratic",), "releases a covariance for each class", "fit LinearDiscriminantAnalysis"),
+    (("Dummy",), "predicts a constant and has no weights", "release that constant with noise of its own"),
+    (("Isotonic",), "follows single rows, without a second derivative", LINEAR),
+    (("KMeans", "Mixture", "Clustering", "DBSCAN"), "assigns rows to clusters, which changes in jumps", LINEAR),
+)  # fmt: skip
+"""(parts of a class name, why, what to do instead); the first match decides."""
+
+OTHER = "is not one of the smooth estimators whose dependence on a row is known here"
+
+
+def reason_for(model: Any) -> str:
+    """One sentence for a model that has no adapter."""
+    name = type(model).__name__
+    for parts, why, instead in REASONS:
+        if any(part in name for part in parts):
+            return f"{safe_text(name)} cannot be measured: it {why}; {instead} instead"
+    return f"{safe_text(name)} cannot be measured: it {OTHER}; {LINEAR} instead"

@@ -1,0 +1,86 @@
+"""Objects around a final estimator: pipelines and searches. Each is registered and opened to what is inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dosimeter.adapters.registry import find_adapter, library_of, measurable_adapter
+from dosimeter.core.errors import CannotMeasure
+from dosimeter.core.text import safe_text
+
+SEARCHED = "the model's settings were chosen from the data by a search: the choice is not covered"
+
+
+@dataclass(frozen=True, eq=False)
+class Unwrapped:
+    """A final estimator, and what stood around it."""
+
+    final: Any
+    steps: tuple[Any, ...] = ()
+    """The transformers before it, in turn."""
+    uncovered: tuple[str, ...] = ()
+    """Choices that were made from the data on the way."""
+
+
+Opener = Callable[[Any], Unwrapped]
+_WRAPPERS: dict[tuple[str, str], Opener] = {}
+
+
+def wrapper(library: str, *classes: str) -> Callable[[Opener], Opener]:
+    """Register a function that opens objects of these classes by one layer; a decorator."""
+
+    def register(opener: Opener) -> Opener:
+        _WRAPPERS.update({(library, name): opener for name in classes})
+        return opener
+
+    return register
+
+
+def unwrap(model: Any) -> Unwrapped:
+    """The fitted final estimator with the transformers before it; a model that cannot be measured is refused."""
+    if isinstance(model, type) or not (
+        hasattr(model, "fit") or find_adapter(model) or library_of(model) == "statsmodels"
+    ):
+        kind = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise CannotMeasure(f"{safe_text(kind)} is not a fitted model: pass the object that fit returned")
+    opener = next((_WRAPPERS[key] for key in _keys(model) if key in _WRAPPERS), None)
+    if opener is None:
+        measurable_adapter(model)
+        return Unwrapped(model)
+    outer = opener(model)
+    inner = unwrap(outer.final)
+    return replace(inner, steps=(*outer.steps, *inner.steps), uncovered=(*outer.uncovered, *inner.uncovered))
+
+
+def _keys(model: Any) -> list[tuple[str, str]]:
+    return [(cls.__module__.split(".")[0], cls.__name__) for cls in type(model).__mro__]
+
+
+@wrapper("sklearn", "Pipeline")
+def _pipeline(model: Any) -> Unwrapped:
+    return Unwrapped(model.steps[-1][1], tuple(step for _, step in model.steps[:-1]))
+
+
+@wrapper("sklearn", "BaseSearchCV")
+def _search(model: Any) -> Unwrapped:
+    if not hasattr(model, "best_estimator_"):
+        raise CannotMeasure(f"{type(model).__name__} is not fitted, or not with refit=True: fit it first")
+    return Unwrapped(model.best_estimator_, uncovered=(SEARCHED,))
+
+
+@wrapper("sklearn", "FrozenEstimator")
+def _frozen(model: Any) -> Unwrapped:
+    return Unwrapped(model.estimator)
+
+
+@wrapper("sklearn", "BaseThresholdClassifier")
+def _threshold(model: Any) -> Unwrapped:
+    """A threshold does not change the weights; one that was tuned is a further number that leaves."""
+    tuned = () if type(model).__name__ == "FixedThresholdClassifier" else (
+        "the decision threshold was tuned on the data: it is not covered",
+    )  # fmt: skip
+    if not hasattr(model, "estimator_"):
+        raise CannotMeasure(f"{type(model).__name__} is not fitted: call fit first")
+    return Unwrapped(model.estimator_, uncovered=tuned)
