@@ -180,9 +180,8 @@ def test_a_read_only_folder_is_refused(tmp_path):
 
 
 def run(place, *statements):
-    engine = create_engine(place.target if "://" in place.target else f"sqlite:///{place.target}")
-    if place.kind == "postgresql":
-        engine = create_engine(place.target.replace("postgresql:", "postgresql+psycopg:"))
+    url = place.target.replace("postgresql:", "postgresql+psycopg:")
+    engine = create_engine(url if "://" in url else f"sqlite:///{url}")
     with engine.begin() as connection:
         for statement in statements:
             connection.execute(text(statement))
