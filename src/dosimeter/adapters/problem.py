@@ -19,7 +19,7 @@ class Target:
     """What the model predicts, and the weights of the rows."""
 
     y: NDArray[Any]
-    """(n,) numbers, booleans or text."""
+    """(n,) numbers, booleans or text; (n, t) numbers for several targets."""
     weight: FloatArray | None
     """(n,) sample_weight as the caller passed it to `fit`."""
 
@@ -32,10 +32,26 @@ class Target:
         """(n,) float64; text is refused."""
         if self.y.dtype.kind not in "fb":
             raise Refusal("the target holds text and this model needs numbers: pass the y it was fitted on")
+        if self.y.ndim > 1:
+            raise Refusal(f"y has {self.y.shape[1]} columns and this model predicts one: pass the y it was fitted on")
         return np.asarray(self.y, dtype=np.float64)
+
+    def several(self, outputs: int) -> FloatArray:
+        """(n, t) float64 for a model of this many outputs; text is refused."""
+        if self.y.dtype.kind not in "fb":
+            raise Refusal("the target holds text and this model needs numbers: pass the y it was fitted on")
+        y = np.asarray(self.y, dtype=np.float64).reshape(len(self.y), -1)
+        if y.shape[1] != outputs:
+            raise Refusal(
+                f"y has {y.shape[1]} columns and the model predicts {outputs}: pass the y it was fitted on, an array "
+                "or the names of its columns"
+            )
+        return y
 
     def positions(self, classes: list[Any]) -> NDArray[np.intp]:
         """(n,) each label's position among the model's classes."""
+        if self.y.ndim > 1:
+            raise Refusal(f"y has {self.y.shape[1]} columns and this model predicts one: pass the y it was fitted on")
         place = {str(c): k for k, c in enumerate(classes)} | {c: k for k, c in enumerate(classes)}
         positions = np.array([place.get(cell, -1) for cell in self.y.tolist()], dtype=np.intp)
         if (positions < 0).any():

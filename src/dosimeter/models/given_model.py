@@ -27,7 +27,7 @@ from dosimeter.tables.column_values import spread
 from dosimeter.tables.constant_values import Tied, tie
 from dosimeter.tables.data_checks import varies
 from dosimeter.tables.missing_values import Gaps, gap_notes, observed_by_person
-from dosimeter.tables.row_arguments import ids_of, names_of, target_of, weights_of
+from dosimeter.tables.row_arguments import ids_of, lists_columns, names_of, target_names, target_of, weights_of
 from dosimeter.tables.table import Table
 
 UNITS = {"raw": "own units", "sd": "standard deviations"}
@@ -89,7 +89,7 @@ def measure_model(
     opened = unwrap(model)
     steps, final = opened.steps, opened.final
     stage("preparing the columns")
-    aside = [name for name in (y, person) if isinstance(name, str)]
+    aside = [name for name in (y, person) if isinstance(name, str)] + (list(y) if lists_columns(frame, y) else [])
     features, design, table, columns, gaps = _design(model, steps, final, frame, aside)
     n = table.n
     y_as_read = target_of(frame, y, n)
@@ -101,7 +101,7 @@ def measure_model(
     polished = polish(problem, design, options)
     fit, distance = polished.fit, (polished.remark,) if polished.remark else ()
     ids = None if person is None else ids_of(frame, person, n)
-    target = y if isinstance(y, str) else "y"
+    target = ", ".join(target_names(frame, y))
     columns_as_read = dict(columns)
     if ids is not None:
         filled = {name: observed_by_person(columns[name], gap.mask, ids) for name, gap in gaps.items()}

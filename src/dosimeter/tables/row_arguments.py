@@ -66,10 +66,45 @@ def values_of(frame: Any, values: Any, n: int, role: str) -> Any:
     return raw
 
 
+def target_names(frame: Any, y: Any) -> tuple[str, ...]:
+    """Names of the target's columns: those of the frame that y lists, those of a frame of targets, or "y".
+
+    >>> target_names({"a": [1], "b": [2], "c": [3]}, ["a", "b"]), target_names({"a": [1]}, [0])
+    (('a', 'b'), ('y',))
+    """
+    if isinstance(y, str):
+        return (y,)
+    if lists_columns(frame, y):
+        return tuple(y)
+    if isinstance(y, np.ndarray):
+        return ("y",) if y.ndim < 2 or y.shape[1] == 1 else tuple(f"y{k}" for k in range(y.shape[1]))
+    is_frame = hasattr(y, "columns") and not isinstance(y, Mapping)
+    return tuple(map(str, y.columns)) if is_frame else ("y",)
+
+
+def lists_columns(frame: Any, y: Any) -> bool:
+    """Whether y lists columns of the frame by name, rather than one label per row."""
+    if not isinstance(y, list | tuple) or not y or not all(isinstance(name, str) for name in y):
+        return False
+    return set(y) <= set(names_of(frame))
+
+
 def target_of(frame: Any, y: Any, n: int) -> NDArray[Any]:
-    """(n,) the target as numbers, booleans or text."""
-    raw = values_of(frame, y, n, "y")
-    return to_array(raw, y if isinstance(y, str) else "y", Location("y"), np.arange(n), text=False)
+    """(n,) the target as numbers, booleans or text; (n, t) numbers if there are several targets."""
+    names = target_names(frame, y)
+    if len(names) == 1:
+        raw = values_of(frame, y[0] if lists_columns(frame, y) else y, n, "y")
+        return to_array(raw, names[0], Location("y"), np.arange(n), text=False)
+    if lists_columns(frame, y):
+        parts = [values_of(frame, name, n, "y") for name in names]
+    else:
+        parts = [values_of(y, name, n, "y") for name in names_of(y)]
+    columns = [
+        to_array(raw, name, Location("y"), np.arange(n), text=False) for raw, name in zip(parts, names, strict=True)
+    ]
+    if any(column.dtype.kind not in "fb" for column in columns):
+        raise Refusal(f"y has {len(names)} columns, and one of them holds text: give several targets as numbers")
+    return np.column_stack([column.astype(np.float64) for column in columns])
 
 
 def ids_of(frame: Any, values: Any, n: int, role: str = "person") -> tuple[Hashable, ...]:
