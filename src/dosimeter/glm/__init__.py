@@ -7,11 +7,13 @@ from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Releas
 from dosimeter.glm.estimating_jacobian import EstimatingJacobian, measure_solution
 from dosimeter.glm.fisher import compose, measure
 from dosimeter.glm.fit import Fit, fit, fit_at
+from dosimeter.glm.gaussian_naive_bayes import GaussianNaiveBayes
 from dosimeter.glm.huber_regression import HuberRegression
 from dosimeter.glm.irfil import irfil
 from dosimeter.glm.joint_outputs import JointOutputs, several_outputs
 from dosimeter.glm.known_cells import with_known
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.linear_discriminant import LinearDiscriminant
 from dosimeter.glm.loss import LOSSES, Logistic, Poisson, ScalarLoss, Squared, TargetKind, register
 from dosimeter.glm.membership import membership, shaped_membership
 from dosimeter.glm.noise_choice import Choice, choose
@@ -24,6 +26,7 @@ from dosimeter.glm.ridge_outputs import ridge_classifier, ridge_outputs
 from dosimeter.glm.sensitivity import differential_privacy
 from dosimeter.glm.shaped_noise import shape_noise
 from dosimeter.glm.softmax import Softmax
+from dosimeter.glm.sparse_weights import SparseWeights
 
 __all__ = [
     "LOSSES",
@@ -32,11 +35,13 @@ __all__ = [
     "EstimatingEquations",
     "EstimatingJacobian",
     "Fit",
+    "GaussianNaiveBayes",
     "HeldOut",
     "HuberRegression",
     "JointOutputs",
     "Kink",
     "Leakage",
+    "LinearDiscriminant",
     "Logistic",
     "Penalty",
     "Poisson",
@@ -45,6 +50,7 @@ __all__ = [
     "ScalarLoss",
     "Softmax",
     "Solution",
+    "SparseWeights",
     "Squared",
     "TargetKind",
     "best_exponent",

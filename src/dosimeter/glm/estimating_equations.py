@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,7 @@ class EstimatingEquations(ABC):
     def start(self) -> FloatArray:
         """(q,) where Newton starts if no parameters are given; the estimate itself if it is explicit."""
 
-    @property
+    @cached_property
     def released(self) -> ReleasedMap:
         """What is released by default."""
         return ReleasedMap.identity(self.parameter_names)
@@ -165,6 +166,10 @@ class EstimatingEquations(ABC):
         """(k, r, d + t) how the released values move with each cell and target of some rows."""
         moves = -solution.inverse.times(self.row_derivative(solution.theta, rows))
         return released.push(solution.theta, moves)
+
+    def row_size(self, released: ReleasedMap) -> int:
+        """Numbers that `moves` holds at a time for one row."""
+        return 2 * max(len(self.parameter_names), len(released.names)) * (self.d + self.target_width)
 
     def closed_form(
         self, solution: Solution, released: ReleasedMap, noise: Any, P: Any, unit: FloatArray

@@ -59,7 +59,7 @@ class EstimatingJacobian(DenseJacobian):
         equations = self.solution.equations
         index, d = np.arange(self.n, dtype=np.intp)[rows], equations.d
         out = np.empty((len(index), self.width, self.m + self.target_width))
-        step = max(1, BLOCK // (8 * max(self.width, len(self.solution.theta)) * (d + self.target_width)))
+        step = max(1, BLOCK // (8 * equations.row_size(self.released)))
         for i in range(0, len(index), step):
             part = index[i : i + step]
             moves = equations.moves(self.solution, self.released, part)

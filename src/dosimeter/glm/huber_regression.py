@@ -13,6 +13,7 @@ G is continuous and its derivative jumps where |z| = ε: figures hold while no r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ class HuberRegression(EstimatingEquations):
     def parameter_names(self) -> tuple[str, ...]:
         return (*(f"weight {j}" for j in range(self.d)), *(["intercept"] if self.intercept else []), "scale")
 
-    @property
+    @cached_property
     def released(self) -> ReleasedMap:
         """Weights, intercept and σ."""
         return ReleasedMap.identity(self.parameter_names, "the weights and the scale")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class JointOutputs(EstimatingEquations):
         each = [*(f"weight {j}" for j in range(self.d)), *(["intercept"] if self.intercept else [])]
         return tuple(f"output {b}: {name}" for b in range(len(self.losses)) for name in each)
 
-    @property
+    @cached_property
     def released(self) -> ReleasedMap:
         """The weights of all outputs."""
         return ReleasedMap.identity(self.parameter_names, f"the weights of {len(self.losses)} outputs")
@@ -126,7 +127,7 @@ class JointOutputs(EstimatingEquations):
         self, solution: Solution, released: ReleasedMap, noise: Any, P: Any, unit: FloatArray
     ) -> Jacobian | None:
         """The stack of the outputs' own Jacobians, if the weights themselves are released through one map P."""
-        if callable(P) or released.names != self.parameter_names:
+        if callable(P) or released is not self.released:
             return None
         independent = isinstance(noise, Density)
         parts = [
