@@ -3,7 +3,7 @@
 from dosimeter.glm.attribute_inversion import Candidates, black_box, white_box
 from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
 from dosimeter.glm.cross_validation import HeldOut, cross_validate
-from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, ReleasedMap, Solution
+from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution
 from dosimeter.glm.estimating_jacobian import EstimatingJacobian, measure_solution
 from dosimeter.glm.fisher import compose, measure
 from dosimeter.glm.fit import Fit, fit, fit_at
@@ -21,6 +21,7 @@ from dosimeter.glm.one_versus_rest import one_versus_rest
 from dosimeter.glm.penalty import Penalty, penalty
 from dosimeter.glm.person_fisher import fisher_blocks
 from dosimeter.glm.release_plan import ReleasePlan, plan
+from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.reweighted_leakage import total_leakage
 from dosimeter.glm.ridge_outputs import ridge_classifier, ridge_outputs
 from dosimeter.glm.sensitivity import differential_privacy

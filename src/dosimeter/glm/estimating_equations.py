@@ -11,7 +11,6 @@ identity. Derivation: docs/explanation/estimating-equations.md.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +23,7 @@ from dosimeter.glm.dense_jacobian import Jacobian, Rows
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.inverse_blocks import InverseBlocks, invert
 from dosimeter.glm.loss import TargetKind
+from dosimeter.glm.released_map import ReleasedMap
 
 STEPS = 100
 SETTLED, ROUNDING = 1e-14, 1e-8
@@ -46,46 +46,6 @@ class Kink:
     what: str
     distance: float
     """Relative: 0 at the kink. Figures hold on this side of it."""
-
-
-@dataclass(frozen=True, eq=False)
-class ReleasedMap:
-    """R, the map from the parameters to the released values, with its differential.
-
-    Parameters
-    ----------
-    of : str
-        What is released, in words.
-    names : tuple of str
-        One name for each released value.
-    value : callable
-        θ (q,) to the released values (r,).
-    push : callable
-        (θ, moves of θ (k, q, u)) to the moves of the released values (k, r, u).
-
-    Examples
-    --------
-    >>> R = ReleasedMap.linear([[1.0, -1.0]], "a difference")
-    >>> R.value(np.array([3.0, 1.0]))
-    array([2.])
-    """
-
-    of: str
-    names: tuple[str, ...]
-    value: Callable[[FloatArray], FloatArray]
-    push: Callable[[FloatArray, FloatArray], FloatArray]
-
-    @classmethod
-    def identity(cls, names: Sequence[str], of: str = "the parameters") -> ReleasedMap:
-        """θ itself."""
-        return cls(of, tuple(names), lambda theta: theta, lambda theta, moves: moves)
-
-    @classmethod
-    def linear(cls, A: Any, of: str, names: Sequence[str] = ()) -> ReleasedMap:
-        """A θ, A (r, q)."""
-        matrix = np.atleast_2d(np.asarray(A, dtype=np.float64))
-        named = tuple(names) or tuple(f"value {i}" for i in range(len(matrix)))
-        return cls(of, named, lambda theta: matrix @ theta, lambda theta, moves: matrix @ moves)
 
 
 class EstimatingEquations(ABC):

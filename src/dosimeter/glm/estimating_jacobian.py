@@ -18,8 +18,9 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian, Noise, no_noise
 from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows
-from dosimeter.glm.estimating_equations import ReleasedMap, Solution
+from dosimeter.glm.estimating_equations import Solution
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.validation import HUGE, TINY, as_floats
 
 RowMaps = Callable[[Rows], FloatArray]

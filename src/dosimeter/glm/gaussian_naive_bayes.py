@@ -21,10 +21,15 @@ from dosimeter.core.checks import number
 from dosimeter.glm.class_moments import ClassMoments, check_priors
 from dosimeter.glm.class_target import check_classes, class_kind
 from dosimeter.glm.dense_jacobian import Rows
-from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, ReleasedMap
+from dosimeter.glm.estimating_equations import EstimatingEquations, Kink
 from dosimeter.glm.loss import TargetKind
+from dosimeter.glm.released_map import ReleasedMap
 
 LARGEST = "the column whose variance smooths the others depends on the table: the choice is not covered"
+ATTRIBUTES = (
+    "the attributes class_count_ and epsilon_ in the model's file are further releases: remove them, or measure "
+    "moments_map"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,7 +56,8 @@ class GaussianNaiveBayes(EstimatingEquations):
 
     Notes
     -----
-    Released by default: `theta_`, `var_` and, if estimated, `class_prior_`. `moments_map` has `class_count_` instead.
+    Released by default: `theta_`, `var_` and, if estimated, `class_prior_`. `moments_map` has `class_count_` instead of
+    the shares.
 
     Examples
     --------
@@ -96,16 +102,30 @@ class GaussianNaiveBayes(EstimatingEquations):
     @cached_property
     def released(self) -> ReleasedMap:
         """`theta_`, `var_` and the estimated `class_prior_`."""
-        return self._map(shares=True, of="the means, variances and shares of the classes")
+        K = self.n_classes
+        names = self.parameter_names[K:]
+        if self.priors is not None:
+            return ReleasedMap.part(np.s_[K:], names, "the means and variances of the classes")
+
+        def value(theta: FloatArray) -> FloatArray:
+            return np.concatenate([theta[K:], theta[:K] / theta[:K].sum()])
+
+        def push(theta: FloatArray, moves: FloatArray) -> FloatArray:
+            total, counts = theta[:K].sum(), moves[:, :K]
+            shares = (counts - (theta[:K] / total)[:, None] * counts.sum(axis=1, keepdims=True)) / total
+            return np.concatenate([moves[:, K:], shares], axis=1)
+
+        named = (*names, *(f"share {k}" for k in range(K)))
+        return ReleasedMap("the means, variances and shares of the classes", named, value, push)
 
     @property
     def moments_map(self) -> ReleasedMap:
-        """`theta_`, `var_` and `class_count_`."""
-        return self._map(shares=False, of="the means, variances and counts of the classes")
+        """`class_count_`, `theta_` and `var_`."""
+        return ReleasedMap.identity(self.parameter_names, "the counts, means and variances of the classes")
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        return (LARGEST,) if self.var_smoothing > 0 and self.d > 1 else ()
+        return (LARGEST, ATTRIBUTES) if self._chooses_a_column else (ATTRIBUTES,)
 
     def value(self, theta: FloatArray) -> FloatArray:
         return theta - self.start()
@@ -136,11 +156,15 @@ class GaussianNaiveBayes(EstimatingEquations):
 
     def kinks(self, theta: FloatArray) -> tuple[Kink, ...]:
         """How far the second largest variance of a column is below the largest, if it smooths."""
-        if not self.uncovered:
+        if not self._chooses_a_column:
             return ()
         second, first = np.sort(self._column_variances)[-2:]
         distance = 1.0 - float(second / first) if first > 0 else 0.0
         return (Kink("two columns share the largest variance, which smooths the others", distance),)
+
+    @property
+    def _chooses_a_column(self) -> bool:
+        return self.var_smoothing > 0 and self.d > 1
 
     @cached_property
     def _classes(self) -> ClassMoments:
@@ -164,21 +188,3 @@ class GaussianNaiveBayes(EstimatingEquations):
         for k in range(self.n_classes):
             out[k] = (self._classes.weight * self._classes.e[:, k]) @ (self.X - mu[k]) ** 2 / N[k]
         return out
-
-    def _map(self, shares: bool, of: str) -> ReleasedMap:
-        K = self.n_classes
-        names = self.parameter_names[K:]
-        if self.priors is not None:
-            return ReleasedMap.linear(np.eye(len(names) + K)[K:], of, names)
-
-        def value(theta: FloatArray) -> FloatArray:
-            N = theta[:K]
-            return np.concatenate([theta[K:], N / N.sum() if shares else N])
-
-        def push(theta: FloatArray, moves: FloatArray) -> FloatArray:
-            N, dN = theta[:K], moves[:, :K]
-            if shares:
-                dN = (dN - (N / N.sum())[:, None] * dN.sum(axis=1, keepdims=True)) / N.sum()
-            return np.concatenate([moves[:, K:], dN], axis=1)
-
-        return ReleasedMap(of, (*names, *(f"{'share' if shares else 'count'} {k}" for k in range(K))), value, push)

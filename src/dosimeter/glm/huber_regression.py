@@ -21,9 +21,15 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray, Mask
 from dosimeter.core.checks import number
 from dosimeter.glm.dense_jacobian import Rows
-from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, ReleasedMap
+from dosimeter.glm.estimating_equations import EstimatingEquations, Kink
 from dosimeter.glm.loss import TargetKind
+from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.validation import HUGE, check_table
+
+OUTLIERS = (
+    "which rows count linearly depends on the table: the choice is not covered, and the attribute outliers_ in the "
+    "model's file tells it for each row: remove it"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,8 +92,11 @@ class HuberRegression(EstimatingEquations):
     @property
     def weights_map(self) -> ReleasedMap:
         """Weights and intercept alone: all that a prediction needs."""
-        names = self.parameter_names[:-1]
-        return ReleasedMap.linear(np.eye(len(names), len(names) + 1), "the weights", names)
+        return ReleasedMap.part(np.s_[:-1], self.parameter_names[:-1], "the weights")
+
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        return (OUTLIERS,)
 
     def value(self, theta: FloatArray) -> FloatArray:
         X, z, _, omega = self._state(theta, np.s_[:])

@@ -18,16 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.density import Density
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian
-from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, largest_singular_values
-from dosimeter.glm.estimating_equations import EstimatingEquations, ReleasedMap, Solution
+from dosimeter.glm.dense_jacobian import Jacobian, Rows
+from dosimeter.glm.estimating_equations import EstimatingEquations, Solution
 from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import Fit, fit, fit_at
 from dosimeter.glm.inverse_blocks import InverseBlocks
 from dosimeter.glm.loss import ScalarLoss, TargetKind
+from dosimeter.glm.outputs_jacobian import OutputsJacobian, WhitenedOutputs
+from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.validation import check_table
 
@@ -180,63 +182,6 @@ class JointOutputs(EstimatingEquations):
             )
             out.append(weight * np.where(weight > 0, values, 0.0))
         return out[0], out[1], out[2]
-
-
-@dataclass(frozen=True, eq=False)
-class OutputsJacobian(DenseJacobian):
-    """The outputs' Jacobians one upon another: each is factored, so no block larger than (p, p) is inverted."""
-
-    parts: tuple[ScalarJacobian, ...]
-    """One per output, each with its own target as its last unknown."""
-    T: FloatArray
-    """(K, t) dY/d(target), times the unit."""
-    y: FloatArray
-    """The targets: they identify the table."""
-
-    @property
-    def n(self) -> int:  # type: ignore[override]
-        return self.parts[0].n
-
-    @property
-    def m(self) -> int:  # type: ignore[override]
-        return self.parts[0].m
-
-    @property
-    def target_width(self) -> int:  # type: ignore[override]
-        return int(self.T.shape[1])
-
-    @property
-    def width(self) -> int:  # type: ignore[override]
-        return sum(len(part.F) for part in self.parts)
-
-    def dense(self, rows: Rows) -> FloatArray:
-        stacked = []
-        for part, moves in zip(self.parts, self.T, strict=True):
-            J = part.dense(rows)
-            stacked.append(np.concatenate([J[:, :, :-1], J[:, :, -1:] * moves], axis=2))
-        return np.concatenate(stacked, axis=1)
-
-    def cell_norms(self, columns: Index) -> FloatArray:
-        """(n, k): the squares of the outputs add."""
-        return np.asarray(np.sqrt(sum(part.cell_norms(columns) ** 2 for part in self.parts)))
-
-    def target_norms(self) -> FloatArray:
-        """(n,) the norm of diag(|u_b|) T."""
-        lengths = np.column_stack([part.target_norms() for part in self.parts])
-        return largest_singular_values(lengths[:, :, None] * self.T)
-
-
-@dataclass(frozen=True, eq=False)
-class WhitenedOutputs(OutputsJacobian):
-    """The same under noise that is correlated between outputs: the squares no longer add."""
-
-    noise: Any = None
-
-    def dense(self, rows: Rows) -> FloatArray:
-        return np.asarray(self.noise.whiten(super().dense(rows)))
-
-    cell_norms = DenseJacobian.cell_norms
-    target_norms = DenseJacobian.target_norms
 
 
 def several_outputs(

@@ -28,9 +28,11 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.glm.class_moments import ClassMoments, check_priors
 from dosimeter.glm.class_target import check_classes, class_kind
 from dosimeter.glm.dense_jacobian import Rows
-from dosimeter.glm.estimating_equations import EstimatingEquations, ReleasedMap, Solution
+from dosimeter.glm.estimating_equations import EstimatingEquations, Solution
 from dosimeter.glm.inverse_blocks import invert
 from dosimeter.glm.loss import TargetKind
+from dosimeter.glm.pooled_covariance import PooledCovariance
+from dosimeter.glm.released_map import ReleasedMap
 
 ATTRIBUTES = (
     "the attributes means_, priors_, covariance_, xbar_ and scalings_ in the model's file are further releases: "
@@ -101,6 +103,8 @@ class LinearDiscriminant(EstimatingEquations):
                 raise Refusal("solver 'svd' has no shrinkage: use 'lsqr' or 'eigen'")
         if self.solver == "svd":
             self._refuse_dropped_directions()
+        else:
+            invert((self._covariance.value(),), self.d)  # a singular covariance is refused here
 
     @property
     def target(self) -> TargetKind:  # type: ignore[override]
@@ -139,7 +143,7 @@ class LinearDiscriminant(EstimatingEquations):
         K = self.n_classes
         names = self.parameter_names[K:]
         if self.priors is not None:
-            return ReleasedMap.linear(np.eye(len(names) + K)[K:], "the means and the covariance", names)
+            return ReleasedMap.part(np.s_[K:], names, "the means and the covariance")
         scale = np.ones((len(names) + K, 1))
         scale[:K] = 1.0 / self.n
         return ReleasedMap(
@@ -158,28 +162,14 @@ class LinearDiscriminant(EstimatingEquations):
     def start(self) -> FloatArray:
         """The moments themselves."""
         N, mu = self._classes.counts(), self._classes.means()
-        Sigma = np.einsum("k,kij->ij", self._factors(N), self._scatters)
-        return np.concatenate([N, mu.ravel(), self._shrunk(Sigma)[self._lower]])
+        return np.concatenate([N, mu.ravel(), self._covariance.value()[self._lower]])
 
     def row_derivative(self, theta: FloatArray, rows: Rows) -> FloatArray:
-        """(k, q, d + t)."""
         N, mu, _ = self._moments(theta)
-        delta, d, classes = self._classes.deviations(mu, rows), self.d, self._classes
-        own = np.einsum("nk,nkd->nd", classes.e[rows], delta)
-        c = self._factors(N)
-        moves = np.zeros((len(delta), d, d, d + self.target_width))
-        side = (classes.e[rows] @ c)[:, None] * own
-        each = np.arange(d)
-        moves[:, :, each, each] += side[:, :, None]
-        moves[:, each, :, each] += side
-        squares = np.einsum("k,nki,nkj->nkij", c, delta, delta) - self._factor_moves(N)[:, None, None] * self._scatters
-        moves[:, :, :, d:] = np.einsum("nkij,kt->nijt", squares, classes.T)
-        trace = np.einsum("niiu->nu", moves)
-        s = self.shrinkage or 0.0
-        moves *= 1.0 - s
-        moves[:, each, each] += s / d * trace[:, None, :]
-        means = classes.mean_moves(N, mu, rows).reshape(len(delta), -1, d + self.target_width)
-        return -np.concatenate([classes.count_moves(rows), means, moves[:, self._lower[0], self._lower[1]]], axis=1)
+        covariance = self._covariance.moves(mu, rows)[:, self._lower[0], self._lower[1]]
+        means = self._classes.mean_moves(N, mu, rows)
+        means = means.reshape(len(means), -1, means.shape[3])
+        return -np.concatenate([self._classes.count_moves(rows), means, covariance], axis=1)
 
     def moves(self, solution: Solution, released: ReleasedMap, rows: Rows) -> FloatArray:
         """(k, r, d + t); for the discriminants without a (d, d) matrix for each row."""
@@ -188,33 +178,13 @@ class LinearDiscriminant(EstimatingEquations):
         theta = solution.theta
         N, mu, _ = self._moments(theta)
         counts, means = self._classes.count_moves(rows), self._classes.mean_moves(N, mu, rows)
-        return self._discriminant_moves(theta, counts, means, self._covariance_moves(theta, rows))
+        along = self._covariance.moves_along(mu, self._state(theta)[1], rows)
+        return self._discriminant_moves(theta, counts, means, along)
 
     def row_size(self, released: ReleasedMap) -> int:
         if released is not self.released:
             return super().row_size(released)
         return 4 * self.n_classes * (self.d + 1) * (self.d + self.target_width)
-
-    def _covariance_moves(self, theta: FloatArray, rows: Rows) -> FloatArray:
-        """(k, K, d, d + t) dΣ β_k for each row: v (x - μ)β_kᵀ + v ((x - μ)·β_k) 1 by x, and (x - μ)(x - μ)·β_k by e."""
-        N, mu, _ = self._moments(theta)
-        beta, classes, d = self._state(theta)[1], self._classes, self.d
-        delta, c = classes.deviations(mu, rows), self._factors(N)
-        side = (classes.e[rows] @ c)[:, None] * np.einsum("nk,nkd->nd", classes.e[rows], delta)
-        out = np.empty((len(delta), self.n_classes, d, d + self.target_width))
-        out[:, :, :, :d] = side[:, None, :, None] * beta[:, None, :]
-        out[:, :, np.arange(d), np.arange(d)] += (side @ beta.T)[:, :, None]
-        fall = self._factor_moves(N)
-        by_class = c[:, None] * (delta @ beta.T)  # (n, j, k): c_j (x - μ_j)·β_k
-        squares = np.einsum("njk,njd->nkjd", by_class, delta)
-        squares -= np.einsum("j,jde,ke->kjd", fall, self._scatters, beta)
-        out[:, :, :, d:] = np.einsum("nkjd,jt->nkdt", squares, classes.T)
-        s = self.shrinkage or 0.0
-        if s:
-            lengths = c * np.einsum("njd,njd->nj", delta, delta) - fall * np.einsum("jdd->j", self._scatters)
-            trace = np.concatenate([2.0 * side, lengths @ classes.T], axis=1)
-            out = (1.0 - s) * out + s / d * beta[:, :, None] * trace[:, None, None, :]
-        return out
 
     def _push(self, theta: FloatArray, moves: FloatArray) -> FloatArray:
         """(k, r, u) from moves of θ (k, q, u)."""
@@ -284,41 +254,23 @@ class LinearDiscriminant(EstimatingEquations):
         """π (K,)."""
         return N / N.sum() if self.priors is None else np.asarray(self.priors)
 
-    def _factors(self, N: FloatArray) -> FloatArray:
-        """c (K,)."""
-        if self.solver == "svd" or self.priors is None:
-            return np.full(self.n_classes, 1.0 / self.n)
-        return np.asarray(self.priors / N)
-
-    def _factor_moves(self, N: FloatArray) -> FloatArray:
-        """(K,) -dc_k/dN_k: a class with given share counts less per row if it has more of them."""
-        if self.solver == "svd" or self.priors is None:
-            return np.zeros(self.n_classes)
-        return np.asarray(self.priors / N**2)
-
-    def _shrunk(self, Sigma: FloatArray) -> FloatArray:
-        s = self.shrinkage or 0.0
-        return np.asarray((1.0 - s) * Sigma + s * np.trace(Sigma) / self.d * np.eye(self.d))
-
     @cached_property
     def _classes(self) -> ClassMoments:
         return ClassMoments.of(self.X, self.y, np.ones(len(self.X)), self.n_classes)
 
     @cached_property
-    def _lower(self) -> tuple[Any, Any]:
-        return np.tril_indices(self.d)
+    def _covariance(self) -> PooledCovariance:
+        given = None if self.solver == "svd" else self.priors
+        return PooledCovariance(self._classes, given, self.shrinkage or 0.0)
 
     @cached_property
-    def _scatters(self) -> FloatArray:
-        """(K, d, d) Σ_i e_ik (x_i - μ_k)(x_i - μ_k)ᵀ."""
-        mu, e = self._classes.means(), self._classes.e
-        centred = [(self.X - mu[k])[e[:, k] > 0] for k in range(self.n_classes)]
-        return np.stack([part.T @ part for part in centred])
+    def _lower(self) -> tuple[Any, Any]:
+        return np.tril_indices(self.d)
 
     def _refuse_dropped_directions(self) -> None:
         """Refuse a table on which "svd" drops a direction: within the classes, or between their means."""
         mu, N = self._classes.means(), self._classes.counts()
-        within = self._scatters.sum(axis=0) / self.n
+        within = self._covariance.value()
         scale = np.sqrt(np.diag(within))
         constant = np.flatnonzero(~(scale > 0))
         if len(constant):

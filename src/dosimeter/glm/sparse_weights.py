@@ -22,9 +22,10 @@ from dosimeter.core.density import Density
 from dosimeter.core.engine import LocalEngine
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.glm.dense_jacobian import Jacobian, Rows
-from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, ReleasedMap, Solution
+from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution
 from dosimeter.glm.inverse_hessian import inverse_factor
 from dosimeter.glm.loss import ScalarLoss, TargetKind
+from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.validation import HUGE, as_floats, check_table
 
