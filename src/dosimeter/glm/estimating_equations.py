@@ -148,11 +148,11 @@ class EstimatingEquations(ABC):
             If the root is at a kink, where no derivative exists.
         """
         theta, steps = newton(self, self._parameters(self.start() if start is None else start))
-        return accept(_state(self, theta, steps))
+        return accept(state_at(self, theta, steps))
 
     def at(self, theta: Any) -> Solution:
         """The state at given parameters (q,), root or not; `decrement` states how far off they are."""
-        return _state(self, self._parameters(theta), 0)
+        return state_at(self, self._parameters(theta), 0)
 
     def _parameters(self, theta: Any) -> FloatArray:
         values = np.asarray(theta, dtype=np.float64)
@@ -210,7 +210,8 @@ class Solution:
         return self.equations.uncovered
 
     def __repr__(self) -> str:
-        return f"<Solution of {self.equations!r}, gradient norm {self.gradient_norm:.1e}>"
+        name, rows, q = type(self.equations).__name__, self.equations.n, len(self.theta)
+        return f"<Solution of {name}, {rows} rows, {q} parameters, gradient norm {self.gradient_norm:.1e}>"
 
 
 def newton(equations: EstimatingEquations, theta: FloatArray) -> tuple[FloatArray, int]:
@@ -256,7 +257,7 @@ def _shorter(
     raise Refusal("no Newton step comes nearer to a root of the estimating equations: start nearer to it")
 
 
-def _state(equations: EstimatingEquations, theta: FloatArray, steps: int) -> Solution:
+def state_at(equations: EstimatingEquations, theta: FloatArray, steps: int) -> Solution:
     """The certificate at θ."""
     G, inverse = equations.value(theta), invert(equations.derivative(theta), len(theta))
     move = inverse.times(G[:, None])[:, 0]

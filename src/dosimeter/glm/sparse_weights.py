@@ -22,7 +22,15 @@ from dosimeter.core.density import Density
 from dosimeter.core.engine import LocalEngine
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.glm.dense_jacobian import Jacobian, Rows
-from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution
+from dosimeter.glm.estimating_equations import (
+    AT_A_KINK,
+    EstimatingEquations,
+    Kink,
+    Solution,
+    accept,
+    newton,
+    state_at,
+)
 from dosimeter.glm.inverse_hessian import inverse_factor
 from dosimeter.glm.loss import ScalarLoss, TargetKind
 from dosimeter.glm.released_map import ReleasedMap
@@ -30,6 +38,7 @@ from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.validation import HUGE, as_floats, check_table
 
 ACTIVE_SET = "which columns have the weight zero depends on the table: the choice is not covered"
+_FIT_AGAIN = "fit with a smaller tol or more iterations, or pass the training table"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,15 +152,19 @@ class SparseWeights(EstimatingEquations):
         CannotMeasure
             If they are not, or a column stands at its threshold.
         """
-        solution = super().solve(start)
-        w, S = solution.theta[: len(self.active)], self.active
-        turned = np.flatnonzero(np.sign(w) != self._signs[: len(S)])
+        theta, steps = newton(self, self._parameters(self.start() if start is None else start))
+        S, margins = self.active, self.margins(theta)
+        turned = np.flatnonzero(np.sign(theta[: len(S)]) != self._signs[: len(S)])
         if len(turned):
             raise CannotMeasure(
                 f"the weight of column {S[turned[0]]} changes its sign on the way to the minimum, so the weights are "
-                "not the minimum of this table: fit with a smaller tol or more iterations"
+                f"not the minimum of this table: {_FIT_AGAIN}"
             )
-        return solution
+        if margins.min(initial=np.inf) < -AT_A_KINK:
+            raise CannotMeasure(
+                f"column {int(margins.argmin())} has the weight zero, but the minimum has another there: {_FIT_AGAIN}"
+            )
+        return accept(state_at(self, theta, steps))
 
     def margins(self, theta: FloatArray) -> FloatArray:
         """(d,) 1 - |Σ ω r x_j|/l1 of each excluded column, the relative distance to its threshold; inf if active."""
@@ -166,7 +179,7 @@ class SparseWeights(EstimatingEquations):
         if len(S) < self.d:
             margins = self.margins(theta)
             j = int(margins.argmin())
-            kinks.append(Kink(f"column {j} without a weight is at or beyond its threshold", float(margins[j])))
+            kinks.append(Kink(f"column {j} without a weight is at its threshold", float(margins[j])))
         if len(S):
             (H,) = self.derivative(theta)
             # How far the weight's gradient must move before the weight is zero, relative to the threshold.
