@@ -3,35 +3,55 @@
 from dosimeter.glm.attribute_inversion import Candidates, black_box, white_box
 from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
 from dosimeter.glm.cross_validation import HeldOut, cross_validate
+from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution
+from dosimeter.glm.estimating_jacobian import EstimatingJacobian, measure_solution
 from dosimeter.glm.fisher import compose, measure
 from dosimeter.glm.fit import Fit, fit, fit_at
+from dosimeter.glm.gaussian_naive_bayes import GaussianNaiveBayes
+from dosimeter.glm.huber_regression import HuberRegression
 from dosimeter.glm.irfil import irfil
+from dosimeter.glm.joint_outputs import JointOutputs, several_outputs
 from dosimeter.glm.known_cells import with_known
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.linear_discriminant import LinearDiscriminant
 from dosimeter.glm.loss import LOSSES, Logistic, Poisson, ScalarLoss, Squared, TargetKind, register
 from dosimeter.glm.membership import membership, shaped_membership
 from dosimeter.glm.noise_choice import Choice, choose
+from dosimeter.glm.one_versus_rest import one_versus_rest
 from dosimeter.glm.penalty import Penalty, penalty
 from dosimeter.glm.person_fisher import fisher_blocks
 from dosimeter.glm.release_plan import ReleasePlan, plan
+from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.reweighted_leakage import total_leakage
+from dosimeter.glm.ridge_outputs import ridge_classifier, ridge_outputs
 from dosimeter.glm.sensitivity import differential_privacy
 from dosimeter.glm.shaped_noise import shape_noise
 from dosimeter.glm.softmax import Softmax
+from dosimeter.glm.sparse_weights import SparseWeights
 
 __all__ = [
     "LOSSES",
     "Candidates",
     "Choice",
+    "EstimatingEquations",
+    "EstimatingJacobian",
     "Fit",
+    "GaussianNaiveBayes",
     "HeldOut",
+    "HuberRegression",
+    "JointOutputs",
+    "Kink",
     "Leakage",
+    "LinearDiscriminant",
     "Logistic",
     "Penalty",
     "Poisson",
     "ReleasePlan",
+    "ReleasedMap",
     "ScalarLoss",
     "Softmax",
+    "Solution",
+    "SparseWeights",
     "Squared",
     "TargetKind",
     "best_exponent",
@@ -48,10 +68,15 @@ __all__ = [
     "frontier",
     "irfil",
     "measure",
+    "measure_solution",
     "membership",
+    "one_versus_rest",
     "penalty",
     "plan",
     "register",
+    "ridge_classifier",
+    "ridge_outputs",
+    "several_outputs",
     "shape_noise",
     "shaped_membership",
     "total_leakage",
