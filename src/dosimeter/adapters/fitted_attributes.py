@@ -16,6 +16,12 @@ CHOSEN_PENALTY = "l2 was chosen from the data by cross-validation: the choice is
 BALANCED = "class_weight='balanced' takes its weights from the label counts, held fixed: not covered"
 
 
+def output_count(model: Any) -> int:
+    """How many targets a linear model predicts."""
+    coef = np.asarray(model.coef_)
+    return len(coef) if coef.ndim > 1 else 1
+
+
 def single_output(model: Any) -> FloatArray:
     """(p,) the coefficients of a model with one target, then its intercept if it has one."""
     coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))

@@ -19,7 +19,9 @@ import numpy as np
 from dosimeter import glm
 from dosimeter.adapters.features import Design
 from dosimeter.adapters.named_errors import name_columns
-from dosimeter.adapters.problem import Problem
+from dosimeter.adapters.polish_equations import solve_equations
+from dosimeter.adapters.problem import AnyProblem, EquationsProblem, Problem
+from dosimeter.adapters.solved_equations import AnyFit, leakage_of
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.glm.validation import check_table
@@ -45,9 +47,13 @@ NOISED = (
 class Polished:
     """The exact minimiser, and how far the given coefficients are from it."""
 
-    fit: glm.Fit
+    fit: AnyFit
     moved: float
     """The largest relative change of any row's η on the way to it."""
+    remarks: tuple[str, ...] = ()
+    """What else is to be said of the solution."""
+    uncovered: tuple[str, ...] = ()
+    """Choices made from the data that its derivative does not cover."""
 
     @property
     def exact(self) -> bool:
@@ -68,11 +74,17 @@ class Polished:
         )
 
 
-def polish(problem: Problem, design: Design, options: dict[str, Any]) -> Polished:
-    """The exact minimiser; coefficients that cannot be this table's are refused.
+def polish(problem: AnyProblem, design: Design, options: dict[str, Any]) -> Polished:
+    """The exact minimiser or root; coefficients that cannot be this table's are refused.
 
     options: noise, include_target, input_map and target_unit of the reading (`glm.measure`).
     """
+    if isinstance(problem, EquationsProblem):
+        return Polished(*solve_equations(problem, design, options))
+    return _polish_minimiser(problem, design, options)
+
+
+def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any]) -> Polished:
     settings: dict[str, Any] = {"sample_weight": problem.weight, "intercept": problem.intercept}
     X, l2 = design.X, problem.penalty / len(design.X)
     exact = _minimiser(problem, design, l2, settings)
@@ -98,8 +110,7 @@ def _figures(state: glm.Fit, problem: Problem, X: FloatArray, options: dict[str,
     """(n,) each row's figure as requested, and without its label."""
     targets = (options["include_target"], False)
     return [
-        glm.measure(state, X, problem.y, **{**options, "include_target": target}).unscaled_examples
-        for target in targets
+        leakage_of(state, X, problem.y, **{**options, "include_target": target}).unscaled_examples for target in targets
     ]
 
 

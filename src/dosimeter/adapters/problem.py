@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,3 +86,40 @@ class Problem:
     """Whether the solver stops at a tolerance, so that weights near the minimum are to be expected."""
     unconverged: str = ""
     """What is known of a solver that did not converge; "" for one that did."""
+
+
+@dataclass(frozen=True)
+class EstimatorKind:
+    """What is said of an estimator that is not one loss: its name, and what it predicts."""
+
+    name: str
+    target: glm.TargetKind
+    quadratic: ClassVar[bool] = False
+    penalised_mean: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, eq=False)
+class EquationsProblem:
+    """Estimating equations with the values that are claimed to solve them."""
+
+    loss: EstimatorKind
+    equations: Callable[[FloatArray], glm.EstimatingEquations]
+    """The equations on a design (n, d)."""
+    values: FloatArray
+    """(r,) what the model releases, in the order of the equations' released map."""
+    y: FloatArray
+    """(n,) or (n, t) as the equations want it."""
+    start: FloatArray | None = None
+    """(q,) the parameters, if they can be read off the model; None for an explicit estimator."""
+    weight: FloatArray | None = None
+    uncovered: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    iterative: bool = False
+    """Whether the solver stops at a tolerance, so that values near the solution are to be expected."""
+    unconverged: str = ""
+    penalised_intercept: ClassVar[bool] = False
+    intercept: ClassVar[bool] = False
+    penalty: ClassVar[float] = 0.0
+
+
+AnyProblem = Problem | EquationsProblem

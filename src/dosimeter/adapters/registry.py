@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from dosimeter.adapters.problem import Problem, Target
+from dosimeter.adapters.problem import AnyProblem, Target
 from dosimeter.adapters.refusals import reason_for
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_text
 
-Translator = Callable[[Any, Target], Problem]
+Translator = Callable[[Any, Target], AnyProblem]
 Sources = tuple[tuple[str, ...] | None, int]
 """Names of the columns that a model was fitted on (None if they had none), and their number."""
 
@@ -86,7 +86,7 @@ def find_adapter(model: Any) -> Adapter | None:
     return None
 
 
-def problem_of(model: Any, target: Target) -> Problem:
+def problem_of(model: Any, target: Target) -> AnyProblem:
     """The problem that a fitted final estimator claims to have solved."""
     return measurable_adapter(model).translate(model, target)
 

@@ -6,11 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from dosimeter.adapters.registry import find_adapter, library_of, measurable_adapter
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.text import safe_text
 
 SEARCHED = "the model's settings were chosen from the data by a search: the choice is not covered"
+
+
+TargetMap = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +28,8 @@ class Unwrapped:
     """The transformers before it, in turn."""
     uncovered: tuple[str, ...] = ()
     """Choices that were made from the data on the way."""
+    target_map: TargetMap | None = None
+    """A fixed function of the target before the fit."""
 
 
 Opener = Callable[[Any], Unwrapped]
@@ -51,7 +59,14 @@ def unwrap(model: Any) -> Unwrapped:
         return Unwrapped(model)
     outer = opener(model)
     inner = unwrap(outer.final)
-    return replace(inner, steps=(*outer.steps, *inner.steps), uncovered=(*outer.uncovered, *inner.uncovered))
+    if outer.target_map is not None and inner.target_map is not None:
+        raise CannotMeasure(f"{type(model).__name__} inside another one transforms the target twice: use one of them")
+    return replace(
+        inner,
+        steps=(*outer.steps, *inner.steps),
+        uncovered=(*outer.uncovered, *inner.uncovered),
+        target_map=outer.target_map or inner.target_map,
+    )
 
 
 def _keys(model: Any) -> list[tuple[str, str]]:
@@ -84,3 +99,16 @@ def _threshold(model: Any) -> Unwrapped:
     if not hasattr(model, "estimator_"):
         raise CannotMeasure(f"{type(model).__name__} is not fitted: call fit first")
     return Unwrapped(model.estimator_, uncovered=tuned)
+
+
+@wrapper("sklearn", "TransformedTargetRegressor")
+def _transformed_target(model: Any) -> Unwrapped:
+    """The transformer of the target is held fixed; its derivative is taken at each row."""
+    if not hasattr(model, "regressor_"):
+        raise CannotMeasure("TransformedTargetRegressor is not fitted: call fit first")
+    fitted = () if model.transformer is None else ("the transformer of the target is held fixed: not covered",)
+
+    def transformed(y: FloatArray) -> FloatArray:
+        return np.asarray(model.transformer_.transform(y.reshape(-1, 1)), dtype=np.float64).reshape(len(y))
+
+    return Unwrapped(model.regressor_, uncovered=fitted, target_map=transformed)

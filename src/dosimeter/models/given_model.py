@@ -13,8 +13,10 @@ from dosimeter import glm
 from dosimeter.adapters.features import Design, Feature, assemble, raw_feature
 from dosimeter.adapters.pipelines import columns_read, transform
 from dosimeter.adapters.polish import polish
-from dosimeter.adapters.problem import Problem, Target
+from dosimeter.adapters.problem import AnyProblem, Target
 from dosimeter.adapters.registry import library_of, problem_of, sources_of
+from dosimeter.adapters.solved_equations import target_units
+from dosimeter.adapters.target_map import target_slopes
 from dosimeter.adapters.wrappers import unwrap
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
@@ -40,7 +42,7 @@ class GivenModel:
     """A given model and its table as a problem of eq. 13, with its leakage."""
 
     leakage: TableLeakage
-    problem: Problem
+    problem: AnyProblem
     tied: Tied
     features: tuple[Feature, ...]
     """The columns that the final estimator sees; a penalised intercept is not among them."""
@@ -55,8 +57,11 @@ class GivenModel:
 
     @property
     def table(self) -> Table:
-        """The columns that the model reads, under its names, and the target."""
-        columns = {**self.columns, self.leakage.target: self.y}
+        """The columns that the model reads, under its names, and the target or targets."""
+        targets = {self.leakage.target: self.y} if self.y.ndim == 1 else dict(
+            zip(self.leakage.target.split(", "), self.y.T, strict=True)
+        )  # fmt: skip
+        columns = {**self.columns, **targets}
         return Table(tuple(columns), tuple(columns.values()), gaps=self.gaps)
 
 
@@ -93,10 +98,18 @@ def measure_model(
     features, design, table, columns, gaps = _design(model, steps, final, frame, aside)
     n = table.n
     y_as_read = target_of(frame, y, n)
-    problem = problem_of(final, Target(y_as_read, weights_of(frame, sample_weight, n)))
+    mapped = Target(y_as_read, weights_of(frame, sample_weight, n))
+    slopes = None
+    if opened.target_map is not None:
+        slopes = target_slopes(opened.target_map, mapped.numbers())
+        mapped = replace(mapped, y=opened.target_map(mapped.numbers()))
+    problem = problem_of(final, mapped)
     if problem.penalised_intercept:
         design = _with_ones(design)
     options = measure_options(design, problem.loss, problem.y, noise=noise, label=label, unit=unit)
+    if slopes is not None:  # a unit of the target is one of the values as they were read
+        options |= {"target_unit": target_unit(problem.loss, Target(y_as_read, None).numbers(), unit)}
+        options |= {"target_slopes": slopes}
     stage("polishing the fit")
     polished = polish(problem, design, options)
     fit, distance = polished.fit, (polished.remark,) if polished.remark else ()
@@ -106,7 +119,7 @@ def measure_model(
     if ids is not None:
         filled = {name: observed_by_person(columns[name], gap.mask, ids) for name, gap in gaps.items()}
         columns = {**columns, **filled}
-    shared = _tie(frame, columns, design, problem.y if label else None, ids, target, tied, not_tied)
+    shared = _tie(frame, columns, design, _row_codes(problem.y) if label else None, ids, target, tied, not_tied)
     if scaler == "total" and not (np.any(design.fitted) and fit.intercept):
         raise CannotMeasure(
             f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
@@ -125,11 +138,12 @@ def measure_model(
         ids=ids,
         tied=shared.columns,
         tied_target=shared.label,
-        uncovered=figures.uncovered + problem.uncovered + opened.uncovered + gap_notes(gaps),
+        uncovered=figures.uncovered + problem.uncovered + polished.uncovered + opened.uncovered + gap_notes(gaps),
         approximations=() if polished.exact else distance,
         remarks=(
             *(distance if polished.exact else ()),
             *problem.remarks,
+            *polished.remarks,
             *shared.remarks,
             *((INSIDE,) if design.uncovered else ()),
         ),
@@ -149,6 +163,11 @@ def measure_model(
     return GivenModel(
         leak.with_floor_remark(), problem, shared, features, probe, gaps, columns_as_read, classes, y_as_read
     )
+
+
+def _row_codes(y: FloatArray) -> FloatArray:
+    """(n,) the target, or a number for each distinct row of several targets."""
+    return y if y.ndim == 1 else np.unique(y, axis=0, return_inverse=True)[1].reshape(-1).astype(np.float64)
 
 
 def _tie(
@@ -176,10 +195,13 @@ def measure_options(design: Design, loss: Any, y: FloatArray, *, noise: Any, lab
     return {"noise": noise, "include_target": label, "input_map": input_map, "target_unit": target_unit(loss, y, unit)}
 
 
-def target_unit(loss: Any, y: FloatArray, unit: str) -> float:
-    """The change of the target that one unit of the figures stands for: its step if it has two values."""
+def target_unit(loss: Any, y: FloatArray, unit: str) -> Any:
+    """The change of the target that one unit of the figures stands for: its step if it has two values.
+
+    A number, or one for each of several targets.
+    """
     kind: glm.TargetKind = loss.target
-    return kind.unit(y, spread(y) if unit == "sd" and not kind.classes else 1.0)
+    return target_units(kind, y, lambda column: spread(column) if unit == "sd" and not kind.classes else 1.0)
 
 
 def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:

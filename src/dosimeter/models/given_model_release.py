@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter import glm
+from dosimeter.adapters.problem import Problem
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian, no_noise
@@ -52,6 +53,11 @@ def release_model(
     """
     options: dict[str, Any] = {"person": person, "noise": no_noise, "tied": tied, "not_tied": not_tied, "unit": "sd"}
     measured = measure_model(model, table, target, **options)
+    if not isinstance(measured.problem, Problem):
+        raise CannotMeasure(
+            f"this {safe_text(measured.problem.loss.name)} model can be measured but not released by fix: fix a model "
+            "with one loss of one margin"
+        )
     refuse_unexportable(measured.problem.loss)
     _refuse_learned_constants(measured)
     scaler = "total" if np.any(measured.leakage.design.fitted) else "held"

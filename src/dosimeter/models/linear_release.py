@@ -273,4 +273,4 @@ def draw_release(
 
 
 def _target_unit(ready: PreparedTable) -> float:
-    return target_unit(ready.loss, ready.y, "sd")
+    return float(target_unit(ready.loss, ready.y, "sd"))

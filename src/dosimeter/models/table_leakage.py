@@ -48,14 +48,15 @@ class TableLeakage:
 
     leak: glm.Leakage
     """The reading on arrays: one column for each unknown of `design.blocks`."""
-    fit: glm.Fit
+    fit: Any
+    """The exact fit: `glm.Fit`, or another solved estimator (`adapters/solved_equations.py`)."""
     """The exact minimiser that was measured."""
     design: Design
     frame: Any
     """The caller's frame: the kind and the index of what comes back."""
     target: str
     """Name of the label."""
-    target_unit: float
+    target_unit: Any
     """The change of the label that one unit of the figures stands for."""
     measured_in: str
     """'own units' or 'standard deviations'."""
@@ -307,7 +308,7 @@ class TableLeakage:
 
     @cached_property
     def _label_eta(self) -> FloatArray:
-        return self._persons.labels(self.target_unit)
+        return self._persons.labels(self.target_unit, self.classes)
 
     def _is_number(self, name: str) -> bool:
         return bool(self.design.blocks[name]) and name not in self.design.nominal
@@ -346,12 +347,13 @@ class TableLeakage:
     @property
     def classes(self) -> bool:
         """Whether the target is a class."""
-        return self.fit.loss.target.classes
+        return bool(self.fit.loss.target.classes)
 
     @property
     def target_deviation(self) -> FloatArray:
         """(n,) least standard deviation of an unbiased guess of the target, in its own unit; classes are 1 apart."""
-        return _one_over(self._label_eta, 1.0 if self.classes else self.target_unit)
+        own_unit = not self.classes and np.ndim(self.target_unit) == 0  # several targets have no common unit
+        return _one_over(self._label_eta, self.target_unit if own_unit else 1.0)
 
     def _series(self, eta: FloatArray) -> Any:
         return series_like(self.frame, "eta", eta)

@@ -86,7 +86,8 @@ def unknowns(leak: TableLeakage, table: Table) -> list[Unknown]:
     """The source columns in the table's order, then the target if it counts."""
     every = [_column(leak, table, name) for name in leak.columns]
     if leak.leak.include_target:
-        step = step_of(leak.fit.y) if not leak.classes else None
+        one_number = not leak.classes and leak.fit.y.ndim == 1
+        step = step_of(leak.fit.y) if one_number else None
         regression = not leak.classes and step is None and leak.target in table.names
         spread = _spread(table, leak.target) if regression else 1.0
         deviation = leak.target_deviation / (step or 1.0)

@@ -71,12 +71,20 @@ class Persons:
         """(n,) η of the largest step of a category in each row; a tied unknown has the person's figure on all rows."""
         return self._steps(block, vertices, bool(np.isin(block, self.tied).all()))
 
-    def labels(self, unit: float) -> FloatArray:
+    def labels(self, unit: Any, classes: bool = True) -> FloatArray:
         """(n,) η of each row's label, of several classes the largest step; a tied label has the person's figure.
 
-        unit: the change of a label that one unit of the figures stands for.
+        unit: the change of a label that one unit of the figures stands for. classes: whether several positions are the
+        indicators of one class; otherwise they are several numbers, and the figure is of all of them together.
         """
         positions = self.leak.target_positions
+        if not classes and len(positions) > 1:
+            eta, several = self.leak.labels, self._several(np.arange(self.leak.n)) if self.tied_target else []
+            if several:
+                eta = eta.copy()
+                figures = [self._figure(shared_outer(self.leak.jacobian, [rows], positions)) for rows in several]
+                eta[_concatenate(several)] = np.repeat(figures, [len(rows) for rows in several])
+            return eta
         if len(positions) == 1 and not self.tied_target:
             return self.leak.labels
         return self._steps(

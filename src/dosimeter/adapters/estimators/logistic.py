@@ -12,21 +12,21 @@ import numpy as np
 
 from dosimeter import glm
 from dosimeter.adapters.fitted_attributes import CHOSEN_PENALTY, class_weights, single_output, stopping_note
-from dosimeter.adapters.problem import Problem, Target
+from dosimeter.adapters.problem import AnyProblem, Problem, Target
 from dosimeter.adapters.registry import adapter
+from dosimeter.adapters.sparse_problem import sparse_problem
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
-
-_KINK = "has a penalty with a kink at zero, so its weights do not follow the data smoothly"
 
 
 @adapter("sklearn", "LogisticRegression", remark="exact; class weights counted from the labels are not covered")
-def logistic_regression(model: Any, target: Target) -> Problem:
+def logistic_regression(model: Any, target: Target) -> AnyProblem:
     """The C that was given."""
     return _logistic(model, target, model.C)
 
 
 @adapter("sklearn", "LogisticRegressionCV", remark="exact at the chosen C; its choice from the data is not covered")
-def logistic_regression_cv(model: Any, target: Target) -> Problem:
+def logistic_regression_cv(model: Any, target: Target) -> AnyProblem:
     """The C that cross-validation chose, the same for every class."""
     if not model.refit:
         raise CannotMeasure(
@@ -38,11 +38,13 @@ def logistic_regression_cv(model: Any, target: Target) -> Problem:
     return _logistic(model, target, float(chosen[0]), CHOSEN_PENALTY)
 
 
-def _logistic(model: Any, target: Target, C: float, *uncovered: str) -> Problem:
-    _refuse_kinks(model)
+def _logistic(model: Any, target: Target, C: float, *uncovered: str) -> AnyProblem:
     classes = model.classes_.tolist()
     positions = target.positions(classes)
     weight, notes = class_weights(model, target, positions)
+    ratio = _l1_ratio(model)
+    if ratio > 0 and np.isfinite(C):
+        return _with_l1(model, positions.astype(np.float64), weight, ratio, 1.0 / float(C), (*uncovered, *notes))
     penalty = 0.0 if _penalty(model) is None or np.isinf(C) else 1.0 / float(C)
     K = len(classes)
     if K == 2:
@@ -72,14 +74,31 @@ def _penalty(model: Any) -> Any:
     return getattr(model, "penalty", "deprecated")
 
 
-def _refuse_kinks(model: Any) -> None:
-    """Refuse an L1 penalty: `penalty` up to scikit-learn 1.7, `l1_ratio` alone after it."""
+def _l1_ratio(model: Any) -> float:
+    """The share of L1 in the penalty: `penalty` up to scikit-learn 1.7, `l1_ratio` alone after it."""
     fitted = getattr(model, "l1_ratio_", None)
     ratio = getattr(model, "l1_ratio", None) if fitted is None else fitted
-    ratios = [float(r) for r in np.ravel(np.asarray(ratio, dtype=object)) if r is not None]
-    mixed = _penalty(model) in ("elasticnet", "deprecated") and any(r != 0 for r in ratios)
-    if _penalty(model) == "l1" or mixed:
-        raise CannotMeasure(f"{type(model).__name__} with an L1 penalty cannot be measured: it {_KINK}; use l2")
+    ratios = sorted({float(r) for r in np.ravel(np.asarray(ratio, dtype=object)) if r is not None})
+    if len(ratios) > 1:
+        raise CannotMeasure(f"{type(model).__name__} has a share of L1 for each class: fit one model for each class")
+    if _penalty(model) == "l1":
+        return 1.0
+    return ratios[0] if ratios and _penalty(model) in ("elasticnet", "deprecated") else 0.0
+
+
+def _with_l1(
+    model: Any, y: FloatArray, weight: FloatArray | None, ratio: float, strength: float, uncovered: tuple[str, ...]
+) -> AnyProblem:
+    """Two classes, on the set of columns that have a weight."""
+    if len(model.classes_) > 2:
+        raise CannotMeasure("LogisticRegression with an L1 penalty is measured for two classes only: use l2")
+    if model.solver == "liblinear" and model.fit_intercept:
+        raise CannotMeasure("liblinear penalises its intercept by L1 too: fit with solver='saga'")
+    w, intercept = single_output(model), bool(model.fit_intercept)
+    return sparse_problem(
+        glm.Logistic(), w, y, weight, l1=ratio * strength, l2=(1.0 - ratio) * strength, intercept=intercept,
+        uncovered=uncovered, unconverged=stopping_note(model), zero=np.flatnonzero(w == 0),
+    )  # fmt: skip
 
 
 def _refuse_scheme(model: Any, scheme: str) -> None:

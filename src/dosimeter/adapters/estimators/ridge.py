@@ -1,4 +1,4 @@
-"""Ridge and RidgeCV: squared loss, nλ = alpha."""
+"""Ridge and RidgeCV: squared loss, nλ = alpha; several targets are one joint release."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ from typing import Any
 import numpy as np
 
 from dosimeter import glm
-from dosimeter.adapters.fitted_attributes import CHOSEN_PENALTY, refuse_positive, single_output
-from dosimeter.adapters.problem import Problem, Target
+from dosimeter.adapters.fitted_attributes import CHOSEN_PENALTY, output_count, refuse_positive, single_output
+from dosimeter.adapters.joint_problem import ridge_outputs_problem
+from dosimeter.adapters.problem import AnyProblem, Problem, Target
 from dosimeter.adapters.registry import adapter
-from dosimeter.core.errors import CannotMeasure
+
+SEVERAL = "exact, several targets and a penalty for each included; `positive=True` is refused"
 
 
-@adapter("sklearn", "Ridge", remark="exact; `positive=True` is refused")
-def ridge(model: Any, target: Target) -> Problem:
+@adapter("sklearn", "Ridge", remark=SEVERAL)
+def ridge(model: Any, target: Target) -> AnyProblem:
     """The penalty that was given."""
     return _ridge(model, target, model.alpha)
 
 
 @adapter("sklearn", "RidgeCV", remark="exact at the chosen penalty; its choice from the data is not covered")
-def ridge_cv(model: Any, target: Target) -> Problem:
+def ridge_cv(model: Any, target: Target) -> AnyProblem:
     """The penalty that cross-validation chose."""
     return _ridge(model, target, model.alpha_, CHOSEN_PENALTY)
 
 
-def _ridge(model: Any, target: Target, alpha: Any, *uncovered: str) -> Problem:
+def _ridge(model: Any, target: Target, alpha: Any, *uncovered: str) -> AnyProblem:
     refuse_positive(model)
-    if np.size(alpha) != 1:
-        raise CannotMeasure(
-            f"{type(model).__name__} has a penalty for each of several targets: fit and measure one model for each"
-        )
-    penalty, w = float(np.ravel(alpha)[0]), single_output(model)
-    return Problem(glm.Squared(), penalty, model.fit_intercept, w, target.numbers(), target.weight, uncovered=uncovered)
+    if output_count(model) > 1:
+        return ridge_outputs_problem(model, target, alpha, uncovered)
+    w, penalty = single_output(model), float(np.ravel(alpha)[0])
+    return Problem(
+        glm.Squared(), penalty, model.fit_intercept, w, target.numbers(), target.weight, uncovered=uncovered,
+        iterative=getattr(model, "solver_", getattr(model, "solver", "")) in ("sag", "saga", "sparse_cg", "lsqr"),
+    )  # fmt: skip

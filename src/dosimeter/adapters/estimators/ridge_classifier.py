@@ -1,0 +1,47 @@
+"""RidgeClassifier and RidgeClassifierCV: a ridge regression of ±1 for each class, released together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dosimeter import glm
+from dosimeter.adapters.fitted_attributes import CHOSEN_PENALTY, class_weights, refuse_positive
+from dosimeter.adapters.joint_problem import output_rows
+from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Target
+from dosimeter.adapters.registry import adapter
+from dosimeter.core.errors import CannotMeasure
+from dosimeter.glm.class_target import class_kind
+
+
+@adapter("sklearn", "RidgeClassifier", remark="exact, any number of classes")
+def ridge_classifier(model: Any, target: Target) -> EquationsProblem:
+    """The penalty that was given."""
+    return _ridge_classifier(model, target, model.alpha)
+
+
+@adapter("sklearn", "RidgeClassifierCV", remark="exact at the chosen penalty; its choice from the data is not covered")
+def ridge_classifier_cv(model: Any, target: Target) -> EquationsProblem:
+    """The penalty that cross-validation chose."""
+    return _ridge_classifier(model, target, model.alpha_, CHOSEN_PENALTY)
+
+
+def _ridge_classifier(model: Any, target: Target, alpha: Any, *uncovered: str) -> EquationsProblem:
+    refuse_positive(model)
+    if target.y.ndim > 1:
+        raise CannotMeasure(f"{type(model).__name__} of several labels at once: fit and measure one model for each")
+    positions = target.positions(model.classes_.tolist())
+    weight, notes = class_weights(model, target, positions)
+    K, y = len(model.classes_), positions.astype(np.float64)
+    return EquationsProblem(
+        EstimatorKind("squared", class_kind(K)),
+        lambda X: glm.ridge_classifier(
+            X, y, K, alpha, sample_weight=weight, intercept=bool(model.fit_intercept)
+        ),
+        output_rows(model),
+        y,
+        output_rows(model),
+        weight,
+        (*uncovered, *notes),
+    )  # fmt: skip

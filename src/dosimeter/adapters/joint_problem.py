@@ -1,0 +1,74 @@
+"""Models with several outputs on one table as one joint release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dosimeter import glm
+from dosimeter.adapters.fitted_attributes import output_count
+from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Problem, Target
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import CannotMeasure
+from dosimeter.glm.joint_outputs import joint_outputs
+
+
+def output_rows(model: Any) -> FloatArray:
+    """(K p,) the weights output after output, the intercept last of each."""
+    coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    if not model.fit_intercept:
+        return coef.ravel()
+    intercept = np.broadcast_to(np.ravel(np.asarray(model.intercept_, dtype=np.float64)), (len(coef),))
+    return np.column_stack([coef, intercept]).ravel()
+
+
+def ridge_outputs_problem(model: Any, target: Target, alpha: Any, uncovered: tuple[str, ...] = ()) -> EquationsProblem:
+    """Ridge regressions of several targets, a penalty for each or one for all."""
+    Y = target.several(output_count(model))
+    return EquationsProblem(
+        EstimatorKind("squared", glm.TargetKind.NUMBER),
+        lambda X: glm.ridge_outputs(X, Y, alpha, sample_weight=target.weight, intercept=bool(model.fit_intercept)),
+        output_rows(model),
+        Y,
+        output_rows(model),
+        target.weight,
+        uncovered,
+    )
+
+
+def stacked_problem(
+    kind: EstimatorKind, parts: Sequence[Problem], y: FloatArray, T: FloatArray, remarks: tuple[str, ...] = ()
+) -> EquationsProblem:
+    """Scalar problems of one table, released together.
+
+    y: (n,) or (n, t) the target of a row; T (K, t): how the outputs move with its unknowns.
+    """
+    first = parts[0]
+    if any(part.penalised_intercept for part in parts):
+        raise CannotMeasure(
+            "several outputs with a penalised intercept (liblinear) are not one joint problem here: fit them with "
+            "another solver"
+        )
+    if any(part.intercept != first.intercept for part in parts) or any(part.w.ndim > 1 for part in parts):
+        raise CannotMeasure("the outputs are models of unlike form: fit and measure one model for each")
+    outputs = np.column_stack([part.y for part in parts])
+    weight = None
+    if any(part.weight is not None for part in parts):
+        weight = np.column_stack([np.ones(len(y)) if part.weight is None else part.weight for part in parts])
+    values = np.concatenate([part.w for part in parts])
+    penalty = np.array([part.penalty for part in parts])
+    losses = [part.loss for part in parts if isinstance(part.loss, glm.ScalarLoss)]
+    return EquationsProblem(
+        kind,
+        lambda X: joint_outputs(X, y, outputs, losses, penalty, weight, first.intercept, T, kind.target),
+        values,
+        y,
+        values,
+        weight,
+        tuple(dict.fromkeys(note for part in parts for note in part.uncovered)),
+        remarks,
+        any(part.iterative for part in parts),
+        next((part.unconverged for part in parts if part.unconverged), ""),
+    )
