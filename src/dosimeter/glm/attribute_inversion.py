@@ -242,7 +242,7 @@ def black_box(
     stage("playing the attack")
     for t, draw in track(list(enumerate(problem.draws))):
         w = fit.w + draw
-        margin = times(problem.X, w[:, None])[:, 0]
+        margin = times(problem.X, w[:, None])[:, 0] + (0.0 if fit.offset is None else fit.offset)
         S = problem.columns
         rest = margin[problem.rows] - problem.X[problem.rows[:, None], S] @ w[S]
         predicted = rest[:, None] + problem.candidates.values @ w[S]

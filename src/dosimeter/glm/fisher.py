@@ -211,6 +211,8 @@ def refuse_other_table(fit: Fit, X: FloatArray, y: FloatArray) -> None:
     w = fit.w.reshape(len(fit.w), -1)
     direction = np.append(fit.fingerprint_direction, [0.0] * fit.intercept)[:, None]
     products = times(X, np.hstack([w, direction]))
+    if fit.offset is not None:
+        products[:, :-1] += fit.offset[:, None]
     same_margin = np.abs(products[:, :-1] - fit.margin.reshape(fit.n, -1)) <= 1e-6 * fit.reach
     same_fingerprint = np.abs(products[:, -1] - fit.fingerprint) <= 1e-9 * len(direction)
     if not (same_margin.all() and same_fingerprint.all() and np.array_equal(y, fit.y)):

@@ -95,15 +95,18 @@ def removal(fit: Fit, X: Any, y: Any, rows: Any = None) -> FloatArray:
     X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
     refuse_other_table(fit, X, y)
     index = row_index(rows, len(X))
-    new_weight, no_offset = np.zeros(len(X)), np.zeros((len(index), len(fit.w)))
-    changed = row_changes(fit, X, index, no_offset, np.zeros(len(index)), new_weight)
+    new_weight, no_change = np.zeros(len(X)), np.zeros((len(index), len(fit.w)))
+    changed = row_changes(fit, X, index, no_change, np.zeros(len(index)), new_weight)
     determines_direction = changed.determinant_ratio <= ALONE
-    c = np.full(no_offset.shape, np.inf)
+    c = np.full(no_change.shape, np.inf)
     free = np.flatnonzero(~determines_direction)
     removable = changed.part(free)
     c[free] = removable.step()
     if not fit.loss.quadratic:
         c[free] = settle_changes(removable, c[free], fit, X, lambda i: _without(fit, X, int(index[free[i]])))
+    if changed.loss.has_kinks or not changed.loss.convex:  # other rows may bend elsewhere: only a refit decides
+        for i in np.flatnonzero(determines_direction):
+            c[i] = _without(fit, X, int(index[i]))
     out = np.full(c.shape, np.inf)
     exists = np.isfinite(c).all(axis=1)
     out[exists] = c[exists] @ fit.factor.matrix.T
@@ -418,7 +421,7 @@ def settle_changes(changed: RowChanges, c: FloatArray, fit: Fit, X: FloatArray, 
 
 def full_refit(fit: Fit, X: FloatArray, weight: FloatArray) -> FloatArray:
     """(p,) c of a fit from scratch, started at the old weights."""
-    refitted = refit(X, fit.y, fit.loss, fit.l2, sample_weight=weight, intercept=fit.intercept, start=fit.w)
+    refitted = refit(X, fit.y, fit.loss, **fit.same_problem, sample_weight=weight, start=fit.w)
     return np.asarray(np.linalg.solve(fit.factor.matrix, refitted.w - fit.w))
 
 

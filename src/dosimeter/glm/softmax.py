@@ -51,6 +51,7 @@ class Softmax:
     n_classes: int
     reference: int | Literal["mean"] | None = None
     name = "softmax"
+    description = "softmax"
     target = TargetKind.CLASSES
     score_name = "accuracy"
     quadratic = False
