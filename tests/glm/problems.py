@@ -103,9 +103,9 @@ FORMULAS = {
     glm.Tweedie(3.0): lambda f, m, y: y * (f.exp(-2 * m) - 1) / 2 - f.exp(-m) + 1,
     glm.Tweedie(1.5, "identity"): lambda f, m, y: 2 * y * (m**-0.5 - 1) + 2 * (m**0.5 - 1),
 }
-"""The value of every loss of one margin, written from the paper: the row that a new loss needs; more for other values of
-its parameters. All laws and oracles of `tests/glm` and of `tests/laws/test_loss_laws.py` then run on it. f: `NUMPY` or
-`DIGITS`."""
+"""The value of every loss of one margin, written from the paper: the row that a new loss needs, and more for other
+values of its parameters. All laws and oracles of `tests/glm` and of `tests/laws/test_loss_laws.py` then run on it. f:
+`NUMPY` or `DIGITS`."""
 
 LOSSES = {
     **{name: loss() for name, loss in glm.LOSSES.items()},

@@ -308,8 +308,8 @@ class RowChanges:
 
     def _coupling(self) -> tuple[FloatArray, FloatArray]:
         """(N,) ω'a' - ωa and (N,) ω'a'."""
-        after = self.new_weight * self.loss.curvature(self.margin + self.margin_change, self.y)
-        return after - self.old_weight * self.loss.curvature(self.margin, self.y), after
+        after = _times(self.new_weight, self.loss.curvature(self.margin + self.margin_change, self.y))
+        return after - _times(self.old_weight, self.loss.curvature(self.margin, self.y)), after
 
     @property
     def determinant_ratio(self) -> FloatArray:
@@ -335,8 +335,8 @@ class RowChanges:
         residual_change = self.margin_change if self.loss.quadratic else self._residual_change(np.zeros_like(self.z))
         after = self.residual + residual_change
         return -self._solve(
-            (self.new_weight - self.old_weight) * self.residual + self.new_weight * residual_change,
-            self.new_weight * after,
+            (self.new_weight - self.old_weight) * self.residual + _times(self.new_weight, residual_change),
+            _times(self.new_weight, after),
         )
 
     def _residual_change(self, c: FloatArray) -> FloatArray:
@@ -360,8 +360,9 @@ class RowChanges:
             total += bend.T @ Z[part]
         residual_before = self.loss.residual(self.margin + np.einsum("np,np->n", self.z, c), self.y)
         residual_after = residual_before + self._residual_change(c)
-        total += ((self.new_weight * residual_after - self.old_weight * residual_before)[:, None]) * self.z
-        return np.asarray(total + (self.new_weight * residual_after)[:, None] * self.e)
+        after = _times(self.new_weight, residual_after)
+        total += (after - _times(self.old_weight, residual_before))[:, None] * self.z
+        return np.asarray(total + after[:, None] * self.e)
 
     def chord(self, g: FloatArray) -> FloatArray:
         """(N, p) (1 + V C Vᵀ)⁻¹ g: the Newton direction with the corrected Hessian at the fitted weights."""
@@ -387,6 +388,11 @@ class RowChanges:
             if not (going & ~reached).any():
                 break
         return c, reached
+
+
+def _times(weight: FloatArray, values: FloatArray) -> FloatArray:
+    """weight · values, 0 for a row without weight even if its margin has no value there."""
+    return weight * np.where(weight > 0, values, 0.0)
 
 
 def row_changes(

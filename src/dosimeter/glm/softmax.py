@@ -55,6 +55,7 @@ class Softmax:
     target = TargetKind.CLASSES
     score_name = "accuracy"
     quadratic = False
+    has_kinks = False
     uses_target_bound = False
     default_model = "LogisticRegression(C=1.0)"
     penalised_mean = False
