@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dosimeter import glm
+from dosimeter.glm.margin_losses import RobustRegression
 from dosimeter.glm.positive_losses import LINKS, PowerVariance
 
 
@@ -112,6 +113,17 @@ LOSSES = {
     "softmax with a reference": glm.Softmax(3, 1),
     "softmax about the mean": glm.Softmax(3, "mean"),
 }
+
+
+def table(loss, n=60, d=3, seed=5):
+    """X (n, d) and targets that suit the loss: heavy tails for a robust one, positive margins for a link of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    m = X @ np.linspace(1.0, -0.5, d)
+    if loss.lowest_margin == 0:
+        X = np.abs(X) + 0.2
+        m = X @ np.linspace(0.6, 0.2, d)
+    return X, m + rng.standard_t(3, n) if isinstance(loss, RobustRegression) else targets(loss, m, rng)
 
 
 def ordinary(seed=0, n=40, d=3):

@@ -27,7 +27,7 @@ def refuse_if_unbounded(y: FloatArray, weight: FloatArray, loss: Any, l2: FloatA
         return
     cause = "l2 = 0" if free_columns else "an unpenalised intercept"
     if why := loss.no_minimiser(used):
-        raise Refusal(f"{why}: with {cause} no finite minimiser exists")
+        raise Refusal(f"{why}: with {cause} no unique finite minimiser exists")
 
 
 FAR = 15.0

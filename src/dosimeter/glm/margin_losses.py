@@ -69,10 +69,6 @@ class SquaredHinge(TwoClassLoss):
     def residual_size(self, m: FloatArray, y: FloatArray) -> FloatArray:
         return np.abs(self.residual(m, y)) + self.curvature(m, y)
 
-    def no_minimiser(self, y: FloatArray) -> str:
-        """One class alone has minimisers, and too many: the singular Hessian is refused."""
-        return ""
-
     def gradient_bound(self, l2: float, row_norm: float, target_bound: float | None) -> float:
         """At a minimiser n λ|w|²/2 <= Σ l(0) = n, so |m| <= R √(2/λ) and |r| <= 2(1 + |m|)."""
         return 2 * row_norm * (1 + row_norm * math.sqrt(2.0 / l2))
