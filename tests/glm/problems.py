@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
+import mpmath as mp
 import numpy as np
+from scipy.special import ndtr
 
 from dosimeter import glm
+from dosimeter.glm.margin_losses import RobustRegression
+from dosimeter.glm.positive_losses import LINKS, PowerVariance
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +38,8 @@ class Problem:
 
 def targets(loss, margin, rng):
     """A target that suits the loss, drawn at the margins."""
+    if isinstance(loss, PowerVariance):
+        return positive_targets(loss, margin, rng)
     if loss.target is glm.TargetKind.NUMBER:
         return margin + rng.standard_normal(len(margin))
     if loss.target is glm.TargetKind.TWO_CLASSES:
@@ -42,19 +49,81 @@ def targets(loss, margin, rng):
     return rng.integers(0, loss.n_classes, len(margin)).astype(float)
 
 
+def positive_targets(loss, margin, rng):
+    """Positive numbers about the mean; some are zero where the loss accepts zeros."""
+    k = LINKS[loss.link_function]
+    mean = np.exp(np.clip(margin, -3, 3)) if k is None else margin**k
+    y = mean * rng.gamma(8.0, 1 / 8, len(margin))
+    return np.where(rng.random(len(y)) < 0.15, 0.0, y) if 0 < loss.power < 2 and k is None else y
+
+
+NUMPY = SimpleNamespace(
+    exp=lambda x: np.exp(np.minimum(x, 500.0)),
+    log=np.log,
+    ncdf=ndtr,
+    positive=lambda x: np.maximum(x, 0.0),
+    least=np.minimum,
+)
+DIGITS = SimpleNamespace(exp=mp.exp, log=mp.log, ncdf=mp.ncdf, positive=lambda x: max(x, mp.mpf(0)), least=min)
+"""The functions of a row of `FORMULAS`, of numpy and in multiple precision."""
+
+_probit = lambda f, m, y: -y * f.log(f.ncdf(m)) - (1 - y) * f.log(f.ncdf(-m))  # noqa: E731
+
+
+def _huber(f, m, y, delta):
+    size = abs(m - y)
+    inside = f.least(size, delta)
+    return inside**2 / 2 + delta * (size - inside)
+
+
 FORMULAS = {
-    glm.Squared: lambda exp, log, m, y: (m - y) ** 2 / 2,
-    glm.Logistic: lambda exp, log, m, y: -y * log(1 / (1 + exp(-m))) - (1 - y) * log(1 - 1 / (1 + exp(-m))),
-    glm.Poisson: lambda exp, log, m, y: exp(m) - y * m,
+    glm.Squared(): lambda f, m, y: (m - y) ** 2 / 2,
+    glm.Logistic(): lambda f, m, y: -y * f.log(1 / (1 + f.exp(-m))) - (1 - y) * f.log(1 - 1 / (1 + f.exp(-m))),
+    glm.Poisson(): lambda f, m, y: f.exp(m) - y * m,
+    glm.Probit(): _probit,
+    glm.ComplementaryLogLog(): lambda f, m, y: -y * f.log(1 - f.exp(-f.exp(m))) + (1 - y) * f.exp(m),
+    glm.NegativeBinomial(): lambda f, m, y: (y + 1) * f.log(1 + f.exp(m)) - y * m,
+    glm.NegativeBinomial(0.25): lambda f, m, y: (y + 4) * f.log(1 + f.exp(m) / 4) - y * m,
+    glm.SquaredHinge(): lambda f, m, y: y * f.positive(1 - m) ** 2 + (1 - y) * f.positive(1 + m) ** 2,
+    glm.SquaredEpsilonInsensitive(): lambda f, m, y: (m - y) ** 2,
+    glm.SquaredEpsilonInsensitive(0.25): lambda f, m, y: f.positive(abs(m - y) - 0.25) ** 2,
+    glm.Huber(): lambda f, m, y: _huber(f, m, y, 1.35),
+    glm.Huber(1.5, 0.5): lambda f, m, y: _huber(f, m, y, 0.75),
+    glm.Gamma(): lambda f, m, y: y * (f.exp(-m) - 1) + m,
+    glm.Gamma("inverse"): lambda f, m, y: y * (m - 1) - f.log(m),
+    glm.Gamma("identity"): lambda f, m, y: y * (1 / m - 1) + f.log(m),
+    glm.InverseGaussian(): lambda f, m, y: y * (f.exp(-2 * m) - 1) / 2 - f.exp(-m) + 1,
+    glm.InverseGaussian("inverse-squared"): lambda f, m, y: y * (m - 1) / 2 - m**0.5 + 1,
+    glm.InverseGaussian("inverse"): lambda f, m, y: y * (m**2 - 1) / 2 - m + 1,
+    glm.Tweedie(): lambda f, m, y: 2 * y * (f.exp(-m / 2) - 1) + 2 * (f.exp(m / 2) - 1),
+    glm.Tweedie(0.0): lambda f, m, y: (f.exp(m) - y) ** 2 / 2 - (1 - y) ** 2 / 2,
+    glm.Tweedie(1.0): lambda f, m, y: f.exp(m) - 1 - y * m,
+    glm.Tweedie(1.0, "sqrt"): lambda f, m, y: m**2 - 1 - 2 * y * f.log(m),
+    glm.Tweedie(2.0): lambda f, m, y: y * (f.exp(-m) - 1) + m,
+    glm.Tweedie(2.5): lambda f, m, y: y * (f.exp(-1.5 * m) - 1) / 1.5 - 2 * (f.exp(-m / 2) - 1),
+    glm.Tweedie(3.0): lambda f, m, y: y * (f.exp(-2 * m) - 1) / 2 - f.exp(-m) + 1,
+    glm.Tweedie(1.5, "identity"): lambda f, m, y: 2 * y * (m**-0.5 - 1) + 2 * (m**0.5 - 1),
 }
-"""The value of every loss of one margin, written from the paper: the row that a new loss needs. All laws and oracles of
-`tests/glm` and of `tests/laws/test_loss_laws.py` then run on it. exp, log: of numpy, or in multiple precision."""
+"""The value of every loss of one margin, written from the paper: the row that a new loss needs, and more for other
+values of its parameters. All laws and oracles of `tests/glm` and of `tests/laws/test_loss_laws.py` then run on it. f:
+`NUMPY` or `DIGITS`."""
 
 LOSSES = {
     **{name: loss() for name, loss in glm.LOSSES.items()},
     "softmax with a reference": glm.Softmax(3, 1),
     "softmax about the mean": glm.Softmax(3, "mean"),
 }
+
+
+def table(loss, n=60, d=3, seed=5):
+    """X (n, d) and targets that suit the loss: heavy tails for a robust one, positive margins for a link of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    m = X @ np.linspace(1.0, -0.5, d)
+    if loss.lowest_margin == 0:
+        X = np.abs(X) + 0.2
+        m = X @ np.linspace(0.6, 0.2, d)
+    return X, m + rng.standard_t(3, n) if isinstance(loss, RobustRegression) else targets(loss, m, rng)
 
 
 def ordinary(seed=0, n=40, d=3):

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from dosimeter import Refusal, glm
 from dosimeter.core.engine import LocalEngine
 
-from .problems import FORMULAS, adversarial, ordinary, targets
+from .problems import FORMULAS, NUMPY, adversarial, ordinary, targets
 
 
 def objective(problem, w):
@@ -23,7 +23,7 @@ def objective(problem, w):
     W = w.reshape(X.shape[1], -1)
     m, y = X @ W, problem.y
     if not isinstance(problem.loss, glm.Softmax):
-        loss = FORMULAS[type(problem.loss)](lambda x: np.exp(np.minimum(x, 500.0)), np.log, m[:, 0], y)
+        loss = FORMULAS[problem.loss](NUMPY, m[:, 0], y)
     else:
         logits = m @ problem.loss.contrast.T
         loss = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), y.astype(int)]

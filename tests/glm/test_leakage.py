@@ -9,7 +9,7 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 
-from .problems import adversarial, ordinary
+from .problems import DIGITS, FORMULAS, adversarial, ordinary
 
 ONE = dm.Gaussian(1.0)
 
@@ -58,14 +58,15 @@ def test_a_softmax_label_moves_the_weights_as_its_soft_label_would():
     np.testing.assert_allclose(two.cells, logistic.cells, rtol=1e-9)
 
 
-def scalars(name, m, y):
-    """Curvature and residual of one row, from the definition of the loss in fifty digits."""
+def scalars(loss, m, y):
+    """Curvature, residual and target derivative of one row, from the definition of the loss in fifty digits."""
     with mp.workdps(50):
         m, y = mp.mpf(float(m)), mp.mpf(float(y))
-        if name == "squared":
-            return 1.0, float(m - y)
-        mean = 1 / (1 + mp.exp(-m)) if name == "logistic" else mp.exp(m)
-        return float(mean * (1 - mean) if name == "logistic" else mean), float(mean - y)
+
+        def derivative(orders):
+            return float(mp.diff(lambda u, v: FORMULAS[loss](DIGITS, u, v), (m, y), orders))
+
+        return derivative((2, 0)), derivative((1, 0)), -derivative((1, 1))
 
 
 def dense_oracle(problem):
@@ -78,7 +79,7 @@ def dense_oracle(problem):
     if isinstance(problem.loss, glm.Softmax):
         return glm.measure(fit, problem.X, problem.y, ONE).jacobian.dense(slice(None))
     m, y, w = fit.margin, problem.y, fit.w
-    a, r = (np.array([scalars(problem.loss.name, u, v)[k] for u, v in zip(m, y, strict=True)]) for k in (0, 1))
+    a, r, c = np.array([scalars(problem.loss, u, v) for u, v in zip(m, y, strict=True)]).T
     with mp.workdps(50):
         A = mp.matrix(X.tolist())
         D = mp.diag([mp.mpf(float(v)) for v in omega * a])
@@ -97,7 +98,7 @@ def dense_oracle(problem):
     J[:, :, :d] = -omega[:, None, None] * (
         a[:, None, None] * U[:, :, None] * w[None, None, :d] + r[:, None, None] * (Hinv @ P)
     )
-    J[:, :, d] = omega[:, None] * U
+    J[:, :, d] = (omega * c)[:, None] * U
     return J
 
 

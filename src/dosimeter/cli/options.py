@@ -89,7 +89,14 @@ Delimiter = Annotated[str, opt("--delimiter", help="What separates cells in a .c
 
 # --- model ---
 Loss = Annotated[
-    str, opt("--loss", help="auto, squared, logistic, poisson or softmax.", group=MODEL, show_default=True)
+    str,
+    opt(
+        "--loss",
+        help="auto, squared, logistic, poisson or softmax; gamma, inverse-gaussian, tweedie (power 1.5), "
+        "negative-binomial (alpha 1), probit, cloglog, squared-hinge, squared-epsilon-insensitive or huber.",
+        group=MODEL,
+        show_default=True,
+    ),
 ]
 Penalty = Annotated[
     float | None,

@@ -1,7 +1,9 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
 from dosimeter.glm.attribute_inversion import Candidates, black_box, white_box
+from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
 from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
+from dosimeter.glm.count_losses import NegativeBinomial
 from dosimeter.glm.cross_validation import HeldOut, cross_validate
 from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution
 from dosimeter.glm.estimating_jacobian import EstimatingJacobian, measure_solution
@@ -15,11 +17,13 @@ from dosimeter.glm.known_cells import with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.linear_discriminant import LinearDiscriminant
 from dosimeter.glm.loss import LOSSES, Logistic, Poisson, ScalarLoss, Squared, TargetKind, register
+from dosimeter.glm.margin_losses import Huber, SquaredEpsilonInsensitive, SquaredHinge
 from dosimeter.glm.membership import membership, shaped_membership
 from dosimeter.glm.noise_choice import Choice, choose
 from dosimeter.glm.one_versus_rest import one_versus_rest
 from dosimeter.glm.penalty import Penalty, penalty
 from dosimeter.glm.person_fisher import fisher_blocks
+from dosimeter.glm.positive_losses import Gamma, InverseGaussian, Tweedie
 from dosimeter.glm.release_plan import ReleasePlan, plan
 from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.reweighted_leakage import total_leakage
@@ -33,19 +37,25 @@ __all__ = [
     "LOSSES",
     "Candidates",
     "Choice",
+    "ComplementaryLogLog",
     "EstimatingEquations",
     "EstimatingJacobian",
     "Fit",
+    "Gamma",
     "GaussianNaiveBayes",
     "HeldOut",
+    "Huber",
     "HuberRegression",
+    "InverseGaussian",
     "JointOutputs",
     "Kink",
     "Leakage",
     "LinearDiscriminant",
     "Logistic",
+    "NegativeBinomial",
     "Penalty",
     "Poisson",
+    "Probit",
     "ReleasePlan",
     "ReleasedMap",
     "ScalarLoss",
@@ -53,7 +63,10 @@ __all__ = [
     "Solution",
     "SparseWeights",
     "Squared",
+    "SquaredEpsilonInsensitive",
+    "SquaredHinge",
     "TargetKind",
+    "Tweedie",
     "best_exponent",
     "black_box",
     "calibrate",

@@ -242,7 +242,7 @@ def black_box(
     stage("playing the attack")
     for t, draw in track(list(enumerate(problem.draws))):
         w = fit.w + draw
-        margin = times(problem.X, w[:, None])[:, 0]
+        margin = times(problem.X, w[:, None])[:, 0] + (0.0 if fit.offset is None else fit.offset)
         S = problem.columns
         rest = margin[problem.rows] - problem.X[problem.rows[:, None], S] @ w[S]
         predicted = rest[:, None] + problem.candidates.values @ w[S]
@@ -304,10 +304,8 @@ class _Problem:
         """(rows, k, p)."""
         fit, k, S = self.fit, self.k, self.columns
         repeated = np.repeat(rows, k)
-        offset = (self.candidates.values - self.X[rows[:, None], S][:, None, :]).reshape(len(repeated), len(S))
-        changes = row_changes(
-            fit, self.X, repeated, offset @ fit.factor.matrix[S], offset @ fit.w[S], fit.sample_weight
-        )
+        shift = (self.candidates.values - self.X[rows[:, None], S][:, None, :]).reshape(len(repeated), len(S))
+        changes = row_changes(fit, self.X, repeated, shift @ fit.factor.matrix[S], shift @ fit.w[S], fit.sample_weight)
         if (undetermined := changes.determinant_ratio <= 1e-10).any():
             row, which = divmod(int(np.flatnonzero(undetermined)[0]), k)
             raise Refusal(
@@ -315,13 +313,15 @@ class _Problem:
                 "refit exists: use l2 > 0"
             )
         c = changes.step()
+        for i in np.flatnonzero(~np.isfinite(c).all(axis=1)):  # a candidate outside the margins of a link
+            c[i] = self._refit(int(repeated[i]), shift[i])
         if exact and not fit.loss.quadratic:
-            c = settle_changes(changes, c, fit, self.X, lambda i: self._refit(int(repeated[i]), offset[i]))
+            c = settle_changes(changes, c, fit, self.X, lambda i: self._refit(int(repeated[i]), shift[i]))
         return np.asarray((c @ fit.factor.matrix.T).reshape(len(rows), k, -1))
 
-    def _refit(self, row: int, offset: FloatArray) -> FloatArray:
+    def _refit(self, row: int, shift: FloatArray) -> FloatArray:
         X = self.X.copy()
-        X[row, self.columns] += offset
+        X[row, self.columns] += shift
         return full_refit(self.fit, X, self.fit.sample_weight)
 
     def newton_error(self, reach: FloatArray) -> str:

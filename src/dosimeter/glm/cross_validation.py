@@ -29,6 +29,7 @@ from dosimeter.glm.fit import fit as minimise
 from dosimeter.glm.irfil import irfil
 from dosimeter.glm.loss import ScalarLoss
 from dosimeter.glm.noise_choice import EQUALISED, KINDS, SHAPED
+from dosimeter.glm.validation import check_offset
 
 FOLDS = 5
 TRIALS = 32
@@ -97,13 +98,15 @@ def cross_validate(
     X: Any,
     y: Any,
     loss: Loss,
-    l2: Callable[[int], float],
+    l2: Callable[[int], Any],
     *,
     kind: str,
     rounds: int = 0,
     groups: Sequence[Hashable] | None = None,
     intercept: bool = True,
     sample_weight: Any = None,
+    offset: Any = None,
+    penalised_intercept: bool = False,
     **options: Any,
 ) -> HeldOut:
     """Cross-validate a model together with the noise of its release.
@@ -113,9 +116,9 @@ def cross_validate(
     X, y : array_like of shape (n, d) and (n,)
         The table.
     loss : Loss
-        Squared, Logistic or Poisson.
+        One of `glm.LOSSES`.
     l2 : callable
-        Number of rows -> penalty λ.
+        Number of rows -> penalty λ, one number or one per column.
     kind : {"isotropic", "shaped", "equalised"}
         How noise is added.
     rounds : int, default 0
@@ -123,9 +126,11 @@ def cross_validate(
     groups : sequence of hashable of length n, optional
         The person of each row; their rows are in one fold.
     intercept : bool, default True
-        Whether the model has an unpenalised intercept.
-    sample_weight : array_like of shape (n,), optional
-        ω of each row.
+        Whether the model has an intercept.
+    sample_weight, offset : array_like of shape (n,), optional
+        ω of each row, and what is added to its margin, also when it is left out.
+    penalised_intercept : bool, default False
+        As in `glm.fit`.
     **options
         `input_map`, `target_unit`, `tied`, ... of `irfil`, for equalised noise.
 
@@ -156,7 +161,8 @@ def cross_validate(
     rows = np.column_stack([X, np.ones(len(X))]) if intercept else X
     fold = fold_of(len(X), groups)
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    margin, margin_variance = np.zeros(len(X)), np.zeros(len(X))
+    added = check_offset(offset, len(X))
+    margin, margin_variance = np.zeros(len(X)) if added is None else added.copy(), np.zeros(len(X))
     folds = int(fold.max()) + 1
     stage("scoring on people left out")
     for k in track(range(folds)):
@@ -164,6 +170,7 @@ def cross_validate(
         kept = ~left_out
         kept_groups = None if groups is None else [g for g, keep in zip(groups, kept.tolist(), strict=True) if keep]
         settings: dict[str, Any] = {"sample_weight": weight[kept], "intercept": intercept}
+        settings |= {"offset": None if added is None else added[kept], "penalised_intercept": penalised_intercept}
         penalty = l2(int(kept.sum()))
         if kind == EQUALISED:
             fitted = irfil(
@@ -171,7 +178,7 @@ def cross_validate(
             ).fit
         else:
             fitted = minimise(X[kept], y[kept], loss, penalty, **settings)
-        margin[left_out] = rows[left_out] @ fitted.w
+        margin[left_out] += rows[left_out] @ fitted.w
         directions = rows[left_out] @ fitted.factor.matrix if kind == SHAPED else rows[left_out]
         margin_variance[left_out] = np.sum(directions**2, axis=1)
     return HeldOut(loss, y, margin, margin_variance, rows, folds)

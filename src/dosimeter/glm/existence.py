@@ -12,21 +12,22 @@ from dosimeter.core.errors import Refusal
 from dosimeter.glm.softmax import Softmax
 
 
-def refuse_if_unbounded(y: FloatArray, weight: FloatArray, loss: Any, l2: float, intercept: bool, d: int) -> None:
-    """The cases that counting finds: too few rows, one class, no reference class, all counts zero."""
+def refuse_if_unbounded(y: FloatArray, weight: FloatArray, loss: Any, l2: FloatArray, intercept: bool) -> None:
+    """The cases that counting finds: too few rows, one class, no reference class, all counts zero; l2 (p,)."""
     used = y[weight > 0]
-    if l2 == 0 and len(used) < d + intercept:
-        raise Refusal(f"{len(used)} rows cannot determine {d + intercept} parameters without a penalty: use l2 > 0")
-    if isinstance(loss, Softmax) and loss.reference is None and (l2 == 0 or intercept):
+    free, free_columns = int((l2 == 0).sum()), int((l2[: len(l2) - intercept] == 0).sum())
+    if free_columns and len(used) < free:
+        raise Refusal(f"{len(used)} rows cannot determine {free} parameters without a penalty: use l2 > 0")
+    if isinstance(loss, Softmax) and loss.reference is None and free:
         raise Refusal(
             "Softmax without a reference class has no unique minimiser (adding a vector to every class changes "
             "nothing): use Softmax(reference='mean'), Softmax(reference=0), or l2 > 0 without an intercept"
         )
-    if not (l2 == 0 or intercept):
+    if not free:
         return
-    cause = "l2 = 0" if l2 == 0 else "an unpenalised intercept"
+    cause = "l2 = 0" if free_columns else "an unpenalised intercept"
     if why := loss.no_minimiser(used):
-        raise Refusal(f"{why}: with {cause} no finite minimiser exists")
+        raise Refusal(f"{why}: with {cause} no unique finite minimiser exists")
 
 
 FAR = 15.0
@@ -64,6 +65,26 @@ def refuse_if_separated(Z: FloatArray, y: FloatArray, loss: Any) -> None:
             "the columns separate the targets perfectly (or up to ties): without a penalty the weights grow to "
             "infinity; use l2 > 0"
         )
+
+
+def inside_margins(Z: FloatArray, offset: FloatArray, lowest: float) -> FloatArray:
+    """(p,) v with Z v + offset above `lowest` on every row, as far as a unit above it; refused if there is none."""
+    scale = np.linalg.norm(Z, axis=1, keepdims=True)
+    scale[scale == 0] = 1.0
+    # max t with z·v + offset - lowest >= t |z|, t <= 1
+    solution = linprog(
+        np.append(np.zeros(Z.shape[1]), -1.0),
+        A_ub=np.hstack([-Z / scale, np.ones((len(Z), 1))]),
+        b_ub=(offset - lowest) / scale[:, 0],
+        bounds=[(None, None)] * Z.shape[1] + [(None, 1.0)],
+        method="highs",
+    )
+    if solution.status != 0 or not solution.x[-1] > 1e-9:
+        raise Refusal(
+            f"no weights give every row a margin above {lowest:g}, and this link has no mean at any other: add an "
+            "intercept, or use the log link"
+        )
+    return np.asarray(solution.x[:-1])
 
 
 def _unit_rows(rows: FloatArray) -> FloatArray:

@@ -105,7 +105,8 @@ def measure(
         return membership(fit, X, y, noise).mu
 
     refuse_imprecise(fit, jacobian)
-    leak = Leakage(jacobian, noise, include_target, has_noise, members=members)
+    kinks = (lambda: fit.kink_distances) if fit.loss.has_kinks else None
+    leak = Leakage(jacobian, noise, include_target, has_noise, members=members, kinks=kinks)
     return leak if scaled is None or not np.any(scaled) else fold_leakage(leak, fit, X, scaled, P[:d])
 
 
@@ -148,7 +149,8 @@ def compose(leaks: Iterable[Leakage]) -> Leakage:
             )
     has_noise = all(k.has_noise for k in parts)
     stacked = StackedJacobian(tuple(k.jacobian for k in parts))
-    return Leakage(stacked, None, first.include_target, has_noise, f"{len(parts)} releases")
+    kinks = (lambda: np.min([k.kink_distances for k in parts], axis=0)) if any(k.kinks for k in parts) else None
+    return Leakage(stacked, None, first.include_target, has_noise, f"{len(parts)} releases", kinks=kinks)
 
 
 def _same_table(a: Jacobian, b: Jacobian) -> bool:
@@ -211,6 +213,8 @@ def refuse_other_table(fit: Fit, X: FloatArray, y: FloatArray) -> None:
     w = fit.w.reshape(len(fit.w), -1)
     direction = np.append(fit.fingerprint_direction, [0.0] * fit.intercept)[:, None]
     products = times(X, np.hstack([w, direction]))
+    if fit.offset is not None:
+        products[:, :-1] += fit.offset[:, None]
     same_margin = np.abs(products[:, :-1] - fit.margin.reshape(fit.n, -1)) <= 1e-6 * fit.reach
     same_fingerprint = np.abs(products[:, -1] - fit.fingerprint) <= 1e-9 * len(direction)
     if not (same_margin.all() and same_fingerprint.all() and np.array_equal(y, fit.y)):

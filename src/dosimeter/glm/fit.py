@@ -1,7 +1,8 @@
 """The exact minimiser of [Hannun21] eq. 13, with its certificate.
 
-w* = argmin Σ ωᵢ l(w·xᵢ, yᵢ) + (nλ/2) ||w||², float64; an optional intercept is the last parameter and is not penalised.
-Newton runs in coordinates v = T⁻¹w in which the Hessian is close to the identity.
+w* = argmin Σ ωᵢ l(w·xᵢ + oᵢ, yᵢ) + (n/2) Σ λⱼ wⱼ², float64; o is an optional offset, an optional intercept is the last
+parameter and is not penalised unless that is asked for. Newton runs in coordinates v = T⁻¹w in which the Hessian is
+close to the identity. Losses that are not convex end at a local minimum; H there is positive definite or it is refused.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from scipy.linalg import cholesky, solve_triangular
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import Engine, LocalEngine, RowBlock, rows_per_block, split
-from dosimeter.core.errors import Refusal
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.glm.existence import FAR, refuse_if_unbounded
 from dosimeter.glm.inverse_hessian import Factor, inverse_factor, times
 from dosimeter.glm.iterative_refinement import cancels, refine
 from dosimeter.glm.loss import LOSSES, is_registered
-from dosimeter.glm.newton import Loss, NewtonProblem
+from dosimeter.glm.newton import Loss, NewtonProblem, surely_positive, with_offset
 from dosimeter.glm.softmax import Softmax
-from dosimeter.glm.validation import HUGE, check_table
+from dosimeter.glm.validation import check_l2, check_offset, check_table
 
 __all__ = ["Fit", "Loss", "fit", "fit_at"]
 
@@ -40,7 +41,8 @@ class Fit:
     """
 
     loss: Loss
-    l2: float
+    l2_by_parameter: FloatArray
+    """(p,) λ of each parameter; 0 for an intercept that is not penalised."""
     intercept: bool
     w: FloatArray
     """(p,), or (p, K') for Softmax; the intercept last."""
@@ -50,8 +52,10 @@ class Fit:
     """(q, q) with H⁻¹ = (I ⊗ A) inner innerᵀ (I ⊗ A)ᵀ, class after class; the identity for a single margin."""
     y: FloatArray
     """(n,) the targets."""
+    offset: FloatArray | None
+    """(n,) what is added to each margin, a known constant; None if nothing is."""
     margin: FloatArray
-    """(n,) or (n, K') w·x of each row."""
+    """(n,) or (n, K') w·x of each row, plus its offset."""
     curvature: FloatArray
     """(n,) or (n, K', K') d²l/dm² of each row."""
     residual: FloatArray
@@ -65,11 +69,43 @@ class Fit:
     iterations: int
     """Newton steps; 0 if the parameters were given."""
     reach: float
-    """Largest Σ|xⱼ wⱼ| of a row: the size against which rounding of a margin is judged."""
+    """Largest Σ|xⱼ wⱼ| + |offset| of a row: the size against which rounding of a margin is judged."""
     fingerprint_direction: FloatArray
     """(d,) a direction unrelated to w; its products with the rows identify the table."""
     fingerprint: FloatArray
     """(n,) those products."""
+
+    @property
+    def penalty(self) -> FloatArray:
+        """(p,) nλ of each parameter."""
+        return self.n * self.l2_by_parameter
+
+    @property
+    def l2(self) -> float:
+        """λ, if all columns have the same."""
+        columns = self.l2_by_parameter[: len(self.coef)]
+        if (columns != columns[0]).any():
+            raise CannotMeasure("the columns have different penalties, so no single l2 describes this fit: use penalty")
+        return float(columns[0])
+
+    @property
+    def penalises_intercept(self) -> bool:
+        """Whether there is an intercept with a penalty."""
+        return self.intercept and bool(self.l2_by_parameter[-1] > 0)
+
+    @property
+    def same_problem(self) -> dict[str, Any]:
+        """Keyword arguments of `fit` that repeat this problem on a table of the same rows."""
+        return {"l2": self.l2_by_parameter, "intercept": self.intercept, "offset": self.offset}
+
+    @property
+    def kink_distances(self) -> FloatArray:
+        """(n,) how far each margin may move before its row's curvature jumps: at 0 a row has two derivatives and no
+        figure is exact. Infinite for a smooth loss, and for a row without weight.
+        """
+        if isinstance(self.loss, Softmax):
+            return np.full(self.n, np.inf)
+        return np.where(self.sample_weight > 0, self.loss.distance_to_kink(self.margin, self.y), np.inf)
 
     @property
     def condition(self) -> float:
@@ -87,8 +123,10 @@ class Fit:
         return self.w[:-1] if self.intercept else self.w
 
     def __repr__(self) -> str:
+        columns = self.l2_by_parameter[: len(self.coef)]
+        l2 = f"{columns[0]:g}" if (columns == columns[0]).all() else f"{columns.min():g} to {columns.max():g}"
         return (
-            f"<Fit {self.loss.name}, {self.n} rows, {self.w.size} parameters, l2 = {self.l2:g}, "
+            f"<Fit {self.loss.description}, {self.n} rows, {self.w.size} parameters, l2 = {l2}, "
             f"gradient norm {self.gradient_norm:.1e}>"
         )
 
@@ -97,10 +135,12 @@ def fit(
     X: Any,
     y: Any,
     loss: Loss,
-    l2: float = 0.0,
+    l2: Any = 0.0,
     *,
     sample_weight: Any = None,
     intercept: bool = False,
+    offset: Any = None,
+    penalised_intercept: bool = False,
     start: Any = None,
     engine: Engine | None = None,
 ) -> Fit:
@@ -109,15 +149,19 @@ def fit(
     Parameters
     ----------
     X, y : array_like of shape (n, d) and (n,)
-        The table; for Logistic y is 0 or 1, for Softmax a class number.
+        The table; for losses of two classes y is 0 or 1, for Softmax a class number.
     loss : Loss
-        `Squared()`, `Logistic()`, `Poisson()` or `Softmax(...)`.
-    l2 : float, default 0
-        λ; the penalty is (nλ/2) ||w||².
+        One of `glm.LOSSES`, such as `Squared()`, `Logistic()`, `Gamma()`, `Huber(epsilon=1.5)`; or `Softmax(...)`.
+    l2 : float or array_like of shape (d,) or (d + 1,), default 0
+        λ; the penalty is (nλ/2) ||w||². One number per column gives (n/2) Σ λⱼ wⱼ², the intercept's last if it has one.
     sample_weight : array_like of shape (n,), optional
         ω; default ones.
     intercept : bool, default False
-        Whether to add an unpenalised intercept, the last parameter.
+        Whether to add an intercept, the last parameter; it is not penalised.
+    offset : array_like of shape (n,), optional
+        Known constants that are added to the margins, such as the logarithm of an exposure. No figure is about them.
+    penalised_intercept : bool, default False
+        Penalise the intercept like the columns, as liblinear does.
     start : array_like of shape (p,) or (p, K'), optional
         Parameters to start from; an earlier fit makes the next one cheap.
     engine : Engine, optional
@@ -135,15 +179,18 @@ def fit(
 
     Notes
     -----
-    w* = argmin Σ ωᵢ l(w·xᵢ, yᵢ) + (nλ/2) ||w||², eq. 13.
+    w* = argmin Σ ωᵢ l(w·xᵢ + oᵢ, yᵢ) + (n/2) Σ λⱼ wⱼ², eq. 13 if o = 0 and all λ are equal. A loss that is not convex
+    has a local minimum there, which is certified: H of the observed curvatures is positive definite.
 
     Examples
     --------
     >>> from dosimeter.glm.loss import Squared
     >>> fit([[1.0], [2.0]], [1.0, 2.0], Squared()).gradient_norm < 1e-12
     True
+    >>> fit([[1.0], [2.0]], [2.0, 3.0], Squared(), offset=[1.0, 1.0]).w.round(12)
+    array([1.])
     """
-    problem = _problem(X, y, loss, l2, sample_weight, intercept, engine)
+    problem = _problem(X, y, loss, l2, sample_weight, intercept, offset, penalised_intercept, engine)
     v0 = problem.link_start() if start is None else problem.coordinates(np.asarray(start, dtype=np.float64))
     v, steps = problem.minimise(v0)
     fitted = _finish(problem, v, steps)
@@ -171,17 +218,19 @@ def fit_at(
     y: Any,
     loss: Loss,
     w: Any,
-    l2: float = 0.0,
+    l2: Any = 0.0,
     *,
     sample_weight: Any = None,
     intercept: bool = False,
+    offset: Any = None,
+    penalised_intercept: bool = False,
     engine: Engine | None = None,
 ) -> Fit:
     """The state at given parameters, minimiser or not; `decrement` states how far off they are.
 
     Parameters
     ----------
-    X, y, loss, l2, sample_weight, intercept, engine
+    X, y, loss, l2, sample_weight, intercept, offset, penalised_intercept, engine
         As in `fit`.
     w : array_like of shape (p,) or (p, K')
         The parameters, intercept last.
@@ -194,7 +243,7 @@ def fit_at(
     Raises
     ------
     Refusal
-        If the loss is not finite at w, or the table is invalid.
+        If the loss is not finite at w, its Hessian there is not positive definite, or the table is invalid.
 
     Examples
     --------
@@ -202,28 +251,36 @@ def fit_at(
     >>> round(fit_at([[1.0], [2.0]], [1.0, 2.0], Squared(), [0.5]).decrement, 4)
     1.118
     """
-    problem = _problem(X, y, loss, l2, sample_weight, intercept, engine)
+    problem = _problem(X, y, loss, l2, sample_weight, intercept, offset, penalised_intercept, engine)
     return _finish(problem, problem.coordinates(np.asarray(w, dtype=np.float64)), 0)
 
 
 def _problem(
-    X: Any, y: Any, loss: Loss, l2: float, sample_weight: Any, intercept: bool, engine: Engine | None
+    X: Any,
+    y: Any,
+    loss: Loss,
+    l2: Any,
+    sample_weight: Any,
+    intercept: bool,
+    offset: Any,
+    penalised_intercept: bool,
+    engine: Engine | None,
 ) -> NewtonProblem:
     X, y, weight = check_table(X, y, sample_weight)
     if not is_registered(loss) and type(loss) is not Softmax:  # a derived class may have other derivatives
         known = ", ".join(f"{kind.__name__}()" for kind in LOSSES.values())
         raise Refusal(f"loss must be one of {known}, Softmax(...), not {loss!r}")
     loss.check(y)
-    if isinstance(l2, bool) or not isinstance(l2, int | float | np.number) or not 0 <= l2 <= HUGE:
-        raise Refusal(f"l2 must be a finite number >= 0 (and at most {HUGE:g}), not {l2!r}")
-    l2 = float(l2)
     n, d = X.shape
-    penalty = np.append(np.full(d, n * l2), [0.0] * intercept)
-    refuse_if_unbounded(y, weight, loss, l2, intercept, d)
-    blocks = list(split((X, y, weight), rows_per_block(d)))
+    strengths, added = check_l2(l2, d, intercept, penalised_intercept), check_offset(offset, n)
+    if added is not None and isinstance(loss, Softmax):
+        raise Refusal("an offset is for models with a single margin, not softmax: leave it out")
+    penalty = n * strengths
+    refuse_if_unbounded(y, weight, loss, strengths, intercept)
+    blocks = list(split((X, y, weight) if added is None else (X, y, weight, added), rows_per_block(d)))
     engine = engine or LocalEngine()
-    factor = inverse_factor(blocks, penalty, engine)
-    return NewtonProblem(blocks, penalty, loss, l2, intercept, factor, engine)
+    factor = inverse_factor([(b[0], b[2]) for b in blocks], penalty, engine)
+    return NewtonProblem(blocks, penalty, loss, strengths, intercept, factor, engine)
 
 
 def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
@@ -231,7 +288,9 @@ def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
     value, g, H = problem.sums(v)
     if not np.isfinite(value):
         raise Refusal("the loss is not finite at these parameters: they cannot be a minimiser of this table")
-    margin = np.concatenate([problem.Z(b) @ v.T for b in problem.blocks])
+    _refuse_indefinite(problem.loss, H)
+    margin = np.concatenate([with_offset(problem.Z(b) @ v.T, b) for b in problem.blocks])
+    offset = None if len(problem.blocks[0]) < 4 else np.concatenate([b[3] for b in problem.blocks])
     w = problem.T @ v.T
     if isinstance(problem.loss, Softmax):
         factor, inner = problem.factor, _inner(H)
@@ -242,18 +301,20 @@ def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
     # A row without weight leaks nothing. Far out its residual would be inf, and 0 · inf is not a number.
     residual = _weighted(weight, problem.loss.residual(margin, y))
     reach = max(float(times(np.abs(b[0]), np.abs(w.reshape(len(w), -1))).max()) for b in problem.blocks)
+    reach += 0.0 if offset is None else float(np.abs(offset).max())
     if problem.loss.quadratic and steps and (not factor.easy or cancels(residual, reach)):
         w, residual = refine(w, problem.blocks, problem.penalty, factor, problem.engine)
     g_w = np.linalg.solve(problem.T.T, g.reshape(v.shape).T)
     L = cholesky(H, lower=True)
     return Fit(
         loss=problem.loss,
-        l2=problem.l2,
+        l2_by_parameter=problem.l2,
         intercept=problem.intercept,
         w=w,
         factor=factor,
         inner=inner,
         y=y,
+        offset=offset,
         margin=margin,
         curvature=_weighted(weight, problem.loss.curvature(margin, y)),
         residual=residual,
@@ -264,6 +325,21 @@ def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
         reach=reach,
         fingerprint_direction=(fingerprint_direction := _fingerprint_direction(problem.blocks)),
         fingerprint=np.concatenate([b[0] @ fingerprint_direction for b in problem.blocks]),
+    )
+
+
+def _refuse_indefinite(loss: Loss, H: FloatArray) -> None:
+    """The certificate of a loss whose curvature may be negative or zero: H is positive definite."""
+    if isinstance(loss, Softmax) or (loss.convex and not loss.has_kinks) or surely_positive(H):
+        return
+    if loss.convex:
+        raise Refusal(
+            "too few rows lie where the loss bends, so the Hessian is singular and the minimiser is not unique: use "
+            "l2 > 0"
+        )
+    raise Refusal(
+        f"the Hessian of the {loss.name} loss is not positive definite here, so this is no local minimum: use a larger "
+        "l2, another start, or a link with which the loss is convex"
     )
 
 

@@ -413,16 +413,22 @@ def _moments(noise: Noise | None) -> Moments:
 
 
 def penalty_part(base: Jacobian, fit: Fit, scaler: Scaler) -> FloatArray:
-    """(q, k) whitened -2λ H⁻¹(w_f ⊗ e_f): the folded minimiser moves with the scaler only through its penalty."""
+    """(q, k) whitened -2λ_f H⁻¹(w_f ⊗ e_f): the folded minimiser moves with the scaler only through its penalty."""
+    if fit.penalises_intercept:
+        raise CannotMeasure(
+            "what a fitted scaler leaks is derived for an intercept without a penalty: a penalised one moves with the "
+            "means; fit without penalised_intercept, or declare bounds"
+        )
+    strength = fit.l2_by_parameter[scaler.features]
     E = np.zeros((len(fit.factor.basis), len(scaler.features)))
     E[scaler.features, np.arange(len(scaler.features))] = 1.0
     A = fit.factor.columns(E)
     if isinstance(base, ScalarJacobian):
-        return np.asarray(-2.0 * fit.l2 * (base.F @ A) * fit.w[scaler.features])
+        return np.asarray(-2.0 * (base.F @ A) * (strength * fit.w[scaler.features]))
     if isinstance(base, SoftmaxJacobian):
         q, (p, K) = len(base.N), fit.w.shape
         by_class = base.N.reshape(q, K, p) @ A
-        return np.asarray(-2.0 * fit.l2 * np.einsum("qck,kc->qk", by_class, fit.w[scaler.features]))
+        return np.asarray(-2.0 * strength * np.einsum("qck,kc->qk", by_class, fit.w[scaler.features]))
     raise TypeError(f"no scaler is known before {type(base).__name__}")
 
 

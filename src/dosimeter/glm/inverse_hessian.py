@@ -41,7 +41,9 @@ def times(X: FloatArray, T: FloatArray, exact: bool = False) -> FloatArray:
 
 
 def gram(Z: FloatArray, weight: FloatArray) -> FloatArray:
-    """Zᵀ diag(weight) Z, (p, p); one symmetric product."""
+    """Zᵀ diag(weight) Z, (p, p); one symmetric product, two if some weights are negative."""
+    if weight.min(initial=0.0) < 0:
+        return gram(Z, np.maximum(weight, 0.0)) - gram(Z[weight < 0], -weight[weight < 0])
     scaled = np.sqrt(weight)[:, None] * Z
     return scaled.T @ scaled
 
@@ -51,7 +53,7 @@ def column_scale(blocks: Sequence[RowBlock], penalty: FloatArray, engine: Engine
     p, d = len(penalty), blocks[0][0].shape[1]
 
     def squares(block: RowBlock) -> tuple[FloatArray]:
-        X, weight = block[0], block[-1]
+        X, weight = block[0], np.abs(block[-1])  # a curvature may be negative; its size is what scales a column
         total = np.full(p, weight.sum())
         total[:d] = weight @ (X * X)
         return (total,)

@@ -144,7 +144,7 @@ def irfil(
     X: Any,
     y: Any,
     loss: Loss,
-    l2: float = 0.0,
+    l2: Any = 0.0,
     *,
     rounds: int = 15,
     columns: int | Sequence[int] | None = None,
@@ -155,6 +155,8 @@ def irfil(
     targets: Any = None,
     sample_weight: Any = None,
     intercept: bool = False,
+    offset: Any = None,
+    penalised_intercept: bool = False,
     tolerance: float = 1e-6,
     noise: Noise = UNIT,
     input_map: Any = None,
@@ -169,8 +171,8 @@ def irfil(
     X, y : array_like of shape (n, d) and (n,)
         The table.
     loss : Loss
-        `Squared()`, `Logistic()`, `Poisson()` or `Softmax(...)`.
-    l2 : float, default 0
+        One of `glm.LOSSES`, or `Softmax(...)`.
+    l2 : float or array_like, default 0
         λ, as in `glm.fit`.
     rounds : int, default 15
         Most reweightings.
@@ -186,7 +188,7 @@ def irfil(
         Make η proportional to these instead of equal.
     sample_weight : array_like of shape (n,), optional
         ω⁰, scaled to sum n; default ones.
-    intercept : bool, default False
+    intercept, offset, penalised_intercept
         As in `glm.fit`.
     tolerance : float, default 1e-6
         Stop as soon as max/min - 1 of η is within it; 0 never stops early, so the number of rounds stays public.
@@ -226,10 +228,11 @@ def irfil(
     level = _equalisation_target(n, columns, groups, tied, tied_target, include_target, noise, input_map, target_unit)
     weight = _initial_weights(sample_weight, n)
     proportions = _check_targets(targets, n if level.groups is None else int(level.groups.max()) + 1)
+    problem: dict[str, Any] = {"intercept": intercept, "offset": offset, "penalised_intercept": penalised_intercept}
     path: list[ReweightingRound] = []
     for t in range(rounds + 1):
         start = path[-1].fit.w if path else None
-        fitted = fit(X, y, loss, l2, sample_weight=weight, intercept=intercept, start=start, engine=engine)
+        fitted = fit(X, y, loss, l2, sample_weight=weight, start=start, engine=engine, **problem)
         eta = level.figures(level.leakage(fitted, X, y))
         path.append(ReweightingRound(fitted, eta))
         if progress is not None:

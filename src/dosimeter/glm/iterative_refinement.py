@@ -29,7 +29,7 @@ def cancels(residual: FloatArray, reach: float) -> bool:
 def refine(
     w: FloatArray, blocks: Sequence[RowBlock], penalty: FloatArray, factor: Factor, engine: Engine
 ) -> tuple[FloatArray, FloatArray]:
-    """w (p,) rounded once, and the residuals Xw - y (n,), of the squared loss; blocks hold (X, y, weight)."""
+    """w (p,) rounded once, and the residuals Xw - y (n,), of the squared loss; blocks hold (X, y, weight[, offset])."""
     high, low = w, np.zeros_like(w)
     for _ in range(ROUNDS):
         weights = high, low
@@ -40,11 +40,11 @@ def refine(
 
 
 def residual(block: RowBlock, high: FloatArray, low: FloatArray) -> FloatArray:
-    """X(high + low) - y (n,), with the cancellation exact."""
-    X, y = block[0], block[1]
+    """X(high + low) - y (n,), plus the offset if the block has one, with the cancellation exact."""
+    X, y, offset = block[0], block[1], block[3:]
     ones = [np.ones(len(X))] if len(high) > X.shape[1] else []
-    with_target = np.column_stack([X, *ones, y])
-    main = exact_product(with_target, np.append(high, -1.0)[:, None])[:, 0]
+    with_target = np.column_stack([X, *ones, y, *offset])
+    main = exact_product(with_target, np.concatenate([high, [-1.0], [1.0] * len(offset)])[:, None])[:, 0]
     return np.asarray(main + times(X, low[:, None])[:, 0])
 
 

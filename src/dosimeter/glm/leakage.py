@@ -59,6 +59,8 @@ class Leakage:
     """What is released."""
     members: Callable[[], FloatArray] | None = None
     """Computes μ of each row's presence, if available."""
+    kinks: Callable[[], FloatArray] | None = None
+    """Computes `kink_distances`; None for a smooth loss."""
 
     @property
     def n(self) -> int:
@@ -112,6 +114,13 @@ class Leakage:
     def dataset(self) -> float:
         """η of the whole table."""
         return self._one_figure(self.jacobian.together(slice(None), self._every, self.include_target, _no_columns()))
+
+    @cached_property
+    def kink_distances(self) -> FloatArray:
+        """(n,) how far each row's margin is from a kink of its loss. A row at 0 has one derivative on each side, and
+        figures that use it are not exact; all are infinite for a smooth loss.
+        """
+        return np.full(self.n, np.inf) if self.kinks is None else self.kinks()
 
     @cached_property
     def dfil(self) -> FloatArray:

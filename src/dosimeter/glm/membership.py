@@ -95,15 +95,18 @@ def removal(fit: Fit, X: Any, y: Any, rows: Any = None) -> FloatArray:
     X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
     refuse_other_table(fit, X, y)
     index = row_index(rows, len(X))
-    new_weight, no_offset = np.zeros(len(X)), np.zeros((len(index), len(fit.w)))
-    changed = row_changes(fit, X, index, no_offset, np.zeros(len(index)), new_weight)
+    new_weight, no_change = np.zeros(len(X)), np.zeros((len(index), len(fit.w)))
+    changed = row_changes(fit, X, index, no_change, np.zeros(len(index)), new_weight)
     determines_direction = changed.determinant_ratio <= ALONE
-    c = np.full(no_offset.shape, np.inf)
+    c = np.full(no_change.shape, np.inf)
     free = np.flatnonzero(~determines_direction)
     removable = changed.part(free)
     c[free] = removable.step()
     if not fit.loss.quadratic:
         c[free] = settle_changes(removable, c[free], fit, X, lambda i: _without(fit, X, int(index[free[i]])))
+    if changed.loss.has_kinks or not changed.loss.convex:  # other rows may bend elsewhere: only a refit decides
+        for i in np.flatnonzero(determines_direction):
+            c[i] = _without(fit, X, int(index[i]))
     out = np.full(c.shape, np.inf)
     exists = np.isfinite(c).all(axis=1)
     out[exists] = c[exists] @ fit.factor.matrix.T
@@ -305,8 +308,8 @@ class RowChanges:
 
     def _coupling(self) -> tuple[FloatArray, FloatArray]:
         """(N,) ω'a' - ωa and (N,) ω'a'."""
-        after = self.new_weight * self.loss.curvature(self.margin + self.margin_change, self.y)
-        return after - self.old_weight * self.loss.curvature(self.margin, self.y), after
+        after = _times(self.new_weight, self.loss.curvature(self.margin + self.margin_change, self.y))
+        return after - _times(self.old_weight, self.loss.curvature(self.margin, self.y)), after
 
     @property
     def determinant_ratio(self) -> FloatArray:
@@ -332,8 +335,8 @@ class RowChanges:
         residual_change = self.margin_change if self.loss.quadratic else self._residual_change(np.zeros_like(self.z))
         after = self.residual + residual_change
         return -self._solve(
-            (self.new_weight - self.old_weight) * self.residual + self.new_weight * residual_change,
-            self.new_weight * after,
+            (self.new_weight - self.old_weight) * self.residual + _times(self.new_weight, residual_change),
+            _times(self.new_weight, after),
         )
 
     def _residual_change(self, c: FloatArray) -> FloatArray:
@@ -357,8 +360,9 @@ class RowChanges:
             total += bend.T @ Z[part]
         residual_before = self.loss.residual(self.margin + np.einsum("np,np->n", self.z, c), self.y)
         residual_after = residual_before + self._residual_change(c)
-        total += ((self.new_weight * residual_after - self.old_weight * residual_before)[:, None]) * self.z
-        return np.asarray(total + (self.new_weight * residual_after)[:, None] * self.e)
+        after = _times(self.new_weight, residual_after)
+        total += (after - _times(self.old_weight, residual_before))[:, None] * self.z
+        return np.asarray(total + after[:, None] * self.e)
 
     def chord(self, g: FloatArray) -> FloatArray:
         """(N, p) (1 + V C Vᵀ)⁻¹ g: the Newton direction with the corrected Hessian at the fitted weights."""
@@ -384,6 +388,11 @@ class RowChanges:
             if not (going & ~reached).any():
                 break
         return c, reached
+
+
+def _times(weight: FloatArray, values: FloatArray) -> FloatArray:
+    """weight · values, 0 for a row without weight even if its margin has no value there."""
+    return weight * np.where(weight > 0, values, 0.0)
 
 
 def row_changes(
@@ -418,7 +427,7 @@ def settle_changes(changed: RowChanges, c: FloatArray, fit: Fit, X: FloatArray, 
 
 def full_refit(fit: Fit, X: FloatArray, weight: FloatArray) -> FloatArray:
     """(p,) c of a fit from scratch, started at the old weights."""
-    refitted = refit(X, fit.y, fit.loss, fit.l2, sample_weight=weight, intercept=fit.intercept, start=fit.w)
+    refitted = refit(X, fit.y, fit.loss, **fit.same_problem, sample_weight=weight, start=fit.w)
     return np.asarray(np.linalg.solve(fit.factor.matrix, refitted.w - fit.w))
 
 

@@ -5,7 +5,7 @@ v = A⁻¹w with A from `glm/inverse_hessian.py`; a row enters as z = Aᵀx̃. F
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,8 +16,8 @@ from scipy.linalg import cho_factor, cho_solve
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import Engine, RowBlock
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.existence import refuse_if_separated
-from dosimeter.glm.inverse_hessian import Factor, gram
+from dosimeter.glm.existence import inside_margins, refuse_if_separated
+from dosimeter.glm.inverse_hessian import Factor, gram, times
 from dosimeter.glm.loss import ScalarLoss
 from dosimeter.glm.softmax import Softmax
 
@@ -34,9 +34,11 @@ class NewtonProblem:
     """Eq. 13 in the coordinates v, w = T v."""
 
     blocks: Sequence[RowBlock]
+    """(X, y, ω), and the offset if there is one."""
     penalty: FloatArray
     loss: Loss
-    l2: float
+    l2: FloatArray
+    """(p,) λ of each parameter."""
     intercept: bool
     factor: Factor
     engine: Engine
@@ -76,18 +78,39 @@ class NewtonProblem:
         loss = self.loss
         if isinstance(loss, Softmax):
             return np.zeros((self.classes, len(self.T)))
-        (b,) = self.engine.sum_over(self.blocks, lambda k: (self.Z(k).T @ (k[2] * loss.link(k[1])),))
+        return self._least_squares(loss.link)
+
+    def _least_squares(self, wanted: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """v (1, p) whose margins are nearest to wanted(y)."""
+
+        def block_sum(b: RowBlock) -> tuple[FloatArray]:
+            target = wanted(b[1]) if len(b) < 4 else wanted(b[1]) - b[3]
+            return (self.Z(b).T @ (b[2] * target),)
+
         # TᵀHT = I for the squared loss with these weights, so no solve is needed.
-        return np.asarray(b[None, :])
+        return np.asarray(self.engine.sum_over(self.blocks, block_sum)[0][None, :])
+
+    def _other_start(self) -> FloatArray:
+        """v where the loss is finite: zero, or for a link with a lowest margin the mean's margin or any above it."""
+        loss = self.loss
+        if isinstance(loss, Softmax) or loss.lowest_margin == -np.inf:
+            return np.zeros((self.classes, len(self.T)))
+        total, weight = self.engine.sum_over(self.blocks, lambda b: (float(b[2] @ b[1]), float(b[2].sum())))
+        v = self._least_squares(lambda y: np.full(len(y), loss.link(np.array([total / weight]))[0]))
+        if np.isfinite(self.sums(v, hessian=False)[0]):
+            return v
+        rows = [(self.Z(b)[b[2] > 0], with_offset(np.zeros(len(b[1])), b)[b[2] > 0]) for b in self.blocks]
+        Z, offset = (np.concatenate(part) for part in zip(*rows, strict=True))
+        return inside_margins(Z, offset, loss.lowest_margin)[None, :]
 
     def sums(self, v: FloatArray, hessian: bool = True) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient (q,), Hessian (q, q) of eq. 13 in v."""
 
         def block_sums(block: RowBlock) -> tuple[Any, ...]:
             Z, y, weight = self.Z(block), block[1], block[2]
-            return (_softmax_sums if isinstance(self.loss, Softmax) else _scalar_sums)(
-                Z, y, weight, v, self.loss, hessian
-            )
+            if isinstance(self.loss, Softmax):
+                return _softmax_sums(Z, y, weight, v, self.loss, hessian)
+            return _scalar_sums(Z, y, weight, with_offset(Z @ v[0], block), self.loss, hessian)
 
         value, gradient, H = self.engine.sum_over(self.blocks, block_sums)
         ridge = self.ridge()
@@ -104,7 +127,7 @@ class NewtonProblem:
         quadratic = self.loss.quadratic
         value, g, H = self.sums(v, hessian=not quadratic)
         if not np.isfinite(value):
-            v = np.zeros_like(v)
+            v = self._other_start()
             value, g, H = self.sums(v, hessian=not quadratic)
         least, stalled = np.inf, 0
         for step in range(1, STEPS + 1):
@@ -123,7 +146,7 @@ class NewtonProblem:
 
         def block(b: RowBlock) -> tuple[float, float, float]:
             Z, used = self.Z(b), b[2] > 0
-            m, dm = (np.abs(Z @ k.T)[used] for k in (v, move))
+            m, dm = (np.abs(k)[used] for k in (with_offset(Z @ v.T, b), Z @ move.T))
             ratio = float((dm / (1.0 + m)).max(initial=0.0))
             return (
                 ratio,
@@ -138,16 +161,31 @@ class NewtonProblem:
         return float(parts[:, 0].max())
 
     def _solve(self, H: FloatArray, g: FloatArray, v: FloatArray) -> FloatArray:
+        loss = self.loss
+        if not isinstance(loss, Softmax) and (loss.has_kinks or not loss.convex) and not surely_positive(H):
+            H = self._scoring_hessian(v, loss)
         try:
             return np.asarray(cho_solve(cho_factor(H), g))
         except np.linalg.LinAlgError:
             self.refuse_separated(v)
             raise Refusal("the Hessian became singular to rounding: use a larger l2") from None
 
+    def _scoring_hessian(self, v: FloatArray, loss: ScalarLoss) -> FloatArray:
+        """(p, p) with a positive curvature in the place of the observed one: Fisher scoring, or an upper bound."""
+
+        def block_sum(b: RowBlock) -> tuple[FloatArray]:
+            Z, weight = self.Z(b), b[2]
+            m = _used_margins(with_offset(Z @ v[0], b), weight, loss)
+            return (gram(Z, weight * loss.scoring_curvature(m, b[1])),)
+
+        return np.asarray(self.engine.sum_over(self.blocks, block_sum)[0] + self.ridge())
+
     def refuse_separated(self, v: FloatArray) -> None:
         """Refuse if the loss reaches its infimum only at infinity (perfect or quasi separation)."""
-        if self.l2 == 0 and not self.loss.quadratic:
-            Z = np.concatenate([self.Z(b) for b in self.blocks])
+        free = self.l2 == 0
+        if free[: len(free) - self.intercept].any() and not self.loss.quadratic:
+            rows = self.Z if free.all() else lambda b: times(b[0], np.eye(len(free))[:, free])
+            Z = np.concatenate([rows(b) for b in self.blocks])
             y, weight = (np.concatenate([b[k] for b in self.blocks]) for k in (1, 2))
             refuse_if_separated(Z[weight > 0], y[weight > 0], self.loss)
 
@@ -167,13 +205,29 @@ class NewtonProblem:
                 raise Refusal("no step lowers the loss: rescale the columns or use a larger l2")
 
 
+def with_offset(m: FloatArray, block: RowBlock) -> FloatArray:
+    """Margins (n,) or (n, K') plus the block's offset, if it has one."""
+    return m if len(block) < 4 else m + block[3].reshape(-1, *[1] * (m.ndim - 1))
+
+
+def surely_positive(H: FloatArray) -> bool:
+    """Whether H (p, p) is positive definite beyond the rounding of its sums."""
+    eigenvalues = np.linalg.eigvalsh(H)
+    return bool(eigenvalues[0] > 1e-12 * len(H) * np.abs(eigenvalues[[0, -1]]).max())
+
+
+def _used_margins(m: FloatArray, weight: FloatArray, loss: ScalarLoss) -> FloatArray:
+    """(n,) margins; a row without weight gets a harmless one, since it must not overflow either."""
+    return np.where(weight > 0, m, 0.0 if loss.lowest_margin == -np.inf else loss.lowest_margin + 1.0)
+
+
 def _scalar_sums(
-    Z: FloatArray, y: FloatArray, weight: FloatArray, v: FloatArray, loss: Any, hessian: bool
+    Z: FloatArray, y: FloatArray, weight: FloatArray, m: FloatArray, loss: ScalarLoss, hessian: bool
 ) -> tuple[Any, ...]:
-    m = np.where(weight > 0, Z @ v[0], 0.0)  # a row without weight must not overflow either
+    m, p = _used_margins(m, weight, loss), Z.shape[1]
     value = float(weight @ loss.value(m, y))
     if not np.isfinite(value):  # the step was too long; nothing else of it is used
-        return np.inf, np.zeros(len(v[0])), np.zeros((len(v[0]), len(v[0]))) if hessian else 0.0
+        return np.inf, np.zeros(p), np.zeros((p, p)) if hessian else 0.0
     gradient = Z.T @ (weight * loss.residual(m, y))
     return value, gradient, gram(Z, weight * loss.curvature(m, y)) if hessian else 0.0
 

@@ -59,28 +59,28 @@ def expected_loss_increase(plan: ReleasePlan, best: Fit, X: Any) -> float:
     """E F(w' + b) - F(w*) of a plan, per row; best: the fit of the unweighted objective on X (n, d)."""
     fit, X = plan.fit, np.asarray(X, dtype=np.float64)
     rows = np.column_stack([X, np.ones(len(X))]) if fit.intercept else X
-    d, n = X.shape[1], len(X)
+    n = len(X)
     a = best.sample_weight * np.asarray(best.loss.curvature(fit.margin, best.y))
     noise: Any = plan.noise
     if isinstance(noise, CorrelatedGaussian):
         covariance = noise.covariance
         margin_variance = np.einsum("ij,jk,ik->i", rows, covariance, rows, optimize=True)
-        noise_loss = float(a @ margin_variance) + n * best.l2 * float(np.trace(covariance[:d, :d]))
+        noise_loss = float(a @ margin_variance) + float(best.penalty @ np.diag(covariance))
     else:
-        noise_loss = noise.variance * (float(a @ np.sum(rows**2, axis=1)) + n * best.l2 * d)
+        noise_loss = noise.variance * (float(a @ np.sum(rows**2, axis=1)) + float(best.penalty.sum()))
     return (_objective(best, fit) - _objective(best, best) + noise_loss / 2) / n
 
 
 def _objective(best: Fit, other: Fit) -> float:
     values = best.loss.value(other.margin, best.y)
-    return float(best.sample_weight @ values) + best.n * best.l2 / 2 * float(np.sum(other.coef**2))
+    return float(best.sample_weight @ values) + float(best.penalty @ other.w**2) / 2
 
 
 def choose(
     X: Any,
     y: Any,
     loss: Loss,
-    l2: float,
+    l2: Any,
     max_dose: float,
     *,
     law: Any = Gaussian,
@@ -94,8 +94,8 @@ def choose(
     X, y : array_like of shape (n, d) and (n,)
         The table.
     loss : Loss
-        `Squared()`, `Logistic()` or `Poisson()`.
-    l2 : float
+        One of `glm.LOSSES`.
+    l2 : float or array_like
         λ, as in `glm.fit`.
     max_dose : float
         The highest η allowed.

@@ -6,10 +6,11 @@ The promise: η of every row is correct to a relative PROMISE. Three things can 
     residual     δr = a δm + ε max(|mean|, |y|)                  a loss with a curve
                  δr = ε² Σ|xⱼwⱼ|                                 squared, if residuals are refined
                  δr = ε Σ|xⱼwⱼ|                                  squared, if they are large enough as they are
+    curvature    δa = |d³l/dm³| δm                               a loss that is not convex, whose curvature may vanish
 
 and H⁻¹ multiplies the residual, while a product with A loses ε of its largest direction: relative error of a row =
-δm + (δr ||F AᵀP|| + ε ||F|| |Aᵀx̃|) / η. It excludes columns over forty decades, targets of 1e40 that one row fits, and
-an outlier of 1e7 among three rows of soft targets. Derivation: docs/explanation/fisher.md, 11.
+δm + (δr ||F AᵀP|| + δa ||F|| |Aᵀx̃| |g| + ε ||F|| |Aᵀx̃|) / η. It excludes columns over forty decades, targets of 1e40
+that one row fits, and an outlier of 1e7 among three rows of soft targets. Derivation: docs/explanation/fisher.md, 11.
 """
 
 from __future__ import annotations
@@ -73,26 +74,24 @@ def relative_errors(fit: Fit, jacobian: ScalarJacobian) -> FloatArray:
     w = np.abs(fit.w)
     d = jacobian.X.shape[1]
     reach = np.abs(jacobian.X) @ w[:d] + (w[d] if fit.intercept else 0.0)
-    b = float(np.linalg.norm(jacobian.b, 2))
+    reach += 0.0 if fit.offset is None else np.abs(fit.offset)
+    b, bend = float(np.linalg.norm(jacobian.b, 2)), np.zeros(fit.n)
+    z = jacobian.factor.rows(jacobian.X)
+    lengths = np.einsum("np,np->n", z, z)
     if fit.loss.quadratic:
         lost = EPS**2 if cancels(fit.residual, fit.reach) or not fit.factor.easy else EPS
         margin, residual = np.zeros(fit.n), lost * np.maximum(reach, np.abs(fit.y))
     else:
-        z = jacobian.factor.rows(jacobian.X)
-        margin = EPS * reach + fit.decrement * np.sqrt(np.einsum("np,np->n", z, z))
-        soft = np.where((fit.y == 0.0) | (fit.y == 1.0), np.abs(fit.residual), np.abs(fit.y))
-        residual = fit.curvature * margin + EPS * soft
+        margin = EPS * reach + fit.decrement * np.sqrt(lengths)
+        residual, bend = _curve_errors(fit, margin)
+        bend *= float(np.linalg.norm(jacobian.F, 2)) * float(np.linalg.norm(jacobian.g)) * np.sqrt(lengths)
     every = np.arange(jacobian.m, dtype=np.intp)
     eta, parts = jacobian.row_norms(every, True), np.column_stack([jacobian.cell_norms(every), jacobian.target_norms()])
     used = (fit.sample_weight > 0) & (eta > 0)
     out = np.zeros(fit.n)
-    z = jacobian.factor.rows(jacobian.X)
-    product_error = (
-        EPS * float(np.linalg.norm(jacobian.F, 2)) * np.sqrt(np.einsum("np,np->n", z, z)) * jacobian.target_unit
-    )
-    out[used] = (
-        margin[used] + ((fit.sample_weight * residual) * b + fit.sample_weight * product_error)[used] / eta[used]
-    )
+    product_error = EPS * float(np.linalg.norm(jacobian.F, 2)) * np.sqrt(lengths) * jacobian.target_unit
+    lost_in_row = fit.sample_weight * (residual * b + bend + product_error)
+    out[used] = margin[used] + lost_in_row[used] / eta[used]
     # A norm is between the longest column and the root of all squares; if it is not, the solver lost its digits.
     largest = parts.max(axis=1)
     root = largest * np.sqrt(np.sum((parts / np.where(largest > 0, largest, 1.0)[:, None]) ** 2, axis=1))
@@ -102,3 +101,14 @@ def relative_errors(fit: Fit, jacobian: ScalarJacobian) -> FloatArray:
         np.maximum(eta[comparable] / root[comparable] - 1.0, 1.0 - eta[comparable] / largest[comparable]),
     )
     return out
+
+
+def _curve_errors(fit: Fit, margin: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(n,) errors of residual and curvature if each margin has this error; zero for rows without weight."""
+    loss, used = fit.loss, fit.sample_weight > 0
+    if isinstance(loss, Softmax):
+        raise TypeError("a single margin is needed")
+    size = np.where(used, loss.residual_size(fit.margin, fit.y), 0.0)
+    # A convex loss has a relative change of its curvature, which the caller counts; here it may pass through zero.
+    bend = np.zeros(fit.n) if loss.convex else np.where(used, np.abs(loss.third(fit.margin, fit.y)), 0.0)
+    return np.abs(fit.curvature) * margin + EPS * size, bend * margin

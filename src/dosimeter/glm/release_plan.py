@@ -138,7 +138,7 @@ def plan(
     X: Any,
     y: Any,
     loss: Loss,
-    l2: float = 0.0,
+    l2: Any = 0.0,
     *,
     max_dose: float | None = None,
     scale: float | None = None,
@@ -150,6 +150,8 @@ def plan(
     tied_target: bool = False,
     sample_weight: Any = None,
     intercept: bool = False,
+    offset: Any = None,
+    penalised_intercept: bool = False,
     input_map: Any = None,
     target_unit: float = 1.0,
     scaled: Any = None,
@@ -163,8 +165,8 @@ def plan(
     X, y : array_like of shape (n, d) and (n,)
         The table.
     loss : Loss
-        `Squared()`, `Logistic()`, `Poisson()` or `Softmax(...)`.
-    l2 : float, default 0
+        One of `glm.LOSSES`, or `Softmax(...)`.
+    l2 : float or array_like, default 0
         λ, as in `glm.fit`.
     max_dose : float, optional
         The highest η of a row, or of a person with `groups`. The scale follows from it and is rounded up to the public
@@ -181,7 +183,7 @@ def plan(
         The person of each row.
     tied, tied_target
         As in `Leakage.group`.
-    sample_weight, intercept
+    sample_weight, intercept, offset, penalised_intercept
         As in `glm.fit`.
     input_map, target_unit
         As in `glm.measure`.
@@ -219,6 +221,8 @@ def plan(
         "tied_target": tied_target,
         "sample_weight": sample_weight,
         "intercept": intercept,
+        "offset": offset,
+        "penalised_intercept": penalised_intercept,
         "input_map": input_map,
     }
     options |= {"target_unit": target_unit, "scaled": scaled, "scaler_is_public": scaler_is_public, "known": known}
@@ -233,7 +237,7 @@ def route(
     X: Any,
     y: Any,
     loss: Loss,
-    l2: float = 0.0,
+    l2: Any = 0.0,
     *,
     law: type[Density] = Gaussian,
     equalise: int = 0,
@@ -243,6 +247,8 @@ def route(
     tied_target: bool = False,
     sample_weight: Any = None,
     intercept: bool = False,
+    offset: Any = None,
+    penalised_intercept: bool = False,
     input_map: Any = None,
     target_unit: float = 1.0,
     scaled: Any = None,
@@ -266,17 +272,20 @@ def route(
     reading = DoseAtScale(full_reading.name, lambda leak: full_reading(restrict(leak)))
     units: dict[str, Any] = {"input_map": input_map, "target_unit": target_unit}
     scaler = None if scaled is None or not np.any(scaled) else _FittedScaler(np.asarray(scaled), scaler_is_public)
-    settings: dict[str, str | int | float | bool | None] = {"loss": loss.name, "l2": float(l2)}
+    problem: dict[str, Any] = {"intercept": intercept, "offset": offset, "penalised_intercept": penalised_intercept}
+    settings: dict[str, str | int | float | bool | None] = {"loss": loss.description, "l2": _l2_setting(l2)}
+    used = {"offset": offset is not None, "penalised intercept": penalised_intercept}
+    settings |= {name: True for name, is_used in used.items() if is_used}
 
     def with_known_cells(planned: ReleasePlan) -> ReleasePlan:
         return replace(planned, leakage=restrict(planned.leakage))
 
     if equalise:
         equalised = _plan_equalised(
-            X, y, loss, l2, reading, law, equalise, groups, shared, sample_weight, intercept, units, settings, scaler
+            X, y, loss, l2, reading, law, equalise, groups, shared, sample_weight, problem, units, settings, scaler
         )
         return lambda max_dose, scale: with_known_cells(equalised(max_dose, scale))
-    fitted = minimise(X, y, loss, l2, sample_weight=sample_weight, intercept=intercept)
+    fitted = minimise(X, y, loss, l2, sample_weight=sample_weight, **problem)
     if shape is not None:
         return lambda max_dose, scale: with_known_cells(
             _plan_shaped(fitted, X, y, reading, max_dose, scale, units, settings, scaler)
@@ -291,6 +300,11 @@ def route(
     return lambda max_dose, scale: with_known_cells(
         _plan_with_scale(fitted, frozen, total, reading, max_dose, scale, law, settings, scaler)
     )
+
+
+def _l2_setting(l2: Any) -> float | str:
+    """λ as a recipe holds it: a number, or the numbers of all columns."""
+    return float(l2) if np.ndim(l2) == 0 else " ".join(map(repr, np.ravel(l2).astype(float).tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,22 +355,22 @@ def _plan_equalised(
     X: Any,
     y: Any,
     loss: Loss,
-    l2: float,
+    l2: Any,
     reading: DoseAtScale,
     law: type[Density],
     rounds: int,
     groups: Sequence[Hashable] | None,
     shared: dict[str, Any],
     sample_weight: Any,
-    intercept: bool,
+    problem: dict[str, Any],
     units: dict[str, Any],
     settings: dict[str, str | int | float | bool | None],
     scaler: _FittedScaler | None,
 ) -> Route:
     # Tolerance 0: the number of rounds is then public, and the figure through the reweighting is valid for it.
     reweighting = irfil(
-        X, y, loss, l2, rounds=rounds, groups=groups, sample_weight=sample_weight, intercept=intercept, tolerance=0.0,
-        **shared, **units,
+        X, y, loss, l2, rounds=rounds, groups=groups, sample_weight=sample_weight, tolerance=0.0,
+        **problem, **shared, **units,
     )  # fmt: skip
     once = total_leakage(reweighting, X, y, Gaussian(1.0)).true
     J = once.jacobian.dense(slice(None))

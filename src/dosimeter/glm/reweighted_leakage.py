@@ -160,7 +160,7 @@ def equalise(
     X: Any,
     y: Any,
     loss: Loss,
-    l2: float = 0.0,
+    l2: Any = 0.0,
     *,
     rounds: int = 4,
     steps: int = 40,

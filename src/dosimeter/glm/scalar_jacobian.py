@@ -54,11 +54,11 @@ class ScalarJacobian:
     g: FloatArray
     """(m,) Pᵀw: how the margin moves with each unknown."""
     a: FloatArray
-    """(n,) ω times the curvature."""
+    """(n,) ω times the curvature; negative on some rows of a loss that is not convex."""
     r: FloatArray
     """(n,) ω times the residual."""
     c: FloatArray
-    """(n,) ω times the target's unit, and times -d²l/dm dy if that is not 1."""
+    """(n,) ω times the target's unit, and times -d²l/dm dy, of either sign, if that is not 1."""
     y: FloatArray
     """(n,) the targets: they identify the table."""
     target_unit: float
@@ -126,11 +126,11 @@ class ScalarJacobian:
         return out
 
     def target_norms(self) -> FloatArray:
-        """(n,) c ||u||."""
+        """(n,) |c| ||u||."""
         out = np.empty(self.n)
         for s in self._slices():
             U = self.factor.rows(self.X[s], self.F.T)
-            out[s] = self.c[s] * np.sqrt(np.einsum("np,np->n", U, U))
+            out[s] = np.abs(self.c[s]) * np.sqrt(np.einsum("np,np->n", U, U))
         return out
 
     def dense(self, rows: Index | slice) -> FloatArray:

@@ -45,7 +45,11 @@ def sensitivity(fit: Fit, X: Any, y: Any, *, row_norm: float, target_bound: floa
     """The most that fit.w moves (2-norm) when one of its n rows is replaced by any other within the declared bounds."""
     X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
     measure(fit, X, y, Gaussian(1.0))  # refuses a different table
+    if fit.offset is not None:
+        raise CannotMeasure("the bound on a row's gradient is for margins without an offset: leave the offset out")
     L = lipschitz(fit.loss, fit.l2, row_norm, target_bound)
+    if fit.penalises_intercept:
+        raise CannotMeasure("a penalised intercept counts in row_norm: add a constant column instead")
     if fit.intercept:
         raise CannotMeasure(
             "the intercept is not penalised, so the objective is not strongly convex in it and 2L/(nλ) does not hold: "

@@ -51,9 +51,11 @@ class Softmax:
     n_classes: int
     reference: int | Literal["mean"] | None = None
     name = "softmax"
+    description = "softmax"
     target = TargetKind.CLASSES
     score_name = "accuracy"
     quadratic = False
+    has_kinks = False
     uses_target_bound = False
     default_model = "LogisticRegression(C=1.0)"
     penalised_mean = False

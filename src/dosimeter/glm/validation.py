@@ -43,6 +43,40 @@ def check_table(X: Any, y: Any, sample_weight: Any = None) -> tuple[FloatArray, 
     return X, y, weight
 
 
+def check_offset(offset: Any, n: int) -> FloatArray | None:
+    """(n,) finite numbers that are added to the margins; None if there are none."""
+    if offset is None:
+        return None
+    o = _finite_floats(offset, "offset")
+    if o.shape != (n,):
+        raise Refusal(f"offset must have one number for each of the {n} rows, not shape {o.shape}")
+    if np.abs(o).max() > HUGE:
+        raise Refusal(f"offset reaches {np.abs(o).max():.3g}: rescale it (sizes up to {HUGE:g} are accepted)")
+    return o
+
+
+def check_l2(l2: Any, d: int, intercept: bool, penalised_intercept: bool) -> FloatArray:
+    """(p,) λ of each parameter from one number, d numbers, or d + 1 with the intercept's last."""
+    if penalised_intercept and not intercept:
+        raise Refusal("penalised_intercept=True needs an intercept: pass intercept=True")
+    if np.ndim(l2) == 0:
+        if isinstance(l2, bool) or not isinstance(l2, int | float | np.number) or not 0 <= l2 <= HUGE:
+            raise Refusal(f"l2 must be a finite number >= 0 (and at most {HUGE:g}), not {l2!r}")
+        return np.append(np.full(d, float(l2)), [float(l2) if penalised_intercept else 0.0] * intercept)
+    values = _finite_floats(l2, "l2")
+    if values.shape not in ((d,), (d + intercept,)):
+        rule = f"{d} numbers, one per column" + (f", or {d + 1} with the intercept's last" if intercept else "")
+        raise Refusal(f"l2 must be one number or {rule}, not shape {values.shape}")
+    if not ((values >= 0) & (values <= HUGE)).all():
+        j = int(np.flatnonzero(~((values >= 0) & (values <= HUGE)))[0])
+        raise Refusal(f"l2 must be >= 0 (and at most {HUGE:g}); entry {j} is {values[j]:g}")
+    if intercept and len(values) == d:
+        if penalised_intercept:
+            raise Refusal(f"penalised_intercept with an l2 per column: give {d + 1} numbers, the intercept's last")
+        values = np.append(values, 0.0)
+    return values
+
+
 def as_floats(values: Any, name: str) -> FloatArray:
     """A C-ordered float64 array of real numbers, finite or not; no copy if it is one already."""
     try:

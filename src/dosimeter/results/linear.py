@@ -83,7 +83,7 @@ class ReleasedModel(ResultModel):
         """The recipe's settings by name; those that this kind of noise does not have are left out."""
         settings = {name: release.plan.settings.get(name) for name in ("l2", "scale", "shape", "reweightings")}
         return cls(
-            loss=release.ready.loss.name,
+            loss=release.ready.loss.description,
             target=release.ready.target,
             n=len(release.ready.y),
             l2_from=release.penalty.source,

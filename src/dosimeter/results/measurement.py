@@ -89,7 +89,7 @@ class LinearModel(ResultModel):
         """fit: None for a model that was not fitted here."""
         minimiser = leak.fit
         return cls(
-            loss=minimiser.loss.name,
+            loss=minimiser.loss.description,
             fitted_here=fit is not None,
             l2=minimiser.l2,
             parameters=int(minimiser.w.size),
