@@ -195,6 +195,41 @@ def test_more_unknowns_never_lower_the_figure(problem):
     assert_nested(glm.measure_solution(problem.solve(), ONE))
 
 
+def test_weights_of_each_output_are_those_of_its_own_fit():
+    weight = np.random.default_rng(3).uniform(0.2, 2.0, (N, 3))
+    leak = glm.measure_solution(
+        glm.one_versus_rest(X, CLASSES, 3, glm.Logistic(), [1.0, 2.0, 3.0], sample_weight=weight).solve(), ONE
+    )
+    alone = []
+    for k in range(3):
+        e = (k == CLASSES).astype(float)
+        alone.append(glm.measure(glm.fit(X, e, glm.Logistic(), (k + 1) / N, sample_weight=weight[:, k]), X, e, ONE))
+    np.testing.assert_allclose(leak.cells**2, sum(k.cells**2 for k in alone), rtol=1e-9)
+
+
+def test_two_classes_are_one_scalar_model():
+    leak = glm.measure_solution(glm.one_versus_rest(X, TWO, 2, glm.Logistic(), 1.0, intercept=True).solve(), ONE)
+    scalar = glm.measure(glm.fit(X, TWO, glm.Logistic(), 1.0 / N, intercept=True), X, TWO, ONE)
+    np.testing.assert_allclose(leak.examples, scalar.examples, rtol=1e-10)
+    np.testing.assert_allclose(leak.labels, scalar.labels, rtol=1e-10)
+    signs = 2 * TWO - 1
+    leak = glm.measure_solution(glm.ridge_classifier(X, TWO, 2, 1.0).solve(), ONE)
+    scalar = glm.measure(glm.fit(X, signs, glm.Squared(), 1.0 / N), X, signs, ONE, target_unit=2.0)
+    np.testing.assert_allclose(leak.examples, scalar.examples, rtol=1e-10)
+
+
+def test_outputs_may_have_unlike_losses():
+    counts = np.floor(np.abs(Y[:, 1]))
+    both = glm.several_outputs(X, np.column_stack([Y[:, 0], counts]), [glm.Squared(), glm.Poisson()], [1.0, 2.0])
+    leak = glm.measure_solution(both.solve(), ONE)
+    alone = [
+        glm.measure(glm.fit(X, y, loss, l2 / N), X, y, ONE)
+        for y, loss, l2 in ((Y[:, 0], glm.Squared(), 1.0), (counts, glm.Poisson(), 2.0))
+    ]
+    np.testing.assert_allclose(leak.cells**2, sum(k.cells**2 for k in alone), rtol=1e-9)
+    np.testing.assert_allclose(leak.labels, np.max([k.labels for k in alone], axis=0), rtol=1e-9)
+
+
 def test_collinear_columns_keep_their_digits():
     """Condition number 1e6: the factored path answers as for one output, where normal equations would have lost it."""
     Z = np.column_stack([X, X[:, 0] + 1e-6 * RNG.standard_normal(N)])

@@ -19,6 +19,7 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.noise import Noise
 from dosimeter.glm.dense_jacobian import Jacobian, Rows
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.inverse_blocks import InverseBlocks, invert
@@ -132,7 +133,7 @@ class EstimatingEquations(ABC):
         return 2 * max(len(self.parameter_names), len(released.names)) * (self.d + self.target_width)
 
     def closed_form(
-        self, solution: Solution, released: ReleasedMap, noise: Any, P: Any, unit: FloatArray
+        self, solution: Solution, released: ReleasedMap, noise: Noise, P: Any, unit: FloatArray
     ) -> Jacobian | None:
         """A whitened Jacobian with cheaper readings than the dense one, if there is one for these arguments."""
         return None
@@ -215,7 +216,7 @@ class Solution:
 
 
 def newton(equations: EstimatingEquations, theta: FloatArray) -> tuple[FloatArray, int]:
-    """A root and the number of steps, damped by the natural monotonicity test (Deuflhard 2004, 3.3).
+    """A root and the number of steps, damped by the natural monotonicity test (Deuflhard 2004).
 
     A trial point is accepted if the next step with the *old* derivative would be shorter. Unlike ||G|| this does not
     depend on the units of the equations.

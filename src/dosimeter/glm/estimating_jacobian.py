@@ -32,7 +32,16 @@ BLOCK = 32 << 20
 
 @dataclass(frozen=True, eq=False)
 class EstimatingJacobian(DenseJacobian):
-    """The whitened Jacobian of a released map of a root."""
+    """The whitened Jacobian of a released map of a root; `measure_solution` makes it. Internal.
+
+    Examples
+    --------
+    >>> from dosimeter import glm
+    >>> X, y = np.array([[0.0], [2.0], [4.0], [6.0]]), np.array([0.0, 0.0, 1.0, 1.0])
+    >>> leak = measure_solution(glm.LinearDiscriminant(X, y, 2).solve(), Gaussian(1.0))
+    >>> leak.jacobian.dense(slice(0, 1)).shape      # one row; two released values; its cell and its class
+    (1, 2, 2)
+    """
 
     solution: Solution
     released: ReleasedMap

@@ -1,4 +1,4 @@
-"""Huber regression with a scale: weights, intercept and scale σ minimise one objective together (Huber 1981, 7.7).
+"""Huber regression with a scale: weights, intercept and scale σ minimise one objective together (Huber 1981).
 
     Σ ω (σ + H(z) σ) + α ||w||²,      z = (w·x + b - y)/σ,      H(z) = z² if |z| <= ε, else 2ε|z| - ε²
 

@@ -60,5 +60,6 @@ def invert(blocks: Sequence[FloatArray], q: int) -> InverseBlocks:
 def _undetermined(number: int, condition: float) -> str:
     return (
         f"the estimating equations do not determine the parameters of block {number} (condition number "
-        f"{condition:.1e}, {LIMIT:.0e} is accepted): drop dependent columns or use a larger penalty"
+        f"{condition:.1e}, {LIMIT:.0e} is accepted): drop dependent columns, centre columns far from zero, or use a "
+        "larger penalty"
     )

@@ -21,7 +21,7 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.density import Density
 from dosimeter.core.errors import Refusal
-from dosimeter.core.noise import Gaussian
+from dosimeter.core.noise import Gaussian, Noise
 from dosimeter.glm.dense_jacobian import Jacobian, Rows
 from dosimeter.glm.estimating_equations import EstimatingEquations, Solution
 from dosimeter.glm.fisher import measure
@@ -126,11 +126,15 @@ class JointOutputs(EstimatingEquations):
         return self._solution(fits)
 
     def closed_form(
-        self, solution: Solution, released: ReleasedMap, noise: Any, P: Any, unit: FloatArray
+        self, solution: Solution, released: ReleasedMap, noise: Noise, P: Any, unit: FloatArray
     ) -> Jacobian | None:
         """The stack of the outputs' own Jacobians, if the weights themselves are released through one map P."""
         if callable(P) or released is not self.released:
             return None
+        if len(solution.fits) == self.target_width == 1:  # a scalar model: its readings are cheaper
+            unit_of_output = float(self.T[0, 0] * unit[0])
+            only = solution.fits[0]
+            return measure(only, self.X, self.outputs[:, 0], noise, input_map=P, target_unit=unit_of_output).jacobian
         independent = isinstance(noise, Density)
         parts = [
             measure(k, self.X, self.outputs[:, b], noise if independent else Gaussian(1.0), input_map=P).jacobian
@@ -138,7 +142,7 @@ class JointOutputs(EstimatingEquations):
         ]
         scalar = tuple(part for part in parts if isinstance(part, ScalarJacobian))
         stacked = OutputsJacobian(scalar, self.T * unit, self.y)
-        return stacked if independent else WhitenedOutputs(scalar, self.T * unit, self.y, noise)
+        return stacked if independent else WhitenedOutputs(scalar, self.T * unit, self.y, noise=noise)
 
     def _settings(self, b: int) -> dict[str, Any]:
         return {

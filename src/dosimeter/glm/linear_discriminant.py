@@ -69,7 +69,7 @@ class LinearDiscriminant(EstimatingEquations):
     Notes
     -----
     Released by default: `coef_` and `intercept_`, class after class, the intercept last. `moments_map` releases shares,
-    means and the distinct entries of the covariance: everything else in the model's file follows from these.
+    means and the distinct entries of the covariance; discriminants computed from these, noised, add nothing.
 
     Examples
     --------

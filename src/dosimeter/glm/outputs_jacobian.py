@@ -7,12 +7,12 @@ Each part is factored as in `glm/scalar_jacobian.py`, so nothing larger than (p,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.noise import Noise
 from dosimeter.glm.dense_jacobian import DenseJacobian, Rows, largest_singular_values
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 
@@ -65,7 +65,7 @@ class OutputsJacobian(DenseJacobian):
 class WhitenedOutputs(OutputsJacobian):
     """The same under noise that is correlated between outputs: the squares no longer add."""
 
-    noise: Any = None
+    noise: Noise = field(kw_only=True)
 
     def dense(self, rows: Rows) -> FloatArray:
         return np.asarray(self.noise.whiten(super().dense(rows)))

@@ -21,6 +21,7 @@ from dosimeter.core.checks import number
 from dosimeter.core.density import Density
 from dosimeter.core.engine import LocalEngine
 from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.noise import Noise
 from dosimeter.glm.dense_jacobian import Jacobian, Rows
 from dosimeter.glm.estimating_equations import (
     AT_A_KINK,
@@ -189,7 +190,7 @@ class SparseWeights(EstimatingEquations):
         return tuple(kinks)
 
     def closed_form(
-        self, solution: Solution, released: ReleasedMap, noise: Any, P: Any, unit: FloatArray
+        self, solution: Solution, released: ReleasedMap, noise: Noise, P: Any, unit: FloatArray
     ) -> Jacobian | None:
         """The Jacobian of the smooth model on the active columns, if the weights are released through one map P."""
         if callable(P) or released is not self.released or not len(self.active):
