@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.adapters.problem import Target
+from dosimeter.adapters.problem import Problem, Target
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 
@@ -47,6 +47,17 @@ def stopping_note(model: Any) -> str:
     if iterations is None or limit is None or int(np.max(iterations)) < int(limit):
         return ""
     return f"its solver stopped after max_iter={int(limit)} iterations without converging"
+
+
+def penalised_mean_problem(loss: Any, model: Any, target: Target) -> Problem:
+    """A regressor of scikit-learn that penalises the mean over the rows: nλ = alpha · Σω."""
+    y = target.numbers()
+    loss.check(y)
+    penalty = float(model.alpha) * float(target.ones.sum())
+    return Problem(
+        loss, penalty, bool(model.fit_intercept), single_output(model), y, target.weight, iterative=True,
+        unconverged=stopping_note(model),
+    )  # fmt: skip
 
 
 def class_weights(model: Any, target: Target, positions: NDArray[np.intp]) -> tuple[FloatArray | None, tuple[str, ...]]:

@@ -46,12 +46,10 @@ def stacked_problem(
     y: (n,) or (n, t) the target of a row; T (K, t): how the outputs move with its unknowns.
     """
     first = parts[0]
-    if any(part.penalised_intercept for part in parts):
-        raise CannotMeasure(
-            "several outputs with a penalised intercept (liblinear) are not one joint problem here: fit them with "
-            "another solver"
-        )
-    if any(part.intercept != first.intercept for part in parts) or any(part.w.ndim > 1 for part in parts):
+    unlike = any(
+        (part.intercept, part.penalised_intercept) != (first.intercept, first.penalised_intercept) for part in parts
+    )
+    if unlike or any(part.w.ndim > 1 or part.offset is not None or np.ndim(part.penalty) for part in parts):
         raise CannotMeasure("the outputs are models of unlike form: fit and measure one model for each")
     outputs = np.column_stack([part.y for part in parts])
     weight = None
@@ -71,4 +69,5 @@ def stacked_problem(
         remarks,
         any(part.iterative for part in parts),
         next((part.unconverged for part in parts if part.unconverged), ""),
+        first.penalised_intercept,
     )

@@ -24,6 +24,7 @@ from dosimeter.adapters.problem import AnyProblem, EquationsProblem, Problem
 from dosimeter.adapters.solved_equations import AnyFit, leakage_of
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.glm.joint_outputs import SIDES
 from dosimeter.glm.validation import check_table
 
 ACCEPTED = 0.01
@@ -85,25 +86,47 @@ def polish(problem: AnyProblem, design: Design, options: dict[str, Any]) -> Poli
 
 
 def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any]) -> Polished:
-    settings: dict[str, Any] = {"sample_weight": problem.weight, "intercept": problem.intercept}
-    X, l2 = design.X, problem.penalty / len(design.X)
-    exact = _minimiser(problem, design, l2, settings)
+    X = design.X
+    exact = _minimiser(problem, design)
     after = _figures(exact, problem, X, options)  # a noise that has no figure is refused here
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            given = glm.fit_at(X, problem.y, problem.loss, problem.w, l2, **settings)
+            given = glm.fit_at(X, problem.y, problem.loss, problem.w, problem.l2, **problem.settings)
             before = _figures(given, problem, X, options)
     except (Refusal, ValueError, np.linalg.LinAlgError):
         raise CannotMeasure(_not_the_minimum("the loss is not finite there, so the table is likely another")) from None
     moved, hidden = _move(before[0], after[0], floor=1e-12), _move(before[1], after[1], floor=0.1)
+    kinks = _kink_remarks(exact)
     if moved <= ACCEPTED and hidden <= HIDDEN:
-        return Polished(exact, moved)
+        return Polished(exact, moved, *kinks)
     cause = _why_not(problem, X, given, exact)
     if cause:
         raise CannotMeasure(
             _not_the_minimum(f"at the minimum some η differs by {100 * max(moved, hidden):.3g} %, {cause}")
         )
-    return Polished(exact, max(moved, hidden))
+    return Polished(exact, max(moved, hidden), *kinks)
+
+
+AT_A_KINK = 1e-9
+"""Distance of a margin from a kink of its loss, relative to the largest margin, below which rounding decides."""
+
+
+def _kink_remarks(exact: glm.Fit) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A remark on the row that is nearest to a kink of its loss, and what is not covered then; none if it is smooth."""
+    if isinstance(exact.loss, glm.Softmax):
+        return (), ()
+    distance = float(exact.kink_distances.min())
+    if not np.isfinite(distance):
+        return (), ()
+    row = int(np.argmin(exact.kink_distances))
+    if distance <= AT_A_KINK * (1.0 + float(np.abs(exact.margin).max())):
+        raise CannotMeasure(
+            f"row {row} (from 0) stands at a kink of the {exact.loss.name} loss, where no derivative exists: change "
+            "the penalty a little"
+        )
+    return (f"the nearest row to a kink of its loss is row {row} (from 0): its margin is {distance:.2g} away",), (
+        SIDES,
+    )
 
 
 def _figures(state: glm.Fit, problem: Problem, X: FloatArray, options: dict[str, Any]) -> list[FloatArray]:
@@ -132,7 +155,7 @@ def _why_not(problem: Problem, X: FloatArray, given: glm.Fit, exact: glm.Fit) ->
             f"and with a penalty nλ of {penalty:.3g} instead of {problem.penalty:.3g} they would be the minimum: the "
             "penalty is likely another"
         )
-    low, high, zero = (_objective(problem, X, w) for w in (exact.w, given.w, np.zeros_like(exact.w)))
+    low, high, zero = (_objective(problem, state) for state in (exact, given, _no_weights(problem, X)))
     gap, gain = high - low, zero - low
     if gap <= max(SAMPLING * exact.w.size * _dispersion(exact), 1e-6 * gain):
         return ""
@@ -144,13 +167,22 @@ def _why_not(problem: Problem, X: FloatArray, given: glm.Fit, exact: glm.Fit) ->
     return f"which no tolerance explains: the table or its sample weights are likely others ({NOISED})"
 
 
-def _objective(problem: Problem, X: FloatArray, w: FloatArray) -> float:
-    """Eq. 13 at w."""
-    rows = np.column_stack([X, np.ones(len(X))]) if problem.intercept else X
-    losses = problem.loss.value(rows @ w, problem.y)
-    penalised = w[:-1] if problem.intercept else w
-    total = losses.sum() if problem.weight is None else problem.weight @ losses
-    return float(total + 0.5 * problem.penalty * np.sum(penalised**2))
+def _no_weights(problem: Problem, X: FloatArray) -> glm.Fit:
+    """The state at zero weights, or at the constant that fits best if only that has a loss."""
+    start = np.zeros_like(problem.w)
+    if isinstance(problem.loss, glm.ScalarLoss) and problem.intercept:
+        start[-1] = float(np.median(problem.loss.link(problem.y)))
+    return glm.fit_at(X, problem.y, problem.loss, start, problem.l2, **problem.settings)
+
+
+def _objective(problem: Problem, state: glm.Fit) -> float:
+    """Eq. 13 at the weights of a state."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = problem.loss.value(state.margin, problem.y)
+    penalty = np.broadcast_to(problem.penalty, (len(state.w),)).copy()
+    if problem.intercept and np.ndim(problem.penalty) == 0:
+        penalty[-1] = 0.0
+    return float(state.sample_weight @ losses + 0.5 * np.sum(penalty * (state.w**2).T))
 
 
 def _dispersion(exact: glm.Fit) -> float:
@@ -167,7 +199,7 @@ def _better_penalty(problem: Problem, X: FloatArray, given: glm.Fit) -> float | 
     With fewer than three weights some penalty always fits well.
     """
     w = given.w[:-1] if given.intercept else given.w
-    if len(w) < 3 or not w.any():
+    if np.ndim(problem.penalty) or len(w) < 3 or not w.any():
         return None
     weighted = (given.residual.T * given.sample_weight).T
     g = X.T @ weighted
@@ -183,21 +215,23 @@ def _not_the_minimum(cause: str) -> str:
     )
 
 
-def _minimiser(problem: Problem, design: Design, l2: float, settings: dict[str, Any]) -> glm.Fit:
+def _minimiser(problem: Problem, design: Design) -> glm.Fit:
     X, p = design.X, design.X.shape[1] + problem.intercept
     if len(problem.w) != p:
         raise Refusal(f"the model has {len(problem.w)} coefficients for {p} columns: pass the training table")
     check_table(X, problem.y, problem.weight)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            return glm.fit(X, problem.y, problem.loss, l2, start=problem.w, **settings)
+            return glm.fit(X, problem.y, problem.loss, problem.l2, start=problem.w, **problem.settings)
     except (ValueError, np.linalg.LinAlgError):
         pass  # a start from another table can overflow; a neutral start gives the proper refusal
     try:
-        return glm.fit(X, problem.y, problem.loss, l2, **settings)
+        return glm.fit(X, problem.y, problem.loss, problem.l2, **problem.settings)
     except Refusal as refusal:
         message = name_columns(str(refusal), design.names)
         dependent = message != str(refusal) and design.nominal
         todo = "; OneHotEncoder(drop='first') helps where indicators sum to one" if dependent else ""
-        noised = f"; {NOISED}" if dependent and not l2 else ""  # a file of `fix` has a weight for every level
+        noised = (
+            f"; {NOISED}" if dependent and not np.any(problem.penalty) else ""
+        )  # a file of `fix` has a weight for every level
         raise CannotMeasure(f"the model has no single minimum on this table: {message}{todo}{noised}") from None

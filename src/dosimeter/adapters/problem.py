@@ -69,8 +69,8 @@ class Problem:
     """Eq. 13 with the coefficients that are claimed to solve it."""
 
     loss: glm.ScalarLoss | glm.Softmax
-    penalty: float
-    """nλ."""
+    penalty: Any
+    """nλ; or (p,) one for each weight, the intercept's last."""
     intercept: bool
     w: FloatArray
     """(p,), or (p, K') for softmax; the intercept last."""
@@ -86,6 +86,18 @@ class Problem:
     """Whether the solver stops at a tolerance, so that weights near the minimum are to be expected."""
     unconverged: str = ""
     """What is known of a solver that did not converge; "" for one that did."""
+    offset: FloatArray | None = None
+    """(n,) known constants added to the margins, or None."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options of `glm.fit` that do not depend on the design."""
+        return {"sample_weight": self.weight, "intercept": self.intercept, "offset": self.offset}
+
+    @property
+    def l2(self) -> Any:
+        """λ, one number or one for each weight."""
+        return self.penalty / len(self.y)
 
 
 @dataclass(frozen=True)
@@ -117,7 +129,8 @@ class EquationsProblem:
     iterative: bool = False
     """Whether the solver stops at a tolerance, so that values near the solution are to be expected."""
     unconverged: str = ""
-    penalised_intercept: ClassVar[bool] = False
+    penalised_intercept: bool = False
+    """Whether the design gets a column of ones, the last, for intercepts that are penalised (liblinear)."""
     intercept: ClassVar[bool] = False
     penalty: ClassVar[float] = 0.0
 

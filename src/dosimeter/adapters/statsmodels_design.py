@@ -51,12 +51,43 @@ def _names(results: Any) -> list[str]:
     return list(map(str, results.model.exog_names))
 
 
-def refuse_offset(model: Any) -> None:
-    """Refuse a model with an offset or an exposure."""
-    if any(getattr(model, name, None) is not None and np.any(getattr(model, name)) for name in ("offset", "exposure")):
-        raise CannotMeasure(
-            "a statsmodels model with an offset or exposure cannot be measured: no formula here has one; fit without it"
-        )
+def offset_of(model: Any) -> FloatArray | None:
+    """(n,) offset plus the logarithm of the exposure, which is how statsmodels keeps it; None for none."""
+    parts = [getattr(model, name, None) for name in ("offset", "exposure")]
+    added = [np.asarray(part, dtype=np.float64) for part in parts if part is not None and np.any(part)]
+    return np.asarray(sum(added)) if added else None
+
+
+def penalty_of(results: Any, gradient: FloatArray) -> Any:
+    """nλ: 0 for a plain fit. Results of `fit_regularized` do not hold their penalty: it follows from their weights.
+
+    gradient: (p,) of the loss at the weights, in the order of statsmodels. At a minimum it is -nλ times the weights,
+    the constant's included unless it was given a penalty of zero.
+    """
+    if "Regularized" not in type(results).__name__:
+        return 0.0
+    w = np.asarray(results.params, dtype=np.float64)
+    constant = np.array([name in CONSTANTS for name in _names(results)])
+    for penalised in (np.ones(len(w), dtype=bool), ~constant):
+        size = float(w[penalised] @ w[penalised])
+        nl = -float(gradient[penalised] @ w[penalised]) / size if size > 0 else 0.0
+        if nl > 0 and np.linalg.norm(gradient + nl * penalised * w) <= 1e-4 * np.linalg.norm(gradient):
+            order = np.argsort(constant, kind="stable")
+            return _as_given(nl / len(results.model.endog)) * len(results.model.endog) * penalised[order]
+    raise CannotMeasure(
+        "no L2 penalty makes these regularised weights a minimum: fit_regularized is measured with L1_wt=0 and one "
+        "penalty for all columns"
+    )
+
+
+def _as_given(alpha: float) -> float:
+    """A penalty read off weights of a solver's accuracy, as the round number that was given, if there is one near.
+
+    >>> _as_given(0.1000007), _as_given(0.1234567)
+    (0.1, 0.1234567)
+    """
+    rounded = float(f"{alpha:.3g}")
+    return rounded if abs(rounded - alpha) <= 1e-4 * alpha else alpha
 
 
 def row_weights(model: Any, target: Target, *attributes: str) -> FloatArray | None:

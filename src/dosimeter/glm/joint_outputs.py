@@ -23,7 +23,7 @@ from dosimeter.core.density import Density
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian, Noise
 from dosimeter.glm.dense_jacobian import Jacobian, Rows
-from dosimeter.glm.estimating_equations import EstimatingEquations, Solution
+from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution, accept
 from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import Fit, fit, fit_at
 from dosimeter.glm.inverse_blocks import InverseBlocks
@@ -32,6 +32,8 @@ from dosimeter.glm.outputs_jacobian import OutputsJacobian, WhitenedOutputs
 from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.validation import check_table
+
+SIDES = "on which side of its loss's kink a row stands depends on the table: the choice is not covered"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,7 +116,7 @@ class JointOutputs(EstimatingEquations):
             fit(self.X, self.outputs[:, b], self.losses[b], start=parts[b], **self._settings(b))
             for b in range(len(self.losses))
         ]
-        return self._solution(fits)
+        return accept(self._solution(fits))
 
     def at(self, theta: Any) -> Solution:
         """The state of the K outputs at given parameters."""
@@ -151,6 +153,21 @@ class JointOutputs(EstimatingEquations):
             "intercept": self.intercept,
         }
 
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        smooth = not any(np.isfinite(loss.distance_to_kink(np.zeros(1), np.zeros(1))[0]) for loss in self.losses)
+        return () if smooth else (SIDES,)
+
+    def _kinks(self, fits: Sequence[Fit]) -> tuple[Kink, ...]:
+        """The row nearest to a kink of its loss, relative to the largest margin of that output."""
+        nearest: list[Kink] = []
+        for b, part in enumerate(fits):
+            distances = part.kink_distances / (1.0 + float(np.abs(part.margin).max()))
+            row = int(distances.argmin())
+            if np.isfinite(distances[row]):
+                nearest.append(Kink(f"row {row} is at a kink of the loss of output {b}", float(distances[row])))
+        return (min(nearest, key=lambda kink: kink.distance),) if nearest else ()
+
     def _solution(self, fits: Sequence[Fit]) -> Solution:
         theta = np.concatenate([k.w for k in fits])
         inverses = tuple(k.factor.matrix @ k.factor.matrix.T for k in fits)
@@ -163,6 +180,7 @@ class JointOutputs(EstimatingEquations):
             gradient_norm=float(np.linalg.norm([k.gradient_norm for k in fits])),
             decrement=float(np.linalg.norm([k.decrement for k in fits])),
             iterations=max(k.iterations for k in fits),
+            kinks=self._kinks(fits),
             fits=tuple(fits),
         )
 

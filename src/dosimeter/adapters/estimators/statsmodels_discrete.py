@@ -1,21 +1,38 @@
-"""statsmodels Logit and Poisson: their losses without a penalty."""
+"""statsmodels Logit, Probit, Poisson and MNLogit: their losses without a penalty."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dosimeter import glm
 from dosimeter.adapters.problem import Problem, Target
 from dosimeter.adapters.registry import adapter
-from dosimeter.adapters.statsmodels_design import FittedDesign, column_sources, refuse_offset
+from dosimeter.adapters.statsmodels_design import FittedDesign, column_sources, offset_of
+from dosimeter.core.errors import CannotMeasure
 
-_LOSSES: dict[str, Any] = {"Logit": glm.Logistic, "Poisson": glm.Poisson}
+_LOSSES: dict[str, Any] = {"Logit": glm.Logistic, "Probit": glm.Probit, "Poisson": glm.Poisson}
 
 
-@adapter("statsmodels", "Logit", "Poisson", remark="exact", sources=column_sources)
+@adapter("statsmodels", "Logit", "Probit", "Poisson", remark="exact, with offset and exposure", sources=column_sources)
 def discrete_model(results: Any, target: Target) -> Problem:
     """No weights and no penalty."""
-    refuse_offset(results.model)
     design = FittedDesign.of(results)
     loss = _LOSSES[type(results.model).__name__]()
-    return Problem(loss, 0.0, design.intercept, design.w, target.numbers(), target.weight)
+    return Problem(
+        loss, 0.0, design.intercept, design.w, target.numbers(), target.weight, offset=offset_of(results.model),
+        iterative=True,
+    )  # fmt: skip
+
+
+@adapter("statsmodels", "MNLogit", remark="exact: the weights of each class against the first", sources=column_sources)
+def multinomial_logit(results: Any, target: Target) -> Problem:
+    """The first class is the reference."""
+    design = FittedDesign.of(results)
+    classes = np.unique(target.y).tolist()
+    K = design.w.shape[1] + 1
+    if len(classes) != K:
+        raise CannotMeasure(f"MNLogit was fitted on {K} classes and y has {len(classes)}: pass the y it was fitted on")
+    positions = target.positions(classes).astype(np.float64)
+    return Problem(glm.Softmax(K, 0), 0.0, design.intercept, design.w, positions, target.weight, iterative=True)
