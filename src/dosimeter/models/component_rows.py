@@ -157,6 +157,7 @@ def fitted_pipeline(rows: ComponentRows, private: PrivateComponents, k: int) -> 
     `recipe_` is a plain dict of the public constants. Nothing in it needs this package.
     """
     components = principal_components(private, k)
+    # Declared levels are read as text, and a frame must hold them so.
     model = pipeline(rows.encoding, components, step="components", text_levels=True)
     recipe = private.release.recipe
     model.recipe_ = {
