@@ -25,9 +25,11 @@ from dosimeter.models.given_model_release import release_model
 from dosimeter.models.linear_release import release_table
 from dosimeter.noise_addition import add_noise
 from dosimeter.noise_addition.linear_map import SIGNIFICANT, significant_bits
-from dosimeter.tables.fit_encoding import _number
-from dosimeter.tables.sklearn_export import fold, model_inputs, pipeline
+from dosimeter.tables.learned_encoding import standardised
+from dosimeter.tables.sklearn_estimators import linear_model
+from dosimeter.tables.sklearn_export import input_order, pipeline
 from dosimeter.tables.table import Table
+from dosimeter.tables.weight_folding import fold, model_inputs
 from tests.lattice import (
     NOISED,
     Guess,
@@ -75,7 +77,7 @@ def guess(table: Mapping[str, Any], columns: Sequence[str], file: tuple[np.ndarr
     """The candidate table's statistics, and the file's weights were they folded by its scaler."""
     coef, intercept = file
     found = np.concatenate([statistics(np.asarray(table[name], dtype=float)) for name in columns])
-    sources = [_number(name, np.asarray(table[name], dtype=float)) for name in numbers]
+    sources = [standardised(name, np.asarray(table[name], dtype=float)) for name in numbers]
     v = coef[: len(numbers)]
     scale, centre = (np.array([getattr(s, name) for s in sources]) for name in ("scale", "centre"))
     terms = np.abs([*(v * centre), intercept])
@@ -113,13 +115,18 @@ KINDS = {
 TARGETS = {"score": ("ill",), "ill": ("score",), "income": ()}
 
 
+def exported(columns, loss, coef: np.ndarray, intercept: float, classes) -> Any:
+    """The pipeline that `fix` makes of weights in the order of `fold`."""
+    return pipeline(columns, linear_model(loss, coef[input_order(columns)], intercept, classes))
+
+
 def fixed(scale: float, table: dict[str, list], target: str = "score", **how) -> list[bytes]:
     """Three files that `fix` would write of one table: its own, and two more draws of the same plan."""
     done = release_table(Table.of(table).drop(TARGETS[target]), target, scale=scale, l2=0.01, **how)
     ready, files = done.ready, [sio.dumps(done.model)]
     for _ in range(2):
         drawn = done.plan.draw(rows=fold(ready.columns)).values
-        model = pipeline(ready.columns, ready.loss, drawn["coef"], float(drawn["intercept"][0]), ready.classes)
+        model = exported(ready.columns, ready.loss, drawn["coef"], float(drawn["intercept"][0]), ready.classes)
         files.append(sio.dumps(model))
     return files
 
@@ -144,7 +151,7 @@ def naively_fixed(scale: float, target: str = "score", grid: float | None = None
         order = [j for name in ("age", "bmi") for j in columns.block(name)]
         levels = simplex(3) @ w[list(columns.block("ward"))]
         classes = np.array(["no", "yes"]) if target == "ill" else None
-        return sio.dumps(pipeline(columns, ready.loss, np.concatenate([coef[order], levels]), offset, classes))
+        return sio.dumps(exported(columns, ready.loss, np.concatenate([coef[order], levels]), offset, classes))
 
     return made
 
@@ -237,7 +244,7 @@ def test_census_incomes(papers_data):
     columns = release.ready.columns
     grid = add_noise(release.plan.fit.w, release.plan.noise)
     coef = grid[:3] / columns.scale
-    old = sio.dumps(pipeline(columns, release.ready.loss, coef, float(grid[3] - coef @ columns.centre), None))
+    old = sio.dumps(exported(columns, release.ready.loss, coef, float(grid[3] - coef @ columns.centre), None))
     before, after = [], []
     held = {data: weights_in(data) for data in (old, *fixed(0.5, table, "income"))}
     known = {name: np.array(table[name]) for name in numbers}
@@ -272,7 +279,7 @@ def test_the_fold_is_the_margin_in_the_columns_own_units(bounds):
     exact = np.array([float(sum(a * Fraction(float(w[j])) for j, a in row.items())) for row in fold(ready.columns)])
     margin = ready.design.X @ w[:-1] + w[-1]
     np.testing.assert_allclose(model_inputs(ready.columns, Table.of(table)) @ exact[:-1] + exact[-1], margin, rtol=1e-9)
-    model = pipeline(ready.columns, ready.loss, exact[:-1], exact[-1], None)
+    model = exported(ready.columns, ready.loss, exact[:-1], exact[-1], None)
     np.testing.assert_allclose(model.predict(pd.DataFrame(table)), margin, rtol=1e-9)
 
 

@@ -161,11 +161,11 @@ def test_a_model_is_scored_on_public_rows_only(hospitals, tmp_path, capsys):
 
 
 def test_what_one_client_becomes_does_not_depend_on_another():
-    from dosimeter.tables.client_rows import derive_row_encoding, encode_client_rows
+    from dosimeter.tables.client_rows import derive_client_encoding, encode_client_rows
     from dosimeter.tables.table import Table
 
     table = Table.of(ROWS)
-    form, _ = derive_row_encoding(table, "ill", "hospital_id")
+    form, _ = derive_client_encoding(table, "ill", "hospital_id")
     own = encode_client_rows(table, form, "hospital_id")
     moved = {**ROWS, "age": np.where(SITE == 3, 1e6 * AGE, AGE)}
     other = encode_client_rows(Table.of(moved), form, "hospital_id")

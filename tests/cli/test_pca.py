@@ -96,7 +96,7 @@ def test_nothing_of_a_person_is_in_the_file(people, bounds, tmp_path, capsys):
     import skops.io as sio
 
     model = sio.load(out)
-    kept = [np.ravel(v) for step in (model[-1], model[0].named_transformers_["numbers"]) for v in vars(step).values()
+    kept = [np.ravel(v) for step in (model[-1], model[0].named_transformers_["bounded"]) for v in vars(step).values()
             if isinstance(v, float | np.ndarray)]  # fmt: skip
     numbers = np.concatenate([v.astype(float) for v in kept if v.dtype.kind == "f"])
     for column in ("age", "weight", "height"):
@@ -250,11 +250,15 @@ def test_a_full_row_beside_an_incomplete_one_moves_no_more_than_the_stated_sensi
     from dosimeter.pca.bounds import Bounds
     from dosimeter.pca.sensitivity import sensitivity
     from dosimeter.tables.bounds_file import TableBounds
+    from dosimeter.tables.column_encoding import NumberColumn
+    from dosimeter.tables.encoding import TableEncoding
 
     held = Bounds([0.0, 0.0], [1.0, 2.0], norm, centre)
     box = held.over(2)
     full = np.vstack([[[0, 0], [0, 2], [1, 0], [1, 2]], np.random.default_rng(0).uniform(-1, 3, (500, 2))])
-    filled, person = ComponentRows(full, (), held, TableBounds({}), None, 0, incomplete=1).for_release("replace-one")
+    encoding = TableEncoding((NumberColumn("a"), NumberColumn("b")))
+    rows = ComponentRows(full, encoding, held, TableBounds({}), None, 0, incomplete=1)
+    filled, person = rows.for_release("replace-one")
     assert person is None
     assert len(filled) == len(full) + 1
     Z = box.clip(filled).rows
@@ -413,14 +417,17 @@ def test_people_with_many_alike_rows_are_dealt_as_people_in_the_split_half_attac
     from dosimeter.pca.bounds import Bounds
     from dosimeter.pca.mechanisms import AnalyticGaussian
     from dosimeter.tables.bounds_file import TableBounds
+    from dosimeter.tables.column_encoding import NumberColumn
+    from dosimeter.tables.encoding import TableEncoding
 
     alarms, tables = 0, 100
     recipe = AnalyticGaussian(1e-4, 1e-9)
+    encoding = TableEncoding(tuple(NumberColumn(name) for name in "abcd"))
     for seed in range(tables):
         draw = np.random.default_rng(seed)
         X = np.repeat(draw.uniform(-0.8, 0.8, (40, 4)), 25, axis=0) + draw.normal(0, 0.05, (1000, 4))
         ids = tuple(np.repeat(np.arange(40), 25).tolist())
-        rows = ComponentRows(X, (), Bounds(-1.0, 1.0), TableBounds({}), ids, 0)
+        rows = ComponentRows(X, encoding, Bounds(-1.0, 1.0), TableBounds({}), ids, 0)
         alarms += split_half_attack(rows, recipe, 2).after.beats_chance
     low, high = binom.ppf([5e-7, 1 - 5e-7], tables, 0.05)
     assert low <= alarms <= high

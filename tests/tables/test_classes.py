@@ -7,7 +7,7 @@ import pytest
 
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
-from dosimeter.tables.classes import keep_listed_classes
+from dosimeter.tables.classes import class_names, keep_listed_classes
 from dosimeter.tables.table import Table
 
 SOURCE = Location("people.csv", first=1)
@@ -45,3 +45,13 @@ def test_rows_that_were_gone_before_stay_counted_and_keep_their_places():
     assert (kept.dropped, kept.rows.tolist()) == (2, [0, 3])
     with pytest.raises(Refusal, match="no row has a listed class"):
         keep_listed_classes(table, "y", ["d", "e"], leave_out=True, source=SOURCE)
+
+
+def test_classes_are_named_as_they_are_written():
+    table = Table.of({"n": [3.0, 1.0, 3.0], "t": ["b", "a", "b"], "x": [0.5, 1.0, 2.0], "one": [1, 1, 1]})
+    assert class_names(table, "n").tolist() == ["3", "1", "3"]
+    assert class_names(table, "t").tolist() == ["b", "a", "b"]
+    with pytest.raises(Refusal, match="one value only"):
+        class_names(table, "one")
+    with pytest.raises(Refusal, match="a vote is on classes"):
+        class_names(Table.of({"y": np.arange(60.0)}), "y")

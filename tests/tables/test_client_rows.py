@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dosimeter.core.errors import Refusal
-from dosimeter.tables.client_rows import derive_row_encoding, encode_client_rows
+from dosimeter.tables.client_rows import derive_client_encoding, encode_client_rows
 from dosimeter.tables.table import Table
 
 ROWS = {
@@ -20,7 +20,7 @@ ROWS = {
 
 def test_rows_become_numbers_by_hand():
     table = Table.of(ROWS)
-    encoding, read_off_rows = derive_row_encoding(table, "ill", "site")
+    encoding, read_off_rows = derive_client_encoding(table, "ill", "site")
     encoded = encode_client_rows(table, encoding, "site")
     assert encoded.names == ("a", "b")
     assert [rows.tolist() for rows in encoded.clients] == [[1, 3, 4], [0, 2]]
@@ -36,7 +36,7 @@ def test_rows_become_numbers_by_hand():
 def test_declared_bounds_clip_and_unlisted_levels_count_as_none():
     table = Table.of({name: values for name, values in ROWS.items() if name != "flag"})
     bounds = {"age": (40.0, 60.0), "ward": ("x", "z")}
-    encoding, read_off_rows = derive_row_encoding(table, "ill", "site", declared=bounds, classes=["no", "yes"])
+    encoding, read_off_rows = derive_client_encoding(table, "ill", "site", declared=bounds, classes=["no", "yes"])
     assert read_off_rows == ()
     X = encode_client_rows(table, encoding, "site").X
     np.testing.assert_allclose(X, [[-1, 1, 0], [-1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 0, 0]])
@@ -58,15 +58,15 @@ BAD = {
 def test_what_does_not_fit_is_refused(case):
     arguments = {"target": "ill", "client": "site", **BAD[case]}
     with pytest.raises(Refusal):
-        derive_row_encoding(Table.of(ROWS), arguments.pop("target"), arguments.pop("client"), **arguments)
+        derive_client_encoding(Table.of(ROWS), arguments.pop("target"), arguments.pop("client"), **arguments)
 
 
 def test_a_class_that_is_not_listed_and_a_name_for_each_row_are_refused():
     table = Table.of(ROWS)
-    encoding, _ = derive_row_encoding(table, "ill", "site", classes=["no", "maybe"])
+    encoding, _ = derive_client_encoding(table, "ill", "site", classes=["no", "maybe"])
     with pytest.raises(Refusal, match="ill has a value that is not in the list of classes") as refused:
         encode_client_rows(table, encoding, "site")
     assert "yes" not in str(refused.value)  # it may identify one client
     names = {**{k: v * 20 for k, v in ROWS.items()}, "name": [f"n{i}" for i in range(100)]}
     with pytest.raises(Refusal, match="100 different texts"):
-        derive_row_encoding(Table.of(names), "ill", "site")
+        derive_client_encoding(Table.of(names), "ill", "site")

@@ -258,7 +258,7 @@ def test_a_table_survives_the_way_there_and_back(rows: list[tuple[float, str, bo
 
 
 def test_reading_tables_imports_no_heavy_library() -> None:
-    modules = ["tables.fit_encoding", "tables.read", "adapters.read_model", "files.csv_export"]
+    modules = ["tables.encoding", "tables.learned_encoding", "tables.read", "adapters.read_model", "files.csv_export"]
     heavy = {"pandas", "polars", "pyarrow", "sklearn", "scipy", "skops"}
     code = (
         "import sys\n"

@@ -14,8 +14,8 @@ import numpy as np
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
-from dosimeter.tables.bounds_file import NumberBounds, read_bounds
-from dosimeter.tables.client_rows import RowEncoding, derive_row_encoding, encode_client_rows
+from dosimeter.tables.bounds_file import read_bounds
+from dosimeter.tables.client_rows import ClientEncoding, derive_client_encoding, encode_client_rows
 from dosimeter.tables.read import read_table
 from dosimeter.tables.table import Table
 
@@ -53,7 +53,7 @@ class ClientPopulation:
     remarks: tuple[str, ...] = ()
     read_off_rows: tuple[str, ...] = ()
     """What was read off the clients' rows without noise and shows in the model or its file, and what to do about it."""
-    layout: RowEncoding | None = None
+    layout: ClientEncoding | None = None
     """The same as `form`, for a pipeline; None if rows are already numbers."""
     names: tuple[str, ...] = ()
     """(K,) what each client is called in the table; () if they are made up. Internal."""
@@ -116,8 +116,8 @@ def table_clients(
     clients: int | None = None,
 ) -> ClientPopulation:
     """A client for each value of the column `client`; `clients` is their declared number, if one was."""
-    declared = None if bounds is None else _read_declarations(bounds)
-    texts = [*categorical, *(name for name, limits in (declared or {}).items() if isinstance(limits[0], str))]
+    declared = None if bounds is None else read_bounds(bounds).columns
+    texts = [*categorical, *(name for name, column in (declared or {}).items() if isinstance(column, tuple))]
     numbers = None if declared is None else [name for name in declared if name not in texts]
     read = {"missing": missing, "delimiter": delimiter}
     rows = _read(table, [target, client, *texts], exclude, read, numbers)
@@ -125,7 +125,7 @@ def table_clients(
     unlisted = 0
     if declared is not None and listed is not None:
         rows, unlisted = _keep_listed_rows(rows, target, listed)
-    encoding, from_rows = derive_row_encoding(rows, target, client, declared=declared, classes=listed)
+    encoding, from_rows = derive_client_encoding(rows, target, client, declared=declared, classes=listed)
     encoded = encode_client_rows(rows, encoding, client)
     if clients is not None and len(encoded.clients) > clients:
         raise Refusal(
@@ -135,7 +135,7 @@ def table_clients(
     if len(encoded.clients) < 2 and clients is None:
         shown = option("client", safe_text(client))
         raise Refusal(f"{shown}: the column names one client only, and one client cannot be hidden")
-    X_test, y_test, tested = np.zeros((1, encoding.width)), np.zeros(1, dtype=np.intp), ""
+    X_test, y_test, tested = np.zeros((1, encoded.X.shape[1])), np.zeros(1, dtype=np.intp), ""
     if test is not None:
         X_test, y_test = _encode_test_rows(test, encoding, client, [target, *texts], exclude, read)
         tested = f"the {len(y_test)} rows of {_name(test)}, taken as public"
@@ -209,7 +209,7 @@ def _read(
 
 def _encode_test_rows(
     table: Data,
-    encoding: RowEncoding,
+    encoding: ClientEncoding,
     client: str,
     text: Sequence[str],
     exclude: Sequence[str],
@@ -220,16 +220,8 @@ def _encode_test_rows(
     column = client if client in names else None
     needed = [*text, *([] if column is None else [column])]
     rows = _read(table, needed, [name for name in exclude if name in names], read)
-    for name in (*encoding.amounts, *encoding.categories, encoding.target):
+    for name in (*(source.name for source in encoding.columns.sources), encoding.target):
         if name not in rows.names:
             raise Refusal(f"{_name(table)}: there is no column {safe_text(name)}, which the clients have")
     encoded = encode_client_rows(rows, encoding, column)
     return encoded.X, encoded.y
-
-
-def _read_declarations(path: Path) -> dict[str, Any]:
-    """Bounds and levels from a file such as `pca` takes."""
-    return {
-        name: (column.lower, column.upper) if isinstance(column, NumberBounds) else column.levels
-        for name, column in read_bounds(path).columns.items()
-    }

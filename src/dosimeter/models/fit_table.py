@@ -20,6 +20,8 @@ from dosimeter.core.text import safe_list, safe_text
 from dosimeter.models.fitted_scaler import STATISTIC, check_scaler, measure_with_scaler, not_covered_with_scaler
 from dosimeter.models.given_model import SAME, UNITS, check, measure_options
 from dosimeter.models.table_leakage import TableLeakage
+from dosimeter.tables.column_encoding import CategoryColumn, NumberColumn
+from dosimeter.tables.column_levels import COMMA, as_text, decimal_commas
 from dosimeter.tables.column_values import spread
 from dosimeter.tables.constant_values import Tied, tie
 from dosimeter.tables.data_checks import class_remarks, id_remarks, target_remarks
@@ -28,12 +30,13 @@ from dosimeter.tables.declared_bounds import (
     Bounds,
     Declaration,
     declarations,
-    declared_columns,
+    declared_encoding,
     outside_remarks,
     refuse_unknown,
     spreads,
 )
-from dosimeter.tables.fit_encoding import COMMA, CategoryColumn, Columns, NumberColumn, as_text, decimal_commas
+from dosimeter.tables.encoding import TableEncoding
+from dosimeter.tables.learned_encoding import learn_encoding
 from dosimeter.tables.missing_values import gap_notes, gap_remarks, observed_by_person
 from dosimeter.tables.table import Table
 
@@ -134,7 +137,7 @@ class PreparedTable:
     loss: Any
     target: str
     outputs: tuple[str, ...]
-    columns: Columns
+    columns: TableEncoding
     design: Design
     ids: tuple[Any, ...] | None
     tied: Tied
@@ -236,16 +239,16 @@ def prepare(
         if name in table.gaps:
             raise Refusal(f"column {safe_text(name)} had missing values, which are not filled in: leave the rows out")
     columns = (
-        Columns.of(rest, nominal=categorical)
+        learn_encoding(rest, nominal=categorical)
         if declared is None
-        else declared_columns(rest, declared, own_units=own_units)
+        else declared_encoding(rest, declared, own_units=own_units)
     )
     design = mark_gaps(_design(columns, rest, declared is not None), rest)
     sources = {name: rest[name] for name in rest.names if design.blocks[name] or name in (*tied, *not_tied)}
     for name in [] if ids is None else [name for name in sources if name in rest.gaps]:
         sources[name] = observed_by_person(sources[name], rest.gaps[name].mask, ids or ())
     shared = tie(sources, y if label else None, ids, target, tied, not_tied, frame=rest)
-    numbers = [s.name for s in columns.sources if isinstance(s, NumberColumn)]
+    numbers = [number.name for number in columns.numbers]
     aside = {name for name in rest.names if name not in numbers}
     remarks = (
         remark,
@@ -386,11 +389,10 @@ def _positions(column: NDArray[Any], levels: list[Any]) -> FloatArray:
     return np.array([place[cell] for cell in column.tolist()])
 
 
-def _design(columns: Columns, table: Table, declared: bool) -> Design:
+def _design(columns: TableEncoding, table: Table, declared: bool) -> Design:
     numbers = [s.name for s in columns.sources if isinstance(s, NumberColumn) and s.fitted]
-    labels = [
-        s.name for s in columns.sources if isinstance(s, CategoryColumn) or (s.two and table.kind(s.name) != "bool")
-    ]
+    two = [s.name for s in columns.sources if isinstance(s, NumberColumn) and s.two and table.kind(s.name) != "bool"]
+    labels = [s.name for s in columns.sources if isinstance(s, CategoryColumn) or s.name in two]
     uncovered = [held_fixed(STATISTIC, numbers)] if numbers and not declared else []
     if labels and not declared:
         uncovered.append(held_fixed("the levels", labels))
@@ -398,7 +400,7 @@ def _design(columns: Columns, table: Table, declared: bool) -> Design:
     blocks = {name: columns.blocks.get(name, ()) for name in table.names}
     observed = {s.name: s.values(table) for s in columns.sources if isinstance(s, NumberColumn)}
     observed |= {name: observed[name][~gap.mask] for name, gap in table.gaps.items() if name in observed}
-    vertices = {s.name: s.vertices for s in columns.sources if isinstance(s, CategoryColumn)}
+    vertices = {label.name: label.vertices for label in columns.labels}
     vertices |= categories(through, blocks, (), observed)
     spread = spreads(columns, table) if declared else columns.scale
     spread[[j for name in vertices for j in blocks[name]]] = 1.0

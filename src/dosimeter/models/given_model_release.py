@@ -23,9 +23,11 @@ from dosimeter.models.fit_table import PreparedTable
 from dosimeter.models.given_model import GivenModel, measure_model
 from dosimeter.models.linear_release import TableRelease, draw_release
 from dosimeter.noise_addition.linear_map import Row
-from dosimeter.tables.fit_encoding import CategoryColumn, Columns, NumberColumn
-from dosimeter.tables.sklearn_export import FARTHEST, refuse_unexportable
+from dosimeter.tables.column_encoding import CategoryColumn, NumberColumn
+from dosimeter.tables.encoding import TableEncoding
+from dosimeter.tables.sklearn_estimators import refuse_unexportable
 from dosimeter.tables.table import Table
+from dosimeter.tables.weight_folding import FARTHEST
 
 OWN = "the given model's own"
 NOISED = "each weight of the given model as it stands"
@@ -94,7 +96,7 @@ def release_model(
     return replace(release, plan=plan, noise_on=NOISED)
 
 
-def fold_model(measured: GivenModel) -> tuple[Columns, list[Row]]:
+def fold_model(measured: GivenModel) -> tuple[TableEncoding, list[Row]]:
     """The source columns, and the released numbers as sums over the model's weights: numbers, levels, the intercept.
 
     The mean over the levels of a category is subtracted from each level's weight and added to the intercept.
@@ -123,7 +125,7 @@ def fold_model(measured: GivenModel) -> tuple[Columns, list[Row]]:
         intercept[d] = Fraction(1)
     if measured.problem.intercept:
         intercept[len(measured.leakage.design.names)] = Fraction(1)
-    columns = Columns(
+    columns = TableEncoding(
         (*(NumberColumn(name) for name in numbers), *(CategoryColumn(name, levels[name]) for name in labels))
     )
     return columns, [*rows, {j: a for j, a in intercept.items() if a}]
@@ -147,14 +149,14 @@ def _corners(
     return np.asarray(probed[0], dtype=np.float64), moved
 
 
-def _model_inputs(measured: GivenModel, columns: Columns, fills: dict[str, Any]) -> FloatArray:
+def _model_inputs(measured: GivenModel, columns: TableEncoding, fills: dict[str, Any]) -> FloatArray:
     """(n, weights) the inputs of the released model."""
     parts = []
     for s in columns.sources:
         cells = np.array(measured.columns[s.name])
         if s.name in measured.gaps and s.name in fills:
             cells[measured.gaps[s.name].mask] = fills[s.name]
-        if isinstance(s, NumberColumn):
+        if not isinstance(s, CategoryColumn):
             parts.append(np.asarray(cells, dtype=np.float64)[:, None])
         else:
             place = {str(level): k for k, level in enumerate(s.levels)} | {level: k for k, level in enumerate(s.levels)}

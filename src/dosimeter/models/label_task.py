@@ -17,8 +17,10 @@ from dosimeter.pate.ensemble import Teachers, TeacherTraining
 from dosimeter.pate.label import Labels
 from dosimeter.pate.partition import Partition
 from dosimeter.pate.student import Student
-from dosimeter.tables.classes import class_positions
-from dosimeter.tables.public_encoding import MOST_CLASSES, PublicColumns, class_names
+from dosimeter.tables.classes import MOST_CLASSES, class_names, class_positions
+from dosimeter.tables.encoding import TableEncoding
+from dosimeter.tables.learned_encoding import public_encoding
+from dosimeter.tables.sklearn_export import pipeline
 from dosimeter.tables.table import Table
 
 ESTIMATORS = ("logistic", "tree", "forest", "bayes")
@@ -37,7 +39,7 @@ class LabelAccuracy:
 class LabelTask:
     """The rows to learn from and the queries, as arrays."""
 
-    columns: PublicColumns
+    columns: TableEncoding
     X: FloatArray
     """(n, d) private."""
     y: NDArray[np.str_]
@@ -60,6 +62,8 @@ class LabelTask:
     declared: bool
     """Whether the classes were listed beforehand. If read off the private table, one person's label changes them."""
     not_covered: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    """On public columns that are not used."""
 
     @property
     def queries(self) -> FloatArray:
@@ -84,7 +88,7 @@ class LabelTask:
     def student(self, labels: Labels) -> Any:
         """A logistic model of the labelled public rows, as a Pipeline over their columns by name."""
         fitted = Student(estimator_of("logistic")).fit(self.queries, labels, self.classes)
-        return self.columns.pipeline(fitted)
+        return pipeline(self.columns, fitted)
 
     def score(self, labels: Labels, student: Any = None) -> LabelAccuracy:
         """Of the labels that were given, and of a student on the public rows that were no queries."""
@@ -121,7 +125,7 @@ def label_task(
         raise Refusal(f"the target {safe_text(target)} is also the person: name two columns")
     aside = [target, *([] if person is None else [person])]
     codes = [name for name in categorical if name not in aside]
-    columns = PublicColumns.of(private, public, aside=aside, nominal=codes)
+    columns, remarks = public_encoding(private, public, aside=aside, nominal=codes)
     k = public.n if queries is None else queries
     if not 1 <= k <= public.n:
         raise Refusal(f"{option('queries', k)}: give a number of public rows from 1 to {public.n}")
@@ -139,6 +143,7 @@ def label_task(
         classes=_class_list(classes, y, target),
         declared=classes is not None,
         not_covered=_not_covered(target, person, classes is None),
+        remarks=remarks,
     )
 
 

@@ -20,8 +20,9 @@ from dosimeter.glm.column_prediction import predict_from_other_columns
 from dosimeter.glm.membership import likelihood_ratio, removal
 from dosimeter.models.column_control import encode_table
 from dosimeter.models.fit_table import PreparedTable, penalty_remark, prepare
+from dosimeter.tables.column_encoding import CategoryColumn
+from dosimeter.tables.column_levels import level_names
 from dosimeter.tables.data_checks import identifiers
-from dosimeter.tables.fit_encoding import CategoryColumn, level_names
 from dosimeter.tables.table import Table
 
 GRID = 8

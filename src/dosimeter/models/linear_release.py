@@ -26,8 +26,10 @@ from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.models.usefulness import Usefulness, usefulness
 from dosimeter.noise_addition.linear_map import Row
 from dosimeter.tables.declared_bounds import Bounds
-from dosimeter.tables.sklearn_export import fold, model_inputs, pipeline, refuse_unexportable
+from dosimeter.tables.sklearn_estimators import linear_model, refuse_unexportable
+from dosimeter.tables.sklearn_export import input_order, pipeline
 from dosimeter.tables.table import Table
+from dosimeter.tables.weight_folding import fold, model_inputs
 
 NOISED = "each released weight of the standardised columns"
 UNIT = "the deviations in which the reweighting measures columns and target are statistics of the data: not covered"
@@ -253,7 +255,8 @@ def draw_release(
     doses = leakage.examples if ready.ids is None else np.array(list(leakage.group(ready.ids, **ready.shared).values()))
     name, score_before = score(ready.loss, before.fit.margin, ready.y)
     _, after = score(ready.loss, inputs @ coef + offset, ready.y)
-    model = pipeline(ready.columns, ready.loss, coef, offset, ready.classes, fills)
+    last = linear_model(ready.loss, coef[input_order(ready.columns)], offset, ready.classes)
+    model = pipeline(ready.columns, last, fills=fills)
     return TableRelease(
         ready,
         before,

@@ -121,7 +121,7 @@ class TablesTask:
         resumed = checkpoint is not None and checkpoint.exists()
         state = work.check(read_progress(checkpoint)) if checkpoint is not None and resumed else work.start()
         spent = f"all votes were in {safe_text(checkpoint, 120)}: labels released from them before are charged again"
-        remarks = (*((spent,) if state.finished.all() else ()), *self.task.columns.remarks, *self.remarks)
+        remarks = (*((spent,) if state.finished.all() else ()), *self.task.remarks, *self.remarks)
         try:
             for state in watch(work.run(state, n_jobs=jobs)):  # noqa: B020
                 if checkpoint is not None:

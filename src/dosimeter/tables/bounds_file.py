@@ -29,6 +29,7 @@ from dosimeter.core.location import Location, advice
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.files.file_checks import regular_file
 from dosimeter.pca.sensitivity import ADD_OR_REMOVE, REPLACE
+from dosimeter.tables.declared_bounds import Declaration, Range
 
 NEIGHBOURS = {"replace-one": REPLACE, "add-or-remove": ADD_OR_REMOVE, ADD_OR_REMOVE: ADD_OR_REMOVE}
 _LARGEST = 1 << 20
@@ -37,28 +38,10 @@ _KEYS = ("lower", "upper", "centre", "levels")
 
 
 @dataclass(frozen=True)
-class NumberBounds:
-    """An amount between public bounds."""
-
-    name: str
-    lower: float
-    upper: float
-    centre: float
-
-
-@dataclass(frozen=True)
-class CategoryBounds:
-    """A label out of a public list."""
-
-    name: str
-    levels: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class TableBounds:
     """What is known about a table without reading it: its columns by name, and settings for the whole table."""
 
-    columns: Mapping[str, NumberBounds | CategoryBounds]
+    columns: Mapping[str, Declaration]
     neighbours: str | None = None
     n: int | None = None
     row_norm: float | None = None
@@ -70,11 +53,9 @@ class TableBounds:
     @property
     def categories(self) -> list[str]:
         """Columns that are read as text."""
-        return [name for name, column in self.columns.items() if isinstance(column, CategoryBounds)]
+        return [name for name, column in self.columns.items() if isinstance(column, tuple)]
 
-    def for_columns(
-        self, names: Collection[str], excluded: Collection[str] = ()
-    ) -> tuple[NumberBounds | CategoryBounds, ...]:
+    def for_columns(self, names: Collection[str], excluded: Collection[str] = ()) -> dict[str, Declaration]:
         """One declaration for each of these columns, numbers first; refused if one is missing or unknown."""
         for name in self.columns:
             if name not in names and name not in excluded:
@@ -84,8 +65,8 @@ class TableBounds:
             first = safe_text(undeclared[0])
             todo = f"add [{first}] with lower and upper (or levels), or leave it out: {option('exclude', first)}"
             raise self.source.refusal(f"nothing is declared about {safe_list(undeclared, 4)}", todo)
-        ordered = [self.columns[name] for name in names]
-        return tuple(sorted(ordered, key=lambda column: isinstance(column, CategoryBounds)))
+        ordered = sorted(names, key=lambda name: isinstance(self.columns[name], tuple))
+        return {name: self.columns[name] for name in ordered}
 
 
 def template_hint() -> str:
@@ -122,7 +103,7 @@ def bounds_of(tables: Mapping[str, Any], source: Location | None = None) -> Tabl
     """The bounds that a mapping declares, in the form of the file.
 
     >>> bounds_of({"age": {"lower": 18, "upper": 100}}).columns["age"]
-    NumberBounds(name='age', lower=18.0, upper=100.0, centre=59.0)
+    Range(lower=18.0, upper=100.0, centre=59.0)
     """
     source = source or Location("bounds")
     settings = {key.replace("_", "-"): value for key, value in tables.items() if not isinstance(value, dict)}
@@ -132,7 +113,7 @@ def bounds_of(tables: Mapping[str, Any], source: Location | None = None) -> Tabl
             raise source.refusal(f"{safe_text(key)} is not a setting", todo)
     table_centre = _number(settings["centre"], "centre", source) if "centre" in settings else None
     columns = {
-        name: _column(name, spec, table_centre, source) for name, spec in tables.items() if isinstance(spec, dict)
+        name: _declaration(name, spec, table_centre, source) for name, spec in tables.items() if isinstance(spec, dict)
     }
     if not columns:
         raise source.refusal("no column is declared", "add [age] and below it lower = 18, upper = 100")
@@ -158,9 +139,7 @@ def _settings(settings: Mapping[str, Any], source: Location) -> dict[str, Any]:
     }
 
 
-def _column(
-    name: str, spec: Mapping[str, Any], table_centre: float | None, source: Location
-) -> NumberBounds | CategoryBounds:
+def _declaration(name: str, spec: Mapping[str, Any], table_centre: float | None, source: Location) -> Declaration:
     shown = f"[{safe_text(name)}]"
     for key in spec:
         if key not in _KEYS:
@@ -168,7 +147,7 @@ def _column(
     if "levels" in spec:
         if len(spec) > 1:
             raise source.refusal(f"{shown} has levels and bounds", "a column is a category or a number: leave one out")
-        return CategoryBounds(name, _levels(spec["levels"], shown, source))
+        return _levels(spec["levels"], shown, source)
     for key in ("lower", "upper"):
         if key not in spec:
             raise source.refusal(f"{shown} has no {key}", "a number needs lower and upper, a category levels")
@@ -186,7 +165,7 @@ def _column(
         if table_centre is None
         else table_centre
     )
-    return NumberBounds(name, lower, upper, centre)
+    return Range(lower, upper, centre)
 
 
 def _levels(names: Any, shown: str, source: Location) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""Classes listed beforehand: the list alone decides what a label means, and any other label counts as missing."""
+"""Classes of a target: as a table names them, or listed beforehand.
+
+A list alone decides what a label means, and any other label counts as missing.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location
+from dosimeter.core.text import safe_text
+from dosimeter.tables.column_levels import level_positions
 from dosimeter.tables.column_values import text_array
 from dosimeter.tables.csv_column import parse_numbers
 from dosimeter.tables.table import Table
+
+MOST_CLASSES = 50
+"""Classes that a vote is on."""
+
+
+def class_names(table: Table, target: str, classes: Sequence[str] | None = None) -> NDArray[np.str_]:
+    """(n,) the target as the names of classes: whole numbers without a point, text as it is.
+
+    classes: listed beforehand. Then the number of classes in the table is private and never refused.
+    """
+    levels, position = level_positions(table, target)
+    shown = safe_text(target)
+    if len(levels) < 2 and classes is None:
+        raise Refusal(f"the target {shown} has one value only: there is nothing to vote on")
+    if len(levels) > MOST_CLASSES:
+        raise Refusal(
+            f"the target {shown} has {len(levels)} values and at most {MOST_CLASSES} classes are taken: a vote is on "
+            "classes, not on amounts"
+        )
+    return np.asarray(levels)[position].reshape(table.n)
 
 
 def class_positions(cells: Sequence[str], classes: Sequence[str]) -> NDArray[np.intp]:

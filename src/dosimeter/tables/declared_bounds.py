@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.location import advice
 from dosimeter.core.text import safe_list, safe_text
+from dosimeter.tables.column_encoding import CategoryColumn, NumberColumn, number_values
 from dosimeter.tables.column_values import spread
-from dosimeter.tables.fit_encoding import CategoryColumn, Columns, NumberColumn, as_text
+from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.table import Table
 
 TAKEN = "bounds, levels and classes are taken as known without the table: this is not checked"
@@ -78,14 +80,17 @@ def _declaration(name: str, spec: Any) -> Declaration:
     return levels
 
 
-def declared_columns(table: Table, declared: Mapping[str, Declaration], *, own_units: bool = False) -> Columns:
-    """The columns of the table as declared; refused if one is missing or is not of its declared kind."""
+def declared_encoding(table: Table, declared: Mapping[str, Declaration], *, own_units: bool = False) -> TableEncoding:
+    """The columns of a table for our own fit, as declared; refused if one is missing or is not of its declared kind.
+
+    own_units: numbers are centred and clipped by their bounds, but not scaled.
+    """
     undeclared = [name for name in table.names if name not in declared]
     if undeclared:
         raise Refusal(
             f"nothing is declared about {safe_list(undeclared, 4)}: declare bounds or levels, or drop the column"
         )
-    return Columns(tuple(_source(table, name, declared[name], own_units) for name in table.names))
+    return TableEncoding(tuple(_source(table, name, declared[name], own_units) for name in table.names))
 
 
 def refuse_unknown(declared: Collection[str], known: Collection[str]) -> None:
@@ -95,33 +100,36 @@ def refuse_unknown(declared: Collection[str], known: Collection[str]) -> None:
             raise Refusal(f"bounds: there is no column {safe_text(name)}: {advice(name, known)}")
 
 
+def text_refusal(name: str) -> Refusal:
+    """The refusal of a column of text whose lower and upper bounds were declared."""
+    fault = f"column {safe_text(name)} holds text, and lower and upper were declared"
+    return Refusal(f"{fault}: declare levels = [...] for a category, or leave it out ({option('exclude')})")
+
+
 def _source(table: Table, name: str, declaration: Declaration, own_units: bool) -> NumberColumn | CategoryColumn:
-    shown = safe_text(name)
     if isinstance(declaration, tuple):
         if len(declaration) < 2:
-            raise Refusal(f"bounds of {shown}: a category needs two levels or more, or drop the column")
+            raise Refusal(f"bounds of {safe_text(name)}: a category needs two levels or more, or drop the column")
         return CategoryColumn(name, declaration, others=0)
     if table.kind(name) == "text":
-        raise Refusal(f"column {shown} holds text, and lower and upper were declared: declare levels, or drop it")
+        raise text_refusal(name)
     half = 1.0 if own_units else declaration.upper / 2 - declaration.lower / 2
     return NumberColumn(name, declaration.middle, half, (declaration.lower, declaration.upper))
 
 
-def outside(columns: Columns, table: Table) -> tuple[int, int]:
-    """How many cells were clipped, and how many labels are in no public list. Internal."""
-    clipped = labels = 0
-    for source in columns.sources:
-        if isinstance(source, CategoryColumn):
-            labels += int(np.sum(~np.isin(as_text(table, source.name), source.levels)))
-        elif source.bounds is not None:
-            u = table[source.name].astype(float)
-            clipped += int(np.sum((u < source.bounds[0]) | (u > source.bounds[1])))
-    return clipped, labels
+def outside(encoding: TableEncoding, table: Table) -> tuple[int, int]:
+    """How many cells are out of their bounds, and how many labels are in no public list. Internal."""
+    clipped = 0
+    for number in encoding.numbers:
+        if number.bounds is not None:
+            u = number_values(table, number.name)
+            clipped += int(np.sum((u < number.bounds[0]) | (u > number.bounds[1])))
+    return clipped, sum(int(np.sum(label.positions(table) < 0)) for label in encoding.labels)
 
 
-def outside_remarks(columns: Columns, table: Table) -> tuple[str, ...]:
+def outside_remarks(encoding: TableEncoding, table: Table) -> tuple[str, ...]:
     """Remarks on what was clipped. Internal."""
-    clipped, labels = outside(columns, table)
+    clipped, labels = outside(encoding, table)
     scaling = "columns are scaled by declared bounds: nothing of the preprocessing is a statistic of the table"
     clipped_cells = (
         f"{clipped} cells lay outside the bounds and were clipped: their figures are those of the clipped values"
@@ -130,14 +138,12 @@ def outside_remarks(columns: Columns, table: Table) -> tuple[str, ...]:
     return (scaling, *((clipped_cells,) if clipped else ()), *((unlisted,) if labels else ()))
 
 
-def spreads(columns: Columns, table: Table) -> NDArray[np.float64]:
+def spreads(encoding: TableEncoding, table: Table) -> NDArray[np.float64]:
     """(d,) standard deviation of each clipped number, the unit of the reading; 1 for labels. Internal."""
     deviations = []
-    for source in columns.sources:
-        if isinstance(source, CategoryColumn):
-            deviations += [1.0] * len(source.names)
-        elif table.kind(source.name) == "bool":
-            deviations.append(1.0)
-        else:
+    for source in encoding.sources:
+        if isinstance(source, NumberColumn) and table.kind(source.name) != "bool":
             deviations.append(spread(source.design(table)[:, 0]) * source.scale)
+        else:
+            deviations += [1.0] * len(source.names)
     return np.array(deviations)

@@ -1,142 +1,152 @@
-"""Released weights as a plain scikit-learn Pipeline over the source columns, which works without this package.
+"""An encoding and an estimator as a plain scikit-learn Pipeline over the source columns, without need of this package.
 
-The scaler is folded into the noised weights before anything is rounded (`noise_addition.linear_map`), so the file holds
-neither its exact means and deviations nor the grid of a rounding. Each level of a category has a weight, and these sum
-to 0: an unknown level counts as the mean of the known ones. Declared bounds are in the file: numbers are clipped to
-them, and an unlisted label counts as the level that it was fitted as.
+Numbers pass as they are, or are clipped to their declared bounds and scaled to -1 and 1. Each level of a category has
+an indicator; a label that is not listed has none. Gaps are filled with declared constants. The steps are fitted on
+made-up rows, so nothing in them is computed from people. `weight_folding` folds the constants of a fit into its noised
+weights; `sklearn_estimators` builds the last step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
-from numbers import Real
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dosimeter import glm
-from dosimeter.core.arrays import FloatArray, Index
-from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.core.text import safe_text
-from dosimeter.noise_addition.linear_map import Row
-from dosimeter.tables.fit_encoding import CategoryColumn, Columns, NumberColumn
-from dosimeter.tables.public_encoding import encoder_levels
-from dosimeter.tables.table import Table
-
-FARTHEST = 1e8
-"""Deviations from 0 at which a column's mean may lie: rounding the weight moves a prediction by 2^-41 of that."""
-
-
-def fold(columns: Columns) -> list[Row]:
-    """The released numbers as sums over the weights of the design and its intercept, in the order of `pipeline`.
-
-    A number's weight is w/scale, and the intercept takes up -w·centre/scale; with bounds, both are for the number
-    scaled to -1 and 1 at them. A level's weight is that of its corner of the simplex. Exact: fractions of the
-    float64 constants.
-    """
-    rows: list[Row] = []
-    intercept = {len(columns.names): Fraction(1)}
-    for number in (*_free(columns), *_bounded(columns)):
-        (j,) = columns.block(number.name)
-        middle, half = _public(number)
-        scale, offset = Fraction(number.scale), middle - Fraction(number.centre)
-        if not abs(offset) <= FARTHEST * scale:
-            shown = f"column {safe_text(number.name)} varies by {number.scale:.3g} around {number.centre:.3g}"
-            raise Refusal(f"{shown}: subtract a fixed number, 40 bits of its weight are not precise enough")
-        rows.append({j: half / scale})
-        if offset:
-            intercept[j] = offset / scale
-    for label in _labels(columns):
-        corners, others = _corners(columns, label), label.others
-        if others is not None:
-            away = corners.pop(others)
-            intercept |= away
-            corners = [_subtract(corner, away) for corner in corners]
-        rows += corners
-    return [*rows, intercept]
-
-
-def model_inputs(columns: Columns, table: Table) -> FloatArray:
-    """(n, weights) what the released model sees of a table, in the order of `fold`."""
-    parts = [s.values(table)[:, None] for s in _free(columns)]
-    for s in _bounded(columns):
-        middle, half = (float(v) for v in _public(s))
-        parts.append((s.values(table)[:, None] - middle) / half)
-    for label in _labels(columns):
-        # Corners of a regular simplex with edges of length one: their products are ½ for k = l, less 1/(2k).
-        products = 2 * (label.design(table) @ label.vertices.T)
-        each = np.rint(products + 1 / len(label.levels))
-        parts.append(each if label.others is None else np.delete(each, label.others, axis=1))
-    return np.concatenate(parts, axis=1)
+from dosimeter.core.arrays import Index
+from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
+from dosimeter.core.text import safe_list
+from dosimeter.tables.column_encoding import CategoryColumn, ColumnEncoding, NumericColumn, PartColumn
+from dosimeter.tables.column_levels import frame_levels
+from dosimeter.tables.encoding import TableEncoding
 
 
 def pipeline(
-    columns: Columns,
-    loss: Any,
-    coef: FloatArray,
-    intercept: float,
-    classes: Any,
+    encoding: TableEncoding | None,
+    model: Any,
+    *,
+    step: str = "model",
     fills: Mapping[str, Any] | None = None,
+    text_levels: bool = False,
 ) -> Any:
-    """A fitted Pipeline; coef and intercept are those of `fold`. classes: (2,) for logistic.
+    """A fitted Pipeline that ends in a fitted model, which takes its inputs in the order of `input_order`.
 
-    fills: column -> the public constant that replaces a missing value.
+    encoding: None for a model of rows of numbers. step: name of the last step. fills: column -> the public constant
+    that replaces a missing value. text_levels: levels are text in a frame even if all of them are whole numbers.
+
+    >>> import pandas as pd
+    >>> from dosimeter import glm
+    >>> from dosimeter.tables.sklearn_estimators import linear_model
+    >>> encoding = TableEncoding((CategoryColumn("code", ("2", "1"), indicators=True),))
+    >>> weights = np.array([20.0, 10.0])[input_order(encoding)]
+    >>> model = pipeline(encoding, linear_model(glm.Squared(), weights, 0.5))
+    >>> model.predict(pd.DataFrame({"code": [1, 2, 3]}))
+    array([10.5, 20.5,  0.5])
     """
-    from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
+
+    if encoding is None:
+        return Pipeline([(step, model)])
+    refuse_part_scales(encoding)
+    sources = export_order(encoding)
+    constants = {s.name: fills[s.name] for s in sources if s.name in fills} if fills else {}
+    before = _column_step(encoding, named=not constants, text_levels=text_levels)
+    if constants:
+        return Pipeline([("gaps", _imputing_step(sources, constants)), ("columns", before), (step, model)])
+    return Pipeline([("columns", before), (step, model)])
+
+
+def input_order(encoding: TableEncoding) -> Index:
+    """(inputs,) the position of each input of the pipeline's model among the columns and levels of `export_order`.
+
+    Only codes change their order: an encoder looks numbers up by bisection.
+    """
+    first = len(encoding.numbers)
+    order = [np.arange(first)]
+    for label in encoding.labels:
+        levels = exported_levels(label)
+        order.append(first + frame_levels(levels)[1])
+        first += len(levels)
+    return np.concatenate(order).astype(np.intp)
+
+
+def export_order(encoding: TableEncoding) -> list[ColumnEncoding]:
+    """The source columns as the pipeline groups them: numbers as they are, numbers with bounds, labels."""
+    return [*free_numbers(encoding), *bounded_numbers(encoding), *encoding.labels]
+
+
+def free_numbers(encoding: TableEncoding) -> list[NumericColumn]:
+    """Numbers that a model sees as they are."""
+    return [s for s in encoding.numbers if s.bounds is None]
+
+
+def bounded_numbers(encoding: TableEncoding) -> list[NumericColumn]:
+    """Numbers that a model sees clipped to their bounds and scaled to -1 and 1."""
+    return [s for s in encoding.numbers if s.bounds is not None]
+
+
+def exported_levels(label: CategoryColumn) -> list[Any]:
+    """The levels that have an indicator: all but the one that unlisted labels count as."""
+    return [level for j, level in enumerate(label.levels) if j != label.others]
+
+
+def refuse_part_scales(encoding: TableEncoding) -> None:
+    """Refuse columns that each client standardises: a pipeline does not know the mean of a row's client."""
+    by_part = [s.name for s in encoding.sources if isinstance(s, PartColumn)]
+    if by_part:
+        raise Refusal(
+            f"{safe_list(by_part, 4)}: standardised inside each client, which a pipeline cannot do for one row: "
+            f"declare bounds with {option('bounds')}, or write {option('out', 'model.safetensors')}"
+        )
+
+
+def _column_step(encoding: TableEncoding, *, named: bool, text_levels: bool) -> Any:
+    """A ColumnTransformer fitted on made-up rows. named: it reads frames by name, not by position."""
+    from sklearn.compose import ColumnTransformer
     from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
-    free, bounded, labels = _free(columns), _bounded(columns), _labels(columns)
-    levels = [[level for j, level in enumerate(s.levels) if j != s.others] for s in labels]
+    exported = [exported_levels(label) for label in encoding.labels]
+    levels = [np.array(names, dtype=object) if text_levels else frame_levels(names)[0] for names in exported]
     # A dense matrix keeps the last step simple.
-    steps: list[tuple[str, Any, list[Any]]] = [
-        ("numbers", "passthrough", free),
-        ("bounded", MinMaxScaler(feature_range=(-1, 1), clip=True), bounded),
-        ("labels", OneHotEncoder(categories=levels, handle_unknown="ignore", sparse_output=False), labels),
+    encoder = OneHotEncoder(categories=[v.tolist() for v in levels], handle_unknown="ignore", sparse_output=False)
+    groups: list[tuple[str, Any, Sequence[ColumnEncoding]]] = [
+        ("numbers", "passthrough", free_numbers(encoding)),
+        ("bounded", MinMaxScaler(feature_range=(-1, 1), clip=True), bounded_numbers(encoding)),
+        ("labels", encoder, encoding.labels),
     ]
     parts, first = [], 0
-    for name, step, group in steps:
+    for name, step, group in groups:
         if group:
             parts.append((name, step, list(range(first, first + len(group)))))
             first += len(group)
-    sources = [s for _, _, group in steps for s in group]
-    constants = {s.name: fills[s.name] for s in sources if s.name in fills} if fills else {}
-    before = ColumnTransformer(parts).fit(_example(free, bounded, labels))
-    if labels:
-        categories, order = _frame_categories(levels)
-        before.named_transformers_["labels"].categories_ = categories
-        coef = np.concatenate([coef[: len(coef) - len(order)], coef[len(coef) - len(order) :][order]])
-    model = _model(loss, coef, intercept, classes)
-    if constants:
-        return Pipeline([("gaps", _imputing_step(sources, constants)), ("columns", before), ("model", model)])
-    # Fitted on an array, so that no dataframe library is needed; with the names, frames are read by name.
-    before.feature_names_in_ = np.array([s.name for s in sources], dtype=object)
-    for name, _, group in steps[1:]:
-        if group:
-            before.named_transformers_[name].feature_names_in_ = np.array([s.name for s in group], dtype=object)
-    return Pipeline([("columns", before), ("model", model)])
+    before = ColumnTransformer(parts).fit(_example(encoding, levels))
+    if levels:  # of the kind that a frame's column has; the made-up rows are of all kinds
+        before.named_transformers_["labels"].categories_ = levels
+    if named:
+        # Fitted on an array, so that no dataframe library is needed; with the names, frames are read by name.
+        before.feature_names_in_ = _names(export_order(encoding))
+        for name, step, group in groups:
+            if group and not isinstance(step, str):
+                before.named_transformers_[name].feature_names_in_ = _names(group)
+    return before
 
 
-def _frame_categories(levels: Sequence[Sequence[Any]]) -> tuple[list[Any], Index]:
-    """The levels of each column for a fitted OneHotEncoder, and the positions of all of them in that order.
-
-    Codes are numbers in a frame, even if they were read here as labels. An encoder looks numbers up by bisection, so
-    they are sorted.
-    """
-    categories, places, first = [], [], 0
-    for names in levels:
-        texts = all(isinstance(level, str) for level in names)
-        numbers = all(isinstance(level, Real | np.bool_) for level in names)
-        values = encoder_levels(names) if texts else np.array(names) if numbers else np.array(names, dtype=object)
-        order = np.arange(len(values)) if values.dtype.kind == "O" else np.argsort(values, kind="stable")
-        categories.append(values[order])
-        places.append(first + order)
-        first += len(values)
-    return categories, np.concatenate(places)
+def _example(encoding: TableEncoding, levels: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """(rows, columns) made-up rows in the pipeline's order: what the transformers are fitted on instead of people."""
+    rows = max([2, *(len(label.levels) for label in encoding.labels)])
+    free, bounded = free_numbers(encoding), bounded_numbers(encoding)
+    example = np.zeros((rows, len(free) + len(bounded) + len(levels)), dtype=object)
+    for k, number in enumerate(bounded, start=len(free)):
+        low, high = number.bounds or (0.0, 1.0)
+        example[:, k], example[1, k] = low, high
+    for k, known in enumerate(levels, start=len(free) + len(bounded)):
+        example[:, k] = [known.tolist()[i % len(known)] for i in range(rows)]
+    return example
 
 
-def _imputing_step(sources: Sequence[NumberColumn | CategoryColumn], constants: Mapping[str, Any]) -> Any:
+def _imputing_step(sources: Sequence[ColumnEncoding], constants: Mapping[str, Any]) -> Any:
     """A transformer that fills gaps with constants and keeps the order of the columns."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
@@ -146,7 +156,7 @@ def _imputing_step(sources: Sequence[NumberColumn | CategoryColumn], constants: 
     example = np.zeros((2, len(sources)), dtype=object)
     for k, s in enumerate(sources):
         step: Any = "passthrough"
-        if s.name in constants and isinstance(s, NumberColumn):
+        if s.name in constants and not isinstance(s, CategoryColumn):
             step = SimpleImputer(strategy="constant", fill_value=float(constants[s.name]))
         elif s.name in constants:
             # A missing text is nan in pandas and None in polars.
@@ -158,101 +168,13 @@ def _imputing_step(sources: Sequence[NumberColumn | CategoryColumn], constants: 
             example[:, k] = constants[s.name]
         parts.append((f"column {k}", step, [k]))
     imputer = ColumnTransformer(parts).fit(example)
-    imputer.feature_names_in_ = np.array([s.name for s in sources], dtype=object)
+    imputer.feature_names_in_ = _names(sources)
     for k, s in enumerate(sources):
         if s.name in constants:
             step = imputer.named_transformers_[f"column {k}"]
-            (step if isinstance(s, NumberColumn) else step[0]).feature_names_in_ = np.array([s.name], dtype=object)
+            (step[0] if isinstance(s, CategoryColumn) else step).feature_names_in_ = _names([s])
     return imputer
 
 
-def _free(columns: Columns) -> list[NumberColumn]:
-    return [s for s in columns.sources if isinstance(s, NumberColumn) and s.bounds is None]
-
-
-def _bounded(columns: Columns) -> list[NumberColumn]:
-    return [s for s in columns.sources if isinstance(s, NumberColumn) and s.bounds is not None]
-
-
-def _labels(columns: Columns) -> list[CategoryColumn]:
-    return [s for s in columns.sources if isinstance(s, CategoryColumn)]
-
-
-def _public(number: NumberColumn) -> tuple[Fraction, Fraction]:
-    """(middle, half width) of the bounds: the released model sees (u - middle)/half. (0, 1) without bounds."""
-    if number.bounds is None:
-        return Fraction(0), Fraction(1)
-    low, high = (Fraction(end) for end in number.bounds)
-    return (low + high) / 2, (high - low) / 2
-
-
-def _corners(columns: Columns, label: CategoryColumn) -> list[dict[int, Fraction]]:
-    """The weight of each level as a sum over the weights of the simplex's coordinates."""
-    block = columns.block(label.name)
-    return [{j: Fraction(v) for j, v in zip(block, row, strict=True) if v} for row in label.vertices.tolist()]
-
-
-def _subtract(row: Row, other: Row) -> dict[int, Fraction]:
-    difference = {j: row.get(j, Fraction(0)) - other.get(j, Fraction(0)) for j in {**row, **other}}
-    return {j: a for j, a in difference.items() if a}
-
-
-def _example(free: list[NumberColumn], bounded: list[NumberColumn], labels: list[CategoryColumn]) -> Any:
-    """(rows, columns) made-up rows, numbers first: what the transformers are fitted on instead of people."""
-    rows = max([2, *(len(s.levels) for s in labels)])
-    example = np.zeros((rows, len(free) + len(bounded) + len(labels)), dtype=object)
-    for k, number in enumerate(bounded, start=len(free)):
-        low, high = number.bounds or (0.0, 1.0)
-        example[:, k], example[1, k] = low, high
-    for k, s in enumerate(labels, start=len(free) + len(bounded)):
-        example[:, k] = [s.levels[i % len(s.levels)] for i in range(rows)]
-    return example
-
-
-def _model(loss: Any, weights: FloatArray, offset: float, classes: Any) -> Any:
-    """A scikit-learn linear model carrying the weights; fitted on made-up rows if it must be fitted to predict."""
-    refuse_unexportable(loss)
-    return EXPORTS[type(loss)](weights, offset, classes)
-
-
-def refuse_unexportable(loss: Any) -> None:
-    """Refuse a loss that no scikit-learn model predicts with, before anything is drawn."""
-    if type(loss) not in EXPORTS:
-        known = ", ".join(kind.name for kind in EXPORTS)
-        raise CannotMeasure(f"a {loss.name} model is measured but not released here: use one of the losses {known}")
-
-
-def _logistic_regression(weights: FloatArray, offset: float, classes: Any) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    example = np.eye(2, len(weights))
-    model = LogisticRegression().fit(example + np.arange(2)[:, None], np.asarray(classes))
-    model.coef_, model.intercept_ = weights[None, :], np.array([offset])
-    return model
-
-
-def _linear_regression(weights: FloatArray, offset: float, classes: Any) -> Any:
-    from sklearn.linear_model import LinearRegression
-
-    model = LinearRegression().fit(np.eye(2, len(weights)), np.zeros(2))
-    model.coef_, model.intercept_ = weights, offset
-    for trace in ("rank_", "singular_"):
-        if hasattr(model, trace):
-            delattr(model, trace)
-    return model
-
-
-def _poisson_regressor(weights: FloatArray, offset: float, classes: Any) -> Any:
-    from sklearn.linear_model import PoissonRegressor
-
-    model = PoissonRegressor().fit(np.eye(2, len(weights)), np.ones(2))
-    model.coef_, model.intercept_ = weights, offset
-    return model
-
-
-EXPORTS: dict[type[glm.ScalarLoss], Callable[[FloatArray, float, Any], Any]] = {
-    glm.Squared: _linear_regression,
-    glm.Logistic: _logistic_regression,
-    glm.Poisson: _poisson_regressor,
-}
-"""The scikit-learn model that a loss is released as, from weights (d,), the intercept and the classes."""
+def _names(sources: Sequence[ColumnEncoding]) -> NDArray[Any]:
+    return np.array([s.name for s in sources], dtype=object)

@@ -20,7 +20,8 @@ from dosimeter.models.component_release import (
 )
 from dosimeter.models.component_rows import ComponentRows, bounds_from_table, component_rows
 from dosimeter.results.components import ComponentsRelease
-from dosimeter.tables.bounds_file import NumberBounds, TableBounds, bounds_of, read_bounds, template, template_hint
+from dosimeter.tables.bounds_file import TableBounds, bounds_of, read_bounds, template, template_hint
+from dosimeter.tables.declared_bounds import Range
 from dosimeter.tables.table import Table
 from dosimeter.workflows.people_table import Data, every_value, names_of, read_people
 from dosimeter.workflows.released import Released
@@ -186,7 +187,7 @@ def _declared(bounds: BoundsSource, categorical: Sequence[str]) -> TableBounds:
     else:
         declared = bounds_of(bounds) if isinstance(bounds, Mapping) else read_bounds(bounds)
     for name in categorical:
-        if isinstance(declared.columns.get(name), NumberBounds):
+        if isinstance(declared.columns.get(name), Range):
             shown = safe_text(name)
             raise Refusal(
                 f"{option('categorical', shown)}: the bounds declare it a number; give [{shown}] levels = [...]"
@@ -229,7 +230,7 @@ def _digits() -> ComponentRows:
 
     data = load_digits()
     pixels = Table.of({name: data.data[:, j] for j, name in enumerate(data.feature_names)})
-    declared = TableBounds({name: NumberBounds(name, 0.0, 16.0, 8.0) for name in pixels.names})
+    declared = TableBounds({name: Range(0.0, 16.0, 8.0) for name in pixels.names})
     return component_rows(pixels, declared, None)
 
 

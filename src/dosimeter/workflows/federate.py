@@ -308,9 +308,9 @@ def prepare(
             clients=clients,
         )
         if pipeline and population.layout is not None:
-            from dosimeter.tables.network_export import refuse_client_scales
+            from dosimeter.tables.sklearn_export import refuse_part_scales
 
-            refuse_client_scales(population.layout)
+            refuse_part_scales(population.layout.columns)
         count = len(population.clients) if clients is None else clients
     if epsilon is None and not demo:
         raise Refusal(f"state a budget: {option('epsilon', 8)}, say (and {option('delta')}, 1e-05 without it)")
@@ -447,9 +447,12 @@ def _pipeline(job: Job, history: History) -> tuple[Any, bytes]:
     """The model as a scikit-learn pipeline, and its skops bytes."""
     import skops.io as sio
 
-    from dosimeter.tables.network_export import pipeline
+    from dosimeter.tables.sklearn_estimators import network_classifier
+    from dosimeter.tables.sklearn_export import input_order, pipeline
 
-    model = pipeline(job.people.layout, job.network, history.state.model, job.people.classes)
+    columns = None if job.people.layout is None else job.people.layout.columns
+    inputs = None if columns is None else input_order(columns)
+    model = pipeline(columns, network_classifier(job.network, history.state.model, job.people.classes, inputs))
     data: bytes = sio.dumps(model)
     return model, data
 

@@ -12,7 +12,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
-from dosimeter.tables.bounds_file import NumberBounds, read_bounds
+from dosimeter.tables.bounds_file import read_bounds
 from dosimeter.tables.classes import keep_listed_classes
 from dosimeter.tables.declared_bounds import Declaration, Range, declarations
 from dosimeter.tables.read import read_column, read_table, table_names
@@ -235,8 +235,4 @@ def _from_file(path: Path) -> tuple[dict[str, Declaration], bool, Location]:
     declared = read_bounds(path)
     if declared.row_norm is not None:
         raise declared.source.refusal("row-norm is for dosimeter pca: no row is shortened here", "leave it out")
-    columns: dict[str, Declaration] = {
-        name: Range(column.lower, column.upper, column.centre) if isinstance(column, NumberBounds) else column.levels
-        for name, column in declared.columns.items()
-    }
-    return columns, declared.own_units, declared.source
+    return dict(declared.columns), declared.own_units, declared.source

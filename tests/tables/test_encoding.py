@@ -1,4 +1,4 @@
-"""Columns: the design against scikit-learn's encoders, its derivative against finite differences."""
+"""The encoding of a fit: the design against scikit-learn's encoders, its derivative against finite differences."""
 
 from typing import Any
 
@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from dosimeter.core.category import simplex
 from dosimeter.core.errors import Refusal
-from dosimeter.tables.fit_encoding import CategoryColumn, Columns, NumberColumn
+from dosimeter.tables.column_encoding import CategoryColumn, NumberColumn
+from dosimeter.tables.encoding import TableEncoding
+from dosimeter.tables.learned_encoding import learn_encoding
 from dosimeter.tables.table import Table
 
 
@@ -30,7 +32,7 @@ def test_numbers_are_standardised_and_levels_stand_on_the_corners_of_a_simplex()
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     table = people()
-    columns = Columns.of(table, nominal=["site"])
+    columns = learn_encoding(table, nominal=["site"])
     assert columns.names == ("age", "race=black", "race=white", "income", "ill", "site=10", "site=101")
     X = columns.design(table)
     numbers = np.column_stack([table["age"], table["income"]])
@@ -54,7 +56,7 @@ def test_the_corners_are_one_apart_and_centred(levels: int) -> None:
 
 def test_the_derivative_is_that_of_the_design_in_original_units() -> None:
     table = people()
-    columns = Columns.of(table)
+    columns = learn_encoding(table)
     X, step = columns.design(table), 1e-3
     for name in ("age", "income", "site"):
         moved = Table(
@@ -67,7 +69,7 @@ def test_the_derivative_is_that_of_the_design_in_original_units() -> None:
 
 
 def test_an_indicator_is_its_own_unknown() -> None:
-    columns = Columns.of(people())
+    columns = learn_encoding(people())
     for j in columns.block("race") + columns.block("ill"):
         assert columns.through[j].tolist() == np.eye(len(columns.names))[j].tolist()
     assert columns.unknowns == columns.names
@@ -81,25 +83,25 @@ def test_a_change_of_units_changes_only_centre_and_scale(shift: float, factor: f
     if factor < 1e-9 * abs(shift):
         shift = 0.0
     metric, other = Table.of({"u": u}), Table.of({"u": u * factor + shift})
-    a, b = Columns.of(metric), Columns.of(other)
+    a, b = learn_encoding(metric), learn_encoding(other)
     assert np.allclose(a.design(metric), b.design(other), atol=1e-5)
     assert np.isclose(b.scale[0], a.scale[0] * factor, rtol=1e-5)
 
 
 def test_constant_columns_are_left_out_with_a_note_and_never_divided_by() -> None:
     table = Table.of({"x": [1.0, 2.0, 3.0], "one": [0.1] * 3, "c": ["a"] * 3, "b": [True] * 3})
-    columns = Columns.of(table, nominal=["one"])
+    columns = learn_encoding(table, nominal=["one"])
     assert columns.names == ("x",)
     assert columns.constant == ("one", "c", "b")
     assert "column one has one value only" in columns.notes[0]
     with pytest.raises(Refusal, match="no column varies"):
-        Columns.of(table.drop(["x"]))
+        learn_encoding(table.drop(["x"]))
 
 
 @pytest.mark.parametrize("size", [1e-140, 1e-20, 1.0, 1e20, 1e140])
 def test_numbers_of_any_usual_size_are_standardised(size: float) -> None:
     table = Table.of({"x": np.array([-1.0, 0.0, 1.0, 2.0]) * size})
-    X = Columns.of(table).design(table)
+    X = learn_encoding(table).design(table)
     assert np.isclose(X.std(), 1)
     assert np.isclose(X.mean(), 0, atol=1e-12)
 
@@ -109,12 +111,12 @@ def test_numbers_of_any_usual_size_are_standardised(size: float) -> None:
 )
 def test_numbers_whose_squares_leave_float64_are_refused(values: list[float]) -> None:
     with pytest.raises(Refusal, match="change its units"):
-        Columns.of(Table.of({"x": values}))
+        learn_encoding(Table.of({"x": values}))
 
 
 def test_a_number_that_hardly_varies_is_refused() -> None:
     with pytest.raises(Refusal, match="subtract a fixed number"):
-        Columns.of(Table.of({"x": [1e15, 1e15 + 1, 1e15]}))
+        learn_encoding(Table.of({"x": [1e15, 1e15 + 1, 1e15]}))
 
 
 @pytest.mark.parametrize(
@@ -134,25 +136,25 @@ def test_a_number_that_hardly_varies_is_refused() -> None:
 )
 def test_identifiers_and_dates_are_refused_with_advice(column: list[str], message: str) -> None:
     with pytest.raises(Refusal, match=message):
-        Columns.of(Table.of({"x": range(60), "c": column}))
+        learn_encoding(Table.of({"x": range(60), "c": column}))
 
 
 def test_a_declared_nominal_number_with_too_many_levels_is_refused() -> None:
     with pytest.raises(Refusal, match="looks like an identifier"):
-        Columns.of(Table.of({"x": np.arange(60.0)}), nominal=["x"])
+        learn_encoding(Table.of({"x": np.arange(60.0)}), nominal=["x"])
     table = Table.of({"x": np.arange(60.0) // 2})
-    assert len(Columns.of(table.take(range(40)), nominal=["x"]).names) == 19
-    assert Columns.of(table, nominal=["x"], max_levels=30).names[0] == "x=1"
+    assert len(learn_encoding(table.take(range(40)), nominal=["x"]).names) == 19
+    assert learn_encoding(table, nominal=["x"], max_levels=30).names[0] == "x=1"
 
 
 def test_levels_of_numbers_are_sorted_as_numbers_and_written_short() -> None:
     table = Table.of({"x": [10.0, 9.0, 2.5, 10.0]})
-    assert Columns.of(table, nominal=["x"]).sources == (CategoryColumn("x", ("2.5", "9", "10")),)
+    assert learn_encoding(table, nominal=["x"]).sources == (CategoryColumn("x", ("2.5", "9", "10")),)
 
 
 def test_new_rows_are_read_by_the_old_recipe_and_unknown_levels_are_refused() -> None:
     table = Table.of({"x": [0.0, 2.0, 4.0], "c": ["a", "b", "a"]})
-    columns = Columns.of(table)
+    columns = learn_encoding(table)
     assert np.array_equal(columns.design(table.take([1])), columns.design(table)[[1]])
     with pytest.raises(Refusal, match=r"the fit did not have \(row 1 counted from 0, column c\)"):
         columns.design(Table.of({"x": [0.0, 1.0], "c": ["a", "z"]}))
@@ -163,7 +165,7 @@ def test_new_rows_are_read_by_the_old_recipe_and_unknown_levels_are_refused() ->
 
 
 def test_a_recipe_can_be_declared_instead_of_learned() -> None:
-    columns = Columns((NumberColumn("age", centre=50, scale=10), CategoryColumn("sex", ("f", "m"))))
+    columns = TableEncoding((NumberColumn("age", centre=50, scale=10), CategoryColumn("sex", ("f", "m"))))
     table = Table.of({"sex": ["m", "f"], "age": [60, 45]})
     assert columns.design(table).tolist() == [[1.0, 0.5], [-0.5, -0.5]]
 
@@ -171,9 +173,9 @@ def test_a_recipe_can_be_declared_instead_of_learned() -> None:
 @pytest.mark.parametrize("columns", [{"a=1": [0.5, 1.0, 0.0], "a": ["0", "1", "1"]}])
 def test_two_numbers_of_one_name_are_refused(columns: dict[str, Any]) -> None:
     with pytest.raises(Refusal, match="rename the column"):
-        Columns.of(Table.of(columns))
+        learn_encoding(Table.of(columns))
 
 
 def test_a_column_that_is_not_in_the_design_is_refused() -> None:
     with pytest.raises(Refusal, match="in the design: did you mean race"):
-        Columns.of(people()).block("rase")
+        learn_encoding(people()).block("rase")

@@ -1,0 +1,97 @@
+"""The levels of a category: as text in their order, and as the values that a dataframe holds.
+
+A level is text here whatever the table holds: the number 7 is "7", 2.5 is "2.5" and True is "True". A released
+pipeline reads other people's frames, where codes are numbers again: `frame_levels` is the only place that decides so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.arrays import Index
+from dosimeter.tables.table import Table
+
+COMMA = "decimal comma: write them with a point (1.5)"
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
+_SIGNED_WHOLE = re.compile(r"[+-]?\d+")
+_CODE = re.compile("0|-?[1-9][0-9]{0,17}")
+
+
+def level_positions(table: Table, name: str) -> tuple[tuple[str, ...], Index]:
+    """Sorted levels as text, numbers in the order of numbers, and each row's position among them, (n,)."""
+    column = table[name]
+    if table.kind(name) == "number":
+        values, position = np.unique(column, return_inverse=True)
+        names = tuple(str(int(v)) if float(v).is_integer() else repr(float(v)) for v in values)
+        return names, position.astype(np.intp)
+    # A dict and not np.unique, which would sort a million Python strings one comparison at a time.
+    cells = [str(cell) for cell in column.tolist()]
+    levels = tuple(sorted(set(cells)))
+    place = {level: j for j, level in enumerate(levels)}
+    return levels, np.fromiter((place[cell] for cell in cells), dtype=np.intp, count=len(cells))
+
+
+def level_names(table: Table, name: str) -> tuple[str, ...]:
+    """The levels of a column as text, in their order."""
+    return level_positions(table, name)[0]
+
+
+def as_text(table: Table, name: str) -> NDArray[np.str_]:
+    """(n,) each cell as the text of its level."""
+    levels, position = level_positions(table, name)
+    return np.asarray(levels, dtype=np.str_)[position]
+
+
+def level_values(names: Sequence[str]) -> NDArray[Any]:
+    """(k,) classes or levels as values of a table that was read: whole numbers if all of them are.
+
+    >>> level_values(["0", "1"]).tolist(), level_values(["01", "1"]).tolist()
+    ([0, 1], ['01', '1'])
+    """
+    whole = all(_CODE.fullmatch(name) for name in names)
+    return np.array([int(name) for name in names]) if whole else np.array(names)
+
+
+def frame_levels(levels: Sequence[Any]) -> tuple[NDArray[Any], Index]:
+    """(k,) the levels as a fitted OneHotEncoder needs them for a frame, and their positions in `levels`.
+
+    Codes are numbers in a frame, even if they were read here as labels. An encoder looks numbers up by bisection, so
+    they are sorted; texts stay in their order.
+
+    >>> values, order = frame_levels(["10", "9", "-1"])
+    >>> values.tolist(), order.tolist()
+    ([-1, 9, 10], [2, 1, 0])
+    """
+    if all(isinstance(level, str) for level in levels):
+        values = level_values(levels)
+    else:
+        numbers = all(isinstance(level, Real | np.bool_) for level in levels)
+        values = np.array(levels) if numbers else np.array(levels, dtype=object)
+    if values.dtype.kind in "OU":
+        return values.astype(object), np.arange(len(values))
+    order = np.argsort(values, kind="stable")
+    return values[order], order
+
+
+def sort_codes(levels: Sequence[str]) -> tuple[str, ...]:
+    """Levels in the order of `frame_levels`: codes rising, texts as they are."""
+    return tuple(levels[j] for j in frame_levels(levels)[1])
+
+
+def decimal_commas(cells: Iterable[str]) -> bool:
+    """Whether text is all numbers, some of them with a comma where a point belongs.
+
+    >>> decimal_commas(["1,5", "2", "-0,25"]), decimal_commas(["1", "2"])
+    (True, False)
+    """
+    texts = list(cells)
+    commas = [bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in texts]
+    return any(commas) and all(
+        comma or _SIGNED_WHOLE.fullmatch(cell) for comma, cell in zip(commas, texts, strict=True)
+    )

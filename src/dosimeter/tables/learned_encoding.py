@@ -1,0 +1,149 @@
+"""The encoding that a table's own rows decide: for our own fit, and for teachers through a public table.
+
+Our own fit standardises numbers. A column of two values is a category however it is written: 0 and 1, 0.5 and 7.3, ja
+and nein. The figure goes through centre and scale (docs/explanation/scaler.md); what the levels leak is not covered.
+
+With a public table, that table alone decides columns, kinds and levels of a private one, so nothing about one part of
+the private table reaches the teacher of another part. Each teacher scales its own rows: a scaler fitted on all private
+rows would carry every person's values into every teacher, and one person could change more than one vote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.category import step_of
+from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
+from dosimeter.core.text import safe_list, safe_text
+from dosimeter.tables.column_encoding import CategoryColumn, ColumnEncoding, NumberColumn
+from dosimeter.tables.column_levels import COMMA, decimal_commas, level_names, sort_codes
+from dosimeter.tables.encoding import TableEncoding
+from dosimeter.tables.table import Table
+
+FEW_LEVELS = 10
+"""A label with more levels than this, and more than a quarter of the rows, identifies rows rather than groups."""
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
+
+
+def learn_encoding(table: Table, *, nominal: Collection[str] = (), max_levels: int = 50) -> TableEncoding:
+    """Centres, scales and levels of the table's own columns; `nominal` names numeric columns that hold codes.
+
+    >>> table = Table.of({"age": [40, 60, 36, 64], "race": ["white", "black"] * 2, "one": [1, 1, 1, 1]})
+    >>> encoding = learn_encoding(table)
+    >>> encoding.names
+    ('age', 'race=white')
+    >>> encoding.design(table)[:2].round(2)
+    array([[-0.82,  0.5 ], [ 0.82, -0.5 ]])
+    >>> encoding.through.round(3)
+    array([[0.082, 0.   ], [0.   , 1.   ]])
+    >>> encoding.notes
+    ('column one has one value only and is left out',)
+    """
+    for name in nominal:
+        table[name]
+    sources: list[ColumnEncoding] = []
+    constant = []
+    for name in table.names:
+        column = table[name]
+        if table.n == 0 or (column == column[0]).all():
+            constant.append(name)
+        elif name in nominal or table.kind(name) == "text":
+            sources.append(_category(table, name, max_levels, name in nominal))
+        else:
+            sources.append(_two_values(name, table.observed(name).astype(float)) or standardised(name, column))
+    return TableEncoding(tuple(sources), tuple(constant))
+
+
+def public_encoding(
+    private: Table, public: Table, *, aside: Sequence[str] = (), nominal: Sequence[str] = ()
+) -> tuple[TableEncoding, tuple[str, ...]]:
+    """Numbers as they are, then an indicator for each public level of each label, and remarks on what was left out.
+
+    All columns of the private table except those in `aside`; the public table must have each of them. A level that it
+    does not have has no indicator.
+
+    >>> public = Table.of({"age": [40, 60, 50], "race": ["white", "black", "white"], "more": [1, 2, 3]})
+    >>> private = Table.of({"race": ["black", "green"], "age": [30, 70], "ill": ["no", "yes"]})
+    >>> encoding, remarks = public_encoding(private, public, aside=["ill"])
+    >>> encoding.design(private)
+    array([[30., 1., 0.], [70., 0., 0.]])
+    """
+    used = [name for name in private.names if name not in aside]
+    if not used:
+        raise Refusal("the private table has no column beside the target: there is nothing to learn from")
+    for name in used:
+        if name not in public.names:
+            shown = safe_text(name)
+            raise Refusal(
+                f"the public table has no column {shown}: add it there, leave it out ({option('exclude', shown)}), "
+                f"or declare that it names the persons ({option('person', shown)})"
+            )
+        _refuse_other_kind(name, private, public)
+    spare = [name for name in public.names if name not in used]
+    learned = learn_encoding(public.drop(spare), nominal=nominal)
+    numbers = [NumberColumn(number.name) for number in learned.numbers]
+    labels = [replace(label, levels=sort_codes(label.levels), indicators=True) for label in learned.labels]
+    unused = [name for name in spare if name not in aside]
+    notes = {"not used": unused, "left out, with one value only": learned.constant}
+    remarks = tuple(f"public columns {use}: {safe_list(names)}" for use, names in notes.items() if names)
+    return TableEncoding((*numbers, *labels)), remarks
+
+
+def standardised(name: str, u: NDArray[np.float64]) -> NumberColumn:
+    """A column by the mean and the standard deviation (1/n) of its values u (n,)."""
+    # Divided by the largest magnitude first: the squares of 1e200 are infinite and those of 1e-200 are zero.
+    size = float(np.abs(u).max())
+    centre, scale = float((u / size).mean() * size), float((u / size).std() * size)
+    _refuse_odd(name, centre, scale, size)
+    return NumberColumn(name, centre, scale, fitted=True)
+
+
+def _two_values(name: str, u: NDArray[np.float64]) -> NumberColumn | None:
+    """A column of two values as -1/2 and 1/2; None if it has more values."""
+    step = step_of(u)
+    if step is None:
+        return None
+    low, size = float(u.min()), float(np.abs(u).max())
+    _refuse_odd(name, low, step, size)
+    return NumberColumn(name, low + step / 2, step, two=True)
+
+
+def _refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
+    shown = f"column {safe_text(name)}"
+    if not 1e-150 < scale < 1e150 or size > 1e150:
+        raise Refusal(f"{shown} has a spread of {scale:.3g}: change its units, squares of it leave float64")
+    if scale < 1e-12 * size:
+        raise Refusal(f"{shown} varies by {scale:.3g} around {centre:.3g}: subtract a fixed number")
+
+
+def _category(table: Table, name: str, max_levels: int, declared: bool) -> CategoryColumn:
+    levels = level_names(table, name)
+    shown = f"column {safe_text(name)}"
+    if not declared and decimal_commas(levels):
+        raise Refusal(f"{shown} holds numbers with a {COMMA}")
+    if len(levels) > 2 and all(_DATE.fullmatch(level) for level in levels):
+        raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass {option('exclude')}")
+    advise = f"looks like an identifier; pass {option('person')} or {option('exclude')}"
+    if len(levels) == table.n:
+        raise Refusal(f"{shown} has a different value in each row: {advise}")
+    if not declared and max(FEW_LEVELS, table.n // 4) < len(levels) <= max_levels:
+        raise Refusal(f"{shown} has {len(levels)} levels in {table.n} rows: {advise}")
+    if len(levels) > max_levels:
+        raise Refusal(f"{shown} has {len(levels)} levels and at most {max_levels} are taken: {advise}")
+    return CategoryColumn(name, levels)
+
+
+def _refuse_other_kind(name: str, private: Table, public: Table) -> None:
+    kinds = tuple("text" if table.kind(name) == "text" else "number" for table in (private, public))
+    if kinds[0] != kinds[1]:
+        shown = safe_text(name)
+        raise Refusal(
+            f"column {shown} is {kinds[0]} in the private table and {kinds[1]} in the public one: correct one of them, "
+            f"or pass {option('categorical', shown)}"
+        )
