@@ -15,6 +15,7 @@ from dosimeter.glm.penalty import Penalty, penalty
 from dosimeter.glm.person_fisher import fisher_blocks
 from dosimeter.glm.release_plan import ReleasePlan, plan
 from dosimeter.glm.reweighted_leakage import total_leakage
+from dosimeter.glm.row_maps import Levels, RowMap, Slopes
 from dosimeter.glm.sensitivity import differential_privacy
 from dosimeter.glm.shaped_noise import shape_noise
 from dosimeter.glm.softmax import Softmax
@@ -26,11 +27,14 @@ __all__ = [
     "Fit",
     "HeldOut",
     "Leakage",
+    "Levels",
     "Logistic",
     "Penalty",
     "Poisson",
     "ReleasePlan",
+    "RowMap",
     "ScalarLoss",
+    "Slopes",
     "Softmax",
     "Squared",
     "TargetKind",
