@@ -32,9 +32,6 @@ from dosimeter.glm.validation import HUGE
 BLOCK = 16 << 20
 """Bytes of Jacobians and maps at a time."""
 
-SPARSE = 8
-"""Maps with fewer than one entry in this many are applied entry by entry."""
-
 RowValues = Callable[[Index], FloatArray]
 """Positions of rows (k,) -> (k, ...)."""
 
@@ -49,6 +46,13 @@ class Slopes:
     """(e,) the unknown, in ascending order."""
     values: RowValues
     """rows -> (k, e)."""
+
+    @cached_property
+    def by_unknown(self) -> list[tuple[int, slice]]:
+        """Each unknown and the places of its entries."""
+        ends = np.flatnonzero(np.diff(self.unknowns, append=-1)) + 1
+        starts = np.concatenate([[0], ends[:-1]])
+        return [(int(self.unknowns[a]), slice(int(a), int(b))) for a, b in zip(starts, ends, strict=True)]
 
     def narrow(self, position_of: dict[int, int]) -> Slopes:
         """Only the entries of some unknowns, at their new positions."""
@@ -142,9 +146,9 @@ class RowMap:
 
     @cached_property
     def row_bytes(self) -> int:
-        """Of the largest part of one row's map."""
-        entries = [len(part.columns) * 3 for part in self.slopes]
-        return 8 * max(1, *entries, *(len(part.columns) * (len(part.unknowns) + 2) for part in self.levels))
+        """The largest part of one row's map, in bytes."""
+        sizes = [len(part.columns) for part in self.slopes]
+        return 8 * max([1, *sizes, *(len(part.columns) * (len(part.unknowns) + 1) for part in self.levels)])
 
     def touched_by(self, chosen: Any) -> FloatArray:
         """(m,) whether each unknown moves any of the columns `chosen` (d,) of X, on any row."""
@@ -197,21 +201,17 @@ class RowMap:
         )
 
     def pull_back(self, J: FloatArray, rows: Index) -> FloatArray:
-        """(k, q, m) J P of Jacobians J (k, q, d) of the columns of some rows (k,)."""
-        out = np.asarray(J @ self.constant)
+        """(k, q, m) J P for some rows (k,): J (k, q, d), or (q, d) if all rows share it."""
+        out = np.empty((len(rows), J.shape[-2], self.m))
+        out[:] = J @ self.constant
         for part in self.slopes:
             values = _checked(part.values(rows), rows)
-            if SPARSE * len(part.columns) < self.d * len(np.unique(part.unknowns)):
-                starts = np.flatnonzero(np.diff(part.unknowns, prepend=-1))
-                moved = np.add.reduceat(J[:, :, part.columns] * values[:, None, :], starts, axis=2)
-                out[:, :, part.unknowns[starts]] += moved
-            else:
-                unknowns, place = np.unique(part.unknowns, return_inverse=True)
-                P = np.zeros((len(rows), self.d, len(unknowns)))
-                P[:, part.columns, place] = values
-                out[:, :, unknowns] += J @ P
+            for unknown, entries in part.by_unknown:
+                columns = J[..., part.columns[entries]]
+                mine = values[:, entries]
+                out[:, :, unknown] += mine @ columns.T if J.ndim == 2 else (columns @ mine[:, :, None])[:, :, 0]
         for levels in self.levels:
-            points = J[:, :, levels.columns] @ _checked(levels.values(rows), rows)
+            points = J[..., levels.columns] @ _checked(levels.values(rows), rows)
             out[:, :, levels.unknowns] += coordinates(points)[:, :, levels.kept]
         return out
 
@@ -264,19 +264,16 @@ class MappedJacobian(DenseJacobian):
 
     def _blocks(self, rows: Index) -> Iterator[slice]:
         """Positions in `rows`, as many as keep the inner Jacobians and the maps within a block's memory."""
-        q, d, m = self.width, self.maps.d + self.target_width, self.m + self.target_width
-        row_bytes = 8 * q * (d + m) + self.maps.row_bytes + 8 * q * sum(len(p.columns) for p in self.maps.slopes)
-        step = max(1, BLOCK // row_bytes)
+        q, own = self.width, self.m + self.target_width
+        inner = 0 if isinstance(self.inner, ScalarJacobian) else self.maps.d + self.target_width
+        step = max(1, BLOCK // (8 * q * (inner + 2 * own) + 2 * self.maps.row_bytes))
         return (slice(i, min(i + step, len(rows))) for i in range(0, len(rows), step))
 
     def dense(self, rows: Rows) -> FloatArray:
         index = np.arange(self.n, dtype=np.intp)[rows]
-        d = self.maps.d
         out = np.empty((len(index), self.width, self.m + self.target_width))
         for s in self._blocks(index):
-            J = self.inner.dense(index[s])
-            out[s, :, : self.m] = self.maps.pull_back(np.ascontiguousarray(J[:, :, :d]), index[s])
-            out[s, :, self.m :] = J[:, :, d:]
+            out[s] = mapped_block(self.inner, self.maps, index[s])
         return out
 
     def narrow(self, columns: Index) -> Jacobian:
@@ -328,6 +325,26 @@ class MappedJacobian(DenseJacobian):
         if isinstance(few, MappedJacobian):
             return DenseJacobian.outer(few, rows, places, include_target, tied_places)
         return few.outer(rows, places, include_target, tied_places)
+
+
+@singledispatch
+def mapped_block(jacobian: Any, maps: RowMap, rows: Index) -> FloatArray:
+    """(k, q, m + target_width) the Jacobians of some rows behind their maps."""
+    J = jacobian.dense(rows)
+    own = maps.pull_back(np.ascontiguousarray(J[:, :, : maps.d]), rows)
+    return np.concatenate([own, J[:, :, maps.d :]], axis=2)
+
+
+@mapped_block.register
+def _(jacobian: ScalarJacobian, maps: RowMap, rows: Index) -> FloatArray:
+    """-ωF [ a z (Pᵢᵀw)ᵀ + r AᵀPᵢ , -c z ]: no Jacobian of the columns of X is written out."""
+    U = jacobian.factor.rows(jacobian.X[rows], jacobian.F.T)
+    a, r, c = jacobian.a[rows], jacobian.r[rows], jacobian.c[rows]
+    g = maps.pull_back(jacobian.g[None, :], rows)
+    out = np.empty((len(U), U.shape[1], maps.m + 1))
+    out[:, :, :-1] = -(a[:, None] * U)[:, :, None] * g - r[:, None, None] * maps.pull_back(jacobian.b, rows)
+    out[:, :, -1] = c[:, None] * U
+    return out
 
 
 @singledispatch

@@ -17,7 +17,7 @@ from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian, no_noise
-from dosimeter.core.text import safe_text
+from dosimeter.core.text import safe_list, safe_text
 from dosimeter.models.fit_table import PreparedTable
 from dosimeter.models.given_model import GivenModel, measure_model
 from dosimeter.models.linear_release import TableRelease, draw_release
@@ -53,6 +53,7 @@ def release_model(
     options: dict[str, Any] = {"person": person, "noise": no_noise, "tied": tied, "not_tied": not_tied, "unit": "sd"}
     measured = measure_model(model, table, target, **options)
     refuse_unexportable(measured.problem.loss)
+    _refuse_unfoldable(measured)
     _refuse_learned_constants(measured)
     scaler = "total" if np.any(measured.leakage.design.fitted) else "held"
     if scaler == "total":
@@ -160,6 +161,16 @@ def _refuse_far_from_zero(measured: GivenModel, name: str) -> None:
     u = np.asarray(measured.columns[name], dtype=np.float64)
     if float(np.nanmax(np.abs(u))) > FARTHEST * (float(np.nanstd(u)) or 1.0):
         raise Refusal(f"column {safe_text(name)} lies far from 0 for its spread: subtract a fixed number from it first")
+
+
+def _refuse_unfoldable(measured: GivenModel) -> None:
+    """Only scalers, one-hot encoders, constants that fill gaps and columns as they are fold into weights."""
+    design = measured.leakage.design
+    if design.unfoldable or design.row_map is not None:
+        raise CannotMeasure(
+            f"the model has {safe_list(design.unfoldable)} before it, which does not fold into weights of the table's "
+            "own columns: it can be measured, but released only behind scalers and one-hot encoders"
+        )
 
 
 def _refuse_learned_constants(measured: GivenModel) -> None:

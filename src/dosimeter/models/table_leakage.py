@@ -88,8 +88,10 @@ class TableLeakage:
 
     @property
     def standing(self) -> Standing:
-        """Exact, or unaccounted if a choice made from the data is held fixed."""
-        return Standing.UNACCOUNTED if self.uncovered else Standing.EXACT
+        """Exact; an estimate if a derivative is by differences; unaccounted if a choice from the data is held fixed."""
+        if self.uncovered:
+            return Standing.UNACCOUNTED
+        return Standing.ESTIMATE if self.design.estimated else Standing.EXACT
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -154,10 +156,10 @@ class TableLeakage:
 
     @property
     def _options(self) -> dict[str, Any]:
-        unit = self.design.spread if self.measured_in == "standard deviations" else 1.0
+        unit = self.design.spread if self.measured_in == "standard deviations" else np.ones(1)
         return {
             "include_target": self.leak.include_target,
-            "input_map": self.design.through * unit,
+            "input_map": self.design.input_map(unit),
             "target_unit": self.target_unit,
         }
 
