@@ -76,7 +76,8 @@ class Chain:
             slope = features[j].slopes.get((source, None), 0.0)
             out[:, e] = np.nan if isinstance(slope, Varies) else slope
         for source in moving & set(self.filled):  # a filled cell is a constant
-            out[np.ix_(self.filled[source][rows], [s == source for _, s in pairs])] = 0.0
+            for e in [e for e, (_, other) in enumerate(pairs) if other == source]:
+                out[self.filled[source][rows], e] = 0.0
         return out
 
     def levels(self, source: str, category: Category, chosen: Index, rows: Index) -> FloatArray:
@@ -113,7 +114,9 @@ class Chain:
         feature = raw_feature(
             name, np.zeros(len(rows)) if column is None else column[rows], None if gaps is None else gaps[rows]
         )
-        return feature if moving else Feature(name, feature.values, raw=True, gaps=feature.gaps, sources=feature.sources)
+        return (
+            feature if moving else Feature(name, feature.values, raw=True, gaps=feature.gaps, sources=feature.sources)
+        )
 
     def _behind(self, features: Features, mode: Mode) -> Features:
         run = Run(mode, self.log, self.columns, self.filled, self.two_valued, self.library)

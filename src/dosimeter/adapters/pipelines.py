@@ -14,7 +14,7 @@ def columns_read(steps: Sequence[Any], names: Sequence[str]) -> tuple[int, ...]:
 
     Those that a leading ColumnTransformer drops may hold dates, missing values or anything else.
     """
-    first = next((step for step in steps if not (step is None or isinstance(step, str))), None)
+    first: Any = next((step for step in steps if not (step is None or isinstance(step, str))), None)
     kind = None if first is None else kind_of(first)
     if kind is not None and kind.name == "Pipeline":
         return columns_read([step for _, step in first.steps], names)

@@ -68,7 +68,9 @@ def _by_level(name: str, category: Category) -> Reading:
 
 def _two_values(chain: Chain, name: str) -> Category:
     if name not in chain.two_valued:
-        raise CannotMeasure(f"column {safe_text(name)} has no levels at which a step could be evaluated: encode it first")
+        raise CannotMeasure(
+            f"column {safe_text(name)} has no levels at which a step could be evaluated: encode it first"
+        )
     column = chain.observed(name)
     low, high = column.min(), column.max()
     return Category((str(low), str(high)), (low.item(), high.item()))

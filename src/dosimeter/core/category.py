@@ -41,7 +41,7 @@ def simplex(levels: int) -> FloatArray:
 def coordinates(points: FloatArray) -> FloatArray:
     """(..., k - 1) the linear map of a category's coordinates that takes level a to `points[..., a]`, up to a constant.
 
-    points (..., k). It is 2 points V, since V Vᵀ = ½(I - 11ᵀ/k), as running sums: a category of 5,000 levels needs no V.
+    points (..., k). It is 2 points V, since V Vᵀ = ½(I - 11ᵀ/k), by running sums: thousands of levels need no V.
 
     >>> points = np.array([[1.0, 4.0, 2.0]])
     >>> V = simplex(3)

@@ -95,9 +95,7 @@ class FactoredLevels:
         squares = s * s * size * gamma**2 + 2.0 * s * r * gamma * tau + r * r * self.lengths
         # y_a·y_b = γ_b (s²|u|²γ_a + s r τ_a) + τ_b s r γ_a + r² β_a·β_b: its least over b, for each a.
         side = s * s * size * gamma + s * r * tau
-        least = (
-            np.abs(side) * self.reach + np.abs(s * r * gamma) * float(np.abs(tau).max()) + r * r * self.against
-        )
+        least = np.abs(side) * self.reach + np.abs(s * r * gamma) * float(np.abs(tau).max()) + r * r * self.against
         bound = squares + squares.max() + 2.0 * least
         seeds = np.argpartition(-squares, SEEDS)[:SEEDS]
         extremes = np.array([int(np.argmin(gamma)), int(np.argmax(gamma)), *seeds.tolist()], dtype=np.intp)

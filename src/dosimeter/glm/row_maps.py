@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.category import coordinates
 from dosimeter.core.errors import Refusal
 from dosimeter.glm.category_steps import few_columns, step_norms
@@ -138,10 +138,14 @@ class RowMap:
         """Unknowns."""
         return int(self.constant.shape[1])
 
+    @property
+    def _parts(self) -> tuple[Slopes | Levels, ...]:
+        return (*self.slopes, *self.levels)
+
     @cached_property
     def varying(self) -> Index:
         """The unknowns whose map differs from row to row."""
-        parts = [part.unknowns for part in (*self.slopes, *self.levels)]
+        parts = [part.unknowns for part in self._parts]
         return np.unique(np.concatenate(parts)).astype(np.intp) if parts else np.empty(0, dtype=np.intp)
 
     @cached_property
@@ -150,7 +154,7 @@ class RowMap:
         sizes = [len(part.columns) for part in self.slopes]
         return 8 * max([1, *sizes, *(len(part.columns) * (len(part.unknowns) + 1) for part in self.levels)])
 
-    def touched_by(self, chosen: Any) -> FloatArray:
+    def touched_by(self, chosen: Any) -> Mask:
         """(m,) whether each unknown moves any of the columns `chosen` (d,) of X, on any row."""
         mask = np.asarray(chosen, dtype=bool)
         touched = np.any(self.constant[mask] != 0.0, axis=0)
@@ -187,7 +191,7 @@ class RowMap:
         """Whether another map is the same on each of n rows."""
         if self is other:
             return True
-        mine, theirs = (*self.slopes, *self.levels), (*other.slopes, *other.levels)
+        mine, theirs = self._parts, other._parts
         if len(mine) != len(theirs) or not np.array_equal(self.constant, other.constant):
             return False
         step = max(1, BLOCK // self.row_bytes)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter import glm
-from dosimeter.adapters.coefficients import Coefficients
 from dosimeter.adapters.chain import Chain
+from dosimeter.adapters.coefficients import Coefficients
 from dosimeter.adapters.features import Design, Feature, assemble
 from dosimeter.adapters.pipelines import columns_read
 from dosimeter.adapters.polish import VISIBLE, polish
@@ -81,9 +81,9 @@ def measure_model(
     """What the model's coefficients and intercept, released with `noise` on each, leak about its table.
 
     model: a fitted scikit-learn linear model, alone or behind a Pipeline of steps that treat rows one by one (held
-    fixed); statsmodels GLM results; or `Coefficients`. frame: the table it was trained on. y, person, sample_weight: a column's
-    name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. label: whether the target counts
-    among a row's unknowns.
+    fixed); statsmodels GLM results; or `Coefficients`. frame: the table it was trained on. y, person, sample_weight: a
+    column's name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. label: whether the
+    target counts among a row's unknowns.
     """
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)
@@ -231,7 +231,7 @@ def _unwrapped(model: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
 def _design(
     model: Any, steps: tuple[Any, ...], final: Any, frame: Any, set_aside: list[str]
 ) -> tuple[Chain, Design, Table, dict[str, NDArray[Any]], dict[str, Gaps]]:
-    """The steps over the table, the design, the table that was read, its columns under the model's names, their gaps."""
+    """The steps over the table, the design, the table as read, its columns under the model's names, their gaps."""
     names, sources = _sources(model, steps, final, frame, set_aside)
     used = columns_read(steps, names) if steps else tuple(range(len(names)))
     read = [sources[j] for j in used]

@@ -98,6 +98,8 @@ def fold_model(measured: GivenModel) -> tuple[Columns, list[Row]]:
     slopes: dict[str, dict[int, Fraction]] = {}
     for j, feature in enumerate(measured.features):
         for (source, level), slope in feature.slopes.items():
+            if not isinstance(slope, float):
+                raise TypeError("a slope that differs from row to row does not fold into weights")
             if level is None and slope:
                 slopes.setdefault(source, {})[j] = Fraction(slope)
     order = [name for name in measured.leakage.design.blocks if name in slopes or len(levels.get(name, ())) > 1]
@@ -170,6 +172,15 @@ def _refuse_unfoldable(measured: GivenModel) -> None:
         raise CannotMeasure(
             f"the model has {safe_list(design.unfoldable)} before it, which does not fold into weights of the table's "
             "own columns: it can be measured, but released only behind scalers and one-hot encoders"
+        )
+    numbers, labels = (
+        {source for f in measured.features for source, level in f.slopes if (level is None) is want}
+        for want in (True, False)
+    )
+    if numbers & labels:
+        raise CannotMeasure(
+            f"column {safe_text(min(numbers & labels))} enters both as a number and as labels, which does not fold into "
+            "one weight: it can be measured, but released only as one of the two"
         )
 
 

@@ -65,7 +65,9 @@ def _binned(
         cells = _cells(transformer, feature, source, bins, inner, ends, run)
         run.declare(source, Category(levels, cells, binned=True))
         if not feature.bent:
-            slopes = [{(source, levels[k]): float(t[k] - t[0]) for k in range(1, len(t)) if t[k] != t[0]} for t in tables]
+            slopes = [
+                {(source, levels[k]): float(t[k] - t[0]) for k in range(1, len(t)) if t[k] != t[0]} for t in tables
+            ]
         shown = safe_text(source)
         run.log.remarks[f"{shown} goes through {step_name(transformer)} and is {READING}"] = None
     many = len(tables) > 1
@@ -98,8 +100,8 @@ def _cells(
     column = run.columns[source]
     if column.dtype.kind not in "fb":
         raise CannotMeasure(
-            f"{step_name(transformer)} makes levels of numbers that stand for text (column {safe_text(source)}): encode "
-            "the column alone"
+            f"{step_name(transformer)} makes levels of numbers that stand for text (column {safe_text(source)}): "
+            "encode the column alone"
         )
     known = ~run.gaps[source] if source in run.gaps else np.ones(len(column), dtype=bool)
     slope = feature.slopes.get((source, None))

@@ -26,9 +26,9 @@ def moving(feature: Feature, run: Run) -> tuple[Unknown, ...]:
 
 
 def stepping(feature: Feature, run: Run) -> frozenset[str]:
-    """The sources in which a smooth step after this feature bends it: categories, and numbers of two values."""
+    """The sources in which a smooth step after this feature bends it: categories, text, and numbers of two values."""
     sources = {s for s, level in feature.slopes if level is not None or s in run.two_valued}
-    return feature.bent | frozenset(sources)
+    return feature.bent | frozenset(sources) | (frozenset() if feature.is_number else feature.sources)
 
 
 def elementwise(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter.adapters.steps.chain_rule import elementwise
-from dosimeter.adapters.steps.feature import Features
+from dosimeter.adapters.steps.feature import Feature, Features
 from dosimeter.adapters.steps.registry import Route, step
 from dosimeter.adapters.steps.run import Run, step_name
 from dosimeter.core.arrays import FloatArray
@@ -61,17 +61,23 @@ def read_function(transformer: Any, features: Features, run: Run) -> Features:
         from dosimeter.adapters.steps.unknown_steps import read_unknown  # it needs the registry
 
         return read_unknown(transformer, features, run)
-    outputs = []
-    for feature in features:
-        x = feature.numbers
-        with np.errstate(all="ignore"):  # a value that is not finite is refused with its row where it is used
-            outputs.append(elementwise(feature, transformer.func(x), lambda x=x: _quiet(derivative, x), run))
-    return tuple(outputs)
+    return tuple(_behind(transformer.func, derivative, feature, run) for feature in features)
 
 
-def _quiet(derivative: Callable[[FloatArray], FloatArray], x: FloatArray) -> FloatArray:
+def _behind(
+    func: Callable[[FloatArray], FloatArray],
+    derivative: Callable[[FloatArray], FloatArray],
+    feature: Feature,
+    run: Run,
+) -> Feature:
+    """func(x); a value or slope that is not finite is refused with its row where it is used."""
+
+    def slope() -> FloatArray:
+        with np.errstate(all="ignore"):
+            return derivative(feature.numbers)
+
     with np.errstate(all="ignore"):
-        return derivative(x)
+        return elementwise(feature, func(feature.numbers), slope, run)
 
 
 def _derivative_of(transformer: Any) -> Callable[[FloatArray], FloatArray] | None:
@@ -79,7 +85,7 @@ def _derivative_of(transformer: Any) -> Callable[[FloatArray], FloatArray] | Non
     func = transformer.func
     if not isinstance(func, np.ufunc) or transformer.kw_args:
         return None
-    library: Any = np if getattr(np, func.__name__, None) is func else None
-    if library is None:
-        import scipy.special as library
-    return DERIVATIVES.get(func.__name__) if getattr(library, func.__name__, None) is func else None
+    from scipy import special
+
+    known = func in (getattr(np, func.__name__, None), getattr(special, func.__name__, None))
+    return DERIVATIVES.get(func.__name__) if known else None

@@ -14,7 +14,9 @@ from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.text import safe_text
 
 
-@step("SimpleImputer", route=Route.AFFINE, remark="a filled cell is no unknown; the filling is held fixed", foldable=True)
+@step(
+    "SimpleImputer", route=Route.AFFINE, remark="a filled cell is no unknown; the filling is held fixed", foldable=True
+)
 def read_imputer(imputer: Any, features: Features, run: Run) -> Features:
     """Gaps filled with the imputer's constants; its indicators of missing values are constants too."""
     fills = np.asarray(require_fitted(imputer, "statistics_", len(features)), dtype=object).ravel().tolist()

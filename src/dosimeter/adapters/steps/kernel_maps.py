@@ -31,7 +31,7 @@ def read_rbf_sampler(sampler: Any, features: Features, run: Run) -> Features:
 
     def derivative(inputs: list[int]) -> FloatArray:
         waves = -np.sqrt(2.0 / W.shape[1]) * np.sin(X @ W + sampler.random_offset_)
-        return waves[:, :, None] * W.T[:, inputs]
+        return np.asarray(waves[:, :, None] * W.T[:, inputs])
 
     names = [f"rbf {k}" for k in range(W.shape[1])]
     # gamma="scale" is taken from the variance of the data.
@@ -47,13 +47,15 @@ def read_skewed_chi2(sampler: Any, features: Features, run: Run) -> Features:
     def derivative(inputs: list[int]) -> FloatArray:
         shifted = X + sampler.skewedness
         waves = -np.sqrt(2.0 / W.shape[1]) * np.sin(np.log(shifted) @ W + sampler.random_offset_)
-        return waves[:, :, None] * W.T[:, inputs] / shifted[:, None, inputs]
+        return np.asarray(waves[:, :, None] * W.T[:, inputs] / shifted[:, None, inputs])
 
     names = [f"chi2 {k}" for k in range(W.shape[1])]
     return mixed(features, transform_numbers(sampler, X), names, derivative, run)
 
 
-@step("AdditiveChi2Sampler", route=Route.DERIVATIVE, remark="√x times a wave in log x, for x > 0: nothing is held fixed")
+@step(
+    "AdditiveChi2Sampler", route=Route.DERIVATIVE, remark="√x times a wave in log x, for x > 0: nothing is held fixed"
+)
 def read_additive_chi2(sampler: Any, features: Features, run: Run) -> Features:
     X = _inputs(features)
     values = transform_numbers(sampler, X)
@@ -96,7 +98,7 @@ def read_nystroem(nystroem: Any, features: Features, run: Run) -> Features:
     X, N = _inputs(features), np.asarray(nystroem.normalization_, dtype=np.float64)
 
     def derivative(inputs: list[int]) -> FloatArray:
-        return np.einsum("ol,nlj->noj", N, kernel(nystroem, X, C, inputs), optimize=True)
+        return np.asarray(np.einsum("ol,nlj->noj", N, kernel(nystroem, X, C, inputs), optimize=True))
 
     names = [f"nystroem {k}" for k in range(len(N))]
     return mixed(features, transform_numbers(nystroem, X), names, derivative, run, ("the landmarks",))
@@ -110,7 +112,7 @@ def _rbf(nystroem: Any, X: FloatArray, C: FloatArray, inputs: list[int]) -> Floa
     gamma = _gamma(nystroem, C)
     squares = np.sum(X**2, axis=1)[:, None] + np.sum(C**2, axis=1) - 2.0 * (X @ C.T)
     K = np.exp(-gamma * np.maximum(squares, 0.0))
-    return -2.0 * gamma * K[:, :, None] * (X[:, None, inputs] - C[:, inputs])
+    return np.asarray(-2.0 * gamma * K[:, :, None] * (X[:, None, inputs] - C[:, inputs]))
 
 
 def _linear(nystroem: Any, X: FloatArray, C: FloatArray, inputs: list[int]) -> FloatArray:

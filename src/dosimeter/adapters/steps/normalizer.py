@@ -54,4 +54,4 @@ def _norm_slopes(X: FloatArray, scale: FloatArray, kind: str) -> FloatArray:
     if kind == "l1":
         return sign
     largest = np.arange(X.shape[1]) == np.argmax(np.abs(X), axis=1)[:, None]
-    return sign * largest
+    return np.asarray(sign * largest)

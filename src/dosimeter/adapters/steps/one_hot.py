@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from dosimeter.adapters.steps.feature import Feature, Features, Slope, Unknown
-from dosimeter.adapters.steps.levels import LevelSet, positions_of, read_labels
+from dosimeter.adapters.steps.levels import OTHER, LevelSet, positions_of, read_labels
 from dosimeter.adapters.steps.registry import Route, step
 from dosimeter.adapters.steps.run import Run, require_fitted
 
@@ -49,6 +49,8 @@ def _indicators(encoder: Any, feature: Feature, level_set: LevelSet, run: Run) -
     if run.survey and labels.raw and level_set.groups:
         category = level_set.category(labels, group)
         run.declare(labels.name, category)
+        if (group == OTHER).any():
+            run.log.unfoldable["OneHotEncoder of levels that it does not know"] = None
         slopes = [{(labels.name, level_set.groups[g][0]): 1.0} for g in shown]
         if level_set.reference is None:
             slopes[0] = {(labels.name, level): -1.0 for level in category.levels[1:]}

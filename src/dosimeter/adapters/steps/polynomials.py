@@ -47,6 +47,7 @@ def _monomial(X: FloatArray, exponents: Any) -> FloatArray:
 
 def _name(exponents: Any, features: Features) -> str:
     factors = [
-        features[j].name if exponents[j] == 1 else f"{features[j].name}^{exponents[j]}" for j in np.flatnonzero(exponents)
+        features[j].name if exponents[j] == 1 else f"{features[j].name}^{exponents[j]}"
+        for j in np.flatnonzero(exponents)
     ]
     return " ".join(factors) or "1"

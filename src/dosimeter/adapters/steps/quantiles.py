@@ -2,7 +2,7 @@
 
 At a quantile the slopes of two pieces meet, and the steeper one counts. To a normal distribution the lowest and the
 highest value are clipped to a constant, so that their derivative is zero on an interval of a ten-millionth: they are
-read by the chord of their piece. Where quantiles repeat the function jumps: the column is then a category of its values.
+read by the chord of their piece. Where quantiles repeat the function jumps: the column is a category of its values.
 """
 
 from __future__ import annotations

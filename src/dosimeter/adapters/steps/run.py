@@ -133,9 +133,7 @@ def require_fitted(step: Any, attribute: str, count: int) -> Any:
         raise CannotMeasure(f"{step_name(step)} before the model is not fitted: fit the whole pipeline first")
     n_fitted = getattr(step, "n_features_in_", count)
     if n_fitted != count:
-        raise Refusal(
-            f"{step_name(step)} was fitted on {n_fitted} columns and gets {count}: pass the training table"
-        )
+        raise Refusal(f"{step_name(step)} was fitted on {n_fitted} columns and gets {count}: pass the training table")
     return getattr(step, attribute)
 
 

@@ -28,7 +28,9 @@ def _centre_and_scale(features: Features, centre: Any, scale: Any, statistic: st
     return _scale(features, 1.0 / scale, -centre / scale, statistic)
 
 
-@step("StandardScaler", route=Route.AFFINE, remark="mean and scale are held fixed; their floor is stated", foldable=True)
+@step(
+    "StandardScaler", route=Route.AFFINE, remark="mean and scale are held fixed; their floor is stated", foldable=True
+)
 def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scale, mean = require_fitted(scaler, "scale_", len(features)), scaler.mean_ if scaler.with_mean else None
     statistics = ["mean"] * (mean is not None) + ["scale"] * (scale is not None)
@@ -39,7 +41,8 @@ def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
 @step("MinMaxScaler", route=Route.AFFINE, remark=f"minimum and range are held fixed; {_BEND}", foldable=True)
 def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _scale(features, require_fitted(scaler, "scale_", len(features)), scaler.min_, "minimum and range")
-    return _clip(scaler, scaled, *scaler.feature_range, run) if scaler.clip else scaled
+    low, high = scaler.feature_range
+    return _clip(scaler, scaled, low, high, run) if scaler.clip else scaled
 
 
 @step("MaxAbsScaler", route=Route.AFFINE, remark=f"largest magnitudes are held fixed; {_BEND}", foldable=True)

@@ -24,6 +24,9 @@ from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.text import safe_text
 from dosimeter.tables.column_values import spread, text_array
 
+NOTHING = 1e-14
+"""An output below this share of the largest one is a rounding error of it."""
+
 
 @dataclass(frozen=True, eq=False)
 class KnownStep:
@@ -34,6 +37,8 @@ class KnownStep:
     scales: FloatArray
     """(inputs,) how far each input spreads over the table."""
     learned: tuple[str, ...]
+    dead: tuple[int, ...] = ()
+    """Outputs that are rounding errors of the others: zero."""
     largest: dict[int, FloatArray] = field(default_factory=dict)
     """Input -> (outputs,) the largest slope of each output over the table."""
     table: tuple[Category, FloatArray] | None = None
@@ -104,10 +109,14 @@ def _check(
 ) -> KnownStep:
     """Refuse a step that mixes rows; read columns of text, and numbers in which it jumps, by their values."""
 
-    def evaluate(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        return call_step(step, parts, known.names, known.form, run)
+    if values.dtype.kind == "f":
+        size = np.abs(values).max(axis=0, initial=0.0)
+        known = replace(known, dead=tuple(np.flatnonzero(size <= NOTHING * size.max(initial=0.0)).tolist()))
 
-    refuse_mixing(step, evaluate, columns, values)
+    def evaluate(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        return _evaluate(step, parts, known, run)
+
+    refuse_mixing(step, evaluate, columns, evaluate(columns))
     inputs = [j for j, feature in enumerate(features) if moving(feature, run)]
     texts = [j for j, feature in enumerate(features) if feature.raw and not feature.is_number]
     jumping = inputs if values.dtype.kind == "O" else jumping_inputs(evaluate, columns, inputs)
@@ -130,6 +139,13 @@ def _check(
     return replace(known, largest=result.largest)
 
 
+def _evaluate(step: Any, columns: Sequence[NDArray[Any]], known: KnownStep, run: Run) -> NDArray[Any]:
+    values = call_step(step, columns, known.names, known.form, run)
+    if known.dead:
+        values[:, list(known.dead)] = 0.0
+    return values
+
+
 def _only_source(step: Any, feature: Feature) -> str:
     if len(feature.sources) != 1:
         raise CannotMeasure(
@@ -148,7 +164,7 @@ def _differences(
     largest: dict[int, FloatArray] | None,
 ) -> Differences:
     def evaluate(parts: Sequence[NDArray[Any]]) -> FloatArray:
-        return np.asarray(call_step(step, parts, known.names, known.form, run), dtype=np.float64)
+        return np.asarray(_evaluate(step, parts, known, run), dtype=np.float64)
 
     return slopes_by_differences(step_name(step), evaluate, columns, inputs, known.scales, largest)
 
