@@ -1,83 +1,30 @@
-"""Features of a model, and how each depends on the unknowns of a person: x = Σ slope · unknown + const.
+"""Design matrices: the model's columns, and how they depend on the source columns of a table.
 
-An unknown is a number of the table in its own unit, or one indicator of a categorical column. Everything between the
-table and the model is frozen and affine, so one slope per pair describes it (`input_map` in `glm`).
+Everything between the table and the model is frozen. Affine steps are one constant map (`through`); steps that bend add
+a map for each row (`row_map`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter import glm
+from dosimeter.adapters.chain import Chain, KeptRows
+from dosimeter.adapters.source_readings import Reading, readings
+from dosimeter.adapters.steps.feature import Feature, Unknown, Varies, matrix_of, raw_feature
 from dosimeter.core.arrays import FloatArray
-from dosimeter.core.category import simplex, step_of
-from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.core.text import safe_list, safe_text
+from dosimeter.core.category import coordinates, simplex, step_of
+from dosimeter.core.errors import CannotMeasure
+from dosimeter.core.text import safe_list
 from dosimeter.tables.column_values import spread
 
-Unknown = tuple[str, str | None]
-"""(source column, level), the level None for a number."""
-
-
-@dataclass(frozen=True, eq=False)
-class Feature:
-    """One column on its way into the model.
-
-    >>> age = Feature("age", np.array([40.0, 60.0]), {("age", None): 1.0})
-    >>> age.affine(0.1, -5.0, "mean and scale").values
-    array([-1.,  1.])
-    """
-
-    name: str
-    values: NDArray[Any]
-    """(n,) numbers, or text for a source column that is not encoded yet."""
-    slopes: Mapping[Unknown, float] = field(default_factory=dict)
-    raw: bool = False
-    """True if it is a source column as it was read."""
-    statistics: frozenset[str] = frozenset()
-    """Statistics of the data that it was computed with, held fixed."""
-    gaps: NDArray[np.bool_] | None = None
-    """(n,) True where the value is still missing; None if none is."""
-    standardised: bool = False
-    """Whether the last step subtracted its mean and divided by its standard deviation."""
-    levels: tuple[Any, ...] = ()
-    """For an indicator: all levels that its encoder knows."""
-    fill: Any = None
-    """The declared constant that replaces a missing value of the source column."""
-
-    def refuse_gaps(self) -> None:
-        """Refuse a column with gaps that were not filled."""
-        if self.gaps is not None:
-            row = int(np.argmax(self.gaps))
-            raise Refusal(
-                f"column {safe_text(self.name)} has no value in row {row} (from 0), and no SimpleImputer of the model "
-                "fills it: fill it or leave the row out"
-            )
-
-    @property
-    def numbers(self) -> FloatArray:
-        """(n,) float64; text is refused."""
-        if self.values.dtype.kind not in "fb":
-            raise Refusal(
-                f"column {safe_text(self.name)} holds text where the model saw numbers: pass the training table"
-            )
-        return np.asarray(self.values, dtype=np.float64)
-
-    def affine(self, factor: float, shift: float, statistic: str = "") -> Feature:
-        """factor · x + shift, with constants that are the named statistic of the data."""
-        feature = replace(
-            self,
-            values=factor * self.numbers + shift,
-            slopes={unknown: factor * slope for unknown, slope in self.slopes.items()},
-            raw=False,
-            standardised=False,
-        )
-        return replace(feature, statistics=self.statistics | {statistic}) if statistic else feature
+FEW_LEVELS = 256
+"""Up to this many levels a category's coordinates are solved for; more by running sums."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +36,7 @@ class Design:
     names: tuple[str, ...]
     """(d,) the features."""
     through: FloatArray
-    """(d, m) dX/d unknown, in the source columns' own units."""
+    """(d, m) dX/d unknown where it is the same on every row, in the source columns' own units."""
     blocks: dict[str, tuple[int, ...]]
     """Every source column in the table's order -> positions of its unknowns; () for a dropped column."""
     vertices: dict[str, FloatArray]
@@ -103,10 +50,34 @@ class Design:
     """(n, m) True where a cell was filled: it is a constant, not an unknown. None if no cell was filled."""
     fitted: Any = ()
     """(d,) which features were standardised by mean and deviation (1/n) of exactly these rows; empty for none."""
+    row_map: glm.RowMap | None = None
+    """dX/d unknown of every row, `through` included; None if it is the same on every row."""
+    binned: frozenset[str] = frozenset()
+    """Numbers that are read as categories of their bins."""
+    remarks: tuple[str, ...] = ()
+    """On the steps before the model."""
+    estimated: bool = False
+    """Whether a derivative is by differences."""
+    unfoldable: tuple[str, ...] = ()
+    """Steps that cannot be folded into weights of the source columns."""
+    hints: tuple[str, ...] = ()
+    """What may be wrong if the coefficients are not a minimum."""
 
     def read(self, leak: glm.Leakage) -> glm.Leakage:
         """The leakage with filled cells as constants instead of unknowns."""
         return leak if self.known is None else glm.with_known(leak, self.known)
+
+    def input_map(self, units: FloatArray | float = 1.0) -> Any:
+        """dX/d unknown as `glm.measure` takes it, for unknowns in units (m,) of the source columns' own."""
+        if self.row_map is None:
+            return self.through if isinstance(units, float) and units == 1.0 else self.through * units
+        return self.row_map.in_units(np.broadcast_to(np.asarray(units, dtype=np.float64), (self.through.shape[1],)))
+
+    def touched_by(self, features: Any) -> NDArray[np.bool_]:
+        """(m,) whether each unknown moves any of the features (d,) on any row."""
+        if self.row_map is not None:
+            return self.row_map.touched_by(features)
+        return np.asarray(np.any(self.through[np.asarray(features)] != 0.0, axis=0))
 
     @property
     def nominal(self) -> frozenset[str]:
@@ -127,56 +98,100 @@ def known_cells(
     return known
 
 
-def raw_feature(name: str, column: NDArray[Any], gaps: NDArray[np.bool_] | None = None) -> Feature:
-    """A source column (n,) as it was read; gaps: (n,) where it has no value."""
-    slopes: dict[Unknown, float] = {} if column.dtype.kind == "O" else {(name, None): 1.0}
-    return Feature(name, column, slopes, raw=True, gaps=gaps)
-
-
-def assemble(
-    features: Sequence[Feature],
-    columns: Mapping[str, NDArray[Any]],
-    sources: Sequence[str],
-    gaps: Mapping[str, NDArray[np.bool_]] | None = None,
-) -> Design:
-    """The matrix of the features; `columns` were read, `sources` are all of them in the table's order.
-
-    gaps: column -> where it had no value and an imputer filled it.
-    """
+def assemble(chain: Chain, sources: Sequence[str]) -> Design:
+    """The design behind the steps; `sources` are all columns of the table, in its order."""
+    features = chain.features
     if not features:
         raise CannotMeasure("the model sees no column at all: there is nothing that could leak")
     for feature in features:
         feature.refuse_gaps()
-    masks = gaps or {}
-    unknowns = _unknowns(features, sources)
+    by_source = readings(chain, sources)
+    unknowns = [unknown for name in sources for unknown in by_source[name].unknowns]
     position_of = {unknown: j for j, unknown in enumerate(unknowns)}
-    through = np.zeros((len(features), len(unknowns)))
-    for i, feature in enumerate(features):
-        for unknown, slope in feature.slopes.items():
-            through[i, position_of[unknown]] = slope
-    blocks = {name: tuple(j for j, (source, _) in enumerate(unknowns) if source == name) for name in sources}
-    labels = {source for source, level in unknowns if level is not None}
-    observed = {name: columns[name] for name in blocks if name in columns}
-    observed |= {name: observed[name][~mask] for name, mask in masks.items() if name in observed}
-    vertices = categories(through, blocks, labels, observed)
+    through = _constant_part(features, by_source, position_of)
+    blocks = {name: tuple(position_of[unknown] for unknown in by_source[name].unknowns) for name in sources}
+    level_read = {name: reading for name, reading in by_source.items() if reading.by_level}
+    labels = {name for name, reading in by_source.items() if reading.category is not None and not reading.by_level}
+    observed = {name: chain.observed(name) for name in blocks if name in chain.columns}
+    affine = {name: () if name in level_read else block for name, block in blocks.items()}
+    vertices = categories(through, affine, labels, observed)
+    vertices |= {name: simplex(len(blocks[name]) + 1) for name in level_read}
+    log = chain.log
     return Design(
-        X=np.column_stack([feature.numbers for feature in features]),
+        X=matrix_of(features),
         names=tuple(feature.name for feature in features),
         through=through,
         blocks=blocks,
         vertices=vertices,
-        spread=np.array(
-            [1.0 if source in vertices else _spread(columns[source], masks.get(source)) for source, _ in unknowns]
-        ),
+        spread=np.array([1.0 if source in vertices else spread(chain.observed(source)) for source, _ in unknowns]),
         uncovered=_uncovered(features),
-        known=known_cells(blocks, masks, len(features[0].values), len(unknowns)),
+        known=known_cells(blocks, chain.filled, chain.n, len(unknowns)),
         fitted=_fitted(features),
+        row_map=_row_map(chain, through, by_source, blocks),
+        binned=frozenset(name for name, r in by_source.items() if r.category is not None and r.category.binned),
+        remarks=(*log.remarks, *(_estimate_remark(name, error) for name, error in log.estimates.items())),
+        estimated=bool(log.estimates),
+        unfoldable=tuple(log.unfoldable),
+        hints=tuple(log.hints),
     )
 
 
-def _spread(column: NDArray[Any], missing: NDArray[np.bool_] | None) -> float:
-    """The spread of the observed values: filled constants would lower it, and every figure with it."""
-    return spread(column if missing is None else column[~missing])
+def _estimate_remark(name: str, error: float) -> str:
+    return (
+        f"the derivative of {name} is by differences of its transform: an estimate, whose two step sizes agree to "
+        f"{max(error, 1e-15):.1g}"
+    )
+
+
+def _constant_part(
+    features: Sequence[Feature], by_source: Mapping[str, Reading], position_of: Mapping[Unknown, int]
+) -> FloatArray:
+    """(d, m) the slopes that are the same on every row."""
+    through = np.zeros((len(features), len(position_of)))
+    for i, feature in enumerate(features):
+        for unknown, slope in feature.slopes.items():
+            reading = by_source[unknown[0]]
+            if reading.by_level or isinstance(slope, Varies):
+                continue
+            if unknown in position_of:
+                through[i, position_of[unknown]] += slope
+            else:  # a number whose levels are numbers too
+                for level, move in reading.moves.items():
+                    through[i, position_of[unknown[0], level]] += slope * move
+    return through
+
+
+def _row_map(
+    chain: Chain, through: FloatArray, by_source: Mapping[str, Reading], blocks: Mapping[str, tuple[int, ...]]
+) -> glm.RowMap | None:
+    """The maps of all rows; None if one map serves all."""
+    features = chain.features
+    pairs = [
+        (j, source)
+        for j, feature in enumerate(features)
+        for (source, _), slope in feature.slopes.items()
+        if isinstance(slope, Varies) and not by_source[source].by_level
+    ]
+    pairs.sort(key=lambda pair: blocks[pair[1]][0])
+    slopes = []
+    if pairs:
+        columns = np.array([j for j, _ in pairs], dtype=np.intp)
+        unknowns = np.array([blocks[source][0] for _, source in pairs], dtype=np.intp)
+        kept = KeptRows(lambda rows: chain.slopes(pairs, rows), chain.n, 8 * len(pairs))
+        slopes.append(glm.Slopes(columns, unknowns, kept))
+    levels = [_levels(chain, name, r, blocks[name]) for name, r in by_source.items() if r.by_level]
+    return glm.RowMap(through, tuple(slopes), tuple(levels)) if slopes or levels else None
+
+
+def _levels(chain: Chain, name: str, reading: Reading, block: tuple[int, ...]) -> glm.Levels:
+    chosen = np.array([j for j, feature in enumerate(chain.features) if name in feature.sources], dtype=np.intp)
+    category = reading.category
+    if category is None:
+        raise TypeError("a column that is read level by level has levels")
+    kept = KeptRows(
+        lambda rows: chain.levels(name, category, chosen, rows), chain.n, 8 * len(chosen) * len(category.cells)
+    )
+    return glm.Levels(chosen, np.array(block, dtype=np.intp), kept, np.arange(len(block), dtype=np.intp))
 
 
 def categories(
@@ -198,12 +213,22 @@ def categories(
         step = None if name in labels or name not in columns else step_of(columns[name])
         if name in labels:
             V = simplex(len(block) + 1)
-            through[:, positions] = np.linalg.solve(V[1:] - V[0], through[:, positions].T).T
+            if len(V) <= FEW_LEVELS:
+                through[:, positions] = np.linalg.solve(V[1:] - V[0], through[:, positions].T).T
+            else:
+                _to_coordinates(through, positions)
             vertices[name] = V
         elif step is not None:
             through[:, positions] *= step
             vertices[name] = simplex(2)
     return vertices
+
+
+def _to_coordinates(through: FloatArray, positions: list[int]) -> None:
+    """The same by running sums, a few features at a time: nothing of the size of all levels squared is made."""
+    for first in range(0, len(through), 64):
+        block = through[first : first + 64]
+        block[:, positions] = coordinates(np.column_stack([np.zeros(len(block)), block[:, positions]]))
 
 
 def _fitted(features: Sequence[Feature]) -> Any:
@@ -216,21 +241,6 @@ def _has_mean_0_and_deviation_1(values: FloatArray) -> bool:
     return bool(abs(values.mean()) < 1e-7 and abs(values.std() - 1.0) < 1e-7)
 
 
-def _unknowns(features: Sequence[Feature], sources: Sequence[str]) -> list[Unknown]:
-    """In the table's order, levels in the order in which the encoder lists them."""
-    unknowns = dict.fromkeys(unknown for feature in features for unknown in feature.slopes)
-    order = {name: k for k, name in enumerate(sources)}
-    ranked = sorted(unknowns, key=lambda unknown: order[unknown[0]])  # stable, so levels keep their order
-    numbers, labels = ({s for s, level in unknowns if (level is None) is want} for want in (True, False))
-    both = sorted(numbers & labels)
-    if both:
-        raise CannotMeasure(
-            f"column {safe_text(both[0])} enters both as a number and as labels, so its cell is not one "
-            "unknown: give the model one of the two"
-        )
-    return ranked
-
-
 def _uncovered(features: Sequence[Feature]) -> tuple[str, ...]:
     """One sentence for each statistic of the data that was held fixed."""
     by_statistic: dict[str, dict[str, None]] = {}
@@ -238,9 +248,13 @@ def _uncovered(features: Sequence[Feature]) -> tuple[str, ...]:
         for statistic in sorted(feature.statistics):
             sources = by_statistic.setdefault(statistic, {})
             sources.update(dict.fromkeys(source for source, _ in feature.slopes))
+            sources.update(dict.fromkeys(sorted(feature.bent)))
     return tuple(held_fixed(statistic, names) for statistic, names in by_statistic.items())
 
 
 def held_fixed(statistic: str, names: Iterable[str]) -> str:
     """The sentence for a statistic of the data that the figures treat as a constant."""
     return f"{statistic} of {safe_list(names)} are statistics of the data, held fixed: not covered"
+
+
+__all__ = ["Design", "Feature", "assemble", "categories", "held_fixed", "known_cells", "raw_feature"]

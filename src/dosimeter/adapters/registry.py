@@ -114,7 +114,7 @@ def sources_of(model: Any) -> Sources | None:
 
 def is_fitted(model: Any) -> bool:
     """Whether the model has learned anything."""
-    library = library_of(model)
+    library = model_library(model)
     if library == "statsmodels":
         return hasattr(model, "params")
     if library != "sklearn" and not hasattr(model, "__sklearn_tags__"):
@@ -129,13 +129,13 @@ def is_fitted(model: Any) -> bool:
     return True
 
 
-def library_of(model: Any) -> str:
+def model_library(model: Any) -> str:
     """The library that a model's class comes from."""
     return type(model).__module__.split(".")[0]
 
 
 def _class_names(model: Any) -> Iterator[tuple[str, str]]:
     """(library, class) of a model and of what it derives from; results of statsmodels go by the model they are of."""
-    subject = getattr(model, "model", None) if library_of(model) == "statsmodels" else model
+    subject = getattr(model, "model", None) if model_library(model) == "statsmodels" else model
     for cls in type(model if subject is None else subject).__mro__:
         yield cls.__module__.split(".")[0], safe_text(cls.__name__)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.adapters.registry import find_adapter, library_of, measurable_adapter
+from dosimeter.adapters.registry import find_adapter, measurable_adapter, model_library
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.text import safe_text
@@ -49,7 +49,7 @@ def wrapper(library: str, *classes: str) -> Callable[[Opener], Opener]:
 def unwrap(model: Any) -> Unwrapped:
     """The fitted final estimator with the transformers before it; a model that cannot be measured is refused."""
     if isinstance(model, type) or not (
-        hasattr(model, "fit") or find_adapter(model) or library_of(model) == "statsmodels"
+        hasattr(model, "fit") or find_adapter(model) or model_library(model) == "statsmodels"
     ):
         kind = model.__name__ if isinstance(model, type) else type(model).__name__
         raise CannotMeasure(f"{safe_text(kind)} is not a fitted model: pass the object that fit returned")

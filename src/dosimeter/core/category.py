@@ -38,6 +38,21 @@ def simplex(levels: int) -> FloatArray:
     return V
 
 
+def coordinates(points: FloatArray) -> FloatArray:
+    """(..., k - 1) the linear map of a category's coordinates that takes level a to `points[..., a]`, up to a constant.
+
+    points (..., k). It is 2 points V, since V Vᵀ = ½(I - 11ᵀ/k), by running sums: thousands of levels need no V.
+
+    >>> points = np.array([[1.0, 4.0, 2.0]])
+    >>> V = simplex(3)
+    >>> (coordinates(points) @ (V[1] - V[0])).round(12).tolist()
+    [3.0]
+    """
+    away = points - points[..., :1]
+    j = np.arange(1, points.shape[-1], dtype=np.float64)
+    return np.asarray(2.0 * (j * away[..., 1:] - np.cumsum(away, axis=-1)[..., :-1]) / np.sqrt(2.0 * j * (j + 1.0)))
+
+
 def step_of(values: Any) -> float | None:
     """Distance between the two values of a column (n,), ignoring missing cells; None unless it has exactly two.
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.category import step_of
 from dosimeter.glm.dense_jacobian import Jacobian, largest_singular_values
+from dosimeter.glm.farthest_levels import FEW, FactoredLevels, largest_distances
 from dosimeter.glm.scalar_jacobian import CANCELLED, ScalarJacobian
 
 BLOCK = 16 << 20
@@ -47,6 +48,8 @@ def _(jacobian: ScalarJacobian, columns: Index, vertices: FloatArray) -> FloatAr
     if len(columns) == 1:
         return np.asarray(jacobian.cell_norms(columns)[:, 0] * np.ptp(vertices[:, 0]))
     gamma, beta = vertices @ jacobian.g[columns], jacobian.b[:, columns] @ vertices.T
+    if len(vertices) > FEW:
+        return _many_steps(jacobian, columns, vertices, FactoredLevels(gamma, beta))
     first, second = np.triu_indices(len(vertices), 1)
     slope, apart = gamma[first] - gamma[second], beta[:, first] - beta[:, second]
     length = np.einsum("qk,qk->k", apart, apart)
@@ -60,6 +63,25 @@ def _(jacobian: ScalarJacobian, columns: Index, vertices: FloatArray) -> FloatAr
         squares = positive + (2 * a * r)[:, None] * slope * (tau[:, first] - tau[:, second])
         best = squares.max(axis=1)
         out[s], lost[s] = np.sqrt(np.maximum(best, 0.0)), best <= CANCELLED * positive.max(axis=1)
+    return _with_digits(jacobian, columns, vertices, out, lost)
+
+
+def _many_steps(jacobian: ScalarJacobian, columns: Index, vertices: FloatArray, levels: FactoredLevels) -> FloatArray:
+    """(n,) the same for so many levels that not all pairs are compared."""
+    out, lost = np.empty(jacobian.n), np.zeros(jacobian.n, dtype=bool)
+    rows_per_block = max(1, BLOCK // (8 * (len(vertices) + len(jacobian.F))))
+    for i in range(0, jacobian.n, rows_per_block):
+        s = slice(i, min(i + rows_per_block, jacobian.n))
+        U = jacobian.factor.rows(jacobian.X[s], jacobian.F.T)
+        best, terms = levels.largest_squares(U, jacobian.a[s], jacobian.r[s])
+        out[s], lost[s] = np.sqrt(np.maximum(best, 0.0)), best <= CANCELLED * terms
+    return _with_digits(jacobian, columns, vertices, out, lost)
+
+
+def _with_digits(
+    jacobian: ScalarJacobian, columns: Index, vertices: FloatArray, out: FloatArray, lost: Mask
+) -> FloatArray:
+    """The figures, with the rows whose squares cancelled computed from the Jacobians themselves."""
     if lost.any():
         rows = np.flatnonzero(lost)
         narrow = replace(jacobian, P=jacobian.P[:, columns], g=jacobian.g[columns])
@@ -130,12 +152,4 @@ def shared_outer(jacobian: Jacobian, groups: Sequence[Index], columns: Index) ->
 
 def _largest_image_distance(J: FloatArray, vertices: FloatArray) -> FloatArray:
     """(g,) the largest distance between two images of vertices (k, m') under J (g, q, m')."""
-    images = J @ vertices.T
-    out, groups_per_block = np.empty(len(J)), max(1, BLOCK // (8 * len(vertices) ** 2))
-    for i in range(0, len(J), groups_per_block):
-        Y = images[i : i + groups_per_block]
-        G = Y.transpose(0, 2, 1) @ Y
-        squared_lengths = np.einsum("gkk->gk", G)
-        squares = squared_lengths[:, :, None] + squared_lengths[:, None, :] - 2 * G
-        out[i : i + groups_per_block] = np.sqrt(np.maximum(squares.max(axis=(1, 2)), 0.0))
-    return out
+    return largest_distances(J @ vertices.T)

@@ -16,6 +16,7 @@ from dosimeter.glm.fitted_scaler import ScaledJacobian, fold_leakage
 from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.precision import refuse_imprecise
+from dosimeter.glm.row_maps import MappedJacobian, RowMap, with_row_map
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.validation import HUGE, TINY, as_floats, check_table
@@ -44,9 +45,9 @@ def measure(
         The noise on the weights, e.g. `Gaussian(0.1)`, or `no_noise` for an exact release.
     include_target : bool, default True
         Whether a row's target is unknown too.
-    input_map : array_like of shape (d, m), optional
-        P = dx/dz, the frozen map from the unknown quantities z to the columns of X (a scaler, a change of unit).
-        Default: the identity, so figures are per unit of X.
+    input_map : array_like of shape (d, m), or RowMap, optional
+        P = dx/dz, the frozen map from the unknown quantities z to the columns of X (a scaler, a change of unit); a
+        `RowMap` if it differs from row to row (steps that bend). Default: the identity, so figures are per unit of X.
     target_unit : float, default 1
         How much of y one unit of the unknown target is.
     scaled : array_like of bool, shape (d,), optional
@@ -83,7 +84,10 @@ def measure(
     X, y = as_floats(X, "X"), as_floats(y, "y")
     refuse_other_table(fit, X, y)
     d = X.shape[1]
-    P = np.eye(d) if input_map is None else as_floats(input_map, "input_map")
+    row_map = input_map if isinstance(input_map, RowMap) else None
+    if row_map is not None and (row_map.d != d or row_map.m == 0):
+        raise Refusal(f"input_map must map unknowns to the {d} columns of X, not to {row_map.d}")
+    P = np.eye(d) if input_map is None or row_map is not None else as_floats(input_map, "input_map")
     if P.ndim != 2 or len(P) != d or P.shape[1] == 0 or not np.abs(P).max() <= HUGE:
         raise Refusal(f"input_map must be a ({d}, m) array, m > 0, of numbers up to {HUGE:g}, not of shape {P.shape}")
     if not isinstance(target_unit, int | float | np.number) or not TINY <= target_unit <= HUGE:
@@ -107,7 +111,8 @@ def measure(
     refuse_imprecise(fit, jacobian)
     kinks = (lambda: fit.kink_distances) if fit.loss.has_kinks else None
     leak = Leakage(jacobian, noise, include_target, has_noise, members=members, kinks=kinks)
-    return leak if scaled is None or not np.any(scaled) else fold_leakage(leak, fit, X, scaled, P[:d])
+    leak = leak if scaled is None or not np.any(scaled) else fold_leakage(leak, fit, X, scaled, P[:d])
+    return leak if row_map is None else with_row_map(leak, row_map)
 
 
 def compose(leaks: Iterable[Leakage]) -> Leakage:
@@ -156,6 +161,8 @@ def compose(leaks: Iterable[Leakage]) -> Leakage:
 def _same_table(a: Jacobian, b: Jacobian) -> bool:
     """Whether two Jacobians are about the same cells: one table, one map from unknowns to columns."""
     a, b = (j.parts[0] if isinstance(j, StackedJacobian) else j for j in (a, b))
+    if isinstance(a, MappedJacobian) and isinstance(b, MappedJacobian):
+        return a.n == b.n and a.maps.equals(b.maps, a.n) and _same_table(a.inner, b.inner)
     a, b = (j.base if isinstance(j, ScaledJacobian) else j for j in (a, b))
     if not (isinstance(a, ScalarJacobian | SoftmaxJacobian) and isinstance(b, ScalarJacobian | SoftmaxJacobian)):
         return False

@@ -32,6 +32,7 @@ from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, SoftmaxJ
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.known_cells import KnownCells, with_known
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.row_maps import MappedJacobian, with_row_map
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 
 STANDARD = 1e-6
@@ -457,6 +458,9 @@ def floor_of(leak: Leakage) -> Leakage | None:
     if isinstance(jacobian, KnownCells):
         inner_floor = floor_of(replace(leak, jacobian=jacobian.inner))
         return None if inner_floor is None else with_known(inner_floor, jacobian.known)
+    if isinstance(jacobian, MappedJacobian):
+        inner_floor = floor_of(replace(leak, jacobian=jacobian.inner))
+        return None if inner_floor is None else with_row_map(inner_floor, jacobian.maps)
     if not isinstance(jacobian, ScaledJacobian):
         return None
     return replace(leak, jacobian=jacobian.floor, has_noise=True, of="the fitted scaler", members=None)
@@ -467,6 +471,8 @@ def frozen_of(leak: Leakage) -> Leakage:
     jacobian = leak.jacobian
     if isinstance(jacobian, KnownCells):
         return with_known(frozen_of(replace(leak, jacobian=jacobian.inner)), jacobian.known)
+    if isinstance(jacobian, MappedJacobian):
+        return with_row_map(frozen_of(replace(leak, jacobian=jacobian.inner)), jacobian.maps)
     return replace(leak, jacobian=jacobian.base) if isinstance(jacobian, ScaledJacobian) else leak
 
 

@@ -91,5 +91,5 @@ def floor_remark(design: Design, highest: float, scaler: str, unit: str) -> str:
 
 def fitted_sources(design: Design) -> list[str]:
     """Source columns that are standardised by the table."""
-    touched = np.any(design.through[np.asarray(design.fitted)] != 0.0, axis=0)
+    touched = design.touched_by(design.fitted)
     return [name for name, block in design.blocks.items() if any(touched[j] for j in block)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter import glm
-from dosimeter.adapters.features import Design, Feature, assemble, raw_feature
-from dosimeter.adapters.pipelines import columns_read, transform
+from dosimeter.adapters.chain import Chain
+from dosimeter.adapters.features import Design, Feature, assemble
+from dosimeter.adapters.pipelines import columns_read
 from dosimeter.adapters.polish import polish
 from dosimeter.adapters.problem import AnyProblem, Target
-from dosimeter.adapters.registry import library_of, problem_of, sources_of
+from dosimeter.adapters.registry import model_library, problem_of, sources_of
 from dosimeter.adapters.solved_equations import target_units
 from dosimeter.adapters.target_map import target_slopes
 from dosimeter.adapters.wrappers import unwrap
@@ -30,7 +32,7 @@ from dosimeter.tables.constant_values import Tied, tie
 from dosimeter.tables.data_checks import varies
 from dosimeter.tables.missing_values import Gaps, gap_notes, observed_by_person
 from dosimeter.tables.row_arguments import ids_of, lists_columns, names_of, target_names, target_of, weights_of
-from dosimeter.tables.table import Table
+from dosimeter.tables.table import Table, library_of
 
 UNITS = {"raw": "own units", "sd": "standard deviations"}
 """The option `unit` -> the name of the unit in results and doses."""
@@ -81,10 +83,10 @@ def measure_model(
 ) -> GivenModel:
     """What the model's coefficients and intercept, released with `noise` on each, leak about its table.
 
-    model: a fitted scikit-learn linear model, alone or behind a Pipeline of scalers and one-hot encoders (held fixed);
-    statsmodels GLM results; or `Coefficients`. frame: the table it was trained on. y, person, sample_weight: a column's
-    name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. label: whether the target counts
-    among a row's unknowns.
+    model: a fitted scikit-learn linear model, alone or behind a Pipeline of steps that treat rows one by one (held
+    fixed); statsmodels GLM results; or `Coefficients`. frame: the table it was trained on. y, person, sample_weight: a
+    column's name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. label: whether the
+    target counts among a row's unknowns.
     """
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)
@@ -95,7 +97,7 @@ def measure_model(
     steps, final = opened.steps, opened.final
     stage("preparing the columns")
     aside = [name for name in (y, person) if isinstance(name, str)] + (list(y) if lists_columns(frame, y) else [])
-    features, design, table, columns, gaps = _design(model, steps, final, frame, aside)
+    chain, design, table, columns, gaps = _design(model, steps, final, frame, aside)
     n = table.n
     y_as_read = target_of(frame, y, n)
     mapped = Target(y_as_read, weights_of(frame, sample_weight, n))
@@ -111,7 +113,8 @@ def measure_model(
         options |= {"target_unit": target_unit(problem.loss, Target(y_as_read, None).numbers(), unit)}
         options |= {"target_slopes": slopes}
     stage("polishing the fit")
-    polished = polish(problem, design, options)
+    with _hints(design):
+        polished = polish(problem, design, options)
     fit, distance = polished.fit, (polished.remark,) if polished.remark else ()
     ids = None if person is None else ids_of(frame, person, n)
     target = ", ".join(target_names(frame, y))
@@ -144,30 +147,41 @@ def measure_model(
             *(distance if polished.exact else ()),
             *problem.remarks,
             *polished.remarks,
+            *design.remarks,
             *shared.remarks,
             *((INSIDE,) if design.uncovered else ()),
         ),
         floor=figures.floor,
         scaler=scaler,
     )
-    names, _ = _sources(model, steps, final, frame, aside)
-
-    def probe(values: Mapping[str, NDArray[Any]]) -> FloatArray:
-        k = len(next(iter(values.values())))
-        probed = tuple(raw_feature(name, values.get(name, np.zeros(k))) for name in names)
-        for step in steps:
-            probed = transform(step, probed)
-        return np.column_stack([feature.numbers for feature in probed])
-
     classes = getattr(final, "classes_", None)
     return GivenModel(
-        leak.with_floor_remark(), problem, shared, features, probe, gaps, columns_as_read, classes, y_as_read
+        leak.with_floor_remark(),
+        problem,
+        shared,
+        chain.features,
+        chain.evaluate,
+        gaps,
+        columns_as_read,
+        classes,
+        y_as_read,
     )
 
 
 def _row_codes(y: FloatArray) -> FloatArray:
     """(n,) the target, or a number for each distinct row of several targets."""
     return y if y.ndim == 1 else np.unique(y, axis=0, return_inverse=True)[1].reshape(-1).astype(np.float64)
+
+
+@contextmanager
+def _hints(design: Design) -> Iterator[None]:
+    """A refused minimum, with what the steps before the model may have to do with it."""
+    try:
+        yield
+    except CannotMeasure as refusal:
+        if not design.hints:
+            raise
+        raise CannotMeasure("; ".join([str(refusal), *design.hints])) from None
 
 
 def _tie(
@@ -191,7 +205,7 @@ def _tie(
 
 def measure_options(design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool, unit: str) -> dict[str, Any]:
     """Keyword arguments of `glm.measure` for a fit on this design in the chosen unit."""
-    input_map = design.through * design.spread if unit == "sd" else design.through
+    input_map = design.input_map(design.spread) if unit == "sd" else design.input_map()
     return {"noise": noise, "include_target": label, "input_map": input_map, "target_unit": target_unit(loss, y, unit)}
 
 
@@ -218,24 +232,27 @@ def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
 
 def _design(
     model: Any, steps: tuple[Any, ...], final: Any, frame: Any, set_aside: list[str]
-) -> tuple[tuple[Feature, ...], Design, Table, dict[str, NDArray[Any]], dict[str, Gaps]]:
-    """The model's columns, its matrix, the table that was read, its columns under the model's names, their gaps."""
+) -> tuple[Chain, Design, Table, dict[str, NDArray[Any]], dict[str, Gaps]]:
+    """The steps over the table, the design, the table as read, its columns under the model's names, their gaps."""
     names, sources = _sources(model, steps, final, frame, set_aside)
     used = columns_read(steps, names) if steps else tuple(range(len(names)))
     read = [sources[j] for j in used]
     table = Table.of(frame, drop=[name for name in names_of(frame) if name not in read], missing="keep")
     columns = {names[j]: table[sources[j]] for j in used}
-    nothing = np.zeros(table.n)
     gaps = {names[j]: table.gaps[sources[j]] for j in used if sources[j] in table.gaps}
-    masks = {name: gap.mask for name, gap in gaps.items()}
-    # Cells that were filled before need no imputer.
-    open_ = {name: gap.mask for name, gap in gaps.items() if gap.value is None}
-    features = tuple(raw_feature(name, columns.get(name, nothing), open_.get(name)) for name in names)
-    for step in steps:
-        features = transform(step, features)
+    chain = Chain(
+        steps,
+        names,
+        columns,
+        table.n,
+        # Cells that were filled before need no imputer.
+        open_gaps={name: gap.mask for name, gap in gaps.items() if gap.value is None},
+        filled={name: gap.mask for name, gap in gaps.items()},
+        library=library_of(frame),
+    )
     # A person or target column that the model drops is not one of its sources.
     shown = [name for j, name in enumerate(names) if j in used or name not in set_aside]
-    return features, assemble(features, columns, shown, masks), table, columns, gaps
+    return chain, assemble(chain, shown), table, columns, gaps
 
 
 def _sources(
@@ -274,7 +291,7 @@ def _fitted_on(model: Any, steps: tuple[Any, ...], final: Any) -> tuple[tuple[st
 def _numbered(final: Any, wanted: tuple[str, ...], names: Sequence[str]) -> bool:
     """statsmodels calls the columns of an array x1, x2, ...: then they are known by position alone."""
     made_up = all(name.startswith("x") and name[1:].isdigit() for name in wanted)
-    return library_of(final) == "statsmodels" and made_up and not set(wanted) <= set(names)
+    return model_library(final) == "statsmodels" and made_up and not set(wanted) <= set(names)
 
 
 def _with_ones(design: Design) -> Design:
@@ -285,5 +302,6 @@ def _with_ones(design: Design) -> Design:
         X=np.hstack([design.X, ones]),
         names=(*design.names, "intercept"),
         through=np.vstack([design.through, np.zeros((1, design.through.shape[1]))]),
+        row_map=None if design.row_map is None else design.row_map.with_constant_column(),
         fitted=np.append(design.fitted, False) if np.any(design.fitted) else (),
     )

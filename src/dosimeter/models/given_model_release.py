@@ -18,7 +18,7 @@ from dosimeter.adapters.problem import Problem
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian, no_noise
-from dosimeter.core.text import safe_text
+from dosimeter.core.text import safe_list, safe_text
 from dosimeter.models.fit_table import PreparedTable
 from dosimeter.models.given_model import GivenModel, measure_model
 from dosimeter.models.linear_release import TableRelease, draw_release
@@ -61,6 +61,7 @@ def release_model(
             "with one loss of one margin"
         )
     refuse_unexportable(measured.problem.loss)
+    _refuse_unfoldable(measured)
     _refuse_learned_constants(measured)
     scaler = "total" if np.any(measured.leakage.design.fitted) else "held"
     if scaler == "total":
@@ -105,6 +106,8 @@ def fold_model(measured: GivenModel) -> tuple[TableEncoding, list[Row]]:
     slopes: dict[str, dict[int, Fraction]] = {}
     for j, feature in enumerate(measured.features):
         for (source, level), slope in feature.slopes.items():
+            if not isinstance(slope, float):
+                raise TypeError("a slope that differs from row to row does not fold into weights")
             if level is None and slope:
                 slopes.setdefault(source, {})[j] = Fraction(slope)
     order = [name for name in measured.leakage.design.blocks if name in slopes or len(levels.get(name, ())) > 1]
@@ -168,6 +171,25 @@ def _refuse_far_from_zero(measured: GivenModel, name: str) -> None:
     u = np.asarray(measured.columns[name], dtype=np.float64)
     if float(np.nanmax(np.abs(u))) > FARTHEST * (float(np.nanstd(u)) or 1.0):
         raise Refusal(f"column {safe_text(name)} lies far from 0 for its spread: subtract a fixed number from it first")
+
+
+def _refuse_unfoldable(measured: GivenModel) -> None:
+    """Only scalers, one-hot encoders, constants that fill gaps and columns as they are fold into weights."""
+    design = measured.leakage.design
+    if design.unfoldable or design.row_map is not None:
+        raise CannotMeasure(
+            f"the model has {safe_list(design.unfoldable)} before it, which does not fold into weights of the table's "
+            "own columns: it can be measured, but released only behind scalers and one-hot encoders"
+        )
+    numbers, labels = (
+        {source for f in measured.features for source, level in f.slopes if (level is None) is want}
+        for want in (True, False)
+    )
+    if numbers & labels:
+        raise CannotMeasure(
+            f"column {safe_text(min(numbers & labels))} enters both as a number and as labels, which does not fold into "
+            "one weight: it can be measured, but released only as one of the two"
+        )
 
 
 def _refuse_learned_constants(measured: GivenModel) -> None:

@@ -94,7 +94,7 @@ class TableLeakage:
         """Unaccounted if a choice made from the data is held fixed, otherwise an estimate or exact."""
         if self.uncovered:
             return Standing.UNACCOUNTED
-        return Standing.ESTIMATE if self.approximations else Standing.EXACT
+        return Standing.ESTIMATE if self.approximations or self.design.estimated else Standing.EXACT
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -159,10 +159,10 @@ class TableLeakage:
 
     @property
     def _options(self) -> dict[str, Any]:
-        unit = self.design.spread if self.measured_in == "standard deviations" else 1.0
+        unit = self.design.spread if self.measured_in == "standard deviations" else np.ones(1)
         return {
             "include_target": self.leak.include_target,
-            "input_map": self.design.through * unit,
+            "input_map": self.design.input_map(unit),
             "target_unit": self.target_unit,
         }
 

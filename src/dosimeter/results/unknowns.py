@@ -93,7 +93,7 @@ def unknowns(leak: TableLeakage, table: Table) -> list[Unknown]:
         deviation = leak.target_deviation / (step or 1.0)
         every.append(Unknown(leak.target, "target", deviation, spread, leak.classes or step is not None))
     names = [name for name in dict.fromkeys((*leak.columns, leak.target)) if name in table.names]
-    by_the_others = explain_table(table, names, leak.design.nominal)
+    by_the_others = explain_table(table, names, leak.design.nominal - leak.design.binned)
     return [replace(unknown, rest=by_the_others.get(unknown.name)) for unknown in every]
 
 

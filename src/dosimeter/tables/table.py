@@ -244,6 +244,16 @@ def _indexed(native: Any, caller: Any, rows: NDArray[np.intp] | None) -> Any:
     return native
 
 
+def library_of(frame: Any) -> Any:
+    """The dataframe library of a table, as narwhals names it; None for arrays, dicts and Tables.
+
+    >>> library_of({"age": [31]}) is None
+    True
+    """
+    caller = None if isinstance(frame, Table) else _native_frame(frame)
+    return None if caller is None else caller.implementation
+
+
 def _native_frame(frame: Any) -> Any:
     """The caller's frame in narwhals, or None for arrays and dicts."""
     wrapped = nw.from_native(frame, eager_only=True, pass_through=True)

@@ -1,0 +1,45 @@
+"""Preprocessing before a model: one registered reader for each kind of step (`registry.py`)."""
+
+from dosimeter.adapters.steps import (
+    bins,
+    containers,
+    functions,
+    imputers,
+    kernel_maps,
+    normalizer,
+    one_hot,
+    ordinal,
+    polynomials,
+    powers,
+    projections,
+    quantiles,
+    refused,
+    scalers,
+    selectors,
+    splines,
+)
+from dosimeter.adapters.steps.registry import STEPS, Route, StepKind, apply, step
+
+__all__ = [
+    "STEPS",
+    "Route",
+    "StepKind",
+    "apply",
+    "bins",
+    "containers",
+    "functions",
+    "imputers",
+    "kernel_maps",
+    "normalizer",
+    "one_hot",
+    "ordinal",
+    "polynomials",
+    "powers",
+    "projections",
+    "quantiles",
+    "refused",
+    "scalers",
+    "selectors",
+    "splines",
+    "step",
+]

@@ -1,0 +1,212 @@
+"""Slopes of a step by differences of its output, all rows at once, with two step sizes that must agree.
+
+Central differences D(h) have an error in h². Richardson's R(h) = (4 D(h/2) - D(h)) / 3 has one in h⁴; R(h) and R(h/2)
+must agree to 1e-6, or smaller steps are tried on the rows where they do not. On a row at a bend both sides are read by
+themselves and the steeper one counts; at a jump nothing agrees, and the row is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.adapters.steps.calls import StepFailure
+from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.errors import CannotMeasure
+
+AGREE = 1e-6
+"""Largest relative difference of the slopes from two step sizes."""
+
+SMALL = 1e-3
+"""Slopes below this share of the largest of their output are compared with that share."""
+
+STEPS = (2e-2, 2.5e-3, 3e-4, 4e-5, 5e-6)
+"""Step sizes, in spreads of the input, tried one after the other."""
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Slopes (n, outputs, inputs), and the largest relative difference between the two step sizes."""
+
+    slopes: FloatArray
+    error: float
+    largest: dict[int, FloatArray]
+    """Input -> (outputs,) the largest slope of each output."""
+    bends: int = 0
+    """Rows at a bend, where the steeper side was taken."""
+
+
+def slopes_by_differences(
+    name: str,
+    evaluate: Callable[[Sequence[NDArray[Any]]], FloatArray],
+    columns: Sequence[NDArray[Any]],
+    inputs: Sequence[int],
+    scales: FloatArray,
+    largest: dict[int, FloatArray] | None = None,
+) -> Differences:
+    """Slopes of `evaluate`, columns (n,) each -> (n, outputs), by the chosen inputs; scales: one for each column.
+
+    largest: of all rows, if these are some of them; without it the error and `largest` alone are computed, and no
+    array of all inputs is made.
+    """
+    each, worst, bends, found = [], 0.0, 0, dict(largest or {})
+    for j in inputs:
+        slopes, error, at_bend = _of_input(name, evaluate, columns, j, float(scales[j]), found.get(j))
+        worst, bends = max(worst, error), bends + at_bend
+        found.setdefault(j, np.abs(slopes).max(axis=0))
+        if largest is not None:
+            each.append(slopes)
+    return Differences(np.stack(each, axis=2) if each else np.empty((len(columns[0]), 0, 0)), worst, found, bends)
+
+
+class _Line:
+    """The step along one input: outputs with that input moved by h, rows chosen."""
+
+    def __init__(self, evaluate: Callable[..., FloatArray], columns: Sequence[NDArray[Any]], j: int) -> None:
+        self.evaluate, self.columns, self.j = evaluate, columns, j
+
+    def at(self, rows: Index, h: float) -> FloatArray | None:
+        """(k, outputs); None if the step does not accept the moved rows."""
+        parts = [column[rows] for column in self.columns]
+        parts[self.j] = parts[self.j] + h
+        try:
+            return self.evaluate(parts)
+        except StepFailure:
+            return None
+
+    def moved(self, rows: Index, h: float) -> FloatArray:
+        """(k,) by how much the input really moves: x + h is rounded."""
+        x = self.columns[self.j][rows]
+        return np.asarray((x + h) - x)
+
+
+def _of_input(
+    name: str,
+    evaluate: Callable[..., FloatArray],
+    columns: Sequence[NDArray[Any]],
+    j: int,
+    scale: float,
+    largest: FloatArray | None,
+) -> tuple[FloatArray, float, int]:
+    line, every = _Line(evaluate, columns, j), np.arange(len(columns[j]), dtype=np.intp)
+    here = evaluate(list(columns))
+    slopes, error = np.zeros_like(here), np.full(len(here), np.inf)
+    open_rows = every
+    for share in STEPS:
+        pair = _central(line, open_rows, share * scale)
+        open_rows = _accept(pair, open_rows, slopes, error, here, share * scale, largest)
+        if not len(open_rows):
+            break
+    bends = len(open_rows)
+    if bends:
+        _one_sided(name, line, open_rows, slopes, error, here, scale, j, largest)
+    return slopes, float(error.max(initial=0.0)), bends
+
+
+def _central(line: _Line, rows: Index, h: float) -> tuple[FloatArray, FloatArray] | None:
+    """R(h) and R(h/2) of some rows."""
+    D = []
+    for step in (h, h / 2, h / 4):
+        above, below = line.at(rows, step), line.at(rows, -step)
+        if above is None or below is None:
+            return None
+        D.append((above - below) / (line.moved(rows, step) - line.moved(rows, -step))[:, None])
+    return (4 * D[1] - D[0]) / 3, (4 * D[2] - D[1]) / 3
+
+
+def _accept(
+    pair: tuple[FloatArray, FloatArray] | None,
+    rows: Index,
+    slopes: FloatArray,
+    error: FloatArray,
+    here: FloatArray,
+    h: float,
+    largest: FloatArray | None,
+) -> Index:
+    """Write the slopes of the rows on which both agree; the others are returned."""
+    if pair is None:
+        return rows
+    coarse, fine = pair
+    relative = _disagreement(coarse, fine, slopes, here, h, largest)
+    good = relative <= AGREE
+    slopes[rows[good]], error[rows[good]] = fine[good], relative[good]
+    return rows[~good]
+
+
+def _disagreement(
+    coarse: FloatArray, fine: FloatArray, slopes: FloatArray, here: FloatArray, h: float, largest: FloatArray | None
+) -> FloatArray:
+    """(k,) largest relative difference over the outputs; infinite where one is not a number."""
+    if largest is None:
+        finite = np.where(np.isfinite(fine), np.abs(fine), 0.0)
+        largest = np.maximum(finite.max(axis=0, initial=0.0), np.abs(slopes).max(axis=0, initial=0.0))
+    # What rounding of the outputs leaves of a slope that is zero.
+    noise = 64 * EPS * np.abs(here).max(axis=0, initial=0.0) / h
+    size = np.maximum(np.abs(fine), SMALL * largest)
+    apart = np.maximum(np.abs(coarse - fine) - noise, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        relative = np.where(apart == 0.0, 0.0, apart / np.where(size > 0.0, size, EPS))
+    return np.where(np.isfinite(coarse).all(axis=1) & np.isfinite(fine).all(axis=1), relative.max(axis=1), np.inf)
+
+
+def _one_sided(
+    name: str,
+    line: _Line,
+    rows: Index,
+    slopes: FloatArray,
+    error: FloatArray,
+    here: FloatArray,
+    scale: float,
+    j: int,
+    largest: FloatArray | None,
+) -> None:
+    """Slopes at bends, or at the edge of the domain: each side by itself, the steeper one is written."""
+    sides = []
+    for sign in (1.0, -1.0):
+        side, side_error = np.zeros_like(here), np.full(len(here), np.inf)
+        open_rows, outside = rows, np.zeros(len(here), dtype=bool)
+        for share in STEPS[1:]:
+            pair = _forward(line, open_rows, sign * share * scale, here)
+            if pair is None or not np.isfinite(pair[1]).all(axis=1).any():
+                outside[open_rows] = True
+                continue
+            outside[open_rows] = ~np.isfinite(pair[1]).all(axis=1)
+            open_rows = _accept(pair, open_rows, side, side_error, here, share * scale, largest)
+            if not len(open_rows):
+                break
+        sides.append((side, side_error, outside))
+    (right, right_error, right_out), (left, left_error, left_out) = sides
+    usable_right = np.isfinite(right_error[rows]) | right_out[rows]
+    usable_left = np.isfinite(left_error[rows]) | left_out[rows]
+    none = ~(np.isfinite(right_error[rows]) | np.isfinite(left_error[rows]))
+    bad = none | ~usable_right | ~usable_left
+    if bad.any():
+        raise CannotMeasure(
+            f"{name} before the model has no derivative in row {int(rows[int(np.argmax(bad))])} (from 0), by its input "
+            f"{j}: differences of two sizes do not agree to {AGREE:g}; use a step that is smooth there"
+        )
+    size = np.maximum(np.abs(slopes).max(axis=0), np.maximum(np.abs(right).max(axis=0), np.abs(left).max(axis=0)))
+    size = np.where(size > 0.0, size, 1.0) if largest is None else np.where(largest > 0.0, largest, 1.0)
+    is_right = np.sum((right[rows] / size) ** 2, axis=1) >= np.sum((left[rows] / size) ** 2, axis=1)
+    slopes[rows] = np.where(is_right[:, None], right[rows], left[rows])
+    error[rows] = np.where(
+        np.isfinite(right_error[rows]) & is_right, right_error[rows], np.minimum(left_error[rows], right_error[rows])
+    )
+
+
+def _forward(line: _Line, rows: Index, h: float, here: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """One-sided differences with an error in h², of two sizes."""
+    F = []
+    for step in (h, h / 2, h / 4):
+        there = line.at(rows, step)
+        if there is None:
+            return None
+        F.append((there - here[rows]) / line.moved(rows, step)[:, None])
+    first, second = 2 * F[1] - F[0], 2 * F[2] - F[1]
+    return first, (4 * second - first) / 3

@@ -1,0 +1,134 @@
+"""One column on its way into the model, and how it depends on the unknowns of a person.
+
+An unknown is a number of the table in its own unit, or one indicator of a categorical column. Behind affine steps a
+feature is x = Σ slope · unknown + const. Behind a smooth step the slope of a number differs from row to row. A category
+behind such a step has no slope: the feature is bent in it, and is evaluated at every level instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.errors import Refusal
+from dosimeter.core.text import safe_text
+
+Unknown = tuple[str, str | None]
+"""(source column, level), the level None for a number."""
+
+
+class Varies(Enum):
+    """The type of `VARIES`."""
+
+    VARIES = "varies"
+
+
+VARIES: Final = Varies.VARIES
+"""A slope that is not the same on every row; it is computed for a block of rows at a time."""
+
+Slope = float | FloatArray | Varies
+"""One for all rows, (n,) one for each row, or VARIES if they are not computed in this run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A source column by its distinct cells: it holds cells[codes]."""
+
+    cells: tuple[Any, ...]
+    codes: Index
+    """(n,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Feature:
+    """One column on its way into the model.
+
+    >>> age = Feature("age", np.array([40.0, 60.0]), {("age", None): 1.0})
+    >>> age.affine(0.1, -5.0, "mean and scale").values
+    array([-1.,  1.])
+    """
+
+    name: str
+    values: NDArray[Any]
+    """(n,) numbers, or text for a source column that is not encoded yet."""
+    slopes: Mapping[Unknown, Slope] = field(default_factory=dict)
+    raw: bool = False
+    """True if it is a source column as it was read."""
+    statistics: frozenset[str] = frozenset()
+    """Statistics of the data that it was computed with, held fixed."""
+    gaps: NDArray[np.bool_] | None = None
+    """(n,) True where the value is still missing; None if none is."""
+    standardised: bool = False
+    """Whether the last step subtracted its mean and divided by its standard deviation."""
+    levels: tuple[Any, ...] = ()
+    """For an indicator of a OneHotEncoder: all levels that its encoder knows."""
+    fill: Any = None
+    """The declared constant that replaces a missing value of the source column."""
+    sources: frozenset[str] = frozenset()
+    """Every source column that it is computed from."""
+    bent: frozenset[str] = frozenset()
+    """Sources in which it has no slope: it is evaluated at each of their levels."""
+    coded: Coded | None = None
+    """Of a source column that is set to one level after another."""
+
+    def refuse_gaps(self) -> None:
+        """Refuse a column with gaps that were not filled."""
+        if self.gaps is not None:
+            row = int(np.argmax(self.gaps))
+            raise Refusal(
+                f"column {safe_text(self.name)} has no value in row {row} (from 0), and no SimpleImputer of the model "
+                "fills it: fill it or leave the row out"
+            )
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it holds numbers."""
+        return self.values.dtype.kind in "fb"
+
+    @property
+    def numbers(self) -> FloatArray:
+        """(n,) float64; text is refused."""
+        if not self.is_number:
+            raise Refusal(
+                f"column {safe_text(self.name)} holds text where the model saw numbers: pass the training table"
+            )
+        return np.asarray(self.values, dtype=np.float64)
+
+    def affine(self, factor: float, shift: float, statistic: str = "") -> Feature:
+        """factor · x + shift, with constants that are the named statistic of the data."""
+        feature = replace(
+            self,
+            values=factor * self.numbers + shift,
+            slopes={unknown: times(slope, factor) for unknown, slope in self.slopes.items()},
+            raw=False,
+            standardised=False,
+        )
+        return replace(feature, statistics=self.statistics | {statistic}) if statistic else feature
+
+
+def times(slope: Slope, factor: float | FloatArray) -> Slope:
+    """factor · slope."""
+    return slope if isinstance(slope, Varies) else factor * slope
+
+
+def raw_feature(name: str, column: NDArray[Any], gaps: NDArray[np.bool_] | None = None) -> Feature:
+    """A source column (n,) as it was read; gaps: (n,) where it has no value."""
+    slopes: dict[Unknown, Slope] = {} if column.dtype.kind == "O" else {(name, None): 1.0}
+    return Feature(name, column, slopes, raw=True, gaps=gaps, sources=frozenset({name}))
+
+
+Features = tuple[Feature, ...]
+
+
+def matrix_of(features: Features) -> FloatArray:
+    """(n, d) the values of features that hold numbers."""
+    X = np.empty((len(features[0].values), len(features)))
+    for j, feature in enumerate(features):
+        X[:, j] = feature.numbers
+    return X

@@ -1,0 +1,74 @@
+"""Scalers: (x - centre) / scale of each column, with or without clipping."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dosimeter.adapters.steps.chain_rule import elementwise, steeper
+from dosimeter.adapters.steps.feature import Feature, Features
+from dosimeter.adapters.steps.registry import Route, step
+from dosimeter.adapters.steps.run import Run, require_fitted
+from dosimeter.core.arrays import FloatArray
+
+_BEND = "with clip=True zero outside the range, and at its ends the steeper side"
+
+
+def _scale(features: Features, factor: Any, shift: Any, statistic: str) -> Features:
+    rows = zip(features, np.broadcast_to(factor, len(features)), np.broadcast_to(shift, len(features)), strict=True)
+    return tuple(feature.affine(float(f), float(s), statistic) for feature, f, s in rows)
+
+
+def _centre_and_scale(features: Features, centre: Any, scale: Any, statistic: str) -> Features:
+    """(x - centre) / scale; either is None if the transformer does not use it."""
+    scale = np.ones(len(features)) if scale is None else np.asarray(scale, dtype=np.float64)
+    centre = np.zeros(len(features)) if centre is None else np.asarray(centre, dtype=np.float64)
+    return _scale(features, 1.0 / scale, -centre / scale, statistic)
+
+
+@step(
+    "StandardScaler", route=Route.AFFINE, remark="mean and scale are held fixed; their floor is stated", foldable=True
+)
+def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
+    scale, mean = require_fitted(scaler, "scale_", len(features)), scaler.mean_ if scaler.with_mean else None
+    statistics = ["mean"] * (mean is not None) + ["scale"] * (scale is not None)
+    scaled = _centre_and_scale(features, mean, scale, " and ".join(statistics))
+    return tuple(replace(feature, standardised=len(statistics) == 2) for feature in scaled)
+
+
+@step("MinMaxScaler", route=Route.AFFINE, remark=f"minimum and range are held fixed; {_BEND}", foldable=True)
+def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
+    scaled = _scale(features, require_fitted(scaler, "scale_", len(features)), scaler.min_, "minimum and range")
+    low, high = scaler.feature_range
+    return _clip(scaler, scaled, low, high, run) if scaler.clip else scaled
+
+
+@step("MaxAbsScaler", route=Route.AFFINE, remark=f"largest magnitudes are held fixed; {_BEND}", foldable=True)
+def read_max_abs_scaler(scaler: Any, features: Features, run: Run) -> Features:
+    scaled = _centre_and_scale(features, None, require_fitted(scaler, "scale_", len(features)), "largest magnitudes")
+    return _clip(scaler, scaled, -1.0, 1.0, run) if getattr(scaler, "clip", False) else scaled
+
+
+@step("RobustScaler", route=Route.AFFINE, remark="median and quantile range are held fixed", foldable=True)
+def read_robust_scaler(scaler: Any, features: Features, run: Run) -> Features:
+    scale = require_fitted(scaler, "scale_", len(features))
+    statistics = ["median"] * (scaler.center_ is not None) + ["quantile range"] * (scale is not None)
+    return _centre_and_scale(features, scaler.center_, scale, " and ".join(statistics))
+
+
+def _clip(scaler: Any, features: Features, low: float, high: float, run: Run) -> Features:
+    run.log.unfoldable[f"{type(scaler).__name__} with clip=True"] = None
+    return tuple(_clipped(feature, low, high, run) for feature in features)
+
+
+def _clipped(feature: Feature, low: float, high: float, run: Run) -> Feature:
+    x = feature.numbers
+
+    def inside(at: FloatArray) -> FloatArray:
+        # The ends come from the data's own extremes through a rounded product: they count as inside.
+        margin = 1e-12 * max(1.0, abs(low), abs(high))
+        return ((at >= low - margin) & (at <= high + margin)).astype(np.float64)
+
+    return elementwise(feature, np.clip(x, low, high), lambda: steeper(inside, x), run)
