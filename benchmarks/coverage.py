@@ -105,9 +105,11 @@ def _cell(case: Case, model: Any, row: int, column: str) -> float | None:
         designs = [_design(case, model, _with(table, row, column, level)) for level in levels]
         distinct = list({d.tobytes(): d for d in designs}.values())
         return max(_slope(case, Z, b - a, case.y) for a, b in itertools.combinations(distinct, 2))
-    h = 1e-5 * float(table[column].std())
-    up, down = (_design(case, model, _with(table, row, column, cell + s * h)) for s in (1, -1))
-    return _slope(case, Z, (up - down) / (2 * h), case.y)
+    moves = []
+    for h in (2e-5 * float(table[column].std()), 1e-5 * float(table[column].std())):
+        up, down = (_design(case, model, _with(table, row, column, cell + s * h)) for s in (1, -1))
+        moves.append((up - down) / (2 * h))
+    return _slope(case, Z, (4 * moves[1] - moves[0]) / 3, case.y)
 
 
 def _with(table: Any, row: int, column: str, value: Any) -> Any:

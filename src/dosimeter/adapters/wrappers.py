@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.adapters.formulas import formula_of
 from dosimeter.adapters.registry import find_adapter, measurable_adapter, model_library
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
@@ -56,7 +57,8 @@ def unwrap(model: Any) -> Unwrapped:
     opener = next((_WRAPPERS[key] for key in _keys(model) if key in _WRAPPERS), None)
     if opener is None:
         measurable_adapter(model)
-        return Unwrapped(model)
+        formula = formula_of(model) if model_library(model) == "statsmodels" else None
+        return Unwrapped(model, () if formula is None else (formula,))
     outer = opener(model)
     inner = unwrap(outer.final)
     if outer.target_map is not None and inner.target_map is not None:

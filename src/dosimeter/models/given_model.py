@@ -281,7 +281,8 @@ def _sources(
 
 def _fitted_on(model: Any, steps: tuple[Any, ...], final: Any) -> tuple[tuple[str, ...] | None, int]:
     """Names (None if it was fitted on an array) and number of the columns that the model was fitted on."""
-    for part in (model, *steps, final):
+    # A final estimator behind a formula was fitted on the columns of the formula, not on those of the table.
+    for part in (*(() if final is model else (model,)), *steps, final):
         sources = sources_of(part)
         if sources is not None:
             return sources

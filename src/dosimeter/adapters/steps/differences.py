@@ -27,6 +27,9 @@ SMALL = 1e-3
 STEPS = (2e-2, 2.5e-3, 3e-4, 4e-5, 5e-6)
 """Step sizes, in spreads of the input, tried one after the other."""
 
+FAILURES = 64
+"""Refusals of a step after which it is not asked about parts of the rows any more."""
+
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -72,13 +75,31 @@ class _Line:
         self.evaluate, self.columns, self.j = evaluate, columns, j
 
     def at(self, rows: Index, h: float) -> FloatArray | None:
-        """(k, outputs); None if the step does not accept the moved rows."""
-        parts = [column[rows] for column in self.columns]
-        parts[self.j] = parts[self.j] + h
-        try:
-            return self.evaluate(parts)
-        except StepFailure:
+        """(k, outputs), nan in rows that the step does not accept when they are moved; None if it accepts hardly any.
+
+        A step may refuse all rows because of one, such as a spline beyond its last knot: halves are tried, up to
+        FAILURES refusals.
+        """
+        pieces, failures = [rows], 0
+        results: list[tuple[Index, FloatArray]] = []
+        while pieces:
+            piece = pieces.pop()
+            parts = [column[piece] for column in self.columns]
+            parts[self.j] = parts[self.j] + h
+            try:
+                results.append((piece, self.evaluate(parts)))
+            except StepFailure:
+                failures += 1
+                if failures > FAILURES:
+                    return None
+                if len(piece) > 1:
+                    pieces += [piece[: len(piece) // 2], piece[len(piece) // 2 :]]
+        if not results:
             return None
+        out = np.full((len(rows), results[0][1].shape[1]), np.nan)
+        for piece, values in results:
+            out[np.searchsorted(rows, piece)] = values
+        return out
 
     def moved(self, rows: Index, h: float) -> FloatArray:
         """(k,) by how much the input really moves: x + h is rounded."""

@@ -88,7 +88,10 @@ def _first_look(step: Any, features: Features, columns: Sequence[NDArray[Any]], 
 
 
 def _learned(step: Any) -> tuple[str, ...]:
-    """What a step took from the data: every attribute that an unfitted copy does not have."""
+    """What a step took from the data: what it says itself, or every attribute that an unfitted copy does not have."""
+    stated = getattr(step, "learned_from_data", None)
+    if isinstance(stated, tuple):
+        return stated
     own = {"n_features_in_", "feature_names_in_", "n_features_out_"}
     try:
         from sklearn.base import clone
