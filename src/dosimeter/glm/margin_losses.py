@@ -131,7 +131,7 @@ class SquaredEpsilonInsensitive(RobustRegression):
 
     Examples
     --------
-    >>> SquaredEpsilonInsensitive(0.5).residual(np.array([0.0, 3.0]), np.array([0.2, 1.0]))
+    >>> SquaredEpsilonInsensitive(0.5).residual(np.array([0.3, 3.0]), np.array([0.2, 1.0]))
     array([0., 3.])
     """
 
