@@ -24,6 +24,7 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import no_noise
 from dosimeter.glm.loss import is_registered
 from dosimeter.glm.membership import removal
+from dosimeter.glm.positive_losses import PowerVariance
 from dosimeter.models.accuracy_frontier import EXACT, frontier
 from dosimeter.models.fit_table import fit_table
 from dosimeter.models.linear_release import release_table
@@ -446,3 +447,31 @@ def test_a_loss_that_lacks_something_is_not_registered() -> None:
     with pytest.raises(Refusal, match="already registered as 'squared'"):
         glm.register(Again)
     assert glm.register(glm.Squared) is glm.Squared
+
+
+WITHOUT_CANCELLATION = [
+    loss
+    for loss in FORMULAS
+    if (loss.target is glm.TargetKind.TWO_CLASSES and not loss.has_kinks)
+    or (isinstance(loss, PowerVariance) and loss.link_function == "log")
+]
+
+
+@pytest.mark.parametrize("loss", WITHOUT_CANCELLATION, ids=lambda loss: loss.description)
+def test_its_residual_is_relatively_exact_where_the_fit_is_good(loss: glm.ScalarLoss) -> None:
+    """Classes far on their own side, and a mean within 1e-6 of its target: `mean - target` would keep few digits."""
+    if loss.target is glm.TargetKind.TWO_CLASSES:
+        m, y = np.array([3.0, 6.0, 20.0, -3.0, -6.0, -20.0]), np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    else:
+        y = np.array([0.5, 1.0, 7.0, 1e4])
+        m = np.log(y) + 1e-6
+    with mp.workdps(400):
+        wanted = [
+            mp.diff(lambda u, v: FORMULAS[loss](DIGITS, u, v), (mp.mpf(a), mp.mpf(b)), (1, 0))
+            for a, b in zip(m, y, strict=True)
+        ]
+    # The margin itself is rounded: ε |m| over its distance of 1e-6 from the target.
+    tolerance = 1e-13 if loss.target is glm.TargetKind.TWO_CLASSES else 4e-16 * 10 / 1e-6
+    for ours, exact in zip(loss.residual(m, y), wanted, strict=True):
+        if abs(exact) > 1e-300:
+            assert abs(mp.mpf(float(ours)) / exact - 1) < tolerance

@@ -69,7 +69,8 @@ def measure(
 
     Notes
     -----
-    η = ||W J||₂ with J = dw/dz of eq. 18 and W the whitening of the noise; eq. 17 of [Hannun21].
+    η = ||W J||₂ with J = dw/dz of eq. 18 and W the whitening of the noise; eq. 17 of [Hannun21]. An offset of the fit
+    is a known constant. For a loss with kinks, `Leakage.kink_distances` says how far each row is from one.
 
     Examples
     --------

@@ -131,7 +131,7 @@ class SquaredEpsilonInsensitive(RobustRegression):
 
     Examples
     --------
-    >>> SquaredEpsilonInsensitive(0.5).residual(np.array([0.0, 3.0]), np.array([0.2, 1.0]))
+    >>> SquaredEpsilonInsensitive(0.5).residual(np.array([0.3, 3.0]), np.array([0.2, 1.0]))
     array([0., 3.])
     """
 
@@ -226,8 +226,8 @@ class Huber(RobustRegression):
         return np.where(np.abs(m - y) <= self._width, 1.0, 0.0)
 
     def scoring_curvature(self, m: FloatArray, y: FloatArray) -> FloatArray:
-        """The largest curvature: a step with it never overshoots."""
-        return np.ones_like(m)
+        """r/u, of the parabola that touches the loss and lies above it: a step with it never overshoots."""
+        return np.asarray(self._width / np.maximum(np.abs(m - y), self._width))
 
     def gradient_bound(self, l2: float, row_norm: float, target_bound: float | None) -> float:
         """|r| <= δ."""

@@ -202,6 +202,11 @@ class NewtonProblem:
             step_length /= 2
             if step_length < 1e-12:
                 self.refuse_separated(v)
+                if not isinstance(self.loss, Softmax) and self.loss.lowest_margin > -np.inf:
+                    raise Refusal(
+                        f"the weights run to a margin of {self.loss.lowest_margin:g}, where this link has no mean, so "
+                        "no minimiser exists inside: use the log link or a larger l2"
+                    )
                 raise Refusal("no step lowers the loss: rescale the columns or use a larger l2")
 
 

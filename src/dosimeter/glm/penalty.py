@@ -6,8 +6,11 @@ Eq. 13 has Σ l + (nλ/2)‖w‖². scikit-learn's defaults, in that form:
 | Ridge(alpha=1.0)          | ‖y - m‖² + ‖w‖²               | 1     | 1/n |
 | LogisticRegression(C=1.0) | Σ l + ½‖w‖², softmax alike    | 1     | 1/n |
 | PoissonRegressor(alpha=1) | (1/n) Σ l + ½‖w‖²             | n     | 1   |
+| GammaRegressor, TweedieRegressor(alpha=1) | the same      | n     | 1   |
+| LinearSVC, LinearSVR(C=1) | Σ l + ½‖w‖²                   | 1     | 1/n |
 
-(l is half the square of y - m, so Ridge's objective is twice ours.) A user's own model most often has these, and a
+(l is half the square of y - m, so Ridge's objective is twice ours. The last two also penalise the intercept, which
+`glm.fit` does with penalised_intercept=True.) A user's own model most often has these, and a
 stronger penalty would show a lower dose than that model has.
 """
 
