@@ -45,7 +45,7 @@ def polish(problem: Problem, design: Design, options: dict[str, Any]) -> tuple[g
             before = _figures(glm.fit_at(X, problem.y, problem.loss, problem.w, l2, **settings), problem, X, options)
     except (Refusal, ValueError, np.linalg.LinAlgError):
         raise CannotMeasure(_not_the_minimum("beyond any measure")) from None
-    moved, hidden = _move(before[0], after[0], floor=1e-12), _move(before[1], after[1], floor=0.1)
+    moved, hidden = relative_move(before[0], after[0], floor=1e-12), relative_move(before[1], after[1], floor=0.1)
     if not (moved <= ACCEPTED and hidden <= HIDDEN):
         raise CannotMeasure(_not_the_minimum(f"by {100 * max(moved, hidden):.3g} %"))
     return exact, moved
@@ -60,7 +60,7 @@ def _figures(state: glm.Fit, problem: Problem, X: FloatArray, options: dict[str,
     ]
 
 
-def _move(before: FloatArray, after: FloatArray, floor: float) -> float:
+def relative_move(before: FloatArray, after: FloatArray, floor: float) -> float:
     """Largest |before - after| / after; figures below `floor` times the highest are raised to it."""
     top = float(after.max())
     if top == 0.0:  # nothing leaks: any change is infinitely large

@@ -2,6 +2,8 @@
 
 from dosimeter.glm.attribute_inversion import Candidates, black_box, white_box
 from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
+from dosimeter.glm.cox import Cox, CoxFit, fit_cox, fit_cox_at
+from dosimeter.glm.cox_jacobian import measure_cox
 from dosimeter.glm.cross_validation import HeldOut, cross_validate
 from dosimeter.glm.fisher import compose, measure
 from dosimeter.glm.fit import Fit, fit, fit_at
@@ -23,6 +25,8 @@ __all__ = [
     "LOSSES",
     "Candidates",
     "Choice",
+    "Cox",
+    "CoxFit",
     "Fit",
     "HeldOut",
     "Leakage",
@@ -45,9 +49,12 @@ __all__ = [
     "fisher_blocks",
     "fit",
     "fit_at",
+    "fit_cox",
+    "fit_cox_at",
     "frontier",
     "irfil",
     "measure",
+    "measure_cox",
     "membership",
     "penalty",
     "plan",

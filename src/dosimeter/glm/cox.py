@@ -62,9 +62,9 @@ class CoxFit:
 
     Examples
     --------
-    >>> fit = fit_cox([[0.0], [1.0], [0.0], [1.0]], [1, 2, 3, 4], [1, 1, 1, 0])
-    >>> bool(fit.gradient_norm < 1e-12), fit.n, fit.condition
-    (True, 4, 1.0)
+    >>> fit = fit_cox([[1.0], [0.0], [2.0]], time=[1, 2, 3], event=[1, 0, 0])
+    >>> bool(fit.gradient_norm < 1e-12), fit.n, round(fit.condition, 6)
+    (True, 3, 1.0)
     """
 
     table: CoxTable
@@ -177,8 +177,8 @@ def fit_cox(
 
     Examples
     --------
-    >>> fit_cox([[0.0], [1.0], [0.0], [1.0]], [1, 2, 3, 4], [1, 1, 1, 0]).w.round(6)
-    array([-0.693147])
+    >>> fit_cox([[1.0], [0.0], [2.0]], time=[1, 2, 3], event=[1, 0, 0]).w      # the event has the mean of those at risk
+    array([0.])
     """
     problem = _problem(cox_table(X, time, event, strata, sample_weight, ties, l2, standardised))
     v = np.zeros(len(problem.T)) if start is None else problem.coordinates(start)
@@ -219,8 +219,8 @@ def fit_cox_at(
 
     Examples
     --------
-    >>> round(fit_cox_at([[0.0], [1.0], [0.0], [1.0]], [1, 2, 3, 4], [1, 1, 1, 0], [0.0]).decrement, 4)
-    0.4082
+    >>> round(fit_cox_at([[2.0], [0.0], [1.0]], [1, 2, 3], [1, 0, 0], [0.0]).decrement, 4)      # 1 / √(2/3)
+    1.2247
     """
     problem = _problem(cox_table(X, time, event, strata, sample_weight, ties, l2, standardised))
     return _finish(problem, problem.coordinates(w), 0)
@@ -320,7 +320,7 @@ def _finish(problem: _Problem, v: FloatArray, steps: int) -> CoxFit:
     if least < FLAT:
         problem.refuse_flat()
     A = np.asarray(solve_triangular(cholesky(G, lower=True), np.eye(len(G)), lower=True).T)
-    factor = Factor(outer.basis, outer.mixing @ A, outer.condition / np.sqrt(min(1.0, least)))
+    factor = Factor(outer.basis, outer.mixing @ A, outer.condition / min(1.0, least) ** 0.5)
     reach = float((np.abs(table.centred) @ np.abs(w)).max())
     if steps and EPS * (reach + 1.0 / least) > PROMISE:
         raise Refusal(

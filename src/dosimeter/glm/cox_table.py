@@ -53,6 +53,8 @@ class CoxTable:
 
     def refuse_monotone(self, Z: FloatArray, T: FloatArray) -> None:
         """Refuse if the partial likelihood reaches its supremum only at infinity; Z = centred T, sorted rows."""
+        if (self.penalty > 0).all():
+            return
         rows, fixed = event_differences(self.risk, Z)
         if falls_for_ever(rows, np.vstack([fixed, T[self.penalty > 0]])):
             raise Refusal(

@@ -55,7 +55,7 @@ def state_at(risk: RiskSets, margin: FloatArray) -> State:
 
 
 def held_sums(risk: RiskSets, values: FloatArray) -> FloatArray:
-    """(n, ...) Σ f · value over the terms (E, ...) that hold each sorted row, f = 1 unless the row is an event there."""
+    """(n, ...) Σ f · value over the terms (E, ...) that hold each sorted row; f = 1 unless it is an event there."""
     full = risk.by_term(values)
     shape = (-1, *[1] * (values.ndim - 1))
     tied = risk.by_term(risk.fraction.reshape(shape) * values)

@@ -13,6 +13,7 @@ and θ = ω exp(m) of each row, every slot with d events of total weight W has *
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -122,7 +123,7 @@ def risk_sets(time: FloatArray, event: Mask, strata: Index, weight: FloatArray, 
         order=order,
         slot=slot,
         starts=starts,
-        segments=tuple(slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)),
+        segments=tuple(slice(int(a), int(b)) for a, b in pairwise(edges)),
         stratum=s,
         event=died,
         weight=omega,
