@@ -138,12 +138,12 @@ class _Path:
         place = np.zeros((shape[0], shape[1] + 1))
         for k in range(self.U.shape[1]):
             column = self.U[:, k, None], self.others[:, k], self.events[:, k]
+            place[:, 0] = 0.0
             np.cumsum(_mix(self.gain, *column), axis=1, out=place[:, 1:])
             tie, gap = _mix(self.tie, *column), _mix(self.gap, *column)
             truth = np.where(self.died, place[each, self.slot] + tie[each, self.slot], place[each, self.slot + 1])[
                 :, None
             ]
-            place[:, 0] = 0.0
             place -= truth
             start += place[:, :1] ** 2
             censored += place[:, 1:] ** 2
@@ -185,7 +185,7 @@ def _path(
     b = np.broadcast_to(sums.events[part], a.shape)
     mixtures = _mixtures(a, b, sums.deaths[part], sums.death_weight[part], t, omega, sums.efron)
     # The sums hold the row where it is at risk: among the others before its own slot, which is replaced.
-    gain, tie, gap = (Mixture(c.row - t * at_risk * c.others, c.others.copy(), c.events.copy()) for c in mixtures)
+    gain, tie, gap = (Mixture(c.row - t * at_risk * c.others, c.others, c.events) for c in mixtures)
     everybody = omega[:, 0] / (sums.others + sums.events)[risk.slot[rows]]
     own_gap = Mixture(-omega[:, 0], everybody, everybody)
     own_gain, own_tie = (Mixture(*(values[rows] for values in mixture)) for mixture in own)
@@ -236,12 +236,20 @@ def _mixtures(
         )
     share = 1.0 / (total + t)
     gap = Mixture(-omega * total * share, omega * share, omega * share)
-    if not efron:
+    if efron:
+        gain, tie = _efron(a, b, deaths, weight, t, omega)
+    else:
         with np.errstate(divide="ignore", invalid="ignore"):
             scale = np.where(deaths > 0, weight * t / total, 0.0)
         gain = Mixture(scale * total * share, -scale * share, -scale * share)
-        return gain, Mixture(*(x + y for x, y in zip(gain, gap, strict=True))), gap
-    return *_efron(a, b, deaths, weight, t, omega), gap
+        tie = Mixture(*(x + y for x, y in zip(gain, gap, strict=True)))
+    # Alone at risk a row changes nothing: exactly zero, for a release without noise is infinite where it is not.
+    alone = total == 0.0
+    return _unless(alone, gain), _unless(alone, tie), _unless(alone, gap)
+
+
+def _unless(mask: Mask, mixture: Mixture) -> Mixture:
+    return Mixture(*(np.where(mask, 0.0, values) for values in mixture))
 
 
 def _efron(
