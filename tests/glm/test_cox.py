@@ -202,7 +202,7 @@ def test_steps_are_the_change_of_the_gradient_at_every_place_in_the_order(surviv
     fit = survival.fit()
     outcomes = glm.measure_cox(fit, ONE).jacobian.outcomes
     inverse, here = fit.factor.matrix @ fit.factor.matrix.T, gradient(survival, fit.w)
-    for row in range(0, 40, 3):
+    for row in {*range(0, 40, 9), int(np.argmin(survival.time)), int(np.argmax(survival.time))}:
 
         def step(t, d, row=row):
             time, event = survival.time.copy(), survival.event.copy()
@@ -239,15 +239,15 @@ def test_steps_agree_with_the_score_of_statsmodels(survival):
 
 
 def test_the_response_to_a_step_is_linear_up_to_terms_that_vanish_with_the_table():
-    """Refits by statsmodels with a changed event and a changed time, against the linear response."""
+    """Refits by statsmodels with a changed event, against the linear response."""
     worst = []
-    for n in (100, 1600):
+    for n in (100, 800):
         X, time, event, _, _ = table(n)
         survival = Survival("", X, time, event)
         fit = survival.fit()
         J = glm.measure_cox(fit, ONE, target="event").jacobian.dense(slice(None))[:, :, 3]
         errors = []
-        for row in range(0, n, n // 10):
+        for row in range(0, n, n // 6):
             changed = event.copy()
             changed[row] = 1 - changed[row]
             refit = phreg(survival, event=changed).fit(tol=1e-14, maxiter=100).params - fit.w
@@ -255,7 +255,21 @@ def test_the_response_to_a_step_is_linear_up_to_terms_that_vanish_with_the_table
             errors.append(np.linalg.norm(refit - linear) / max(np.linalg.norm(linear), 1e-9))
         worst.append(np.median(errors))
     assert worst[0] < 0.1
-    assert worst[1] < worst[0] / 8
+    assert worst[1] < worst[0] / 4
+
+
+def test_refits_with_another_time_move_the_weights_about_as_far_as_the_largest_step():
+    X, time, event, _, _ = table(n=200, seed=2)
+    survival = Survival("", X, time, event)
+    fit = survival.fit()
+    linear = glm.measure_cox(fit, ONE, target="time").labels
+    for row in (0, 50, 75):
+        moves, every_place = [], np.sort(places(survival, row))
+        for t in (*every_place[:-20:10], *every_place[-20:]):
+            moved = time.copy()
+            moved[row] = t
+            moves.append(np.linalg.norm(survival.fit(time=moved, start=fit.w).w - fit.w))
+        assert 0.9 < max(moves) / linear[row] < 1.1
 
 
 def test_a_step_to_a_tied_time_is_one_of_the_places():
