@@ -95,7 +95,7 @@ def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any])
             before = _figures(given, problem, X, options)
     except (Refusal, ValueError, np.linalg.LinAlgError):
         raise CannotMeasure(_not_the_minimum("the loss is not finite there, so the table is likely another")) from None
-    moved, hidden = _move(before[0], after[0], floor=1e-12), _move(before[1], after[1], floor=0.1)
+    moved, hidden = relative_move(before[0], after[0], floor=1e-12), relative_move(before[1], after[1], floor=0.1)
     kinks = _kink_remarks(exact)
     if moved <= ACCEPTED and hidden <= HIDDEN:
         return Polished(exact, moved, *kinks)
@@ -137,7 +137,7 @@ def _figures(state: glm.Fit, problem: Problem, X: FloatArray, options: dict[str,
     ]
 
 
-def _move(before: FloatArray, after: FloatArray, floor: float) -> float:
+def relative_move(before: FloatArray, after: FloatArray, floor: float) -> float:
     """Largest |before - after| / after; figures below `floor` times the highest are raised to it."""
     top = float(after.max())
     if top == 0.0:  # nothing leaks: any change is infinitely large

@@ -4,6 +4,8 @@ from dosimeter.glm.attribute_inversion import Candidates, black_box, white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
 from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
 from dosimeter.glm.count_losses import NegativeBinomial
+from dosimeter.glm.cox import Cox, CoxFit, fit_cox, fit_cox_at
+from dosimeter.glm.cox_jacobian import measure_cox
 from dosimeter.glm.cross_validation import HeldOut, cross_validate
 from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution
 from dosimeter.glm.estimating_jacobian import EstimatingJacobian, measure_solution
@@ -39,6 +41,8 @@ __all__ = [
     "Candidates",
     "Choice",
     "ComplementaryLogLog",
+    "Cox",
+    "CoxFit",
     "EstimatingEquations",
     "EstimatingJacobian",
     "Fit",
@@ -82,9 +86,12 @@ __all__ = [
     "fisher_blocks",
     "fit",
     "fit_at",
+    "fit_cox",
+    "fit_cox_at",
     "frontier",
     "irfil",
     "measure",
+    "measure_cox",
     "measure_solution",
     "membership",
     "one_versus_rest",

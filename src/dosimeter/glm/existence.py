@@ -47,10 +47,20 @@ def refuse_if_separated(Z: FloatArray, y: FloatArray, loss: Any) -> None:
         sign, is_fixed = loss.recession(y)
         rows = sign[sign != 0, None] * Z[sign != 0]
         fixed = Z[is_fixed > 0]
-    rows = _unit_rows(rows)
-    fixed = _unit_rows(fixed)
+    if falls_for_ever(rows, fixed):
+        raise Refusal(
+            "the columns separate the targets perfectly (or up to ties): without a penalty the weights grow to "
+            "infinity; use l2 > 0"
+        )
+
+
+def falls_for_ever(rows: FloatArray, fixed: FloatArray) -> bool:
+    """Whether some v has rows · v >= 0, not all zero, and fixed · v = 0: a direction in which a loss never stops
+    falling. Both are (k, p).
+    """
+    rows, fixed = _unit_rows(rows), _unit_rows(fixed)
     if not len(rows):
-        return
+        return False
     solution = linprog(
         -rows.sum(axis=0),
         A_ub=np.vstack([rows, -rows]),
@@ -60,11 +70,7 @@ def refuse_if_separated(Z: FloatArray, y: FloatArray, loss: Any) -> None:
         bounds=(None, None),
         method="highs",
     )
-    if solution.status == 0 and -solution.fun > 1e-6:
-        raise Refusal(
-            "the columns separate the targets perfectly (or up to ties): without a penalty the weights grow to "
-            "infinity; use l2 > 0"
-        )
+    return bool(solution.status == 0 and -solution.fun > 1e-6)
 
 
 def inside_margins(Z: FloatArray, offset: FloatArray, lowest: float) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray, Mask
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
+from dosimeter.glm.cox_jacobian import CoxJacobian
 from dosimeter.glm.dense_jacobian import Jacobian, SoftmaxJacobian, StackedJacobian
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import ScaledJacobian, fold_leakage
@@ -165,7 +166,10 @@ def _same_table(a: Jacobian, b: Jacobian) -> bool:
     if isinstance(a, MappedJacobian) and isinstance(b, MappedJacobian):
         return a.n == b.n and a.maps.equals(b.maps, a.n) and _same_table(a.inner, b.inner)
     a, b = (j.base if isinstance(j, ScaledJacobian) else j for j in (a, b))
-    if not (isinstance(a, ScalarJacobian | SoftmaxJacobian) and isinstance(b, ScalarJacobian | SoftmaxJacobian)):
+    known = ScalarJacobian | SoftmaxJacobian | CoxJacobian
+    if not (isinstance(a, known) and isinstance(b, known)):
+        return False
+    if getattr(a, "target", None) != getattr(b, "target", None):  # another part of a Cox model's outcome
         return False
     d = a.X.shape[1]
     same_map = np.array_equal(a.P[:d], b.P[: b.X.shape[1]])
