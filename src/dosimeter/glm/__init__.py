@@ -1,10 +1,11 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
-from dosimeter.glm.attribute_inversion import Candidates, black_box, white_box
+from dosimeter.glm.attribute_inversion import black_box, white_box
 from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
 from dosimeter.glm.cross_validation import HeldOut, cross_validate
 from dosimeter.glm.fisher import compose, measure
 from dosimeter.glm.fit import Fit, fit, fit_at
+from dosimeter.glm.inversion_problem import Candidates
 from dosimeter.glm.irfil import irfil
 from dosimeter.glm.known_cells import with_known
 from dosimeter.glm.leakage import Leakage
