@@ -15,10 +15,10 @@ from dosimeter.core.errors import Refusal
 from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.fit import fit as refit
-from dosimeter.glm.fitted_scaler import Scaler
 from dosimeter.glm.membership import refuse_softmax
 from dosimeter.glm.refitted_scaler import RescaledChanges, ScalerChange
 from dosimeter.glm.row_changes import RowChanges, full_refit, row_changes, row_index, settle_changes
+from dosimeter.glm.scaler import Scaler
 
 FARTHEST = 8
 """Rows on which the error of one Newton step is measured."""
