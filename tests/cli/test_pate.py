@@ -707,7 +707,8 @@ def test_resuming_needs_the_name_of_a_checkpoint(tables, tmp_path, refused):
 @pytest.mark.parametrize("person", ["id", None])
 def test_a_row_of_an_unlisted_class_is_a_gap_and_moves_nobody_to_another_teacher(tables, tmp_path, capsys, person):
     """The reference is the deal of the whole table, person by person or place by place."""
-    from dosimeter.workflows.label import LabelQuestion, prepare
+    from dosimeter.workflows.label import prepare
+    from dosimeter.workflows.label_question import LabelQuestion
 
     def deal(missing):
         question = LabelQuestion(

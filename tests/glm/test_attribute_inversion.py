@@ -59,12 +59,12 @@ def test_nothing_cancels_as_a_value_nears_the_true_one():
 def test_a_row_on_which_chord_steps_fail_is_refitted_by_itself(monkeypatch):
     from importlib import import_module
 
-    membership = import_module("dosimeter.glm.membership")
+    row_changes = import_module("dosimeter.glm.row_changes")
 
     problem = next(p for p in SINGLE if p.loss.name == "logistic")
     fit = problem.fit()
     settled = moves(fit, problem.X, problem.y, [3, 4], [7], exact=True)
-    monkeypatch.setattr(membership, "CHORDS", 0)
+    monkeypatch.setattr(row_changes, "CHORDS", 0)
     alone = moves(fit, problem.X, problem.y, [3, 4], [7], exact=True)
     np.testing.assert_allclose(settled, alone, rtol=1e-7, atol=1e-12)
 

@@ -60,6 +60,10 @@ COMMANDS = {
     "--out {out}/labels.csv",
     "pate by rows with gaps": f"pate {{table}} --target ill {BY_ROWS} --missing drop --scale 3 --queries 4 "
     "--out {out}/labels.csv",
+    "pate with bounds": f"pate {{table}} --target ill {UNLISTED} --bounds {{here}}/bounds.toml --scale 3 --queries 4 "
+    "--out {out}/labels.csv",
+    "pate by rows with bounds": f"pate {{table}} --target ill {BY_ROWS} --bounds {{here}}/bounds.toml --scale 3 "
+    "--queries 4 --out {out}/labels.csv",
     "pate with a student": f"pate {{table}} --target ill {PATE} --scale 0.5 --queries 30 --out {{out}}/labels.csv "
     "--student {out}/s.skops",
 }
@@ -119,6 +123,8 @@ OF_ONE_VERB = {
     "federate declared": UNREADABLE | RARE | UNDECLARED,
     "pate with gaps": UNDECLARED,
     "pate by rows with gaps": UNDECLARED,
+    "pate with bounds": UNREADABLE | RARE | UNDECLARED,
+    "pate by rows with bounds": UNREADABLE | RARE | UNDECLARED,
     "pate without classes": {"a class of one person": _cell(5, "ill", "neither")},
     "pca": UNREADABLE | RARE,
     "pca by rows": UNREADABLE | RARE,

@@ -97,3 +97,17 @@ def test_a_terminal_and_a_dataframe_show_the_attack():
 def test_options_that_do_not_fit_are_refused(options, message):
     with pytest.raises(dm.Refusal, match=message):
         dm.attack(FRAME, "cost", **options)
+
+
+def test_a_number_is_guessed_through_the_fitted_scaler_and_membership_says_what_it_holds_fixed():
+    inversion = dm.attack(FRAME, "cost", column="age", scale=0.5, trials=20)
+    assert "through the fitted scaler" in inversion.attack_result.method
+    level = dm.attack(FRAME, "cost", column="ill", scale=0.5, trials=20)
+    assert "through the fitted scaler" not in level.attack_result.method
+    presence = dm.attack(FRAME, "cost", kind="membership", scale=0.5, trials=50)
+    assert presence.membership.standing == "unaccounted"
+    assert any("hold mean and deviation of the columns fixed" in note for note in presence.remarks)
+    classes = dm.attack(
+        FRAME[["ill", "cost"]].assign(sex=["f", "m"] * (N // 2)), "cost", kind="membership", scale=0.5, trials=50
+    )
+    assert classes.membership.standing == "exact"

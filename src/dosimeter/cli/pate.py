@@ -14,6 +14,7 @@ from dosimeter.cli.options import (
     NOISE,
     OUTPUT,
     START,
+    TABLE,
     Categorical,
     Color,
     Delimiter,
@@ -23,7 +24,6 @@ from dosimeter.cli.options import (
     Json,
     Keys,
     LedgerPlace,
-    MissingRows,
     Name,
     NoLedger,
     Note,
@@ -115,7 +115,18 @@ def pate(
     ] = 1e-5,
     categorical: Categorical = None,
     exclude: Exclude = None,
-    missing: MissingRows = "refuse",
+    bounds: Annotated[
+        Path | None,
+        opt(
+            "--bounds",
+            help="A .toml file with public bounds and levels of the private columns: no message depends on a cell.",
+            group=TABLE,
+        ),
+    ] = None,
+    missing: Annotated[
+        str | None,
+        opt("--missing", help="refuse, or drop rows with a missing value (the default with --bounds).", group=TABLE),
+    ] = None,
     delimiter: Delimiter = ",",
     key: Annotated[
         str | None,
@@ -150,7 +161,8 @@ def pate(
     from dosimeter.cli.output import console, show
     from dosimeter.cli.provenance import provenance
     from dosimeter.core.version import __version__
-    from dosimeter.workflows.label import LabelQuestion, check_checkpoint, check_kind, prepare
+    from dosimeter.workflows.label import check_checkpoint, prepare
+    from dosimeter.workflows.label_question import LabelQuestion, check_kind
 
     question = LabelQuestion(
         target=target,
@@ -164,6 +176,7 @@ def pate(
         key=key,
         categorical=categorical or (),
         exclude=exclude or (),
+        bounds=bounds,
         missing=missing,
         delimiter=delimiter,
     )
@@ -171,7 +184,7 @@ def pate(
     demo = table is None and votes is None
     _check_files(out, student, checkpoint, demo)
     session = _session(context, demo, votes, person)
-    inputs = [path for path in (table, public, votes, *session.files) if path is not None]
+    inputs = [path for path in (table, public, votes, bounds, *session.files) if path is not None]
     check_outputs([out, student, doses_out, dose_file, checkpoint, json_path(json)], inputs)
     check_checkpoint(checkpoint, resume)
     job = prepare(table, question, budget=budget, scale=scale, noise=noise, threshold=threshold, delta=delta)

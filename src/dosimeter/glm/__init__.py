@@ -1,6 +1,6 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
-from dosimeter.glm.attribute_inversion import Candidates, black_box, white_box
+from dosimeter.glm.attribute_inversion import black_box, white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
 from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
 from dosimeter.glm.count_losses import NegativeBinomial
@@ -13,6 +13,7 @@ from dosimeter.glm.fisher import compose, measure
 from dosimeter.glm.fit import Fit, fit, fit_at
 from dosimeter.glm.gaussian_naive_bayes import GaussianNaiveBayes
 from dosimeter.glm.huber_regression import HuberRegression
+from dosimeter.glm.inversion_problem import Candidates
 from dosimeter.glm.irfil import irfil
 from dosimeter.glm.joint_outputs import JointOutputs, several_outputs
 from dosimeter.glm.known_cells import with_known

@@ -15,104 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.attacks.result import Guesses
-from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian, Noise
 from dosimeter.core.progress import stage, track
-from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.inverse_hessian import times
+from dosimeter.glm.inversion_problem import Candidates, InversionProblem
 from dosimeter.glm.loss import Logistic, Squared
-from dosimeter.glm.membership import (
-    full_refit,
-    log_density,
-    parts,
-    refuse_softmax,
-    row_changes,
-    row_index,
-    settle_changes,
-)
-
-FARTHEST = 8
-"""Rows on which the error of one Newton step is measured."""
-TINY = 1e-300
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """The possible values of the attacked attribute, in the order in which ties are broken.
-
-    Parameters
-    ----------
-    columns : tuple of int
-        Columns of X that hold the attribute, m of them.
-    values : array_like of shape (k, m)
-        The candidates.
-    nearest : bool, default False
-        Whether a row's true candidate is the nearest one (a grid). By default it must match exactly (a level).
-
-    Raises
-    ------
-    Refusal
-        If candidates or columns repeat, or the shape is wrong.
-
-    Examples
-    --------
-    >>> Candidates.nominal([3, 4]).values.tolist()      # the level of column 3, of column 4, the dropped one
-    [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
-    """
-
-    columns: tuple[int, ...]
-    """(m,) columns of X that hold the attribute."""
-    values: FloatArray
-    """(k, m)."""
-    nearest: bool = False
-    """Whether a row's true candidate is the nearest one (a grid); a level must match exactly."""
-
-    @classmethod
-    def nominal(cls, columns: int | Sequence[int], dropped: bool = True) -> Candidates:
-        """The levels of a category: each indicator in turn, then all zeros, the level without a column."""
-        block = (int(columns),) if np.ndim(columns) == 0 else tuple(int(j) for j in columns)  # type: ignore[arg-type, union-attr]
-        levels = np.eye(len(block))
-        return cls(block, np.vstack([levels, np.zeros((1, len(block)))]) if dropped else levels)
-
-    @classmethod
-    def grid(cls, column: int, values: Any) -> Candidates:
-        """Values of a numeric column; each row's true candidate is the nearest."""
-        return cls((int(column),), np.asarray(values, dtype=np.float64)[:, None], nearest=True)
-
-    def __post_init__(self) -> None:
-        values = np.array(self.values, dtype=np.float64)
-        if values.ndim != 2 or values.shape[1] != len(self.columns) or not values.size or not np.isfinite(values).all():
-            raise Refusal(f"candidates must be a finite (k, {len(self.columns)}) array, not of shape {values.shape}")
-        if len(np.unique(values, axis=0)) != len(values) or len(set(self.columns)) != len(self.columns):
-            raise Refusal("two candidates, or two columns, are the same: name each once")
-        values.setflags(write=False)
-        object.__setattr__(self, "values", values)
-
-    @property
-    def k(self) -> int:
-        """Number of candidates."""
-        return len(self.values)
-
-    def truths(self, X: FloatArray) -> Index:
-        """(n,) index of each row's true candidate, for X (n, d)."""
-        if min(self.columns) < 0 or max(self.columns) >= X.shape[1]:
-            raise Refusal(f"columns must be positions from 0 to {X.shape[1] - 1}, not {self.columns}")
-        held = X[:, self.columns]
-        best, nearest = np.full(len(held), np.inf), np.zeros(len(held), dtype=np.intp)
-        for c, value in enumerate(self.values):
-            distance = np.sum((held - value) ** 2, axis=1)
-            closer = distance < best
-            best[closer], nearest[closer] = distance[closer], c
-        if not self.nearest and best.any():
-            row = int(np.flatnonzero(best)[0])
-            raise Refusal(
-                f"row {row} has {held[row].tolist()} in columns {list(self.columns)}, none of the {self.k} candidates: "
-                "use nominal(..., dropped=...) as the table is coded, or a grid"
-            )
-        return nearest
+from dosimeter.glm.membership import log_density
+from dosimeter.glm.refitted_scaler import ScalerChange
+from dosimeter.glm.row_changes import parts
 
 
 def white_box(
@@ -126,6 +40,7 @@ def white_box(
     prior: Any = None,
     rows: Any = None,
     exact: bool = False,
+    scaled: Any = None,
 ) -> Guesses:
     """White-box attribute inversion, eq. 30 of [Hannun21]: the candidate whose refit is nearest to the release.
 
@@ -149,6 +64,9 @@ def white_box(
     exact : bool, default False
         Refit losses other than the squared to convergence, at 4 n p flops and n residuals per candidate and step. By
         default they take one Newton step, and `method` of the result states the error on the rows that move most.
+    scaled : array_like of bool of shape (d,), optional
+        Columns that were standardised by the table itself. The attacked releases are then the weights folded into raw
+        units, and if the attacked column is one of them, each candidate is refitted with its own mean and deviation.
 
     Returns
     -------
@@ -169,16 +87,18 @@ def white_box(
     >>> white_box(glm.fit(X, y, glm.Squared()), X, y, 0, np.zeros((1, 2))).figure      # without noise
     1.0
     """
-    problem = _Problem.of(fit, X, y, candidates, draws, prior, rows)
-    guesser = _Guesser(problem.draws, noise)
+    problem = InversionProblem.of(fit, X, y, candidates, draws, prior, rows, scaled)
+    guesser = _Guesser(problem.draws, noise, problem.feature)
     guesses = np.empty((len(problem.draws), len(problem.rows)), dtype=np.uint16)
     reach = np.empty(len(problem.rows))
     stage("playing the attack")
     for part in track(list(parts(len(problem.rows), problem.k * max(len(fit.w), guesser.width)))):
-        delta = problem.moves(problem.rows[part], exact)
+        attacked = problem.rows[part]
+        delta, scaler = problem.moves(attacked, exact), problem.scaler_change(attacked)
         reach[part] = np.linalg.norm(delta, axis=2).max(axis=1)
-        guesses[:, part] = guesser.guess(delta, problem.log_prior_of(problem.rows[part])).T
+        guesses[:, part] = guesser.guess(delta, problem.log_prior_of(attacked), scaler).T
     form = "nearest model" if noise is None else f"most probable under {noise}"
+    form += "" if problem.feature is None else " through the fitted scaler"
     refits = "exact refits" if exact or fit.loss.quadratic else problem.newton_error(reach)
     return problem.result("white-box inversion", guesses, f"{form}, {refits}")
 
@@ -233,7 +153,7 @@ def black_box(
     >>> 0 <= black_box(glm.fit(X, y, glm.Squared()), X, y, 0, np.zeros((1, 2))).figure <= 1
     True
     """
-    problem = _Problem.of(fit, X, y, candidates, draws, prior, rows)
+    problem = InversionProblem.of(fit, X, y, candidates, draws, prior, rows)
     if type(fit.loss) not in _LIKELIHOODS:
         known = " and ".join(kind.name for kind in _LIKELIHOODS)
         raise CannotMeasure(f"the black box of eq. 31 is for {known} loss, not {fit.loss.name}")
@@ -252,90 +172,23 @@ def black_box(
 
 
 def moves(
-    fit: Fit, X: Any, y: Any, candidates: Candidates | int | Sequence[int], rows: Any = None, *, exact: bool = False
+    fit: Fit,
+    X: Any,
+    y: Any,
+    candidates: Candidates | int | Sequence[int],
+    rows: Any = None,
+    *,
+    exact: bool = False,
+    scaled: Any = None,
 ) -> FloatArray:
-    """(rows, k, p) refit - fit.w if a row had each candidate instead of its own value; zero at its own."""
+    """(rows, k, p) refit - fit.w if a row had each candidate instead of its own value; zero at its own.
+
+    scaled: as in `white_box`. The refits are then written in the fitted table's own standardised columns: the fold of
+    that table takes them to the raw weights of the refitted pipeline.
+    """
     p = len(fit.w)
-    problem = _Problem.of(fit, X, y, candidates, np.zeros((1, p)), None, rows)
+    problem = InversionProblem.of(fit, X, y, candidates, np.zeros((1, p)), None, rows, scaled)
     return problem.moves(problem.rows, exact)
-
-
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """What both attacks share: the checked table, the candidates, the draws, the prior, the attacked rows."""
-
-    fit: Fit
-    X: FloatArray
-    y: FloatArray
-    candidates: Candidates
-    truths: Index
-    draws: FloatArray
-    log_prior: FloatArray
-    """(k,), or (n, k) if each row has its own."""
-    rows: Index
-
-    @classmethod
-    def of(cls, fit: Fit, X: Any, y: Any, candidates: Any, draws: Any, prior: Any, rows: Any) -> _Problem:
-        refuse_softmax(fit)
-        X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
-        refuse_other_table(fit, X, y)
-        values = candidates if isinstance(candidates, Candidates) else Candidates.nominal(candidates)
-        truths = values.truths(X)
-        b = np.atleast_2d(np.asarray(draws, dtype=np.float64))
-        if b.ndim != 2 or b.shape[1] != len(fit.w) or not len(b) or not np.isfinite(b).all():
-            raise Refusal(
-                f"draws must be finite noise of shape (t, {len(fit.w)}), one number per weight, not {b.shape}"
-            )
-        return cls(fit, X, y, values, truths, b, _log_prior(prior, truths, values.k), row_index(rows, len(X)))
-
-    @property
-    def k(self) -> int:
-        return self.candidates.k
-
-    @property
-    def columns(self) -> Index:
-        return np.array(self.candidates.columns, dtype=np.intp)
-
-    def log_prior_of(self, rows: Index) -> FloatArray:
-        """(rows, k)."""
-        return self.log_prior[rows] if self.log_prior.ndim == 2 else np.tile(self.log_prior, (len(rows), 1))
-
-    def moves(self, rows: Index, exact: bool) -> FloatArray:
-        """(rows, k, p)."""
-        fit, k, S = self.fit, self.k, self.columns
-        repeated = np.repeat(rows, k)
-        shift = (self.candidates.values - self.X[rows[:, None], S][:, None, :]).reshape(len(repeated), len(S))
-        changes = row_changes(fit, self.X, repeated, shift @ fit.factor.matrix[S], shift @ fit.w[S], fit.sample_weight)
-        if (undetermined := changes.determinant_ratio <= 1e-10).any():
-            row, which = divmod(int(np.flatnonzero(undetermined)[0]), k)
-            raise Refusal(
-                f"with candidate {which} in row {rows[row]} the columns would be linearly dependent, so no unique "
-                "refit exists: use l2 > 0"
-            )
-        c = changes.step()
-        for i in np.flatnonzero(~np.isfinite(c).all(axis=1)):  # a candidate outside the margins of a link
-            c[i] = self._refit(int(repeated[i]), shift[i])
-        if exact and not fit.loss.quadratic:
-            c = settle_changes(changes, c, fit, self.X, lambda i: self._refit(int(repeated[i]), shift[i]))
-        return np.asarray((c @ fit.factor.matrix.T).reshape(len(rows), k, -1))
-
-    def _refit(self, row: int, shift: FloatArray) -> FloatArray:
-        X = self.X.copy()
-        X[row, self.columns] += shift
-        return full_refit(self.fit, X, self.fit.sample_weight)
-
-    def newton_error(self, reach: FloatArray) -> str:
-        """The error of one Newton step relative to the length of the refit's move, on the rows that move most."""
-        farthest = np.sort(self.rows[np.argsort(-reach, kind="stable")[:FARTHEST]])
-        step, true = self.moves(farthest, False), self.moves(farthest, True)
-        off, length = (np.linalg.norm(v, axis=2).max(axis=1) for v in (step - true, true))
-        worst = float(np.max(off / np.maximum(length, TINY)))
-        share = f"off by at most {worst:.1g} of their length on the {len(farthest)} farthest rows"
-        return f"refits by one Newton step, {share}"
-
-    def result(self, attack: str, guesses: NDArray[np.uint16], method: str) -> Guesses:
-        control = np.argmax(self.log_prior_of(self.rows), axis=1)
-        return Guesses(attack, guesses, self.truths[self.rows], control, method=method)
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,11 +197,14 @@ class _Guesser:
 
     draws: FloatArray
     noise: Noise | None
+    feature: int | None = None
+    """The attacked column, if refits go through mean and deviation."""
 
     @property
     def linear(self) -> bool:
         """Whether the draws enter through one product: log p is then a square."""
-        return self.noise is None or type(self.noise) in (Gaussian, CorrelatedGaussian)
+        equal = self.noise is None or type(self.noise) is Gaussian
+        return equal or (self.feature is None and type(self.noise) is CorrelatedGaussian)
 
     @property
     def width(self) -> int:
@@ -356,10 +212,10 @@ class _Guesser:
         t, p = self.draws.shape
         return int(t if self.linear else t * p)
 
-    def guess(self, delta: FloatArray, log_prior: FloatArray) -> NDArray[np.uint16]:
+    def guess(self, delta: FloatArray, log_prior: FloatArray, scaler: ScalerChange | None = None) -> NDArray[np.uint16]:
         """(rows, t) best candidate for refits - w of shape (rows, k, p); the first of equals.
 
-        log_prior (rows, k) is used if the noise is known.
+        log_prior (rows, k) is used if the noise is known; scaler (rows, k) if refits go through it.
         """
         noise = self.noise
         if noise is None or self.linear:
@@ -369,11 +225,21 @@ class _Guesser:
                 D, b = (noise.whiten(v.T).T for v in (D, b))
             # -||b - D||²/2 without its first term, which all candidates share.
             scores = (D @ b.T - 0.5 * np.einsum("np,np->n", D, D)[:, None]).reshape(rows, k, -1)
+            if scaler is not None:
+                scores -= _stretched(D.reshape(rows, k, p), b, scaler)
         else:
-            scores = log_density(noise, self.draws - delta[:, :, None, :])
+            away = self.draws - delta[:, :, None, :]
+            scores = log_density(noise, away if scaler is None else scaler.unfold(away))
         if noise is not None:
-            scores += log_prior[:, :, None]
+            scores += log_prior[:, :, None] + (0.0 if scaler is None else scaler.log_stretch[:, :, None])
         return _first_best(scores)
+
+
+def _stretched(D: FloatArray, b: FloatArray, scaler: ScalerChange) -> FloatArray:
+    """(rows, k, t) (||Bu||² - ||u||²)/2 of u = b - D: B moves two coordinates of it."""
+    along, intercept = (b[:, j] - D[:, :, j, None] for j in (scaler.feature, -1))
+    shift, growth = scaler.shift[:, :, None], scaler.growth[:, :, None]
+    return np.asarray(along * (0.5 * (growth + shift**2) * along + shift * intercept))
 
 
 def _first_best(scores: FloatArray) -> NDArray[np.uint16]:
@@ -413,14 +279,3 @@ _LIKELIHOODS: dict[Any, Callable[[FloatArray, FloatArray, FloatArray, FloatArray
     Logistic: _confusion_score,
 }
 """P(target | prediction) of eq. 31, by the class of the loss."""
-
-
-def _log_prior(prior: Any, truths: Index, k: int) -> FloatArray:
-    weights = np.bincount(truths, minlength=k).astype(float) if prior is None else np.asarray(prior, dtype=np.float64)
-    fits = weights.shape in ((k,), (len(truths), k)) and np.isfinite(weights).all() and not (weights < 0).any()
-    if not fits or not weights.any(axis=-1).all():
-        raise Refusal(
-            f"prior must have a number >= 0 for each of the {k} candidates, not all zero; or one such row per row of X"
-        )
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(weights / weights.sum(axis=-1, keepdims=True)))

@@ -13,12 +13,13 @@ from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
 from dosimeter.glm.cox_jacobian import CoxJacobian
 from dosimeter.glm.dense_jacobian import Jacobian, SoftmaxJacobian, StackedJacobian
 from dosimeter.glm.fit import Fit
-from dosimeter.glm.fitted_scaler import ScaledJacobian, fold_leakage
+from dosimeter.glm.fitted_scaler import fold_leakage
 from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.precision import refuse_imprecise
 from dosimeter.glm.row_maps import MappedJacobian, RowMap, with_row_map
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
+from dosimeter.glm.scaled_jacobian import ScaledJacobian
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.validation import HUGE, TINY, as_floats, check_table
 

@@ -342,7 +342,7 @@ def shape_noise(
 
 
 def _with_scaler(jacobian: ShapedJacobian, fit: Fit, H: Spectrum, p: float, scaled: Any) -> ShapedJacobian:
-    from dosimeter.glm.fitted_scaler import Scaler
+    from dosimeter.glm.scaler import Scaler
     from dosimeter.glm.shaped_fitted_scaler import add_scaler  # imported late: it extends the Jacobian of this module
 
     if not fit.intercept:

@@ -13,11 +13,12 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import advice
-from dosimeter.core.noise import Density
+from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_text
 from dosimeter.glm.column_prediction import predict_from_other_columns
 from dosimeter.glm.membership import likelihood_ratio, removal
+from dosimeter.glm.refitted_scaler import removal_through_scaler
 from dosimeter.models.column_control import encode_table
 from dosimeter.models.fit_table import PreparedTable, penalty_remark, prepare
 from dosimeter.tables.column_encoding import CategoryColumn
@@ -27,6 +28,10 @@ from dosimeter.tables.table import Table
 
 GRID = 8
 """Candidates for a numeric column: the middle quantiles of this many parts of equal size."""
+HELD = (
+    "the figures of each row hold mean and deviation of the columns fixed, which the row moves too; the simulated "
+    "attack goes through them"
+)
 LEAST_SHARE = 0.01
 """The least share of a level in the prior: least squares may give it a negative one."""
 
@@ -60,12 +65,14 @@ class Presence:
     """Whether a row took part, guessed from released weights by an attacker who knows all other rows."""
 
     mu: FloatArray
-    """(n,) exact."""
+    """(n,) exact for a scaler that is held fixed."""
     played: Scores
-    """The best attack on the most exposed row, simulated."""
+    """The best attack on the row with the highest μ, simulated, through a scaler fitted on the table."""
     row: int
     """Position of that row."""
     remarks: tuple[str, ...] = ()
+    scaler_held: bool = False
+    """Whether the table itself standardises columns, which μ does not count."""
 
 
 def _prepare_and_fit(
@@ -107,7 +114,9 @@ def invert(
     guess = predict_from_other_columns(everything.without(column), attribute)
     levels = column in ready.design.nominal and candidates.k == len(block) + 1
     prior = _level_prior(candidates, guess) if levels else _number_prior(candidates, attribute, guess)
-    guesses = glm.white_box(fit, X, ready.y, candidates, draws, noise=noise, prior=prior)
+    guesses = glm.white_box(
+        fit, X, ready.y, candidates, draws, noise=noise, prior=prior, scaled=np.asarray(ready.design.fitted)
+    )
     eta = ready.read(fit, noise=noise, label=True, unit="sd", frame=table).cell(column)
     by_prior = float(np.bincount(guesses.truths).max() / len(X))
     rare = rarest_level_guesses(guesses) if levels else None
@@ -153,12 +162,16 @@ def presence(
 ) -> Presence:
     """μ of every row, and the best attack simulated on the most exposed one."""
     ready, fit, remarks = _prepare_and_fit(table, target, l2, categorical)
-    X = ready.design.X
+    X, scaled = ready.design.X, np.asarray(ready.design.fitted)
     stage("finding the most exposed row")
     mu = glm.membership(fit, X, ready.y, noise).mu
     row = int(np.argmax(mu))
-    move = removal(fit, X, ready.y, [row])[0]
-    return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, remarks)
+    if not (scaled.any() and isinstance(noise, Gaussian) and np.isfinite(mu[row])):
+        move = removal(fit, X, ready.y, [row])[0]
+        return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, remarks, bool(scaled.any()))
+    move, without = removal_through_scaler(fit, X, row, scaled, noise)
+    played = likelihood_ratio(move, noise, rng, trials, noise_without=without)
+    return Presence(mu, played, row, (*remarks, HELD), True)
 
 
 def _identifiers(table: Table, target: str, categorical: Sequence[str]) -> tuple[str, ...]:

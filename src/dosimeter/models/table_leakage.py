@@ -224,7 +224,9 @@ class TableLeakage:
     @cached_property
     def persons(self) -> dict[Hashable, float]:
         """Person -> η of all their rows together, in the order in which they first appear."""
-        return self.leak.group(self._persons.named, **self.shared)
+        norms = self.unit_scale_eta  # taken once: a pass over all rows may be slow
+        figures = norms if self.leak.has_noise else np.where(norms > 0, np.inf, 0.0)
+        return dict(zip(dict.fromkeys(self._persons.named), figures.tolist(), strict=True))
 
     def group(self, by: str | Sequence[Hashable]) -> dict[Hashable, float]:
         """Group -> η of all its rows together; `by` names a column of the frame or gives one group per row."""

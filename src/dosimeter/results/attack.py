@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import PrivateAttr
 
 from dosimeter.core.errors import Refusal
+from dosimeter.core.notion import Standing
 from dosimeter.results.linear_parts import SEEN
 from dosimeter.results.measurement import NOISE_ON, InversionSummary
 from dosimeter.results.parts import AttackSummary
@@ -45,7 +46,7 @@ class DetectionFigures(ResultModel):
 
 
 class MembershipFigures(ResultModel):
-    """Whether a row took part: exact for every row, and simulated on the most exposed one."""
+    """Whether a row took part: every row with a fitted scaler held fixed, and simulated on the most exposed one."""
 
     notion: Annotated[str, WORDS]
     standing: Annotated[str, WORDS]
@@ -66,7 +67,7 @@ class MembershipFigures(ResultModel):
         row = number_of(table, presence.row)
         return cls(
             notion="membership, strongest adversary",
-            standing="exact",
+            standing=(Standing.UNACCOUNTED if presence.scaler_held else Standing.EXACT).value,
             auc=AucFigures(typical=float(np.median(auc)), highest=float(auc.max()), highest_row=row),
             tpr_at_1_percent_fpr=DetectionFigures(typical=float(np.median(caught)), highest=float(caught.max())),
             played=_summary(presence.played),

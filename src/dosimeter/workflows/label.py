@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,67 +16,27 @@ from dosimeter.core.noise import NOISES
 from dosimeter.core.notion import Standing
 from dosimeter.core.text import safe_text
 from dosimeter.models.label_sheet import LabelledRows
-from dosimeter.models.label_task import LabelTask, check_classes, estimator_of, label_task
 from dosimeter.models.vote_noise import VoteNoise, vote_noise
-from dosimeter.models.vote_set import DroppedRows, ImportedVotes, TablesTask, VoteSet, Watch
+from dosimeter.models.vote_set import ImportedVotes, TablesTask, VoteSet, Watch
 from dosimeter.results.labels import LabelRelease
 from dosimeter.workflows.booking import outside_a_ledger
-from dosimeter.workflows.people_table import Data, is_path, names_of, read_people
+from dosimeter.workflows.label_question import LabelQuestion, check_kind
+from dosimeter.workflows.label_tables import imported_votes, tables_task
+from dosimeter.workflows.people_table import BoundsSource, Data
 from dosimeter.workflows.released import Released
 
 if TYPE_CHECKING:
     from dosimeter.core.dose import Dose
     from dosimeter.core.release import Recipe
     from dosimeter.pate.label import Labels
-    from dosimeter.tables.table import Table
 
-DEMO_BUDGET, DEMO_QUERIES = "10 nats", 50
+DEMO_BUDGET = "10 nats"
 """Of the demonstration, chosen on the digits themselves, so that most labels come out right."""
 BESIDE = "the (ε, δ) shown beside the nats: the same labels, so they are booked once, in nats"
 ADAPTIVE = (
     "queries chosen after earlier labels were seen: nats read off the votes add for queries fixed beforehand; "
     "the published nats of each release add for all"
 )
-OF_TABLES = ("target", "public", "person", "key", "categorical", "exclude", "missing", "delimiter")
-OF_TEACHERS = ("teachers", "estimator", "student", "doses_out", "checkpoint", "resume", "jobs")
-"""Options that do not go with votes made elsewhere."""
-
-
-@dataclass(frozen=True)
-class LabelQuestion:
-    """What is asked of whom: the options of `label` about tables, classes and teachers."""
-
-    target: str | None = None
-    public: Data = None
-    votes: Any = None
-    classes: Sequence[str] | str | int | None = None
-    person: str | None = None
-    queries: int | None = None
-    teachers: int = 50
-    estimator: str = "logistic"
-    key: str | None = None
-    categorical: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    missing: str = "refuse"
-    delimiter: str = ","
-
-    @property
-    def passed(self) -> list[str]:
-        """Options that do not have their default value."""
-        return [field.name for field in fields(self) if not _is_default(getattr(self, field.name), field.default)]
-
-    @property
-    def class_list(self) -> list[str] | None:
-        """The classes that were listed."""
-        if self.classes is None or isinstance(self.classes, int):
-            return None if self.classes is None else [str(self.classes)]
-        return [name.strip() for name in self.classes.split(",")] if isinstance(self.classes, str) else [*self.classes]
-
-
-def _is_default(value: Any, default: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return bool(tuple(value) == default)
-    return value is default or (isinstance(value, str | int) and bool(value == default))
 
 
 def label(
@@ -100,7 +59,8 @@ def label(
     student: bool = False,
     categorical: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    missing: str = "refuse",
+    bounds: BoundsSource | None = None,
+    missing: str | None = None,
     delimiter: str = ",",
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -146,8 +106,12 @@ def label(
         Also fit a scikit-learn model of the labelled public rows.
     categorical, exclude
         Columns of codes, and columns to leave out.
+    bounds
+        What is known about the private columns without the table: a .toml file, or column -> (lower, upper) or a list
+        of levels. Numbers are clipped, an unlisted label counts as the first level, and a cell or a line that cannot
+        be read counts as missing: no message quotes it. Levels of the target are the classes.
     missing
-        "refuse", or "drop" rows with a missing value.
+        "refuse", or "drop" rows with a missing value. Without it: "drop" with bounds, else "refuse".
     delimiter
         What separates cells in a .csv.
     checkpoint, resume
@@ -181,8 +145,8 @@ def label(
     (('no', 'yes'), 1.386)
     """
     question = LabelQuestion(
-        target, public, votes, classes, person, queries, teachers, estimator, key, categorical, exclude, missing,
-        delimiter,
+        target, public, votes, classes, person, queries, teachers, estimator, key, categorical, exclude, bounds,
+        missing, delimiter,
     )  # fmt: skip
     kept = None if checkpoint is None else Path(checkpoint)
     check_kind(table, question, question.passed)
@@ -275,27 +239,6 @@ def doses_sheet(job: LabelJob, votes: VoteSet) -> dict[str, Any]:
     return {"person" if isinstance(ids[0], str) else "row": ids, "nats": nats.reading}
 
 
-def check_kind(table: Data, question: LabelQuestion, passed: Sequence[str]) -> None:
-    """Refuse options that do not fit; none is ignored in silence. passed: the options that the caller gave."""
-    if question.votes is not None:
-        unfit = [option(name) for name in (*OF_TABLES, *OF_TEACHERS) if name in passed]
-        if table is not None or unfit:
-            other = "the table" if table is not None else unfit[0]
-            raise Refusal(
-                f"{option('votes')} are votes already and {other} is for teachers trained here: leave one out"
-            )
-        return
-    if table is None:
-        for name in OF_TABLES:
-            if name in passed:
-                raise Refusal(f"{option(name)} without a table: name the private table first")
-        return
-    needed = (("target", "the column of classes"), ("public", "the public table whose rows get labels"))
-    for name, description in needed:
-        if getattr(question, name) is None:
-            raise Refusal(f"{option(name)} is missing: name {description}")
-
-
 def check_checkpoint(checkpoint: Path | None, resume: bool) -> None:
     """Refuse a checkpoint that cannot be used, before tables are read and teachers are trained."""
     from dosimeter.files.pate_checkpoint import read_progress
@@ -323,7 +266,7 @@ def prepare(
     """Read the tables or the votes, and find the noise. A scale that breaks the budget is refused."""
     demo = table is None and question.votes is None
     limit, law = _limit(budget, scale, demo), _law(noise, delta)
-    task = _imported(question) if question.votes is not None else _tables(table, question)
+    task = imported_votes(question) if question.votes is not None else tables_task(table, question)
     return LabelJob(task, vote_noise(law, limit, scale, threshold, task.sizes), delta, demo)
 
 
@@ -346,147 +289,6 @@ def _law(noise: str, delta: float) -> Any:
     if not 0 < delta < 1:
         raise Refusal(f"{option('delta', float(delta))}: give a number above 0 and below 1")
     return NOISES[noise]
-
-
-def _imported(question: LabelQuestion) -> ImportedVotes:
-    """Votes in a file, or in an array."""
-    import numpy as np
-
-    from dosimeter.files.pate_checkpoint import read_votes
-    from dosimeter.pate.votes import Votes
-
-    count, votes = str(question.classes or "").strip(), question.votes
-    if not count.isdecimal():
-        raise Refusal(
-            f"{option('votes')} needs {option('classes')} and the number of classes, such as {option('classes', 10)}"
-        )
-    values = read_votes(votes) if is_path(votes) else np.asarray(votes)
-    if values.ndim == 2 and question.queries is not None:
-        if not 1 <= question.queries <= values.shape[1]:
-            raise Refusal(f"{option('queries', question.queries)}: the file has votes on {values.shape[1]} queries")
-        values = values[:, : question.queries]
-    try:
-        return ImportedVotes(Votes(values, int(count)), Path(votes).name if is_path(votes) else "an array")
-    except Refusal as error:
-        raise Refusal(f"{safe_text(votes, 120) if is_path(votes) else 'votes'}: {error}") from None
-
-
-def _tables(table: Data, question: LabelQuestion) -> TablesTask:
-    """Two tables read, or the digits without them."""
-    from dosimeter.datasets import digits
-
-    estimator_of(question.estimator)  # a name that is not known is refused before anything is read
-    classes, target, queries, dropped = question.class_list, question.target, question.queries, DroppedRows()
-    if classes is not None:
-        check_classes(classes)
-    if table is None:
-        private, rows = digits.digits()
-        target, source = digits.TARGET, "digits that ship with scikit-learn"
-        classes = [*digits.CLASSES] if classes is None else classes
-        queries = DEMO_QUERIES if queries is None else queries
-    else:
-        _refuse_itself(table, question.public)
-        private = _read_private(table, question, classes)
-        rows = _read_public(question, private.names)
-        dropped = _count_dropped(table, private, question)
-        source = Path(table).name if is_path(table) else "a dataframe"
-    key, person = question.key, question.person
-    task = label_task(
-        private,
-        rows.drop([] if key is None else [key]),
-        str(target),
-        person=person,
-        categorical=question.categorical,
-        classes=classes,
-        queries=queries,
-    )
-    names = task.rows + 1 if key is None else rows[key]
-    return TablesTask(
-        task=task,
-        keys=tuple(names[: task.n_queries].tolist()),
-        source=source,
-        estimator=question.estimator,
-        teachers=question.teachers,
-        key_name="row" if key is None else "key",
-        dropped=dropped,
-        remarks=() if table is None else _in_both(private, task, rows, person),
-    )
-
-
-def _read_private(table: Data, question: LabelQuestion, classes: Sequence[str] | None) -> Table:
-    return read_people(
-        table,
-        target=question.target,
-        person=question.person,
-        categorical=question.categorical,
-        exclude=question.exclude,
-        missing=question.missing,
-        classes=classes,
-        keep_class_names=True,
-        delimiter=question.delimiter,
-    )
-
-
-def _read_public(question: LabelQuestion, used: Sequence[str]) -> Table:
-    """The public table. A column to leave out that only the private table has is no mistake here."""
-    key = question.key
-    if key is not None and key in used and key != question.person:
-        raise Refusal(f"{option('key', safe_text(key))} is a column that the teachers learn from: name another")
-    excluded = [name for name in question.exclude if name != key]
-    if excluded:
-        with suppress(Refusal):  # what is wrong with the table is said when it is read
-            names = names_of(question.public, question.delimiter)
-            excluded = [name for name in excluded if name in names]
-    return read_people(
-        question.public,
-        categorical=list(dict.fromkeys([*question.categorical, *([] if key is None else [key])])),
-        exclude=excluded,
-        missing=question.missing,
-        delimiter=question.delimiter,
-    )
-
-
-def _count_dropped(table: Data, private: Table, question: LabelQuestion) -> DroppedRows:
-    """The rows left out are not in the table that was read: the column of persons is read once more, alone."""
-    person = question.person
-    if person is None or not private.dropped:
-        return DroppedRows(private.dropped, private.dropped)
-    others = [name for name in dict.fromkeys([*private.names, *question.exclude]) if name != person]
-    column = read_people(table, person=person, exclude=others, missing="drop", delimiter=question.delimiter)
-    return DroppedRows(private.dropped, len(set(column[person].tolist()) - set(private[person].tolist())))
-
-
-def _refuse_itself(table: Data, public: Data) -> None:
-    """The noise protects the private rows from the labels, and not from being the public rows themselves."""
-    same = table is public
-    if is_path(table) and is_path(public):
-        with suppress(OSError):  # a file that is not there is refused when it is read
-            same = Path(table).samefile(public)
-    if same:
-        name = Path(public).name if is_path(public) else "frame"
-        shown = option("public", safe_text(name))
-        raise Refusal(f"{shown} is the private table itself: name a table of public rows")
-
-
-def _in_both(private: Table, task: LabelTask, public: Table, person: str | None) -> tuple[str, ...]:
-    """Remarks if public rows are also private ones, or public names those of private persons. Internal."""
-    import numpy as np
-
-    known = {row.tobytes() for row in np.ascontiguousarray(task.X)}
-    same = sum(row.tobytes() in known for row in np.ascontiguousarray(task.public))
-    remarks = []
-    if same:
-        remarks.append(
-            f"{same} of {len(task.public)} public rows are rows of the private table too, in all columns that the "
-            "teachers learn from: if they are private, what is beside the labels is not protected"
-        )
-    if person is not None and person in public.names:
-        both = set(map(str, public[person].tolist())) & set(map(str, private[person].tolist()))
-        if both:
-            remarks.append(
-                f"{len(both)} of the public table's {safe_text(person)} are persons of the private table too"
-            )
-    return tuple(remarks)
 
 
 def _fit_student(votes: VoteSet, labels: Labels) -> tuple[Any, str]:

@@ -1,0 +1,61 @@
+"""A scaler that was fitted on the table: which features it standardises, and how the unknowns of a row move them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.errors import Refusal
+from dosimeter.glm.dense_jacobian import Rows
+
+STANDARD = 1e-6
+"""How far mean and deviation of a standardised column may be from 0 and 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scaler:
+    """The features that were standardised by the table itself, and how the unknowns move them."""
+
+    features: Index
+    """(k,) their positions among the columns of X."""
+    Z: FloatArray
+    """(n, k) their values."""
+    P: FloatArray
+    """(k, m) how each moves with each unknown of its row, with mean and deviation fixed."""
+
+    @classmethod
+    def of(cls, X: FloatArray, scaled: Any, P: FloatArray) -> Scaler:
+        """X (n, d), scaled (d,) booleans, P (d, m); refused if a marked column is not standardised."""
+        mask = np.asarray(scaled)
+        if mask.dtype != bool or mask.shape != (X.shape[1],):
+            raise Refusal(f"scaled must be one boolean for each of the {X.shape[1]} columns of X")
+        features = np.flatnonzero(mask).astype(np.intp)
+        Z = np.ascontiguousarray(X[:, features])
+        off = np.maximum(np.abs(Z.mean(axis=0)), np.abs(Z.std(axis=0) - 1.0))
+        if (off > STANDARD).any():
+            j = int(features[int(np.argmax(off))])
+            raise Refusal(
+                f"column {j} is marked as standardised but does not have mean 0 and deviation 1 (1/n): standardise it"
+            )
+        return cls(features, Z, np.ascontiguousarray(P[features]))
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return len(self.Z)
+
+    @cached_property
+    def touched(self) -> Index:
+        """The unknowns that move a standardised feature."""
+        return np.flatnonzero(np.any(self.P != 0.0, axis=0)).astype(np.intp)
+
+    def rotate_moves(self, rows: Rows, root: FloatArray) -> FloatArray:
+        """(b, r, touched) root (r, 2k) times [z P; P]/n, the moves of log-deviation and mean of each feature."""
+        P, Z = self.P[:, self.touched] / self.n, self.Z[rows]
+        k = len(self.features)
+        by_scale = (Z[:, None, :] * root[:, :k]) @ P
+        return np.asarray(by_scale + root[:, k:] @ P)
