@@ -411,7 +411,7 @@ def survival_models() -> Iterator[Case]:
         for name, both in (("", target), (", tied times", tied)):
 
             def fit(Z: Any, y: Any, ties: str = ties, both: Any = both) -> Any:
-                return sm.PHReg(both["time"], np.asarray(Z), status=both["event"], ties=ties).fit(disp=0)
+                return sm.PHReg(both["time"], Z, status=both["event"], ties=ties).fit(disp=0)
 
             yield Case(
                 f"PHReg, {ties}{name}", "proportional hazards", fit,
@@ -432,9 +432,8 @@ def survival_models() -> Iterator[Case]:
         def cox(frame: Any, more: dict[str, Any] = more) -> Any:
             kind = {"penalizer": more.get("penalizer", 0.0)}
             fitter = lifelines.CoxPHFitter(**kind)
-            return fitter.fit(
-                frame, "time", "event", strata=more.get("strata"), fit_options={"precision": 1e-12, "max_steps": 500}
-            )
+            precise = {"precision": 1e-12, "r_precision": 1e-15, "max_steps": 500}
+            return fitter.fit(frame, "time", "event", strata=more.get("strata"), fit_options=precise)
 
         yield Case(
             name, "proportional hazards", lambda Z, y, cox=cox: cox(Z),

@@ -18,52 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter import glm
-from dosimeter.adapters.named_errors import name_columns
-from dosimeter.adapters.polish import ACCEPTED, HIDDEN, NOISED, relative_move
+from dosimeter.adapters.cox_problem import BASELINE, CoxProblem
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_list, safe_text
-from dosimeter.glm.risk_sets import Ties
 
-BASELINE = (
-    "only the coefficients are covered: the baseline hazard (and survival curves made from it), standard errors and "
-    "the fitted object itself, which holds every row's time and event, are further releases"
-)
 STRATUM = "a row's stratum is treated as known: a step from one stratum to another is not covered"
 _PHREG, _FITTER = "PHRegResults", "CoxPHFitter"
-
-
-@dataclass(frozen=True, eq=False)
-class CoxProblem:
-    """A Cox model's table, settings, and the coefficients that are claimed to be its minimum."""
-
-    X: FloatArray
-    """(n, p) the columns, in the table's own units."""
-    names: tuple[str, ...]
-    time: FloatArray
-    event: FloatArray
-    """(n,) 1 or 0."""
-    w: FloatArray
-    """(p,)."""
-    ties: Ties
-    strata: NDArray[np.intp] | None = None
-    weight: FloatArray | None = None
-    l2: FloatArray | float = 0.0
-    """λ, for all columns or each of them."""
-    standardised: bool = False
-    uncovered: tuple[str, ...] = (BASELINE,)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Keyword arguments of `glm.fit_cox` and `glm.fit_cox_at`."""
-        return {
-            "strata": self.strata,
-            "sample_weight": self.weight,
-            "ties": self.ties,
-            "l2": self.l2,
-            "standardised": self.standardised,
-        }
 
 
 @dataclass(frozen=True)
@@ -119,54 +80,6 @@ def cox_problem(model: Any, columns: Mapping[str, Any] | None = None) -> CoxProb
     return _phreg_problem(model, names, columns)
 
 
-def polish_cox(
-    problem: CoxProblem, *, noise: Any, include_target: bool = True, input_map: Any = None
-) -> tuple[glm.CoxFit, float]:
-    """The exact minimiser, and the largest relative change of any row's η on the way to it; refused above 1 %.
-
-    The outcome counts with the step of its event here: it needs no pass over all pairs of rows.
-    """
-    data = problem.X, problem.time, problem.event
-    try:
-        exact = _minimiser(data, problem)
-    except Refusal as refusal:
-        message = name_columns(str(refusal), problem.names)
-        raise CannotMeasure(f"the Cox model has no single minimum on this table: {message}") from None
-    after = _figures(exact, noise, include_target, input_map)
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            at_given = glm.fit_cox_at(*data, problem.w, **problem.settings)
-        before = _figures(at_given, noise, include_target, input_map)
-    except (Refusal, np.linalg.LinAlgError):
-        raise CannotMeasure(_not_the_minimum("beyond any measure")) from None
-    moved, hidden = (relative_move(before[k], after[k], floor) for k, floor in ((0, 1e-12), (1, 0.1)))
-    if not (moved <= ACCEPTED and hidden <= HIDDEN):
-        raise CannotMeasure(_not_the_minimum(f"by {100 * max(moved, hidden):.3g} %"))
-    return exact, moved
-
-
-def _minimiser(data: tuple[FloatArray, ...], problem: CoxProblem) -> glm.CoxFit:
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return glm.fit_cox(*data, start=problem.w, **problem.settings)
-    except (Refusal, np.linalg.LinAlgError):
-        return glm.fit_cox(*data, **problem.settings)  # the given weights may be of another table
-
-
-def _figures(state: glm.CoxFit, noise: Any, include_target: bool, input_map: Any) -> list[FloatArray]:
-    """(n,) each row's figure as requested, and without its outcome."""
-    leak = glm.measure_cox(state, noise, include_target=include_target, target="event", input_map=input_map)
-    return [leak.unscaled_examples, leak.without_target().unscaled_examples]
-
-
-def _not_the_minimum(difference: str) -> str:
-    return (
-        "the coefficients are not the minimum of the Cox model on this table: at the minimum some η differs "
-        f"{difference} (1 % is accepted); fit with a smaller tolerance (lifelines: fit_options={{'precision': 1e-10, "
-        f"'r_precision': 1e-14}}), or pass the training table; {NOISED}"
-    )
-
-
 def _phreg(results: Any) -> Any:
     """The model of the results; refuses what has no formula."""
     model = results.model
@@ -197,7 +110,7 @@ def _phreg_problem(results: Any, names: CoxColumns, columns: Mapping[str, Any] |
         w=np.asarray(results.params, dtype=np.float64),
         ties=model.ties,
         strata=strata,
-        uncovered=(BASELINE,) if strata is None else (BASELINE, STRATUM),
+        remarks=(BASELINE,) if strata is None else (BASELINE, STRATUM),
     )
 
 
@@ -260,7 +173,7 @@ def _fitter_problem(fitter: Any, names: CoxColumns, columns: Mapping[str, Any] |
         weight=_numbers(columns, names.weight) if names.weight else None,
         l2=np.asarray(fitter.penalizer, dtype=np.float64) if np.ndim(fitter.penalizer) else float(fitter.penalizer),
         standardised=bool(np.any(fitter.penalizer)),
-        uncovered=(BASELINE, STRATUM) if names.strata else (BASELINE,),
+        remarks=(BASELINE, STRATUM) if names.strata else (BASELINE,),
     )
 
 

@@ -17,31 +17,25 @@ from typing import Any
 import numpy as np
 
 from dosimeter import glm
+from dosimeter.adapters.any_problem import AnyProblem
+from dosimeter.adapters.cox_problem import CoxProblem
 from dosimeter.adapters.features import Design
 from dosimeter.adapters.named_errors import name_columns
+from dosimeter.adapters.polish_cox import polish_cox
 from dosimeter.adapters.polish_equations import solve_equations
-from dosimeter.adapters.problem import AnyProblem, EquationsProblem, Problem
+from dosimeter.adapters.problem import EquationsProblem, Problem
+from dosimeter.adapters.relative_move import ACCEPTED, HIDDEN, NOISED, relative_move
 from dosimeter.adapters.solved_equations import AnyFit, leakage_of
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.glm.joint_outputs import SIDES
 from dosimeter.glm.validation import check_table
 
-ACCEPTED = 0.01
-"""The largest relative change of a row's figure within which the figure is exact."""
-
-HIDDEN = 0.05
-"""The same without labels, for figures of at least a tenth of the highest. A label's part of a figure hardly depends on
-the coefficients: if it dominates, the first bound alone would accept another table."""
-
 VISIBLE = 1e-4
 SAMPLING = 0.05
 """Largest gap of an iterative solver, in units of p φ: a model of other rows has about 1."""
 UNCONVERGED = 0.05
 """Largest gap of a solver that gave up, as a share of what the fit gained over zero weights."""
-NOISED = (
-    "weights that already carry noise, such as those in a file of `fix`, are not a minimum: `fix` reported their dose"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +76,18 @@ def polish(problem: AnyProblem, design: Design, options: dict[str, Any]) -> Poli
     """
     if isinstance(problem, EquationsProblem):
         return Polished(*solve_equations(problem, design, options))
+    if isinstance(problem, CoxProblem):
+        return _polish_cox(problem, design, options)
     return _polish_minimiser(problem, design, options)
+
+
+def _polish_cox(problem: CoxProblem, design: Design, options: dict[str, Any]) -> Polished:
+    if not isinstance(options["input_map"], np.ndarray):
+        raise CannotMeasure("a Cox model of a formula with curves or products is not measured: fit it on columns")
+    if not np.array_equal(design.X, problem.X):
+        raise Refusal("the frame is not the table that the Cox model was fitted on: pass the training table")
+    names = ("noise", "include_target", "input_map")
+    return Polished(*polish_cox(problem, **{name: options[name] for name in names}))
 
 
 def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any]) -> Polished:
@@ -135,14 +140,6 @@ def _figures(state: glm.Fit, problem: Problem, X: FloatArray, options: dict[str,
     return [
         leakage_of(state, X, problem.y, **{**options, "include_target": target}).unscaled_examples for target in targets
     ]
-
-
-def relative_move(before: FloatArray, after: FloatArray, floor: float) -> float:
-    """Largest |before - after| / after; figures below `floor` times the highest are raised to it."""
-    top = float(after.max())
-    if top == 0.0:  # nothing leaks: any change is infinitely large
-        return 0.0 if not before.any() else float("inf")
-    return float(np.max(np.abs(before - after) / np.maximum(after, floor * top)))
 
 
 def _why_not(problem: Problem, X: FloatArray, given: glm.Fit, exact: glm.Fit) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +23,8 @@ class Target:
     """(n,) numbers, booleans or text; (n, t) numbers for several targets."""
     weight: FloatArray | None
     """(n,) sample_weight as the caller passed it to `fit`."""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    """Columns of the frame by name, for models that take their target from it."""
 
     @property
     def ones(self) -> FloatArray:
@@ -109,6 +111,11 @@ class EstimatorKind:
     quadratic: ClassVar[bool] = False
     penalised_mean: ClassVar[bool] = False
 
+    @property
+    def description(self) -> str:
+        """Its name in results."""
+        return self.name
+
 
 @dataclass(frozen=True, eq=False)
 class EquationsProblem:
@@ -133,6 +140,3 @@ class EquationsProblem:
     """Whether the design gets a column of ones, the last, for intercepts that are penalised (liblinear)."""
     intercept: ClassVar[bool] = False
     penalty: ClassVar[float] = 0.0
-
-
-AnyProblem = Problem | EquationsProblem

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from dosimeter.adapters.problem import AnyProblem, Target
+from dosimeter.adapters.any_problem import AnyProblem
+from dosimeter.adapters.problem import Target
 from dosimeter.adapters.refusals import reason_for
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_text
@@ -35,13 +36,19 @@ class Adapter:
     translate: Translator
     sources: Callable[[Any], Sources] | None = None
     """The columns that the model was fitted on; None for the attributes of scikit-learn."""
+    own_target: Callable[[Any], tuple[str, ...]] | None = None
+    """The columns of the frame that are the target, for a model that knows it; None for one whose target is passed."""
 
 
 _ADAPTERS: dict[tuple[str, str], Adapter] = {}
 
 
 def adapter(
-    library: str, *classes: str, remark: str, sources: Callable[[Any], Sources] | None = None
+    library: str,
+    *classes: str,
+    remark: str,
+    sources: Callable[[Any], Sources] | None = None,
+    own_target: Callable[[Any], tuple[str, ...]] | None = None,
 ) -> Callable[[Translator], Translator]:
     """Register a function as the adapter of these classes; a decorator.
 
@@ -52,7 +59,7 @@ def adapter(
     """
 
     def register(translate: Translator) -> Translator:
-        entry = Adapter(library, classes, remark, translate, sources)
+        entry = Adapter(library, classes, remark, translate, sources, own_target)
         for name in classes:
             known = _ADAPTERS.get((library, name), entry)
             if known.translate.__qualname__ != translate.__qualname__:
@@ -110,6 +117,12 @@ def sources_of(model: Any) -> Sources | None:
         return None
     names = getattr(model, "feature_names_in_", None)
     return (None if names is None else tuple(map(str, names))), int(model.n_features_in_)
+
+
+def knows_its_target(model: Any) -> bool:
+    """Whether a model takes its target from the frame it was fitted on, or holds it."""
+    entry = None if model is None else find_adapter(model)
+    return entry is not None and entry.own_target is not None
 
 
 def is_fitted(model: Any) -> bool:

@@ -46,7 +46,7 @@ class SolvedEquations:
         return self.solution.condition
 
 
-AnyFit = glm.Fit | SolvedEquations
+AnyFit = glm.Fit | SolvedEquations | glm.CoxFit
 
 
 def leakage_of(
@@ -58,6 +58,8 @@ def leakage_of(
     """
     if isinstance(fit, SolvedEquations):
         leak = glm.measure_solution(fit.solution, **options)
+    elif isinstance(fit, glm.CoxFit):
+        leak = glm.measure_cox(fit, **{name: value for name, value in options.items() if name != "target_unit"})
     else:
         leak = glm.measure(fit, X, y, **options)
     if target_slopes is None:

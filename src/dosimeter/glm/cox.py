@@ -53,6 +53,11 @@ class Cox:
     default_model: ClassVar[str] = ""
     penalised_mean: ClassVar[bool] = False
 
+    @property
+    def description(self) -> str:
+        """Its name and settings, in results."""
+        return f"{self.name} ({self.ties} ties)"
+
 
 @dataclass(frozen=True, eq=False)
 class CoxFit:

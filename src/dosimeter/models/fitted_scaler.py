@@ -14,7 +14,7 @@ import numpy as np
 
 from dosimeter import glm
 from dosimeter.adapters.features import Design
-from dosimeter.adapters.solved_equations import AnyFit, SolvedEquations, leakage_of
+from dosimeter.adapters.solved_equations import AnyFit, leakage_of
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
@@ -52,7 +52,7 @@ def measure_with_scaler(
 ) -> ScalerReading:
     """The figure with this scaler; options as in `glm.measure`. Filled cells are constants, not unknowns."""
     frozen = design.read(leakage_of(fit, design.X, y, **options))
-    if isinstance(fit, SolvedEquations) or "target_slopes" in options or not np.any(design.fitted):
+    if not isinstance(fit, glm.Fit) or "target_slopes" in options or not np.any(design.fitted):
         return ScalerReading(frozen, None, design.uncovered)
     total = design.read(glm.measure(fit, design.X, y, **options, scaled=design.fitted))
     held = scaler == "held"

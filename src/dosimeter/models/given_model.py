@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter import glm
+from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.chain import Chain
+from dosimeter.adapters.cox_problem import CoxProblem
 from dosimeter.adapters.features import Design, Feature, assemble
 from dosimeter.adapters.pipelines import columns_read
 from dosimeter.adapters.polish import polish
-from dosimeter.adapters.problem import AnyProblem, Target
-from dosimeter.adapters.registry import model_library, problem_of, sources_of
+from dosimeter.adapters.problem import Target
+from dosimeter.adapters.registry import measurable_adapter, model_library, problem_of, sources_of
 from dosimeter.adapters.solved_equations import target_units
 from dosimeter.adapters.target_map import target_slopes
 from dosimeter.adapters.wrappers import unwrap
@@ -31,7 +33,15 @@ from dosimeter.tables.column_values import spread
 from dosimeter.tables.constant_values import Tied, tie
 from dosimeter.tables.data_checks import varies
 from dosimeter.tables.missing_values import Gaps, gap_notes, observed_by_person
-from dosimeter.tables.row_arguments import ids_of, lists_columns, names_of, target_names, target_of, weights_of
+from dosimeter.tables.row_arguments import (
+    frame_columns,
+    ids_of,
+    lists_columns,
+    names_of,
+    target_names,
+    target_of,
+    weights_of,
+)
 from dosimeter.tables.table import Table, library_of
 
 UNITS = {"raw": "own units", "sd": "standard deviations"}
@@ -99,8 +109,10 @@ def measure_model(
     aside = [name for name in (y, person) if isinstance(name, str)] + (list(y) if lists_columns(frame, y) else [])
     chain, design, table, columns, gaps = _design(model, steps, final, frame, aside)
     n = table.n
-    y_as_read = target_of(frame, y, n)
-    mapped = Target(y_as_read, weights_of(frame, sample_weight, n))
+    own_target = measurable_adapter(final).own_target
+    outcome = None if own_target is None else own_target(final)
+    y_as_read = target_of(frame, y, n) if outcome is None else np.zeros(n)
+    mapped = Target(y_as_read, weights_of(frame, sample_weight, n), frame_columns(frame))
     slopes = None
     if opened.target_map is not None:
         slopes = target_slopes(opened.target_map, mapped.numbers())
@@ -117,7 +129,9 @@ def measure_model(
         polished = polish(problem, design, options)
     fit, distance = polished.fit, (polished.remark,) if polished.remark else ()
     ids = None if person is None else ids_of(frame, person, n)
-    target = ", ".join(target_names(frame, y))
+    target = ", ".join(target_names(frame, y) if outcome is None else outcome)
+    if isinstance(problem, CoxProblem):
+        y_as_read = np.column_stack([problem.time, problem.event])
     columns_as_read = dict(columns)
     if ids is not None:
         filled = {name: observed_by_person(columns[name], gap.mask, ids) for name, gap in gaps.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -61,6 +61,13 @@ TARGETS = (0.1, 0.3, 1.0)
 """Highest doses for which an exact release gets the noise it would need."""
 
 
+def _largest_penalty(minimiser: Any) -> float:
+    """λ, of columns with different penalties the largest."""
+    strengths = getattr(minimiser, "l2_by_parameter", None)
+    columns = minimiser.l2 if strengths is None else strengths[: len(minimiser.coef)]
+    return float(max(columns)) if hasattr(columns, "__len__") else float(columns)
+
+
 def _kept(result: Measurement) -> bool:
     return result.verdict is not None and result.verdict.within
 
@@ -91,7 +98,7 @@ class LinearModel(ResultModel):
         return cls(
             loss=minimiser.loss.description,
             fitted_here=fit is not None,
-            l2=minimiser.l2,
+            l2=_largest_penalty(minimiser),
             parameters=int(minimiser.w.size),
             intercept=minimiser.intercept,
             target=leak.target,

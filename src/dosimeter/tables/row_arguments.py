@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -46,6 +46,34 @@ def column_of(frame: Any, name: str) -> Any:
     if isinstance(frame, Mapping):
         return raw_column(next(values for key, values in frame.items() if str(key) == name))
     return nw.from_native(frame, eager_only=True)[:, names.index(name)]
+
+
+class FrameColumns(Mapping[str, Any]):
+    """The columns of a frame by name, each read when it is asked for."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in names_of(self.frame):
+            raise KeyError(name)
+        raw = column_of(self.frame, name)
+        return np.asarray(raw.to_numpy() if isinstance(raw, nw.Series) else raw)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(names_of(self.frame))
+
+    def __len__(self) -> int:
+        return len(names_of(self.frame))
+
+
+def frame_columns(frame: Any) -> FrameColumns:
+    """The columns of any frame as a mapping.
+
+    >>> frame_columns({"age": [40.0, 60.0]})["age"].tolist()
+    [40.0, 60.0]
+    """
+    return FrameColumns(frame)
 
 
 def values_of(frame: Any, values: Any, n: int, role: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from dosimeter.adapters.registry import knows_its_target
 from dosimeter.core.checks import not_negative, positive
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
@@ -231,7 +232,7 @@ def measure(
     {'a': 1.049, 'b': 0.677, 'c': 0.409}
     """
     estimator, data = _model_and_table(model, table)
-    label = _target(y, target)
+    label = None if y is None and target is None and knows_its_target(estimator) else _target(y, target)
     reading = Reading(
         as_names(categorical), as_names(exclude), as_names(tied), as_names(not_tied), missing, impute, delimiter
     )
@@ -391,6 +392,9 @@ def _measure_given(
         leak = measured.leakage
         table = data if isinstance(data, Table) else measured.table
         return ModelLeakage.of(leak, table, person=person)
+    if target is None:
+        raise Refusal("a model that takes its target from the frame is measured on that frame as it is: leave out "
+                      "the options that change it")  # fmt: skip
     source, label, person_column = _with_columns(data, target, person)
     table = read_people(
         source,

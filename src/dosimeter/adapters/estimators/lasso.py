@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from dosimeter import glm
+from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.fitted_attributes import CHOSEN_PENALTY, refuse_positive, single_output, stopping_note
-from dosimeter.adapters.problem import AnyProblem, Problem, Target
+from dosimeter.adapters.problem import Problem, Target
 from dosimeter.adapters.registry import adapter
 from dosimeter.adapters.sparse_problem import sparse_problem
 

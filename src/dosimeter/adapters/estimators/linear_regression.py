@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from dosimeter import glm
+from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.fitted_attributes import output_count, refuse_positive, single_output
 from dosimeter.adapters.joint_problem import ridge_outputs_problem
-from dosimeter.adapters.problem import AnyProblem, Problem, Target
+from dosimeter.adapters.problem import Problem, Target
 from dosimeter.adapters.registry import adapter
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from dosimeter import glm
+from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.fitted_attributes import class_weights, single_output, stopping_note
 from dosimeter.adapters.joint_problem import stacked_problem
-from dosimeter.adapters.problem import AnyProblem, EstimatorKind, Problem, Target
+from dosimeter.adapters.problem import EstimatorKind, Problem, Target
 from dosimeter.adapters.registry import adapter
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure

@@ -8,7 +8,7 @@ import numpy as np
 
 from dosimeter import glm
 from dosimeter.adapters.joint_problem import stacked_problem
-from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Target
+from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Problem, Target
 from dosimeter.adapters.registry import adapter, problem_of
 from dosimeter.core.errors import CannotMeasure
 
@@ -23,7 +23,7 @@ def multi_output(model: Any, target: Target) -> EquationsProblem:
     parts = [
         problem_of(estimator, Target(y, target.weight)) for estimator, y in zip(model.estimators_, Y.T, strict=True)
     ]
-    scalar = [part for part in parts if not isinstance(part, EquationsProblem) and part.w.ndim == 1]
+    scalar = [part for part in parts if isinstance(part, Problem) and part.w.ndim == 1]
     if len(scalar) < len(parts):
         raise CannotMeasure(
             f"{type(model).__name__} of models with several margins: fit and measure one for each target"

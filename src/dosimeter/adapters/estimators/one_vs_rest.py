@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.joint_problem import stacked_problem
-from dosimeter.adapters.problem import AnyProblem, EquationsProblem, EstimatorKind, Problem, Target
+from dosimeter.adapters.problem import EstimatorKind, Problem, Target
 from dosimeter.adapters.registry import adapter, problem_of
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.class_target import class_kind, indicator_moves
@@ -30,7 +31,7 @@ def one_vs_rest(model: Any, target: Target) -> AnyProblem:
 def binary_part(estimator: Any, label: Any, target: Target) -> Problem:
     """One binary model of a set: an eq. 13 of one margin."""
     part = problem_of(estimator, Target(np.asarray(label, dtype=np.float64), target.weight))
-    if isinstance(part, EquationsProblem) or part.w.ndim > 1:
+    if not isinstance(part, Problem) or part.w.ndim > 1:
         raise CannotMeasure(
             f"several {type(estimator).__name__} at once are not one joint problem here: measure each of them"
         )

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from dosimeter import glm
+from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.fitted_attributes import CHOSEN_PENALTY, output_count, refuse_positive, single_output
 from dosimeter.adapters.joint_problem import ridge_outputs_problem
-from dosimeter.adapters.problem import AnyProblem, Problem, Target
+from dosimeter.adapters.problem import Problem, Target
 from dosimeter.adapters.registry import adapter
 
 SEVERAL = "exact, several targets and a penalty for each included; `positive=True` is refused"
