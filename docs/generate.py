@@ -101,6 +101,32 @@ def results_page() -> str:
     return f"{head}{MARK}\n{table()}"
 
 
+def measurable_models() -> str:
+    """Markdown tables of the registered adapters and steps."""
+    from dosimeter.adapters.registry import adapters
+    from dosimeter.adapters.steps import STEPS
+
+    lines = ["## Estimators", "", "| library | model | what is measured |", "|---|---|---|"]
+    shown = [entry for entry in adapters() if entry.library != "dosimeter"]
+    lines += [f"| {a.library} | {', '.join(f'`{c}`' for c in a.classes)} | {_cell(a.remark)} |" for a in shown]
+    lines += ["| | coefficients as JSON (`--model model.json`) | exact; loss and penalty as stated |", ""]
+    lines += ["## Steps before the model", "", "| step | route | remark |", "|---|---|---|"]
+    lines += [f"| `{k.name}` | {k.route.value} | {_cell(k.remark)} |" for _, k in sorted(STEPS.items())]
+    lines += ["| any other class with `transform` | by differences | two step sizes must agree to 1e-6 and rows must "
+              "not mix; the standing is *estimate* |",
+              "| a formula of statsmodels (patsy, formulaic) | by differences, levels one by one | read back to the "
+              "source columns |", ""]  # fmt: skip
+    return "\n".join(lines)
+
+
+def refused_models() -> str:
+    """A Markdown table of the refusals."""
+    from dosimeter.adapters.refusals import REASONS
+
+    rows = [f"| {', '.join(f'`{part}…`' for part in parts)} | it {why} | {todo} |" for parts, why, todo in REASONS]
+    return "\n".join(["| name contains | why | instead |", "|---|---|---|", *rows, ""])
+
+
 class RootPage(SphinxDirective):
     """A page of the repository's root, such as CONTRIBUTING.md, with its links turned to pages of the site."""
 
@@ -119,6 +145,20 @@ class CommandLine(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         return self.parse_text_to_nodes(command_line(), allow_section_headings=True)
+
+
+class MeasurableModels(SphinxDirective):
+    """What has an adapter, generated."""
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes(measurable_models(), allow_section_headings=True)
+
+
+class RefusedModels(SphinxDirective):
+    """What is refused and why, generated."""
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes(refused_models())
 
 
 ATTRIBUTES = ("attribute", "data", "property")
@@ -155,6 +195,8 @@ def _escaped_rst(text: str) -> str:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("command-line", CommandLine)
     app.add_directive("root-page", RootPage)
+    app.add_directive("measurable-models", MeasurableModels)
+    app.add_directive("refused-models", RefusedModels)
     app.connect("autodoc-process-docstring", docstring, priority=100)  # before napoleon reads the sections
     app.connect("autodoc-process-docstring", attribute, priority=900)
     app.connect("autodoc-skip-member", skip)
