@@ -306,14 +306,17 @@ class _Problem:
         repeated = np.repeat(rows, k)
         shift = (self.candidates.values - self.X[rows[:, None], S][:, None, :]).reshape(len(repeated), len(S))
         changes = row_changes(fit, self.X, repeated, shift @ fit.factor.matrix[S], shift @ fit.w[S], fit.sample_weight)
-        if (undetermined := changes.determinant_ratio <= 1e-10).any():
+        undetermined = changes.determinant_ratio <= 1e-10
+        if undetermined.any() and changes.loss.convex and not changes.loss.has_kinks:
             row, which = divmod(int(np.flatnonzero(undetermined)[0]), k)
             raise Refusal(
                 f"with candidate {which} in row {rows[row]} the columns would be linearly dependent, so no unique "
                 "refit exists: use l2 > 0"
             )
-        c = changes.step()
-        for i in np.flatnonzero(~np.isfinite(c).all(axis=1)):  # a candidate outside the margins of a link
+        with np.errstate(divide="ignore", invalid="ignore"):
+            c = changes.step()
+        # Other rows may bend at the new weights, or a candidate may be outside the margins of a link: refit these.
+        for i in np.flatnonzero(undetermined | ~np.isfinite(c).all(axis=1)):
             c[i] = self._refit(int(repeated[i]), shift[i])
         if exact and not fit.loss.quadratic:
             c = settle_changes(changes, c, fit, self.X, lambda i: self._refit(int(repeated[i]), shift[i]))
