@@ -118,6 +118,37 @@ def test_a_row_that_changes_is_a_refit_with_its_new_value(loss):
         )
 
 
+def test_a_row_that_holds_a_direction_alone_is_refitted_where_others_may_bend_elsewhere():
+    """Three rows of the second column: without the only one that bends, the heavier of the others takes over."""
+    X = np.column_stack([np.ones(13), np.zeros(13)])
+    X[:3, 1] = 1.0
+    y = np.array([4.0, 0.0, 9.0, *np.linspace(-0.5, 0.5, 10)])
+    weight = np.array([4.0, 1.0, 3.0, *np.ones(10)])
+    fit = glm.fit(X, y, glm.Huber(), sample_weight=weight)
+    assert (fit.curvature[:3] == [1.0, 0.0, 0.0]).all()
+    without = glm.fit(X, y, glm.Huber(), sample_weight=weight * (np.arange(13) > 0))
+    assert without.margin[2] == pytest.approx(8.55)
+    np.testing.assert_allclose(removal(fit, X, y, [0])[0], without.w - fit.w, rtol=1e-9, atol=1e-12)
+    # The first row leaves the column: the same question, with a candidate instead of a removal.
+    changed = X.copy()
+    changed[0, 1] = 0.0
+    ours = moves(fit, X, y, glm.Candidates.grid(1, [0.0]), [0])[0, 0]
+    refitted = glm.fit(changed, y, glm.Huber(), sample_weight=weight)
+    np.testing.assert_allclose(ours, refitted.w - fit.w, rtol=1e-9, atol=1e-12)
+
+
+def test_a_candidate_outside_the_link_is_refitted():
+    X, y = table(glm.Gamma("inverse"))
+    fit = glm.fit(X, y, glm.Gamma("inverse"), 0.05, intercept=True)
+    far = float(-2.0 * fit.margin[8] / fit.w[0])
+    assert fit.margin[8] + fit.w[0] * (far - X[8, 0]) < 0
+    changed = X.copy()
+    changed[8, 0] = far
+    ours = moves(fit, X, y, glm.Candidates.grid(0, [far]), [8])[0, 0]
+    refitted = glm.fit(changed, y, glm.Gamma("inverse"), 0.05, intercept=True)
+    np.testing.assert_allclose(ours, refitted.w - fit.w, rtol=1e-7, atol=1e-10)
+
+
 def outlying(loss, n=80):
     """A table with targets far below their mean, where the curvature of a loss that is not convex is negative."""
     X, y = table(loss, n)

@@ -163,7 +163,8 @@ class InversionProblem:
         scaler = self.scaler_change(rows)
         if scaler is not None:
             changes = self._through_scaler(changes, scaler)
-        if (undetermined := changes.determinant_ratio <= 1e-10).any():
+        undetermined = changes.determinant_ratio <= 1e-10
+        if undetermined.any() and changes.loss.convex and not changes.loss.has_kinks:
             row, which = divmod(int(np.flatnonzero(undetermined)[0]), k)
             raise Refusal(
                 f"with candidate {which} in row {rows[row]} the columns would be linearly dependent, so no unique "
@@ -175,8 +176,10 @@ class InversionProblem:
             X[repeated[i], S] += shift[i]
             return full_refit(fit, X, fit.sample_weight) if scaler is None else self._refit(X, scaler, i)
 
-        c = changes.step()
-        for i in np.flatnonzero(~np.isfinite(c).all(axis=1)):  # a candidate outside the margins of a link
+        with np.errstate(divide="ignore", invalid="ignore"):
+            c = changes.step()
+        # Other rows may bend at the new weights, or a candidate may be outside the margins of a link: refit these.
+        for i in np.flatnonzero(undetermined | ~np.isfinite(c).all(axis=1)):
             c[i] = refit_change(int(i))
         if exact and not fit.loss.quadratic:
             c = settle_changes(changes, c, fit, self.X, refit_change)
