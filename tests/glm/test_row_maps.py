@@ -12,7 +12,7 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.category import coordinates, simplex
 from dosimeter.glm.farthest_levels import FEW, FactoredLevels, largest_distances
-from dosimeter.glm.row_maps import MappedJacobian
+from dosimeter.glm.mapped_jacobian import MappedJacobian
 
 RNG = np.random.default_rng(31)
 N, SIGMA, L2 = 30, 0.4, 0.05

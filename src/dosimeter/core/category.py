@@ -53,6 +53,21 @@ def coordinates(points: FloatArray) -> FloatArray:
     return np.asarray(2.0 * (j * away[..., 1:] - np.cumsum(away, axis=-1)[..., :-1]) / np.sqrt(2.0 * j * (j + 1.0)))
 
 
+def at_levels(x: FloatArray) -> FloatArray:
+    """(..., k) V x of coordinates x (..., k - 1), by running sums.
+
+    >>> x = np.array([[0.3, -1.0]])
+    >>> bool(np.allclose(at_levels(x), x @ simplex(3).T))
+    True
+    """
+    j = np.arange(1, x.shape[-1] + 1, dtype=np.float64)
+    scaled = x / np.sqrt(2.0 * j * (j + 1.0))
+    out = np.zeros((*x.shape[:-1], x.shape[-1] + 1))
+    out[..., :-1] = -np.cumsum(scaled[..., ::-1], axis=-1)[..., ::-1]
+    out[..., 1:] += j * scaled
+    return out
+
+
 def step_of(values: Any) -> float | None:
     """Distance between the two values of a column (n,), ignoring missing cells; None unless it has exactly two.
 

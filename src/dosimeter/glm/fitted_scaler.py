@@ -32,7 +32,7 @@ from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, SoftmaxJ
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.known_cells import KnownCells, with_known
 from dosimeter.glm.leakage import Leakage
-from dosimeter.glm.row_maps import MappedJacobian, with_row_map
+from dosimeter.glm.mapped_jacobian import MappedJacobian, with_row_map
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 
 STANDARD = 1e-6

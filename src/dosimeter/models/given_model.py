@@ -260,8 +260,8 @@ def _sources(
     names = names_of(frame)
     if not names:
         Table.of(frame)  # says what is wrong with it
-    wanted, count = _fitted_on(model, steps, final)
     positional = [name for name in names if name not in set_aside]
+    wanted, count = _fitted_on(model, steps, final, len(positional))
     if wanted is not None and not (isinstance(frame, np.ndarray) or _numbered(final, wanted, names)):
         absent = [name for name in wanted if name not in names]
         if absent:
@@ -277,17 +277,23 @@ def _sources(
     return (wanted or tuple(positional)), tuple(positional)
 
 
-def _fitted_on(model: Any, steps: tuple[Any, ...], final: Any) -> tuple[tuple[str, ...] | None, int]:
-    """Names (None if it was fitted on an array) and number of the columns that the model was fitted on."""
+def _fitted_on(model: Any, steps: tuple[Any, ...], final: Any, count: int) -> tuple[tuple[str, ...] | None, int]:
+    """Names (None if it was fitted on an array) and number of the columns that the model was fitted on.
+
+    count: of the columns that it is given.
+    """
     if isinstance(final, Coefficients):
         return tuple(final.coef), len(final.coef)
     if type(final).__module__.split(".")[0] == "statsmodels":
         names = column_names(final)
         return names, len(names)
-    for part in (model, *steps, final):
+    first = next((step for step in steps if not (step is None or isinstance(step, str))), final)
+    for part in (model, first):
         if hasattr(part, "n_features_in_"):
             named = getattr(part, "feature_names_in_", None)
             return (None if named is None else tuple(map(str, named))), int(part.n_features_in_)
+    if first is not final:  # a step of one's own need not say what it was fitted on
+        return None, count
     problem_of(final, Target(np.zeros(1), None))  # refuses anything but a fitted linear model, and says why
     raise CannotMeasure(why_not(final))
 

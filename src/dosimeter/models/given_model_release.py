@@ -179,8 +179,8 @@ def _refuse_unfoldable(measured: GivenModel) -> None:
     )
     if numbers & labels:
         raise CannotMeasure(
-            f"column {safe_text(min(numbers & labels))} enters both as a number and as labels, which does not fold into "
-            "one weight: it can be measured, but released only as one of the two"
+            f"column {safe_text(min(numbers & labels))} enters both as a number and as labels, which does not fold "
+            "into one weight: it can be measured, but released only as one of the two"
         )
 
 
