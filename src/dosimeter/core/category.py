@@ -31,10 +31,10 @@ def simplex(levels: int) -> FloatArray:
     >>> bool(np.allclose(np.linalg.norm(V[:, None] - V[None], axis=2), 1 - np.eye(4)))
     True
     """
-    V = np.zeros((levels, levels - 1))
-    for j in range(1, levels):  # Helmert's contrasts, of length 1/√2
-        V[:j, j - 1], V[j, j - 1] = -1.0, j
-        V[:, j - 1] /= np.sqrt(2.0 * j * (j + 1))
+    j = np.arange(1, levels, dtype=np.float64)
+    size = np.sqrt(2.0 * j * (j + 1))  # Helmert's contrasts, of length 1/√2
+    V = np.triu(np.broadcast_to(-1.0 / size, (levels, levels - 1)))
+    V[np.arange(1, levels), np.arange(levels - 1)] = j / size
     return V
 
 

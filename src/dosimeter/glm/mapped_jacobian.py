@@ -80,13 +80,12 @@ class MappedJacobian(DenseJacobian):
 
     def row_norms(self, columns: Index, include_target: bool) -> FloatArray:
         """(n,)."""
-        few = self.narrow(columns)
-        every = np.arange(len(columns), dtype=np.intp)
+        few = self._same_norms(columns)
         if not isinstance(few, MappedJacobian):
-            return few.row_norms(every, include_target)
-        if isinstance(self.inner, ScalarJacobian) and min(self.width, len(columns) + 1) > SMALL:
+            return few.row_norms(np.arange(len(columns), dtype=np.intp), include_target)
+        if isinstance(self.inner, ScalarJacobian) and min(self.width, few.m + 1) > SMALL:
             return few._norms_by_products(self.inner, include_target)
-        return DenseJacobian.row_norms(few, every, include_target)
+        return DenseJacobian.row_norms(few, np.arange(few.m, dtype=np.intp), include_target)
 
     def _norms_by_products(self, inner: ScalarJacobian, include_target: bool) -> FloatArray:
         """(n,) without Jacobians written out, but for rows that have not converged."""
@@ -130,17 +129,49 @@ class MappedJacobian(DenseJacobian):
         return out
 
     def outer(self, rows: Rows, columns: Index, include_target: bool, tied: Index) -> FloatArray:
-        """(q, q) J Jᵀ of some rows' unknowns together."""
-        chosen = np.union1d(columns, tied[tied < self.m]).astype(np.intp)
-        if len(chosen) == self.m:
-            return super().outer(rows, columns, include_target, tied)
-        few = self.narrow(chosen)
-        labels = tied[tied >= self.m] - self.m + len(chosen)
-        places = np.searchsorted(chosen, columns).astype(np.intp)
-        tied_places = np.concatenate([np.searchsorted(chosen, tied[tied < self.m]), labels]).astype(np.intp)
-        if isinstance(few, MappedJacobian):
-            return DenseJacobian.outer(few, rows, places, include_target, tied_places)
-        return few.outer(rows, places, include_target, tied_places)
+        """(q, q) J Jᵀ of some rows' unknowns together: of those on each row, and of those that all rows share."""
+        M = np.zeros((self.width, self.width))
+        if len(columns) or include_target:
+            few = self._same_norms(columns)
+            every = np.arange(few.m, dtype=np.intp)
+            dense = isinstance(few, MappedJacobian)
+            take: Any = DenseJacobian.outer if dense else type(few).outer
+            M = M + take(few, rows, every, include_target, _none())
+        if len(tied):
+            shared, positions = self._shared(tied)
+            take = DenseJacobian.outer if isinstance(shared, MappedJacobian) else type(shared).outer
+            M = M + take(shared, rows, _none(), False, positions)
+        return np.asarray(M)
+
+    def norms_together(self, rows: Index, columns: Index, include_target: bool, tied: Index) -> FloatArray:
+        """(g,) ||J|| of g groups of k rows each, rows (g, k)."""
+        free, (shared, positions), k = self._same_norms(columns), self._shared(tied), rows.shape[1]
+        width = free.m + self.target_width + (shared.m + self.target_width if len(tied) else 0)
+        step, out = max(1, 2 * BLOCK // (8 * self.width * width * k)), np.empty(len(rows))
+        for i in range(0, len(rows), step):
+            part = rows[i : i + step]
+            J = free.dense(part.ravel())[:, :, : free.m + (self.target_width if include_target else 0)]
+            parts = [J.reshape(len(part), k, *J.shape[1:]).transpose(0, 2, 1, 3).reshape(len(part), J.shape[1], -1)]
+            if len(tied):
+                T = shared.dense(part.ravel())[:, :, positions]
+                parts.append(T.reshape(len(part), k, *T.shape[1:]).sum(axis=1))
+            out[i : i + step] = largest_singular_values(np.concatenate(parts, axis=2))
+        return out
+
+    def _same_norms(self, columns: Index) -> Jacobian:
+        """A Jacobian about these unknowns and the target, or about fewer with the same J Jᵀ on every row."""
+        few = self.narrow(columns)
+        return replace(few, maps=few.maps.compressed()) if isinstance(few, MappedJacobian) else few
+
+    def _shared(self, tied: Index) -> tuple[Jacobian, Index]:
+        """A Jacobian about the tied unknowns, and their positions in it."""
+        own = tied[tied < self.m]
+        labels = tied[tied >= self.m] - self.m + len(own)
+        return self.narrow(own), np.concatenate([np.arange(len(own)), labels]).astype(np.intp)
+
+
+def _none() -> Index:
+    return np.empty(0, dtype=np.intp)
 
 
 @singledispatch

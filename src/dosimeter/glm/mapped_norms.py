@@ -57,7 +57,8 @@ class Products:
         """(k, q) J x, x (k, m + 1)."""
         own = x[:, :-1]
         along = self.c * x[:, -1] - self.a * np.einsum("km,km->k", self.g, own)
-        return along[:, None] * self.U - self.r[:, None] * (self.maps.times(own) @ self.jacobian.b.T)
+        moved = self.r[:, None] * (self.maps.times(own) @ self.jacobian.b.T)
+        return np.asarray(along[:, None] * self.U - moved)
 
     def transposed(self, y: FloatArray) -> FloatArray:
         """(k, m + 1) Jᵀ y, y (k, q)."""
@@ -91,7 +92,8 @@ def _norms(products: Products) -> tuple[FloatArray, Mask]:
     k, q = products.U.shape
     out, open_rows = np.zeros(k), np.arange(k, dtype=np.intp)
     start = _start(products)
-    left, right = [start], []
+    left = [start]
+    right: list[FloatArray] = []
     alpha: list[FloatArray] = []
     beta: list[FloatArray] = []
     width = products.g.shape[1] + 1

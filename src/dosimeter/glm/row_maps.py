@@ -77,12 +77,31 @@ class Levels:
     """rows -> (k, c, K)."""
     kept: Index
     """(j,) which of its K - 1 coordinates these unknowns are."""
+    roots: RowValues | None = None
+    """rows -> (k, c, c) `level_roots` of the values, if they are kept; computed if None."""
+    complete: bool = True
+    """Whether all of its coordinates are here."""
+
+    def root(self, rows: Index) -> FloatArray:
+        """(k, c, c) R with R Rᵀ = P Pᵀ of the map from all its coordinates."""
+        return level_roots(self.values(rows)) if self.roots is None else self.roots(rows)
 
     def narrow(self, position_of: dict[int, int]) -> Levels:
         """Only some of the unknowns, at their new positions."""
         chosen = np.array([e for e, u in enumerate(self.unknowns.tolist()) if u in position_of], dtype=np.intp)
         places = np.array([position_of[u] for u in self.unknowns[chosen].tolist()], dtype=np.intp)
-        return replace(self, unknowns=places, kept=self.kept[chosen])
+        complete = self.complete and len(chosen) == len(self.unknowns)
+        return replace(self, unknowns=places, kept=self.kept[chosen], complete=complete)
+
+
+def level_roots(points: FloatArray) -> FloatArray:
+    """(k, c, c) R with R Rᵀ = P Pᵀ, P (c, K - 1) the map that takes K levels to points (k, c, K).
+
+    P = 2 X V, so P Pᵀ = 2 Σ (x_a - x̄)(x_a - x̄)ᵀ over the levels: norms need c columns, however many levels there are.
+    """
+    away = points - points.mean(axis=2, keepdims=True)
+    values, vectors = np.linalg.eigh(2.0 * (away @ away.transpose(0, 2, 1)))
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +198,28 @@ class RowMap:
             tuple(part for part in levels if len(part.unknowns)),
         )
 
+    def compressed(self) -> RowMap:
+        """A map with the same norms: P Pᵀ of every row is the same, a category has no more unknowns than columns."""
+        whole = [part for part in self.levels if part.complete and len(part.columns) < len(part.unknowns)]
+        if not whole:
+            return self
+        gone = np.concatenate([part.unknowns for part in whole])
+        rest = np.setdiff1d(np.arange(self.m), gone).astype(np.intp)
+        out, slopes = self.narrow(rest), []
+        first = out.m
+        for part in whole:
+            c = len(part.columns)
+            slopes.append(
+                Slopes(
+                    np.tile(part.columns, c),
+                    np.repeat(np.arange(first, first + c), c).astype(np.intp),
+                    _flat_roots(part.root),
+                )
+            )
+            first += c
+        constant = np.hstack([out.constant, np.zeros((self.d, first - out.m))])
+        return RowMap(constant, (*out.slopes, *slopes), out.levels)
+
     def in_units(self, units: FloatArray) -> RowMap:
         """The maps of unknowns measured in units (m,); a category has no unit but its step."""
         if any(np.any(units[part.unknowns] != 1.0) for part in self.levels):
@@ -270,6 +311,11 @@ class BlockMap:
             tuple((part, values[keep]) for part, values in self.slopes),
             tuple((part, values[keep]) for part, values in self.levels),
         )
+
+
+def _flat_roots(root: RowValues) -> RowValues:
+    """rows -> (k, c c) the columns of R one after the other."""
+    return lambda rows: root(rows).transpose(0, 2, 1).reshape(len(rows), -1)
 
 
 def _scaled(values: RowValues, units: FloatArray) -> RowValues:
