@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.category import coordinates, simplex
 from dosimeter.glm.farthest_levels import FEW, FactoredLevels, largest_distances
-from dosimeter.glm.row_maps import MappedJacobian
+from dosimeter.glm.mapped_jacobian import MappedJacobian
 
 RNG = np.random.default_rng(31)
 N, SIGMA, L2 = 30, 0.4, 0.05
@@ -209,6 +210,12 @@ def test_no_array_of_all_rows_columns_and_unknowns_is_made() -> None:
     leak = glm.measure(fit, wide, y, dm.Gaussian(1.0), input_map=glm.RowMap.of(d, m, maps))
     plain = glm.measure(fit, wide, y, dm.Gaussian(1.0))
     np.testing.assert_allclose(leak.cells, plain.cells * (1.0 + np.arange(n)[:, None] / n), rtol=1e-9)
+    # So many unknowns that norms are taken by products: against the Jacobians themselves.
+    rows = np.array([0, 77, 3999])
+    written_out = np.linalg.norm(leak.jacobian.dense(rows), 2, axis=(1, 2))
+    np.testing.assert_allclose(leak.examples[rows], written_out, rtol=1e-9)
+    some = leak.jacobian.dense(rows)[:, :, 3:35]
+    np.testing.assert_allclose(leak.attribute(range(3, 35))[rows], np.linalg.norm(some, 2, axis=(1, 2)), rtol=1e-9)
     assert max(seen) < n / 2
     assert isinstance(leak.jacobian, MappedJacobian)
 
@@ -233,7 +240,7 @@ def test_the_farthest_two_of_many_levels_are_those_of_all_pairs(kind: str) -> No
         "equal": np.zeros((2, 3, K)),
     }[kind]
     points = points - points.mean(axis=2, keepdims=True)
-    all_pairs = [np.linalg.norm(Y[:, :, None] - Y[:, None, :], axis=0).max() for Y in points]
+    all_pairs = [pdist(Y.T).max() for Y in points]
     np.testing.assert_allclose(largest_distances(points), all_pairs, rtol=1e-12, atol=1e-15)
 
 
@@ -267,3 +274,21 @@ def test_a_category_of_many_levels_has_the_figure_of_dense_jacobians() -> None:
         images = J[k][:, block] @ V.T
         known = np.linalg.norm(images[:, :, None] - images[:, None, :], axis=0).max()
         assert figures[row] == pytest.approx(known, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1.0])
+@pytest.mark.parametrize("clustered", [False, True])
+def test_norms_by_products_are_those_of_written_out_jacobians(clustered: bool, scale: float) -> None:
+    """Columns that are alike have singular values close together, and a small residual leaves the label alone."""
+    n, d = 90, 40
+    wide = np.linalg.qr(RNG.normal(size=(n, d)))[0] if clustered else RNG.normal(size=(n, d)) * np.geomspace(1, 1e3, d)
+    y = wide @ RNG.normal(size=d) + scale * RNG.normal(size=n)
+    fit = glm.fit(wide, y, glm.Squared(), 1e-4)
+    bends = np.exp(0.3 * RNG.normal(size=(n, d)))
+    maps = glm.RowMap(np.zeros((d, d)), (glm.Slopes(np.arange(d), np.arange(d), lambda rows: bends[rows]),))
+    leak = glm.measure(fit, wide, y, dm.Gaussian(1.0), input_map=maps)
+    written_out = np.linalg.norm(leak.jacobian.dense(slice(None)), 2, axis=(1, 2))
+    np.testing.assert_allclose(leak.examples, written_out, rtol=1e-9)
+    np.testing.assert_allclose(
+        leak.cells, np.linalg.norm(leak.jacobian.dense(slice(None))[:, :, :d], axis=1), rtol=1e-8
+    )

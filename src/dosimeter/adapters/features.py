@@ -17,11 +17,15 @@ from dosimeter import glm
 from dosimeter.adapters.chain import Chain, KeptRows
 from dosimeter.adapters.source_readings import Reading, readings
 from dosimeter.adapters.steps.feature import Feature, Unknown, Varies, matrix_of, raw_feature
-from dosimeter.core.arrays import FloatArray
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.category import coordinates, simplex, step_of
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.text import safe_list
+from dosimeter.glm.row_maps import level_roots
 from dosimeter.tables.column_values import spread
+
+LEVELS_AT_ONCE = 32 << 20
+"""Bytes of columns at every level of a category at a time."""
 
 FEW_LEVELS = 256
 """Up to this many levels a category's coordinates are solved for; more by running sums."""
@@ -188,10 +192,17 @@ def _levels(chain: Chain, name: str, reading: Reading, block: tuple[int, ...]) -
     category = reading.category
     if category is None:
         raise TypeError("a column that is read level by level has levels")
-    kept = KeptRows(
-        lambda rows: chain.levels(name, category, chosen, rows), chain.n, 8 * len(chosen) * len(category.cells)
-    )
-    return glm.Levels(chosen, np.array(block, dtype=np.intp), kept, np.arange(len(block), dtype=np.intp))
+    row_bytes = 8 * len(chosen) * len(category.cells)
+    kept = KeptRows(lambda rows: chain.levels(name, category, chosen, rows), chain.n, row_bytes)
+
+    def roots(rows: Index) -> FloatArray:
+        step = max(1, LEVELS_AT_ONCE // row_bytes)
+        parts = [level_roots(kept(rows[i : i + step])) for i in range(0, len(rows), step)]
+        return np.concatenate(parts) if parts else np.empty((0, len(chosen), len(chosen)))
+
+    every = np.arange(len(block), dtype=np.intp)
+    kept_roots = KeptRows(roots, chain.n, 8 * len(chosen) ** 2)
+    return glm.Levels(chosen, np.array(block, dtype=np.intp), kept, every, kept_roots)
 
 
 def categories(

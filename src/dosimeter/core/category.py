@@ -31,10 +31,10 @@ def simplex(levels: int) -> FloatArray:
     >>> bool(np.allclose(np.linalg.norm(V[:, None] - V[None], axis=2), 1 - np.eye(4)))
     True
     """
-    V = np.zeros((levels, levels - 1))
-    for j in range(1, levels):  # Helmert's contrasts, of length 1/√2
-        V[:j, j - 1], V[j, j - 1] = -1.0, j
-        V[:, j - 1] /= np.sqrt(2.0 * j * (j + 1))
+    j = np.arange(1, levels, dtype=np.float64)
+    size = np.sqrt(2.0 * j * (j + 1))  # Helmert's contrasts, of length 1/√2
+    V = np.triu(np.broadcast_to(-1.0 / size, (levels, levels - 1)))
+    V[np.arange(1, levels), np.arange(levels - 1)] = j / size
     return V
 
 
@@ -51,6 +51,21 @@ def coordinates(points: FloatArray) -> FloatArray:
     away = points - points[..., :1]
     j = np.arange(1, points.shape[-1], dtype=np.float64)
     return np.asarray(2.0 * (j * away[..., 1:] - np.cumsum(away, axis=-1)[..., :-1]) / np.sqrt(2.0 * j * (j + 1.0)))
+
+
+def at_levels(x: FloatArray) -> FloatArray:
+    """(..., k) V x of coordinates x (..., k - 1), by running sums.
+
+    >>> x = np.array([[0.3, -1.0]])
+    >>> bool(np.allclose(at_levels(x), x @ simplex(3).T))
+    True
+    """
+    j = np.arange(1, x.shape[-1] + 1, dtype=np.float64)
+    scaled = x / np.sqrt(2.0 * j * (j + 1.0))
+    out = np.zeros((*x.shape[:-1], x.shape[-1] + 1))
+    out[..., :-1] = -np.cumsum(scaled[..., ::-1], axis=-1)[..., ::-1]
+    out[..., 1:] += j * scaled
+    return out
 
 
 def step_of(values: Any) -> float | None:

@@ -1,9 +1,8 @@
 """The two levels of a category that are farthest apart, among K images: all pairs of few, a search among many.
 
-Among many levels most pairs cannot be the farthest. With the images centred at zero, y_a·y_b bounded from below by
-what level a can have with any other, |y_a - y_b|² = |y_a|² + |y_b|² - 2 y_a·y_b is bounded for all b at once; levels
-whose bound is below the distance of a pair that is already known are left out, and the rest is compared pair by pair.
-The result is exact.
+Among many levels most pairs cannot be the farthest. |y_a - y_b|² = |y_a|² + |y_b|² - 2 y_a·y_b is bounded for all b at
+once, by |y_a| + |y_b| and by the least that y_a·y_b can be; levels whose bound is below the distance of a pair that is
+already known are left out, and the rest is compared pair by pair. The result is exact.
 """
 
 from __future__ import annotations
@@ -96,7 +95,9 @@ class FactoredLevels:
         # y_a·y_b = γ_b (s²|u|²γ_a + s r τ_a) + τ_b s r γ_a + r² β_a·β_b: its least over b, for each a.
         side = s * s * size * gamma + s * r * tau
         least = np.abs(side) * self.reach + np.abs(s * r * gamma) * float(np.abs(tau).max()) + r * r * self.against
-        bound = squares + squares.max() + 2.0 * least
+        length = np.sqrt(np.maximum(squares, 0.0))
+        # The first bound is close for levels at right angles, the second for levels on a line.
+        bound = np.minimum(squares + squares.max() + 2.0 * least, (length + length.max()) ** 2)
         seeds = np.argpartition(-squares, SEEDS)[:SEEDS]
         extremes = np.array([int(np.argmin(gamma)), int(np.argmax(gamma)), *seeds.tolist()], dtype=np.intp)
         best, terms = self._pairs(extremes, extremes, tau, size, s, r)

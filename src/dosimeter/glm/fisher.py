@@ -16,8 +16,9 @@ from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import fold_leakage
 from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.mapped_jacobian import MappedJacobian, with_row_map
 from dosimeter.glm.precision import refuse_imprecise
-from dosimeter.glm.row_maps import MappedJacobian, RowMap, with_row_map
+from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
 from dosimeter.glm.softmax import Softmax

@@ -29,7 +29,7 @@ from dosimeter.glm.dense_jacobian import Jacobian, SoftmaxJacobian
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.known_cells import KnownCells, with_known
 from dosimeter.glm.leakage import Leakage
-from dosimeter.glm.row_maps import MappedJacobian, with_row_map
+from dosimeter.glm.mapped_jacobian import MappedJacobian, with_row_map
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
 from dosimeter.glm.scaler import Scaler

@@ -12,21 +12,16 @@ Maps are computed for a block of rows at a time: no array of (n, d, m) is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, singledispatch
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index, Mask
-from dosimeter.core.category import coordinates
+from dosimeter.core.category import at_levels, coordinates
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.category_steps import few_columns, step_norms
-from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, SoftmaxJacobian
-from dosimeter.glm.farthest_levels import largest_distances
-from dosimeter.glm.leakage import Leakage
-from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.validation import HUGE
 
 BLOCK = 16 << 20
@@ -54,6 +49,14 @@ class Slopes:
         starts = np.concatenate([[0], ends[:-1]])
         return [(int(self.unknowns[a]), slice(int(a), int(b))) for a, b in zip(starts, ends, strict=True)]
 
+    @cached_property
+    def by_column(self) -> tuple[Index, Index, Index]:
+        """The entries in the order of their columns, where each column starts, and the columns."""
+        order = np.argsort(self.columns, kind="stable").astype(np.intp)
+        columns = self.columns[order]
+        starts = np.flatnonzero(np.diff(columns, prepend=-1)).astype(np.intp)
+        return order, starts, columns[starts]
+
     def narrow(self, position_of: dict[int, int]) -> Slopes:
         """Only the entries of some unknowns, at their new positions."""
         kept = np.array([e for e, u in enumerate(self.unknowns.tolist()) if u in position_of], dtype=np.intp)
@@ -74,12 +77,31 @@ class Levels:
     """rows -> (k, c, K)."""
     kept: Index
     """(j,) which of its K - 1 coordinates these unknowns are."""
+    roots: RowValues | None = None
+    """rows -> (k, c, c) `level_roots` of the values, if they are kept; computed if None."""
+    complete: bool = True
+    """Whether all of its coordinates are here."""
+
+    def root(self, rows: Index) -> FloatArray:
+        """(k, c, c) R with R Rᵀ = P Pᵀ of the map from all its coordinates."""
+        return level_roots(self.values(rows)) if self.roots is None else self.roots(rows)
 
     def narrow(self, position_of: dict[int, int]) -> Levels:
         """Only some of the unknowns, at their new positions."""
         chosen = np.array([e for e, u in enumerate(self.unknowns.tolist()) if u in position_of], dtype=np.intp)
         places = np.array([position_of[u] for u in self.unknowns[chosen].tolist()], dtype=np.intp)
-        return replace(self, unknowns=places, kept=self.kept[chosen])
+        complete = self.complete and len(chosen) == len(self.unknowns)
+        return replace(self, unknowns=places, kept=self.kept[chosen], complete=complete)
+
+
+def level_roots(points: FloatArray) -> FloatArray:
+    """(k, c, c) R with R Rᵀ = P Pᵀ, P (c, K - 1) the map that takes K levels to points (k, c, K).
+
+    P = 2 X V, so P Pᵀ = 2 Σ (x_a - x̄)(x_a - x̄)ᵀ over the levels: norms need c columns, however many levels there are.
+    """
+    away = points - points.mean(axis=2, keepdims=True)
+    values, vectors = np.linalg.eigh(2.0 * (away @ away.transpose(0, 2, 1)))
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +198,28 @@ class RowMap:
             tuple(part for part in levels if len(part.unknowns)),
         )
 
+    def compressed(self) -> RowMap:
+        """A map with the same norms: P Pᵀ of every row is the same, a category has no more unknowns than columns."""
+        whole = [part for part in self.levels if part.complete and len(part.columns) < len(part.unknowns)]
+        if not whole:
+            return self
+        gone = np.concatenate([part.unknowns for part in whole])
+        rest = np.setdiff1d(np.arange(self.m), gone).astype(np.intp)
+        out, slopes = self.narrow(rest), []
+        first = out.m
+        for part in whole:
+            c = len(part.columns)
+            slopes.append(
+                Slopes(
+                    np.tile(part.columns, c),
+                    np.repeat(np.arange(first, first + c), c).astype(np.intp),
+                    _flat_roots(part.root),
+                )
+            )
+            first += c
+        constant = np.hstack([out.constant, np.zeros((self.d, first - out.m))])
+        return RowMap(constant, (*out.slopes, *slopes), out.levels)
+
     def in_units(self, units: FloatArray) -> RowMap:
         """The maps of unknowns measured in units (m,); a category has no unit but its step."""
         if any(np.any(units[part.unknowns] != 1.0) for part in self.levels):
@@ -204,27 +248,81 @@ class RowMap:
             for a, b in zip(mine, theirs, strict=True)
         )
 
+    def block(self, rows: Index) -> BlockMap:
+        """The maps of some rows, evaluated."""
+        return BlockMap(
+            self.constant,
+            tuple((part, checked(part.values(rows), rows)) for part in self.slopes),
+            tuple((part, checked(part.values(rows), rows)) for part in self.levels),
+        )
+
     def pull_back(self, J: FloatArray, rows: Index) -> FloatArray:
         """(k, q, m) J P for some rows (k,): J (k, q, d), or (q, d) if all rows share it."""
         out = np.empty((len(rows), J.shape[-2], self.m))
         out[:] = J @ self.constant
         for part in self.slopes:
-            values = _checked(part.values(rows), rows)
+            values = checked(part.values(rows), rows)
             for unknown, entries in part.by_unknown:
                 columns = J[..., part.columns[entries]]
                 mine = values[:, entries]
                 out[:, :, unknown] += mine @ columns.T if J.ndim == 2 else (columns @ mine[:, :, None])[:, :, 0]
         for levels in self.levels:
-            points = J[..., levels.columns] @ _checked(levels.values(rows), rows)
+            points = J[..., levels.columns] @ checked(levels.values(rows), rows)
             out[:, :, levels.unknowns] += coordinates(points)[:, :, levels.kept]
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class BlockMap:
+    """The maps of k rows: products with P and with its transpose."""
+
+    constant: FloatArray
+    slopes: tuple[tuple[Slopes, FloatArray], ...]
+    levels: tuple[tuple[Levels, FloatArray], ...]
+
+    def times(self, x: FloatArray) -> FloatArray:
+        """(k, d) P x, x (k, m)."""
+        out = x @ self.constant.T
+        for part, values in self.slopes:
+            order, starts, columns = part.by_column
+            out[:, columns] += np.add.reduceat((values * x[:, part.unknowns])[:, order], starts, axis=1)
+        for levels, values in self.levels:
+            whole = np.zeros((len(x), values.shape[2] - 1))
+            whole[:, levels.kept] = x[:, levels.unknowns]
+            out[:, levels.columns] += (values @ (2.0 * at_levels(whole))[:, :, None])[:, :, 0]
+        return np.asarray(out)
+
+    def transposed(self, z: FloatArray) -> FloatArray:
+        """(k, m) Pᵀ z, z (k, d)."""
+        out = z @ self.constant
+        for part, values in self.slopes:
+            starts = [entries.start for _, entries in part.by_unknown]
+            unknowns = [unknown for unknown, _ in part.by_unknown]
+            out[:, unknowns] += np.add.reduceat(values * z[:, part.columns], starts, axis=1)
+        for levels, values in self.levels:
+            points = (z[:, None, levels.columns] @ values)[:, 0]
+            out[:, levels.unknowns] += coordinates(points)[:, levels.kept]
+        return np.asarray(out)
+
+    def narrow(self, keep: Mask) -> BlockMap:
+        """The maps of some of the rows."""
+        return BlockMap(
+            self.constant,
+            tuple((part, values[keep]) for part, values in self.slopes),
+            tuple((part, values[keep]) for part, values in self.levels),
+        )
+
+
+def _flat_roots(root: RowValues) -> RowValues:
+    """rows -> (k, c c) the columns of R one after the other."""
+    return lambda rows: root(rows).transpose(0, 2, 1).reshape(len(rows), -1)
 
 
 def _scaled(values: RowValues, units: FloatArray) -> RowValues:
     return lambda rows: values(rows) * units
 
 
-def _checked(values: FloatArray, rows: Index) -> FloatArray:
+def checked(values: FloatArray, rows: Index) -> FloatArray:
     """Values of a block of maps, refused with the row if one is not a usable number."""
     flat = values.reshape(len(values), -1)
     bad = ~(np.abs(flat).max(axis=1, initial=0.0) <= HUGE)
@@ -234,164 +332,3 @@ def _checked(values: FloatArray, rows: Index) -> FloatArray:
             "the row out, or use a step that is smooth there"
         )
     return values
-
-
-@dataclass(frozen=True, eq=False)
-class MappedJacobian(DenseJacobian):
-    """A Jacobian about the unknowns behind maps that differ from row to row."""
-
-    inner: Jacobian
-    """About the columns of X."""
-    maps: RowMap
-
-    @property
-    def n(self) -> int:  # type: ignore[override]
-        return self.inner.n
-
-    @property
-    def m(self) -> int:  # type: ignore[override]
-        return self.maps.m
-
-    @property
-    def target_width(self) -> int:  # type: ignore[override]
-        return self.inner.target_width
-
-    @cached_property
-    def width(self) -> int:  # type: ignore[override]
-        return int(self.inner.dense(np.array([0], dtype=np.intp)).shape[1])
-
-    @property
-    def floor(self) -> MappedJacobian:
-        """What a fitted scaler leaves at any noise; only if the inner Jacobian has it."""
-        inner: Any = self.inner
-        return replace(self, inner=inner.floor)
-
-    def _blocks(self, rows: Index) -> Iterator[slice]:
-        """Positions in `rows`, as many as keep the inner Jacobians and the maps within a block's memory."""
-        q, own = self.width, self.m + self.target_width
-        inner = 0 if isinstance(self.inner, ScalarJacobian) else self.maps.d + self.target_width
-        step = max(1, BLOCK // (8 * q * (inner + 2 * own) + 2 * self.maps.row_bytes))
-        return (slice(i, min(i + step, len(rows))) for i in range(0, len(rows), step))
-
-    def dense(self, rows: Rows) -> FloatArray:
-        index = np.arange(self.n, dtype=np.intp)[rows]
-        out = np.empty((len(index), self.width, self.m + self.target_width))
-        for s in self._blocks(index):
-            out[s] = mapped_block(self.inner, self.maps, index[s])
-        return out
-
-    def narrow(self, columns: Index) -> Jacobian:
-        """The same about some unknowns and the target; without a map if theirs is the same on every row."""
-        maps = self.maps.narrow(columns)
-        return replace(self, maps=maps) if len(maps.varying) else with_constant_map(self.inner, maps.constant)
-
-    def row_norms(self, columns: Index, include_target: bool) -> FloatArray:
-        """(n,)."""
-        few = self.narrow(columns)
-        every = np.arange(len(columns), dtype=np.intp)
-        if not isinstance(few, MappedJacobian):
-            return few.row_norms(every, include_target)
-        return DenseJacobian.row_norms(few, every, include_target)
-
-    def cell_norms(self, columns: Index) -> FloatArray:
-        """(n, k)."""
-        out, varies = np.empty((self.n, len(columns))), np.isin(columns, self.maps.varying)
-        for mask in (varies, ~varies):
-            if mask.any():
-                few, every = self.narrow(columns[mask]), np.arange(int(mask.sum()), dtype=np.intp)
-                dense = isinstance(few, MappedJacobian)
-                out[:, mask] = DenseJacobian.cell_norms(few, every) if dense else few.cell_norms(every)  # type: ignore[arg-type]
-        return out
-
-    def target_norms(self) -> FloatArray:
-        """(n,)."""
-        return self.inner.target_norms()
-
-    def column_norms(self) -> FloatArray:
-        """(m,)."""
-        out, varies = np.empty(self.m), np.isin(np.arange(self.m), self.maps.varying)
-        for mask in (varies, ~varies):
-            if mask.any():
-                few = self.narrow(np.flatnonzero(mask).astype(np.intp))
-                dense = isinstance(few, MappedJacobian)
-                out[mask] = DenseJacobian.column_norms(few) if dense else few.column_norms()  # type: ignore[arg-type]
-        return out
-
-    def outer(self, rows: Rows, columns: Index, include_target: bool, tied: Index) -> FloatArray:
-        """(q, q) J Jᵀ of some rows' unknowns together."""
-        chosen = np.union1d(columns, tied[tied < self.m]).astype(np.intp)
-        if len(chosen) == self.m:
-            return super().outer(rows, columns, include_target, tied)
-        few = self.narrow(chosen)
-        labels = tied[tied >= self.m] - self.m + len(chosen)
-        places = np.searchsorted(chosen, columns).astype(np.intp)
-        tied_places = np.concatenate([np.searchsorted(chosen, tied[tied < self.m]), labels]).astype(np.intp)
-        if isinstance(few, MappedJacobian):
-            return DenseJacobian.outer(few, rows, places, include_target, tied_places)
-        return few.outer(rows, places, include_target, tied_places)
-
-
-@singledispatch
-def mapped_block(jacobian: Any, maps: RowMap, rows: Index) -> FloatArray:
-    """(k, q, m + target_width) the Jacobians of some rows behind their maps."""
-    J = jacobian.dense(rows)
-    own = maps.pull_back(np.ascontiguousarray(J[:, :, : maps.d]), rows)
-    return np.concatenate([own, J[:, :, maps.d :]], axis=2)
-
-
-@mapped_block.register
-def _(jacobian: ScalarJacobian, maps: RowMap, rows: Index) -> FloatArray:
-    """-ωF [ a z (Pᵢᵀw)ᵀ + r AᵀPᵢ , -c z ]: no Jacobian of the columns of X is written out."""
-    U = jacobian.factor.rows(jacobian.X[rows], jacobian.F.T)
-    a, r, c = jacobian.a[rows], jacobian.r[rows], jacobian.c[rows]
-    g = maps.pull_back(jacobian.g[None, :], rows)
-    out = np.empty((len(U), U.shape[1], maps.m + 1))
-    out[:, :, :-1] = -(a[:, None] * U)[:, :, None] * g - r[:, None, None] * maps.pull_back(jacobian.b, rows)
-    out[:, :, -1] = c[:, None] * U
-    return out
-
-
-@singledispatch
-def with_constant_map(jacobian: Any, P: FloatArray) -> Jacobian:
-    """A Jacobian about the columns of X as one about the unknowns of a map P (d, m) that all rows share."""
-    return MappedJacobian(jacobian, RowMap(P))
-
-
-@with_constant_map.register
-def _(jacobian: ScalarJacobian, P: FloatArray) -> Jacobian:
-    return replace(jacobian, P=jacobian.P @ P, g=P.T @ jacobian.g)
-
-
-@with_constant_map.register
-def _(jacobian: SoftmaxJacobian, P: FloatArray) -> Jacobian:
-    return replace(jacobian, P=jacobian.P @ P)
-
-
-@few_columns.register
-def _(jacobian: MappedJacobian, columns: Index) -> tuple[Jacobian, Index]:
-    return jacobian.narrow(columns), np.arange(len(columns), dtype=np.intp)
-
-
-@step_norms.register
-def _(jacobian: MappedJacobian, columns: Index, vertices: FloatArray) -> FloatArray:
-    """The levels' own images; a category whose map is the same on every row is read as without maps."""
-    if (columns >= jacobian.m).any():
-        return step_norms(jacobian.inner, columns - jacobian.m + jacobian.maps.d, vertices)
-    few = jacobian.narrow(columns)
-    if not isinstance(few, MappedJacobian):
-        return step_norms(few, np.arange(len(columns), dtype=np.intp), vertices)
-    if len(few.maps.levels) != 1 or len(few.maps.slopes) or np.any(few.maps.constant):
-        plain: Any = step_norms.dispatch(object)
-        return np.asarray(plain(few, np.arange(len(columns), dtype=np.intp), vertices))
-    (levels,), every = few.maps.levels, np.arange(jacobian.n, dtype=np.intp)
-    out = np.empty(jacobian.n)
-    for s in few._blocks(every):
-        J = jacobian.inner.dense(every[s])[:, :, levels.columns]
-        points = J @ _checked(levels.values(every[s]), every[s])
-        out[s] = largest_distances(points - points.mean(axis=2, keepdims=True))
-    return out
-
-
-def with_row_map(leak: Leakage, maps: RowMap) -> Leakage:
-    """A leakage about the columns of X as one about the unknowns behind the maps."""
-    return replace(leak, jacobian=MappedJacobian(leak.jacobian, maps))

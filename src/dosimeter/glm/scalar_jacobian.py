@@ -92,7 +92,8 @@ class ScalarJacobian:
         """(n,) ||J|| of each row over the unknowns `columns` (positions) and, if included, the target."""
         if len(columns) == 1 and not include_target:
             return self.cell_norms(columns)[:, 0]
-        Q, root, turn = np.linalg.svd(self.b[:, columns])
+        # With more unknowns than weights the rest of the unknowns' basis is never used.
+        Q, root, turn = np.linalg.svd(self.b[:, columns], full_matrices=len(self.b) >= len(columns))
         D = np.zeros(len(Q))
         D[: len(root)] = root**2
         v = np.zeros(len(Q))

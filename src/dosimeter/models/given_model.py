@@ -276,8 +276,8 @@ def _sources(
     names = names_of(frame)
     if not names:
         Table.of(frame)  # says what is wrong with it
-    wanted, count = _fitted_on(model, steps, final)
     positional = [name for name in names if name not in set_aside]
+    wanted, count = _fitted_on(model, steps, final, len(positional))
     if wanted is not None and not (isinstance(frame, np.ndarray) or _numbered(final, wanted, names)):
         absent = [name for name in wanted if name not in names]
         if absent:
@@ -293,13 +293,19 @@ def _sources(
     return (wanted or tuple(positional)), tuple(positional)
 
 
-def _fitted_on(model: Any, steps: tuple[Any, ...], final: Any) -> tuple[tuple[str, ...] | None, int]:
-    """Names (None if it was fitted on an array) and number of the columns that the model was fitted on."""
+def _fitted_on(model: Any, steps: tuple[Any, ...], final: Any, count: int) -> tuple[tuple[str, ...] | None, int]:
+    """Names (None if it was fitted on an array) and number of the columns that the model was fitted on.
+
+    count: of the columns that it is given.
+    """
+    first = next((step for step in steps if not (step is None or isinstance(step, str))), final)
     # A final estimator behind a formula was fitted on the columns of the formula, not on those of the table.
-    for part in (*(() if final is model else (model,)), *steps, final):
+    for part in (*(() if final is model else (model,)), first):
         sources = sources_of(part)
         if sources is not None:
             return sources
+    if first is not final:  # a step of one's own need not say what it was fitted on
+        return None, count
     raise CannotMeasure(f"{safe_text(type(final).__name__)} does not tell on which columns it was fitted")
 
 

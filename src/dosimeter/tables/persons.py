@@ -15,6 +15,8 @@ from dosimeter.core.errors import Refusal
 from dosimeter.glm.category_steps import shared_norms, shared_outer
 
 _NONE: Any = np.empty(0, dtype=np.intp)
+MANY = 256
+"""With more unknowns than this in a row, cells are computed column by column: most are levels of a category."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,8 @@ class Persons:
         """(n,) η of the unknowns `block` of each row; a tied unknown has the person's figure on all rows."""
         if not len(block):
             return np.zeros(self.leak.n)
-        eta = self.leak.cells[:, block[0]] if len(block) == 1 else self.leak.attribute(block)
+        alone = len(block) == 1 and self.leak.m <= MANY
+        eta = self.leak.cells[:, block[0]] if alone else self.leak.attribute(block)
         tied, untied = np.intersect1d(self.tied, block), np.setdiff1d(block, self.tied)
         if not len(tied):
             return eta
