@@ -9,6 +9,8 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import Refusal
+from dosimeter.glm import noise_choice
+from dosimeter.glm.choice_sample import ChoiceSample, sample_rows
 from dosimeter.glm.cross_validation import cross_validate, fold_of
 from dosimeter.glm.noise_choice import CHOSEN, EQUALISED, ISOTROPIC, SHAPED, choose, expected_loss_increase
 
@@ -140,3 +142,83 @@ def test_a_law_without_a_formula_is_simulated():
     exact = scores.score(0.5)
     # Laplace noise of the same variance moves a margin of four weights similarly.
     assert scores.score(0.5 / np.sqrt(2), dm.Laplace) == pytest.approx(exact, abs=0.05)
+
+
+def large_table(kind, n=3000, seed=0):
+    """Tables on which each kind is the cheapest."""
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(n, 4))
+    if kind == SHAPED:
+        table[:, 1] += 3 * table[:, 0]
+        table[:, 3] *= 0.05
+    if kind == EQUALISED:
+        table *= np.where(rng.random(n) < 0.05, 5.0, 1.0)[:, None]
+    table = (table - table.mean(axis=0)) / table.std(axis=0)
+    y = table @ np.array([1.0, -1.0, 0.5, 0.2]) + rng.normal(size=n)
+    return table, y, {"intercept": True, "scaled": np.ones(4, dtype=bool)}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("kind", [ISOTROPIC, SHAPED, EQUALISED])
+def test_on_a_large_table_a_sample_finds_the_kind_that_the_whole_table_would(kind, seed, monkeypatch):
+    table, y, options = large_table(kind, seed=seed)
+    whole = choose(table, y, glm.Squared(), 1e-3, 0.05, **options)
+    for limit in noise_choice.WORK:
+        monkeypatch.setitem(noise_choice.WORK, limit, noise_choice._work(limit, (600, 4), 3, False))
+    sampled = choose(table, y, glm.Squared(), 1e-3, 0.05, **options)
+    assert sampled.plan.highest <= 0.05
+    best = min(whole.loss_increases.values())
+    assert sampled.loss_increases[sampled.kind] == pytest.approx(best, rel=1e-9)
+    # What was tried on the whole table has the same exact cost, and nothing that was tried is cheaper.
+    for tried, cost in sampled.loss_increases.items():
+        assert cost == pytest.approx(whole.loss_increases[tried], rel=1e-9)
+    assert sampled.loss_increases[sampled.kind] == min(sampled.loss_increases.values())
+    assert all("on a sample of 600 rows it costs more" in reason for reason in sampled.not_tried.values())
+    assert sampled.not_tried or kind != SHAPED
+
+
+def test_a_kind_that_is_too_slow_even_so_is_not_tried(monkeypatch):
+    table, y, options = large_table(EQUALISED)
+    for limit in noise_choice.WORK:
+        monkeypatch.setitem(noise_choice.WORK, limit, noise_choice._work(limit, (600, 4), 3, False))
+        monkeypatch.setitem(noise_choice.MOST, limit, 1.0)
+    assert set(choose(table, y, glm.Squared(), 1e-3, 0.05, **options).not_tried.values()) == {noise_choice.SLOW}
+    monkeypatch.undo()
+    for limit in noise_choice.WORK:
+        monkeypatch.setitem(noise_choice.WORK, limit, 1.0)
+    assert set(choose(table, y, glm.Squared(), 1e-3, 0.05, **options).not_tried.values()) == {noise_choice.SLOW}
+
+
+def test_a_sample_is_drawn_by_positions_and_persons_alone():
+    owners = [f"p{k // 3}" for k in range(300)]
+    rows = sample_rows(300, owners, 60)
+    assert rows.tolist() == sample_rows(300, [f"other-{k // 3}" for k in range(300)], 60).tolist()
+    assert len(rows) == 60
+    assert all(3 * (row // 3) + i in rows for row in rows.tolist() for i in range(3))
+    assert len(sample_rows(1000, None, 77)) == 77
+    assert len(sample_rows(10, ["one"] * 10, 3)) == 10
+    table, y, options = large_table(SHAPED, n=200)
+    weight, known = np.arange(200.0) + 1, np.zeros((200, 4), dtype=bool)
+    sample = ChoiceSample.of(table, y, options | {"groups": [k // 2 for k in range(200)], "sample_weight": weight,
+                                                  "known": known}, 50)  # fmt: skip
+    chosen = sample_rows(200, [k // 2 for k in range(200)], 50)
+    np.testing.assert_array_equal(sample.y, y[chosen])
+    np.testing.assert_array_equal(sample.options["sample_weight"], weight[chosen])
+    np.testing.assert_allclose(sample.X.std(axis=0), 1.0, rtol=1e-12)
+    # A unit of an unknown is the same move of the raw column.
+    np.testing.assert_allclose(
+        np.diagonal(sample.options["input_map"]) * table[chosen].std(axis=0), np.ones(4), rtol=1e-12
+    )
+    assert sample.growth == 4.0
+
+
+def test_a_table_whose_sample_says_nothing_is_released_all_the_same(monkeypatch):
+    table, y, options = large_table(SHAPED, n=400)
+    table[:, 2] = 0.0
+    table[sorted(set(range(400)) - set(sample_rows(400, None, 100).tolist()))[0], 2] = 1.0
+    table = (table - table.mean(axis=0)) / table.std(axis=0)
+    for limit in noise_choice.WORK:
+        monkeypatch.setitem(noise_choice.WORK, limit, noise_choice._work(limit, (100, 4), 3, False))
+    choice = choose(table, y, glm.Squared(), 1e-2, 1.0, **options)
+    assert choice.kind == ISOTROPIC
+    assert all("a sample of the rows does not tell" in reason for reason in choice.not_tried.values())

@@ -62,9 +62,7 @@ def highest_group(
     groups: Sequence[Hashable], *, tied: Sequence[int] = (), tied_target: bool = False, name: str = "group"
 ) -> DoseAtScale:
     """The highest group of rows; with persons as groups, the highest person. Tied values as in `Leakage.group`."""
-    return DoseAtScale(
-        f"highest {name}", lambda leak: max(leak.group(groups, tied=tied, tied_target=tied_target).values())
-    )
+    return DoseAtScale(f"highest {name}", lambda leak: leak.highest_group(groups, tied=tied, tied_target=tied_target))
 
 
 def column_over_rows(columns: int | Sequence[int]) -> DoseAtScale:

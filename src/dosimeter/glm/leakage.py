@@ -23,7 +23,9 @@ from dosimeter.core.noise import Density, Gaussian, Noise
 from dosimeter.core.notion import FISHER
 from dosimeter.glm.category_steps import shared_step_norms, step_norms
 from dosimeter.glm.dense_jacobian import Jacobian
+from dosimeter.glm.row_groups import first_appearance, groups_by_size
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
+from dosimeter.glm.screening import Near, Screened, highest_of, highest_of_groups
 
 LARGE_GROUP = 64
 """Groups with more rows than this are few and large: each is a sum over its rows, taken by blocks."""
@@ -89,11 +91,11 @@ class Leakage:
 
     @cached_property
     def highest(self) -> float:
-        """The largest of `examples`; with a fitted scaler, without computing all rows."""
-        quick = getattr(self.jacobian, "highest", None)
-        if quick is None or "unscaled_examples" in self.__dict__:
+        """The largest of `examples`; with a fitted scaler or a shape, without computing all rows."""
+        if not isinstance(self.jacobian, Screened) or "unscaled_examples" in self.__dict__:
             return float(self.examples.max())
-        return self._one_figure(quick(self._every, self.include_target))
+        rows = np.arange(self.n, dtype=np.intp)
+        return self._one_figure(self._highest_row(self.jacobian, self.jacobian.near(self._every), rows))
 
     @cached_property
     def labels(self) -> FloatArray:
@@ -222,30 +224,53 @@ class Leakage:
         -------
         dict of hashable to float
         """
-        order, index = _first_appearance(groups, self.n)
+        order, index = first_appearance(groups, self.n)
         chosen = self._every if columns is None else self._columns(columns)
-        tied_unknowns = np.intersect1d(self._columns(tied, empty=True), chosen)
-        free = np.setdiff1d(chosen, tied_unknowns)
-        include_target = self.include_target and columns is None
-        if include_target and tied_target:
-            include_target, tied_unknowns = False, np.concatenate([tied_unknowns, self.target_positions])
+        free, include_target, tied_unknowns = self._shared(chosen, tied, tied_target, columns is None)
         sizes = np.bincount(index, minlength=len(order))
         out = np.zeros(len(order))
         single_row = sizes[index] == 1
         if single_row.any():
             single = self.unscaled_examples if columns is None else self.jacobian.row_norms(chosen, False)
             out[index[single_row]] = single[single_row]
-        by_group = np.split(np.argsort(index, kind="stable").astype(np.intp), np.cumsum(sizes)[:-1])
-        for size in np.unique(sizes[sizes > 1]):  # groups of the same size are computed together
-            same_size = np.flatnonzero(sizes == size)
-            row_sets = np.stack([by_group[k] for k in same_size])
-            if size <= LARGE_GROUP:
+        for same_size, row_sets in groups_by_size(index, sizes):
+            if row_sets.shape[1] <= LARGE_GROUP:
                 out[same_size] = self.jacobian.norms_together(row_sets, free, include_target, tied_unknowns)
             else:
                 out[same_size] = [
                     self.jacobian.together(rows, free, include_target, tied_unknowns) for rows in row_sets
                 ]
         return dict(zip(order, self._figure(out).tolist(), strict=True))
+
+    def highest_group(
+        self, groups: Sequence[Hashable], *, tied: Sequence[int] = (), tied_target: bool = False
+    ) -> float:
+        """The largest of `group`; with a fitted scaler or a shape, without computing all groups."""
+        if not isinstance(self.jacobian, Screened):
+            return max(self.group(groups, tied=tied, tied_target=tied_target).values())
+        order, index = first_appearance(groups, self.n)
+        sizes, near = np.bincount(index, minlength=len(order)), self.jacobian.near(self._every)
+        singles = np.flatnonzero(sizes[index] == 1).astype(np.intp)
+        best = self._highest_row(self.jacobian, near, singles) if len(singles) else 0.0
+        shared = self._shared(self._every, tied, tied_target, True)
+        for _, row_sets in groups_by_size(index, sizes):
+            best = max(best, highest_of_groups(self.jacobian, near, row_sets, *shared, large=LARGE_GROUP))
+        return self._one_figure(best)
+
+    def _highest_row(self, jacobian: Screened, near: Near, rows: Index) -> float:
+        bounds = near.rows(rows, self._every, self.include_target)
+        return highest_of(bounds, lambda some: jacobian.norms_of(rows[some], self._every, self.include_target))
+
+    def _shared(
+        self, chosen: Index, tied: Sequence[int], tied_target: bool, with_target: bool
+    ) -> tuple[Index, bool, Index]:
+        """Unknowns of each row, whether the target is one of them, and unknowns that all rows of a group share."""
+        tied_unknowns = np.intersect1d(self._columns(tied, empty=True), chosen)
+        free = np.setdiff1d(chosen, tied_unknowns)
+        include_target = self.include_target and with_target
+        if include_target and tied_target:
+            include_target, tied_unknowns = False, np.concatenate([tied_unknowns, self.target_positions])
+        return free, include_target, tied_unknowns
 
     def matrix(self, row: int) -> FloatArray:
         """(k, k) Fisher information matrix about one row's unknowns, the target last, eq. 16. Its rank is at most p."""
@@ -376,20 +401,6 @@ class Leakage:
         if index.dtype.kind not in "iu" or not len(index) or index.min() < 0 or index.max() >= self.n:
             raise Refusal(f"rows must be positions from 0 to {self.n - 1} or a mask of {self.n} booleans")
         return np.unique(index).astype(np.intp)
-
-
-def _first_appearance(groups: Any, n: int) -> tuple[list[Hashable], Any]:
-    names = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
-    if len(names) != n:
-        raise Refusal(f"{n} rows need one group each, not {len(names)} groups")
-    unnamed = next((i for i, g in enumerate(names) if isinstance(g, float) and g != g), None)
-    if unnamed is not None:
-        raise Refusal(f"row {unnamed} has no group (nan): name it or drop it")
-    try:
-        order = {g: k for k, g in enumerate(dict.fromkeys(names))}
-    except TypeError:
-        raise Refusal("groups must be hashable values such as names or numbers, one per row") from None
-    return list(order), np.array([order[g] for g in names])
 
 
 def _no_columns() -> Index:

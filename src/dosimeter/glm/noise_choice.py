@@ -5,11 +5,14 @@ The rule is public: the expected increase of the objective F of eq. 13 over its 
     E F(w' + b) - F(w*)  =  F(w') - F(w*) + ½ tr(H(w') Σ)        exact for the squared loss, to second order for others,
 
 w* the minimiser, w' the weights that get the noise b ~ (0, Σ) (w* itself, or the reweighted minimiser), H the Hessian
-of F. Its result depends on the table, and is named as not covered.
+of F. Its result depends on the table, and is named as not covered. On a large table the kinds are compared on a sample
+of the rows first (`choice_sample`), and those that cost far more there are not tried on the whole table. The limit is
+kept exactly on the whole table for whatever is chosen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +21,7 @@ import numpy as np
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian
+from dosimeter.glm.choice_sample import ChoiceSample
 from dosimeter.glm.fit import Fit, Loss
 from dosimeter.glm.release_plan import ReleasePlan, Route, route
 
@@ -27,9 +31,16 @@ ROUNDS = 3
 """Reweightings of equalised noise: docs/explanation/irfil.md, 4; further rounds make the total figure less even."""
 CHOSEN = "the kind of noise (isotropic, shaped or equalised) was chosen by its expected loss on this table: not covered"
 WORK = {SHAPED: 3e9, EQUALISED: 4e8}
-"""Multiplications above which a kind is not tried, about ten seconds; if named explicitly, it is done anyway."""
-TOGETHER = 30
+"""Multiplications above which a kind is tried only if it is among the cheapest on a sample; a few seconds."""
+MOST = {SHAPED: 1e12, EQUALISED: 4e9}
+"""Multiplications above which it is not tried at all. Equalised noise holds n p² numbers several times: here 1.3 GB."""
+TOGETHER = {SHAPED: 4, EQUALISED: 30}
 """How much more a person with several rows costs than a row."""
+NEAR = 2.0
+"""A kind is worth trying if it costs no more than this many times the cheapest on the sample: a rung of the scale."""
+SLOW = "too slow on a table of this size: request it by name to use it anyway"
+LEAST = 10
+"""Rows of a sample for each weight: fewer do not tell which kind is cheaper."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,36 +139,86 @@ def choose(
     True
     """
     several = options.get("groups") is not None and len(set(options["groups"])) < len(options["groups"])
+    not_tried = {kind: reason for kind in KINDS if (reason := _impossible(kind, loss, law))}
+    sizes = {kind: _work(kind, np.shape(X), rounds, several) for kind in KINDS if kind not in not_tried}
+    problem = (X, y, loss, l2)
+    not_tried |= _not_worth_trying(problem, max_dose, law, rounds, options, sizes)
+    kinds = [kind for kind in KINDS if kind not in not_tried]
+    plans, refused = _plans(problem, max_dose, law, rounds, options, kinds)
+    loss_increases = _loss_increases(plans, X)
+    kind = min(loss_increases, key=lambda k: loss_increases[k])
+    planned, plan_at = plans[kind]
+    # Also if no other kind was possible: that too is a fact about the table.
+    uncovered = (*planned.uncovered, CHOSEN)
+    return Choice(kind, replace(planned, uncovered=uncovered), plan_at, loss_increases, not_tried | refused)
+
+
+Problem = tuple[Any, Any, Loss, float]
+"""X, y, loss, l2."""
+
+
+def _plans(
+    problem: Problem, max_dose: float, law: Any, rounds: int, options: dict[str, Any], kinds: Sequence[str]
+) -> tuple[dict[str, tuple[ReleasePlan, Route]], dict[str, str]]:
+    """A plan of each kind that meets the limit, and why there is none of others."""
     settings: dict[str, dict[str, Any]] = {ISOTROPIC: {}, SHAPED: {"shape": "hessian"}, EQUALISED: {"equalise": rounds}}
+    X, y, loss, l2 = problem
     plans: dict[str, tuple[ReleasePlan, Route]] = {}
-    not_tried: dict[str, str] = {}
-    for kind, more in settings.items():
-        reason = _not_tried(kind, loss, law, np.shape(X), rounds, several)
-        if reason:
-            not_tried[kind] = reason
-            continue
+    refused: dict[str, str] = {}
+    for kind in kinds:
         try:
-            plan_at = route(X, y, loss, l2, law=law, **more, **options)
+            plan_at = route(X, y, loss, l2, law=law, **settings[kind], **options)
             plans[kind] = (plan_at(max_dose, None), plan_at)
         except (Refusal, CannotMeasure) as error:
             if kind == ISOTROPIC:
                 raise  # the reason holds for the table, and the other kinds do not avoid it
-            not_tried[kind] = str(error)
+            refused[kind] = str(error)
+    return plans, refused
+
+
+def _loss_increases(plans: dict[str, tuple[ReleasePlan, Route]], X: Any) -> dict[str, float]:
     best = plans[ISOTROPIC][0].fit
-    loss_increases = {kind: expected_loss_increase(planned, best, X) for kind, (planned, _) in plans.items()}
-    kind = min(loss_increases, key=lambda k: loss_increases[k])
-    planned, plan_at = plans[kind]
-    # Also if no other kind was possible: that too is a fact about the table.
-    return Choice(kind, replace(planned, uncovered=(*planned.uncovered, CHOSEN)), plan_at, loss_increases, not_tried)
+    return {kind: expected_loss_increase(planned, best, X) for kind, (planned, _) in plans.items()}
 
 
-def _not_tried(kind: str, loss: Loss, law: Any, size: tuple[int, ...], rounds: int, several: bool) -> str:
-    n, p = size[0], size[1] + 1
-    work = n * p**2 * (p + 10) * 12 if kind == SHAPED else n * p**3 * (rounds + 1)
+def _impossible(kind: str, loss: Loss, law: Any) -> str:
     if kind == SHAPED and not loss.quadratic:
         return "the shape is derived for the squared loss only"
     if kind == SHAPED and law is not Gaussian:
         return "shaped noise is Gaussian"
-    if kind in WORK and work * (TOGETHER if several else 1) > WORK[kind]:
-        return "too slow on a table of this size: request it by name to use it anyway"
     return ""
+
+
+def _work(kind: str, size: tuple[int, ...], rounds: int, several: bool) -> float:
+    """About how many multiplications a plan takes."""
+    n, p = size[0], size[1] + 1
+    one_row = {ISOTROPIC: 0, SHAPED: 12 * p**2 * (p + 10), EQUALISED: (rounds + 1) * p**3}[kind]
+    return float(n * one_row * (TOGETHER[kind] if several and kind in TOGETHER else 1))
+
+
+def _not_worth_trying(
+    problem: Problem, max_dose: float, law: Any, rounds: int, options: dict[str, Any], sizes: dict[str, float]
+) -> dict[str, str]:
+    """Kind -> why it is not tried on the whole table: another is cheaper on a sample, or it is too slow even so."""
+    X, y, loss, l2 = problem
+    n, p = np.shape(X)[0], np.shape(X)[1] + 1
+    large = {kind: int(n * WORK[kind] / size) for kind, size in sizes.items() if kind in WORK and size > WORK[kind]}
+    reasons = {kind: SLOW for kind, rows in large.items() if rows < LEAST * p or sizes[kind] > MOST[kind]}
+    unclear = {kind: rows for kind, rows in large.items() if kind not in reasons}
+    if not unclear:
+        return reasons
+    try:
+        sample = ChoiceSample.of(X, y, options, min(unclear.values()))
+        kinds = [kind for kind in sizes if kind not in reasons]
+        part = (sample.X, sample.y, loss, l2)
+        plans, refused = _plans(part, max_dose * sample.growth, law, rounds, sample.options, kinds)
+    except (Refusal, CannotMeasure) as error:
+        return reasons | dict.fromkeys(unclear, f"a sample of the rows does not tell what it costs ({error})")
+    loss_increases = _loss_increases(plans, sample.X)
+    cheapest = min(loss_increases, key=lambda k: loss_increases[k])
+    for kind in unclear:
+        if kind in refused:
+            reasons[kind] = refused[kind]
+        elif loss_increases[kind] > NEAR * loss_increases[cheapest]:
+            reasons[kind] = f"on a sample of {len(sample.y)} rows it costs more than {cheapest} noise"
+    return reasons

@@ -20,6 +20,7 @@ from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, SoftmaxJ
 from dosimeter.glm.scalar_jacobian import CACHE, ScalarJacobian
 from dosimeter.glm.scaler import Scaler
 from dosimeter.glm.scaler_floor import FloorJacobian, SeparateColumns
+from dosimeter.glm.screening import Near
 
 BLOCK = 16 << 20
 """Bytes of Jacobians written out at once."""
@@ -113,9 +114,10 @@ class ScaledJacobian(DenseJacobian):
             return self.base.row_norms(columns, include_target)
         if len(columns) < self.m:
             return self._narrow(columns).row_norms(np.arange(len(columns), dtype=np.intp), include_target)
-        return self._norms_of(np.arange(self.n, dtype=np.intp), columns, include_target)
+        return self.norms_of(np.arange(self.n, dtype=np.intp), columns, include_target)
 
-    def _norms_of(self, rows: Index, columns: Index, include_target: bool) -> FloatArray:
+    def norms_of(self, rows: Index, columns: Index, include_target: bool) -> FloatArray:
+        """(k,) of some rows."""
         pick, step = self._picked(columns, include_target), self._step()
         parts = [rows[i : i + step] for i in range(0, len(rows), step)]
         if self.separate is None or len(pick) > self.width:
@@ -128,24 +130,18 @@ class ScaledJacobian(DenseJacobian):
             out.append(_largest_root(G))
         return np.concatenate(out)
 
-    def highest(self, columns: Index, include_target: bool) -> float:
-        """The largest of `row_norms`; writes out only rows that can be the largest.
-
-        A row's norm is within |moved z + shifted| |P| of the frozen one, and the floor's rows add their square.
-        """
-        frozen = self.base.row_norms(columns, include_target)
+    def near(self, columns: Index) -> Near:
+        """A row's norm is within |moved z + shifted| |P| of the frozen one, and the floor's rows add their square."""
         if self._is_frozen(columns):
-            return float(frozen.max())
+            return Near(self.base, *np.zeros((3, self.n)))
         size = float(np.linalg.norm(self.scaler.P[:, columns], 2))
         squares = np.zeros(self.n)
         for f in range(len(self.scaler.features)):
-            squares += np.sum((self.scaler.Z[:, [f]] * self.moved[:, f] + self.shifted[:, f]) ** 2, axis=1)
-        slack = size * np.sqrt(squares)
+            z, moved, shifted = self.scaler.Z[:, f], self.moved[:, f], self.shifted[:, f]
+            squares += z**2 * (moved @ moved) + 2 * z * (moved @ shifted) + shifted @ shifted
         steps = np.sqrt(np.max(self.scaler.Z**2, axis=1, initial=0.0) + 1.0)
         rest = float(np.linalg.norm(self.root, 2)) * size / self.n * steps
-        above, below = np.hypot(frozen + slack, rest), frozen - slack
-        rows = np.flatnonzero(above >= (1 - 1e-9) * below.max()).astype(np.intp)
-        return float(self._norms_of(rows, columns, include_target).max())
+        return Near(self.base, size * np.sqrt(np.maximum(squares, 0.0)), np.zeros(self.n), rest)
 
     def cell_norms(self, columns: Index) -> FloatArray:
         """(n, k)."""

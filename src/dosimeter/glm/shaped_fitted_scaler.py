@@ -21,7 +21,8 @@ from dosimeter.glm.dense_jacobian import Rows
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import penalty_part
 from dosimeter.glm.scaler import Scaler
-from dosimeter.glm.shaped_noise import ShapedJacobian, Spectrum
+from dosimeter.glm.screening import Near
+from dosimeter.glm.shaped_jacobian import ShapedJacobian, Spectrum
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +63,45 @@ class ScaledShapedJacobian(ShapedJacobian):
         V = np.concatenate([self.S, self.C]).reshape(2 * len(self.S), -1)
         return np.asarray(0.5 * V @ V.T)
 
-    def _information(self, rows: slice, columns: Index, include_target: bool) -> FloatArray:
+    def near(self, columns: Index) -> Near:
+        """The frozen bounds, with what the scaler adds to the mean and to the covariance."""
+        frozen = super().near(columns)
+        size = float(np.linalg.norm(self.scaler.P[:, columns], 2)) if len(columns) else 0.0
+        most = float(np.sqrt(max(0.0, np.linalg.eigvalsh(self._gram)[-1]))) if len(self.S) else 0.0
+        steps = np.sqrt(np.max(self.scaler.Z**2, axis=1, initial=0.0) + 1.0)
+        slack = 0.0 if self.floor else size * np.sqrt(self.scaler.Z**2 @ np.sum(self.moved**2, axis=0))
+        return Near(frozen.base, frozen.slack + slack, frozen.below, frozen.below_slack + most * size * steps)
+
+    def _pair(self, first: Index, second: Index) -> FloatArray:
+        out, m, P = super()._pair(first, second), self.m, self.scaler.P
+        G, k = self._gram, len(self.S)
+        x, y = self.scaler.Z[first], self.scaler.Z[second]
+        one, other = self._mixed(first, y), self._mixed(second, x)
+        fold = x[:, :, None] * y[:, None, :] * G[:k, :k] + x[:, :, None] * G[:k, k:] + y[:, None, :] * G[k:, :k]
+        out[:, :m, :m] += 0.5 * (one.transpose(0, 2, 1) @ P + P.T @ other) + P.T @ (fold + G[k:, k:]) @ P
+        return out
+
+    def _mixed(self, rows: Index, x: FloatArray) -> FloatArray:
+        """(b, k, m) tr(N_a Q_f) of the unknowns of some rows, Q_f = x_f S_f + C_f with x (b, k) of others."""
+        Z, (k, p, _) = self._z(rows), self.S.shape
+        by_scale, by_mean = (
+            (Z @ (2 * V @ self.B).transpose(1, 0, 2).reshape(p, -1)).reshape(len(Z), k, -1) for V in (self.S, self.C)
+        )
+        return np.asarray(x[:, :, None] * by_scale + by_mean)
+
+    def _information(self, rows: Rows, columns: Index, include_target: bool) -> FloatArray:
         I = super()._information(rows, columns, include_target)
         P, Z, x = self.scaler.P[:, columns], self._z(rows), self.scaler.Z[rows]
         if not P.any():
             return I
-        B, k = self.B[:, columns], len(self.S)
+        B, k, m = self.B[:, columns], len(self.S), len(columns)
         kappa = 2 * (Z * self.pull) @ B
-        mixed = np.empty((len(Z), k, len(columns)))  # tr(N_a Q_f), Q_f = z_f S_f + C_f
-        for f in range(k):
-            by_scale, by_mean = ((2 * Z @ (self.s * V[f]) @ B + kappa * np.trace(V[f])) for V in (self.S, self.C))
-            mixed[:, f] = x[:, [f]] * by_scale + by_mean
+        parts = []  # tr(N_a Q_f), Q_f = z_f S_f + C_f, by its two terms: (k, p) products with all f at once
+        for V in (self.S, self.C):
+            sides = (2 * (self.s * V) @ B).transpose(1, 0, 2).reshape(len(B), k * m)
+            traces = np.trace(V, axis1=1, axis2=2)
+            parts.append((Z @ sides).reshape(len(Z), k, m) + kappa[:, None, :] * traces[:, None])
+        mixed = x[:, :, None] * parts[0] + parts[1]
         cross = 0.5 * mixed.transpose(0, 2, 1) @ P
         G = self._gram
         both = x[:, :, None] * G[:k, k:]
