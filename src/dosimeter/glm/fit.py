@@ -103,13 +103,15 @@ def fit(
     intercept: bool = False,
     start: Any = None,
     engine: Engine | None = None,
+    route: str | None = None,
 ) -> Fit:
     """The exact minimiser of eq. 13 of [Hannun21], or a refusal.
 
     Parameters
     ----------
     X, y : array_like of shape (n, d) and (n,)
-        The table; for Logistic y is 0 or 1, for Softmax a class number.
+        The table; for Logistic y is 0 or 1, for Softmax a class number. X may be a scipy.sparse table if the loss has
+        one margin; it is never written out.
     loss : Loss
         `Squared()`, `Logistic()`, `Poisson()` or `Softmax(...)`.
     l2 : float, default 0
@@ -122,6 +124,8 @@ def fit(
         Parameters to start from; an earlier fit makes the next one cheap.
     engine : Engine, optional
         Where the sums run; default: in this process.
+    route : {"primal", "dual", "iterative"}, optional
+        Through (p, p) matrices, (n, n) matrices or neither; default: by the size of the table, `glm.choose_route`.
 
     Returns
     -------
@@ -143,6 +147,9 @@ def fit(
     >>> fit([[1.0], [2.0]], [1.0, 2.0], Squared()).gradient_norm < 1e-12
     True
     """
+    options = {"sample_weight": sample_weight, "intercept": intercept, "route": route, "engine": engine}
+    if (wide := _wide(X, y, loss, l2, options | {"start": start})) is not None:
+        return wide
     problem = _problem(X, y, loss, l2, sample_weight, intercept, engine)
     v0 = problem.link_start() if start is None else problem.coordinates(np.asarray(start, dtype=np.float64))
     v, steps = problem.minimise(v0)
@@ -176,12 +183,13 @@ def fit_at(
     sample_weight: Any = None,
     intercept: bool = False,
     engine: Engine | None = None,
+    route: str | None = None,
 ) -> Fit:
     """The state at given parameters, minimiser or not; `decrement` states how far off they are.
 
     Parameters
     ----------
-    X, y, loss, l2, sample_weight, intercept, engine
+    X, y, loss, l2, sample_weight, intercept, engine, route
         As in `fit`.
     w : array_like of shape (p,) or (p, K')
         The parameters, intercept last.
@@ -202,8 +210,19 @@ def fit_at(
     >>> round(fit_at([[1.0], [2.0]], [1.0, 2.0], Squared(), [0.5]).decrement, 4)
     1.118
     """
+    options = {"sample_weight": sample_weight, "intercept": intercept, "route": route, "engine": engine}
+    if (wide := _wide(X, y, loss, l2, options | {"at": w})) is not None:
+        return wide
     problem = _problem(X, y, loss, l2, sample_weight, intercept, engine)
     return _finish(problem, problem.coordinates(np.asarray(w, dtype=np.float64)), 0)
+
+
+def _wide(X: Any, y: Any, loss: Loss, l2: float, options: dict[str, Any]) -> Fit | None:
+    """The fit of a sparse table, or of one with too many columns for (p, p) matrices; None for all others."""
+    from dosimeter.glm.wide_fit import fit_wide, goes_wide  # imported late: it imports this module
+
+    wide = goes_wide(X, loss, l2, options["route"], options["engine"])
+    return fit_wide(X, y, loss, l2, **options) if wide else None
 
 
 def _problem(
