@@ -27,7 +27,6 @@ from dosimeter.glm.inverse_hessian import Factor
 from dosimeter.glm.row_space import RowSpace
 from dosimeter.glm.scalar_jacobian import CANCELLED, ScalarJacobian
 from dosimeter.glm.secular import largest_eigenvalues
-from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.sparse_table import Table
 from dosimeter.glm.wide_fit import WideFit
 
@@ -185,11 +184,11 @@ class DualJacobian:
     # --- many rows together -----------------------------------------------------------------------------------
 
     def column_norms(self) -> FloatArray:
-        """(m,) each column over all rows: the secular form of docs/explanation/fisher.md, 4, and one coordinate more."""
+        """(m,) each column over all rows: the secular form of docs/explanation/fisher.md, 4, one coordinate more."""
         G, q, rho = self.inner._moments(slice(None), self.inner.a**2)
         D, Q = np.linalg.eigh(G)
         D, Q = np.append(np.maximum(D[::-1], 0.0), 0.0), Q[:, ::-1]
-        v, out = np.where(D > 4e-16 * D[0], np.append(Q.T @ q, 0.0), 0.0), np.empty(self.m)
+        v, out = np.where(4e-16 * D[0] < D, np.append(Q.T @ q, 0.0), 0.0), np.empty(self.m)
         for s in self._blocks():
             _, b, outside = self.moves(s)
             Z, ones = np.column_stack([b.T @ Q, np.sqrt(outside)]), np.ones(len(outside))
@@ -289,10 +288,12 @@ def refuse_matrix(what: str) -> NoReturn:
     raise CannotMeasure(f"{what} is not available for a wide table: it has a row or a column for every parameter")
 
 
-def dual_jacobian(fit: WideFit, X: Table, unit: FloatArray, whitening: float, target_unit: float) -> DualJacobian:
-    """The Jacobian of a fit by the dual route; unit (d,), whitening s."""
-    loss, omega = fit.loss, fit.sample_weight
-    if fit.gram is None or isinstance(loss, Softmax):
+def dual_jacobian(
+    fit: WideFit, X: Table, unit: FloatArray, whitening: float, c: FloatArray, target_unit: float
+) -> DualJacobian:
+    """The Jacobian of a fit by the dual route; unit (d,), whitening s, c (n,)."""
+    omega = fit.sample_weight
+    if fit.gram is None:
         raise TypeError("this Jacobian is for the dual route")
     space = RowSpace.of(X, fit.gram, fit.coef)
     k, D, ridge = space.width, omega * fit.curvature, fit.n * fit.l2
@@ -304,7 +305,7 @@ def dual_jacobian(fit: WideFit, X: Table, unit: FloatArray, whitening: float, ta
         H[:k, k] = H[k, :k] = D @ space.rows
         H[k, k] = D.sum()
     values, vectors = np.linalg.eigh(H)
-    basis, c = vectors / np.sqrt(values), omega * target_unit
+    basis = vectors / np.sqrt(values)
     inner = ScalarJacobian(
         X=space.rows,
         factor=ReducedFactor(basis, np.eye(len(H)), float(np.sqrt(values[-1] / values[0]))),
@@ -313,7 +314,7 @@ def dual_jacobian(fit: WideFit, X: Table, unit: FloatArray, whitening: float, ta
         g=float(unit[0]) * space.project(fit.coef),
         a=D,
         r=omega * fit.residual,
-        c=c if loss.canonical else c * loss.target_derivative(fit.margin, fit.y),
+        c=c,
         y=fit.y,
         target_unit=target_unit,
     )

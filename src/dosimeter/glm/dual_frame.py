@@ -56,7 +56,7 @@ class Frame:
         """Eigenvalues D of the spread, largest first, eigenvectors Q, and Qᵀ side, zero where D is."""
         D, Q = np.linalg.eigh(self.spread)
         D, Q = np.maximum(D[::-1], 0.0), np.ascontiguousarray(Q[:, ::-1])
-        return D, Q, np.where(D > 4e-16 * D[0], Q.T @ self.side, 0.0)
+        return D, Q, np.where(4e-16 * D[0] < D, Q.T @ self.side, 0.0)
 
     def pad(self, U: FloatArray) -> FloatArray:
         """(k, q') rows in all coordinates: they have no part outside the row space."""

@@ -54,7 +54,7 @@ class NoFactor:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WideFit(Fit):
     """A fit by one of the routes for wide and sparse tables; `glm.measure` reads it.
 
@@ -126,9 +126,7 @@ def fit_wide(
     return _finish(problem, chosen, gram, inverse_at, w, m, steps)
 
 
-def _problem(
-    X: Any, y: Any, loss: Any, l2: float, sample_weight: Any, intercept: bool, engine: object
-) -> WideProblem:
+def _problem(X: Any, y: Any, loss: Any, l2: float, sample_weight: Any, intercept: bool, engine: object) -> WideProblem:
     if not is_registered(loss):
         known = ", ".join(f"{kind.__name__}()" for kind in LOSSES.values())
         raise Refusal(f"a sparse table, or a named route, needs a loss with one margin ({known}), not {loss!r}")

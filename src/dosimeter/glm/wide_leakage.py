@@ -17,6 +17,7 @@ from dosimeter.core.dose import Dose
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.notion import Standing
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.sparse_table import Table, is_sparse
 
 LARGEST = 1 << 24
@@ -46,7 +47,7 @@ class RowCells:
     """η of that cell, or its upper bound; 0 if there is none."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WideLeakage(Leakage):
     """η of rows, targets, groups, columns and chosen cells of a wide or sparse table. Internal.
 
@@ -105,7 +106,9 @@ class WideLeakage(Leakage):
         """(k, m) η of every cell of some rows, or its upper bound, in the order in which the rows are passed."""
         index = self._positions(rows)
         if len(index) * self.m > 4 * LARGEST:
-            raise Refusal(f"{len(index)} rows of {self.m} cells are too many at once: pass fewer rows, or use top_cells")
+            raise Refusal(
+                f"{len(index)} rows of {self.m} cells are too many at once: pass fewer rows, or use top_cells"
+            )
         return self._figure(self._cells_of(index)[1])
 
     def top_cells(self, rows: Any = None, k: int = 10) -> list[RowCells]:
@@ -173,7 +176,7 @@ class WideLeakage(Leakage):
     def _positions(self, rows: Any) -> Index:
         index = np.atleast_1d(np.asarray(rows))
         index = np.flatnonzero(index) if index.dtype == bool and index.shape == (self.n,) else index
-        if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index) or not 0 <= index.min():
+        if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index) or index.min() < 0:
             raise Refusal(f"rows must be positions from 0 to {self.n - 1} or a mask of {self.n} booleans")
         if index.max() >= self.n:
             raise Refusal(f"rows must be positions from 0 to {self.n - 1}, not {index.max()}")
@@ -205,9 +208,10 @@ class WideLeakage(Leakage):
         self, columns: int | Sequence[int], vertices: Any = None, shared: Sequence[Index] | None = None
     ) -> FloatArray:
         """(n,) as in `Leakage` for a category of one column; more columns are refused."""
-        if np.size(columns) != 1 or shared is not None:
+        several = np.size(columns) != 1 or shared is not None
+        if several and not isinstance(self.jacobian, ScalarJacobian):
             raise CannotMeasure("a category of several columns is not available for a sparse or wide table")
-        return super().category(columns, vertices)
+        return super().category(columns, vertices, shared)
 
     def dose(
         self,
