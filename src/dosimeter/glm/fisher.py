@@ -23,6 +23,7 @@ from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.validation import HUGE, TINY, as_floats, check_table
+from dosimeter.glm.wide_fit import WideFit
 
 
 def measure(
@@ -85,6 +86,11 @@ def measure(
     # Check for one of our laws first: the check of the protocol costs as much as a pass over a small table.
     if not isinstance(noise, Density | Noise):
         raise Refusal(f"noise must be a noise such as Gaussian(0.1), or no_noise, not {noise!r}")
+    if isinstance(fit, WideFit):
+        from dosimeter.glm.wide_measure import measure_wide  # imported late: it imports this module
+
+        options = {"input_map": input_map, "target_unit": target_unit, "scaled": scaled}
+        return measure_wide(fit, X, y, noise, include_target=include_target, **options)
     X, y = as_floats(X, "X"), as_floats(y, "y")
     refuse_other_table(fit, X, y)
     d = X.shape[1]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.sparse import issparse
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import Engine, LocalEngine, RowBlock, rows_per_block, split
@@ -143,13 +144,15 @@ def fit(
     penalised_intercept: bool = False,
     start: Any = None,
     engine: Engine | None = None,
+    route: str | None = None,
 ) -> Fit:
     """The exact minimiser of eq. 13 of [Hannun21], or a refusal.
 
     Parameters
     ----------
     X, y : array_like of shape (n, d) and (n,)
-        The table; for losses of two classes y is 0 or 1, for Softmax a class number.
+        The table; for losses of two classes y is 0 or 1, for Softmax a class number. X may be a scipy.sparse table if
+        the loss has one margin; it is never written out.
     loss : Loss
         One of `glm.LOSSES`, such as `Squared()`, `Logistic()`, `Gamma()`, `Huber(epsilon=1.5)`; or `Softmax(...)`.
     l2 : float or array_like of shape (d,) or (d + 1,), default 0
@@ -166,6 +169,8 @@ def fit(
         Parameters to start from; an earlier fit makes the next one cheap.
     engine : Engine, optional
         Where the sums run; default: in this process.
+    route : {"primal", "dual", "iterative"}, optional
+        Through (p, p) matrices, (n, n) matrices or neither; default: by the size of the table, `glm.choose_route`.
 
     Returns
     -------
@@ -190,6 +195,10 @@ def fit(
     >>> fit([[1.0], [2.0]], [2.0, 3.0], Squared(), offset=[1.0, 1.0]).w.round(12)
     array([1.])
     """
+    options = {"sample_weight": sample_weight, "intercept": intercept, "route": route, "engine": engine}
+    dense_only = offset is not None or penalised_intercept
+    if (wide := _wide(X, y, loss, l2, dense_only, options | {"start": start})) is not None:
+        return wide
     problem = _problem(X, y, loss, l2, sample_weight, intercept, offset, penalised_intercept, engine)
     v0 = problem.link_start() if start is None else problem.coordinates(np.asarray(start, dtype=np.float64))
     v, steps = problem.minimise(v0)
@@ -225,12 +234,13 @@ def fit_at(
     offset: Any = None,
     penalised_intercept: bool = False,
     engine: Engine | None = None,
+    route: str | None = None,
 ) -> Fit:
     """The state at given parameters, minimiser or not; `decrement` states how far off they are.
 
     Parameters
     ----------
-    X, y, loss, l2, sample_weight, intercept, offset, penalised_intercept, engine
+    X, y, loss, l2, sample_weight, intercept, offset, penalised_intercept, engine, route
         As in `fit`.
     w : array_like of shape (p,) or (p, K')
         The parameters, intercept last.
@@ -251,8 +261,32 @@ def fit_at(
     >>> round(fit_at([[1.0], [2.0]], [1.0, 2.0], Squared(), [0.5]).decrement, 4)
     1.118
     """
+    options = {"sample_weight": sample_weight, "intercept": intercept, "route": route, "engine": engine}
+    dense_only = offset is not None or penalised_intercept
+    if (wide := _wide(X, y, loss, l2, dense_only, options | {"at": w})) is not None:
+        return wide
     problem = _problem(X, y, loss, l2, sample_weight, intercept, offset, penalised_intercept, engine)
     return _finish(problem, problem.coordinates(np.asarray(w, dtype=np.float64)), 0)
+
+
+def _wide(X: Any, y: Any, loss: Loss, l2: Any, dense_only: bool, options: dict[str, Any]) -> Fit | None:
+    """The fit of a sparse table, or of one with too many columns for (p, p) matrices; None for all others.
+
+    dense_only: whether there is an offset or a penalised intercept, which only the dense route has; a penalty for each
+    column and losses that are not smooth and convex are further such cases.
+    """
+    from dosimeter.glm.wide_fit import fit_wide, goes_wide  # imported late: it imports this module
+
+    smooth = isinstance(loss, Softmax) or (loss.convex and not loss.has_kinks)
+    if dense_only or np.ndim(l2) or not smooth:
+        if issparse(X) or options["route"] not in (None, "primal"):
+            raise CannotMeasure(
+                "an offset, a penalised intercept, a penalty for each column, and losses with kinks or without "
+                "convexity are not measured on a sparse table: write it out (X.toarray())"
+            )
+        return None
+    wide = goes_wide(X, loss, l2, options["route"], options["engine"])
+    return fit_wide(X, y, loss, l2, **options) if wide else None
 
 
 def _problem(

@@ -107,7 +107,7 @@ class ScalarJacobian:
         rotated = self.F.T @ Q
         if self.factor.easy:
             B = self.factor.matrix @ rotated
-            squares = row_eigenvalues(self.X, B, D, v, self.a, self.r, A, rest)
+            squares = self._row_eigenvalues(B, D, v, A, rest)
             return np.asarray(np.sqrt(squares, out=squares))
         out = np.empty(self.n)
         for s in self._slices():
@@ -115,6 +115,11 @@ class ScalarJacobian:
             part = None if rest is None else rest[s]
             out[s] = largest_eigenvalues(D, Z, v, self.a[s], self.r[s], A[s], part)
         return np.sqrt(out)
+
+    def _row_eigenvalues(
+        self, B: FloatArray, D: FloatArray, v: FloatArray, A: FloatArray, rest: FloatArray | None
+    ) -> FloatArray:
+        return row_eigenvalues(self.X, B, D, v, self.a, self.r, A, rest)
 
     def cell_norms(self, columns: Index) -> FloatArray:
         """(n, k) ||a gⱼ u + r bⱼ|| for each row and each of the unknowns, u = F z."""
