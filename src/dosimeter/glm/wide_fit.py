@@ -136,7 +136,8 @@ def _problem(X: Any, y: Any, loss: Any, l2: float, sample_weight: Any, intercept
     loss.check(y)
     if isinstance(l2, bool) or not isinstance(l2, int | float | np.number) or not 0 <= l2 <= HUGE:
         raise Refusal(f"l2 must be a finite number >= 0 (and at most {HUGE:g}), not {l2!r}")
-    refuse_if_unbounded(y, weight, loss, float(l2), intercept, X.shape[1])
+    strengths = np.append(np.full(X.shape[1], float(l2)), [0.0] * bool(intercept))
+    refuse_if_unbounded(y, weight, loss, strengths, bool(intercept))
     return WideProblem(X, y, weight, loss, float(l2), bool(intercept))
 
 
