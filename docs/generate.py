@@ -101,6 +101,16 @@ def results_page() -> str:
     return f"{head}{MARK}\n{table()}"
 
 
+def preprocessing_steps() -> str:
+    """Markdown of all registered steps: class, how it is read, what is worth knowing."""
+    from dosimeter.adapters.steps import STEPS
+
+    kinds = sorted(STEPS.values(), key=lambda kind: (list(type(kind.route)).index(kind.route), kind.name))
+    rows = [f"| `{kind.name}` | {kind.route.value} | {_cell(kind.remark)} |" for kind in kinds]
+    other = "| any other class with `transform` | by differences | rows must not mix, and numbers must not jump |"
+    return "\n".join(["| step of scikit-learn | route | |", "|---|---|---|", *rows, other])
+
+
 class RootPage(SphinxDirective):
     """A page of the repository's root, such as CONTRIBUTING.md, with its links turned to pages of the site."""
 
@@ -119,6 +129,13 @@ class CommandLine(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         return self.parse_text_to_nodes(command_line(), allow_section_headings=True)
+
+
+class PreprocessingSteps(SphinxDirective):
+    """All registered steps, generated."""
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes(preprocessing_steps())
 
 
 ATTRIBUTES = ("attribute", "data", "property")
@@ -154,6 +171,7 @@ def _escaped_rst(text: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("command-line", CommandLine)
+    app.add_directive("preprocessing-steps", PreprocessingSteps)
     app.add_directive("root-page", RootPage)
     app.connect("autodoc-process-docstring", docstring, priority=100)  # before napoleon reads the sections
     app.connect("autodoc-process-docstring", attribute, priority=900)
