@@ -102,20 +102,13 @@ def results_page() -> str:
 
 
 def measurable_models() -> str:
-    """Markdown tables of the registered adapters and steps."""
+    """A Markdown table of the registered adapters."""
     from dosimeter.adapters.registry import adapters
-    from dosimeter.adapters.steps import STEPS
 
     lines = ["## Estimators", "", "| library | model | what is measured |", "|---|---|---|"]
     shown = [entry for entry in adapters() if entry.library != "dosimeter"]
     lines += [f"| {a.library} | {', '.join(f'`{c}`' for c in a.classes)} | {_cell(a.remark)} |" for a in shown]
     lines += ["| | coefficients as JSON (`--model model.json`) | exact; loss and penalty as stated |", ""]
-    lines += ["## Steps before the model", "", "| step | route | remark |", "|---|---|---|"]
-    lines += [f"| `{k.name}` | {k.route.value} | {_cell(k.remark)} |" for _, k in sorted(STEPS.items())]
-    lines += ["| any other class with `transform` | by differences | two step sizes must agree to 1e-6 and rows must "
-              "not mix; the standing is *estimate* |",
-              "| a formula of statsmodels (patsy, formulaic) | by differences, levels one by one | read back to the "
-              "source columns |", ""]  # fmt: skip
     return "\n".join(lines)
 
 
@@ -125,6 +118,16 @@ def refused_models() -> str:
 
     rows = [f"| {', '.join(f'`{part}…`' for part in parts)} | it {why} | {todo} |" for parts, why, todo in REASONS]
     return "\n".join(["| name contains | why | instead |", "|---|---|---|", *rows, ""])
+
+
+def preprocessing_steps() -> str:
+    """Markdown of all registered steps: class, how it is read, what is worth knowing."""
+    from dosimeter.adapters.steps import STEPS
+
+    kinds = sorted(STEPS.values(), key=lambda kind: (list(type(kind.route)).index(kind.route), kind.name))
+    rows = [f"| `{kind.name}` | {kind.route.value} | {_cell(kind.remark)} |" for kind in kinds]
+    other = "| any other class with `transform` | by differences | rows must not mix, and numbers must not jump |"
+    return "\n".join(["| step of scikit-learn | route | |", "|---|---|---|", *rows, other])
 
 
 class RootPage(SphinxDirective):
@@ -161,6 +164,13 @@ class RefusedModels(SphinxDirective):
         return self.parse_text_to_nodes(refused_models())
 
 
+class PreprocessingSteps(SphinxDirective):
+    """All registered steps, generated."""
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes(preprocessing_steps())
+
+
 ATTRIBUTES = ("attribute", "data", "property")
 
 
@@ -194,6 +204,7 @@ def _escaped_rst(text: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("command-line", CommandLine)
+    app.add_directive("preprocessing-steps", PreprocessingSteps)
     app.add_directive("root-page", RootPage)
     app.add_directive("measurable-models", MeasurableModels)
     app.add_directive("refused-models", RefusedModels)

@@ -33,14 +33,29 @@ RowValues = Callable[[Index], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """Entries of the maps that differ from row to row: dx/dz of pairs of a column and an unknown."""
+    """Entries of the maps that differ from row to row: dx/dz of pairs of a column and an unknown.
+
+    Parameters
+    ----------
+    columns : array of int, shape (e,)
+        The column of X of each entry.
+    unknowns : array of int, shape (e,)
+        The unknown of each entry, in ascending order.
+    values : callable
+        Positions of rows (k,) -> their entries (k, e).
+
+    Examples
+    --------
+    x = z² for one column:
+
+    >>> z = np.array([1.0, 3.0])
+    >>> Slopes(np.array([0]), np.array([0]), lambda rows: 2 * z[rows, None]).values(np.array([1]))
+    array([[6.]])
+    """
 
     columns: Index
-    """(e,) the column of X."""
     unknowns: Index
-    """(e,) the unknown, in ascending order."""
     values: RowValues
-    """rows -> (k, e)."""
 
     @cached_property
     def by_unknown(self) -> list[tuple[int, slice]]:
@@ -67,20 +82,39 @@ class Slopes:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Columns of X at every level of one category, row by row: the step between two levels is their difference."""
+    """Columns of X at every level of one category, row by row: the step between two levels is their difference.
+
+    Parameters
+    ----------
+    columns : array of int, shape (c,)
+        The columns of X that depend on the category.
+    unknowns : array of int, shape (j,)
+        Its unknowns: the coordinates of its K levels on a simplex (`core/category.py`).
+    values : callable
+        Positions of rows (k,) -> these columns at every level (k, c, K).
+    kept : array of int, shape (j,)
+        Which of the K - 1 coordinates these unknowns are.
+    roots : callable, optional
+        Positions of rows (k,) -> `level_roots` of the values (k, c, c), if they are kept; computed if None.
+    complete : bool, default True
+        Whether all of its coordinates are here.
+
+    Examples
+    --------
+    One column is 0, 5 or 2 at three levels, on every row:
+
+    >>> three = Levels(np.array([0]), np.array([0, 1]), lambda rows: np.tile([[[0.0, 5.0, 2.0]]], (len(rows), 1, 1)),
+    ...                np.array([0, 1]))
+    >>> three.root(np.array([0])).round(3)                       # √(2 Σ (x - mean)²)
+    array([[[5.033]]])
+    """
 
     columns: Index
-    """(c,) the columns of X that depend on it."""
     unknowns: Index
-    """(j,) the category's unknowns."""
     values: RowValues
-    """rows -> (k, c, K)."""
     kept: Index
-    """(j,) which of its K - 1 coordinates these unknowns are."""
     roots: RowValues | None = None
-    """rows -> (k, c, c) `level_roots` of the values, if they are kept; computed if None."""
     complete: bool = True
-    """Whether all of its coordinates are here."""
 
     def root(self, rows: Index) -> FloatArray:
         """(k, c, c) R with R Rᵀ = P Pᵀ of the map from all its coordinates."""

@@ -158,9 +158,9 @@ def measure(
     Parameters
     ----------
     model
-        A fitted scikit-learn linear model, alone or behind a Pipeline of scalers and one-hot encoders; statsmodels GLM
-        results; `Coefficients`; or the path of a .skops or .json file. Without it a model is fitted here: numbers are
-        standardised, labels become indicators.
+        A fitted scikit-learn linear model, alone or behind a Pipeline of steps that treat rows one by one; statsmodels
+        GLM results; `Coefficients`; or the path of a .skops or .json file. Without it a model is fitted here: numbers
+        are standardised, labels become indicators.
     table
         The table it was trained on: pandas, polars, pyarrow, a dict of columns, a 2-D array, or the path of a .csv or
         .parquet file.

@@ -37,7 +37,12 @@ def read_missing_indicator(indicator: Any, features: Features, run: Run) -> Feat
     return tuple(_missing_indicator(features[int(j)]) for j in chosen)
 
 
-@step("KNNImputer", "IterativeImputer", route=Route.REFUSED, remark="fills a gap from other rows: it mixes rows")
+@step(
+    "KNNImputer",
+    "IterativeImputer",
+    route=Route.REFUSED,
+    remark="fills a gap from other rows: rows mix; accepted without gaps",
+)
 def read_mixing_imputer(imputer: Any, features: Features, run: Run) -> Features:
     """Accepted only if there is nothing to fill: it then changes nothing."""
     if any(feature.gaps is not None for feature in features) or getattr(imputer, "indicator_", None) is not None:

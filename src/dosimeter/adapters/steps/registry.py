@@ -1,7 +1,7 @@
 """The registry of preprocessing steps: one registered function per kind, found by library and class name.
 
 No library is imported for it: a class is known by the top-level package and the name of any class it inherits from. A
-subclass with a `transform` of its own is another step. Kinds that nobody registered are read by differences.
+subclass with a `transform` of its own is another step. Classes that are not registered are read by differences.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from dosimeter.adapters.steps.chain_rule import mixed, moving
 from dosimeter.adapters.steps.differences import Differences, slopes_by_differences
 from dosimeter.adapters.steps.feature import Feature, Features, Slope, Unknown
 from dosimeter.adapters.steps.row_checks import jumping_inputs, refuse_mixing
-from dosimeter.adapters.steps.run import Category, Run, by_its_values, require_fitted, step_name
+from dosimeter.adapters.steps.run import MOST_VALUES, Category, Run, by_its_values, require_fitted, step_name
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.text import safe_text
@@ -130,6 +130,11 @@ def _check(
         if len(features) == 1 and features[0].raw and values.dtype.kind == "f":
             cells = text_array(list(category.cells)) if j in texts else np.array(category.cells, dtype=np.float64)
             return replace(known, table=(category, np.asarray(evaluate([cells]), dtype=np.float64)))
+        if len(category.cells) > MOST_VALUES:
+            raise CannotMeasure(
+                f"{step_name(step)} reads the text of column {safe_text(source)} ({len(category.cells)} levels) together "
+                "with other columns, and every row would be evaluated at every level: encode the column first"
+            )
         run.log.by_level.add(source)
     smooth = [j for j in inputs if not features[j].sources <= run.log.by_level]
     if not smooth or values.dtype.kind == "O":
