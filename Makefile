@@ -9,9 +9,10 @@ endif
 PY := $(BIN)/python
 DATA ?= $(or $(DOSIMETER_DATA),../shared/data)
 PYTEST_ARGS ?=
-# Two workers with one BLAS thread each: more threads than cores make every test slower.
+# Two workers with one BLAS thread each: more threads than cores make every test slower. Bytecode is kept whatever the
+# environment says: without it every worker and every process that a test starts compiles all modules again.
 WORKERS ?= 2
-RUN := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal
+RUN := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test slow kernels matrix check lint format types layers bench picture reproduce wheel docs clean
@@ -102,3 +103,4 @@ wheel: $(VENV)/.test  ## build the wheel, install it alone in a fresh environmen
 
 clean:  ## remove what the other goals made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

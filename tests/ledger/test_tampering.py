@@ -15,6 +15,7 @@ from sqlalchemy import NullPool, create_engine, text
 from dosimeter.core.errors import Refusal, Tampered
 from dosimeter.ledger import Ledger, LedgerLimit, schema
 
+from .conftest import Place
 from .samples import booking, of_all_kinds
 
 FLIPS = 500
@@ -135,9 +136,18 @@ def test_every_column_of_every_table_is_among_the_edits():
     assert wanted - set(EDITS) == {"ledger.version"}
 
 
+@pytest.fixture(scope="module")
+def filled_files(tmp_path_factory):
+    """The folder of a filled ledger that is a file, closed, to be copied."""
+    folder = tmp_path_factory.mktemp("filled")
+    filled(Place(str(folder / "book.db"), folder / "book.keys", "sqlite"))
+    return folder
+
+
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edited_dropped_or_added_row_is_detected(file_place, edit):
-    filled(file_place)
+def test_an_edited_dropped_or_added_row_is_detected(filled_files, file_place, edit):
+    shutil.copytree(filled_files, Path(file_place.target).parent, dirs_exist_ok=True)
+    ask(file_place)
     altered(file_place, EDITS[edit])
     # With another identity it is another ledger.
     with pytest.raises(Refusal if edit == "ledger.uuid" else Tampered):

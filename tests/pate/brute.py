@@ -44,27 +44,25 @@ def cdf(law: Density, x: mpmath.mpf) -> mpmath.mpf:
 
 
 @functools.cache
-def _wins(v: tuple[int, ...], law: Density, digits: int) -> tuple[mpmath.mpf, ...]:
-    centre, reach = sorted(set(v)), 80 * law.scale
+def _win(mine: int, others: tuple[int, ...], law: Density, digits: int) -> mpmath.mpf:
+    """P(a class with this count wins against the others): the integrand does not depend on their order."""
+    centre, reach = sorted({mine, *others}), 80 * law.scale
     points = sorted({mp.mpf(c) + k * law.scale for c in centre for k in (-30, -10, -4, -2, -1, 0, 1, 2, 4, 10, 30)})
     points = [mp.mpf(centre[0]) - reach, *points, mp.mpf(centre[-1]) + reach]
-    out = []
-    for j, mine in enumerate(v):
 
-        def density(s: mpmath.mpf, j: int = j, mine: int = mine) -> mpmath.mpf:
-            product = pdf(law, s - mine)
-            for l, theirs in enumerate(v):
-                if l != j:
-                    product *= cdf(law, s - theirs)
-            return product
+    def density(s: mpmath.mpf) -> mpmath.mpf:
+        product = pdf(law, s - mine)
+        for theirs in others:
+            product *= cdf(law, s - theirs)
+        return product
 
-        out.append(mp.quad(density, points, method="gauss-legendre"))
-    return tuple(out)
+    return mp.quad(density, points, method="gauss-legendre")
 
 
 def wins(v: Sequence[int], law: Density) -> list[mpmath.mpf]:
     """P(Y = j | v) for each j: the integral of g(s - vⱼ) Π G(s - v_l), cut at the kinks and where the law is narrow."""
-    return list(_wins(tuple(int(x) for x in v), law, mp.dps))
+    counts = [int(x) for x in v]
+    return [_win(mine, tuple(sorted(counts[:j] + counts[j + 1 :])), law, mp.dps) for j, mine in enumerate(counts)]
 
 
 def placements(c: int, m: int) -> Iterator[tuple[int, ...]]:

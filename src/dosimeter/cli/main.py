@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -67,6 +68,12 @@ def root(
     context.default_map = _lists(context.command, settings_file(_options(context.command)))
 
 
+@cache
+def _command() -> Any:
+    """The verbs and their options. typer reads every signature anew at each call, which is half of a short command."""
+    return typer.main.get_command(app)
+
+
 def _options(command: Any) -> Any:
     """The names of a verb's options without the dashes; for a group a dict of its verbs', its own under ""."""
     names = [param.name.replace("_", "-") for param in command.params if param.param_type_name == "option"]
@@ -106,7 +113,7 @@ def run(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        result: Any = app(arguments, prog_name="dosimeter", standalone_mode=False)
+        result: Any = _command()(arguments, prog_name="dosimeter", standalone_mode=False)
         code = result if isinstance(result, int) else 0
     except typer.Exit as stop:
         code = stop.exit_code

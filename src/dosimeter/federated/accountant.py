@@ -87,18 +87,24 @@ def epsilon(spent: Sequence[Spend], cohort: Cohort, delta: float, *, grid: float
     """
     if not spent:
         return 0.0
-    return float(
-        compose_rounds(tuple(spent), cohort, grid or certifying_grid(spent)).get_epsilon_for_delta(as_delta(delta))
-    )
+    return _epsilon(tuple(spent), cohort, as_delta(delta), grid or certifying_grid(spent))
 
 
 def delta(spent: Sequence[Spend], cohort: Cohort, epsilon: float, *, grid: float | None = None) -> float:
     """δ at ε from privacy loss distributions; an upper bound on any grid."""
     if not spent:
         return 0.0
-    return float(
-        compose_rounds(tuple(spent), cohort, grid or certifying_grid(spent)).get_delta_for_epsilon(as_epsilon(epsilon))
-    )
+    return _delta(tuple(spent), cohort, as_epsilon(epsilon), grid or certifying_grid(spent))
+
+
+@lru_cache(maxsize=1024)  # numbers are small: a plan, the checks before its rounds and its report ask for the same ones
+def _epsilon(spent: Spending, cohort: Cohort, delta: float, grid: float) -> float:
+    return float(compose_rounds(spent, cohort, grid).get_epsilon_for_delta(delta))
+
+
+@lru_cache(maxsize=1024)
+def _delta(spent: Spending, cohort: Cohort, epsilon: float, grid: float) -> float:
+    return float(compose_rounds(spent, cohort, grid).get_delta_for_epsilon(epsilon))
 
 
 def certifying_grid(spent: Sequence[Spend]) -> float:

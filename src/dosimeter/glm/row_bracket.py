@@ -95,7 +95,7 @@ def _rank_two(p: Products, A: FloatArray, k: FloatArray) -> FloatArray:
 
 
 def _blocks(p: Products, A: FloatArray, k: FloatArray, r: FloatArray, floor: FloatArray) -> FloatArray:
-    """The eigenvalue of the matrix of norms at the head of the file; infinite for rows whose u is not known to be > 0."""
+    """The eigenvalue of the matrix of norms at the head of the file; infinite where u is not known to be > 0."""
     known = p.u_low > 0
     low, high = np.where(known, p.u_low, 1.0), np.where(known, p.u_high, 1.0)
     r2 = r * r

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -41,6 +42,7 @@ class Sensitivity:
     neighbours: str
 
 
+@lru_cache(maxsize=2)  # a release asks for that of one box (compared by identity) for each of its scales and its cost
 def sensitivity(box: Box, neighbours: str, rows: int = 0) -> Sensitivity:
     """Sensitivity of Σ zzᵀ and Σ z for rows z within the box, in the declared relation.
 
@@ -67,7 +69,9 @@ def sensitivity(box: Box, neighbours: str, rows: int = 0) -> Sensitivity:
         joint = min(float(lower_triangle.sum()), 2 * one_row[0]), _l2_replace_one(box, lower_triangle), *mean
     rounding = 2.0 * rows * ROUNDINGS * ROUNDING
     l1, l2, mean_l1, mean_l2 = (change + rounding * size for change, size in zip(joint, one_row, strict=True))
-    return Sensitivity(entries + rounding * largest, l1, l2, mean_l1, mean_l2, neighbours)
+    entries = entries + rounding * largest
+    entries.setflags(write=False)
+    return Sensitivity(entries, l1, l2, mean_l1, mean_l2, neighbours)
 
 
 def _largest_products(box: Box) -> FloatArray:

@@ -53,10 +53,10 @@ import dosimeter as dm
 from dosimeter.adapters.steps import STEPS, Route
 from dosimeter.adapters.steps.registry import kind_of
 from tests.adapters.steps.own_steps import Ratio, Region, Steps, TownSize, TownTimes, Waves, Winsor
-from tests.adapters.steps.refits import FRAME, dense, fit_pipeline, largest_step, refit_slope, target
+from tests.adapters.steps.refits import FRAME, MODELS, dense, fit_pipeline, largest_step, refit_slope, target
 
 TOWNS = ["graz", "linz", "ulm", "wien"]
-ROWS = (3, 48)
+ROWS = (3, 21, 48)
 
 
 @dataclass(frozen=True)
@@ -340,17 +340,20 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("final", ["ridge", "logistic"])
+@pytest.mark.parametrize(
+    ("final", "rows"),
+    [("ridge", ROWS[:2]), ("logistic", ROWS[2:]), *(pytest.param(f, ROWS, marks=pytest.mark.slow) for f in MODELS)],
+)
 @pytest.mark.parametrize("name", CASES)
-def test_a_step_is_what_refits_behind_it_show(name: str, final: str) -> None:
+def test_a_step_is_what_refits_behind_it_show(name: str, final: str, rows: tuple[int, ...]) -> None:
+    """By default each row behind one of the two models; all rows behind both are slow."""
     case = CASES[name]
     model = fit_pipeline(case.steps, final, FRAME)
     y = target(final)
     leak = dm.measure(model, FRAME, y, noise=dm.Gaussian(1.0))
     np.testing.assert_allclose(leak.design.X, dense(model[:-1].transform(FRAME)), atol=1e-9, rtol=1e-9)
     assert leak.standing.value == case.standing
-    J = leak.leak.jacobian.dense(np.array(ROWS))
-    rows = ROWS if final == "ridge" else ROWS[:1]
+    J = leak.leak.jacobian.dense(np.array(rows))
     for column in case.numbers:
         (j,) = leak.design.blocks[column]
         for k, row in enumerate(rows):
