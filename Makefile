@@ -15,7 +15,7 @@ WORKERS ?= 2
 RUN := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test slow kernels matrix check lint format types layers bench picture reproduce wheel docs clean
+.PHONY: help install demo test slow lifelines kernels matrix check lint format types layers bench picture reproduce wheel docs clean
 
 help:  ## list the goals
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,11 @@ test: $(VENV)/.test  ## the tests (under ten minutes on two cores)
 
 slow: $(VENV)/.test  ## the tests that take longer
 	$(RUN) -m slow $(PYTEST_ARGS)
+
+lifelines: $(VENV)/.test  ## the Cox models of lifelines, which needs an older pandas than the other tests use
+	$(PYTHON) -m venv build/lifelines
+	build/lifelines/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' lifelines
+	OPENBLAS_NUM_THREADS=1 build/lifelines/bin/python -m pytest -q tests/adapters/test_cox_models.py tests/adapters/test_coverage.py -k "Cox or cox or formula or PHReg"
 
 kernels: $(VENV)/.test  ## the numerical packages under other kernels of the BLAS, as other processors have them
 	$(PY) tests/matrix.py kernels
@@ -78,6 +83,7 @@ bench: $(VENV)/.test  ## ratios against the limits and against the plain way, in
 	$(PY) benchmarks/pca_private.py --data $(DATA)
 	$(PY) benchmarks/federated.py --data $(DATA)
 	$(PY) benchmarks/ledger.py
+	$(PY) benchmarks/coverage.py
 
 docs: $(VENV)/.docs  ## build the site into build/docs; it runs the tutorials, and a warning is an error
 	OPENBLAS_NUM_THREADS=1 $(PY) -m sphinx -b html -E -W --keep-going -q -d build/doctrees docs build/docs
