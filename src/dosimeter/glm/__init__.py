@@ -9,13 +9,14 @@ from dosimeter.glm.irfil import irfil
 from dosimeter.glm.known_cells import with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.loss import LOSSES, Logistic, Poisson, ScalarLoss, Squared, TargetKind, register
+from dosimeter.glm.map_parts import Levels, Slopes
 from dosimeter.glm.membership import membership, shaped_membership
 from dosimeter.glm.noise_choice import Choice, choose
 from dosimeter.glm.penalty import Penalty, penalty
 from dosimeter.glm.person_fisher import fisher_blocks
 from dosimeter.glm.release_plan import ReleasePlan, plan
 from dosimeter.glm.reweighted_leakage import total_leakage
-from dosimeter.glm.row_maps import Levels, RowMap, Slopes
+from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.sensitivity import differential_privacy
 from dosimeter.glm.shaped_noise import shape_noise
 from dosimeter.glm.softmax import Softmax

@@ -129,8 +129,8 @@ def _check(
             return replace(known, table=(category, np.asarray(evaluate([cells]), dtype=np.float64)))
         if len(category.cells) > MOST_VALUES:
             raise CannotMeasure(
-                f"{step_name(step)} reads the text of column {safe_text(source)} ({len(category.cells)} levels) together "
-                "with other columns, and every row would be evaluated at every level: encode the column first"
+                f"{step_name(step)} reads the text of column {safe_text(source)} ({len(category.cells)} levels) "
+                "together with other columns, and every row would be evaluated at every level: encode the column first"
             )
         run.log.by_level.add(source)
     smooth = [j for j in inputs if not features[j].sources <= run.log.by_level]
