@@ -21,7 +21,7 @@ from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.category import coordinates, simplex, step_of
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.text import safe_list
-from dosimeter.glm.row_maps import level_roots
+from dosimeter.glm.map_parts import level_roots
 from dosimeter.tables.column_values import spread
 
 LEVELS_AT_ONCE = 32 << 20

@@ -20,6 +20,7 @@ from dosimeter.glm.known_cells import with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.linear_discriminant import LinearDiscriminant
 from dosimeter.glm.loss import LOSSES, Logistic, Poisson, ScalarLoss, Squared, TargetKind, register
+from dosimeter.glm.map_parts import Levels, Slopes
 from dosimeter.glm.margin_losses import Huber, SquaredEpsilonInsensitive, SquaredHinge
 from dosimeter.glm.membership import membership, shaped_membership
 from dosimeter.glm.noise_choice import Choice, choose

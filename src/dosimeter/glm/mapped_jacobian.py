@@ -24,8 +24,9 @@ from dosimeter.glm.dense_jacobian import (
 )
 from dosimeter.glm.farthest_levels import largest_distances
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.map_parts import checked
 from dosimeter.glm.mapped_norms import SMALL, mapped_cell_norms, mapped_row_norms
-from dosimeter.glm.row_maps import BLOCK, RowMap, checked
+from dosimeter.glm.row_maps import BLOCK, RowMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 
 

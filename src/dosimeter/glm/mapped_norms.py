@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index, Mask
-from dosimeter.glm.row_maps import BlockMap, RowMap
+from dosimeter.glm.map_parts import BlockMap
+from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.scalar_jacobian import CANCELLED, ScalarJacobian
 
 SMALL = 24

@@ -33,6 +33,20 @@ class Winsor(TransformerMixin, BaseEstimator):
         return np.clip(np.asarray(X, dtype=float), self.low_, self.high_)
 
 
+class Hinge(TransformerMixin, BaseEstimator):
+    """Bends at a value that a row has."""
+
+    def __init__(self, knot: float = 50.0) -> None:
+        self.knot = knot
+
+    def fit(self, X: Any, y: Any = None) -> Hinge:
+        return self
+
+    def transform(self, X: Any) -> Any:
+        X = np.asarray(X, dtype=float)
+        return np.hstack([0.3 * X, np.maximum(X - self.knot, 0.0)])
+
+
 class Ratio(TransformerMixin, BaseEstimator):
     """Reads columns of a frame by name, and returns a frame."""
 

@@ -42,6 +42,7 @@ from dosimeter.tables.table import Table
 from tests.adapters.steps.own_steps import (
     Broken,
     Centred,
+    Hinge,
     Lagged,
     Noisy,
     Ranked,
@@ -166,6 +167,22 @@ def test_an_end_of_a_normal_quantile_map_is_read_by_the_chord_of_its_piece() -> 
     slope = (move(1e-5) - move(-1e-5)) / 2e-5
     assert leak.cell("age")[row] == pytest.approx(float(np.linalg.norm(slope)), rel=1e-5)
     assert leak.cell("age")[row] > np.median(leak.cell("age"))
+
+
+def test_a_row_at_a_bend_of_ones_own_step_has_the_steeper_side() -> None:
+    frame, row = FRAME[["age"]], 12
+    model = fit_pipeline(Hinge(float(frame["age"].iloc[row])), "ridge", frame)
+    leak = dm.measure(model, frame, Y, noise=dm.Gaussian(1.0))
+    X, sides = dense(model[0].transform(frame)), []
+    for dx in (np.array([0.3, 1.0]), np.array([0.3, 0.0])):
+        both = []
+        for t in (1e-4, -1e-4):
+            moved = X.copy()
+            moved[row] += t * dx
+            both.append(weights(model, moved, Y))
+        sides.append(float(np.linalg.norm(both[0] - both[1])) / 2e-4)
+    assert leak.cell("age")[row] == pytest.approx(sides[0], rel=1e-6)
+    assert any("bends at 1 cells" in remark for remark in leak.remarks)
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
