@@ -32,7 +32,7 @@ from dosimeter.glm.release_plan import ReleasePlan, plan
 from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.reweighted_leakage import total_leakage
 from dosimeter.glm.ridge_outputs import ridge_classifier, ridge_outputs
-from dosimeter.glm.row_maps import Levels, RowMap, Slopes
+from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.sensitivity import differential_privacy
 from dosimeter.glm.shaped_noise import shape_noise
 from dosimeter.glm.softmax import Softmax
