@@ -1,4 +1,4 @@
-"""Sparse and wide tables against the dense route: every figure of the dual is equal, every iterative one is bracketed."""
+"""Sparse and wide tables against the dense route: the dual is equal in every figure, the iterative one encloses it."""
 
 from __future__ import annotations
 
