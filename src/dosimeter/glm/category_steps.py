@@ -72,7 +72,7 @@ def _(jacobian: ScalarJacobian, columns: Index, vertices: FloatArray) -> FloatAr
 
 @singledispatch
 def few_columns(jacobian: Jacobian, columns: Index) -> tuple[Jacobian, Index]:
-    """A Jacobian that writes out only these columns and the target, and their positions in it."""
+    """A Jacobian that writes out only these columns and the target, and their positions in it; no column is allowed."""
     return jacobian, columns
 
 
@@ -89,8 +89,10 @@ def group_sums(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> I
     """
     if not groups:
         return
-    if (columns < jacobian.m).all():
-        jacobian, columns = few_columns(jacobian, columns)
+    targets = columns[columns >= jacobian.m] - jacobian.m
+    if not len(targets) or not len(columns) - len(targets):
+        jacobian, columns = few_columns(jacobian, columns[columns < jacobian.m])
+        columns = np.concatenate([columns, jacobian.m + targets])
     size = jacobian.dense(np.array([0], dtype=np.intp))[0].size
     ends, first = np.cumsum([len(rows) for rows in groups]), 0
     while first < len(groups):
@@ -134,8 +136,12 @@ def _largest_image_distance(J: FloatArray, vertices: FloatArray) -> FloatArray:
     out, groups_per_block = np.empty(len(J)), max(1, BLOCK // (8 * len(vertices) ** 2))
     for i in range(0, len(J), groups_per_block):
         Y = images[i : i + groups_per_block]
-        G = Y.transpose(0, 2, 1) @ Y
-        squared_lengths = np.einsum("gkk->gk", G)
-        squares = squared_lengths[:, :, None] + squared_lengths[:, None, :] - 2 * G
-        out[i : i + groups_per_block] = np.sqrt(np.maximum(squares.max(axis=(1, 2)), 0.0))
+        out[i : i + groups_per_block] = largest_distances(Y.transpose(0, 2, 1) @ Y)
     return out
+
+
+def largest_distances(G: FloatArray) -> FloatArray:
+    """(g,) the largest distance between two of k points, from their inner products (g, k, k)."""
+    squared_lengths = np.einsum("gkk->gk", G)
+    squares = squared_lengths[:, :, None] + squared_lengths[:, None, :] - 2 * G
+    return np.asarray(np.sqrt(np.maximum(squares.max(axis=(1, 2)), 0.0)))

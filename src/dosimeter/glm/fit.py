@@ -16,13 +16,15 @@ from scipy.linalg import cholesky, solve_triangular
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import Engine, LocalEngine, RowBlock, rows_per_block, split
 from dosimeter.core.errors import Refusal
+from dosimeter.glm import quick_newton
 from dosimeter.glm.existence import FAR, refuse_if_unbounded
-from dosimeter.glm.inverse_hessian import Factor, inverse_factor, times
+from dosimeter.glm.inverse_hessian import EASY, Factor, inverse_factor, tame_factor, times
 from dosimeter.glm.iterative_refinement import cancels, refine
-from dosimeter.glm.loss import LOSSES, is_registered
+from dosimeter.glm.loss import LOSSES, ScalarLoss, is_registered
 from dosimeter.glm.newton import Loss, NewtonProblem
 from dosimeter.glm.softmax import Softmax
-from dosimeter.glm.validation import HUGE, check_table
+from dosimeter.glm.softmax_newton import inverse_root
+from dosimeter.glm.validation import HUGE, sized_table
 
 __all__ = ["Fit", "Loss", "fit", "fit_at"]
 
@@ -143,6 +145,8 @@ def fit(
     >>> fit([[1.0], [2.0]], [1.0, 2.0], Squared()).gradient_norm < 1e-12
     True
     """
+    if engine is None and (quick := _quick_fit(X, y, loss, l2, sample_weight, intercept, start)) is not None:
+        return quick
     problem = _problem(X, y, loss, l2, sample_weight, intercept, engine)
     v0 = problem.link_start() if start is None else problem.coordinates(np.asarray(start, dtype=np.float64))
     v, steps = problem.minimise(v0)
@@ -206,10 +210,69 @@ def fit_at(
     return _finish(problem, problem.coordinates(np.asarray(w, dtype=np.float64)), 0)
 
 
-def _problem(
-    X: Any, y: Any, loss: Loss, l2: float, sample_weight: Any, intercept: bool, engine: Engine | None
-) -> NewtonProblem:
-    X, y, weight = check_table(X, y, sample_weight)
+def _quick_fit(X: Any, y: Any, loss: Loss, l2: float, sample_weight: Any, intercept: bool, start: Any) -> Fit | None:
+    """The same minimiser with few Hessians, `glm/quick_newton.py`; None if the careful method is needed or as quick."""
+    if not isinstance(loss, ScalarLoss) or loss.quadratic or not quick_newton.is_long(X, intercept):
+        return None
+    X, y, weight, sizes, l2, penalty = _checked(X, y, loss, l2, sample_weight, intercept)
+    table = quick_newton.Table(X, y, weight, intercept)
+    if start is None:
+        start = _short_fit(X, y, loss, l2, weight, intercept)
+    w0 = np.asarray(start, dtype=np.float64) if start is not None else np.zeros(table.p)
+    if w0.shape != (table.p,) or (start is None and loss.link(y).any()):
+        return None
+    minimum = quick_newton.minimise(table, penalty, loss, w0, may_separate=l2 == 0)
+    if minimum is None:
+        return None
+    H, w = minimum.hessian, minimum.w
+    curvature = _weighted(weight, loss.curvature(minimum.margin, y))
+    factor = tame_factor(H)
+    if factor.condition**2 > EASY:
+        blocks = list(split((X, weight * curvature), rows_per_block(X.shape[1])))
+        factor = inverse_factor(blocks, penalty, LocalEngine(), start=factor.matrix)
+    direction = _cosines(sizes)
+    reach, fingerprint = table.reach(np.abs(w)), table.products(np.append(direction, [0.0] * intercept), slice(None))
+    fitted = Fit(
+        loss=loss,
+        l2=l2,
+        intercept=intercept,
+        w=w,
+        factor=factor,
+        inner=np.eye(len(w)),
+        y=y,
+        margin=minimum.margin,
+        curvature=curvature,
+        residual=_weighted(weight, loss.residual(minimum.margin, y)),
+        sample_weight=weight,
+        gradient_norm=float(np.linalg.norm(minimum.gradient)),
+        decrement=float(np.linalg.norm(factor.matrix.T @ minimum.gradient)),
+        iterations=minimum.steps,
+        reach=reach,
+        fingerprint_direction=direction,
+        fingerprint=fingerprint,
+    )
+    _refuse_lost_residuals(fitted)
+    return fitted
+
+
+def _short_fit(
+    X: FloatArray, y: FloatArray, loss: Loss, l2: float, weight: FloatArray, intercept: bool
+) -> FloatArray | None:
+    """The minimiser of some of the rows, as a start; None if there are too few, or they have no minimiser."""
+    some = slice(None, None, quick_newton.STRIDE)
+    if len(X) < quick_newton.STRIDE * quick_newton.FEWEST * (X.shape[1] + intercept):
+        return None
+    try:
+        return fit(X[some], y[some], loss, l2, sample_weight=weight[some], intercept=intercept).w
+    except Refusal:
+        return None
+
+
+def _checked(
+    X: Any, y: Any, loss: Loss, l2: float, sample_weight: Any, intercept: bool
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float, FloatArray]:
+    """X, y, ω, the sizes of the columns, λ and the penalty (p,), after every check that needs no arithmetic."""
+    X, y, weight, sizes = sized_table(X, y, sample_weight)
     if not is_registered(loss) and type(loss) is not Softmax:  # a derived class may have other derivatives
         known = ", ".join(f"{kind.__name__}()" for kind in LOSSES.values())
         raise Refusal(f"loss must be one of {known}, Softmax(...), not {loss!r}")
@@ -218,9 +281,15 @@ def _problem(
         raise Refusal(f"l2 must be a finite number >= 0 (and at most {HUGE:g}), not {l2!r}")
     l2 = float(l2)
     n, d = X.shape
-    penalty = np.append(np.full(d, n * l2), [0.0] * intercept)
     refuse_if_unbounded(y, weight, loss, l2, intercept, d)
-    blocks = list(split((X, y, weight), rows_per_block(d)))
+    return X, y, weight, sizes, l2, np.append(np.full(d, n * l2), [0.0] * intercept)
+
+
+def _problem(
+    X: Any, y: Any, loss: Loss, l2: float, sample_weight: Any, intercept: bool, engine: Engine | None
+) -> NewtonProblem:
+    X, y, weight, _, l2, penalty = _checked(X, y, loss, l2, sample_weight, intercept)
+    blocks = list(split((X, y, weight), rows_per_block(X.shape[1])))
     engine = engine or LocalEngine()
     factor = inverse_factor(blocks, penalty, engine)
     return NewtonProblem(blocks, penalty, loss, l2, intercept, factor, engine)
@@ -234,7 +303,7 @@ def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
     margin = np.concatenate([problem.Z(b) @ v.T for b in problem.blocks])
     w = problem.T @ v.T
     if isinstance(problem.loss, Softmax):
-        factor, inner = problem.factor, _inner(H)
+        factor, inner = problem.factor, inverse_root(H)
     else:
         margin, w = margin[:, 0], w[:, 0]
         factor, inner = _factor_at_margin(problem, margin), np.eye(len(problem.T))
@@ -245,7 +314,8 @@ def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
     if problem.loss.quadratic and steps and (not factor.easy or cancels(residual, reach)):
         w, residual = refine(w, problem.blocks, problem.penalty, factor, problem.engine)
     g_w = np.linalg.solve(problem.T.T, g.reshape(v.shape).T)
-    L = cholesky(H, lower=True)
+    softmax = isinstance(problem.loss, Softmax)
+    flat = inner.T @ g if softmax else solve_triangular(cholesky(H, lower=True), g, lower=True)
     return Fit(
         loss=problem.loss,
         l2=problem.l2,
@@ -259,7 +329,7 @@ def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
         residual=residual,
         sample_weight=weight,
         gradient_norm=float(np.linalg.norm(g_w)),
-        decrement=float(np.linalg.norm(solve_triangular(L, g, lower=True))),
+        decrement=float(np.linalg.norm(flat)),
         iterations=steps,
         reach=reach,
         fingerprint_direction=(fingerprint_direction := _fingerprint_direction(problem.blocks)),
@@ -285,16 +355,8 @@ def _weighted(weight: FloatArray, values: FloatArray) -> FloatArray:
 
 def _fingerprint_direction(blocks: Sequence[RowBlock]) -> FloatArray:
     """(d,) fixed cosines divided by the columns' sizes."""
-    largest = np.max([np.abs(b[0]).max(axis=0) for b in blocks], axis=0)
-    return np.asarray(np.cos(1.0 + np.arange(len(largest))) / np.where(largest > 0, largest, 1.0))
+    return _cosines(np.max([np.abs(b[0]).max(axis=0) for b in blocks], axis=0))
 
 
-def _inner(H: FloatArray) -> FloatArray:
-    """L⁻ᵀ (q, q) of the softmax Hessian H = L Lᵀ in the scale of the columns."""
-    eigenvalues = np.linalg.eigvalsh(H)
-    if eigenvalues[0] <= 1e-9 * eigenvalues[-1]:
-        raise Refusal(
-            "the softmax Hessian is singular to rounding, so the minimiser is not unique or nearly at infinity: "
-            "use Softmax(reference=...) or a larger l2"
-        )
-    return np.asarray(solve_triangular(cholesky(H, lower=True), np.eye(len(H)), lower=True).T)
+def _cosines(sizes: FloatArray) -> FloatArray:
+    return np.asarray(np.cos(1.0 + np.arange(len(sizes))) / np.where(sizes > 0, sizes, 1.0))

@@ -28,11 +28,12 @@ from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian, Gumbel, Laplace, LogisticNoise, Noise, no_noise
 from dosimeter.glm.category_steps import few_columns, step_norms
-from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, SoftmaxJacobian, largest_singular_values
+from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, largest_singular_values
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.known_cells import KnownCells, with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
+from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 
 STANDARD = 1e-6
 """How far mean and deviation of a standardised column may be from 0 and 1."""
