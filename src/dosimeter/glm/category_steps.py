@@ -94,7 +94,7 @@ def _with_digits(
 
 @singledispatch
 def few_columns(jacobian: Jacobian, columns: Index) -> tuple[Jacobian, Index]:
-    """A Jacobian that writes out only these columns and the target, and their positions in it."""
+    """A Jacobian that writes out only these columns and the target, and their positions in it; no column is allowed."""
     return jacobian, columns
 
 
@@ -111,8 +111,10 @@ def group_sums(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> I
     """
     if not groups:
         return
-    if (columns < jacobian.m).all():
-        jacobian, columns = few_columns(jacobian, columns)
+    targets = columns[columns >= jacobian.m] - jacobian.m
+    if not len(targets) or not len(columns) - len(targets):
+        jacobian, columns = few_columns(jacobian, columns[columns < jacobian.m])
+        columns = np.concatenate([columns, jacobian.m + targets])
     size = jacobian.dense(np.array([0], dtype=np.intp))[0].size
     ends, first = np.cumsum([len(rows) for rows in groups]), 0
     while first < len(groups):
@@ -153,3 +155,10 @@ def shared_outer(jacobian: Jacobian, groups: Sequence[Index], columns: Index) ->
 def _largest_image_distance(J: FloatArray, vertices: FloatArray) -> FloatArray:
     """(g,) the largest distance between two images of vertices (k, m') under J (g, q, m')."""
     return largest_distances(J @ vertices.T)
+
+
+def largest_gram_distances(G: FloatArray) -> FloatArray:
+    """(g,) the largest distance between two of k points, from their inner products (g, k, k)."""
+    squared_lengths = np.einsum("gkk->gk", G)
+    squares = squared_lengths[:, :, None] + squared_lengths[:, None, :] - 2 * G
+    return np.asarray(np.sqrt(np.maximum(squares.max(axis=(1, 2)), 0.0)))

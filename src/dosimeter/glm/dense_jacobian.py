@@ -1,13 +1,4 @@
-"""Jacobians written out block by block: softmax models, and several releases of one table together.
-
-Softmax, parameters class after class, S' the curvature, ρ the residual, H⁻¹ = (I ⊗ A) inner innerᵀ (I ⊗ A)ᵀ, and
-N = W (I ⊗ A) inner innerᵀ (q, q) with W the whitening of the noise:
-
-    Jᵢ = -ωᵢ N [ (S'VᵀP) ⊗ z + ρ ⊗ AᵀP ,  -Cᵀ ⊗ z ],   z = Aᵀx̃            (q, m + K)
-
-The target is the vector of K class indicators. r rᵀ ⊗ I does not diagonalise with H, so the secular solver does not
-apply: with k = m + K unknowns O(n (q² + q K' k + q k min(q, k) + min(q, k)³)) time, one block of (rows, q, k) memory.
-"""
+"""Jacobians written out block by block: the readings of any Jacobian, and several releases of one table together."""
 
 from __future__ import annotations
 
@@ -19,7 +10,6 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.progress import track
-from dosimeter.glm.inverse_hessian import Factor
 
 Rows = Index | slice
 
@@ -180,61 +170,6 @@ def largest_singular_values(J: FloatArray) -> FloatArray:
         return np.zeros(len(J))
     G = J @ J.transpose(0, 2, 1) if J.shape[1] <= J.shape[2] else J.transpose(0, 2, 1) @ J
     return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(G)[:, -1], 0.0)))
-
-
-@dataclass(frozen=True, eq=False)
-class SoftmaxJacobian(DenseJacobian):
-    """The whitened Jacobian of a softmax model."""
-
-    X: FloatArray
-    factor: Factor
-    """A (p, p)."""
-    N: FloatArray
-    """(k, q), see the top of the file."""
-    P: FloatArray
-    """(p, m)."""
-    V: FloatArray
-    """(p, K') parameters."""
-    C: FloatArray
-    """(K, K') contrast."""
-    S: FloatArray
-    """(n, K', K') ω times the curvature."""
-    rho: FloatArray
-    """(n, K') ω times the residual."""
-    weight: FloatArray
-    """(n,) ω."""
-    y: FloatArray
-    """(n,) the classes: they identify the table."""
-    target_unit: float
-
-    @property
-    def n(self) -> int:  # type: ignore[override]
-        return len(self.weight)
-
-    @property
-    def m(self) -> int:  # type: ignore[override]
-        return int(self.P.shape[1])
-
-    @property
-    def target_width(self) -> int:  # type: ignore[override]
-        return len(self.C)
-
-    @property
-    def width(self) -> int:  # type: ignore[override]
-        return len(self.N)
-
-    def dense(self, rows: Rows) -> FloatArray:
-        S, rho, weight = self.S[rows], self.rho[rows], self.weight[rows]
-        (p, K), k = self.V.shape, len(self.N)
-        by_class = self.N.reshape(k, K, p)
-        Z = self.factor.rows(self.X[rows])
-        Nz = np.einsum("kcp,np->nkc", by_class, Z, optimize=True)
-        margin_moves = S @ (self.V.T @ self.P)
-        J = np.empty((len(Z), k, self.m + len(self.C)))
-        J[:, :, : self.m] = -(Nz @ margin_moves)
-        J[:, :, : self.m] -= np.tensordot(rho, (by_class @ self.factor.columns(self.P)).transpose(1, 0, 2), axes=1)
-        J[:, :, self.m :] = weight[:, None, None] * (Nz @ self.C.T)
-        return J
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from dosimeter.core.arrays import FloatArray, Mask
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
 from dosimeter.glm.cox_jacobian import CoxJacobian
-from dosimeter.glm.dense_jacobian import Jacobian, SoftmaxJacobian, StackedJacobian
+from dosimeter.glm.dense_jacobian import Jacobian, StackedJacobian
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import fold_leakage
 from dosimeter.glm.inverse_hessian import times
@@ -22,6 +22,8 @@ from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
 from dosimeter.glm.softmax import Softmax
+from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
+from dosimeter.glm.softmax_response import Response
 from dosimeter.glm.validation import HUGE, TINY, as_floats, check_table
 from dosimeter.glm.wide_fit import WideFit
 
@@ -104,14 +106,12 @@ def measure(
         raise Refusal(f"target_unit must be a number from {TINY:g} to {HUGE:g}, not {target_unit!r}")
     P = np.vstack([P, np.zeros((1, P.shape[1]))]) if fit.intercept else P
     has_noise = noise is not no_noise
-    classes, A = len(fit.inner) // len(fit.factor.basis), fit.factor.matrix
-    left = (A if classes == 1 else np.kron(np.eye(classes), A)) @ fit.inner
-    F = (noise if has_noise else Gaussian(1.0)).whiten(left)
+    whiten = (noise if has_noise else Gaussian(1.0)).whiten
     jacobian: Jacobian
     if isinstance(fit.loss, Softmax):
-        jacobian = _softmax(fit, X, P, F, target_unit)
+        jacobian = _softmax(fit, X, P, whiten, target_unit)
     else:
-        jacobian = _scalar(fit, X, P, F, target_unit)
+        jacobian = _scalar(fit, X, P, whiten(fit.factor.matrix @ fit.inner), target_unit)
 
     def members() -> FloatArray:
         from dosimeter.glm.membership import membership  # imported late: it imports this module
@@ -204,14 +204,18 @@ def _scalar(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) 
     )
 
 
-def _softmax(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> SoftmaxJacobian:
-    omega, loss = fit.sample_weight, fit.loss
+def _softmax(
+    fit: Fit, X: FloatArray, P: FloatArray, whiten: Callable[[FloatArray], FloatArray], unit: float
+) -> SoftmaxJacobian:
+    omega, loss, A = fit.sample_weight, fit.loss, fit.factor.matrix
     if not isinstance(loss, Softmax):
         raise TypeError("this Jacobian is for softmax")
+    moves = fit.inner @ fit.inner.T  # one symmetric product; (I ⊗ A) from the left is one small product per class
+    N = whiten((A @ moves.reshape(-1, len(A), len(moves))).reshape(moves.shape))
     return SoftmaxJacobian(
         X=X,
         factor=fit.factor,
-        N=F @ fit.inner.T,
+        response=Response(N, fit.w.shape[1]),
         P=P,
         V=fit.w,
         C=loss.contrast * unit,

@@ -18,13 +18,15 @@ from scipy.sparse import issparse
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import Engine, LocalEngine, RowBlock, rows_per_block, split
 from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.glm import quick_newton
 from dosimeter.glm.existence import FAR, refuse_if_unbounded
-from dosimeter.glm.inverse_hessian import Factor, inverse_factor, times
+from dosimeter.glm.inverse_hessian import EASY, Factor, inverse_factor, tame_factor, times
 from dosimeter.glm.iterative_refinement import cancels, refine
-from dosimeter.glm.loss import LOSSES, is_registered
+from dosimeter.glm.loss import LOSSES, ScalarLoss, is_registered
 from dosimeter.glm.newton import Loss, NewtonProblem, surely_positive, with_offset
 from dosimeter.glm.softmax import Softmax
-from dosimeter.glm.validation import check_l2, check_offset, check_table
+from dosimeter.glm.softmax_newton import inverse_root
+from dosimeter.glm.validation import check_l2, check_offset, sized_table
 
 __all__ = ["Fit", "Loss", "fit", "fit_at"]
 
@@ -199,6 +201,10 @@ def fit(
     dense_only = offset is not None or penalised_intercept
     if (wide := _wide(X, y, loss, l2, dense_only, options | {"start": start})) is not None:
         return wide
+    if engine is None and not dense_only and route is None:
+        quick = _quick_fit(X, y, loss, l2, sample_weight, intercept, start)
+        if quick is not None:
+            return quick
     problem = _problem(X, y, loss, l2, sample_weight, intercept, offset, penalised_intercept, engine)
     v0 = problem.link_start() if start is None else problem.coordinates(np.asarray(start, dtype=np.float64))
     v, steps = problem.minimise(v0)
@@ -289,6 +295,91 @@ def _wide(X: Any, y: Any, loss: Loss, l2: Any, dense_only: bool, options: dict[s
     return fit_wide(X, y, loss, l2, **options) if wide else None
 
 
+def _quick_fit(X: Any, y: Any, loss: Loss, l2: Any, sample_weight: Any, intercept: bool, start: Any) -> Fit | None:
+    """The same minimiser with few Hessians, `glm/quick_newton.py`; None if the careful method is needed or as quick."""
+    if not isinstance(loss, ScalarLoss) or loss.quadratic or np.ndim(l2) or not quick_newton.is_long(X, intercept):
+        return None
+    if not loss.convex or loss.has_kinks or loss.lowest_margin > -np.inf:
+        return None
+    X, y, weight, sizes, strengths, _, penalty = _checked(X, y, loss, l2, sample_weight, intercept, None, False)
+    table = quick_newton.Table(X, y, weight, intercept)
+    if start is None:
+        start = _short_fit(X, y, loss, float(l2), weight, intercept)
+    w0 = np.asarray(start, dtype=np.float64) if start is not None else np.zeros(table.p)
+    if w0.shape != (table.p,) or (start is None and loss.link(y).any()):
+        return None
+    minimum = quick_newton.minimise(table, penalty, loss, w0, may_separate=not float(l2))
+    if minimum is None:
+        return None
+    H, w = minimum.hessian, minimum.w
+    curvature = _weighted(weight, loss.curvature(minimum.margin, y))
+    factor = tame_factor(H)
+    if factor.condition**2 > EASY:
+        blocks = list(split((X, weight * curvature), rows_per_block(X.shape[1])))
+        factor = inverse_factor(blocks, penalty, LocalEngine(), start=factor.matrix)
+    direction = _cosines(sizes)
+    reach, fingerprint = table.reach(np.abs(w)), table.products(np.append(direction, [0.0] * intercept), slice(None))
+    fitted = Fit(
+        loss=loss,
+        l2_by_parameter=strengths,
+        intercept=intercept,
+        w=w,
+        factor=factor,
+        inner=np.eye(len(w)),
+        y=y,
+        offset=None,
+        margin=minimum.margin,
+        curvature=curvature,
+        residual=_weighted(weight, loss.residual(minimum.margin, y)),
+        sample_weight=weight,
+        gradient_norm=float(np.linalg.norm(minimum.gradient)),
+        decrement=float(np.linalg.norm(factor.matrix.T @ minimum.gradient)),
+        iterations=minimum.steps,
+        reach=reach,
+        fingerprint_direction=direction,
+        fingerprint=fingerprint,
+    )
+    _refuse_lost_residuals(fitted)
+    return fitted
+
+
+def _short_fit(
+    X: FloatArray, y: FloatArray, loss: Loss, l2: float, weight: FloatArray, intercept: bool
+) -> FloatArray | None:
+    """The minimiser of some of the rows, as a start; None if there are too few, or they have no minimiser."""
+    some = slice(None, None, quick_newton.STRIDE)
+    if len(X) < quick_newton.STRIDE * quick_newton.FEWEST * (X.shape[1] + intercept):
+        return None
+    try:
+        return fit(X[some], y[some], loss, l2, sample_weight=weight[some], intercept=intercept).w
+    except Refusal:
+        return None
+
+
+def _checked(
+    X: Any,
+    y: Any,
+    loss: Loss,
+    l2: Any,
+    sample_weight: Any,
+    intercept: bool,
+    offset: Any,
+    penalised_intercept: bool,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray | None, FloatArray]:
+    """X, y, ω, the sizes of the columns, λ (p,), the offset and the penalty (p,), after checks without arithmetic."""
+    X, y, weight, sizes = sized_table(X, y, sample_weight)
+    if not is_registered(loss) and type(loss) is not Softmax:  # a derived class may have other derivatives
+        known = ", ".join(f"{kind.__name__}()" for kind in LOSSES.values())
+        raise Refusal(f"loss must be one of {known}, Softmax(...), not {loss!r}")
+    loss.check(y)
+    n, d = X.shape
+    strengths, added = check_l2(l2, d, intercept, penalised_intercept), check_offset(offset, n)
+    if added is not None and isinstance(loss, Softmax):
+        raise Refusal("an offset is for models with a single margin, not softmax: leave it out")
+    refuse_if_unbounded(y, weight, loss, strengths, intercept)
+    return X, y, weight, sizes, strengths, added, n * strengths
+
+
 def _problem(
     X: Any,
     y: Any,
@@ -300,18 +391,10 @@ def _problem(
     penalised_intercept: bool,
     engine: Engine | None,
 ) -> NewtonProblem:
-    X, y, weight = check_table(X, y, sample_weight)
-    if not is_registered(loss) and type(loss) is not Softmax:  # a derived class may have other derivatives
-        known = ", ".join(f"{kind.__name__}()" for kind in LOSSES.values())
-        raise Refusal(f"loss must be one of {known}, Softmax(...), not {loss!r}")
-    loss.check(y)
-    n, d = X.shape
-    strengths, added = check_l2(l2, d, intercept, penalised_intercept), check_offset(offset, n)
-    if added is not None and isinstance(loss, Softmax):
-        raise Refusal("an offset is for models with a single margin, not softmax: leave it out")
-    penalty = n * strengths
-    refuse_if_unbounded(y, weight, loss, strengths, intercept)
-    blocks = list(split((X, y, weight) if added is None else (X, y, weight, added), rows_per_block(d)))
+    X, y, weight, _, strengths, added, penalty = _checked(
+        X, y, loss, l2, sample_weight, intercept, offset, penalised_intercept
+    )
+    blocks = list(split((X, y, weight) if added is None else (X, y, weight, added), rows_per_block(X.shape[1])))
     engine = engine or LocalEngine()
     factor = inverse_factor([(b[0], b[2]) for b in blocks], penalty, engine)
     return NewtonProblem(blocks, penalty, loss, strengths, intercept, factor, engine)
@@ -327,7 +410,7 @@ def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
     offset = None if len(problem.blocks[0]) < 4 else np.concatenate([b[3] for b in problem.blocks])
     w = problem.T @ v.T
     if isinstance(problem.loss, Softmax):
-        factor, inner = problem.factor, _inner(H)
+        factor, inner = problem.factor, inverse_root(H)
     else:
         margin, w = margin[:, 0], w[:, 0]
         factor, inner = _factor_at_margin(problem, margin), np.eye(len(problem.T))
@@ -339,7 +422,8 @@ def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
     if problem.loss.quadratic and steps and (not factor.easy or cancels(residual, reach)):
         w, residual = refine(w, problem.blocks, problem.penalty, factor, problem.engine)
     g_w = np.linalg.solve(problem.T.T, g.reshape(v.shape).T)
-    L = cholesky(H, lower=True)
+    softmax = isinstance(problem.loss, Softmax)
+    flat = inner.T @ g if softmax else solve_triangular(cholesky(H, lower=True), g, lower=True)
     return Fit(
         loss=problem.loss,
         l2_by_parameter=problem.l2,
@@ -354,7 +438,7 @@ def _finish(problem: NewtonProblem, v: FloatArray, steps: int) -> Fit:
         residual=residual,
         sample_weight=weight,
         gradient_norm=float(np.linalg.norm(g_w)),
-        decrement=float(np.linalg.norm(solve_triangular(L, g, lower=True))),
+        decrement=float(np.linalg.norm(flat)),
         iterations=steps,
         reach=reach,
         fingerprint_direction=(fingerprint_direction := _fingerprint_direction(problem.blocks)),
@@ -395,16 +479,8 @@ def _weighted(weight: FloatArray, values: FloatArray) -> FloatArray:
 
 def _fingerprint_direction(blocks: Sequence[RowBlock]) -> FloatArray:
     """(d,) fixed cosines divided by the columns' sizes."""
-    largest = np.max([np.abs(b[0]).max(axis=0) for b in blocks], axis=0)
-    return np.asarray(np.cos(1.0 + np.arange(len(largest))) / np.where(largest > 0, largest, 1.0))
+    return _cosines(np.max([np.abs(b[0]).max(axis=0) for b in blocks], axis=0))
 
 
-def _inner(H: FloatArray) -> FloatArray:
-    """L⁻ᵀ (q, q) of the softmax Hessian H = L Lᵀ in the scale of the columns."""
-    eigenvalues = np.linalg.eigvalsh(H)
-    if eigenvalues[0] <= 1e-9 * eigenvalues[-1]:
-        raise Refusal(
-            "the softmax Hessian is singular to rounding, so the minimiser is not unique or nearly at infinity: "
-            "use Softmax(reference=...) or a larger l2"
-        )
-    return np.asarray(solve_triangular(cholesky(H, lower=True), np.eye(len(H)), lower=True).T)
+def _cosines(sizes: FloatArray) -> FloatArray:
+    return np.asarray(np.cos(1.0 + np.arange(len(sizes))) / np.where(sizes > 0, sizes, 1.0))

@@ -25,7 +25,7 @@ from dosimeter.core.by_law import ByLaw
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.noise import Density, Gaussian, Gumbel, Laplace, LogisticNoise, Noise, no_noise
-from dosimeter.glm.dense_jacobian import Jacobian, SoftmaxJacobian
+from dosimeter.glm.dense_jacobian import Jacobian
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.known_cells import KnownCells, with_known
 from dosimeter.glm.leakage import Leakage
@@ -34,6 +34,7 @@ from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
 from dosimeter.glm.scaler import Scaler
 from dosimeter.glm.scaler_floor import FloorJacobian
+from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 
 
 @dataclass(frozen=True)

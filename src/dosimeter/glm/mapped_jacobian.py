@@ -19,7 +19,6 @@ from dosimeter.glm.dense_jacobian import (
     DenseJacobian,
     Jacobian,
     Rows,
-    SoftmaxJacobian,
     largest_singular_values,
 )
 from dosimeter.glm.farthest_levels import largest_distances
@@ -28,6 +27,7 @@ from dosimeter.glm.map_parts import checked
 from dosimeter.glm.mapped_norms import SMALL, mapped_cell_norms, mapped_row_norms
 from dosimeter.glm.row_maps import BLOCK, RowMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
+from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import Engine, RowBlock
 from dosimeter.core.errors import Refusal
+from dosimeter.glm import softmax_newton
 from dosimeter.glm.existence import inside_margins, refuse_if_separated
 from dosimeter.glm.inverse_hessian import Factor, gram, times
 from dosimeter.glm.loss import ScalarLoss
@@ -105,6 +106,9 @@ class NewtonProblem:
 
     def sums(self, v: FloatArray, hessian: bool = True) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient (q,), Hessian (q, q) of eq. 13 in v."""
+        if hessian and softmax_newton.is_large(self):
+            value, gradient, _ = self.sums(v, hessian=False)
+            return value, gradient, softmax_newton.hessian(self, v)
 
         def block_sums(block: RowBlock) -> tuple[Any, ...]:
             Z, y, weight = self.Z(block), block[1], block[2]
@@ -124,6 +128,8 @@ class NewtonProblem:
         The rule looks at rows and not at the objective: a row of little weight, or far in a tail where Newton gains one
         unit of margin per step, is invisible in the objective long before its margin has settled.
         """
+        if softmax_newton.is_large(self):
+            return softmax_newton.minimise(self, v, is_settled)
         quadratic = self.loss.quadratic
         value, g, H = self.sums(v, hessian=not quadratic)
         if not np.isfinite(value):
@@ -132,16 +138,16 @@ class NewtonProblem:
         least, stalled = np.inf, 0
         for step in range(1, STEPS + 1):
             move = (g if quadratic else self._solve(H, g, v)).reshape(v.shape)
-            size = self._largest_move(v, move)
+            size = self.largest_move(v, move)
             stalled = stalled + 1 if size > 0.9 * least else 0
-            if step > 1 and (size <= SETTLED or (stalled >= 3 and size <= ROUNDING)):
+            if is_settled(step, size, stalled):
                 return v, step
             least = min(least, size)
             v, value, g, H = self._downhill(v, move, value, quadratic)
         self.refuse_separated(v)
         raise Refusal(f"Newton did not converge in {STEPS} steps (margins still move by {size:.1e}): use a larger l2")
 
-    def _largest_move(self, v: FloatArray, move: FloatArray) -> float:
+    def largest_move(self, v: FloatArray, move: FloatArray) -> float:
         """max |Δm| / (1 + |m|) over rows of positive weight; for the squared loss relative to the margins."""
 
         def block(b: RowBlock) -> tuple[float, float, float]:
@@ -224,6 +230,11 @@ def surely_positive(H: FloatArray) -> bool:
 def _used_margins(m: FloatArray, weight: FloatArray, loss: ScalarLoss) -> FloatArray:
     """(n,) margins; a row without weight gets a harmless one, since it must not overflow either."""
     return np.where(weight > 0, m, 0.0 if loss.lowest_margin == -np.inf else loss.lowest_margin + 1.0)
+
+
+def is_settled(step: int, size: float, stalled: int) -> bool:
+    """Whether a fit ends: the largest move of a margin, and for how many steps it has not become smaller."""
+    return step > 1 and (size <= SETTLED or (stalled >= 3 and size <= ROUNDING))
 
 
 def _scalar_sums(

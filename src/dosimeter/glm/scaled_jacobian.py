@@ -16,11 +16,12 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.engine import rows_per_block
 from dosimeter.glm.category_steps import few_columns, step_norms
-from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, SoftmaxJacobian, largest_singular_values
+from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, largest_singular_values
 from dosimeter.glm.scalar_jacobian import CACHE, ScalarJacobian
 from dosimeter.glm.scaler import Scaler
 from dosimeter.glm.scaler_floor import FloorJacobian, SeparateColumns
 from dosimeter.glm.screening import Near
+from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 
 BLOCK = 16 << 20
 """Bytes of Jacobians written out at once."""

@@ -15,7 +15,16 @@ HUGE, TINY = 1e60, 1e-60
 
 def check_table(X: Any, y: Any, sample_weight: Any = None) -> tuple[FloatArray, FloatArray, FloatArray]:
     """X (n, d), y (n,), ω (n,) as float64; every fault is named with its position."""
-    X = _finite_floats(X, "X")
+    return sized_table(X, y, sample_weight)[:3]
+
+
+def sized_table(X: Any, y: Any, sample_weight: Any = None) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """`check_table`, and the largest size of each column (d,)."""
+    X = as_floats(X, "X")
+    # A value that is not finite is the extreme of its column, or makes it nan: one look at them finds it.
+    largest = np.maximum(X.max(axis=0), -X.min(axis=0)) if X.ndim == 2 and X.size else np.array([np.nan])
+    if not np.isfinite(largest).all():
+        _refuse_not_finite(X, "X")
     y = _finite_floats(y, "y")
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
         raise Refusal(f"X must be a table with rows and columns, not of shape {X.shape}")
@@ -33,14 +42,13 @@ def check_table(X: Any, y: Any, sample_weight: Any = None) -> tuple[FloatArray, 
         raise Refusal(
             f"sample_weight ranges from {used.min():.3g} to {used.max():.3g}: keep it between {TINY:g} and {HUGE:g}"
         )
-    largest = np.maximum(X.max(axis=0), -X.min(axis=0))
     odd = (largest > HUGE) | ((largest > 0) & (largest < TINY))
     if odd.any():
         j = int(np.flatnonzero(odd)[0])
         raise Refusal(f"column {j} reaches {largest[j]:.3g}: rescale it (sizes from {TINY:g} to {HUGE:g} are accepted)")
     if np.abs(y).max() > HUGE:
         raise Refusal(f"y reaches {np.abs(y).max():.3g}: rescale it (sizes up to {HUGE:g} are accepted)")
-    return X, y, weight
+    return X, y, weight, np.asarray(largest)
 
 
 def check_offset(offset: Any, n: int) -> FloatArray | None:
@@ -90,8 +98,12 @@ def as_floats(values: Any, name: str) -> FloatArray:
 
 def _finite_floats(values: Any, name: str) -> FloatArray:
     out = as_floats(values, name)
-    if not np.isfinite(out).all():
-        position = np.argwhere(~np.isfinite(out))[0]
+    _refuse_not_finite(out, name)
+    return out
+
+
+def _refuse_not_finite(array: FloatArray, name: str) -> None:
+    if not np.isfinite(array).all():
+        position = np.argwhere(~np.isfinite(array))[0]
         location = f"row {position[0]}" + (f", column {position[1]}" if len(position) > 1 else "")
         raise Refusal(f"{name} has a value that is not finite at {location}: remove or impute it")
-    return out
