@@ -6,38 +6,28 @@ Gaussian noise that does not depend on the data the best test is linear and its 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from dosimeter.attacks.result import Scores
 from dosimeter.attacks.roc import TwoGaussians
-from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.dose import Dose
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
 from dosimeter.core.notion import MEMBERSHIP
+from dosimeter.glm.attacked_attribute import row_index
+from dosimeter.glm.changed_refits import refit_without, row_changes, settle_changes, weight_moves
 from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.fit import Fit
-from dosimeter.glm.fit import fit as refit
-from dosimeter.glm.loss import ScalarLoss
-from dosimeter.glm.softmax import Softmax
 
 ALONE = 1e-10
-"""det(H without the row)/det(H) below this: the row alone determines a direction of the weights."""
-CELLS = 1 << 20
-"""Numbers in one temporary array: 8 MB."""
-CACHE = 1 << 18
-"""Numbers in a temporary array that is read several times: 2 MB stays in a cache, and is enough for a product."""
-TOGETHER = 256
-"""Changed tables refitted together: enough for a product, few enough that one slow row delays few others."""
-CHORDS = 25
-"""Each chord step gains two to three digits on ordinary tables; a row that needs more is refitted by itself."""
+"""Definiteness of H without the row, relative to H, below this: the row alone determines a direction of the weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,31 +75,30 @@ class Membership:
 
 
 def removal(fit: Fit, X: Any, y: Any, rows: Any = None) -> FloatArray:
-    """(rows, p) weights without the row minus weights with it, nλ unchanged; infinite if they do not exist.
+    """(rows, q) weights without the row minus weights with it, nλ unchanged; infinite if they do not exist.
 
     Squared loss: H⁻¹x̃ ωr/(1 - ωh), h = x̃ᵀH⁻¹x̃. Others: this step with the corrected Hessian, then chord steps until
-    they are 1e-9 of the move, each of 4 n p flops and n residuals per row (three or four of them), and a full refit if
-    that fails.
+    they are 1e-9 of the move, each of 4 n q flops and n residuals per row (three or four of them), and a full refit if
+    that fails. q = p, or p K' for softmax: the weights of its contrasts one after another.
     """
-    refuse_softmax(fit)
     X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
     refuse_other_table(fit, X, y)
     index = row_index(rows, len(X))
-    new_weight, no_change = np.zeros(len(X)), np.zeros((len(index), len(fit.w)))
-    changed = row_changes(fit, X, index, no_change, np.zeros(len(index)), new_weight)
-    determines_direction = changed.determinant_ratio <= ALONE
-    c = np.full(no_change.shape, np.inf)
+    no_change = np.zeros((len(index), len(fit.w)))
+    changed = row_changes(fit, X, index, no_change, np.zeros_like(fit.margin[index]), np.zeros(len(X)))
+    determines_direction = changed.definiteness <= ALONE
+    c = np.full((len(index), fit.w.size), np.inf)
     free = np.flatnonzero(~determines_direction)
     removable = changed.part(free)
     c[free] = removable.step()
     if not fit.loss.quadratic:
-        c[free] = settle_changes(removable, c[free], fit, X, lambda i: _without(fit, X, int(index[free[i]])))
+        c[free] = settle_changes(removable, c[free], fit, X, lambda i: refit_without(fit, X, int(index[free[i]])))
     if changed.loss.has_kinks or not changed.loss.convex:  # other rows may bend elsewhere: only a refit decides
         for i in np.flatnonzero(determines_direction):
-            c[i] = _without(fit, X, int(index[i]))
+            c[i] = refit_without(fit, X, int(index[i]))
     out = np.full(c.shape, np.inf)
     exists = np.isfinite(c).all(axis=1)
-    out[exists] = c[exists] @ fit.factor.matrix.T
+    out[exists] = weight_moves(fit, c[exists])
     return out
 
 
@@ -133,7 +122,7 @@ def membership(fit: Fit, X: Any, y: Any, noise: Noise) -> Membership:
     Raises
     ------
     CannotMeasure
-        For other laws, which have no μ: simulate the attack with `likelihood_ratio` from `glm.membership`. For softmax.
+        For other laws, which have no μ: simulate the attack with `likelihood_ratio` from `glm.membership`.
 
     Notes
     -----
@@ -264,173 +253,6 @@ def _draws(noise: Noise, rng: np.random.Generator, trials: int, p: int) -> Float
     return noise.draw(rng, trials) if isinstance(noise, CorrelatedGaussian) else noise.draw(rng, (trials, p))
 
 
-def _without(fit: Fit, X: FloatArray, row: int) -> FloatArray:
-    """(p,) c of a fit in which the row has weight 0 (n stays); infinite if no such fit exists."""
-    weight = fit.sample_weight.copy()
-    weight[row] = 0.0
-    try:
-        return full_refit(fit, X, weight)
-    except Refusal:
-        return np.full(len(fit.w), np.inf)
-
-
-@dataclass(frozen=True, eq=False)
-class RowChanges:
-    """N tables that differ from the fitted one in one row each: (ω, x, y) has become (ω', x', y).
-
-    In coordinates c, new weights = w + A c with A Aᵀ = H⁻¹, the fitted table's Hessian is the identity and the row adds
-    V C Vᵀ with V = [z, e], z = Aᵀx̃, e = Aᵀ(x̃' - x̃). With e instead of x̃', nothing cancels as x' nears x, and an
-    unchanged row moves nothing to the last bit.
-    """
-
-    loss: ScalarLoss
-    z: FloatArray
-    """(N, p)."""
-    e: FloatArray
-    """(N, p)."""
-    y: FloatArray
-    """(N,)."""
-    margin: FloatArray
-    """(N,) w·x̃."""
-    margin_change: FloatArray
-    """(N,) w·(x̃' - x̃)."""
-    residual: FloatArray
-    """(N,) of the row before the change."""
-    old_weight: FloatArray
-    """(N,) ω."""
-    new_weight: FloatArray
-    """(N,) ω'; 0 removes the row."""
-
-    def part(self, some: slice | Index) -> RowChanges:
-        """Some of the N."""
-        arrays = {f.name: getattr(self, f.name)[some] for f in fields(self) if f.name != "loss"}
-        return replace(self, **arrays)
-
-    def _coupling(self) -> tuple[FloatArray, FloatArray]:
-        """(N,) ω'a' - ωa and (N,) ω'a'."""
-        after = _times(self.new_weight, self.loss.curvature(self.margin + self.margin_change, self.y))
-        return after - _times(self.old_weight, self.loss.curvature(self.margin, self.y)), after
-
-    @property
-    def determinant_ratio(self) -> FloatArray:
-        """(N,) det(H')/det(H): 0 if the change leaves the weights undetermined."""
-        return self._matrix()[-1]
-
-    def _matrix(self) -> tuple[FloatArray, ...]:
-        """The entries of 1 + C G (2, 2) for each of N, G the Gram matrix of V, and its determinant."""
-        h, f, g = (np.einsum("np,np->n", u, v) for u, v in ((self.z, self.z), (self.z, self.e), (self.e, self.e)))
-        change, after = self._coupling()
-        a, b = 1 + change * h + after * f, change * f + after * g
-        c, d = after * (h + f), 1 + after * (f + g)
-        return a, b, c, d, a * d - b * c
-
-    def _solve(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        """(N, p) V (1 + C G)⁻¹ [first, second]."""
-        a, b, c, d, determinant = self._matrix()
-        along_z, along_e = (d * first - b * second) / determinant, (a * second - c * first) / determinant
-        return along_z[:, None] * self.z + along_e[:, None] * self.e
-
-    def step(self) -> FloatArray:
-        """(N, p) c of one Newton step on the changed table: the minimiser itself for the squared loss."""
-        residual_change = self.margin_change if self.loss.quadratic else self._residual_change(np.zeros_like(self.z))
-        after = self.residual + residual_change
-        return -self._solve(
-            (self.new_weight - self.old_weight) * self.residual + _times(self.new_weight, residual_change),
-            _times(self.new_weight, after),
-        )
-
-    def _residual_change(self, c: FloatArray) -> FloatArray:
-        margin = self.margin + np.einsum("np,np->n", self.z, c)
-        change = self.margin_change + np.einsum("np,np->n", self.e, c)
-        return self.loss.residual(margin + change, self.y) - self.loss.residual(margin, self.y)
-
-    def gradient(self, c: FloatArray, fit: Fit, Z: FloatArray) -> FloatArray:
-        """(N, p) of the changed tables' eq. 13 at w + A c; Z (n, p) = X̃ A.
-
-        The fitted table's own gradient is c + Zᵀω(r(m + t) - r(m) - a t), t = Zc, since it vanishes at c = 0 and its
-        Hessian there is the identity; the penalty does not appear.
-        """
-        total = c.copy()
-        for part in parts(len(Z), len(c), CACHE):
-            t = Z[part] @ c.T
-            bend = self.loss.residual_change(fit.margin[part, None], t, fit.y[part, None])
-            t *= fit.curvature[part, None]
-            bend -= t
-            bend *= fit.sample_weight[part, None]
-            total += bend.T @ Z[part]
-        residual_before = self.loss.residual(self.margin + np.einsum("np,np->n", self.z, c), self.y)
-        residual_after = residual_before + self._residual_change(c)
-        after = _times(self.new_weight, residual_after)
-        total += (after - _times(self.old_weight, residual_before))[:, None] * self.z
-        return np.asarray(total + after[:, None] * self.e)
-
-    def chord(self, g: FloatArray) -> FloatArray:
-        """(N, p) (1 + V C Vᵀ)⁻¹ g: the Newton direction with the corrected Hessian at the fitted weights."""
-        change, after = self._coupling()
-        along_z, along_e = np.einsum("np,np->n", self.z, g), np.einsum("np,np->n", self.e, g)
-        both = after * (along_z + along_e)
-        return g - self._solve(both + (change - after) * along_z, both)
-
-    def settle(self, c: FloatArray, fit: Fit, Z: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """(N, p) minimisers from c by chord steps, and (N,) whether they were reached."""
-        size = np.linalg.norm(c, axis=1)
-        before = np.full(len(c), np.inf)
-        reached = np.zeros(len(c), dtype=bool)
-        for _ in range(CHORDS):
-            with np.errstate(over="ignore", invalid="ignore"):
-                move = self.chord(self.gradient(c, fit, Z))
-                length = np.linalg.norm(move, axis=1)
-            going = np.isfinite(length) & ~reached & (length < 0.5 * before)
-            c = np.where(going[:, None], c - move, c)
-            # Steps shrink by a constant factor: below 1e-9 of the whole the next would be negligible.
-            reached |= going & (length <= 1e-9 * size) | (length <= 1e-15 * (1 + size))
-            before = np.where(going, length, before)
-            if not (going & ~reached).any():
-                break
-        return c, reached
-
-
-def _times(weight: FloatArray, values: FloatArray) -> FloatArray:
-    """weight · values, 0 for a row without weight even if its margin has no value there."""
-    return weight * np.where(weight > 0, values, 0.0)
-
-
-def row_changes(
-    fit: Fit, X: FloatArray, rows: Index, e: FloatArray, margin_change: FloatArray, new_weight: FloatArray
-) -> RowChanges:
-    """The changes of `rows` (N,), by e (N, p) = Aᵀ(x̃' - x̃); new_weight (n,) is ω' of each row of the table."""
-    if isinstance(fit.loss, Softmax):
-        raise TypeError("a single margin is needed")
-    return RowChanges(
-        loss=fit.loss,
-        z=fit.factor.rows(X[rows]),
-        e=e,
-        y=fit.y[rows],
-        margin=fit.margin[rows],
-        margin_change=margin_change,
-        residual=fit.residual[rows],
-        old_weight=fit.sample_weight[rows],
-        new_weight=new_weight[rows],
-    )
-
-
-def settle_changes(changed: RowChanges, c: FloatArray, fit: Fit, X: FloatArray, refit_row: Any) -> FloatArray:
-    """(N, p) c at the minimisers, part by part; `refit_row(i)` gives c of a change for which chord steps fail."""
-    Z, out = fit.factor.rows(X), c.copy()
-    for start in range(0, len(c), TOGETHER):
-        part = slice(start, start + TOGETHER)
-        out[part], reached = changed.part(part).settle(c[part], fit, Z)
-        for i in np.flatnonzero(~reached):
-            out[start + i] = refit_row(start + int(i))
-    return out
-
-
-def full_refit(fit: Fit, X: FloatArray, weight: FloatArray) -> FloatArray:
-    """(p,) c of a fit from scratch, started at the old weights."""
-    refitted = refit(X, fit.y, fit.loss, **fit.same_problem, sample_weight=weight, start=fit.w)
-    return np.asarray(np.linalg.solve(fit.factor.matrix, refitted.w - fit.w))
-
-
 def log_density(noise: Noise, x: FloatArray) -> FloatArray:
     """(...,) log p of noise vectors x (..., p)."""
     if isinstance(noise, CorrelatedGaussian):
@@ -440,25 +262,3 @@ def log_density(noise: Noise, x: FloatArray) -> FloatArray:
     if isinstance(noise, Density):
         return np.asarray(noise.logpdf(x).sum(axis=-1))
     raise CannotMeasure(f"{noise} has no density: pass the noise of the release")
-
-
-def row_index(rows: Any, n: int) -> Index:
-    """(k,) positions of the chosen rows, in the order given; all if None."""
-    if rows is None:
-        return np.arange(n, dtype=np.intp)
-    index = np.atleast_1d(np.asarray(rows))
-    if index.dtype.kind not in "iu" or not len(index) or index.min() < 0 or index.max() >= n:
-        raise Refusal(f"rows must be positions from 0 to {n - 1}")
-    return index.astype(np.intp)
-
-
-def refuse_softmax(fit: Fit) -> None:
-    """Refuse a loss without a single margin: it has no such closed form."""
-    if isinstance(fit.loss, Softmax):
-        raise CannotMeasure("these attacks are for models with a single margin, not softmax")
-
-
-def parts(n: int, width: int, cells: int = CELLS) -> Iterator[slice]:
-    """Consecutive slices of n items that hold `width` numbers each."""
-    size = max(1, cells // max(1, width))
-    return (slice(start, min(n, start + size)) for start in range(0, n, size))

@@ -56,6 +56,7 @@ class Softmax:
     score_name = "accuracy"
     quadratic = False
     has_kinks = False
+    convex = True
     uses_target_bound = False
     default_model = "LogisticRegression(C=1.0)"
     penalised_mean = False
