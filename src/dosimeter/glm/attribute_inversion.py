@@ -134,12 +134,19 @@ class _Refits:
                 f"with candidate {which} in row {rows[row]} the columns would be linearly dependent, so no unique "
                 "refit exists: use l2 > 0"
             )
-        c = changes.step()
-        # A candidate outside the margins of a link, or where the loss bends the other way or not at all.
-        for i in np.flatnonzero(undetermined | ~np.isfinite(c).all(axis=1)):
-            c[i] = self._refit(int(repeated[i]), shift[i])
+        c = np.full((len(repeated), fit.w.size), np.nan)
+        c[~undetermined] = changes.part(np.flatnonzero(~undetermined)).step()
+
+        def refit(i: int) -> FloatArray:
+            return self._refit(int(repeated[i]), shift[i])
+
+        # A candidate outside the margins of a link, or where the loss does not bend upwards.
+        alone = ~np.isfinite(c).all(axis=1)
+        for i in np.flatnonzero(alone):
+            c[i] = refit(int(i))
         if exact and not fit.loss.quadratic:
-            c = settle_changes(changes, c, fit, X, lambda i: self._refit(int(repeated[i]), shift[i]))
+            rest = np.flatnonzero(~alone)
+            c[rest] = settle_changes(changes.part(rest), c[rest], fit, X, lambda i: refit(int(rest[i])))
         return weight_moves(fit, c).reshape(len(rows), k, -1)
 
     def _refit(self, row: int, shift: FloatArray) -> FloatArray:

@@ -124,7 +124,7 @@ class SoftmaxRowChanges:
         return np.where(self._changed()[:, None], c, 0.0)
 
     def _changed(self) -> Mask:
-        return (self.e != 0.0).any(axis=1) | (self.old_weight != self.new_weight)
+        return np.asarray((self.e != 0.0).any(axis=1) | (self.old_weight != self.new_weight))
 
     def _residuals(self, c: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(N, K') ρ of the row before and after its change, at w + B c."""
