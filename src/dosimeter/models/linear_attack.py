@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dosimeter import glm
 from dosimeter.attacks import Guesses, LevelGuesses, Scores, rarest_level_guesses
 from dosimeter.core.arrays import FloatArray
-from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import advice
 from dosimeter.core.noise import Density
@@ -42,6 +43,8 @@ class Inversion:
     levels: int
     by_prior: float
     """Share of right guesses of an attacker who knows how frequent the values are, and nothing else."""
+    loss: Any
+    """Of the attacked model."""
     remarks: tuple[str, ...] = ()
     rare: LevelGuesses | None = None
     """Of a category: recall and precision of its rarest level."""
@@ -65,16 +68,16 @@ class Presence:
     """The best attack on the most exposed row, simulated."""
     row: int
     """Position of that row."""
+    loss: Any
+    """Of the attacked model."""
     remarks: tuple[str, ...] = ()
 
 
 def _prepare_and_fit(
-    table: Table, target: str, l2: float | None, categorical: Sequence[str]
+    table: Table, target: str, loss: str, l2: float | None, categorical: Sequence[str]
 ) -> tuple[PreparedTable, glm.Fit, tuple[str, ...]]:
     """The table as numbers, its fit, and remarks on both."""
-    ready = prepare(table, target, categorical=categorical)
-    if isinstance(ready.loss, glm.Softmax):
-        raise CannotMeasure("a softmax model can be measured but not attacked here: use two classes")
+    ready = prepare(table, target, loss=loss, categorical=categorical)
     penalty = ready.penalty(l2)
     return ready, ready.fit(penalty.l2), (*_identifiers(table, target, categorical), penalty_remark(penalty))
 
@@ -85,13 +88,14 @@ def invert(
     column: str,
     *,
     noise: Density,
+    loss: str = "auto",
     l2: float | None = None,
     trials: int,
     rng: np.random.Generator,
     categorical: Sequence[str] = (),
 ) -> Inversion:
     """Guess `column` of every row from `trials` releases of the weights; a number is guessed among GRID values."""
-    ready, fit, remarks = _prepare_and_fit(table, target, l2, categorical)
+    ready, fit, remarks = _prepare_and_fit(table, target, loss, l2, categorical)
     X, block = ready.design.X, ready.design.blocks.get(column)
     if not block:
         names = [name for name, unknowns in ready.design.blocks.items() if unknowns]
@@ -101,7 +105,7 @@ def invert(
     else:
         values = np.unique(np.quantile(X[:, block[0]], (np.arange(GRID) + 0.5) / GRID))
         candidates = glm.Candidates.grid(block[0], np.unique(X[:, block[0]]) if _few(X[:, block[0]]) else values)
-    draws = noise.draw(rng, (trials, len(fit.w)))
+    draws = noise.draw(rng, (trials, fit.w.size))
     attribute = X[:, list(block)]
     everything = encode_table(table, [*ready.design.blocks, target], ready.design.nominal)
     guess = predict_from_other_columns(everything.without(column), attribute)
@@ -112,7 +116,7 @@ def invert(
     by_prior = float(np.bincount(guesses.truths).max() / len(X))
     rare = rarest_level_guesses(guesses) if levels else None
     name = "" if rare is None else _level_name(ready, table, column, rare.level)
-    return Inversion(guesses, eta, candidates.k, by_prior, remarks, rare, name)
+    return Inversion(guesses, eta, candidates.k, by_prior, fit.loss, remarks, rare, name)
 
 
 def _number_prior(candidates: glm.Candidates, true: FloatArray, guess: FloatArray) -> FloatArray:
@@ -146,19 +150,20 @@ def presence(
     target: str,
     *,
     noise: Density,
+    loss: str = "auto",
     l2: float | None = None,
     trials: int,
     rng: np.random.Generator,
     categorical: Sequence[str] = (),
 ) -> Presence:
     """μ of every row, and the best attack simulated on the most exposed one."""
-    ready, fit, remarks = _prepare_and_fit(table, target, l2, categorical)
+    ready, fit, remarks = _prepare_and_fit(table, target, loss, l2, categorical)
     X = ready.design.X
     stage("finding the most exposed row")
     mu = glm.membership(fit, X, ready.y, noise).mu
     row = int(np.argmax(mu))
     move = removal(fit, X, ready.y, [row])[0]
-    return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, remarks)
+    return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, fit.loss, remarks)
 
 
 def _identifiers(table: Table, target: str, categorical: Sequence[str]) -> tuple[str, ...]:
