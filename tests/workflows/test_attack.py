@@ -111,3 +111,16 @@ def test_a_number_is_guessed_through_the_fitted_scaler_and_membership_says_what_
         FRAME[["ill", "cost"]].assign(sex=["f", "m"] * (N // 2)), "cost", kind="membership", scale=0.5, trials=50
     )
     assert classes.membership.standing == "exact"
+
+
+def test_attacks_on_softmax_say_that_they_hold_the_scaler():
+    frame = FRAME.assign(cost=np.resize(["low", "middle", "high"], N))
+    number = dm.attack(frame, "cost", column="age", scale=0.5, trials=20)
+    assert "with the fitted scaler held" in number.attack_result.method
+    assert any("softmax model holds mean and deviation" in note for note in number.remarks)
+    level = dm.attack(frame, "cost", column="ill", scale=0.5, trials=20)
+    assert "scaler" not in level.attack_result.method
+    assert not any("mean and deviation" in note for note in level.remarks)
+    presence = dm.attack(frame, "cost", kind="membership", scale=0.5, trials=50)
+    assert presence.membership.standing == "unaccounted"
+    assert any("softmax model holds mean and deviation" in note for note in presence.remarks)
