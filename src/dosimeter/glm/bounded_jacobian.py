@@ -109,7 +109,7 @@ class BoundedJacobian(ABC):
             squares += self.whitening**2 * np.sum(sums**2, axis=1)
         if (tied >= self.m).any():
             squares += (self.whitening * (self.c * lengths)[rows].sum(axis=1)) ** 2
-        return np.sqrt(squares)
+        return np.asarray(np.sqrt(squares))
 
     def dense(self, rows: Rows) -> FloatArray:
         refuse_matrix("the Jacobian of a row, written out,")

@@ -179,7 +179,7 @@ class DualJacobian:
             along += self.moves(s)[1] @ self.g[s]
         lengths = np.einsum("nq,nq->n", self.U, self.U)
         squares = (a * a * (self.g @ self.g) + c * c) * lengths + 2 * a * r * (self.U @ along)
-        return np.sqrt(np.maximum(squares + r * r * self.squared_moves.sum(), 0.0))
+        return np.asarray(np.sqrt(np.maximum(squares + r * r * self.squared_moves.sum(), 0.0)))
 
     # --- many rows together -----------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ class Frame:
             part = GroupRows(rows.U[s], rows.a[s], rows.r[s], rows.c[s])
             J = self._written_out(part, include_target, False)[:, : len(part.r) * (len(self.named_g))]
             targets = (part.c[:, None] * self.pad(part.U)) if include_target else np.zeros((0, len(self.side)))
-            R = np.linalg.qr(np.vstack([R, J.T, targets]), mode="r")
+            R = np.asarray(np.linalg.qr(np.vstack([R, J.T, targets]), mode="r"))
         return float(np.linalg.norm(R, 2))
 
 

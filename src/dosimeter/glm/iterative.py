@@ -73,7 +73,7 @@ class IterativeJacobian(BoundedJacobian):
         return self.S.solve(self.S.mean) if self.S.intercept else np.zeros(self.m)
 
     @cached_property
-    def reach(self) -> Reach:  # type: ignore[override]
+    def reach(self) -> Reach:
         """From ||S⁻¹|| <= 1/nλ; ℓ is the size of an unknown that no margin sees, one of all but n, or n + 1 with g."""
         sizes = np.sort(np.abs(self.unit))[::-1] / self.ridge
         corner = float(np.linalg.norm(self.unit * self.mean_solution))
@@ -216,7 +216,7 @@ class IterativeJacobian(BoundedJacobian):
         r: FloatArray,
         g: FloatArray | float,
         cross: FloatArray,
-        squared: Rows | float,
+        squared: FloatArray | float,
     ) -> FloatArray:
         """|a g u + r b|² from |u|², u·b and |b|², never negative."""
         return np.asarray(np.maximum((a * g) ** 2 * lengths + 2 * a * r * g * cross + r * r * squared, 0.0))
@@ -240,7 +240,7 @@ class IterativeJacobian(BoundedJacobian):
         """(m,) |gⱼ| ||Γ||^½ + √ρ ||bⱼ|| with Γ = Σ a²uuᵀ."""
         every = np.arange(self.m, dtype=np.intp)
         size = np.sqrt(self._gram_bound(self.a**2))
-        return self.whitening * (np.abs(self.g) * size + np.linalg.norm(self.r) * self.column_bounds(every))
+        return np.asarray(self.whitening * (np.abs(self.g) * size + np.linalg.norm(self.r) * self.column_bounds(every)))
 
     # --- the whole table ------------------------------------------------------------------------------------------
 

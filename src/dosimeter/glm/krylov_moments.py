@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.glm.conjugate_gradients import Centred
 from dosimeter.glm.sparse_table import is_sparse
 
@@ -127,7 +127,7 @@ class RowKrylov:
         high = base + self.square[:, None] * _gauss(extended, beta)
         return Moments(low * (1.0 - SLACK), np.maximum(high, low) * (1.0 + SLACK))
 
-    def keep(self, mask: FloatArray) -> None:
+    def keep(self, mask: Mask) -> None:
         """Go on with some of the rows only."""
         self.y, self.z, self.previous = self.y[:, mask], self.z[:, mask], self.previous[:, mask]
         self.share, self.square = self.share[:, mask], self.square[mask]

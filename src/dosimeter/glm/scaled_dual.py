@@ -56,7 +56,7 @@ class ScaledDualJacobian(BoundedJacobian):
         return self.exact.level * self.inverse.ridge
 
     @cached_property
-    def reach(self) -> Reach:  # type: ignore[override]
+    def reach(self) -> Reach:
         """From ||S⁻¹|| <= 1/nλ; ℓ is the size of an unknown outside as many directions as the rows have, and g."""
         sizes = np.sort(np.abs(self.exact.unit))[::-1] / self.inverse.ridge
         lost = self.exact.space.width + 1

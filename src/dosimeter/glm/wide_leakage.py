@@ -183,7 +183,7 @@ class WideLeakage(Leakage):
         return index.astype(np.intp)
 
     @property
-    def cells(self) -> FloatArray:  # type: ignore[override]
+    def cells(self) -> FloatArray:
         """(n, m) η of each cell, where that array is small."""
         if self.n * self.m > LARGEST:
             raise CannotMeasure(
@@ -192,7 +192,7 @@ class WideLeakage(Leakage):
         return self._figure(self._cells_of(np.arange(self.n, dtype=np.intp))[1])
 
     @property
-    def dfil(self) -> FloatArray:  # type: ignore[override]
+    def dfil(self) -> FloatArray:
         """(n,) √(tr I / number of unknowns) of each row [Guo22]; exact routes only."""
         frobenius = getattr(self.jacobian, "frobenius", None)
         if frobenius is None:
@@ -200,7 +200,7 @@ class WideLeakage(Leakage):
         return self._figure(frobenius(self.include_target) / np.sqrt(self.m + self.include_target))
 
     @property
-    def membership(self) -> FloatArray:  # type: ignore[override]
+    def membership(self) -> FloatArray:
         """Refused: it needs the factor of the Hessian."""
         raise CannotMeasure("membership is not available for a sparse or wide table")
 

@@ -132,7 +132,7 @@ def units(input_map: Any, d: int) -> FloatArray:
         )
     if not ((np.abs(diagonal) >= TINY) & (np.abs(diagonal) <= HUGE)).all():
         raise Refusal(f"the input map of a wide table must have scales from {TINY:g} to {HUGE:g} for all its columns")
-    return diagonal
+    return np.asarray(diagonal)
 
 
 def _entries(P: Table) -> int:
