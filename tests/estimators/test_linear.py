@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.linear_model import (
+    GammaRegressor,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    TweedieRegressor,
+)
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -14,15 +21,32 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dosimeter as dm
 from dosimeter import glm
+from dosimeter.core.errors import CannotMeasure
 from dosimeter.estimators import (
+    PrivateGammaRegressor,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
     PrivateRidge,
+    PrivateTweedieRegressor,
     highest_dose_scorer,
 )
 
-ALL = [PrivateLinearRegression, PrivateRidge, PrivateLogisticRegression, PrivatePoissonRegressor]
+ALL = [
+    PrivateLinearRegression,
+    PrivateRidge,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateGammaRegressor,
+    PrivateTweedieRegressor,
+]
+LOSSES = {
+    PrivateLogisticRegression: glm.Logistic(),
+    PrivatePoissonRegressor: glm.Poisson(),
+    PrivateGammaRegressor: glm.Gamma(),
+    PrivateTweedieRegressor: glm.Tweedie(1.5),
+}
+MEANS = (PrivatePoissonRegressor, PrivateGammaRegressor, PrivateTweedieRegressor)
 
 
 def expected_failures(estimator):
@@ -49,12 +73,14 @@ def cancer():
 
 
 def tasks(diabetes, cancer):
-    counts = np.round(np.exp(0.3 * diabetes[1])).clip(0)
+    counts, positive = np.round(np.exp(0.3 * diabetes[1])).clip(0), np.exp(0.3 * diabetes[1])
     return {
         PrivateLinearRegression: diabetes,
         PrivateRidge: diabetes,
         PrivateLogisticRegression: cancer,
         PrivatePoissonRegressor: (diabetes[0], counts),
+        PrivateGammaRegressor: (diabetes[0], positive),
+        PrivateTweedieRegressor: (diabetes[0], np.where(positive < 0.8, 0.0, positive)),
     }
 
 
@@ -68,8 +94,8 @@ def test_the_promised_dose_is_kept(make, max_dose, diabetes, cancer):
     assert model.highest_dose_ > max_dose / 1.5
     # The oracle: measure a plain release with the same penalty at the recorded scale. Sex has two values, so its unit
     # is the step from one to the other.
-    loss = {PrivateLogisticRegression: glm.Logistic(), PrivatePoissonRegressor: glm.Poisson()}.get(make, glm.Squared())
-    l2 = {PrivateLinearRegression: 0.0, PrivatePoissonRegressor: 1.0}.get(make, 1.0 / len(X))  # alpha = 1, C = 1
+    loss = LOSSES.get(make, glm.Squared())
+    l2 = {PrivateLinearRegression: 0.0, **dict.fromkeys(MEANS, 1.0)}.get(make, 1.0 / len(X))  # alpha = 1, C = 1
     fit = glm.fit(X, y, loss, l2, intercept=True)
     scale = model.release_.recipe.settings["scale"]
     values = [np.unique(column) for column in X.T]
@@ -100,7 +126,7 @@ def test_the_released_model_is_plain_and_predicts_alike(make, diabetes, cancer):
     X, y = tasks(diabetes, cancer)[make]
     model = make(scale=0.01, max_dose=None).fit(X, y)
     plain = model.released_
-    assert type(plain) in (LinearRegression, Ridge, LogisticRegression, PoissonRegressor)
+    assert type(plain).__name__ == make.__name__.removeprefix("Private")
     assert type(plain).__module__.startswith("sklearn.")
     np.testing.assert_allclose(plain.predict(X), model.predict(X), rtol=1e-9)
     if hasattr(model, "predict_proba"):
@@ -117,8 +143,57 @@ def test_little_noise_gives_the_weights_of_scikit_learn(make, diabetes, cancer):
         PrivateRidge: Ridge(alpha=1.0),
         PrivateLogisticRegression: LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000),
         PrivatePoissonRegressor: PoissonRegressor(alpha=1.0, tol=1e-10, max_iter=10_000),
+        PrivateGammaRegressor: GammaRegressor(alpha=1.0, tol=1e-10, max_iter=10_000),
+        PrivateTweedieRegressor: TweedieRegressor(power=1.5, alpha=1.0, tol=1e-10, max_iter=10_000),
     }[make].fit(X, y)
     np.testing.assert_allclose(np.ravel(model.coef_), np.ravel(theirs.coef_), rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:, :5], np.array(["barolo", "grignolino", "barbera"])[y]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_several_classes_have_a_row_of_weights_each_and_keep_the_dose(wine, fit_intercept):
+    X, y = wine
+    model = PrivateLogisticRegression(C=0.5, max_dose=1.0, fit_intercept=fit_intercept).fit(X, y)
+    assert model.coef_.shape == (3, 5)
+    assert model.intercept_.shape == (3,)
+    assert model.classes_.tolist() == ["barbera", "barolo", "grignolino"]
+    positions = np.searchsorted(model.classes_, y).astype(float)
+    fit = glm.fit(X, positions, glm.Softmax(3, "mean"), 2.0 / len(X), intercept=fit_intercept)
+    noise = dm.Gaussian(model.release_.recipe.settings["scale"])
+    eta = glm.measure(fit, X, positions, noise, target_unit=np.sqrt(2.0)).examples.max()
+    assert model.highest_dose_ == pytest.approx(eta, rel=1e-9)
+    assert 1 / 1.5 < model.highest_dose_ <= 1.0
+    plain = model.released_
+    np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), rtol=1e-9)
+    np.testing.assert_array_equal(plain.predict(X), model.predict(X))
+    np.testing.assert_allclose(plain.decision_function(X), model.decision_function(X), rtol=1e-9)
+
+
+def test_several_classes_with_little_noise_are_those_of_scikit_learn(wine):
+    X, y = wine
+    model = PrivateLogisticRegression(scale=1e-7, max_dose=None).fit(X, y)
+    theirs = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(model.coef_, theirs.coef_, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
+
+
+def test_several_classes_have_no_other_kind_of_noise(wine):
+    with pytest.raises(CannotMeasure, match="one margin, not softmax"):
+        PrivateLogisticRegression(equalise=2).fit(*wine)
+    with pytest.raises(CannotMeasure, match="softmax"):
+        PrivateLogisticRegression(noise_shape="hessian").fit(*wine)
+
+
+def test_the_power_of_a_variance_is_checked_and_kept(diabetes):
+    X, y = diabetes[0], np.exp(0.3 * diabetes[1])
+    assert PrivateTweedieRegressor(power=3, scale=0.1, max_dose=None).fit(X, y).released_.power == 3
+    with pytest.raises(dm.Refusal, match="power must be 0, or a finite number >= 1"):
+        PrivateTweedieRegressor(power=0.5).fit(X, y)
 
 
 def test_two_fits_differ_and_a_seed_is_a_simulation(diabetes):

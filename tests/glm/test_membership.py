@@ -18,7 +18,7 @@ from dosimeter.glm.membership import likelihood_ratio, membership, removal, shap
 
 from .problems import ordinary, targets
 
-SINGLE = [p for p in ordinary() if not isinstance(p.loss, glm.Softmax)]
+EVERY = list(ordinary())
 
 
 def without(problem, row):
@@ -29,20 +29,20 @@ def without(problem, row):
     l2 = problem.l2 * n / (n - 1)
     return glm.fit(
         problem.X[keep], problem.y[keep], problem.loss, l2, sample_weight=weight, intercept=problem.intercept
-    ).w
+    ).w.T.ravel()
 
 
-@pytest.mark.parametrize("problem", SINGLE, ids=lambda p: p.name)
+@pytest.mark.parametrize("problem", EVERY, ids=lambda p: p.name)
 def test_removal_is_a_refit_without_the_row(problem):
     fit = problem.fit()
     ours = removal(fit, problem.X, problem.y)
     for row in range(0, fit.n, 3):
-        truth = without(problem, row) - fit.w
+        truth = without(problem, row) - fit.w.T.ravel()
         assert np.linalg.norm(ours[row] - truth) <= 1e-7 * np.linalg.norm(truth) + 1e-13
 
 
 def test_rows_can_be_chosen_and_come_in_their_order():
-    problem = SINGLE[5]
+    problem = EVERY[5]
     fit = problem.fit()
     every = removal(fit, problem.X, problem.y)
     np.testing.assert_allclose(removal(fit, problem.X, problem.y, [9, 2]), every[[9, 2]], rtol=1e-8)
@@ -64,12 +64,36 @@ def test_a_row_that_alone_determines_a_direction_is_certain_to_be_detected():
 def test_a_row_that_keeps_the_classes_from_separating_is_certain_to_be_detected():
     X = np.column_stack([np.ones(9), [-3.0, -2, -1, -0.5, 1.5, 1, 2, 3, 0.7]])
     y = np.array([0.0, 0, 0, 0, 0, 1, 1, 1, 1])
-    result = membership(glm.fit(X, y, glm.Logistic()), X, y, dm.Gaussian(1.0))
-    assert np.isinf(result.mu[4])
+    for loss in (glm.Logistic(), glm.Softmax(2, "mean")):
+        result = membership(glm.fit(X, y, loss), X, y, dm.Gaussian(1.0))
+        assert np.isinf(result.mu[4])
+
+
+def test_the_only_row_of_a_class_is_certain_to_be_detected():
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((20, 2)), np.append(np.arange(19) % 2, 2.0)
+    free = glm.fit(X, y, glm.Softmax(3, "mean"), 0.1, intercept=True)
+    result = membership(free, X, y, dm.Gaussian(1.0))
+    assert np.isinf(result.mu[-1])
+    assert np.isfinite(result.mu[:-1]).all()
+    every_weight_penalised = glm.fit(X, y, glm.Softmax(3, "mean"), 0.1)
+    assert np.isfinite(membership(every_weight_penalised, X, y, dm.Gaussian(1.0)).mu).all()
+
+
+def test_softmax_of_two_classes_is_logistic_regression():
+    """One contrast of the weights, w/√2: its moves and its noise are smaller by √2, and μ is the same."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((40, 3))
+    y = targets(glm.Logistic(), X.sum(axis=1), rng)
+    one, two = glm.fit(X, y, glm.Logistic(), 0.02), glm.fit(X, y, glm.Softmax(2, "mean"), 0.04)
+    mu = membership(two, X, y, dm.Gaussian(0.1 / np.sqrt(2))).mu
+    np.testing.assert_allclose(mu, membership(one, X, y, dm.Gaussian(0.1)).mu, rtol=1e-7)
+    leak = glm.measure(two, X, y, dm.Gaussian(0.1 / np.sqrt(2)))
+    np.testing.assert_allclose(leak.membership, mu, rtol=1e-12)
 
 
 def test_a_row_of_weight_zero_is_not_there():
-    problem = SINGLE[2]
+    problem = EVERY[2]
     weight = problem.sample_weight.copy()
     weight[3] = 0.0
     fit = glm.fit(problem.X, problem.y, problem.loss, 0.01, sample_weight=weight)
@@ -77,7 +101,7 @@ def test_a_row_of_weight_zero_is_not_there():
 
 
 def test_an_exact_release_hides_no_row():
-    problem = SINGLE[0]
+    problem = EVERY[0]
     result = membership(problem.fit(), problem.X, problem.y, dm.no_noise)
     assert np.isinf(result.mu).all()
     assert (result.auc == 1).all()
@@ -88,18 +112,19 @@ def test_the_simulated_attack_confirms_the_curve_and_rejects_one_ten_per_cent_of
     """Eight random problems at 99.9 %: the true AUC and TPR lie within, a μ ten per cent off does not."""
     rng = np.random.default_rng(7)
     for trial in range(8):
-        loss = (glm.Squared(), glm.Logistic())[trial % 2]
+        loss = (glm.Squared(), glm.Logistic(), glm.Softmax(3, "mean"), glm.Gamma())[trial % 4]
         X = rng.standard_normal((30, 3))
         y = targets(loss, X.sum(axis=1), rng)
         fit = glm.fit(X, y, loss, 0.05)
+        q = fit.w.size
         delta = removal(fit, X, y)
         row = int(np.argmax(np.linalg.norm(delta, axis=1)))
         size = float(np.linalg.norm(delta[row]))
         if law == "iid":
             noise = dm.Gaussian(size / rng.uniform(0.9, 1.8))
         else:
-            R = rng.standard_normal((3, 3))
-            shape = R @ R.T + np.eye(3)
+            R = rng.standard_normal((q, q))
+            shape = R @ R.T + np.eye(q)
             noise = CorrelatedGaussian(shape * float(delta[row] @ np.linalg.solve(shape, delta[row])) / 1.3**2)
         result = membership(fit, X, y, noise)
         mu = result.mu[row]
@@ -114,15 +139,17 @@ def test_the_simulated_attack_confirms_the_curve_and_rejects_one_ten_per_cent_of
 def test_no_other_attack_beats_the_curve():
     """Projections of the release on random directions and on one weight: all below the exact AUC."""
     rng = np.random.default_rng(8)
-    for _ in range(10):
+    for trial in range(10):
+        loss = (glm.Squared(), glm.Softmax(3, 0))[trial % 2]
         X = rng.standard_normal((25, 3))
-        y = targets(glm.Squared(), X.sum(axis=1), rng)
-        fit = glm.fit(X, y, glm.Squared(), 0.05)
+        y = targets(loss, X.sum(axis=1), rng)
+        fit = glm.fit(X, y, loss, 0.05)
+        q = fit.w.size
         delta = removal(fit, X, y)[0]
         noise = dm.Gaussian(float(np.linalg.norm(delta)))
         best = membership(fit, X, y, noise).auc[0]
-        inside, outside = noise.draw(rng, (20_000, 3)), delta + noise.draw(rng, (20_000, 3))
-        for direction in (*rng.standard_normal((3, 3)), np.eye(3)[0]):
+        inside, outside = noise.draw(rng, (20_000, q)), delta + noise.draw(rng, (20_000, q))
+        for direction in (*rng.standard_normal((3, q)), np.eye(q)[0]):
             area = stats.mannwhitneyu(inside @ direction, outside @ direction).statistic / 20_000**2
             assert max(area, 1 - area) < best + 4 * 0.29 / np.sqrt(20_000)
 
@@ -185,7 +212,7 @@ def test_equal_covariances_are_the_plain_test():
 
 
 def test_laplace_noise_has_no_mu_but_can_be_attacked():
-    problem = SINGLE[0]
+    problem = EVERY[0]
     fit = problem.fit()
     with pytest.raises(CannotMeasure, match="likelihood_ratio"):
         membership(fit, problem.X, problem.y, dm.Laplace(0.1))
@@ -201,7 +228,7 @@ def test_one_sided_noise_gives_certainty_and_no_nan():
 
 
 def test_the_dose_is_mu_squared_and_adds_over_releases():
-    problem = SINGLE[0]
+    problem = EVERY[0]
     result = membership(problem.fit(), problem.X, problem.y, dm.Gaussian(0.1))
     dose = result.dose()
     assert dose.notion is MEMBERSHIP
@@ -220,7 +247,7 @@ def test_two_releases_leak_as_much_as_their_summed_dose():
 
 
 def test_bad_questions_are_refused():
-    problem = SINGLE[0]
+    problem = EVERY[0]
     fit = problem.fit()
     with pytest.raises(Refusal, match="at least 2"):
         likelihood_ratio(np.ones(2), dm.Gaussian(1.0), np.random.default_rng(0), 1)

@@ -70,6 +70,22 @@ def test_candidates_are_the_raw_weights_of_the_refitted_pipeline(loss, l2):
             assert np.linalg.norm(A @ frozen - (there - here)) > 1e-4 * np.linalg.norm(there - here)
 
 
+@pytest.mark.parametrize("loss", [glm.Gamma(), glm.Huber(), glm.SquaredHinge(), glm.Probit()], ids=lambda v: v.name)
+def test_candidates_of_other_losses_are_whole_refits(loss):
+    U, _ = raw_table("squared")
+    X = (U - U.mean(axis=0)) / U.std(axis=0)
+    y = targets(loss, 0.7 * X @ [1.0, -0.5, 0.25], np.random.default_rng(4))
+    fit = glm.fit(X, y, loss, L2, intercept=True)
+    A = fold(U.mean(axis=0), U.std(axis=0))
+    ours = moves(fit, X, y, grid(U, VALUES), [ROW], exact=True, scaled=ALL)[0]
+    for delta, value in zip(ours, VALUES, strict=True):
+        changed = with_cell(U, value)
+        m, s = changed.mean(axis=0), changed.std(axis=0)
+        there = fold(m, s) @ glm.fit((changed - m) / s, y, loss, L2, intercept=True).w
+        move = there - A @ fit.w
+        np.testing.assert_allclose(A @ delta, move, rtol=0, atol=1e-7 * np.linalg.norm(move))
+
+
 def test_candidates_are_those_of_scikit_learn():
     U, y = raw_table("squared")
     X, fit = standardised(U, "squared", y)
@@ -99,7 +115,7 @@ def test_a_candidate_on_which_chord_steps_fail_is_refitted_with_its_own_scaler(m
     U, y = raw_table("logistic")
     X, fit = standardised(U, "logistic", y)
     settled = moves(fit, X, y, grid(U, VALUES), [ROW], exact=True, scaled=ALL)
-    monkeypatch.setattr(import_module("dosimeter.glm.row_changes"), "CHORDS", 0)
+    monkeypatch.setattr(import_module("dosimeter.glm.changed_refits"), "CHORDS", 0)
     alone = moves(fit, X, y, grid(U, VALUES), [ROW], exact=True, scaled=ALL)
     np.testing.assert_allclose(settled, alone, rtol=1e-7, atol=1e-11)
 
@@ -224,6 +240,18 @@ def test_a_column_that_the_table_does_not_standardise_is_attacked_as_before():
     )
     np.testing.assert_array_equal(one.guesses, other.guesses)
     assert "through the fitted scaler" not in other.method
+
+
+def test_softmax_holds_the_scaler_and_the_method_says_so():
+    U, _ = raw_table("squared")
+    X = (U - U.mean(axis=0)) / U.std(axis=0)
+    y = np.random.default_rng(1).integers(0, 3, N).astype(float)
+    fit = glm.fit(X, y, glm.Softmax(3, "mean"), L2, intercept=True)
+    draws = 0.1 * np.random.default_rng(0).standard_normal((30, fit.w.size))
+    held, scaled = (white_box(fit, X, y, grid(U, VALUES), draws, noise=dm.Gaussian(0.1), scaled=s) for s in (None, ALL))
+    np.testing.assert_array_equal(held.guesses, scaled.guesses)
+    assert "with the fitted scaler held" in scaled.method
+    assert "scaler" not in held.method
 
 
 def test_what_does_not_fit_is_refused():

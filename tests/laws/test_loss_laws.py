@@ -17,6 +17,7 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.adapters.coefficients import Coefficients
+from dosimeter.cli.attack import inversion, membership
 from dosimeter.cli.fix import fix
 from dosimeter.cli.measure import measure
 from dosimeter.core.arrays import FloatArray
@@ -395,13 +396,13 @@ REFUSED: dict[str, tuple[Callable[[glm.ScalarLoss, FloatArray, FloatArray], Any]
         lambda loss, X, y: glm.black_box(
             glm.fit(X, y, loss, 0.05), X, y, glm.Candidates.grid(0, [-1.0, 0.0, 1.0]), np.zeros((2, 3))
         ),
-        "is for squared and logistic loss, not {}",
+        "is for the losses squared, gamma, .*, softmax, not {}",
     ),
     "a released model": (
         lambda loss, X, y: release_table(
             Table.of({"a": X[:, 0], "b": X[:, 1], "y": y}), "y", max_dose=1.0, l2=0.1, loss=loss.name
         ),
-        "a {} model is measured but not released here: use one of the losses squared, logistic, poisson",
+        r"a {}.* model is measured but not released here, because no estimator .*: use one of the losses squared, log",
     ),
 }
 
@@ -422,7 +423,7 @@ def test_its_name_is_known_where_losses_are_named(known: None) -> None:
         fit_table(named, "y", noise=no_noise, loss="weibull")
 
 
-@pytest.mark.parametrize("verb", [measure, fix], ids=lambda verb: verb.__name__)
+@pytest.mark.parametrize("verb", [measure, fix, inversion, membership], ids=lambda verb: verb.__name__)
 def test_the_help_names_every_loss(verb: Any) -> None:
     """The help is typed by hand, because reading LOSSES would import scipy for every `--help`."""
     (option,) = get_type_hints(verb, include_extras=True)["loss"].__metadata__

@@ -43,6 +43,47 @@ def test_membership_is_that_of_the_model():
     assert report.inversion is None
 
 
+COST = FRAME["age"] / 10 + (FRAME["ill"] == "yes")
+MEAN = np.exp((COST - COST.mean()) / 2)
+TARGETS = {
+    "softmax": np.array(["east", "north", "south"])[np.digitize(FRAME["cost"], FRAME["cost"].quantile([0.3, 0.7]))],
+    "gamma": MEAN * RNG.gamma(4.0, 0.25, N),
+    "inverse-gaussian": MEAN * RNG.gamma(4.0, 0.25, N),
+    "tweedie": MEAN * RNG.poisson(2.0, N),
+    "negative-binomial": RNG.poisson(2 * MEAN),
+    "probit": np.where(FRAME["cost"] > FRAME["cost"].median(), "y", "n"),
+    "cloglog": np.where(FRAME["cost"] > FRAME["cost"].median(), "y", "n"),
+    "squared-hinge": np.where(FRAME["cost"] > FRAME["cost"].median(), "y", "n"),
+    "squared-epsilon-insensitive": FRAME["cost"],
+    "huber": FRAME["cost"],
+}
+
+
+@pytest.mark.parametrize("loss", TARGETS)
+def test_every_loss_is_attacked(loss):
+    """Little noise names nearly everybody, much noise nobody; the simulated membership attack is the exact figure's."""
+    table = FRAME[["age", "ill"]].assign(y=TARGETS[loss])
+    options = {"loss": loss, "l2": 0.05}
+    close = dm.attack(table, "y", column="ill", scale=1e-5, trials=10, **options)
+    assert close.inversion.figure > 0.95
+    assert close.loss.startswith(loss)
+    far = dm.attack(table, "y", column="ill", scale=1e3, trials=10, **options)
+    assert far.inversion.figure == pytest.approx(far.inversion.control, abs=0.02)
+    mu = presence(
+        Table.of(table), "y", noise=dm.Gaussian(1.0), trials=2, rng=np.random.default_rng(0), **options
+    ).mu.max()
+    report = dm.attack(table, "y", kind="membership", scale=mu / 1.2, trials=2000, **options)
+    figures = report.membership
+    assert figures.auc.highest == pytest.approx(0.8019, abs=2e-4)  # Φ(1.2/√2)
+    assert figures.played.low <= figures.auc.highest <= figures.played.high
+    assert ("contrasts" in report.noise_on) is (loss == "softmax")
+
+
+def test_a_softmax_attack_is_chosen_for_several_labels():
+    table = FRAME[["age", "ill"]].assign(ward=TARGETS["softmax"])
+    assert dm.attack(table, "ward", column="ill", scale=1.0, trials=2).loss == "softmax"
+
+
 @pytest.mark.parametrize("options", [{"column": "ill", "trials": 20}, {"kind": "membership", "trials": 50}])
 def test_a_report_goes_through_its_file_but_for_the_scores(options):
     report = dm.attack(FRAME, "cost", scale=0.5, **options)
@@ -92,6 +133,8 @@ def test_a_terminal_and_a_dataframe_show_the_attack():
         ({"scale": 1.0, "column": "ill", "seed": -1}, "seed=-1"),
         ({"scale": 1.0, "column": "ill", "noise": "pink"}, 'noise="pink"'),
         ({"scale": 1.0, "column": "ill", "l2": -1.0}, "l2=-1.0"),
+        ({"scale": 1.0, "column": "ill", "loss": "hinge"}, 'loss="hinge": use auto, squared'),
+        ({"scale": 1.0, "column": "ill", "loss": "huber"}, "no default penalty: pass l2="),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, message):
@@ -111,3 +154,16 @@ def test_a_number_is_guessed_through_the_fitted_scaler_and_membership_says_what_
         FRAME[["ill", "cost"]].assign(sex=["f", "m"] * (N // 2)), "cost", kind="membership", scale=0.5, trials=50
     )
     assert classes.membership.standing == "exact"
+
+
+def test_attacks_on_softmax_say_that_they_hold_the_scaler():
+    frame = FRAME.assign(cost=np.resize(["low", "middle", "high"], N))
+    number = dm.attack(frame, "cost", column="age", scale=0.5, trials=20)
+    assert "with the fitted scaler held" in number.attack_result.method
+    assert any("softmax model holds mean and deviation" in note for note in number.remarks)
+    level = dm.attack(frame, "cost", column="ill", scale=0.5, trials=20)
+    assert "scaler" not in level.attack_result.method
+    assert not any("mean and deviation" in note for note in level.remarks)
+    presence = dm.attack(frame, "cost", kind="membership", scale=0.5, trials=50)
+    assert presence.membership.standing == "unaccounted"
+    assert any("softmax model holds mean and deviation" in note for note in presence.remarks)

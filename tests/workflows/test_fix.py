@@ -91,6 +91,98 @@ def test_a_given_model_keeps_its_own_preprocessing(tmp_path):
             dm.fix(FRAME, "cost", model=model, person="patient", max_dose=1.0, **options)
 
 
+MEAN = np.exp((FRAME["cost"] - FRAME["cost"].mean()) / 3)
+WARDS = np.array(["east", "north", "south"])[np.digitize(FRAME["cost"], FRAME["cost"].quantile([0.3, 0.7]))]
+TARGETS = {
+    "softmax": (WARDS, "LogisticRegression"),
+    "gamma": (MEAN * RNG.gamma(9.0, 1 / 9, N), "GammaRegressor"),
+    "inverse-gaussian": (MEAN * RNG.gamma(9.0, 1 / 9, N), "TweedieRegressor"),
+    "tweedie": (MEAN * RNG.poisson(2.0, N), "TweedieRegressor"),
+    "negative-binomial": (RNG.poisson(2 * MEAN), "PoissonRegressor"),
+    "squared-hinge": (np.where(WARDS == "south", "y", "n"), "LinearSVC"),
+    "squared-epsilon-insensitive": (FRAME["cost"], "LinearSVR"),
+    "huber": (FRAME["cost"], "HuberRegressor"),
+}
+
+
+@pytest.mark.parametrize("loss", TARGETS)
+def test_every_loss_with_an_estimator_of_scikit_learn_is_released(loss):
+    """The dose is that of `measure` at the same noise, and with little noise the model scores as the fit does."""
+    y, estimator = TARGETS[loss]
+    frame = FRAME[["patient", "age", "bmi"]].assign(y=y)
+    options = {"person": "patient", "loss": loss, "l2": 0.05}
+    release = dm.fix(frame, "y", max_dose=2.0, even_if_useless=True, **options)
+    assert type(release.model[-1]).__name__ == estimator
+    assert release.result.dose.highest <= 2.0
+    assert release.result.choice.kind == "isotropic"
+    assert release.result.model.loss.startswith(loss)
+    leak = dm.measure(frame, target="y", noise=dm.Gaussian(release.result.model.scale), unit="sd", **options)
+    assert max(release.doses[0].reading) == pytest.approx(leak.result().dose.highest, rel=1e-9)
+    close = dm.fix(frame, "y", scale=1e-6, **options)
+    assert close.result.score.after == pytest.approx(close.result.score.before, abs=1e-4)
+    assert close.result.held_out.score == pytest.approx(close.result.held_out.without_noise, abs=1e-3)
+    predictions = close.model.predict(FRAME)
+    if loss in ("softmax", "squared-hinge"):
+        assert np.mean(predictions == y) == pytest.approx(close.result.score.before, abs=0.011)
+    else:
+        assert np.corrcoef(predictions, y)[0, 1] > 0.4
+    kinked = any("kink" in note for note in close.result.not_covered)
+    assert kinked is (loss in ("squared-hinge", "huber"))
+
+
+def test_text_with_several_labels_is_a_softmax_model_that_keeps_the_limit():
+    frame = FRAME[["patient", "age", "bmi"]].assign(ward=WARDS)
+    release = dm.fix(frame, "ward", person="patient", max_dose=1.0)
+    model = release.model[-1]
+    assert model.coef_.shape == (3, 2)
+    assert model.classes_.tolist() == ["east", "north", "south"]
+    np.testing.assert_allclose(model.coef_.sum(axis=0), 0.0, atol=1e-9 * np.abs(model.coef_).max())
+    result = release.result
+    assert result.dose.highest <= 1.0 < result.dose.highest * 1.5
+    assert result.held_out.base == np.mean(WARDS == "north")
+    assert "contrasts between the classes" in result.noise_on
+    assert any("which classes occur" in note for note in result.not_covered)
+    assert not any("kind of noise" in note for note in result.not_covered)
+    assert sio.get_untrusted_types(data=release.artefact) == []
+    np.testing.assert_array_equal(sio.loads(release.artefact).predict_proba(FRAME), release.model.predict_proba(FRAME))
+    for options in ({"equalise": True}, {"noise_shape": "hessian"}):
+        with pytest.raises(dm.CannotMeasure, match="softmax"):
+            dm.fix(frame, "ward", person="patient", max_dose=1.0, **options)
+
+
+def test_the_blocks_of_several_classes_have_the_norm_of_the_dose():
+    frame = FRAME[["patient", "age", "bmi"]].assign(ward=WARDS)
+    (dose,) = dm.fix(frame, "ward", person="patient", scale=0.5, store_fisher_blocks=True).doses
+    np.testing.assert_allclose([block.norm**0.5 for block in dose.blocks], dose.reading, rtol=1e-9)
+    assert sum("label" in name for name in dose.blocks[0].unknowns) == 6  # three classes in each of two rows
+
+
+@pytest.mark.parametrize("loss", ["probit", "cloglog"])
+def test_a_loss_without_an_estimator_is_refused_before_anything_is_drawn(loss):
+    frame = FRAME[["age", "bmi"]].assign(y=TARGETS["squared-hinge"][0])
+    with pytest.raises(dm.CannotMeasure, match=f"a {loss} model is measured but not released here"):
+        dm.fix(frame, "y", max_dose=1.0, loss=loss, l2=0.1)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "inverse-gaussian"])
+def test_a_score_that_falls_without_limit_is_a_number(loss):
+    """E exp overflows at a scale of a thousand: the model is useless, and the result can still be written."""
+    y = TARGETS["negative-binomial"][0] if loss == "poisson" else TARGETS["gamma"][0]
+    release = dm.fix(FRAME[["age", "bmi"]].assign(y=y), "y", scale=1000.0, loss=loss, l2=0.05)
+    assert release.result.useless
+    assert release.result.held_out.score == -1e6
+    assert release.result.to_json()
+
+
+def test_a_released_tweedie_model_is_read_back(tmp_path):
+    from dosimeter.adapters.read_model import read_model
+
+    frame = FRAME[["age", "bmi"]].assign(y=TARGETS["tweedie"][0])
+    release = dm.fix(frame, "y", scale=0.01, loss="tweedie", l2=0.05)
+    (tmp_path / "m.skops").write_bytes(release.artefact)
+    np.testing.assert_array_equal(read_model(tmp_path / "m.skops").predict(frame), release.model.predict(frame))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -101,7 +101,7 @@ def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any])
     except (Refusal, ValueError, np.linalg.LinAlgError):
         raise CannotMeasure(_not_the_minimum("the loss is not finite there, so the table is likely another")) from None
     moved, hidden = relative_move(before[0], after[0], floor=1e-12), relative_move(before[1], after[1], floor=0.1)
-    kinks = _kink_remarks(exact)
+    kinks = kink_remarks(exact)
     if moved <= ACCEPTED and hidden <= HIDDEN:
         return Polished(exact, moved, *kinks)
     cause = _why_not(problem, X, given, exact)
@@ -116,7 +116,7 @@ AT_A_KINK = 1e-9
 """Distance of a margin from a kink of its loss, relative to the largest margin, below which rounding decides."""
 
 
-def _kink_remarks(exact: glm.Fit) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def kink_remarks(exact: glm.Fit) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A remark on the row that is nearest to a kink of its loss, and what is not covered then; none if it is smooth."""
     if isinstance(exact.loss, glm.Softmax):
         return (), ()

@@ -40,8 +40,10 @@ def read_model(path: str | os.PathLike[str], *, limit: int = GIBIBYTE) -> Any:
     return _skops(data, limit, source) if kind == ".skops" else _coefficients(data, source)
 
 
-HARMLESS = ("numpy.dtype",)
-"""Trusted in addition to what skops trusts: a SimpleImputer holds an array type, stored as an empty array."""
+_MEANS = ("HalfPoissonLoss", "HalfGammaLoss", "HalfTweedieLoss", "HalfTweedieLossIdentity")
+HARMLESS = ("numpy.dtype", *(f"sklearn._loss.loss.{name}" for name in _MEANS))
+"""Trusted in addition to what skops trusts: a SimpleImputer holds an array type, stored as an empty array, and a
+regressor of means its loss, of which some versions of skops know a few only."""
 
 
 def _skops(data: bytes, limit: int, source: Location) -> Any:

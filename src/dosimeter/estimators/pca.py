@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
-from dosimeter.estimators.linear import _generator
+from dosimeter.estimators.private_weights import generator
 from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.mechanisms import (
     MEAN_SHARE,
@@ -142,7 +142,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             person=None if person is None else np.asarray(person, dtype=object).tolist(),
             n_samples=self.n_samples,
             private=self.private,
-            rng=_generator(self.random_state),
+            rng=generator(self.random_state),
         )
         components = private_components.components
         k = self._count(components.values)

@@ -1,6 +1,6 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
-from dosimeter.glm.attribute_inversion import black_box, white_box
+from dosimeter.glm.attribute_inversion import white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
 from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
 from dosimeter.glm.count_losses import NegativeBinomial
@@ -28,6 +28,7 @@ from dosimeter.glm.one_versus_rest import one_versus_rest
 from dosimeter.glm.penalty import Penalty, penalty
 from dosimeter.glm.person_fisher import fisher_blocks
 from dosimeter.glm.positive_losses import Gamma, InverseGaussian, Tweedie
+from dosimeter.glm.prediction_inversion import black_box
 from dosimeter.glm.release_plan import ReleasePlan, plan
 from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.reweighted_leakage import total_leakage

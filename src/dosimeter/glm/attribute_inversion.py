@@ -1,13 +1,13 @@
-"""Attribute inversion: guess one attribute of one row from the released weights, [Hannun21] 6.4, eq. 30 and 31.
+"""White-box attribute inversion: guess one attribute of one row from the released weights, [Hannun21] eq. 30.
 
-The white-box adversary knows every other cell and refits the model with each possible value of the attribute. Here all
-refits of all rows are one closed form (docs/explanation/attacks.md, 2): exact for the squared loss, one Newton step
-with the corrected Hessian for the others.
+The adversary knows every other cell and refits the model with each possible value of the attribute. Here all refits of
+all rows are one closed form (docs/explanation/attacks.md, 2): exact for the squared loss, one Newton step with the
+corrected Hessian for the others. `prediction_inversion` has the black box.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,10 @@ from numpy.typing import NDArray
 from dosimeter.attacks.result import Guesses
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.covariance import CorrelatedGaussian
-from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian, Noise
 from dosimeter.core.progress import stage, track
 from dosimeter.glm.fit import Fit
-from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.inversion_problem import Candidates, InversionProblem
-from dosimeter.glm.loss import Logistic, Squared
 from dosimeter.glm.membership import log_density
 from dosimeter.glm.refitted_scaler import ScalerChange
 from dosimeter.glm.row_changes import parts
@@ -52,8 +49,9 @@ def white_box(
         The training table.
     candidates : Candidates or int or sequence of int
         The possible values, or the indicator columns of a category.
-    draws : array_like of shape (t, p)
-        Noise draws, one row per release.
+    draws : array_like of shape (t, q)
+        Noise draws, one row per release: a number per weight, those of softmax one contrast after another
+        (`fit.w.T.ravel()`).
     noise : Noise, optional
         The density of the draws. With it the guess is the most probable candidate (MAP), the best possible: it
         maximises log prior(c) + log p(release - refit(c)).
@@ -62,11 +60,12 @@ def white_box(
     rows : array_like of int, optional
         Rows to attack; default: all.
     exact : bool, default False
-        Refit losses other than the squared to convergence, at 4 n p flops and n residuals per candidate and step. By
+        Refit losses other than the squared to convergence, at 4 n q flops and n residuals per candidate and step. By
         default they take one Newton step, and `method` of the result states the error on the rows that move most.
     scaled : array_like of bool of shape (d,), optional
         Columns that were standardised by the table itself. The attacked releases are then the weights folded into raw
         units, and if the attacked column is one of them, each candidate is refitted with its own mean and deviation.
+        For softmax both are held fixed, and `method` says so.
 
     Returns
     -------
@@ -78,7 +77,7 @@ def white_box(
     Refusal
         If candidates, draws or prior do not fit, or a refit does not exist.
     CannotMeasure
-        For softmax.
+        If the noise has no density.
 
     Examples
     --------
@@ -92,83 +91,16 @@ def white_box(
     guesses = np.empty((len(problem.draws), len(problem.rows)), dtype=np.uint16)
     reach = np.empty(len(problem.rows))
     stage("playing the attack")
-    for part in track(list(parts(len(problem.rows), problem.k * max(len(fit.w), guesser.width)))):
+    for part in track(list(parts(len(problem.rows), problem.k * max(problem.width, guesser.width)))):
         attacked = problem.rows[part]
         delta, scaler = problem.moves(attacked, exact), problem.scaler_change(attacked)
         reach[part] = np.linalg.norm(delta, axis=2).max(axis=1)
         guesses[:, part] = guesser.guess(delta, problem.log_prior_of(attacked), scaler).T
     form = "nearest model" if noise is None else f"most probable under {noise}"
     form += "" if problem.feature is None else " through the fitted scaler"
+    form += " with the fitted scaler held" if problem.scaler_held else ""
     refits = "exact refits" if exact or fit.loss.quadratic else problem.newton_error(reach)
     return problem.result("white-box inversion", guesses, f"{form}, {refits}")
-
-
-def black_box(
-    fit: Fit,
-    X: Any,
-    y: Any,
-    candidates: Candidates | int | Sequence[int],
-    draws: Any,
-    *,
-    prior: Any = None,
-    rows: Any = None,
-) -> Guesses:
-    """Black-box attribute inversion, eq. 31 of [Hannun21]: the largest prior × P(target | prediction).
-
-    Parameters
-    ----------
-    fit : Fit
-        The exact fit; predictions are those of fit.w + draws.
-    X, y : array_like of shape (n, d) and (n,)
-        The training table.
-    candidates : Candidates or int or sequence of int
-        The possible values, or the indicator columns of a category.
-    draws : array_like of shape (t, p)
-        Noise draws, one row per release.
-    prior : array_like of shape (k,) or (n, k), optional
-        Weights of the candidates; default: their frequency in the table.
-    rows : array_like of int, optional
-        Rows to attack; default: all.
-
-    Returns
-    -------
-    Guesses
-        One guess per release and row. Internal.
-
-    Raises
-    ------
-    CannotMeasure
-        For losses other than squared and logistic.
-
-    Notes
-    -----
-    Squared loss: a Gaussian about the prediction with the variance of the training residuals, s² = Σ(w'·x - y)²/(n -
-    p). Logistic: P(y | predicted class) from the training confusion matrix; a class that is never predicted says
-    nothing.
-
-    Examples
-    --------
-    >>> from dosimeter import glm
-    >>> X, y = np.array([[0.0, 1.0], [1.0, 2.0], [0.0, 3.0], [1.0, 1.0]]), np.array([1.0, 3.0, 3.5, 1.0])
-    >>> 0 <= black_box(glm.fit(X, y, glm.Squared()), X, y, 0, np.zeros((1, 2))).figure <= 1
-    True
-    """
-    problem = InversionProblem.of(fit, X, y, candidates, draws, prior, rows)
-    if type(fit.loss) not in _LIKELIHOODS:
-        known = " and ".join(kind.name for kind in _LIKELIHOODS)
-        raise CannotMeasure(f"the black box of eq. 31 is for {known} loss, not {fit.loss.name}")
-    score = _LIKELIHOODS[type(fit.loss)]
-    guesses = np.empty((len(problem.draws), len(problem.rows)), dtype=np.uint16)
-    stage("playing the attack")
-    for t, draw in track(list(enumerate(problem.draws))):
-        w = fit.w + draw
-        margin = times(problem.X, w[:, None])[:, 0] + (0.0 if fit.offset is None else fit.offset)
-        S = problem.columns
-        rest = margin[problem.rows] - problem.X[problem.rows[:, None], S] @ w[S]
-        predicted = rest[:, None] + problem.candidates.values @ w[S]
-        likelihood = score(margin, problem.y, predicted, problem.y[problem.rows], len(fit.w))
-        guesses[t] = np.argmax(problem.log_prior_of(problem.rows) + likelihood, axis=1)
-    return problem.result("black-box inversion", guesses, f"eq. 31, {fit.loss.name}")
 
 
 def moves(
@@ -181,13 +113,12 @@ def moves(
     exact: bool = False,
     scaled: Any = None,
 ) -> FloatArray:
-    """(rows, k, p) refit - fit.w if a row had each candidate instead of its own value; zero at its own.
+    """(rows, k, q) refit - fit.w if a row had each candidate instead of its own value; zero at its own.
 
     scaled: as in `white_box`. The refits are then written in the fitted table's own standardised columns: the fold of
     that table takes them to the raw weights of the refitted pipeline.
     """
-    p = len(fit.w)
-    problem = InversionProblem.of(fit, X, y, candidates, np.zeros((1, p)), None, rows, scaled)
+    problem = InversionProblem.of(fit, X, y, candidates, np.zeros((1, fit.w.size)), None, rows, scaled)
     return problem.moves(problem.rows, exact)
 
 
@@ -250,32 +181,3 @@ def _first_best(scores: FloatArray) -> NDArray[np.uint16]:
         winner[better] = c
         np.maximum(best, scores[:, c], out=best)
     return winner
-
-
-def _gaussian_score(margin: FloatArray, y: FloatArray, predicted: FloatArray, target: FloatArray, p: int) -> FloatArray:
-    """(rows, k) -(w'·x_c - y)²/2s²."""
-    if len(y) <= p:
-        raise Refusal(f"{len(y)} rows leave no residual variance for {p} weights: use more rows")
-    variance = float(np.sum((margin - y) ** 2)) / (len(y) - p)
-    return np.asarray(-((predicted - target[:, None]) ** 2) / (2 * variance))
-
-
-def _confusion_score(
-    margin: FloatArray, y: FloatArray, predicted: FloatArray, target: FloatArray, p: int
-) -> FloatArray:
-    """(rows, k) log P(y | predicted class), columns of the training confusion matrix."""
-    if not np.isin(y, (0.0, 1.0)).all():
-        raise Refusal("the confusion matrix of eq. 31 needs targets 0 and 1")
-    predicted_class, true_class = (margin > 0).astype(int), y.astype(int)
-    table = np.bincount(2 * true_class + predicted_class, minlength=4).reshape(2, 2).astype(float)
-    share = table / np.where(table.sum(axis=0) > 0, table.sum(axis=0), 1.0)
-    share[:, table.sum(axis=0) == 0] = 0.5
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(share)[target.astype(int)[:, None], (predicted > 0).astype(int)])
-
-
-_LIKELIHOODS: dict[Any, Callable[[FloatArray, FloatArray, FloatArray, FloatArray, int], FloatArray]] = {
-    Squared: _gaussian_score,
-    Logistic: _confusion_score,
-}
-"""P(target | prediction) of eq. 31, by the class of the loss."""

@@ -3,13 +3,14 @@
 k folds, with all rows of a person in one of them. For each fold the model is fitted to the others, in the same way and
 with the same noise, and scored on the rows left out. The score is the expectation over the noise,
 
-    squared   E (y - m - x̃b)² = (y - m)² + v        any law, v = x̃ᵀΣx̃ (means of zero)
-    logistic  P(correct side of 0) = Φ(±m/√v)       Gaussian
-    Poisson   E exp(m + x̃b) = exp(m + v/2)          Gaussian
+    squared   E (y - m - x̃b)² = (y - m)² + v             any law, v = x̃ᵀΣx̃ (means of zero)
+    logistic  P(correct side of 0) = Φ(±m/√v)            Gaussian
+    softmax   P(largest margin) = E Π Φ((m - mⱼ)/√v + z)  Gaussian, the margins of the classes
+    Poisson   E exp(m + x̃b) = exp(m + v/2)               Gaussian
 
-and simulated for other laws. The base rate predicts the table's mean, or its larger class, for everyone: R² and D² of
-0, and an accuracy of at least a half. (Learned on the folds it would fall below a coin for balanced classes: the larger
-class of the others is the smaller one here.) Internal.
+and simulated for other laws and losses. The base rate predicts the table's mean, or its largest class, for everyone: R²
+and D² of 0, and an accuracy of at least one over the number of classes. (Learned on the folds it would fall below a
+coin for balanced classes: the larger class of the others is the smaller one here.) Internal.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index
-from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.progress import stage, track
 from dosimeter.glm.fit import Loss
 from dosimeter.glm.fit import fit as minimise
 from dosimeter.glm.irfil import irfil
-from dosimeter.glm.loss import ScalarLoss
 from dosimeter.glm.noise_choice import EQUALISED, KINDS, SHAPED
+from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.validation import check_offset
 
 FOLDS = 5
@@ -49,10 +50,10 @@ class HeldOut:
     ('R²', 1.0, 0.0)
     """
 
-    loss: ScalarLoss
+    loss: Loss
     y: FloatArray
     margin: FloatArray
-    """(n,) without noise."""
+    """(n,) or (n, K') without noise."""
     moved: FloatArray
     """(n,) variance of the margin for noise of unit variance (isotropic) or unit c (shaped)."""
     rows: FloatArray
@@ -77,7 +78,8 @@ class HeldOut:
         known = law is Gaussian or (self.loss.quadratic and law.symmetric)
         if scale == 0 or (known and self.loss.has_expected_score):
             return self.loss.expected_score(self.margin, self.y, variance)
-        draws = law_at(scale).draw(np.random.Generator(np.random.PCG64(0)), (TRIALS, self.rows.shape[1]))
+        weights = (self.rows.shape[1], *self.margin.shape[1:])
+        draws = law_at(scale).draw(np.random.Generator(np.random.PCG64(0)), (TRIALS, *weights))
         no_variance = np.zeros_like(variance)
         return float(
             np.mean([self.loss.expected_score(self.margin + self.rows @ b, self.y, no_variance) for b in draws])
@@ -116,7 +118,7 @@ def cross_validate(
     X, y : array_like of shape (n, d) and (n,)
         The table.
     loss : Loss
-        One of `glm.LOSSES`.
+        One of `glm.LOSSES`, or `Softmax(...)`.
     l2 : callable
         Number of rows -> penalty λ, one number or one per column.
     kind : {"isotropic", "shaped", "equalised"}
@@ -143,8 +145,6 @@ def cross_validate(
     ------
     Refusal
         If a fold cannot be fitted, or there is only one person.
-    CannotMeasure
-        For softmax.
 
     Examples
     --------
@@ -155,14 +155,13 @@ def cross_validate(
     """
     if kind not in KINDS:
         raise Refusal(f"kind {kind!r} is not one of {', '.join(KINDS)}")
-    if not isinstance(loss, ScalarLoss):
-        raise CannotMeasure(f"a {loss.name} model can be measured but not scored here: use two classes")
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     rows = np.column_stack([X, np.ones(len(X))]) if intercept else X
     fold = fold_of(len(X), groups)
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     added = check_offset(offset, len(X))
-    margin, margin_variance = np.zeros(len(X)) if added is None else added.copy(), np.zeros(len(X))
+    margins = (len(X), loss.contrast.shape[1]) if isinstance(loss, Softmax) else (len(X),)
+    margin, margin_variance = np.zeros(margins) if added is None else added.copy(), np.zeros(len(X))
     folds = int(fold.max()) + 1
     stage("scoring on people left out")
     for k in track(range(folds)):

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from dosimeter.attacks.result import Guesses
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
+from dosimeter.glm.changed_refits import full_refit, row_changes, settle_changes, weight_moves
 from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.fit import fit as refit
-from dosimeter.glm.membership import refuse_softmax
 from dosimeter.glm.refitted_scaler import RescaledChanges, ScalerChange
-from dosimeter.glm.row_changes import RowChanges, full_refit, row_changes, row_index, settle_changes
+from dosimeter.glm.row_changes import RowChanges, row_index
 from dosimeter.glm.scaler import Scaler
+from dosimeter.glm.softmax import Softmax
 
 FARTHEST = 8
 """Rows on which the error of one Newton step is measured."""
@@ -111,29 +112,33 @@ class InversionProblem:
     candidates: Candidates
     truths: Index
     draws: FloatArray
+    """(t, q) noise on the weights; those of softmax one contrast after another."""
     log_prior: FloatArray
     """(k,), or (n, k) if each row has its own."""
     rows: Index
     feature: int | None = None
     """The attacked column, if the table itself standardises it: the refits go through mean and deviation."""
+    scaler_held: bool = False
+    """Whether the table standardises it, but the refits hold mean and deviation fixed: so for softmax."""
 
     @classmethod
     def of(
         cls, fit: Fit, X: Any, y: Any, candidates: Any, draws: Any, prior: Any, rows: Any, scaled: Any = None
     ) -> InversionProblem:
         """Checked; scaled (d,): the columns that the table itself standardises."""
-        refuse_softmax(fit)
         X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
         refuse_other_table(fit, X, y)
         values = candidates if isinstance(candidates, Candidates) else Candidates.nominal(candidates)
         truths = values.truths(X)
         b = np.atleast_2d(np.asarray(draws, dtype=np.float64))
-        if b.ndim != 2 or b.shape[1] != len(fit.w) or not len(b) or not np.isfinite(b).all():
+        if b.ndim != 2 or b.shape[1] != fit.w.size or not len(b) or not np.isfinite(b).all():
             raise Refusal(
-                f"draws must be finite noise of shape (t, {len(fit.w)}), one number per weight, not {b.shape}"
+                f"draws must be finite noise of shape (t, {fit.w.size}), one number per weight, not {b.shape}"
             )
         log_prior, feature = _log_prior(prior, truths, values.k), _scaled_feature(fit, X, values, scaled)
-        return cls(fit, X, y, values, truths, b, log_prior, row_index(rows, len(X)), feature)
+        held = feature is not None and isinstance(fit.loss, Softmax)
+        index = row_index(rows, len(X))
+        return cls(fit, X, y, values, truths, b, log_prior, index, None if held else feature, held)
 
     @property
     def k(self) -> int:
@@ -154,16 +159,22 @@ class InversionProblem:
         old = np.repeat(self.X[rows, self.feature][:, None], self.k, axis=1)
         return ScalerChange.of(self.feature, old, self.candidates.values[:, 0] + np.zeros_like(old), len(self.X))
 
+    @property
+    def width(self) -> int:
+        """Numbers held for one candidate of one row."""
+        w = self.fit.w
+        return int(w.size if w.ndim == 1 else 2 * w.shape[1] * w.size)
+
     def moves(self, rows: Index, exact: bool) -> FloatArray:
-        """(rows, k, p), of the weights folded into the fitted table's own standardised columns."""
+        """(rows, k, q), of the weights folded into the fitted table's own standardised columns."""
         fit, k, S = self.fit, self.k, self.columns
         repeated = np.repeat(rows, k)
         shift = (self.candidates.values - self.X[rows[:, None], S][:, None, :]).reshape(len(repeated), len(S))
         changes = row_changes(fit, self.X, repeated, shift @ fit.factor.matrix[S], shift @ fit.w[S], fit.sample_weight)
         scaler = self.scaler_change(rows)
-        if scaler is not None:
+        if scaler is not None and isinstance(changes, RowChanges):
             changes = self._through_scaler(changes, scaler)
-        undetermined = changes.determinant_ratio <= 1e-10
+        undetermined = changes.definiteness <= 1e-10
         if undetermined.any() and changes.loss.convex and not changes.loss.has_kinks:
             row, which = divmod(int(np.flatnonzero(undetermined)[0]), k)
             raise Refusal(
@@ -176,14 +187,17 @@ class InversionProblem:
             X[repeated[i], S] += shift[i]
             return full_refit(fit, X, fit.sample_weight) if scaler is None else self._refit(X, scaler, i)
 
+        c = np.full((len(repeated), fit.w.size), np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
-            c = changes.step()
+            c[~undetermined] = changes.part(np.flatnonzero(~undetermined)).step()
         # Other rows may bend at the new weights, or a candidate may be outside the margins of a link: refit these.
-        for i in np.flatnonzero(undetermined | ~np.isfinite(c).all(axis=1)):
+        alone = ~np.isfinite(c).all(axis=1)
+        for i in np.flatnonzero(alone):
             c[i] = refit_change(int(i))
         if exact and not fit.loss.quadratic:
-            c = settle_changes(changes, c, fit, self.X, refit_change)
-        return np.asarray((c @ fit.factor.matrix.T).reshape(len(rows), k, -1))
+            rest = np.flatnonzero(~alone)
+            c[rest] = settle_changes(changes.part(rest), c[rest], fit, self.X, lambda i: refit_change(int(rest[i])))
+        return weight_moves(fit, c).reshape(len(rows), k, -1)
 
     def _through_scaler(self, changes: RowChanges, scaler: ScalerChange) -> RowChanges:
         """The same changes with the penalty of the feature, which is on the newly standardised column."""

@@ -205,15 +205,10 @@ class Poisson(ScalarLoss):
 
     def score(self, m: FloatArray, y: FloatArray) -> float:
         """Share of the deviance explained."""
-        return 1.0 - _deviance(y, np.exp(np.minimum(m, 700.0))) / _deviance(y, np.full_like(y, y.mean()))
+        return self.expected_score(m, y, np.zeros_like(m))
 
     def expected_score(self, m: FloatArray, y: FloatArray, variance: FloatArray) -> float:
         """1 - E deviance / deviance of the mean; E log μ = m, E μ = exp(m + variance/2)."""
         with np.errstate(over="ignore"):
             deviance = 2 * np.sum(xlogy(y, y) - y * m - y + np.exp(m + variance / 2))
         return float(1.0 - deviance / (2 * np.sum(xlogy(y, y / y.mean()))))
-
-
-def _deviance(y: FloatArray, mean: FloatArray) -> float:
-    """Poisson deviance Σ 2(y log(y/μ) - y + μ)."""
-    return float(2.0 * np.sum(xlogy(y, y / mean) - y + mean))

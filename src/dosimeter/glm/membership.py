@@ -21,13 +21,13 @@ from dosimeter.core.dose import Dose
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
 from dosimeter.core.notion import MEMBERSHIP
+from dosimeter.glm.changed_refits import refit_without, row_changes, settle_changes, weight_moves
 from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.fit import Fit
-from dosimeter.glm.row_changes import full_refit, row_changes, row_index, settle_changes
-from dosimeter.glm.softmax import Softmax
+from dosimeter.glm.row_changes import row_index
 
 ALONE = 1e-10
-"""det(H without the row)/det(H) below this: the row alone determines a direction of the weights."""
+"""Definiteness of H without the row, relative to H, below this: the row alone determines a direction of the weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,31 +75,30 @@ class Membership:
 
 
 def removal(fit: Fit, X: Any, y: Any, rows: Any = None) -> FloatArray:
-    """(rows, p) weights without the row minus weights with it, nλ unchanged; infinite if they do not exist.
+    """(rows, q) weights without the row minus weights with it, nλ unchanged; infinite if they do not exist.
 
     Squared loss: H⁻¹x̃ ωr/(1 - ωh), h = x̃ᵀH⁻¹x̃. Others: this step with the corrected Hessian, then chord steps until
-    they are 1e-9 of the move, each of 4 n p flops and n residuals per row (three or four of them), and a full refit if
-    that fails.
+    they are 1e-9 of the move, each of 4 n q flops and n residuals per row (three or four of them), and a full refit if
+    that fails. q = p, or p K' for softmax: the weights of its contrasts one after another.
     """
-    refuse_softmax(fit)
     X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
     refuse_other_table(fit, X, y)
     index = row_index(rows, len(X))
-    new_weight, no_change = np.zeros(len(X)), np.zeros((len(index), len(fit.w)))
-    changed = row_changes(fit, X, index, no_change, np.zeros(len(index)), new_weight)
-    determines_direction = changed.determinant_ratio <= ALONE
-    c = np.full(no_change.shape, np.inf)
+    no_change = np.zeros((len(index), len(fit.w)))
+    changed = row_changes(fit, X, index, no_change, np.zeros_like(fit.margin[index]), np.zeros(len(X)))
+    determines_direction = changed.definiteness <= ALONE
+    c = np.full((len(index), fit.w.size), np.inf)
     free = np.flatnonzero(~determines_direction)
     removable = changed.part(free)
     c[free] = removable.step()
     if not fit.loss.quadratic:
-        c[free] = settle_changes(removable, c[free], fit, X, lambda i: _without(fit, X, int(index[free[i]])))
+        c[free] = settle_changes(removable, c[free], fit, X, lambda i: refit_without(fit, X, int(index[free[i]])))
     if changed.loss.has_kinks or not changed.loss.convex:  # other rows may bend elsewhere: only a refit decides
         for i in np.flatnonzero(determines_direction):
-            c[i] = _without(fit, X, int(index[i]))
+            c[i] = refit_without(fit, X, int(index[i]))
     out = np.full(c.shape, np.inf)
     exists = np.isfinite(c).all(axis=1)
-    out[exists] = c[exists] @ fit.factor.matrix.T
+    out[exists] = weight_moves(fit, c[exists])
     return out
 
 
@@ -123,7 +122,7 @@ def membership(fit: Fit, X: Any, y: Any, noise: Noise) -> Membership:
     Raises
     ------
     CannotMeasure
-        For other laws, which have no μ: simulate the attack with `likelihood_ratio` from `glm.membership`. For softmax.
+        For other laws, which have no μ: simulate the attack with `likelihood_ratio` from `glm.membership`.
 
     Notes
     -----
@@ -254,16 +253,6 @@ def _draws(noise: Noise, rng: np.random.Generator, trials: int, p: int) -> Float
     return noise.draw(rng, trials) if isinstance(noise, CorrelatedGaussian) else noise.draw(rng, (trials, p))
 
 
-def _without(fit: Fit, X: FloatArray, row: int) -> FloatArray:
-    """(p,) c of a fit in which the row has weight 0 (n stays); infinite if no such fit exists."""
-    weight = fit.sample_weight.copy()
-    weight[row] = 0.0
-    try:
-        return full_refit(fit, X, weight)
-    except Refusal:
-        return np.full(len(fit.w), np.inf)
-
-
 def log_density(noise: Noise, x: FloatArray) -> FloatArray:
     """(...,) log p of noise vectors x (..., p)."""
     if isinstance(noise, CorrelatedGaussian):
@@ -273,9 +262,3 @@ def log_density(noise: Noise, x: FloatArray) -> FloatArray:
     if isinstance(noise, Density):
         return np.asarray(noise.logpdf(x).sum(axis=-1))
     raise CannotMeasure(f"{noise} has no density: pass the noise of the release")
-
-
-def refuse_softmax(fit: Fit) -> None:
-    """Refuse a loss without a single margin: it has no such closed form."""
-    if isinstance(fit.loss, Softmax):
-        raise CannotMeasure("these attacks are for models with a single margin, not softmax")

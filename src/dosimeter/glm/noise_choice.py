@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian
 from dosimeter.glm.choice_sample import ChoiceSample
 from dosimeter.glm.fit import Fit, Loss
 from dosimeter.glm.release_plan import ReleasePlan, Route, route
+from dosimeter.glm.reweighting_gradient import no_reweighting_gradient
 
 ISOTROPIC, SHAPED, EQUALISED = "isotropic", "shaped", "equalised"
 KINDS = (ISOTROPIC, SHAPED, EQUALISED)
@@ -71,20 +73,27 @@ def expected_loss_increase(plan: ReleasePlan, best: Fit, X: Any) -> float:
     fit, X = plan.fit, np.asarray(X, dtype=np.float64)
     rows = np.column_stack([X, np.ones(len(X))]) if fit.intercept else X
     n = len(X)
-    a = best.sample_weight * np.asarray(best.loss.curvature(fit.margin, best.y))
+    a = best.sample_weight * _margin_curvature(best, fit)
     noise: Any = plan.noise
     if isinstance(noise, CorrelatedGaussian):
         covariance = noise.covariance
         margin_variance = np.einsum("ij,jk,ik->i", rows, covariance, rows, optimize=True)
         noise_loss = float(a @ margin_variance) + float(best.penalty @ np.diag(covariance))
     else:
-        noise_loss = noise.variance * (float(a @ np.sum(rows**2, axis=1)) + float(best.penalty.sum()))
+        classes = fit.w.size // len(fit.w)
+        noise_loss = noise.variance * (float(a @ np.sum(rows**2, axis=1)) + classes * float(best.penalty.sum()))
     return (_objective(best, fit) - _objective(best, best) + noise_loss / 2) / n
 
 
 def _objective(best: Fit, other: Fit) -> float:
     values = best.loss.value(other.margin, best.y)
-    return float(best.sample_weight @ values) + float(best.penalty @ other.w**2) / 2
+    return float(best.sample_weight @ values) + float((best.penalty @ other.w**2).sum()) / 2
+
+
+def _margin_curvature(best: Fit, other: Fit) -> FloatArray:
+    """(n,) d²l/dm² at the other fit's margins; for softmax its trace, since noise on the contrasts is independent."""
+    a = np.asarray(best.loss.curvature(other.margin, best.y))
+    return a if a.ndim == 1 else np.trace(a, axis1=1, axis2=2)
 
 
 def choose(
@@ -105,7 +114,7 @@ def choose(
     X, y : array_like of shape (n, d) and (n,)
         The table.
     loss : Loss
-        One of `glm.LOSSES`.
+        One of `glm.LOSSES`, or `Softmax(...)`: isotropic noise for softmax.
     l2 : float or array_like
         λ, as in `glm.fit`.
     max_dose : float
@@ -120,7 +129,8 @@ def choose(
     Returns
     -------
     Choice
-        The choice of a kind depends on the table and is named as not covered.
+        The choice of a kind depends on the table and is named as not covered. Softmax and losses that are not canonical
+        have isotropic noise alone, and no choice.
 
     Raises
     ------
@@ -139,7 +149,7 @@ def choose(
     True
     """
     several = options.get("groups") is not None and len(set(options["groups"])) < len(options["groups"])
-    not_tried = {kind: reason for kind in KINDS if (reason := _impossible(kind, loss, law))}
+    not_tried = {kind: reason for kind in KINDS if (reason := _underived(kind, loss, law))}
     sizes = {kind: _work(kind, np.shape(X), rounds, several) for kind in KINDS if kind not in not_tried}
     problem = (X, y, loss, l2)
     not_tried |= _not_worth_trying(problem, max_dose, law, rounds, options, sizes)
@@ -148,9 +158,11 @@ def choose(
     loss_increases = _loss_increases(plans, X)
     kind = min(loss_increases, key=lambda k: loss_increases[k])
     planned, plan_at = plans[kind]
-    # Also if no other kind was possible: that too is a fact about the table.
-    uncovered = (*planned.uncovered, CHOSEN)
-    return Choice(kind, replace(planned, uncovered=uncovered), plan_at, loss_increases, not_tried | refused)
+    # Also if no other kind was possible on this table: that too is a fact about it. That none is derived for the loss
+    # is not.
+    if not all(_underived(other, loss, law) for other in KINDS if other != ISOTROPIC):
+        planned = replace(planned, uncovered=(*planned.uncovered, CHOSEN))
+    return Choice(kind, planned, plan_at, loss_increases, not_tried | refused)
 
 
 Problem = tuple[Any, Any, Loss, float]
@@ -181,12 +193,13 @@ def _loss_increases(plans: dict[str, tuple[ReleasePlan, Route]], X: Any) -> dict
     return {kind: expected_loss_increase(planned, best, X) for kind, (planned, _) in plans.items()}
 
 
-def _impossible(kind: str, loss: Loss, law: Any) -> str:
+def _underived(kind: str, loss: Loss, law: Any) -> str:
+    """Why a kind has no figure for this loss and law, whatever the table; "" if it has."""
     if kind == SHAPED and not loss.quadratic:
         return "the shape is derived for the squared loss only"
     if kind == SHAPED and law is not Gaussian:
         return "shaped noise is Gaussian"
-    return ""
+    return no_reweighting_gradient(loss) if kind == EQUALISED else ""
 
 
 def _work(kind: str, size: tuple[int, ...], rounds: int, several: bool) -> float:

@@ -177,8 +177,10 @@ class PowerVariance(ScalarLoss):
     def _deviance(self, y: FloatArray, logarithm: FloatArray, variance: FloatArray) -> float:
         """Σ E d(y, μ), log μ Gaussian with this mean and variance."""
         s, t = 1 - self.power, 2 - self.power
-        low, high = (np.exp(e * logarithm + e * e * variance / 2) / e if e else logarithm for e in (s, t))
-        return float(2 * np.sum(_least(y, s, t) - np.where(y == 0, 0.0, y * low) + high))
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, high = (np.exp(e * logarithm + e * e * variance / 2) / e if e else logarithm for e in (s, t))
+            total = float(2 * np.sum(_least(y, s, t) - np.where(y == 0, 0.0, y * low) + high))
+        return math.inf if math.isnan(total) else total  # both overflow for p > 2, and -y·low is the larger
 
     def _null_deviance(self, y: FloatArray) -> float:
         mean = float(y.mean())

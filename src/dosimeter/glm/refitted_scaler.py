@@ -121,9 +121,9 @@ class RescaledChanges(RowChanges):
         return cls(**held, q=rows, stiffness=stiffness, weight=np.full(len(stiffness), weight))
 
     @property
-    def determinant_ratio(self) -> FloatArray:
+    def definiteness(self) -> FloatArray:
         """(N,) det(H')/det(H)."""
-        return super().determinant_ratio * self._room()[1]
+        return super().definiteness * self._room()[1]
 
     def step(self) -> FloatArray:
         """(N, p) c of one Newton step: the minimiser itself for the squared loss."""

@@ -38,9 +38,12 @@ from dosimeter.glm.irfil import Reweighting, irfil
 from dosimeter.glm.known_cells import with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.reweighted_leakage import TotalJacobian, total_leakage
+from dosimeter.glm.reweighting_gradient import refuse_without_gradient
 from dosimeter.glm.shaped_noise import shape_noise
-from dosimeter.noise_addition import add_noise, noisy_linear_map, release, simulate
-from dosimeter.noise_addition.linear_map import SIGNIFICANT, Row
+from dosimeter.glm.softmax import Softmax
+from dosimeter.glm.weight_sums import draw_sums
+from dosimeter.noise_addition import add_noise, release, simulate
+from dosimeter.noise_addition.linear_map import SIGNIFICANT, Row, identity_rows
 from dosimeter.noise_addition.simulation import seeded_bits
 
 SHAPES = (None, "hessian")
@@ -104,14 +107,17 @@ class ReleasePlan:
             Default: random bits from the operating system.
         rows : sequence of Row, optional
             Release these sums of the noised weights, the intercept last, instead of the weights: a scaler folded in
-            (`noise_addition.linear_map`). By default the weights are released in the units of X.
+            (`noise_addition.linear_map`). By default the weights are released in the units of X. An empty sum is 0.
 
         Returns
         -------
         Release
+            `values["coef"]` is (d,), or (K, d) for softmax: the weights of each class, from noise on each contrast.
         """
         if rows is not None:
-            return self._draw_linear_map(rows, rng)
+            return self._draw_linear_map(rows, True, rng)
+        if isinstance(self.fit.loss, Softmax):
+            return self._draw_linear_map(identity_rows(len(self.fit.w)), self.fit.intercept, rng)
         d = len(self.fit.coef)
         values: dict[str, FloatArray] = {"coef": self.fit.w[:d], "intercept": self.fit.w[d:]}
         values = {name: v for name, v in values.items() if v.size}
@@ -127,11 +133,11 @@ class ReleasePlan:
         )
         return Release({"coef": noised[:d], **({"intercept": noised[d:]} if self.fit.intercept else {})}, recipe)
 
-    def _draw_linear_map(self, rows: Sequence[Row], rng: np.random.Generator | None) -> Release:
-        noised = noisy_linear_map(self.fit.w, self.noise, rows, bits=None if rng is None else seeded_bits(rng))
+    def _draw_linear_map(self, rows: Sequence[Row], intercept: bool, rng: np.random.Generator | None) -> Release:
+        bits = None if rng is None else seeded_bits(rng)
+        values = draw_sums(self.fit, self.noise, rows, intercept=intercept, bits=bits)
         settings = {**self.public_settings, "significant bits": SIGNIFICANT}
-        recipe = Recipe("weights", self.noise_description, settings, self.uncovered, rng is not None)
-        return Release({"coef": noised[:-1], "intercept": noised[-1:]}, recipe)
+        return Release(values, Recipe("weights", self.noise_description, settings, self.uncovered, rng is not None))
 
 
 def plan(
@@ -367,6 +373,7 @@ def _plan_equalised(
     settings: dict[str, str | int | float | bool | None],
     scaler: _FittedScaler | None,
 ) -> Route:
+    refuse_without_gradient(loss)
     # Tolerance 0: the number of rounds is then public, and the figure through the reweighting is valid for it.
     reweighting = irfil(
         X, y, loss, l2, rounds=rounds, groups=groups, sample_weight=sample_weight, tolerance=0.0,

@@ -24,6 +24,7 @@ from dosimeter.glm.dense_jacobian import DenseJacobian, Rows
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.irfil import EqualisationTarget, Reweighting, ReweightingRound
 from dosimeter.glm.loss import ScalarLoss
+from dosimeter.glm.newton import Loss
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 
 GAP = 1e-9
@@ -64,16 +65,27 @@ class TotalJacobian(DenseJacobian):
         return np.asarray(self.J[rows])
 
 
+def no_reweighting_gradient(loss: Loss) -> str:
+    """Why the derivative through a reweighting is not known for this loss; "" if it is."""
+    if not isinstance(loss, ScalarLoss):
+        return f"the derivative through the reweighting needs a loss with one margin, not {loss.name}"
+    if not loss.canonical:
+        return f"the derivative through the reweighting is for canonical losses, and {loss.name} is not"
+    return ""
+
+
+def refuse_without_gradient(loss: Loss) -> None:
+    """Refuse a loss before anything is reweighted."""
+    if reason := no_reweighting_gradient(loss):
+        raise CannotMeasure(f"{reason}: use the same noise on all weights")
+
+
 def total_jacobian(reweighting: Reweighting, X: FloatArray, y: FloatArray, W: FloatArray) -> TotalJacobian:
     """d(W wᵀ)/d(row i) for every row: X (n, d), y (n,) the training table, W (q, p) a linear map of the weights.
 
     ω⁰, the targets and the number of rounds are constants.
     """
-    loss = reweighting.fit.loss
-    if not isinstance(loss, ScalarLoss):
-        raise CannotMeasure(f"the derivative through the reweighting needs a loss with one margin, not {loss.name}")
-    if not loss.canonical:
-        raise CannotMeasure(f"the derivative through the reweighting is for canonical losses, and {loss.name} is not")
+    refuse_without_gradient(reweighting.fit.loss)
     level, n = reweighting.level, len(X)
     back = _Backwards.begin(X, y, len(W), reweighting.fit.intercept, level)
     log_bar, w_bar, gap = np.zeros((n, len(W))), W, np.inf

@@ -1,4 +1,4 @@
-"""Tables that differ from a fitted one in one row each, and their minimisers (docs/explanation/attacks.md, 2)."""
+"""Tables that differ from the fitted one in one row each, for a single margin: docs/explanation/attacks.md, 2."""
 
 from __future__ import annotations
 
@@ -7,23 +7,16 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
 from dosimeter.glm.fit import Fit
-from dosimeter.glm.fit import fit as refit
 from dosimeter.glm.loss import ScalarLoss
-from dosimeter.glm.softmax import Softmax
 
 CELLS = 1 << 20
 """Numbers in one temporary array: 8 MB."""
 CACHE = 1 << 18
 """Numbers in a temporary array that is read several times: 2 MB stays in a cache, and is enough for a product."""
-TOGETHER = 256
-"""Changed tables refitted together: enough for a product, few enough that one slow row delays few others."""
-CHORDS = 25
-"""Each chord step gains two to three digits on ordinary tables; a row that needs more is refitted by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +53,11 @@ class RowChanges:
 
     def _coupling(self) -> tuple[FloatArray, FloatArray]:
         """(N,) ω'a' - ωa and (N,) ω'a'."""
-        after = _times(self.new_weight, self.loss.curvature(self.margin + self.margin_change, self.y))
-        return after - _times(self.old_weight, self.loss.curvature(self.margin, self.y)), after
+        after = weighted(self.new_weight, self.loss.curvature(self.margin + self.margin_change, self.y))
+        return after - weighted(self.old_weight, self.loss.curvature(self.margin, self.y)), after
 
     @property
-    def determinant_ratio(self) -> FloatArray:
+    def definiteness(self) -> FloatArray:
         """(N,) det(H')/det(H): 0 if the change leaves the weights undetermined."""
         return self._matrix()[-1]
 
@@ -87,8 +80,8 @@ class RowChanges:
         residual_change = self.margin_change if self.loss.quadratic else self._residual_change(np.zeros_like(self.z))
         after = self.residual + residual_change
         return -self._solve(
-            (self.new_weight - self.old_weight) * self.residual + _times(self.new_weight, residual_change),
-            _times(self.new_weight, after),
+            (self.new_weight - self.old_weight) * self.residual + weighted(self.new_weight, residual_change),
+            weighted(self.new_weight, after),
         )
 
     def _residual_change(self, c: FloatArray) -> FloatArray:
@@ -112,8 +105,8 @@ class RowChanges:
             total += bend.T @ Z[part]
         residual_before = self.loss.residual(self.margin + np.einsum("np,np->n", self.z, c), self.y)
         residual_after = residual_before + self._residual_change(c)
-        after = _times(self.new_weight, residual_after)
-        total += (after - _times(self.old_weight, residual_before))[:, None] * self.z
+        after = weighted(self.new_weight, residual_after)
+        total += (after - weighted(self.old_weight, residual_before))[:, None] * self.z
         return np.asarray(total + after[:, None] * self.e)
 
     def chord(self, g: FloatArray) -> FloatArray:
@@ -123,64 +116,11 @@ class RowChanges:
         both = after * (along_z + along_e)
         return g - self._solve(both + (change - after) * along_z, both)
 
-    def settle(self, c: FloatArray, fit: Fit, Z: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """(N, p) minimisers from c by chord steps, and (N,) whether they were reached."""
-        size = np.linalg.norm(c, axis=1)
-        before = np.full(len(c), np.inf)
-        reached = np.zeros(len(c), dtype=bool)
-        for _ in range(CHORDS):
-            with np.errstate(over="ignore", invalid="ignore"):
-                move = self.chord(self.gradient(c, fit, Z))
-                length = np.linalg.norm(move, axis=1)
-            going = np.isfinite(length) & ~reached & (length < 0.5 * before)
-            c = np.where(going[:, None], c - move, c)
-            # Steps shrink by a constant factor: below 1e-9 of the whole the next would be negligible.
-            reached |= going & (length <= 1e-9 * size) | (length <= 1e-15 * (1 + size))
-            before = np.where(going, length, before)
-            if not (going & ~reached).any():
-                break
-        return c, reached
 
-
-def _times(weight: FloatArray, values: FloatArray) -> FloatArray:
-    """weight · values, 0 for a row without weight even if its margin has no value there."""
-    return weight * np.where(weight > 0, values, 0.0)
-
-
-def row_changes(
-    fit: Fit, X: FloatArray, rows: Index, e: FloatArray, margin_change: FloatArray, new_weight: FloatArray
-) -> RowChanges:
-    """The changes of `rows` (N,), by e (N, p) = Aᵀ(x̃' - x̃); new_weight (n,) is ω' of each row of the table."""
-    if isinstance(fit.loss, Softmax):
-        raise TypeError("a single margin is needed")
-    return RowChanges(
-        loss=fit.loss,
-        z=fit.factor.rows(X[rows]),
-        e=e,
-        y=fit.y[rows],
-        margin=fit.margin[rows],
-        margin_change=margin_change,
-        residual=fit.residual[rows],
-        old_weight=fit.sample_weight[rows],
-        new_weight=new_weight[rows],
-    )
-
-
-def settle_changes(changed: RowChanges, c: FloatArray, fit: Fit, X: FloatArray, refit_row: Any) -> FloatArray:
-    """(N, p) c at the minimisers, part by part; `refit_row(i)` gives c of a change for which chord steps fail."""
-    Z, out = fit.factor.rows(X), c.copy()
-    for start in range(0, len(c), TOGETHER):
-        part = slice(start, start + TOGETHER)
-        out[part], reached = changed.part(part).settle(c[part], fit, Z)
-        for i in np.flatnonzero(~reached):
-            out[start + i] = refit_row(start + int(i))
-    return out
-
-
-def full_refit(fit: Fit, X: FloatArray, weight: FloatArray) -> FloatArray:
-    """(p,) c of a fit from scratch, started at the old weights."""
-    refitted = refit(X, fit.y, fit.loss, **fit.same_problem, sample_weight=weight, start=fit.w)
-    return np.asarray(np.linalg.solve(fit.factor.matrix, refitted.w - fit.w))
+def weighted(weight: FloatArray, values: FloatArray) -> FloatArray:
+    """weight (N,) times values (N, ...), 0 for a row without weight even if its margin has no value there."""
+    each = weight.reshape(-1, *[1] * (values.ndim - 1))
+    return np.asarray(each * np.where(each > 0, values, 0.0))
 
 
 def row_index(rows: Any, n: int) -> Index:

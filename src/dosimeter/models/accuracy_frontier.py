@@ -7,6 +7,7 @@ expectation over the noise: with margins m, rows x̃ and noise n of variance v o
     squared     E Σ(y - m - x̃n)² = Σ(y - m)² + v Σ|x̃|²               symmetric laws
                                   = Σ(y - m)² + c tr(H⁻¹ X̃ᵀX̃)        for n ~ N(0, c H⁻¹)
     logistic    P(the right side of 0) = Φ(±m / (σ|x̃|))               Gaussian
+    softmax     P(the largest margin) = E Π Φ((m - mⱼ)/(σ|x̃|) + z)    Gaussian
     Poisson     E exp(m + x̃n) = exp(m + σ²|x̃|²/2)                     Gaussian
 
 and anything else is simulated and reported as such. Internal: scores and doses are statistics of the table.
@@ -114,7 +115,7 @@ def _expected_score(leak: TableLeakage, law: type[Density]) -> tuple[Callable[[f
     squares = (leak.design.X**2).sum(axis=1) + float(fit.intercept)
     loss, at_scale = fit.loss, cast(Any, law)
     known = law is Gaussian or (loss.quadratic and law.symmetric)
-    if isinstance(loss, glm.ScalarLoss) and loss.has_expected_score and known:
+    if loss.has_expected_score and known:
         return loss.score_curve(m, y, squares, at_scale(1.0).variance), EXACT
     on = "" if len(y) <= ROWS else f", on {ROWS} of the rows"
     return _simulate_score(leak, law), SIMULATED.format(trials=TRIALS) + on

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from dosimeter import glm
 from dosimeter.adapters.features import Design, categories, held_fixed, known_cells
 from dosimeter.adapters.named_errors import name_columns_in_refusals
+from dosimeter.adapters.polish import kink_remarks
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_list, safe_text
+from dosimeter.glm.joint_outputs import SIDES
 from dosimeter.models.fitted_scaler import STATISTIC, check_scaler, measure_with_scaler, not_covered_with_scaler
 from dosimeter.models.given_model import SAME, UNITS, check, measure_options
 from dosimeter.models.table_leakage import TableLeakage
@@ -175,6 +177,7 @@ class PreparedTable:
         """The `TableLeakage` of a fit of this table."""
         options = measure_options(self.design, self.loss, self.y, noise=noise, label=label, unit=unit)
         figures = measure_with_scaler(fit, self.design, self.y, options, self.scaler)
+        kinks, sides = kink_remarks(fit)
         leak = TableLeakage(
             figures.leak,
             fit,
@@ -186,8 +189,8 @@ class PreparedTable:
             ids=self.ids,
             tied=self.tied.columns,
             tied_target=self.tied.label,
-            uncovered=figures.uncovered,
-            remarks=(*self.remarks, *remarks),
+            uncovered=(*figures.uncovered, *sides),
+            remarks=(*self.remarks, *remarks, *kinks),
             assumed=self.assumed,
             floor=figures.floor,
             scaler=self.scaler,
@@ -197,7 +200,8 @@ class PreparedTable:
     @property
     def uncovered(self) -> tuple[str, ...]:
         """What no figure of this table covers."""
-        return not_covered_with_scaler(self.design) if self.scaler == "total" else self.design.uncovered
+        of_design = not_covered_with_scaler(self.design) if self.scaler == "total" else self.design.uncovered
+        return (*of_design, *((SIDES,) if self.loss.has_kinks else ()))
 
 
 def prepare(

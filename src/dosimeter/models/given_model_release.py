@@ -31,6 +31,7 @@ from dosimeter.tables.weight_folding import FARTHEST
 
 OWN = "the given model's own"
 NOISED = "each weight of the given model as it stands"
+NOISED_CONTRASTS = "each weight of the K - 1 orthonormal contrasts between the given model's classes"
 
 
 def release_model(
@@ -50,7 +51,7 @@ def release_model(
 ) -> TableRelease:
     """Noise on a fitted model for a highest dose of max_dose (or of the public scale), as `release_table` for our fit.
 
-    model: what `measure` takes, with one margin. The figure goes through a StandardScaler that was fitted on this
+    model: what `measure` takes, with one loss. The figure goes through a StandardScaler that was fitted on this
     table; other statistics of the preprocessing are held fixed and named.
     """
     options: dict[str, Any] = {"person": person, "noise": no_noise, "tied": tied, "not_tied": not_tied, "unit": "sd"}
@@ -58,10 +59,11 @@ def release_model(
     if not isinstance(measured.problem, Problem):
         raise CannotMeasure(
             f"this {safe_text(measured.problem.loss.name)} model can be measured but not released by fix: fix a model "
-            "with one loss of one margin"
+            "that minimises one loss"
         )
     refuse_unexportable(measured.problem.loss)
     _refuse_unfoldable(measured)
+    _refuse_other_problem(measured.problem)
     _refuse_learned_constants(measured)
     scaler = "total" if np.any(measured.leakage.design.fitted) else "held"
     if scaler == "total":
@@ -72,7 +74,7 @@ def release_model(
     n = len(problem.y)
     ready = PreparedTable(
         problem.y, problem.loss, target, (target,), columns, leak.design, leak.ids, measured.tied, leak.remarks,
-        measured.classes, scaler=scaler,
+        _classes(measured), scaler=scaler,
     )  # fmt: skip
     by_rows = None if problem.loss.penalised_mean else problem.penalty
     release = draw_release(
@@ -94,7 +96,8 @@ def release_model(
     )
     more = tuple(note for note in leak.uncovered if note not in release.uncovered)
     plan = replace(release.plan, uncovered=(*release.plan.uncovered, *more))
-    return replace(release, plan=plan, noise_on=NOISED)
+    orthonormal = isinstance(problem.loss, glm.Softmax) and problem.loss.reference == "mean"
+    return replace(release, plan=plan, noise_on=NOISED_CONTRASTS if orthonormal else NOISED)
 
 
 def fold_model(measured: GivenModel) -> tuple[TableEncoding, list[Row]]:
@@ -190,6 +193,24 @@ def _refuse_unfoldable(measured: GivenModel) -> None:
             f"column {safe_text(min(numbers & labels))} enters both as a number and as labels, which does not fold "
             "into one weight: it can be measured, but released only as one of the two"
         )
+
+
+def _classes(measured: GivenModel) -> Any:
+    """The classes as the table writes them; statsmodels keeps none, and its two are 0 and 1. None for numbers."""
+    kind = measured.problem.loss.target
+    if measured.classes is not None or not kind.classes:
+        return measured.classes
+    return np.array([0.0, 1.0]) if kind is glm.TargetKind.TWO_CLASSES else np.unique(measured.y)
+
+
+def _refuse_other_problem(problem: Problem) -> None:
+    if problem.offset is not None:
+        raise CannotMeasure(
+            "the model has an offset or an exposure, and no estimator of scikit-learn adds one to a prediction: fit it "
+            "without"
+        )
+    if np.ndim(problem.penalty):
+        raise CannotMeasure("the model has a penalty for each weight: fit it with one penalty to release it with fix")
 
 
 def _refuse_learned_constants(measured: GivenModel) -> None:

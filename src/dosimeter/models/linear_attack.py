@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dosimeter import glm
 from dosimeter.attacks import Guesses, LevelGuesses, Scores, rarest_level_guesses
 from dosimeter.core.arrays import FloatArray
-from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import advice
 from dosimeter.core.noise import Density, Gaussian
@@ -32,6 +33,10 @@ HELD = (
     "the figures of each row hold mean and deviation of the columns fixed, which the row moves too; the simulated "
     "attack goes through them"
 )
+HELD_FOR_CLASSES = (
+    "the attack on a softmax model holds mean and deviation of the columns fixed, which the row moves too: an attack "
+    "through them may find more or less"
+)
 LEAST_SHARE = 0.01
 """The least share of a level in the prior: least squares may give it a negative one."""
 
@@ -47,6 +52,8 @@ class Inversion:
     levels: int
     by_prior: float
     """Share of right guesses of an attacker who knows how frequent the values are, and nothing else."""
+    loss: Any
+    """Of the attacked model."""
     remarks: tuple[str, ...] = ()
     rare: LevelGuesses | None = None
     """Of a category: recall and precision of its rarest level."""
@@ -70,18 +77,18 @@ class Presence:
     """The best attack on the row with the highest μ, simulated, through a scaler fitted on the table."""
     row: int
     """Position of that row."""
+    loss: Any
+    """Of the attacked model."""
     remarks: tuple[str, ...] = ()
     scaler_held: bool = False
     """Whether the table itself standardises columns, which μ does not count."""
 
 
 def _prepare_and_fit(
-    table: Table, target: str, l2: float | None, categorical: Sequence[str]
+    table: Table, target: str, loss: str, l2: float | None, categorical: Sequence[str]
 ) -> tuple[PreparedTable, glm.Fit, tuple[str, ...]]:
     """The table as numbers, its fit, and remarks on both."""
-    ready = prepare(table, target, categorical=categorical)
-    if isinstance(ready.loss, glm.Softmax):
-        raise CannotMeasure("a softmax model can be measured but not attacked here: use two classes")
+    ready = prepare(table, target, loss=loss, categorical=categorical)
     penalty = ready.penalty(l2)
     return ready, ready.fit(penalty.l2), (*_identifiers(table, target, categorical), penalty_remark(penalty))
 
@@ -92,13 +99,14 @@ def invert(
     column: str,
     *,
     noise: Density,
+    loss: str = "auto",
     l2: float | None = None,
     trials: int,
     rng: np.random.Generator,
     categorical: Sequence[str] = (),
 ) -> Inversion:
     """Guess `column` of every row from `trials` releases of the weights; a number is guessed among GRID values."""
-    ready, fit, remarks = _prepare_and_fit(table, target, l2, categorical)
+    ready, fit, remarks = _prepare_and_fit(table, target, loss, l2, categorical)
     X, block = ready.design.X, ready.design.blocks.get(column)
     if not block:
         names = [name for name, unknowns in ready.design.blocks.items() if unknowns]
@@ -108,7 +116,7 @@ def invert(
     else:
         values = np.unique(np.quantile(X[:, block[0]], (np.arange(GRID) + 0.5) / GRID))
         candidates = glm.Candidates.grid(block[0], np.unique(X[:, block[0]]) if _few(X[:, block[0]]) else values)
-    draws = noise.draw(rng, (trials, len(fit.w)))
+    draws = noise.draw(rng, (trials, fit.w.size))
     attribute = X[:, list(block)]
     everything = encode_table(table, [*ready.design.blocks, target], ready.design.nominal)
     guess = predict_from_other_columns(everything.without(column), attribute)
@@ -117,11 +125,13 @@ def invert(
     guesses = glm.white_box(
         fit, X, ready.y, candidates, draws, noise=noise, prior=prior, scaled=np.asarray(ready.design.fitted)
     )
+    if isinstance(fit.loss, glm.Softmax) and np.asarray(ready.design.fitted)[list(block)].any():
+        remarks += (HELD_FOR_CLASSES,)
     eta = ready.read(fit, noise=noise, label=True, unit="sd", frame=table).cell(column)
     by_prior = float(np.bincount(guesses.truths).max() / len(X))
     rare = rarest_level_guesses(guesses) if levels else None
     name = "" if rare is None else _level_name(ready, table, column, rare.level)
-    return Inversion(guesses, eta, candidates.k, by_prior, remarks, rare, name)
+    return Inversion(guesses, eta, candidates.k, by_prior, fit.loss, remarks, rare, name)
 
 
 def _number_prior(candidates: glm.Candidates, true: FloatArray, guess: FloatArray) -> FloatArray:
@@ -155,23 +165,26 @@ def presence(
     target: str,
     *,
     noise: Density,
+    loss: str = "auto",
     l2: float | None = None,
     trials: int,
     rng: np.random.Generator,
     categorical: Sequence[str] = (),
 ) -> Presence:
     """μ of every row, and the best attack simulated on the most exposed one."""
-    ready, fit, remarks = _prepare_and_fit(table, target, l2, categorical)
+    ready, fit, remarks = _prepare_and_fit(table, target, loss, l2, categorical)
     X, scaled = ready.design.X, np.asarray(ready.design.fitted)
     stage("finding the most exposed row")
     mu = glm.membership(fit, X, ready.y, noise).mu
     row = int(np.argmax(mu))
-    if not (scaled.any() and isinstance(noise, Gaussian) and np.isfinite(mu[row])):
+    several = isinstance(fit.loss, glm.Softmax)
+    if several or not (scaled.any() and isinstance(noise, Gaussian) and np.isfinite(mu[row])):
         move = removal(fit, X, ready.y, [row])[0]
-        return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, remarks, bool(scaled.any()))
+        remarks += (HELD_FOR_CLASSES,) if several and scaled.any() else ()
+        return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, fit.loss, remarks, bool(scaled.any()))
     move, without = removal_through_scaler(fit, X, row, scaled, noise)
     played = likelihood_ratio(move, noise, rng, trials, noise_without=without)
-    return Presence(mu, played, row, (*remarks, HELD), True)
+    return Presence(mu, played, row, fit.loss, (*remarks, HELD), True)
 
 
 def _identifiers(table: Table, target: str, categorical: Sequence[str]) -> tuple[str, ...]:

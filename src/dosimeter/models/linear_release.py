@@ -17,13 +17,14 @@ from dosimeter.core.noise import Density, Gaussian, no_noise
 from dosimeter.core.notion import FISHER, Standing
 from dosimeter.core.progress import stage
 from dosimeter.core.release import Release
-from dosimeter.glm.noise_choice import EQUALISED, ISOTROPIC, ROUNDS, SHAPED
+from dosimeter.glm.noise_choice import CHOSEN, EQUALISED, ISOTROPIC, ROUNDS, SHAPED
 from dosimeter.glm.penalty import STATED
 from dosimeter.glm.release_plan import ReleasePlan, route
+from dosimeter.glm.weight_sums import exact_sums
 from dosimeter.models.fit_table import PreparedTable, prepare, score
 from dosimeter.models.given_model import target_unit
 from dosimeter.models.table_leakage import TableLeakage
-from dosimeter.models.usefulness import Usefulness, usefulness
+from dosimeter.models.usefulness import Usefulness, finite_score, usefulness
 from dosimeter.noise_addition.linear_map import Row
 from dosimeter.tables.declared_bounds import Bounds
 from dosimeter.tables.sklearn_estimators import linear_model, refuse_unexportable
@@ -32,11 +33,14 @@ from dosimeter.tables.table import Table
 from dosimeter.tables.weight_folding import fold, model_inputs
 
 NOISED = "each released weight of the standardised columns"
+NOISED_CONTRASTS = "each weight of the K - 1 orthonormal contrasts between the classes, of the standardised columns"
 UNIT = "the deviations in which the reweighting measures columns and target are statistics of the data: not covered"
 FORM = "the form of the model (which columns vary) is read off the table: not covered"
 FORM_OF_CLASSES = (
     "the form of the model (which columns vary, which two classes occur) is read off the table: not covered"
 )
+FORM_OF_SEVERAL = FORM_OF_CLASSES.replace("two ", "")
+FORMS = {glm.TargetKind.TWO_CLASSES: FORM_OF_CLASSES, glm.TargetKind.CLASSES: FORM_OF_SEVERAL}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +68,12 @@ class TableRelease:
     choice: glm.Choice | None = None
     """What the other kinds would have cost; None if the kind was stated."""
     noise_on: str = NOISED
+    """What the noise was drawn on."""
 
     @property
     def uncovered(self) -> tuple[str, ...]:
         """What no figure covers: the choices of the columns, the form of the file, then the choices of the noise."""
-        form = FORM_OF_CLASSES if self.ready.loss.target.classes else FORM
+        form = FORMS.get(self.ready.loss.target, FORM)
         return (*self.ready.uncovered, *(() if self.ready.declared else (form,)), *self.plan.uncovered)
 
     @property
@@ -106,10 +111,10 @@ class TableRelease:
 
     @property
     def noise_draw(self) -> FloatArray:
-        """(weights,) the noise, released minus exact. Internal: it reveals the exact weights."""
-        values, w = self.release.values, self.plan.fit.w
-        exact = [sum(float(a) * w[j] for j, a in row.items()) for row in self.rows]
-        return np.concatenate([values["coef"], values["intercept"]]) - np.array(exact, dtype=np.float64)
+        """The noise on each released number, released minus exact. Internal: it reveals the exact weights."""
+        coef, intercept = (self.release.values[name] for name in ("coef", "intercept"))
+        drawn = np.column_stack([np.atleast_2d(coef), intercept])
+        return np.asarray(drawn.ravel() - exact_sums(self.plan.fit, self.rows))
 
 
 def release_table(
@@ -241,21 +246,20 @@ def draw_release(
         **(units | ready.shared if kind == EQUALISED else {}),
     )
     # Reported for every kind: reported for the reweighting alone, it would reveal the choice.
-    reweighted = bool(reweighting_rounds) or choice is not None
+    reweighted = bool(reweighting_rounds) or CHOSEN in planned.uncovered
     if reweighted and (ready.declared or ready.design.known is not None or _target_unit(ready) != 1.0):
         planned = replace(planned, uncovered=(*planned.uncovered, UNIT))
     stage("measuring every row")
     if penalty.source != STATED:
         planned = replace(planned, penalty=penalty.source)
-    # A model without an intercept and without a shift has 0 there for every table.
-    no_intercept = not rows[-1]
-    release = planned.draw(rng, [*rows[:-1], rows[0] if no_intercept else rows[-1]])
-    coef, offset = release.values["coef"], 0.0 if no_intercept else float(release.values["intercept"][0])
+    release = planned.draw(rng, rows)
+    coef, offset = release.values["coef"], release.values["intercept"]
     leakage = planned.leakage
     doses = leakage.examples if ready.ids is None else np.array(list(leakage.group(ready.ids, **ready.shared).values()))
     name, score_before = score(ready.loss, before.fit.margin, ready.y)
-    _, after = score(ready.loss, inputs @ coef + offset, ready.y)
-    last = linear_model(ready.loss, coef[input_order(ready.columns)], offset, ready.classes)
+    _, after = score(ready.loss, _margins(ready.loss, inputs @ coef.T + offset), ready.y)
+    offsets = offset if coef.ndim > 1 else float(offset[0])
+    last = linear_model(ready.loss, coef[..., input_order(ready.columns)], offsets, ready.classes)
     model = pipeline(ready.columns, last, fills=fills)
     return TableRelease(
         ready,
@@ -266,13 +270,19 @@ def draw_release(
         doses,
         name,
         score_before,
-        after,
+        finite_score(after),
         penalty,
         kind,
         useful,
         tuple(rows),
         choice,
+        NOISED_CONTRASTS if isinstance(ready.loss, glm.Softmax) else NOISED,
     )
+
+
+def _margins(loss: Any, released: FloatArray) -> FloatArray:
+    """(n,) or (n, K') the margins of a fit, from those of the released model, (n,) or (n, K) one for each class."""
+    return released @ loss.contrast if isinstance(loss, glm.Softmax) else released
 
 
 def _target_unit(ready: PreparedTable) -> float:

@@ -12,6 +12,8 @@ from dosimeter.core.noise import Density
 from dosimeter.core.progress import stage, track
 from dosimeter.glm.release_plan import ReleasePlan, Route
 
+LOWEST = -1e6
+"""R² and D² fall without limit as the noise grows, and overflow: a lower score is reported as this one."""
 AROUND = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Limits that are shown, in multiples of the requested one."""
 
@@ -69,11 +71,10 @@ def usefulness(
     scale = float(planned.settings["scale"] or 0.0)
     stage("trying other limits")
     steps = [_step(limit * k, held_out, law, plan_at) for k in track([k for k in AROUND if k != 1.0])]
-    here = LimitStep(limit, scale, held_out.score(scale, law))
+    here = LimitStep(limit, scale, finite_score(held_out.score(scale, law)))
     ordered = tuple(sorted([*steps, here], key=lambda step: step.limit))
-    return Usefulness(
-        held_out.name, held_out.base, held_out.score(0.0), held_out.score(scale, law), held_out.folds, ordered
-    )
+    without_noise, with_noise = (finite_score(held_out.score(s, law)) for s in (0.0, scale))
+    return Usefulness(held_out.name, held_out.base, without_noise, with_noise, held_out.folds, ordered)
 
 
 def _step(limit: float, held_out: glm.HeldOut, law: type[Density], plan_at: Route) -> LimitStep:
@@ -81,4 +82,9 @@ def _step(limit: float, held_out: glm.HeldOut, law: type[Density], plan_at: Rout
         scale = float(plan_at(limit, None).settings["scale"] or 0.0)
     except (Refusal, CannotMeasure) as error:
         return LimitStep(limit, why=str(error))
-    return LimitStep(limit, scale, held_out.score(scale, law))
+    return LimitStep(limit, scale, finite_score(held_out.score(scale, law)))
+
+
+def finite_score(score: float) -> float:
+    """The score, or LOWEST if it is below that or overflowed."""
+    return score if score >= LOWEST else LOWEST

@@ -9,7 +9,7 @@ from pydantic import PrivateAttr
 from dosimeter.core.errors import Refusal
 from dosimeter.core.notion import Standing
 from dosimeter.results.linear_parts import SEEN
-from dosimeter.results.measurement import NOISE_ON, InversionSummary
+from dosimeter.results.measurement import InversionSummary, noise_on
 from dosimeter.results.parts import AttackSummary
 from dosimeter.results.result import Result
 from dosimeter.results.visibility import FORM, GIVEN, ONE, STATISTIC, WHOLE, WORDS, ResultModel
@@ -84,6 +84,8 @@ class AttackReport(Result):
     kind: Annotated[Kind, GIVEN]
     target: Annotated[str, FORM]
     """The column that the attacked model predicts."""
+    loss: Annotated[str | None, FORM] = None
+    """Of that model."""
     noise: Annotated[str, GIVEN]
     noise_on: Annotated[str, WORDS]
     attacker: Annotated[str, WORDS]
@@ -114,8 +116,9 @@ class AttackReport(Result):
             internal=True,
             kind="inversion",
             target=target,
+            loss=inversion.loss.description,
             noise=str(noise),
-            noise_on=NOISE_ON[True],
+            noise_on=noise_on(inversion.loss, True),
             attacker=ATTACKERS["inversion"],
             trials=trials,
             inversion=InversionSummary.of(inversion, column, simulation=True),
@@ -134,8 +137,9 @@ class AttackReport(Result):
             internal=True,
             kind="membership",
             target=target,
+            loss=presence.loss.description,
             noise=str(noise),
-            noise_on=NOISE_ON[True],
+            noise_on=noise_on(presence.loss, True),
             attacker=ATTACKERS["membership"],
             trials=trials,
             membership=MembershipFigures.of(presence, table),

@@ -20,20 +20,31 @@ if TYPE_CHECKING:
     from dosimeter.pca.release import PrivateComponents
 
 
-def linear_model(loss: Any, weights: FloatArray, offset: float, classes: Any = None) -> Any:
-    """A scikit-learn linear model of a loss with weights (d,) and an intercept. classes: (2,) for logistic."""
+def linear_model(loss: Any, weights: FloatArray, offset: Any, classes: Any = None) -> Any:
+    """A scikit-learn linear model of a loss with weights (d,) and an intercept, or (K, d) and K intercepts.
+
+    classes: (2,) or (K,), for a loss of classes.
+    """
     refuse_unexportable(loss)
-    return EXPORTS[type(loss)](weights, offset, classes)
+    return EXPORTS[type(loss)](loss, weights, offset, classes)
 
 
 def refuse_unexportable(loss: Any) -> None:
     """Refuse a loss that no scikit-learn model predicts with, before anything is drawn."""
-    if type(loss) not in EXPORTS:
-        known = ", ".join(kind.name for kind in EXPORTS)
-        raise CannotMeasure(f"a {loss.name} model is measured but not released here: use one of the losses {known}")
+    if type(loss) in EXPORTS and getattr(loss, "link_function", "log") in LINKS:
+        return
+    known = ", ".join(kind.name for kind in EXPORTS)
+    raise CannotMeasure(
+        f"a {loss.description} model is measured but not released here, because no estimator of scikit-learn predicts "
+        f"as it does: use one of the losses {known}"
+    )
 
 
-def _logistic_regression(weights: FloatArray, offset: float, classes: Any) -> Any:
+LINKS = ("log", "identity")
+"""Links of a mean that scikit-learn's regressors have."""
+
+
+def _logistic_regression(loss: Any, weights: FloatArray, offset: Any, classes: Any) -> Any:
     from sklearn.linear_model import LogisticRegression
 
     example = np.eye(2, len(weights))
@@ -42,7 +53,13 @@ def _logistic_regression(weights: FloatArray, offset: float, classes: Any) -> An
     return model
 
 
-def _linear_regression(weights: FloatArray, offset: float, classes: Any) -> Any:
+def _multinomial_regression(loss: Any, weights: FloatArray, offset: Any, classes: Any) -> Any:
+    if len(weights) == 2:  # scikit-learn has one row for two classes: the log-odds of the second
+        return _logistic_regression(loss, weights[1] - weights[0], float(offset[1] - offset[0]), classes)
+    return _softmax(weights.T, np.asarray(offset), np.asarray(classes))
+
+
+def _linear_regression(loss: Any, weights: FloatArray, offset: Any, classes: Any) -> Any:
     from sklearn.linear_model import LinearRegression
 
     model = LinearRegression().fit(np.eye(2, len(weights)), np.zeros(2))
@@ -53,20 +70,71 @@ def _linear_regression(weights: FloatArray, offset: float, classes: Any) -> Any:
     return model
 
 
-def _poisson_regressor(weights: FloatArray, offset: float, classes: Any) -> Any:
+def _poisson_regressor(loss: Any, weights: FloatArray, offset: Any, classes: Any) -> Any:
+    """Counts with the log link: the mean eᵐ, whatever the spread about it."""
     from sklearn.linear_model import PoissonRegressor
 
-    model = PoissonRegressor().fit(np.eye(2, len(weights)), np.ones(2))
-    model.coef_, model.intercept_ = weights, offset
+    return _with_weights(PoissonRegressor(), weights, offset)
+
+
+def _power_regressor(loss: Any, weights: FloatArray, offset: Any, classes: Any) -> Any:
+    """Positive numbers with variance μᵖ."""
+    from sklearn.linear_model import GammaRegressor, TweedieRegressor
+
+    if isinstance(loss, glm.Gamma) and loss.link_function == "log":
+        return _with_weights(GammaRegressor(), weights, offset)
+    return _with_weights(TweedieRegressor(power=float(loss.power), link=loss.link_function), weights, offset)
+
+
+def _with_weights(regressor: Any, weights: FloatArray, offset: Any) -> Any:
+    """A regressor that predicts only after a fit: fitted to made-up rows, then given the weights."""
+    regressor.fit(np.eye(2, len(weights)), np.ones(2))
+    regressor.coef_, regressor.intercept_ = weights, offset
+    return regressor
+
+
+def _huber_regressor(loss: Any, weights: FloatArray, offset: Any, classes: Any) -> Any:
+    from sklearn.linear_model import HuberRegressor
+
+    model = HuberRegressor(epsilon=loss.epsilon)
+    model.coef_, model.intercept_, model.scale_ = weights, offset, float(loss.scale)
+    model.n_features_in_, model.n_iter_ = len(weights), 0
     return model
 
 
-EXPORTS: dict[type[glm.ScalarLoss], Callable[[FloatArray, float, Any], Any]] = {
+def _linear_svc(loss: Any, weights: FloatArray, offset: Any, classes: Any) -> Any:
+    from sklearn.svm import LinearSVC
+
+    model = LinearSVC()
+    model.coef_, model.intercept_, model.classes_ = weights[None, :], np.array([offset]), np.asarray(classes)
+    model.n_features_in_, model.n_iter_ = len(weights), 0
+    return model
+
+
+def _linear_svr(loss: Any, weights: FloatArray, offset: Any, classes: Any) -> Any:
+    from sklearn.svm import LinearSVR
+
+    model = LinearSVR(epsilon=loss.epsilon, loss="squared_epsilon_insensitive")
+    model.coef_, model.intercept_ = weights, np.array([offset])
+    model.n_features_in_, model.n_iter_ = len(weights), 0
+    return model
+
+
+EXPORTS: dict[Any, Callable[[Any, FloatArray, Any, Any], Any]] = {
     glm.Squared: _linear_regression,
     glm.Logistic: _logistic_regression,
+    glm.Softmax: _multinomial_regression,
     glm.Poisson: _poisson_regressor,
+    glm.NegativeBinomial: _poisson_regressor,
+    glm.Gamma: _power_regressor,
+    glm.InverseGaussian: _power_regressor,
+    glm.Tweedie: _power_regressor,
+    glm.Huber: _huber_regressor,
+    glm.SquaredHinge: _linear_svc,
+    glm.SquaredEpsilonInsensitive: _linear_svr,
 }
-"""The scikit-learn model that a loss is released as, from weights (d,), the intercept and the classes."""
+"""The scikit-learn model that a loss is released as, from the loss, its weights, the intercept and the classes. Probit
+and cloglog have none: scikit-learn has no estimator whose probabilities are theirs."""
 
 
 def network_classifier(network: Network, model: FloatArray, classes: Sequence[str], inputs: Index | None = None) -> Any:

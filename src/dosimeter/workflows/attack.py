@@ -32,6 +32,7 @@ def attack(
     column: str | None = None,
     scale: float,
     noise: str = "gaussian",
+    loss: str = "auto",
     l2: float | None = None,
     trials: int | None = None,
     seed: int = 0,
@@ -56,7 +57,9 @@ def attack(
         The column that an inversion guesses.
     scale, noise
         The noise on each released weight: "gaussian", "laplace", "gumbel" or "logistic"; membership has a figure for
-        "gaussian" alone.
+        "gaussian" alone. For softmax it is on the K - 1 orthonormal contrasts between the classes.
+    loss
+        "auto", or any loss that `measure` fits.
     l2
         Strength of the squared penalty on standardised columns; without it scikit-learn's default for the loss.
     trials
@@ -76,7 +79,7 @@ def attack(
     Refusal
         A column is missing, or a number is out of its range.
     CannotMeasure
-        A softmax model is not attacked, and membership has no figure for other noise than Gaussian.
+        Membership has no figure for other noise than Gaussian.
 
     Examples
     --------
@@ -112,8 +115,10 @@ def attack(
         impute=impute or {},
         delimiter=delimiter,
     )
+    options: dict[str, Any] = {"noise": density, "loss": loss, "l2": penalty, "trials": count, "rng": rng}
+    options |= {"categorical": codes}
     if column is not None:
-        inversion = invert(people, target, column, noise=density, l2=penalty, trials=count, rng=rng, categorical=codes)
+        inversion = invert(people, target, column, **options)
         return AttackReport.of_inversion(inversion, column, target=target, noise=density, trials=count)
-    membership = presence(people, target, noise=density, l2=penalty, trials=count, rng=rng, categorical=codes)
+    membership = presence(people, target, **options)
     return AttackReport.of_membership(membership, people, target=target, noise=density, trials=count)

@@ -119,7 +119,7 @@ def _settings(result: AttackReport) -> list[tuple[str, Any]]:
     return [
         ("attack", NAMES[result.kind]),
         ("the attacker", result.attacker),
-        ("model", f"linear model of {result.target}, fitted here"),
+        ("model", f"{optional(result, 'loss') or 'linear'} model of {result.target}, fitted here"),
         ("noise", f"{result.noise} on {result.noise_on}"),
         ("simulated releases", result.trials),
     ]

@@ -1,0 +1,100 @@
+"""Private linear models with scikit-learn's interface: what all of them share.
+
+`fit` finds the exact minimiser, chooses the noise for the stated dose (or takes the stated scale), draws it safely and
+keeps only what is released: `coef_`, `intercept_` and `release_`. The exact weights are discarded. `released_` is a
+plain scikit-learn model with the same weights, which works without this package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
+from dosimeter.core.noise import NOISES
+from dosimeter.glm.category_steps import units_of_columns
+from dosimeter.glm.release_plan import plan
+
+
+class PrivateWeights(BaseEstimator):  # type: ignore[misc]
+    """What all models share: the plan, the draw and the released weights."""
+
+    equalise: bool | int = False
+    noise_shape: str | None = None
+    """The same noise on all weights, unless a model has these as parameters."""
+
+    def _fit(
+        self, X: FloatArray, y: FloatArray, loss: Any, penalty: float, description: str, sample_weight: Any
+    ) -> None:
+        """penalty: nλ of eq. 13; description: the same in public terms, because λ itself reveals the number of rows."""
+        if self.noise not in NOISES:
+            raise Refusal(f"noise {self.noise!r} is not one of {', '.join(NOISES)}")
+        release_plan = plan(
+            X,
+            y,
+            loss,
+            penalty / len(X),
+            max_dose=self.max_dose,
+            scale=self.scale,
+            law=NOISES[self.noise],
+            equalise=3 if self.equalise is True else int(self.equalise),
+            shape=self.noise_shape,
+            sample_weight=sample_weight,
+            intercept=self.fit_intercept,
+            input_map=np.diag(units_of_columns(X)),
+            target_unit=loss.target.unit(y, 1.0),
+        )
+        self.release_ = replace(release_plan, penalty=description).draw(generator(self.random_state))
+        self.highest_dose_ = release_plan.highest
+        """η of the most exposed row: computed from the data without protection, so internal. It is not saved."""
+        coef = self.release_.values["coef"]
+        self._set_weights(coef, self.release_.values.get("intercept", np.zeros(len(np.atleast_2d(coef)))))
+
+    def __getstate__(self) -> Any:
+        """Without the dose: only the release is saved, copied or sent to another process."""
+        return {name: value for name, value in super().__getstate__().items() if name != "highest_dose_"}
+
+    def _set_weights(self, coef: FloatArray, intercept: FloatArray) -> None:
+        """coef (d,) and intercept (1,), or (K, d) and (K,) for several classes."""
+        self.coef_: Any = coef.copy()
+        self.intercept_: Any = float(intercept[0])
+
+    def _margin(self, X: Any) -> FloatArray:
+        """(n,), or (n, K) for several classes."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        margins = X @ np.atleast_2d(self.coef_).T + np.ravel(self.intercept_)
+        return np.asarray(margins[:, 0] if margins.shape[1] == 1 else margins)
+
+    def _with_released_weights(self, plain: Any) -> Any:
+        """A scikit-learn model with the released weights and nothing else of this package."""
+        check_is_fitted(self)
+        plain.coef_, plain.intercept_ = np.array(self.coef_), np.array(self.intercept_)
+        plain.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            plain.feature_names_in_ = self.feature_names_in_
+        return plain
+
+
+def generator(random_state: Any) -> np.random.Generator | None:
+    """None for a draw from the operating system; a numpy Generator for a simulation."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    legacy = check_random_state(random_state)
+    return np.random.Generator(np.random.PCG64(legacy.randint(2**31 - 1)))
+
+
+class PrivateRegressor(RegressorMixin, PrivateWeights):  # type: ignore[misc]
+    """A model of numbers."""
+
+    def _table(self, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        return X, np.asarray(y, dtype=np.float64)
