@@ -1,4 +1,4 @@
-"""Softmax figures without written-out Jacobians, against the Jacobians written out; long fits against short-cut free ones."""
+"""Softmax figures against Jacobians written out, and long fits against the careful method."""
 
 from __future__ import annotations
 
