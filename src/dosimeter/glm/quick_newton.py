@@ -16,12 +16,13 @@ method.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from dosimeter.core.arrays import FloatArray
+from dosimeter.core.arrays import FloatArray, Mask
 from dosimeter.glm.existence import FAR
 from dosimeter.glm.inverse_hessian import EASY
 from dosimeter.glm.loss import ScalarLoss
@@ -70,6 +71,16 @@ class Table:
         n, d = self.X.shape
         step = max(16, size // (8 * d))
         return [slice(i, i + step) for i in range(0, n, step)]
+
+    @cached_property
+    def weightless(self) -> Mask | None:
+        """(n,) rows without weight; None if there are none."""
+        mask = self.weight == 0
+        return mask if mask.any() else None
+
+    def counted(self, margin: FloatArray, s: slice) -> FloatArray:
+        """The margins of some rows, zero where a row has no weight: its loss must not overflow."""
+        return margin if self.weightless is None else np.where(self.weightless[s], 0.0, margin)
 
     def products(self, w: FloatArray, s: slice) -> FloatArray:
         """x̃·w of some rows."""
@@ -144,7 +155,7 @@ def minimise(
     for step in range(1, STEPS + 1):
         if solver is None or not np.isfinite(point.gradient).all():
             return None
-        if may_separate and np.abs(point.margin).max() > FAR:
+        if may_separate and np.abs(table.counted(point.margin, slice(None))).max() > FAR:
             return None
         move, shift, iterations = solver.solve(table, penalty, loss, point, fresh)
         if iterations > ITERATIONS:
@@ -167,15 +178,14 @@ def _at(table: Table, penalty: FloatArray, loss: ScalarLoss, w: FloatArray) -> _
     margin, residual, gradient = np.empty(n), np.empty(n), penalty * w
     with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long; its gradient is not finite
         for s in table.panels():
-            used = table.weight[s] > 0
-            margin[s] = np.where(used, table.products(w, s), 0.0)  # a row without weight must not overflow either
-            residual[s] = table.weight[s] * loss.residual(margin[s], table.y[s])
+            margin[s] = table.products(w, s)
+            residual[s] = table.weight[s] * loss.residual(table.counted(margin[s], s), table.y[s])
             table.add(gradient, s, residual[s])
     return _Point(w, margin, residual, gradient)
 
 
 def _curvature(table: Table, loss: ScalarLoss, point: _Point) -> FloatArray:
-    return np.asarray(table.weight * loss.curvature(point.margin, table.y))
+    return np.asarray(table.weight * loss.curvature(table.counted(point.margin, slice(None)), table.y))
 
 
 def _size(table: Table, point: _Point, shift: FloatArray) -> float:

@@ -140,7 +140,11 @@ def _solve(
     direction, iterations = pull, 0
     while np.sqrt(product) > target and iterations < ITERATIONS:
         image = _hessian_times(problem, curvatures, ridge, direction)
-        length = product / float(np.vdot(direction, image))
+        bend = float(np.vdot(direction, image))
+        if not bend > 0.0:
+            problem.refuse_separated(state.v)
+            raise Refusal("the Hessian became singular to rounding: use a larger l2")
+        length = product / bend
         step += length * direction
         residual -= length * image
         pull = precondition(residual)
