@@ -128,3 +128,9 @@ def test_classes_keep_the_kind_in_which_the_table_writes_them():
 def test_what_is_not_declared_is_refused(options, message):
     with pytest.raises(dm.Refusal, match=message):
         fitted(**options)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, True, 10**12 + 1, 10**400])
+def test_a_number_of_rows_that_no_table_has_is_refused(n):
+    with pytest.raises(Refusal, match=r"give a whole number of rows, 1 to 1000000000000"):
+        bounds_of({"n": n, "age": {"lower": 0, "upper": 1}})
