@@ -28,3 +28,11 @@ def test_valid_json_is_read(text):
 def test_invalid_json_is_a_value_error(text):
     with pytest.raises(json.JSONDecodeError):
         parse(text)
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 400, "-" + "9" * 5000, "1" + "0" * 309])
+def test_a_number_beyond_float64_is_refused(number):
+    """json gives infinity for 1e999, and an integer of any length that no float holds."""
+    with pytest.raises(Refusal, match="beyond float64"):
+        parse(f'{{"a": [{number}]}}')
+    assert parse("[1e308, 170141183460469231731687303715884105728, -0.0]")[1] == 2**127

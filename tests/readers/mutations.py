@@ -133,7 +133,9 @@ def _change(holder: Any, key: Any, places: list[Any], rng: random.Random) -> Non
         if isinstance(other, dict) or there < len(other):
             holder[key] = json.loads(json.dumps(other.get(there) if isinstance(other, dict) else other[there]))
     elif way == 3 and isinstance(value, int | float) and not isinstance(value, bool):
-        holder[key] = rng.choice((-value, value + 1, value * 1e9, float(value), str(value), -1, 2**40))
+        huge = abs(value) > 1e290  # by an earlier change
+        more = (value, value) if huge else (value * 1e9, float(value))
+        holder[key] = rng.choice((-value, value + 1, *more, str(value)[:500], -1, 2**40))
     elif way == 4 and isinstance(value, str):
         holder[key] = rng.choice((value[: len(value) // 2], value * 2, value + "x", value.upper(), ""))
     else:

@@ -131,3 +131,10 @@ def test_the_page_on_editions_has_the_table_of_the_schema():
 def test_the_command_line_prints_the_schema(capsys):
     assert run(["report", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out) == json_schema()
+
+
+def test_an_amount_that_no_float_holds_does_not_fit():
+    values = sample("linear release")
+    values["dose"]["before"] = 10**400
+    with pytest.raises(Refusal, match=r"dose.before.*beyond the largest"):
+        read(values)

@@ -10,6 +10,7 @@ import dosimeter as dm
 from dosimeter.core.notion import Standing
 from dosimeter.models.fit_table import fit_table, prepare
 from dosimeter.models.linear_release import release_table
+from dosimeter.tables.bounds_file import bounds_of
 from dosimeter.tables.table import Table
 from tests.glm.whole_pipeline import information, norm, released
 
@@ -128,3 +129,9 @@ def test_classes_keep_the_kind_in_which_the_table_writes_them():
 def test_what_is_not_declared_is_refused(options, message):
     with pytest.raises(dm.Refusal, match=message):
         fitted(**options)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, True, 10**12 + 1, 10**40])
+def test_a_number_of_rows_that_no_table_has_is_refused(n):
+    with pytest.raises(dm.Refusal, match=r"give a whole number of rows, 1 to 1000000000000"):
+        bounds_of({"n": n, "age": {"lower": 0, "upper": 1}})

@@ -20,7 +20,10 @@ def _amount(value: Any) -> Any:
     """JSON has no infinity: the word "unbounded" stands for it."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return value  # the type's own check refuses what is no number
-    return "unbounded" if math.isinf(value) else float(value)
+    try:
+        return "unbounded" if math.isinf(value) else float(value)
+    except OverflowError:
+        raise ValueError("a number beyond the largest, 1.8e308") from None
 
 
 Amount = Annotated[float | Literal["unbounded"], BeforeValidator(_amount)]

@@ -33,6 +33,7 @@ from dosimeter.tables.declared_bounds import Declaration, Range
 
 NEIGHBOURS = {"replace-one": REPLACE, "add-or-remove": ADD_OR_REMOVE, ADD_OR_REMOVE: ADD_OR_REMOVE}
 _LARGEST = 1 << 20
+_MOST_ROWS = 10**12
 _SETTINGS = ("neighbours", "n", "row-norm", "centre", "own-units")
 _KEYS = ("lower", "upper", "centre", "levels")
 
@@ -124,8 +125,8 @@ def _settings(settings: Mapping[str, Any], source: Location) -> dict[str, Any]:
     relation, n, own_units = settings.get("neighbours"), settings.get("n"), settings.get("own-units", False)
     if relation is not None and (not isinstance(relation, str) or relation not in NEIGHBOURS):
         raise source.refusal(f"neighbours = {safe_text(relation)}", 'use "replace-one" or "add-or-remove"')
-    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-        raise source.refusal(f"n = {safe_text(n)}", "give a whole number of rows, 1 or more")
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= _MOST_ROWS):
+        raise source.refusal(f"n = {safe_text(n)}", f"give a whole number of rows, 1 to {_MOST_ROWS}")
     if not isinstance(own_units, bool):
         raise source.refusal(f"own-units = {safe_text(own_units)}", "use true or false")
     norm = _number(settings["row-norm"], "row-norm", source) if "row-norm" in settings else None
