@@ -172,8 +172,8 @@ def measure(
         The noise on each released weight: an object such as `Gaussian(0.05)`, or a name ("gaussian", "laplace",
         "gumbel", "logistic") with its scale. Without both the exact weights are released and figures are unbounded.
     loss, l2
-        Of a model that is fitted here: "auto", "squared", "logistic", "poisson" or "softmax", and the strength of the
-        squared penalty; without it scikit-learn's default for the loss.
+        Of a model that is fitted here: "auto", "softmax" or one of `glm.LOSSES`, and the strength of the squared
+        penalty; without it scikit-learn's default for the loss.
     unit
         "sd" for η per standard deviation of a number, "raw" for η in the column's own unit. A category, and a column or
         target of two values, counts by the step from one value to another in both. By default "raw" for a given model
