@@ -26,7 +26,7 @@ from tests.reports.verbs import COLUMNS, WRITES, commands, facts_of, people, pre
 SEED = 7
 VERBS = [verb for verb in commands(Path()) if verb not in ("demo", "federate plan", "pca open")]
 NUMBERS = ("age", "bmi", "score")
-INPUTS = {"table.csv", "public.csv", "bounds.toml"}
+INPUTS = {"table.csv", "classes.csv", "public.csv", "bounds.toml"}
 ID = re.compile(rb"(?:canary|site)-[0-9a-f]{15}")
 WRITTEN = re.compile(rb"(?<![\d.])\d{4}\.\d{2,}")
 """A number from 1000 to 9999 with six digits or more: all planted ones are."""

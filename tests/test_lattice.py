@@ -18,7 +18,13 @@ import skops.io as sio
 import dosimeter as dm
 from dosimeter.cli.main import run
 from dosimeter.core.category import simplex
-from dosimeter.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivatePCA, PrivateRidge
+from dosimeter.estimators import (
+    PrivateGammaRegressor,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePCA,
+    PrivateRidge,
+)
 from dosimeter.glm.release_plan import plan
 from dosimeter.models.fit_table import prepare
 from dosimeter.models.given_model_release import release_model
@@ -67,22 +73,22 @@ def with_row(table: dict[str, list], row: int, values: dict) -> dict[str, list]:
     return {name: [*cells[:row], values[name], *cells[row + 1 :]] for name, cells in table.items()}
 
 
-def weights_in(data: bytes) -> tuple[np.ndarray, float]:
-    """(weights, intercept) of a file that `fix` wrote, numbers first."""
+def weights_in(data: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """(weights (K, d), intercepts (K,)) of a file that `fix` wrote, numbers first; K = 1 but for several classes."""
     model = sio.loads(data).steps[-1][1]
-    return np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
+    return np.atleast_2d(model.coef_), np.ravel(model.intercept_)
 
 
-def guess(table: Mapping[str, Any], columns: Sequence[str], file: tuple[np.ndarray, float], numbers=("age", "bmi")):
+def guess(table: Mapping[str, Any], columns: Sequence[str], file: tuple[Any, Any], numbers=("age", "bmi")):
     """The candidate table's statistics, and the file's weights were they folded by its scaler."""
     coef, intercept = file
     found = np.concatenate([statistics(np.asarray(table[name], dtype=float)) for name in columns])
     sources = [standardised(name, np.asarray(table[name], dtype=float)) for name in numbers]
-    v = coef[: len(numbers)]
+    v = coef[:, : len(numbers)]
     scale, centre = (np.array([getattr(s, name) for s in sources]) for name in ("scale", "centre"))
-    terms = np.abs([*(v * centre), intercept])
-    back = intercept + float(v @ centre)
-    return Guess(found, np.append(v * scale, back), np.append(np.abs(v * scale), terms.max()))
+    terms = np.abs(np.column_stack([v * centre, intercept])).max(axis=1)
+    unfolded = (v * scale).ravel()
+    return Guess(found, np.append(unfolded, intercept + v @ centre), np.append(np.abs(unfolded), terms))
 
 
 def attacked_cells(data: bytes, table: dict[str, list], rows=ROWS, name="age"):
@@ -112,12 +118,12 @@ KINDS = {
     "equalised": {"reweighting_rounds": 2},
     "shaped": {"noise_shape": "hessian"},
 }
-TARGETS = {"score": ("ill",), "ill": ("score",), "income": ()}
+TARGETS = {"score": ("ill",), "ill": ("score",), "income": (), "ward": ("ill", "score")}
 
 
-def exported(columns, loss, coef: np.ndarray, intercept: float, classes) -> Any:
+def exported(columns, loss, coef: np.ndarray, intercept: Any, classes) -> Any:
     """The pipeline that `fix` makes of weights in the order of `fold`."""
-    return pipeline(columns, linear_model(loss, coef[input_order(columns)], intercept, classes))
+    return pipeline(columns, linear_model(loss, coef[..., input_order(columns)], intercept, classes))
 
 
 def fixed(scale: float, table: dict[str, list], target: str = "score", **how) -> list[bytes]:
@@ -126,8 +132,9 @@ def fixed(scale: float, table: dict[str, list], target: str = "score", **how) ->
     ready, files = done.ready, [sio.dumps(done.model)]
     for _ in range(2):
         drawn = done.plan.draw(rows=fold(ready.columns)).values
-        model = exported(ready.columns, ready.loss, drawn["coef"], float(drawn["intercept"][0]), ready.classes)
-        files.append(sio.dumps(model))
+        several = drawn["coef"].ndim > 1
+        offset = drawn["intercept"] if several else float(drawn["intercept"][0])
+        files.append(sio.dumps(exported(ready.columns, ready.loss, drawn["coef"], offset, ready.classes)))
     return files
 
 
@@ -187,6 +194,46 @@ def test_the_attack_finds_nothing_in_what_fix_writes(kind, target, scale):
         found += attacked_cells(data, people(), rows=(3, 30), name="bmi")
         draws.append([*found, *(attacked_row(data, people(), row) for row in (5, 40))])
     assert no_better_than_chance([repeated(one) for one in zip(*draws, strict=True)])
+
+
+OTHER_LOSSES = {"several classes": ("ward", {}), "gamma": ("score", {"loss": "gamma"})}
+"""Name -> the target and the options of a release of another loss."""
+
+
+@pytest.mark.parametrize("law", [dm.Gaussian, dm.Laplace], ids=lambda law: law.__name__)
+@pytest.mark.parametrize("name", OTHER_LOSSES)
+def test_the_attack_finds_nothing_in_other_losses(name, law):
+    target, how = OTHER_LOSSES[name]
+    draws = []
+    for data in fixed(0.5, people(), target, law=law, **how):
+        found = attacked_cells(data, people())
+        found += attacked_cells(data, people(), rows=(3, 30), name="bmi")
+        draws.append([*found, *(attacked_row(data, people(), row) for row in (5, 40))])
+    assert no_better_than_chance([repeated(one) for one in zip(*draws, strict=True)])
+
+
+def test_the_attack_names_the_cell_where_the_rows_of_several_classes_were_folded_on_a_grid():
+    """The control: the weights of each class on a grid, then divided by the scaler's constants in float64."""
+    ready = prepare(Table.of(people()).drop(TARGETS["ward"]), "ward")
+    fit, columns = ready.fit(0.01), ready.columns
+    W = (fit.w @ fit.loss.contrast.T).T
+    W = 2.0**-14 * np.rint((W + np.random.default_rng(1).normal(0, 0.5, W.shape)) * 2.0**14)
+    order = [j for name in ("age", "bmi") for j in columns.block(name)]
+    coef = W[:, :-1] / columns.scale
+    offset = W[:, -1] - coef @ columns.centre
+    data = sio.dumps(exported(columns, ready.loss, coef[:, order], offset, ready.classes))
+    found = attacked_cells(data, people())
+    assert sum(one.found for one in found) >= len(found) - 1
+    assert attacked_row(data, people()).found
+
+
+@pytest.mark.parametrize("name", OTHER_LOSSES)
+def test_every_noised_number_of_other_losses_has_forty_bits(name):
+    target, how = OTHER_LOSSES[name]
+    held = contents(fixed(0.5, people(), target, **how)[0])
+    numbers = np.concatenate([np.ravel(v) for place, v in held if place.split("/")[-1] in NOISED]).astype(float)
+    assert len(numbers) == (1 + 3 * 3 if target == "ward" else 1 + 6)  # with the number of iterations
+    assert significant_bits(numbers).max() <= SIGNIFICANT
 
 
 @pytest.mark.parametrize("scale", [0.01, 0.5, 20.0])
@@ -309,15 +356,14 @@ def test_a_column_far_from_zero_is_refused_rather_than_predicted_wrongly():
 # Every other artefact ------------------------------------------------------------------------------------------------
 
 
-def matrix(table: dict[str, list]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def matrix(table: dict[str, list], target: str = "score") -> tuple[np.ndarray, np.ndarray]:
     X = np.column_stack([np.array(table[name], dtype=float) for name in ("age", "bmi")])
-    return X, np.array(table["score"], dtype=float), np.array(table["ill"])
+    return X, np.array(table[target], dtype=float if target == "score" else None)
 
 
 def estimator(model, target: str = "score", released: bool = False):
     def made(table: dict[str, list]) -> bytes:
-        X, y, classes = matrix(table)
-        fitted = model.fit(X, classes if target == "ill" else y)
+        fitted = model.fit(*matrix(table, target))
         if released:
             return sio.dumps(fitted.released_)
         kept = fitted.__getstate__()
@@ -356,6 +402,9 @@ ESTIMATORS = {
     "ridge, shaped": estimator(PrivateRidge(scale=0.5, max_dose=None, noise_shape="hessian")),
     "ridge, released": estimator(PrivateRidge(scale=0.5, max_dose=None, noise="laplace"), released=True),
     "logistic": estimator(PrivateLogisticRegression(scale=0.5, max_dose=None), "ill"),
+    "several classes": estimator(PrivateLogisticRegression(scale=0.5, max_dose=None), "ward"),
+    "several classes, released": estimator(PrivateLogisticRegression(scale=0.5, max_dose=None), "ward", released=True),
+    "gamma, released": estimator(PrivateGammaRegressor(scale=0.5, max_dose=None), released=True),
     "components": estimator(PrivatePCA(2, epsilon=2.0, lower=[0, 10], upper=[100, 50])),
     "components, released": estimator(PrivatePCA(2, epsilon=2.0, lower=[0, 10], upper=[100, 50]), released=True),
 }
@@ -364,6 +413,16 @@ FILES = {
     "fix": written(f"fix {ALWAYS} --exclude ill --target score --person id --scale 2 --out {{out}}", "m.skops"),
     "fix logistic": written(
         f"fix {ALWAYS} --exclude score --target ill --person id --max-dose 5 --out {{out}}", "m.skops"
+    ),
+    "fix softmax": written(
+        f"fix {ALWAYS} --exclude score --exclude ill --target ward --person id --scale 2 --even-if-useless "
+        "--out {out}",
+        "m.skops",
+    ),
+    "fix gamma": written(
+        f"fix {ALWAYS} --exclude ill --target score --loss gamma --person id --scale 0.1 --even-if-useless "
+        "--out {out}",
+        "m.skops",
     ),
     "pca": written(
         f"pca {ALWAYS} --exclude ill --exclude score --person id --bounds {{folder}}/bounds.toml --epsilon 2 "

@@ -53,6 +53,70 @@ def test_the_written_model_keeps_the_limit_and_works_without_us(target, extra, p
     assert score == pytest.approx(facts["score"]["after"], rel=1e-6)
 
 
+@pytest.fixture
+def wards(tmp_path):
+    rng = np.random.default_rng(4)
+    age = rng.integers(20, 90, 90)
+    ward = np.array(["east", "north", "south"])[np.digitize(age + rng.normal(0, 8, 90), [45, 68])]
+    cost = np.exp(age / 60 + rng.normal(0, 0.2, 90))
+    lines = [f"p{k // 2},{age[k]},{rng.choice(['f', 'm'])},{ward[k]},{cost[k]:.4f}" for k in range(90)]
+    path = tmp_path / "wards.csv"
+    path.write_text("id,age,sex,ward,cost\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("bounds", [False, True])
+def test_several_classes_are_written_as_one_model(bounds, wards, tmp_path, capsys):
+    import pandas as pd
+    import skops.io as sio
+
+    out = tmp_path / "model.skops"
+    words = ["fix", str(wards), *"--target ward --person id --exclude cost --max-dose 3 --json - -q".split()]
+    if bounds:
+        declared = '[age]\nlower = 18\nupper = 100\n[sex]\nlevels = ["f", "m"]\n'
+        (tmp_path / "bounds.toml").write_text(declared + '[ward]\nlevels = ["east", "north", "south"]\n')
+        words += ["--bounds", str(tmp_path / "bounds.toml")]
+    assert run([*words, "--out", str(out)]) == 0
+    facts = facts_of(capsys)
+    assert facts["dose"]["highest"] <= 3
+    assert facts["model"]["loss"] == "softmax"
+    assert facts["held_out"]["score"] > facts["held_out"]["base"]
+    model, frame = sio.load(out), pd.read_csv(wards)
+    assert model[-1].coef_.shape == (3, 2 if bounds else 3)
+    assert np.mean(model.predict(frame) == frame["ward"]) == pytest.approx(facts["score"]["after"])
+    chances = model.predict_proba(frame[["sex", "age"]])
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(("loss", "code"), [("gamma", 0), ("tweedie", 0), ("huber", 0), ("softmax", 2)])
+def test_a_number_is_fitted_by_any_loss_of_numbers(loss, code, wards, tmp_path, capsys):
+    out = tmp_path / "model.skops"
+    options = f"--target cost --person id --exclude ward --loss {loss} --l2 0.01 --max-dose 5 --even-if-useless -q"
+    assert run(["fix", str(wards), *options.split(), "--out", str(out)]) == code
+    assert out.exists() is (code == 0)
+
+
+def test_a_loss_without_an_estimator_ends_with_exit_3_and_names_those_that_have_one(people, tmp_path, capsys):
+    out = tmp_path / "model.skops"
+    options = "--target ill --person id --loss probit --l2 0.1 --max-dose 3"
+    assert run(["fix", str(people), *options.split(), "--out", str(out)]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "a probit model is measured but not released here" in line
+    assert "squared, logistic, softmax, poisson" in line
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("verb", ["inversion --column sex", "membership"])
+def test_several_classes_are_attacked(verb, wards, capsys):
+    words = f"{verb} {wards} --target ward --exclude id --exclude cost --scale 0.2 --trials 200 --json - -q"
+    assert run(["attack", *words.split()]) == 0
+    facts = facts_of(capsys)
+    assert facts["loss"] == "softmax"
+    if facts["kind"] == "membership":
+        exact, played = facts["membership"]["auc"]["highest"], facts["membership"]["played"]
+        assert played["low"] <= exact <= played["high"]
+
+
 def test_a_scale_that_breaks_the_limit_writes_nothing_and_ends_with_exit_1(people, tmp_path, capsys):
     out = tmp_path / "model.skops"
     options = "--target dose --person id --scale 0.001 --max-dose 0.5"

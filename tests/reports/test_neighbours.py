@@ -14,7 +14,7 @@ from dosimeter.cli.main import run
 from dosimeter.reports.document import NOTHING
 from dosimeter.results.visibility import Visibility
 from dosimeter.scanner.scan import contents_of
-from tests.reports.verbs import BOUNDS, COLUMNS, LINEAR, people, prepare, write
+from tests.reports.verbs import BOUNDS, COLUMNS, LINEAR, people, prepare, several_classes, write
 
 Rows = list[tuple[Any, ...]]
 WHO = COLUMNS.index("who")
@@ -55,6 +55,10 @@ COMMANDS = {
     "--out {out}/m.skops",
     "fix of classes": f"fix {{table}} {CLASSES} {BOUNDED} --scale 5 --max-dose 1000 --even-if-useless "
     "--out {out}/m.skops",
+    "fix of three classes": f"fix {{table}} {CLASSES} --max-dose 5 --even-if-useless --out {{out}}/m.skops",
+    "fix of three declared classes": f"fix {{table}} {CLASSES} {BOUNDED} --loss softmax --scale 5 --max-dose 1000 "
+    "--even-if-useless --out {out}/m.skops",
+    "fix of amounts": f"fix {{table}} {LINEAR} --loss gamma --max-dose 5 --even-if-useless --out {{out}}/m.skops",
     "measure of classes": f"measure {{table}} {CLASSES} {BOUNDED} --scale 5",
     "pate with gaps": f"pate {{table}} --target ill {PATE} --missing drop --scale 3 --queries 4 "
     "--out {out}/labels.csv",
@@ -119,6 +123,7 @@ OF_ONE_VERB = {
     "measure with bounds": UNREADABLE | RARE,
     "fix with bounds": UNREADABLE | RARE,
     "fix of classes": UNREADABLE | RARE | UNDECLARED,
+    "fix of three declared classes": UNREADABLE | RARE | UNDECLARED,
     "measure of classes": UNREADABLE | RARE | UNDECLARED,
     "federate declared": UNREADABLE | RARE | UNDECLARED,
     "pate with gaps": UNDECLARED,
@@ -137,7 +142,8 @@ def handed_over(folder: Path, words: str, rows: Rows) -> dict[str, Any]:
     """Page, card, JSON and the exit codes; what is noise itself (clips, refusals, the file's digest) is set aside."""
     here = prepare(folder, 1)
     write(here / "table.csv", COLUMNS, rows)
-    (here / "bounds.toml").write_text(("n = 130\n" if "add-or-remove" in words else "") + BOUNDS)
+    bounds = BOUNDS.replace('"no", "yes"', '"no", "perhaps", "yes"') if "--loss softmax" in words else BOUNDS
+    (here / "bounds.toml").write_text(("n = 130\n" if "add-or-remove" in words else "") + bounds)
     if "federate" in words:
         own = "".join(f"\n[{part}" for part in BOUNDS.split("\n[")[1:] if not part.startswith(("score]", "ill]")))
         (here / "bounds.toml").write_text(own)
@@ -164,9 +170,14 @@ def handed_over(folder: Path, words: str, rows: Rows) -> dict[str, Any]:
     return made | {name: (here / name).read_bytes() for name in ("page.html", "card.md", "external.json")}
 
 
+def base_table(verb: str) -> Rows:
+    """The people that the neighbours differ from."""
+    return several_classes(people(1)) if "three" in verb else people(1)
+
+
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_neighbours_are_handed_over_alike(tmp_path, capsys, monkeypatch, verb):
-    base, said = people(1), []
+    base, said = base_table(verb), []
     found = {}
     monkeypatch.chdir(tmp_path)
     for name, change in {"": lambda rows: rows, **NEIGHBOURS, **OF_ONE_VERB.get(verb, {})}.items():
@@ -245,17 +256,18 @@ def exact_parts(folder: Path, words: str, rows: Rows) -> dict[str, Any]:
     return {name: value for name, value in one.items() if other.get(name) == value}
 
 
-RELEASED = ["fix", "fix shaped", "fix with bounds", "fix of classes", "pca by declared people", "pate with a student"]
+RELEASED = ["fix", "fix shaped", "fix with bounds", "fix of classes", "fix of three classes", "fix of amounts",
+            "pca by declared people", "pate with a student"]  # fmt: skip
 SLOW = ["federate declared", "federate pipeline", "fix equal"]
 
 
 @pytest.mark.parametrize("verb", [*RELEASED, *(pytest.param(verb, marks=pytest.mark.slow) for verb in SLOW)])
 def test_nothing_in_an_artefact_that_noise_has_not_moved_tells_neighbours_apart(tmp_path, capsys, verb):
     """A number that is the same in every draw is exact: where it differs between neighbours, one row has moved it."""
-    base = exact_parts(tmp_path / "here", COMMANDS[verb], people(1))
+    base = exact_parts(tmp_path / "here", COMMANDS[verb], base_table(verb))
     assert any(name.endswith("(form)") for name in base) or "labels.csv" in base
     for name in ("a row of another kind", "another person", "a row less"):
-        other = exact_parts(tmp_path / "here", COMMANDS[verb], NEIGHBOURS[name](people(1)))
+        other = exact_parts(tmp_path / "here", COMMANDS[verb], NEIGHBOURS[name](base_table(verb)))
         both = base.keys() & other.keys()
         assert {place: (base[place], other[place]) for place in both if base[place] != other[place]} == {}, name
         assert {place for place in base.keys() ^ other.keys() if place.endswith(("(form)", "(texts)"))} == set(), name

@@ -47,6 +47,12 @@ def people(seed: int, n: int = 120) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
+def several_classes(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The same rows with a third class of illness, for two people in six."""
+    ill = COLUMNS.index("ill")
+    return [(*row[:ill], "perhaps" if k // 2 % 3 == 0 else row[ill], *row[ill + 1 :]) for k, row in enumerate(rows)]
+
+
 def write(path: Path, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Path:
     """A .csv file of these columns of COLUMNS."""
     with path.open("w", newline="") as file:
@@ -60,9 +66,12 @@ LINEAR = "--target score --person who --exclude ill --exclude site"
 LOGISTIC = "--target ill --exclude who --exclude site --exclude score"
 SHAPED = "--scale 50 --max-dose 1000 --noise-shape hessian"
 ATTACKED = "--target score --exclude who --exclude ill --exclude site --scale 1"
+CLASSES = "--target ill --exclude site --exclude score"
 WRITES = {
     "fix": "model.skops",
     "fix with a scale": "model.skops",
+    "fix softmax": "model.skops",
+    "fix gamma": "model.skops",
     "pca": "model.skops",
     "pca open": "model.skops",
     "pate": "labels.csv",
@@ -72,8 +81,9 @@ WRITES = {
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
-    """What is run in a folder with table.csv, public.csv and bounds.toml; --json, and --out, are added."""
-    table, public, bounds = (str(folder / name) for name in ("table.csv", "public.csv", "bounds.toml"))
+    """What is run in a folder with its tables and bounds.toml; --json, and --out, are added."""
+    names = ("table.csv", "classes.csv", "public.csv", "bounds.toml")
+    table, classes, public, bounds = (str(folder / name) for name in names)
     pate = f"--target ill --person who --exclude site --exclude score --public {public} --classes no,yes --teachers 12"
     return {
         "measure": ["measure", table, *LINEAR.split(), *"--scale 1 --max-dose 1000".split()],
@@ -81,6 +91,10 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "measure logistic": ["measure", table, *LOGISTIC.split(), "--scale", "1"],
         "fix": ["fix", table, *LINEAR.split(), *"--max-dose 5".split()],
         "fix with a scale": ["fix", table, *LINEAR.split(), *SHAPED.split()],
+        "fix softmax": ["fix", classes, *CLASSES.split(), *"--person who --max-dose 5 --even-if-useless".split()],
+        "fix gamma": ["fix", table, *LINEAR.split(), *"--loss gamma --scale 0.5 --even-if-useless".split()],
+        "attack of classes": ["attack", "inversion", classes, *CLASSES.split(),
+                              *"--exclude who --scale 1 --column ward --trials 20".split()],
         "attack inversion": ["attack", "inversion", table, *ATTACKED.split(), "--column", "ward", "--trials", "20"],
         "attack membership": ["attack", "membership", table, *ATTACKED.split(), "--trials", "50"],
         "pca": ["pca", table, *f"--person who --exclude site --bounds {bounds} --epsilon 2 --attack".split()],
@@ -97,6 +111,7 @@ def prepare(folder: Path, seed: int) -> Path:
     """The tables of a folder."""
     folder.mkdir(exist_ok=True)
     write(folder / "table.csv", COLUMNS, people(seed))
+    write(folder / "classes.csv", COLUMNS, several_classes(people(seed)))
     write(folder / "public.csv", ("age", "bmi", "ward"), people(99, 40))
     (folder / "bounds.toml").write_text(BOUNDS)
     return folder

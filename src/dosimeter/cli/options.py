@@ -93,7 +93,8 @@ Loss = Annotated[
     opt(
         "--loss",
         help="auto, squared, logistic, poisson or softmax; gamma, inverse-gaussian, tweedie (power 1.5), "
-        "negative-binomial (alpha 1), probit, cloglog, squared-hinge, squared-epsilon-insensitive or huber.",
+        "negative-binomial (alpha 1), squared-hinge, squared-epsilon-insensitive or huber; probit and cloglog, which "
+        "fix does not release.",
         group=MODEL,
         show_default=True,
     ),

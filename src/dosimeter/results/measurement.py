@@ -57,11 +57,8 @@ NOISE_ON = {
     False: "each released weight of the model as it stands",
 }
 """For a model fitted here (True) and for a given model."""
-CONTRASTS = {
-    True: "each weight of the K - 1 orthonormal contrasts between the classes, of the standardised columns",
-    False: "each weight of the K - 1 orthonormal contrasts between the model's classes",
-}
-"""The same for several classes: equal noise on all their weights, without the part that changes no prediction."""
+CONTRASTS = "each weight of the K - 1 orthonormal contrasts between the classes, of the standardised columns"
+"""For several classes: equal noise on all their weights, without the part that changes no prediction."""
 TARGETS = (0.1, 0.3, 1.0)
 """Highest doses for which an exact release gets the noise it would need."""
 
@@ -242,7 +239,7 @@ class InversionSummary(AttackSummary):
 def noise_on(loss: Any, fitted_here: bool) -> str:
     """What the noise is on."""
     orthonormal = getattr(loss, "reference", None) == "mean"
-    return (CONTRASTS if orthonormal else NOISE_ON)[fitted_here]
+    return CONTRASTS if fitted_here and orthonormal else NOISE_ON[fitted_here]
 
 
 class Measurement(Result):

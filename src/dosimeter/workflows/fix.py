@@ -77,12 +77,15 @@ def fix(
     noise
         "gaussian", "laplace", "gumbel" or "logistic".
     l2, loss
-        Of a model that is fitted here: strength of the squared penalty (without it scikit-learn's default), and "auto",
-        "squared", "logistic" or "poisson".
+        Of a model that is fitted here: strength of the squared penalty (without it scikit-learn's default), and "auto"
+        or the loss: "squared", "logistic", "softmax", "poisson", "negative-binomial", "gamma", "inverse-gaussian",
+        "tweedie", "huber", "squared-hinge" or "squared-epsilon-insensitive".
     equalise, reweighting_rounds
-        Reweight people so that their doses become more equal, in that many rounds (3 without it).
+        Reweight people so that their doses become more equal, in that many rounds (3 without it); for the losses
+        "squared", "logistic" and "poisson".
     noise_shape
-        "auto" chooses the noise that costs least, "hessian" shapes it, "none" puts the same noise on all weights.
+        "auto" chooses the noise that costs least, "hessian" shapes it (for the loss "squared"), "none" puts the same
+        noise on all weights.
     categorical, exclude, tied, not_tied, missing, impute, delimiter
         How the table is read, as in `measure`.
     bounds, scaler
@@ -105,7 +108,7 @@ def fix(
     Refusal
         No limit is stated, it cannot be kept at any noise, a column is missing, or options contradict each other.
     CannotMeasure
-        The model has no leakage figure here; the message says why.
+        The model has no leakage figure here, or scikit-learn has no estimator for its loss; the message says why.
 
     Examples
     --------
