@@ -1,8 +1,9 @@
 """Slopes of a step by differences of its output, all rows at once, with two step sizes that must agree.
 
 Central differences D(h) have an error in h². Richardson's R(h) = (4 D(h/2) - D(h)) / 3 has one in h⁴; R(h) and R(h/2)
-must agree to 1e-6, or smaller steps are tried on the rows where they do not. On a row at a bend both sides are read by
-themselves and the steeper one counts; at a jump nothing agrees, and the row is refused.
+must agree to 1e-6, or smaller steps are tried on the rows where they do not. At a bend they agree on the mean of both
+slopes, whatever the step; there forward and backward differences stay apart, where they come together as h elsewhere.
+On such a row both sides are read by themselves and the steeper one counts. At a jump nothing agrees: it is refused.
 """
 
 from __future__ import annotations
@@ -24,8 +25,14 @@ AGREE = 1e-6
 SMALL = 1e-3
 """Slopes below this share of the largest of their output are compared with that share."""
 
-STEPS = (2e-2, 2.5e-3, 3e-4, 4e-5, 5e-6)
-"""Step sizes, in spreads of the input, tried one after the other."""
+STEPS = (2e-2, 2.5e-3, 3e-4, 4e-5, 5e-6, 6e-7, 8e-8, 1e-8, 1.2e-9)
+"""Step sizes, in spreads of the input, tried one after the other: next to a pole the spread is a poor unit."""
+
+NOTHING = 1e-11
+"""Slopes below this share of an output's size per spread of the input are rounding."""
+
+BEND = 0.7
+"""Forward and backward differences come together by a half as the step is halved; at a bend they do not."""
 
 FAILURES = 64
 """Refusals of a step after which it is not asked about parts of the rows any more."""
@@ -115,65 +122,79 @@ def _of_input(
     scale: float,
     largest: FloatArray | None,
 ) -> tuple[FloatArray, float, int]:
-    line, every = _Line(evaluate, columns, j), np.arange(len(columns[j]), dtype=np.intp)
+    line, open_rows = _Line(evaluate, columns, j), np.arange(len(columns[j]), dtype=np.intp)
     here = evaluate(list(columns))
+    sizes = Sizes(here, scale, largest)
     slopes, error = np.zeros_like(here), np.full(len(here), np.inf)
-    open_rows = every
     for share in STEPS:
-        pair = _central(line, open_rows, share * scale)
-        open_rows = _accept(pair, open_rows, slopes, error, here, share * scale, largest)
+        pair = _central(line, open_rows, share * scale, here, sizes)
+        open_rows = _accept(pair, open_rows, slopes, error, sizes)
         if not len(open_rows):
             break
     bends = len(open_rows)
     if bends:
-        _one_sided(name, line, open_rows, slopes, error, here, scale, j, largest)
+        _one_sided(name, line, open_rows, slopes, error, here, j, sizes)
     return slopes, float(error.max(initial=0.0)), bends
 
 
-def _central(line: _Line, rows: Index, h: float) -> tuple[FloatArray, FloatArray] | None:
-    """R(h) and R(h/2) of some rows."""
-    D = []
+class Sizes:
+    """What a difference of slopes is compared with, output by output."""
+
+    def __init__(self, here: FloatArray, scale: float, largest: FloatArray | None) -> None:
+        self.scale = scale
+        self.output = np.abs(np.where(np.isfinite(here), here, 0.0)).max(axis=0, initial=0.0)
+        """(outputs,) the largest value."""
+        self.slope = np.zeros(here.shape[1]) if largest is None else largest
+        """(outputs,) the largest slope, as far as it is known."""
+
+    def see(self, slopes: FloatArray) -> None:
+        """Slopes (k, outputs) that may be larger than those known."""
+        finite = np.where(np.isfinite(slopes), np.abs(slopes), 0.0)
+        self.slope = np.maximum(self.slope, finite.max(axis=0, initial=0.0))
+
+    def relative(self, apart: FloatArray, slopes: FloatArray) -> FloatArray:
+        """(k, outputs) differences of slopes, relative; zero for those that are rounding."""
+        size = np.maximum(np.abs(slopes), SMALL * self.slope)
+        small = apart <= NOTHING * self.output / self.scale
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(small, 0.0, apart / np.where(size > 0.0, size, EPS))
+
+
+def _central(
+    line: _Line, rows: Index, h: float, here: FloatArray, sizes: Sizes
+) -> tuple[FloatArray, FloatArray] | None:
+    """R(h) and R(h/2) of some rows; at a bend the second is not a number."""
+    D, apart = [], []
     for step in (h, h / 2, h / 4):
         above, below = line.at(rows, step), line.at(rows, -step)
         if above is None or below is None:
             return None
-        D.append((above - below) / (line.moved(rows, step) - line.moved(rows, -step))[:, None])
-    return (4 * D[1] - D[0]) / 3, (4 * D[2] - D[1]) / 3
+        up, down = line.moved(rows, step)[:, None], line.moved(rows, -step)[:, None]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            D.append((above - below) / (up - down))
+            apart.append(np.abs((above - here[rows]) / up - (below - here[rows]) / down))
+    first, second = (4 * D[1] - D[0]) / 3, (4 * D[2] - D[1]) / 3
+    # A second difference loses more to rounding than a first.
+    seen = apart[2] > 64 * EPS * sizes.output / h
+    bend = seen & (apart[2] > BEND * apart[1]) & (sizes.relative(apart[2], second) > AGREE)
+    return first, np.where(bend, np.nan, second)
 
 
 def _accept(
-    pair: tuple[FloatArray, FloatArray] | None,
-    rows: Index,
-    slopes: FloatArray,
-    error: FloatArray,
-    here: FloatArray,
-    h: float,
-    largest: FloatArray | None,
+    pair: tuple[FloatArray, FloatArray] | None, rows: Index, slopes: FloatArray, error: FloatArray, sizes: Sizes
 ) -> Index:
     """Write the slopes of the rows on which both agree; the others are returned."""
     if pair is None:
         return rows
     coarse, fine = pair
-    relative = _disagreement(coarse, fine, slopes, here, h, largest)
-    good = relative <= AGREE
+    finite = np.isfinite(coarse).all(axis=1) & np.isfinite(fine).all(axis=1)
+    for _ in range(2):  # the largest slope is known from the rows that agree without it
+        with np.errstate(invalid="ignore"):
+            relative = np.where(finite, sizes.relative(np.abs(coarse - fine), fine).max(axis=1, initial=0.0), np.inf)
+        good = relative <= AGREE
+        sizes.see(fine[good])
     slopes[rows[good]], error[rows[good]] = fine[good], relative[good]
     return rows[~good]
-
-
-def _disagreement(
-    coarse: FloatArray, fine: FloatArray, slopes: FloatArray, here: FloatArray, h: float, largest: FloatArray | None
-) -> FloatArray:
-    """(k,) largest relative difference over the outputs; infinite where one is not a number."""
-    if largest is None:
-        finite = np.where(np.isfinite(fine), np.abs(fine), 0.0)
-        largest = np.maximum(finite.max(axis=0, initial=0.0), np.abs(slopes).max(axis=0, initial=0.0))
-    # What rounding of the outputs leaves of a slope that is zero.
-    noise = 64 * EPS * np.abs(here).max(axis=0, initial=0.0) / h
-    size = np.maximum(np.abs(fine), SMALL * largest)
-    apart = np.maximum(np.abs(coarse - fine) - noise, 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        relative = np.where(apart == 0.0, 0.0, apart / np.where(size > 0.0, size, EPS))
-    return np.where(np.isfinite(coarse).all(axis=1) & np.isfinite(fine).all(axis=1), relative.max(axis=1), np.inf)
 
 
 def _one_sided(
@@ -183,9 +204,8 @@ def _one_sided(
     slopes: FloatArray,
     error: FloatArray,
     here: FloatArray,
-    scale: float,
     j: int,
-    largest: FloatArray | None,
+    sizes: Sizes,
 ) -> None:
     """Slopes at bends, or at the edge of the domain: each side by itself, the steeper one is written."""
     sides = []
@@ -193,12 +213,12 @@ def _one_sided(
         side, side_error = np.zeros_like(here), np.full(len(here), np.inf)
         open_rows, outside = rows, np.zeros(len(here), dtype=bool)
         for share in STEPS[1:]:
-            pair = _forward(line, open_rows, sign * share * scale, here)
+            pair = _forward(line, open_rows, sign * share * sizes.scale, here)
             if pair is None or not np.isfinite(pair[1]).all(axis=1).any():
                 outside[open_rows] = True
                 continue
             outside[open_rows] = ~np.isfinite(pair[1]).all(axis=1)
-            open_rows = _accept(pair, open_rows, side, side_error, here, share * scale, largest)
+            open_rows = _accept(pair, open_rows, side, side_error, sizes)
             if not len(open_rows):
                 break
         sides.append((side, side_error, outside))
@@ -212,8 +232,7 @@ def _one_sided(
             f"{name} before the model has no derivative in row {int(rows[int(np.argmax(bad))])} (from 0), by its input "
             f"{j}: differences of two sizes do not agree to {AGREE:g}; use a step that is smooth there"
         )
-    size = np.maximum(np.abs(slopes).max(axis=0), np.maximum(np.abs(right).max(axis=0), np.abs(left).max(axis=0)))
-    size = np.where(size > 0.0, size, 1.0) if largest is None else np.where(largest > 0.0, largest, 1.0)
+    size = np.where(sizes.slope > 0.0, sizes.slope, 1.0)
     is_right = np.sum((right[rows] / size) ** 2, axis=1) >= np.sum((left[rows] / size) ** 2, axis=1)
     slopes[rows] = np.where(is_right[:, None], right[rows], left[rows])
     error[rows] = np.where(
@@ -228,6 +247,7 @@ def _forward(line: _Line, rows: Index, h: float, here: FloatArray) -> tuple[Floa
         there = line.at(rows, step)
         if there is None:
             return None
-        F.append((there - here[rows]) / line.moved(rows, step)[:, None])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            F.append((there - here[rows]) / line.moved(rows, step)[:, None])
     first, second = 2 * F[1] - F[0], 2 * F[2] - F[1]
     return first, (4 * second - first) / 3

@@ -22,8 +22,14 @@ ROUNDING = 1e-9
 PATHS, POINTS = 8, 257
 """Jumps are looked for on straight lines through this many rows, from the least to the largest value of a column."""
 
-HALVINGS = 45
+HALVINGS = 50
 """After so many halvings an interval is a rounding error wide: a change that is still there is a jump."""
+
+FINE = 1e-9
+"""In spreads of the input: a move that float64 sees and float32 does not."""
+
+JUMP = 1e-6
+"""Smaller jumps, relative to the largest output, are rounding of a step that computes in float32."""
 
 
 def refuse_mixing(step: Any, evaluate: Evaluate, columns: Sequence[NDArray[Any]], values: NDArray[Any]) -> None:
@@ -59,6 +65,28 @@ def _same(part: NDArray[Any], expected: NDArray[Any], values: NDArray[Any]) -> b
     return bool((both_nan | (np.abs(part - expected) <= ROUNDING * size)).all())
 
 
+def refuse_rounding(
+    step: Any, evaluate: Evaluate, columns: Sequence[NDArray[Any]], inputs: Sequence[int], scales: FloatArray
+) -> None:
+    """Refuse a step that rounds its input: small differences of its output are zero where large ones are not."""
+    every = np.arange(len(columns[0]), dtype=np.intp)
+    here = np.asarray(evaluate(columns), dtype=np.float64)
+    size = np.abs(np.where(np.isfinite(here), here, 0.0)).max(axis=0, initial=0.0)
+    for j in inputs:
+        x = np.asarray(columns[j], dtype=np.float64)
+        large = _along(evaluate, columns, j, every, x + 2e-2 * scales[j])
+        small = _along(evaluate, columns, j, every, x + FINE * scales[j])
+        if large is None or small is None:
+            continue
+        moved = np.abs(large - here) > 1e-5 * size
+        stuck = moved & (small == here)
+        if moved.any() and stuck.sum() > 0.5 * moved.sum():
+            raise CannotMeasure(
+                f"{step_name(step)} before the model rounds its input, as a step does that computes in float32: its "
+                "differences have too few digits; compute in float64"
+            )
+
+
 def jumping_inputs(evaluate: Evaluate, columns: Sequence[NDArray[Any]], inputs: Sequence[int]) -> list[int]:
     """The inputs along which an output jumps, somewhere between their least and their largest value."""
     return [j for j in inputs if _jumps(evaluate, columns, j)]
@@ -76,16 +104,18 @@ def _jumps(evaluate: Evaluate, columns: Sequence[NDArray[Any]], j: int) -> bool:
     if values is None:
         return False
     values = values.reshape(len(rows), POINTS, -1)
-    changes = np.abs(np.diff(values, axis=1))
-    changes = np.where(np.isfinite(changes), changes, 0.0)
-    size = np.nanmax(np.abs(values), axis=(0, 1), initial=0.0)
-    largest = changes.max(axis=1)  # (rows, outputs)
-    found = np.argwhere(largest > 1e-7 * size)
-    if not len(found):
-        return False
-    path, output = found[:, 0], found[:, 1]
-    k = changes.argmax(axis=1)[path, output]
-    return _still_there(evaluate, columns, j, rows[path], output, grid[k], grid[k + 1], largest[path, output])
+    size = np.abs(np.where(np.isfinite(values), values, 0.0)).max(axis=(0, 1), initial=0.0)
+    changes = np.diff(values, axis=1)
+    turns = np.abs(np.diff(changes, axis=1))
+    places = []
+    for steep, offset in ((np.abs(changes), 0), (turns, 1)):  # a small jump on a slope is a sharp turn
+        steep = np.where(np.isfinite(steep), steep, 0.0)
+        path, output = np.argwhere(steep.max(axis=1) > JUMP * size).T
+        k = steep.argmax(axis=1)[path, output]
+        for shift in {0, offset}:
+            places.append((rows[path], output, grid[k + shift], grid[k + shift + 1]))
+    row, output, a, b = (np.concatenate(parts) for parts in zip(*places, strict=True))
+    return len(row) > 0 and _still_there(evaluate, columns, j, row, output, a, b, JUMP * size[output])
 
 
 def _still_there(
@@ -96,21 +126,30 @@ def _still_there(
     output: Index,
     a: FloatArray,
     b: FloatArray,
-    change: FloatArray,
+    smallest: FloatArray,
 ) -> bool:
-    """Whether a change between a and b is still there when the interval is halved again and again."""
+    """Whether a change between a and b is still there when the interval is halved again and again.
+
+    The half is kept that differs more from its neighbour outside: there the change is no part of a slope.
+    """
     each = np.arange(len(rows))
     for _ in range(HALVINGS):
-        middle = 0.5 * (a + b)
-        points = np.concatenate([a, middle, b])
-        values = _along(evaluate, columns, j, np.tile(rows, 3), points)
+        width = 0.5 * (b - a)
+        points = np.concatenate([a - width, a, a + width, b, b + width])
+        values = _along(evaluate, columns, j, np.tile(rows, 5), points)
         if values is None:
             return False
-        at = values.reshape(3, len(rows), -1)[:, each, output]
-        left, right = np.abs(at[1] - at[0]), np.abs(at[2] - at[1])
-        if not ((left > 0.25 * change) | (right > 0.25 * change)).any():
+        change = np.diff(values.reshape(5, len(rows), -1)[:, each, output], axis=0)
+        change = np.where(np.isfinite(change), change, 0.0)
+        left = np.abs(change[1] - change[0]) >= np.abs(change[2] - change[3])
+        a, b = np.where(left, a, a + width), np.where(left, a + width, b)
+        remains = np.abs(np.where(left, change[1], change[2])) > smallest
+        if not remains.any():
             return False
-        a, b = np.where(left >= right, a, middle), np.where(left >= right, middle, b)
+        each, rows, output, a, b, smallest = (
+            part[remains] for part in (np.arange(len(rows)), rows, output, a, b, smallest)
+        )
+        each = np.arange(len(rows))
     return True
 
 

@@ -17,7 +17,7 @@ from dosimeter.adapters.steps.calls import Form, StepFailure, call_step, columns
 from dosimeter.adapters.steps.chain_rule import mixed, moving
 from dosimeter.adapters.steps.differences import Differences, slopes_by_differences
 from dosimeter.adapters.steps.feature import Feature, Features, Slope, Unknown
-from dosimeter.adapters.steps.row_checks import jumping_inputs, refuse_mixing
+from dosimeter.adapters.steps.row_checks import jumping_inputs, refuse_mixing, refuse_rounding
 from dosimeter.adapters.steps.run import MOST_VALUES, Category, Run, by_its_values, require_fitted, step_name
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
@@ -139,6 +139,7 @@ def _check(
     smooth = [j for j in inputs if not features[j].sources <= run.log.by_level]
     if not smooth or values.dtype.kind == "O":
         return known
+    refuse_rounding(step, evaluate, columns, smooth, known.scales)
     result = _differences(step, columns, known, smooth, run, None)
     name = step_name(step)
     run.log.estimates[name] = max(run.log.estimates.get(name, 0.0), result.error)
