@@ -9,7 +9,8 @@ from statsmodels.duration.hazard_regression import PHReg
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.adapters.cox_models import BASELINE, STRATUM, cox_columns, cox_problem, is_cox, polish_cox
+from dosimeter.adapters.cox_models import BASELINE, STRATUM, cox_columns, cox_problem, is_cox
+from dosimeter.adapters.polish_cox import polish_cox
 
 from ..glm.survival import table
 
@@ -49,7 +50,7 @@ def test_results_of_phreg_become_their_problem(ties, strata):
     np.testing.assert_allclose(fit.w, results.params, rtol=1e-6)
     assert moved < 1e-4
     assert problem.names == cox_columns(results).covariates == ("age", "dose", "stage")
-    assert problem.uncovered == ((BASELINE, STRATUM) if strata else (BASELINE,))
+    assert problem.remarks == ((BASELINE, STRATUM) if strata else (BASELINE,))
     assert is_cox(results)
 
 
