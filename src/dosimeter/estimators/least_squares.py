@@ -57,6 +57,7 @@ class PrivateLinearRegression(PrivateRegressor):
 
     Examples
     --------
+    >>> import numpy as np
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.1, 1.9, 3.1])
     >>> model = PrivateLinearRegression(max_dose=1.0).fit(X, y)
     >>> model.highest_dose_ <= 1.0, model.release_.recipe.simulation
@@ -146,6 +147,7 @@ class PrivateRidge(PrivateRegressor):
 
     Examples
     --------
+    >>> import numpy as np
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.1, 1.9, 3.1])
     >>> model = PrivateRidge(alpha=0.5, max_dose=1.0).fit(X, y)
     >>> type(model.released_).__name__, model.coef_.shape

@@ -283,7 +283,7 @@ def _wide(X: Any, y: Any, loss: Loss, l2: Any, dense_only: bool, options: dict[s
     """
     from dosimeter.glm.wide_fit import fit_wide, goes_wide  # imported late: it imports this module
 
-    smooth = isinstance(loss, Softmax) or (loss.convex and not loss.has_kinks)
+    smooth = not isinstance(loss, ScalarLoss) or (loss.convex and not loss.has_kinks)
     if dense_only or np.ndim(l2) or not smooth:
         if issparse(X) or options["route"] not in (None, "primal"):
             raise CannotMeasure(

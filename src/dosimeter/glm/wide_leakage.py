@@ -30,8 +30,8 @@ class RowCells:
 
     Examples
     --------
-    >>> RowCells(0, np.array([2]), np.array([0.5]), np.array([0.5]), 1, 0.25).eta[0]
-    0.5
+    >>> RowCells(0, np.array([2]), np.array([0.5]), np.array([0.5]), 1, 0.25).eta.tolist()
+    [0.5]
     """
 
     row: int
