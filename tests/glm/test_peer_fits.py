@@ -86,8 +86,12 @@ def test_a_huber_regressor_is_ours_at_its_own_scale(intercept):
     X, y = table(glm.Huber(), 200)
     model = HuberRegressor(epsilon=1.5, alpha=0.1, tol=1e-12, fit_intercept=intercept, warm_start=True)
     # It also stops when its objective falls by less than 2e-9, whatever tol says; its warm start has an intercept.
-    for _ in range(10 if intercept else 1):
-        model.fit(X, y)
+    model.fit(X, y)
+    for _ in range(9 if intercept else 0):
+        try:
+            model.fit(X, y)
+        except ValueError:  # its line search finds no lower value any more: the last fit stands
+            break
     loss = glm.Huber(1.5, float(model.scale_))
     ours = glm.fit(X, y, loss, model.scale_ * 0.1 / 200, intercept=intercept)
     theirs = np.append(model.coef_, [model.intercept_] * intercept)
