@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
-from dosimeter.core.engine import MappedPart, Terms
+from dosimeter.core.engine import Terms
 from dosimeter.core.errors import Refusal
 from dosimeter.core.progress import advance
 from dosimeter.engines.checkpoint import Checkpoint, PassState
@@ -120,12 +121,13 @@ def _task(function: Any, key: str, *args: Any) -> Any:
 
 
 def _shared_by(items: Sequence[Any]) -> list[Any]:
-    """Functions that rows go through, and other constants of the parts: each is sent once for all leaves."""
+    """What the wrappers around parts hold besides the part, such as how rows become numbers: sent once for all leaves."""
     constants: dict[int, Any] = {}
     for item in items:
         part = item
-        while isinstance(part, MappedPart):
-            constants[id(part.function)] = part.function
+        while is_dataclass(part) and hasattr(part, "part"):
+            held = (getattr(part, field.name) for field in fields(part) if field.name != "part")
+            constants.update({id(each): each for each in held if not isinstance(each, str | int | float | None)})
             part = part.part
     return list(constants.values())
 
