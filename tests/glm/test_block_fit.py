@@ -137,6 +137,6 @@ def test_the_functions_of_a_pass_can_be_pickled() -> None:
     fitted = fit_blocks(blocks_of(X, y), glm.Logistic(), n=len(y), d=5, l2=0.1, engine=LocalEngine())
     f = partial(newton_terms, factor=fitted.coordinates, v=fitted.v, loss=fitted.loss)
     block = blocks_of(X, y)[0]
-    again = pickle.loads(pickle.dumps(f))(block)
+    again = pickle.loads(pickle.dumps(f))(block)  # noqa: S301
     assert all(np.array_equal(a, b) for a, b in zip(again[:3], f(block)[:3], strict=True))
-    assert isinstance(pickle.loads(pickle.dumps(fitted)).rows(block), glm.Fit)
+    assert isinstance(pickle.loads(pickle.dumps(fitted)).rows(block), glm.Fit)  # noqa: S301

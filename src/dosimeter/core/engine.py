@@ -88,12 +88,28 @@ class MappedPart:
     part: Part
     function: Callable[[Any], Any]
 
+    @property
+    def rows(self) -> int:
+        """Rows of the part, if it says how many."""
+        return int(getattr(self.part, "rows", 1))
+
     def blocks(self) -> Iterator[Any]:
         """function(block) for each block of the part."""
         for block in self.part.blocks():
             yield self.function(block)
 
 
+TERMS: dict[str, type[Any]] = {}
+"""Kinds of terms besides arrays and numbers, by name: frozen dataclasses of arrays, numbers and texts with a sum."""
+
+
+def term(cls: type[T]) -> type[T]:
+    """Register a kind of term, so that an engine can store it."""
+    TERMS[cls.__name__] = cls
+    return cls
+
+
+@term
 @dataclass(frozen=True)
 class Largest:
     """A term whose sum is the maximum, entry by entry.
@@ -122,3 +138,33 @@ def rows_per_block(width: int, block_bytes: int = 8 << 20) -> int:
     8 MB keeps the number of Python steps small, and temporaries far smaller than any table worth splitting.
     """
     return int(max(256, block_bytes // (8 * max(1, width))))
+
+
+@term
+@dataclass(frozen=True)
+class Each:
+    """Several terms of their own kinds, added one by one.
+
+    >>> (Each((1, 2.5)) + Each((3, 0.5))).items
+    (4, 3.0)
+    """
+
+    items: Terms
+
+    def __add__(self, other: Each) -> Each:
+        return Each(tuple(a + b for a, b in zip(self.items, other.items, strict=True)))
+
+
+@term
+@dataclass(frozen=True)
+class Joined:
+    """Arrays whose sum is one array after the other, along the first axis.
+
+    >>> (Joined((np.array([1, 2]),)) + Joined((np.array([3]),))).arrays[0].tolist()
+    [1, 2, 3]
+    """
+
+    arrays: RowBlock
+
+    def __add__(self, other: Joined) -> Joined:
+        return Joined(tuple(np.concatenate([a, b]) for a, b in zip(self.arrays, other.arrays, strict=True)))

@@ -295,7 +295,9 @@ def _start(
 
 def _minimise(problem: _Problem, T: Factor, w: FloatArray | None) -> tuple[FloatArray, _Sums, Factor, int]:
     """v, the sums there, T (a sample may have misled) and the number of passes."""
-    v = np.zeros(len(problem.penalty)) if w is None else np.linalg.solve(T.matrix, w)
+    v: FloatArray = np.zeros(len(problem.penalty))
+    if w is not None:
+        v = np.asarray(np.linalg.solve(T.matrix, w), dtype=np.float64)
     at = problem.sums(T, v, check=True)
     if w is not None and (not np.isfinite(at.value) or (T.easy and factor_in(T.matrix, at.hessian) is None)):
         T, v = problem.careful(), np.zeros(len(v))

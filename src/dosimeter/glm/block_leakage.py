@@ -1,8 +1,8 @@
 """What a release leaks about some rows of a table that is read in blocks, [Hannun21] eq. 16-18.
 
 A row's Jacobian needs the row, the weights, the factor of the Hessian and, behind a fitted scaler, the number of rows:
-all of it is known after the fit. So the `Leakage` of a block is that of its rows in the whole table, exactly. Figures of
-columns over all rows are sums: `column_terms` of the blocks add up, and `column_norms` reads the total.
+all of it is known after the fit. So the `Leakage` of a block is that of its rows in the whole table, exactly. Figures
+of columns over all rows are sums: `column_terms` of the blocks add up, and `column_norms` reads the total.
 """
 
 from __future__ import annotations

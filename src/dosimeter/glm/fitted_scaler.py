@@ -71,10 +71,8 @@ def fold_leakage(
     X (n, d) is standardised in the columns marked by `scaled` (d,); input_map (d, m) as in `glm.measure`. fitted_rows:
     how many rows were standardised together, if X holds only some of them.
     """
-    if fitted_rows:
-        scaler = Scaler.of_some_rows(X, scaled, input_map, fitted_rows)
-    else:
-        scaler = Scaler.of(X, scaled, input_map)
+    some = fitted_rows > 0
+    scaler = Scaler.of_some_rows(X, scaled, input_map, fitted_rows) if some else Scaler.of(X, scaled, input_map)
     if not fit.intercept:
         raise CannotMeasure(
             "a fitted mean folds into an intercept, but this model has none: fit an intercept, or declare bounds"

@@ -208,7 +208,7 @@ class ScaledJacobian(DenseJacobian):
     def separate_column_norms(
         self, base: ScalarJacobian, separate: SeparateColumns, T: FloatArray
     ) -> tuple[FloatArray, Any]:
-        """(touched,) norms from `feature_sums`, and where too many digits cancelled: a row's column is L [a u, r, 1, z]."""
+        """(touched,) norms from `feature_sums`, a row's column being L [a u, r, 1, z], and where digits cancelled."""
         columns, p = self.scaler.touched, len(base.F)
         out, lost = np.empty(len(columns)), np.zeros(len(columns), dtype=bool)
         chosen, places = separate.among(columns)
