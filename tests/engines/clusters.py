@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -123,3 +124,17 @@ class Separate:
             process.kill()
             process.wait()
         self.processes = []
+
+
+@contextmanager
+def separate_cluster(folder):
+    """A `Separate` that is not started yet; Dask's settings here are those of its site."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    site = Separate(folder, port)
+    try:
+        with dask.config.set(site.settings):
+            yield site
+    finally:
+        site.kill()

@@ -1,23 +1,22 @@
 """Sums on a cluster of separate processes with TLS: the same figures as here, whatever happens to the workers."""
 
 import pickle
-import socket
 import sys
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 from tests.engines.clusters import (
     HarmedEngine,
-    Separate,
     cloudpickle,
     cluster,
-    dask,
     dies_once,
     fills_memory,
     first_to,
+    separate_cluster,
     stalls_once,
 )
 
@@ -214,16 +213,9 @@ def test_a_cluster_without_workers_is_one_line(parts, monkeypatch):
 
 
 @pytest.fixture
-def separate(tmp_path, monkeypatch):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    site = Separate(tmp_path, port)
-    try:
-        with dask.config.set(site.settings):
-            yield site
-    finally:
-        site.kill()
+def separate(tmp_path):
+    with separate_cluster(tmp_path) as site:
+        yield site
 
 
 def leaves_a_mark(block, marker):
@@ -358,6 +350,6 @@ def test_a_collection_that_is_no_table_is_refused():
 def test_rows_that_change_between_passes_are_refused(client):
     source = DaskSource.of(da.ones((10, 2), chunks=5))
     part = source.parts(("x0",), 256)[0]
-    other = type(part)(np.ones((4, 2)), part.label, 3, ("x0",), (0,), 0, 5, 256)
+    other = replace(part, frame=np.ones((4, 2)), number=3)
     with pytest.raises(Refusal, match="partition 3: it has 4 rows and had 5"):
         list(other.blocks())

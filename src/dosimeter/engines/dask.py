@@ -8,15 +8,17 @@ death changes nothing.
 from __future__ import annotations
 
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from dosimeter.core.engine import Terms
 from dosimeter.core.errors import Refusal
 from dosimeter.core.progress import advance
 from dosimeter.engines.checkpoint import Checkpoint, PassState
-from dosimeter.engines.dask_client import ClusterLost, check_software, collect, open_client
+from dosimeter.engines.dask_client import ClusterLost, check_folder, check_software, collect, open_client
+from dosimeter.engines.dask_envelope import Recipient, enclose
 from dosimeter.engines.dask_tasks import add_all, groups_of, leaves_of, map_leaf, open_constants, seal, sum_leaf
 from dosimeter.engines.registry import EngineOptions, engine
 
@@ -32,6 +34,9 @@ class DaskEngine:
 
     A checkpoint keeps the results of finished passes: the same computation goes on after them.
     """
+
+    rows_stay: ClassVar[bool] = True
+    """Rows are not moved between workers: no shuffle."""
 
     def __init__(self, client: Any = None, checkpoint: Checkpoint | None = None) -> None:
         self._client = client
@@ -83,13 +88,11 @@ class DaskEngine:
                 _task(add_all, f"dosimeter-add-{token}-{level}-{k}", *group) for k, group in enumerate(groups_of(nodes))
             ]
             watched = watched if len(watched) <= WATCHED else nodes
-        if not nodes:
-            return None
-        return self._collect(nodes, watched)[0]
+        return self._collect(nodes, watched, token)[0] if nodes else None
 
     def _map(self, items: Sequence[Any], f: Callable[[Any], T]) -> list[T]:
-        nodes, _ = self._leaves(items, f, map_leaf)
-        return [value for leaf in self._collect(nodes, nodes) for value in leaf] if nodes else []
+        nodes, token = self._leaves(items, f, map_leaf)
+        return [value for leaf in self._collect(nodes, nodes, token) for value in leaf] if nodes else []
 
     def _leaves(self, items: Sequence[Any], f: Any, work: Any) -> tuple[list[Any], str]:
         """A node for each leaf, and what distinguishes the keys of this pass from those of every other."""
@@ -104,14 +107,19 @@ class DaskEngine:
             nodes.append(_task(work, f"dosimeter-leaf-{token}-{k}", sealed, constants, *partitions))
         return nodes, token
 
-    def _collect(self, nodes: list[Any], watched: Sequence[Any]) -> Sequence[Any]:
-        if self._client is not None:
-            return collect(self._client, nodes, watched)
-        import dask
+    def _collect(self, nodes: list[Any], watched: Sequence[Any], token: str) -> Sequence[Any]:
+        if self._client is None:
+            import dask
 
-        values: Sequence[Any] = dask.compute(*nodes)
-        advance(1.0)
-        return values
+            values: Sequence[Any] = dask.compute(*nodes)
+            advance(1.0)
+            return values
+        recipient = Recipient()
+        letters = [
+            _task(enclose, f"dosimeter-result-{token}-{k}", node, recipient.address) for k, node in enumerate(nodes)
+        ]
+        watched = letters if watched is nodes else watched
+        return [recipient.open(letter) for letter in collect(self._client, letters, watched)]
 
 
 def _task(function: Any, key: str, *args: Any) -> Any:
@@ -135,5 +143,11 @@ def _shared_by(items: Sequence[Any]) -> list[Any]:
 @engine("dask")
 def dask_engine(options: EngineOptions) -> DaskEngine:
     """The workers of `scheduler`, or of the client that this process has opened."""
+    client = open_client(options.scheduler)
     checkpoint = None if options.checkpoint is None else Checkpoint(options.checkpoint, options.task)
-    return DaskEngine(open_client(options.scheduler), checkpoint)
+    created = DaskEngine(client, checkpoint)
+    if client is not None and options.scheduler is not None:
+        weakref.finalize(created, client.close)
+    if client is not None and options.folder is not None:
+        check_folder(client, options.folder)
+    return created

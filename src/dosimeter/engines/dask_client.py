@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import time
+import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -113,6 +116,25 @@ def check_software(client: Any) -> None:
             if mine != its:
                 todo = "install the same versions on all workers"
                 raise Refusal(f"worker {safe_text(worker, 80)} has {safe_text(its)} and this computer {mine}: {todo}")
+
+
+def check_folder(client: Any, folder: Path) -> None:
+    """Refuse workers that do not write into the folder of the readings as this computer sees it."""
+    probe = folder / f".seen-{uuid.uuid4().hex}"
+    probe.write_bytes(b"")
+    try:
+        for worker, seen in client.run(_sees, str(probe), on_error="return").items():
+            if seen is not True:
+                raise Refusal(
+                    f"worker {safe_text(worker, 80)} does not share the folder {safe_text(folder, 120)}, where it would "
+                    f"write readings: name one that this computer and all workers share with {option('checkpoint')}"
+                )
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def _sees(probe: str) -> bool:
+    return os.path.exists(probe) and os.access(os.path.dirname(probe), os.W_OK)
 
 
 def collect(client: Any, nodes: list[Any], watched: Sequence[Any]) -> Sequence[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,19 +24,29 @@ class PartitionPart:
     columns: tuple[str, ...]
     positions: tuple[int, ...]
     first: int
+    """Number of the part's first row in the whole table."""
+    begin: int
     rows: int
+    """Rows of the partition that belong to the part, from `begin` on."""
+    size: int
+    """Rows of the partition."""
     block_rows: int
+
+    def between(self, low: int, high: int) -> PartitionPart:
+        """Those of its rows that have these numbers in the whole table."""
+        return replace(self, begin=self.begin + low - self.first, first=low, rows=high - low)
 
     def blocks(self) -> Iterator[RawBlock]:
         """Blocks of at most `block_rows` rows."""
         frame = self.frame.compute() if hasattr(self.frame, "compute") else self.frame
-        if len(frame) != self.rows:
-            fault = f"it has {len(frame)} rows and had {self.rows} when they were counted"
+        if len(frame) != self.size:
+            fault = f"it has {len(frame)} rows and had {self.size} when they were counted"
             raise self._place(0).refusal(fault, "a Dask collection must give the same rows each time; persist it")
         for start in range(0, self.rows, self.block_rows):
-            some = frame[start : start + self.block_rows]
+            at = self.begin + start
+            some = frame[at : min(at + self.block_rows, self.begin + self.rows)]
             columns = {name: _column(some, j) for name, j in zip(self.columns, self.positions, strict=True)}
-            yield RawBlock(columns, self.first + start, self._place(start))
+            yield RawBlock(columns, self.first + start, self._place(at))
 
     def _place(self, start: int) -> Location:
         return Location(f"{self.label}, partition {self.number}", first=start)
@@ -105,9 +115,9 @@ class DaskSource:
         parts, first = [], 0
         for k, (partition, rows) in enumerate(zip(partitions, self.sizes, strict=True)):
             if rows:
-                parts.append(
-                    PartitionPart(partition, self.label, k, tuple(columns), positions, first, rows, block_rows)
-                )
+                wanted = tuple(columns)
+                part = PartitionPart(partition, self.label, k, wanted, positions, first, 0, rows, rows, block_rows)
+                parts.append(part)
             first += rows
         return parts
 
