@@ -271,9 +271,9 @@ def test_a_scheduler_that_stays_away_is_one_line_and_finished_passes_are_kept(se
     finally:
         client.close()
     assert "\n" not in str(refusal.value)
-    assert sorted(path.name for path in folder.iterdir()) == ["pass-0000.npz", "task.json"]
+    assert len(list(folder.glob("pass-*.npz"))) == len(list(folder.iterdir())) - 1 == 1  # and task.json
     again = DaskEngine(None, Checkpoint(folder, "task"))
-    close(again.sum_over(parts, refuse), first)  # read, not computed
+    close(again.sum_over([MappedPart(part, refuse) for part in parts], moments), first)  # read, not computed
 
 
 # --- who is connected to ---

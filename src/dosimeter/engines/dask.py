@@ -20,6 +20,7 @@ from dosimeter.engines.checkpoint import Checkpoint, PassState
 from dosimeter.engines.dask_client import ClusterLost, check_folder, check_software, collect, open_client
 from dosimeter.engines.dask_envelope import Recipient, enclose
 from dosimeter.engines.dask_tasks import add_all, groups_of, leaves_of, map_leaf, open_constants, seal, sum_leaf
+from dosimeter.engines.fingerprint import fingerprint
 from dosimeter.engines.registry import EngineOptions, engine
 
 T = TypeVar("T")
@@ -49,7 +50,7 @@ class DaskEngine:
     def sum_over(self, blocks: Iterable[Any], f: Callable[[Any], Terms]) -> Terms:
         """Entrywise sum of f(block), by a fixed tree."""
         items = list(blocks)
-        total: Terms | None = self._numbered(lambda: self._attempt(lambda: self._sum(items, f)))
+        total: Terms | None = self._kept("sum", f, lambda: self._sum(items, f))
         if total is None:
             raise Refusal("nothing to sum: there are no blocks")
         return total
@@ -57,17 +58,19 @@ class DaskEngine:
     def map_over(self, blocks: Iterable[Any], f: Callable[[Any], T]) -> list[T]:
         """f(block) for each block, in order. What f writes, it writes on the worker, perhaps more than once."""
         items = list(blocks)
-        return list(self._numbered(lambda: self._attempt(lambda: self._map(items, f))))
+        return list(self._kept("map", f, lambda: self._map(items, f)))
 
-    def _numbered(self, run: Callable[[], Any]) -> Any:
-        number, self.passes = self.passes, self.passes + 1
+    def _kept(self, kind: str, f: Any, run: Callable[[], Any]) -> Any:
+        """The result of a pass: of an earlier call, if the checkpoint has it."""
+        self.passes += 1
         if self._checkpoint is None:
-            return run()
-        kept = self._checkpoint.load(number)
+            return self._attempt(run)
+        key = f"{kind}-{fingerprint(f)}"
+        kept = self._checkpoint.load(key)
         if kept.complete:
             return kept.value
-        value = run()
-        self._checkpoint.save(number, PassState(0, True, value))
+        value = self._attempt(run)
+        self._checkpoint.save(key, PassState(0, True, value))
         return value
 
     def _attempt(self, run: Callable[[], Any]) -> Any:
