@@ -1,6 +1,6 @@
 """OpenDP's exact discrete Gaussian, timed in its own environment for `benchmarks/rows/noise.py`: one line of JSON.
 
-    PY benchmarks/sampling_opendp.py VALUES [RUNS]
+PY benchmarks/sampling_opendp.py VALUES [RUNS]
 """
 
 from __future__ import annotations

@@ -16,7 +16,18 @@ import sys
 from harness.timing import processor_seconds
 
 LIMIT = 0.35
-HEAVY = ("numpy", "scipy", "pandas", "sklearn", "pyarrow", "narwhals", "jinja2", "dp_accounting", "sqlalchemy", "altair")
+HEAVY = (
+    "numpy",
+    "scipy",
+    "pandas",
+    "sklearn",
+    "pyarrow",
+    "narwhals",
+    "jinja2",
+    "dp_accounting",
+    "sqlalchemy",
+    "altair",
+)
 """Libraries that no --help may load."""
 SHOWN = 15
 

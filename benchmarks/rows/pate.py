@@ -26,5 +26,7 @@ def against_quadrature(settings: Settings) -> Iterator[Ratio]:
         lambda: [pate.leakage(votes[:1], noise) for _ in range(50)],
         lambda: [by_quad(v, GAMMA) for v in votes[:SHOWN]],
     )
-    yield Ratio("a query, 20,000 together", together / len(votes), peer / SHOWN, "quad on the integrals of eq. 45", 0.01)
+    yield Ratio(
+        "a query, 20,000 together", together / len(votes), peer / SHOWN, "quad on the integrals of eq. 45", 0.01
+    )
     yield Ratio("a query alone", alone / 50, peer / SHOWN, "quad on the integrals of eq. 45")
