@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from attacks import ridge
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import dosimeter as dm
+from attacks import ridge
 from dosimeter import glm
 from dosimeter.datasets.papers import adult, iwpc
 from dosimeter.glm.attribute_inversion import white_box

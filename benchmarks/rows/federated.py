@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from federated import LEAST, NETWORKS, SEVERAL, ours, peer, written_job
-
 from harness.registry import Ratio, Settings, Skipped, row
 
 SIDES = {"torch": "torch", "pfl": "pfl", "flower": "flower"}

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from fisher import LIMITS, NOISE, dense_svd, problem
 
 from dosimeter import glm
+from fisher import LIMITS, NOISE, dense_svd, problem
 from harness.registry import Ratio, Settings, row
 from harness.timing import least
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irfil import L2, ONE, VKORC1
-
 from dosimeter import glm
 from dosimeter.datasets.papers import iwpc
 from dosimeter.glm.irfil import irfil
 from dosimeter.glm.reweighted_leakage import total_leakage
 from harness.registry import Ratio, Settings, row
 from harness.timing import least
+from irfil import L2, ONE, VKORC1
 
 ROUNDS = 10
 

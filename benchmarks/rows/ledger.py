@@ -8,11 +8,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ledger import booking
-
 from dosimeter.core.accounts import LedgerLimit
 from dosimeter.ledger import Ledger
 from harness.registry import Ratio, Settings, Skipped, row
+from ledger import booking
 
 PEOPLE, SIZE = 100, 4000
 

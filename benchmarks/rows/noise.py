@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from sampling import LIMIT, PEERS, SCALE
 
 from dosimeter import noise_addition
 from dosimeter.core.noise import Gaussian, Laplace
 from harness.registry import Ratio, Settings, Skipped, row
 from harness.timing import least
+from sampling import LIMIT, PEERS, SCALE
 
 VALUES = 10_000
 """Values that OpenDP noises."""

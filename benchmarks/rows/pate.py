@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from pate import CLASSES, GAMMA, by_quad, consensus
 
 from dosimeter import pate
 from dosimeter.core.noise import Laplace
 from harness.registry import Ratio, Settings, row
 from harness.timing import least
+from pate import CLASSES, GAMMA, by_quad, consensus
 
 SHOWN = 8
 """Histograms that quadrature is timed on."""

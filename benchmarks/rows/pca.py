@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from pca import mnist
 from sklearn.decomposition import PCA
 
 from dosimeter import pca
 from harness.registry import Ratio, Settings, row
 from harness.timing import least
+from pca import mnist
 
 
 @row("pca", "Components against scikit-learn, the attack against one product", needs=("mnist",))

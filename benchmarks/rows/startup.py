@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from startup import commands, seconds
-
 from harness.registry import Ratio, Settings, row
 from harness.timing import processor_seconds
+from startup import commands, seconds
 
 PEER = [sys.executable, "-c", "import typer, typer.main"]
 FEW = ("dosimeter", "dosimeter --version", "dosimeter measure --help", "dosimeter fix --help")
