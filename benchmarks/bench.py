@@ -57,7 +57,7 @@ def shown(seconds: float) -> str:
 def measure(
     chosen: list[Row], settings: Settings, stored: dict[Key, float]
 ) -> tuple[dict[Key, Ratio], dict[Key, str], list[str]]:
-    """Every comparison, printed as it comes; rows with a worse ratio are measured again. (ratios, skipped, failures)."""
+    """(ratios, skipped, failures), printed as they come; rows with a worse ratio are measured again."""
     ratios: dict[Key, Ratio] = {}
     skipped: dict[Key, str] = {}
     failures: list[str] = []

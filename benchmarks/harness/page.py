@@ -14,8 +14,8 @@ from harness.registry import ROWS, Ratio
 
 RATIO = Axis("our seconds over the peer's", log=True)
 LEAD = (
-    "Each point is our time over the peer's: left of 1 we are faster. The bar goes to the stored ratio. Least of several "
-    "runs, both sides in turns, one thread, seconds of the processor."
+    "Each point is our time over the peer's: left of 1 we are faster. The bar goes to the stored ratio. Least of "
+    "several runs, both sides in turns, one thread, seconds of the processor."
 )
 
 

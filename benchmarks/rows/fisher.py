@@ -45,11 +45,10 @@ def against_svd(settings: Settings) -> Iterator[Ratio]:
     """The plain way: every Jacobian written out."""
     for n, d in ((2_000, 10), (12_665, 20), (30_162, 86)):
         X, y, fit = problem(n, d)
-        part = slice(0, SVD_ROWS)
-        some = replace(fit, margin=fit.margin[part])
+        some = replace(fit, margin=fit.margin[:SVD_ROWS])
         fast, slow = least(
             settings.runs,
             lambda X=X, y=y, fit=fit: glm.measure(fit, X, y, NOISE).examples,
-            lambda some=some, X=X, y=y: dense_svd(some, X[part], y[part]),
+            lambda some=some, X=X, y=y: dense_svd(some, X[:SVD_ROWS], y[:SVD_ROWS]),
         )
         yield Ratio(f"rows, {n:,} x {d}", fast, slow * n / SVD_ROWS, "written-out Jacobians and their SVD")

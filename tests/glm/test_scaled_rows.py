@@ -1,4 +1,4 @@
-"""Norms of rows through a fitted scaler by correction steps: certified values against Jacobians that are written out."""
+"""Norms of rows through a fitted scaler by correction steps: certified values against written-out Jacobians."""
 
 from __future__ import annotations
 

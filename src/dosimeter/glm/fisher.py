@@ -93,8 +93,8 @@ def measure(
 class LeakageOfFit:
     """The leakage of a fit under any noise: what does not depend on the noise is checked and computed once.
 
-    Independent noise of any law and scale multiplies the whole Jacobian by one number, so that the digits of its figures
-    are those of any other. Arguments as in `measure`.
+    Independent noise of any law and scale multiplies the whole Jacobian by one number, so that its figures have the
+    digits of any other. Arguments as in `measure`.
     """
 
     def __init__(

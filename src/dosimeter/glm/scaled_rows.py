@@ -5,11 +5,11 @@ With the singular vectors of b = Q R Tᵀ as bases, a row's frozen Jacobian is a
     J = -z hᵀ - r R,     h = (a Tᵀg, -c),  z = Qᵀu,
 
 so JᵀJ = r²R² + |z|² hhᵀ + hwᵀ + whᵀ with w = r R z, and (JᵀJ - θ)⁻¹ costs O(p). The scaler adds a small E to J and a
-diagonal floor Φ to the square. Starting from the frozen eigenvector, each step solves the frozen problem for the residual
-and takes the best vector of the space (Davidson), which gains several digits a step. A value is accepted if it is
-certified: θ with residual ρ is within ρ²/(θ - τ) of the largest eigenvalue if all others are at most τ < θ - ρ, and they
-are if the frozen matrix has one eigenvalue above (√(τ - |Φ|) - |E|)² (Weyl), which the inertia of a 2 x 2 matrix
-tells. Rows without a certificate are left to the caller. Derivation: docs/explanation/scaler.md, 6.
+diagonal floor Φ to the square. Starting from the frozen eigenvector, each step solves the frozen problem for the
+residual and takes the best vector of the space (Davidson), which gains several digits a step. A value is accepted if it
+is certified: θ with residual ρ is within ρ²/(θ - τ) of the largest eigenvalue if all others are at most τ < θ - ρ. They
+are if the frozen matrix has one eigenvalue above (√(τ - |Φ|) - |E|)² (Weyl), which follows from the inertia of a 2 x 2
+matrix. Rows without a certificate are left to the caller. Derivation: docs/explanation/scaler.md, 6.
 """
 
 from __future__ import annotations
