@@ -105,7 +105,7 @@ def test_fix_calibrates_on_the_persons_one_target() -> None:
         assert release.doses[patient] == pytest.approx(eta, rel=1e-6)
     assert release.doses.max() == pytest.approx(release.plan.highest)
     assert release.doses.max() <= 2.0
-    blocks = release.dose_with_blocks.blocks
+    blocks = release.dose_with_blocks.fisher_blocks
     assert blocks[0].unknowns[-2:] == ("*/age/0", "*/label")
     for noise in ({"noise_shape": "hessian"}, {"reweighting_rounds": 2}):
         kept = release_table(Table.of({**STAYS, "cost": COST}), "cost", max_dose=2.0, l2=L2, person="patient", **noise)

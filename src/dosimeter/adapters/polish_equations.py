@@ -33,7 +33,7 @@ def solve_equations(
         raise type(refusal)(name_columns(str(refusal), design.names)) from None
     solved = SolvedEquations(solution, problem.loss, problem.y)
     moved = _moved(problem, equations, solution, options)
-    return solved, moved, tuple(map(_kink_remark, solution.kinks)), solution.uncovered
+    return solved, moved, tuple(map(_kink_remark, solution.kinks)), solution.not_covered
 
 
 def _moved(

@@ -43,7 +43,7 @@ class ScalerReading:
     leak: glm.Leakage
     floor: glm.Leakage | None = None
     """None if no scaler was fitted."""
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     """Of the design, with or without the scaler."""
 
 
@@ -53,17 +53,17 @@ def measure_with_scaler(
     """The figure with this scaler; options as in `glm.measure`. Filled cells are constants, not unknowns."""
     frozen = design.read(leakage_of(fit, design.X, y, **options))
     if not isinstance(fit, glm.Fit) or "target_slopes" in options or not np.any(design.fitted):
-        return ScalerReading(frozen, None, design.uncovered)
+        return ScalerReading(frozen, None, design.not_covered)
     total = design.read(glm.measure(fit, design.X, y, **options, scaled=design.fitted))
     held = scaler == "held"
     return ScalerReading(
-        frozen if held else total, floor_of(total), design.uncovered if held else not_covered_with_scaler(design)
+        frozen if held else total, floor_of(total), design.not_covered if held else not_covered_with_scaler(design)
     )
 
 
 def not_covered_with_scaler(design: Design) -> tuple[str, ...]:
     """What is not covered if figures go through mean and deviation."""
-    return tuple(note for note in design.uncovered if not note.startswith(f"{STATISTIC} of "))
+    return tuple(note for note in design.not_covered if not note.startswith(f"{STATISTIC} of "))
 
 
 def floor_for_law(

@@ -120,8 +120,8 @@ class ModelLeakage(TableLeakage):
         dose = self.dose()
         unit = f"eta_in_{self.measured_in.replace(' ', '_')}"
         if self.ids is None:
-            return {"row": [number_of(self.table, k) for k in range(self.table.n)], unit: dose.reading.tolist()}
-        return {"person": [str(i) for i in dose.ids], unit: dose.reading.tolist()}
+            return {"row": [number_of(self.table, k) for k in range(self.table.n)], unit: dose.figures.tolist()}
+        return {"person": [str(i) for i in dose.ids], unit: dose.figures.tolist()}
 
     def _repr_html_(self) -> str:
         return self.result()._repr_html_()
@@ -358,7 +358,7 @@ def _measure_own(
         tied=reading.tied,
         not_tied=reading.not_tied,
         unit=figures.unit,
-        label=figures.counts_target,
+        include_target=figures.counts_target,
         bounds=declared.bounds,
         own_units=declared.own_units,
         scaler=figures.scaler,
@@ -381,7 +381,7 @@ def _measure_given(
             noise=figures.noise,
             tied=reading.tied,
             not_tied=reading.not_tied,
-            label=figures.counts_target,
+            include_target=figures.counts_target,
             unit=figures.unit,
             sample_weight=sample_weight,
             scaler=figures.scaler,
