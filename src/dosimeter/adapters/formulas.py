@@ -112,12 +112,13 @@ def formula_target(model: Any) -> str | None:
     Refusal
         If the left side of the formula is an expression, whose values only the caller has.
     """
-    fitted = getattr(model, "model", None)
+    fitted: Any = getattr(model, "model", None)
+    formula = getattr(fitted, "formula", None)
     frame = getattr(getattr(fitted, "data", None), "frame", None)
-    if frame is None or getattr(fitted, "formula", None) is None:
+    if frame is None or formula is None:
         return None
     name = getattr(fitted, "endog_names", None)
     if isinstance(name, str) and name in [str(column) for column in getattr(frame, "columns", ())]:
         return name
-    left = safe_text(str(fitted.formula).split("~")[0].strip())
+    left = safe_text(str(formula).split("~")[0].strip())
     raise Refusal(f"the formula predicts {left}, which is no column of the table: pass its values with {option('y')}")

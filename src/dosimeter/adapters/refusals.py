@@ -14,7 +14,7 @@ REASONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("KNeighbors", "RadiusNeighbors", "NearestCentroid"), "stores the rows themselves, or means of them", LINEAR),
     (("Bayesian", "ARD"), "chooses its penalties from the data within the fit", LINEAR),
     (("Lars", "OrthogonalMatchingPursuit"), "adds columns one by one and is not one smooth minimum", "fit Lasso"),
-    (("Quantile", "QuantReg", "TheilSen", "RANSAC"), "follows single rows, without a second derivative", "fit HuberRegressor"),
+    (("Quant", "TheilSen", "RANSAC"), "follows single rows, without a second derivative", "fit HuberRegressor"),
     (("NuSVC", "NuSVR", "SVC", "SVR", "OneClassSVM"), "stores its support vectors, which are rows", VOTE),
     (("GaussianProcess", "KernelRidge"), "stores the rows themselves", VOTE),
     (("Forest", "Tree", "Boosting", "Bagging", "AdaBoost", "XGB", "LGBM", "CatBoost", "Isolation"),
