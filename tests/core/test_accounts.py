@@ -86,7 +86,7 @@ def test_a_dose_too_small_to_see_still_counts():
         amount_of(5e-324)
     # A subnormal reading becomes the least normal number in the coordinate, not zero.
     small = Dose.of_figures(FISHER, "person", ["ann"], [5e-324])
-    assert amounts_of(small.values) == (1,)
+    assert amounts_of(small.amounts) == (1,)
 
 
 def test_the_largest_total_is_what_a_column_holds():

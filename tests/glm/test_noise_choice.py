@@ -36,7 +36,7 @@ def objective(loss, y, w):
 @pytest.mark.parametrize("options", [{}, {"reweighting_rounds": 2}, {"noise_shape": "hessian"}])
 def test_the_expected_loss_is_the_mean_of_simulated_releases(name, options):
     loss, y = TARGETS[name]
-    if "shape" in options and name != "squared":
+    if "noise_shape" in options and name != "squared":
         return
     best = glm.fit(X, y, loss, L2, intercept=True)
     # Small noise: for losses other than the squared the rule is of second order.

@@ -154,7 +154,7 @@ def test_a_column_with_the_targets_name_does_not_untie_the_target() -> None:
 
 def test_ties_that_contradict_the_table_or_each_other_are_refused() -> None:
     columns, ids = {"age": AGE, "stay": STAY}, WHO.tolist()
-    assert tie(columns, ILL, ids, "ill", ["ill"]).label
+    assert tie(columns, ILL, ids, "ill", ["ill"]).target
     for arguments, message in (
         ((["stay"], []), "column stay is tied but not constant"),
         ((["age"], ["age"]), "both tied and not tied"),

@@ -15,7 +15,9 @@ import numpy as np
 
 from dosimeter.adapters.statsmodels_design import CONSTANTS
 from dosimeter.core.arrays import FloatArray
-from dosimeter.core.errors import CannotMeasure
+from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.face import option
+from dosimeter.core.text import safe_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,3 +102,23 @@ def _source_names(spec: Any, columns: list[str]) -> tuple[str, ...]:
         ]  # fmt: skip
         used |= set(map(str, quoted))
     return tuple(name for name in columns if name in used)
+
+
+def formula_target(model: Any) -> str | None:
+    """The column that a model fitted by a formula predicts; None for a model without a formula.
+
+    Raises
+    ------
+    Refusal
+        If the left side of the formula is an expression, whose values only the caller has.
+    """
+    fitted: Any = getattr(model, "model", None)
+    formula = getattr(fitted, "formula", None)
+    frame = getattr(getattr(fitted, "data", None), "frame", None)
+    if frame is None or formula is None:
+        return None
+    name = getattr(fitted, "endog_names", None)
+    if isinstance(name, str) and name in [str(column) for column in getattr(frame, "columns", ())]:
+        return name
+    left = safe_text(str(formula).split("~")[0].strip())
+    raise Refusal(f"the formula predicts {left}, which is no column of the table: pass its values with {option('y')}")

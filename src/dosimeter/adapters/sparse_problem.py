@@ -35,7 +35,7 @@ def sparse_problem(
     return EquationsProblem(
         EstimatorKind(loss.name, loss.target),
         lambda X: glm.SparseWeights(X, y, loss, w, l1=l1, l2=l2, sample_weight=weight, intercept=intercept),
-        active,
+        w,
         y,
         active,
         weight,

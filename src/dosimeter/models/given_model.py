@@ -15,6 +15,7 @@ from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.chain import Chain
 from dosimeter.adapters.cox_problem import CoxProblem
 from dosimeter.adapters.features import Design, Feature, assemble
+from dosimeter.adapters.formulas import Formula
 from dosimeter.adapters.pipelines import columns_read
 from dosimeter.adapters.polish import polish
 from dosimeter.adapters.problem import Target
@@ -168,7 +169,7 @@ def measure_model(
             *polished.remarks,
             *design.remarks,
             *shared.remarks,
-            *((INSIDE,) if design.not_covered else ()),
+            *((INSIDE,) if design.not_covered and not all(isinstance(step, Formula) for step in steps) else ()),
         ),
         floor=figures.floor,
         scaler=scaler,
