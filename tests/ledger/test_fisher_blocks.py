@@ -155,7 +155,7 @@ def test_k_releases_with_the_same_settings_follow_the_law_of_square_roots(place)
         for month in range(5):
             ledger.book(booking(f"month {month}", monthly))
         totals_squared = squares(ledger)
-        for person, value in zip(monthly.ids, monthly.values, strict=True):
+        for person, value in zip(monthly.ids, monthly.amounts, strict=True):
             assert 5 * value - 1e-12 <= totals_squared[person] <= 5 * value + 5 * NANO
 
 
