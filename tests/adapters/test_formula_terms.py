@@ -48,13 +48,13 @@ def test_columns_as_they_stand_are_exact():
     leak = dm.measure(smf.ols("cost ~ age + bmi", frame).fit(), frame, noise=NOISE)
     arrays = dm.measure(LinearRegression().fit(frame[["age", "bmi"]], frame["cost"]), frame, target="cost", noise=NOISE)
     np.testing.assert_allclose(leak.examples, arrays.examples, rtol=1e-10)
-    assert (leak.standing.value, leak.uncovered, leak.remarks) == ("exact", (), ())
+    assert (leak.standing.value, leak.not_covered, leak.remarks) == ("exact", (), ())
 
 
 def test_what_a_term_learned_is_said_of_its_own_columns():
     frame = FRAME.assign(bmi=RNG.normal(26, 4, 60))
     leak = dm.measure(smf.ols("cost ~ age + region + bs(bmi, df=4)", frame).fit(), frame, noise=NOISE)
-    assert sorted(note.split(" are ")[0] for note in leak.uncovered) == [
+    assert sorted(note.split(" are ")[0] for note in leak.not_covered) == [
         "the constants in the formula of bmi", "the levels of region",
     ]  # fmt: skip
 
