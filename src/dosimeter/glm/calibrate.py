@@ -98,16 +98,16 @@ class Calibration:
     leakage: Leakage
     """At `scale`; every other reading of the same release."""
     law: str
-    uncovered: tuple[str, ...] = (SCALE_NOT_COVERED,)
+    not_covered: tuple[str, ...] = (SCALE_NOT_COVERED,)
 
     def dose(self, person: Sequence[Hashable] | None = None, **options: Any) -> Dose:
         """The dose at `scale`, `unaccounted` because the choice is not covered; options as in `Leakage.dose`."""
-        return self.leakage.dose(person, standing=Standing.UNACCOUNTED, uncovered=self.uncovered, **options)
+        return self.leakage.dose(person, standing=Standing.UNACCOUNTED, not_covered=self.not_covered, **options)
 
     def __repr__(self) -> str:
         return (
             f"<Calibration of {self.law}: {self.reading} η = {self.reached:.4g} <= {self.target:g} "
-            f"at scale {self.scale:g}; {'; '.join(self.uncovered)}>"
+            f"at scale {self.scale:g}; {'; '.join(self.not_covered)}>"
         )
 
 
@@ -386,7 +386,7 @@ def best_exponent(
         figure = reading(noise.leakage)
         if figure < lowest:
             best, lowest = noise, figure
-    return replace(best, uncovered=(EXPONENT_CHOSEN,)) if len(tried) > 1 else best
+    return replace(best, not_covered=(EXPONENT_CHOSEN,)) if len(tried) > 1 else best
 
 
 @dataclass(frozen=True)

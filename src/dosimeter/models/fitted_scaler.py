@@ -44,7 +44,7 @@ class ScalerReading:
     leak: glm.Leakage
     floor: glm.Leakage | None = None
     """None if no scaler was fitted."""
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     """Of the design, with or without the scaler."""
 
 
@@ -53,18 +53,18 @@ def measure_with_scaler(
 ) -> ScalerReading:
     """The figure with this scaler; options as in `glm.measure`. Filled cells are constants, not unknowns."""
     if not isinstance(fit, glm.Fit) or "target_slopes" in options or not np.any(design.fitted):
-        return ScalerReading(design.read(leakage_of(fit, design.X, y, **options)), None, design.uncovered)
+        return ScalerReading(design.read(leakage_of(fit, design.X, y, **options)), None, design.not_covered)
     settings = {name: value for name, value in options.items() if name != "noise"}
     leakage_at = LeakageOfFit(fit, design.X, y, **settings)
     total = design.read(leakage_at(options["noise"], design.fitted))
     if scaler == "held":
-        return ScalerReading(design.read(leakage_at(options["noise"])), floor_of(total), design.uncovered)
+        return ScalerReading(design.read(leakage_at(options["noise"])), floor_of(total), design.not_covered)
     return ScalerReading(total, floor_of(total), not_covered_with_scaler(design))
 
 
 def not_covered_with_scaler(design: Design) -> tuple[str, ...]:
     """What is not covered if figures go through mean and deviation."""
-    return tuple(note for note in design.uncovered if not note.startswith(f"{STATISTIC} of "))
+    return tuple(note for note in design.not_covered if not note.startswith(f"{STATISTIC} of "))
 
 
 def floor_for_law(
