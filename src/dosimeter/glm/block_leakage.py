@@ -23,6 +23,7 @@ from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.precision import refuse_imprecise
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
+from dosimeter.glm.scaler import Scaler
 
 
 def measure_block(
@@ -47,7 +48,7 @@ def measure_block(
     leak = Leakage(jacobian, noise, include_target, has_noise)
     if scaled is None or not np.any(scaled):
         return leak, fit
-    return fold_leakage(leak, fit, X, scaled, P[:d], fitted_rows=fitted.n), fit
+    return fold_leakage(leak, fit, Scaler.of_some_rows(X, scaled, P[:d], fitted.n)), fit
 
 
 def column_terms(jacobian: Jacobian) -> tuple[Any, ...]:

@@ -63,16 +63,8 @@ MOMENTS: ByLaw[Moments] = ByLaw(
 )
 
 
-def fold_leakage(
-    leak: Leakage, fit: Fit, X: FloatArray, scaled: Any, input_map: FloatArray, fitted_rows: int = 0
-) -> Leakage:
-    """The leakage of the folded weights R = A(w + noise), from the frozen one of w + noise.
-
-    X (n, d) is standardised in the columns marked by `scaled` (d,); input_map (d, m) as in `glm.measure`. fitted_rows:
-    how many rows were standardised together, if X holds only some of them.
-    """
-    some = fitted_rows > 0
-    scaler = Scaler.of_some_rows(X, scaled, input_map, fitted_rows) if some else Scaler.of(X, scaled, input_map)
+def fold_leakage(leak: Leakage, fit: Fit, scaler: Scaler) -> Leakage:
+    """The leakage of the folded weights R = A(w + noise), from the frozen one of w + noise."""
     if not fit.intercept:
         raise CannotMeasure(
             "a fitted mean folds into an intercept, but this model has none: fit an intercept, or declare bounds"

@@ -63,7 +63,7 @@ class BlockModel:
     design: Design
     """Of a few rows: all but X is that of the whole table."""
     noise: Any
-    counts_target: bool
+    include_target: bool
     unit: str
     target_unit: float
     target_mean: float
@@ -72,7 +72,7 @@ class BlockModel:
     scaler: str
     penalty: glm.Penalty
     remarks: tuple[str, ...]
-    assumed: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     person: str | None = None
     tied: Tied = NOTHING_TIED
 
@@ -128,7 +128,7 @@ class BlockModel:
         """η of a block's rows by the names of its columns."""
         block = self.rows(table)
         options: dict[str, Any] = {
-            "include_target": self.counts_target,
+            "include_target": self.include_target,
             "input_map": self.design.input_map(self.design.spread) if self.unit == "sd" else self.design.input_map(),
             "target_unit": self.target_unit,
         }
@@ -148,18 +148,18 @@ class BlockModel:
             measured_in=UNITS[self.unit],
             ids=None if self.person is None else tuple(table[self.person].tolist()),
             tied=self.tied.columns,
-            tied_target=self.tied.label,
-            uncovered=self.uncovered,
+            tied_target=self.tied.target,
+            not_covered=self.not_covered,
             remarks=self.every_remark,
-            assumed=self.assumed,
+            assumptions=self.assumptions,
             floor=floor,
             scaler=self.scaler,
         )
 
     @property
-    def uncovered(self) -> tuple[str, ...]:
+    def not_covered(self) -> tuple[str, ...]:
         """What no figure covers."""
-        return not_covered_with_scaler(self.design) if self.scaler == "total" else self.design.uncovered
+        return not_covered_with_scaler(self.design) if self.scaler == "total" else self.design.not_covered
 
     @property
     def every_remark(self) -> tuple[str, ...]:
@@ -185,12 +185,12 @@ class BlockModel:
         if self.person is None:
             raise TypeError("there is no person column")
         columns = {name: table[name] for name in self.tie_columns}
-        y = self.labels(table) if self.counts_target else None
+        y = self.labels(table) if self.include_target else None
         return (tie_facts(columns, y, table[self.person].tolist(), table.rows),)
 
     def with_ties(self, facts: TieFacts, tied: Sequence[str], not_tied: Sequence[str]) -> BlockModel:
         """The same with what is tied."""
-        decided = decide_ties(self.tie_columns, self.counts_target, facts, self.target, tied, not_tied, _row)
+        decided = decide_ties(self.tie_columns, self.include_target, facts, self.target, tied, not_tied, _row)
         return replace(self, tied=decided)
 
 
@@ -209,7 +209,7 @@ def prepare_blocks(
     person: str | None = None,
     categorical: Sequence[str] = (),
     unit: str = "sd",
-    label: bool = True,
+    include_target: bool = True,
     declared: dict[str, Declaration] | None = None,
     own_units: bool = False,
     scaler: str = "total",
@@ -233,7 +233,7 @@ def prepare_blocks(
     rest = {name: s for name, s in summaries.items() if name not in (target, person)}
     aside = [name for name in small.names if name not in rest]
     if declared is None:
-        encoding = encoding_of_summaries(rest, small, nominal=categorical)
+        encoding = encoding_of_summaries(rest, small, categorical=categorical)
     else:
         encoding = declared_encoding(small.drop(aside), declared, own_units=own_units)
     design = design_of(encoding, small.drop(aside), declared is not None)
@@ -249,7 +249,7 @@ def prepare_blocks(
         remark,
         *target_remarks(small, target, loss),
         *(_class_remarks(whole, target) if kind.target.classes else ()),
-        *encoding.notes,
+        *encoding.remarks,
         *(() if declared is None else outside_remarks_of(rest)),
         *id_remarks_of({name: s for name, s in rest.items() if name in numbers}),
     )
@@ -263,7 +263,7 @@ def prepare_blocks(
         encoding=encoding,
         design=design,
         noise=noise,
-        counts_target=label,
+        include_target=include_target,
         unit=unit,
         target_unit=float(kind.target.unit(y, own_spread)),
         target_mean=_mean(whole, classes),
@@ -271,7 +271,7 @@ def prepare_blocks(
         scaler=scaler,
         penalty=penalty,
         remarks=remarks,
-        assumed=(TAKEN,) if declared is not None else (),
+        assumptions=(TAKEN,) if declared is not None else (),
         person=person,
     )
 

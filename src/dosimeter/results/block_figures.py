@@ -48,7 +48,7 @@ class BlockReader:
         if not self.bounded:
             return ()
         columns = tuple(self.model.design.blocks)
-        return (*columns, self.model.target) if self.model.counts_target else columns
+        return (*columns, self.model.target) if self.model.include_target else columns
 
     @property
     def joint(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from dosimeter.results.distribution import bin_edges, distribution_of_counts
 from dosimeter.results.exposure import WIDEST
 from dosimeter.results.groups import group_remarks
 from dosimeter.results.linear_parts import (
-    ASSUMED,
+    ASSUMPTIONS,
     ATTACKER,
     ColumnFigures,
     ExposureMatrix,
@@ -150,7 +150,7 @@ def block_measurement(
     return Measurement(
         internal=True,
         notion=NotionInfo.fisher(MEASURED_IN[model.unit]),
-        standing=(Standing.UNACCOUNTED if model.uncovered else Standing.EXACT).value,
+        standing=(Standing.UNACCOUNTED if model.not_covered else Standing.EXACT).value,
         attacker=ATTACKER,
         noise=str(model.noise),
         noise_on=noise_on(model.loss, True),
@@ -169,7 +169,7 @@ def block_measurement(
         ),
         people=first.people,
         rows=first.rows,
-        unknowns=UNKNOWNS[model.counts_target],
+        unknowns=UNKNOWNS[model.include_target],
         unit=unit,
         rows_counted="from 1, the header not counted",
         dose=_doses(figures),
@@ -180,8 +180,8 @@ def block_measurement(
         distribution=_distribution(figures, unit, limit),
         ranked=_ranked(figures, show_ids),
         strip=_exposure(every, figures, show_ids),
-        not_covered=list(model.uncovered),
-        assumptions=[*ASSUMED, *model.assumed],
+        not_covered=list(model.not_covered),
+        assumptions=[*ASSUMPTIONS, *model.assumptions],
         remarks=[
             *model.every_remark,
             *model.floor_remarks(first.left),
@@ -218,7 +218,7 @@ def _unknowns(figures: BlockFigures) -> list[Unknown]:
         number = bool(block) and name not in design.nominal
         kind, spread = ("number", _spread(figures.summaries[name])) if number else ("category", 1.0)
         every.append(Unknown(name, kind, nothing, spread))
-    if model.counts_target:
+    if model.include_target:
         classes, step = bool(model.loss.target.classes), model.target_step
         spread = _spread(figures.summaries[model.target]) if not classes and step is None else 1.0
         every.append(Unknown(model.target, "target", nothing, spread, classes or step is not None))
@@ -257,7 +257,7 @@ def _columns(every: Sequence[Unknown], figures: BlockFigures) -> list[ColumnFigu
 def _target(every: Sequence[Unknown], figures: BlockFigures) -> TargetFigures:
     model = figures.reader.model
     own = next((_figures(unknown, figures) for unknown in every if unknown.kind == "target"), {})
-    return TargetFigures(column=model.target, kind="target", counted=model.counts_target, **own)
+    return TargetFigures(column=model.target, kind="target", counted=model.include_target, **own)
 
 
 def _worst_cell(every: Sequence[Unknown], figures: BlockFigures) -> WorstCell | None:

@@ -33,8 +33,8 @@ FEW_LEVELS = 10
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
 
 
-def learn_encoding(table: Table, *, nominal: Collection[str] = (), max_levels: int = MAX_LEVELS) -> TableEncoding:
-    """Centres, scales and levels of the table's own columns; `nominal` names numeric columns that hold codes.
+def learn_encoding(table: Table, *, categorical: Collection[str] = (), max_levels: int = MAX_LEVELS) -> TableEncoding:
+    """Centres, scales and levels of the table's own columns; `categorical` names numeric columns that hold codes.
 
     >>> table = Table.of({"age": [40, 60, 36, 64], "race": ["white", "black"] * 2, "one": [1, 1, 1, 1]})
     >>> encoding = learn_encoding(table)
@@ -42,12 +42,12 @@ def learn_encoding(table: Table, *, nominal: Collection[str] = (), max_levels: i
     ('age', 'race=white')
     >>> encoding.design(table)[:2].round(2)
     array([[-0.82,  0.5 ], [ 0.82, -0.5 ]])
-    >>> encoding.through.round(3)
+    >>> encoding.input_map.round(3)
     array([[0.082, 0.   ], [0.   , 1.   ]])
-    >>> encoding.notes
+    >>> encoding.remarks
     ('column one has one value only and is left out',)
     """
-    for name in nominal:
+    for name in categorical:
         table[name]
     sources: list[ColumnEncoding] = []
     constant = []
@@ -55,15 +55,15 @@ def learn_encoding(table: Table, *, nominal: Collection[str] = (), max_levels: i
         column = table[name]
         if table.n == 0 or (column == column[0]).all():
             constant.append(name)
-        elif name in nominal or table.kind(name) == "text":
-            sources.append(category_column(name, level_names(table, name), table.n, name in nominal, max_levels))
+        elif name in categorical or table.kind(name) == "text":
+            sources.append(category_column(name, level_names(table, name), table.n, name in categorical, max_levels))
         else:
             sources.append(_two_values(name, table.observed(name).astype(float)) or standardised(name, column))
     return TableEncoding(tuple(sources), tuple(constant))
 
 
 def public_encoding(
-    private: Table, public: Table, *, aside: Sequence[str] = (), nominal: Sequence[str] = ()
+    private: Table, public: Table, *, aside: Sequence[str] = (), categorical: Sequence[str] = ()
 ) -> tuple[TableEncoding, tuple[str, ...]]:
     """Numbers as they are, then an indicator for each public level of each label, and remarks on what was left out.
 
@@ -88,7 +88,7 @@ def public_encoding(
             )
         _refuse_other_kind(name, private, public)
     spare = [name for name in public.names if name not in used]
-    learned = learn_encoding(public.drop(spare), nominal=nominal)
+    learned = learn_encoding(public.drop(spare), categorical=categorical)
     numbers = [NumberColumn(number.name) for number in learned.numbers]
     labels = [replace(label, levels=sort_codes(label.levels), indicators=True) for label in learned.labels]
     unused = [name for name in spare if name not in aside]

@@ -20,7 +20,7 @@ from dosimeter.tables.table_summary import MOST_LEVELS, ColumnSummary, LabelSumm
 
 
 def encoding_of_summaries(
-    summaries: Mapping[str, ColumnSummary], representatives: Table, nominal: Collection[str] = ()
+    summaries: Mapping[str, ColumnSummary], representatives: Table, categorical: Collection[str] = ()
 ) -> TableEncoding:
     """As `learn_encoding` of the whole table; representatives: as `table_summary.representatives`."""
     sources: list[ColumnEncoding] = []
@@ -30,7 +30,7 @@ def encoding_of_summaries(
             if len(summary.levels) < 2:
                 constant.append(name)
             else:
-                sources.append(_category(name, summary, representatives, name in nominal))
+                sources.append(_category(name, summary, representatives, name in categorical))
         elif summary.low == summary.high:
             constant.append(name)
         else:
@@ -38,13 +38,13 @@ def encoding_of_summaries(
     return TableEncoding(tuple(sources), tuple(constant))
 
 
-def _category(name: str, summary: LabelSummary, representatives: Table, nominal: bool) -> CategoryColumn:
+def _category(name: str, summary: LabelSummary, representatives: Table, requested: bool) -> CategoryColumn:
     if len(summary.levels) > MOST_LEVELS:
         raise Refusal(
             f"column {safe_text(name)} has more than {MOST_LEVELS} levels and at most {MAX_LEVELS} are taken: it looks "
             "like an identifier"
         )
-    return category_column(name, level_names(representatives, name), summary.n, nominal)
+    return category_column(name, level_names(representatives, name), summary.n, requested)
 
 
 def _number(name: str, summary: NumberSummary) -> NumberColumn:

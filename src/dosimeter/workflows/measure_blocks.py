@@ -154,7 +154,7 @@ def measure_blocks(
     loss: str,
     l2: float | None,
     unit: str,
-    label: bool,
+    include_target: bool,
     scaler: str,
 ) -> BlockLeakage:
     """Fit a model of the table and prepare to measure it; passes over the rows run as they are needed."""
@@ -178,7 +178,7 @@ def measure_blocks(
         bounds={name: (b.lower, b.upper) for name, b in bounds.items() if isinstance(b, Range)},
         levels={name: b for name, b in bounds.items() if isinstance(b, tuple) and name != target},
         task=repr((target, person, categorical, exclude, tied, not_tied, missing, bounds, str(noise), loss, l2, unit,
-                   label, scaler)),
+                   include_target, scaler)),
     )  # fmt: skip
     stage("preparing the columns")
     model = prepare_blocks(
@@ -191,7 +191,7 @@ def measure_blocks(
         person=person,
         categorical=categorical,
         unit=unit,
-        label=label,
+        include_target=include_target,
         declared=declared.bounds,
         own_units=declared.own_units,
         scaler=scaler,
