@@ -105,11 +105,15 @@ class Separate:
     def settings(self):
         """Dask's own settings of TLS, as a site keeps them in its configuration."""
         roles = ("client", "worker", "scheduler")
-        pairs = {f"distributed.comm.tls.{role}.{name}": str(self.files[name]) for role in roles for name in ("cert", "key")}
+        pairs = {
+            f"distributed.comm.tls.{role}.{name}": str(self.files[name]) for role in roles for name in ("cert", "key")
+        }
         return {"distributed.comm.tls.ca-file": str(self.files["ca"]), **pairs}
 
     def start(self):
-        tls = [f"--tls-{name}={path}" for name, path in zip(("ca-file", "cert", "key"), self.files.values(), strict=True)]
+        tls = [
+            f"--tls-{name}={path}" for name, path in zip(("ca-file", "cert", "key"), self.files.values(), strict=True)
+        ]
         self._run("scheduler", f"--port={self.port}", "--host=127.0.0.1", "--no-dashboard", *tls)
         self._run("worker", self.address, "--nthreads=1", "--no-dashboard", "--no-nanny", *tls)
 

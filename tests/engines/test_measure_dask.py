@@ -5,13 +5,13 @@ import os
 from functools import partial
 
 import pytest
-from tests.engines.clusters import HarmedEngine, cluster, dies_once, separate_cluster
-from tests.engines.tables import assert_same_figures, people, written
 
 import dosimeter as dm
 from dosimeter.cli.main import run
 from dosimeter.core.errors import Refusal
 from dosimeter.engines import memory, registry
+from tests.engines.clusters import HarmedEngine, cluster, dies_once, separate_cluster
+from tests.engines.tables import assert_same_figures, people, written
 
 dd = pytest.importorskip("dask.dataframe")
 da = pytest.importorskip("dask.array")

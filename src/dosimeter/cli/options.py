@@ -92,7 +92,7 @@ EngineName = Annotated[
     str | None,
     opt(
         "--engine",
-        help="memory reads the table whole, blocks a few blocks at a time, dask on a cluster. By default its size decides.",
+        help="memory reads the table whole, blocks a few blocks at a time, dask on a cluster. By default by size.",
         group=TABLE,
     ),
 ]
@@ -103,7 +103,7 @@ CheckpointFolder = Annotated[
     Path | None,
     opt(
         "--checkpoint",
-        help="A folder for finished work of --engine blocks or dask: after a stop the same command goes on where it was.",
+        help="A folder for finished work of --engine blocks or dask: after a stop the same command goes on.",
         group=TABLE,
     ),
 ]

@@ -132,7 +132,7 @@ def _task(function: Any, key: str, *args: Any) -> Any:
 
 
 def _shared_by(items: Sequence[Any]) -> list[Any]:
-    """What the wrappers around parts hold besides the part, such as how rows become numbers: sent once for all leaves."""
+    """What the wrappers around parts hold besides the part, such as how rows become numbers: sent once a pass."""
     constants: dict[int, Any] = {}
     for item in items:
         part = item

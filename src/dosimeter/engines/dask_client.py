@@ -126,8 +126,8 @@ def check_folder(client: Any, folder: Path) -> None:
         for worker, seen in client.run(_sees, str(probe), on_error="return").items():
             if seen is not True:
                 raise Refusal(
-                    f"worker {safe_text(worker, 80)} does not share the folder {safe_text(folder, 120)}, where it would "
-                    f"write readings: name one that this computer and all workers share with {option('checkpoint')}"
+                    f"worker {safe_text(worker, 80)} does not share the folder {safe_text(folder, 120)}, where it "
+                    f"would write readings: name one that this computer and all workers share with {option('checkpoint')}"
                 )
     finally:
         probe.unlink(missing_ok=True)

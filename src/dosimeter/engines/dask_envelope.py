@@ -41,7 +41,11 @@ class Recipient:
 
     def open(self, letter: Sealed) -> Any:
         """The value that a worker enclosed."""
-        sender, nonce, content = letter.content[:_KEY], letter.content[_KEY : _KEY + _NONCE], letter.content[_KEY + _NONCE :]
+        sender, nonce, content = (
+            letter.content[:_KEY],
+            letter.content[_KEY : _KEY + _NONCE],
+            letter.content[_KEY + _NONCE :],
+        )
         secret = self._key.exchange(X25519PublicKey.from_public_bytes(sender))
         return pickle.loads(AESGCM(_derive(secret)).decrypt(nonce, content, sender))  # noqa: S301 - from our own workers
 

@@ -38,7 +38,9 @@ class Sealed:
         return Sealed, (self.content,)
 
 
-def seal(value: Any, shared: Sequence[Any] = (), is_partition: Callable[[Any], bool] | None = None) -> tuple[Sealed, Any]:
+def seal(
+    value: Any, shared: Sequence[Any] = (), is_partition: Callable[[Any], bool] | None = None
+) -> tuple[Sealed, Any]:
     """The pickled value, and the partitions that it refers to, in the order of their numbers.
 
     shared: objects that are sent once for all leaves, and stand in the bytes as their numbers.
