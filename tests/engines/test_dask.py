@@ -200,7 +200,7 @@ def test_workers_without_memory_are_one_line(parts):
         "distributed.worker.memory.monitor-interval": "20ms",
     }
     with cluster(workers=1, memory="400MB", **settings) as client:
-        with pytest.raises(Refusal, match=r"1 workers? died .* memory") as refusal:
+        with pytest.raises(Refusal, match=r"workers died 1 times at the same rows, .* memory") as refusal:
             DaskEngine(client).sum_over(parts, fills_memory)
         assert "\n" not in str(refusal.value)
 

@@ -19,7 +19,7 @@ from dosimeter.core.progress import advance
 from dosimeter.engines.checkpoint import Checkpoint, PassState
 from dosimeter.engines.dask_client import ClusterLost, check_folder, check_software, collect, open_client
 from dosimeter.engines.dask_envelope import Recipient, enclose
-from dosimeter.engines.dask_tasks import add_all, groups_of, leaves_of, map_leaf, open_constants, seal, sum_leaf
+from dosimeter.engines.dask_tasks import add_all, groups_of, leaves_of, map_leaf, open_constants, seal, sum_leaf, unseal
 from dosimeter.engines.fingerprint import fingerprint
 from dosimeter.engines.registry import EngineOptions, engine
 
@@ -91,7 +91,7 @@ class DaskEngine:
                 _task(add_all, f"dosimeter-add-{token}-{level}-{k}", *group) for k, group in enumerate(groups_of(nodes))
             ]
             watched = watched if len(watched) <= WATCHED else nodes
-        return self._collect(nodes, watched, token)[0] if nodes else None
+        return unseal(self._collect(nodes, watched, token)[0]) if nodes else None  # type: ignore[no-any-return]
 
     def _map(self, items: Sequence[Any], f: Callable[[Any], T]) -> list[T]:
         nodes, token = self._leaves(items, f, map_leaf)

@@ -127,7 +127,7 @@ def check_folder(client: Any, folder: Path) -> None:
             if seen is not True:
                 raise Refusal(
                     f"worker {safe_text(worker, 80)} does not share the folder {safe_text(folder, 120)}, where it "
-                    f"would write readings: name one that this computer and all workers share with {option('checkpoint')}"
+                    f"would write readings: name one that all of them share with {option('checkpoint')}"
                 )
     finally:
         probe.unlink(missing_ok=True)
@@ -156,9 +156,9 @@ def collect(client: Any, nodes: list[Any], watched: Sequence[Any]) -> Sequence[A
         values: Sequence[Any] = client.gather(results)
         return values
     except KilledWorker as error:
-        times = error.allowed_failures + 1
+        deaths = error.allowed_failures + 1
         raise Refusal(
-            f"{times} workers died one after another at the same rows, most likely for want of memory: give them more "
+            f"workers died {deaths} times at the same rows, most likely for want of memory: give them more "
             "memory, or write the table in smaller row groups or partitions"
         ) from None
     except Refusal:

@@ -31,6 +31,9 @@ class Sealed:
     def __init__(self, content: bytes) -> None:
         self.content = content
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + len(self.content)  # so that Dask counts what travels
+
     def __repr__(self) -> str:
         return f"<{len(self.content)} bytes>"
 
@@ -86,13 +89,13 @@ def open_constants(sealed: Sealed) -> list[Any]:
     return list(unseal(sealed))
 
 
-def sum_leaf(leaf: Sealed, constants: list[Any], *partitions: Any) -> Terms | None:
-    """The sum of the function over the blocks of a leaf; None if it has no block."""
+def sum_leaf(leaf: Sealed, constants: list[Any], *partitions: Any) -> Sealed:
+    """The sealed sum of the function over the blocks of a leaf; of None if it has no block."""
     f, *shared = constants
     total: Terms | None = None
     for block in blocks_of(unseal(leaf, shared, partitions)):
         total = add_terms(total, f(block))
-    return total
+    return seal_terms(total)
 
 
 def map_leaf(leaf: Sealed, constants: list[Any], *partitions: Any) -> list[Any]:
@@ -101,17 +104,23 @@ def map_leaf(leaf: Sealed, constants: list[Any], *partitions: Any) -> list[Any]:
     return [f(block) for block in blocks_of(unseal(leaf, shared, partitions))]
 
 
-def add_all(*terms: Terms | None) -> Terms | None:
+def seal_terms(terms: Terms | None) -> Sealed:
+    """A sum on its way: as bytes it has the size that Dask counts, and takes the room that it needs."""
+    return Sealed(pickle.dumps(terms, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def add_all(*sums: Sealed) -> Sealed:
     """The sum of neighbours, from the left; None is the empty one.
 
-    >>> add_all((1, 2.0), None, (3, 4.0))
+    >>> unseal(add_all(seal_terms((1, 2.0)), seal_terms(None), seal_terms((3, 4.0))))
     (4, 6.0)
     """
     total: Terms | None = None
-    for each in terms:
-        if each is not None:
-            total = add_terms(total, each)
-    return total
+    for each in sums:
+        terms = unseal(each)
+        if terms is not None:
+            total = add_terms(total, terms)
+    return seal_terms(total)
 
 
 def leaves_of(items: Sequence[Any], most: int = MOST_LEAVES) -> list[Sequence[Any]]:
