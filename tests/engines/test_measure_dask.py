@@ -4,9 +4,13 @@ import json
 import os
 from functools import partial
 
+import joblib
+import numpy as np
 import pytest
+from sklearn.neighbors import KNeighborsClassifier
 
 import dosimeter as dm
+from dosimeter import pate
 from dosimeter.cli.main import run
 from dosimeter.core.errors import Refusal
 from dosimeter.engines import memory, registry
@@ -147,6 +151,15 @@ def test_workers_that_do_not_share_the_folder_are_refused(client, path, monkeypa
     monkeypatch.setattr(dask_client, "_sees", lambda probe: False)
     with pytest.raises(Refusal, match="does not share the folder"):
         dm.measure(path, engine="dask", **OPTIONS)
+
+
+def test_teachers_on_the_cluster_vote_as_they_do_here(client):
+    X = np.random.default_rng(3).normal(size=(240, 3))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    teachers = pate.Teachers(KNeighborsClassifier(1), 4)
+    with client.as_current(), joblib.parallel_config("dask"):
+        there = teachers.vote(X, y, X[:20] + 0.1)
+    np.testing.assert_array_equal(there.values, teachers.vote(X, y, X[:20] + 0.1, n_jobs=1).values)
 
 
 def test_the_command_line_measures_on_an_existing_cluster(path, tmp_path, capsys):
