@@ -171,4 +171,4 @@ def test_the_command_line_measures_on_an_existing_cluster(path, tmp_path, capsys
     there = capsys.readouterr().out
     assert run([*command, "--engine", "blocks"]) == 0
     here = capsys.readouterr().out
-    assert json.loads(there)["doses"]["highest"] == pytest.approx(json.loads(here)["doses"]["highest"], rel=1e-9)
+    assert json.loads(there)["dose"]["highest"] == pytest.approx(json.loads(here)["dose"]["highest"], rel=1e-9)
