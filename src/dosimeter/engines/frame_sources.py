@@ -61,6 +61,10 @@ class ArraySource:
         name = getattr(self.array, "filename", None)
         return f"{name}:{self.array.shape}:{self.array.dtype}"
 
+    def place_of(self, row: int) -> Location:
+        """The array."""
+        return Location(self.label)
+
     def parts(self, columns: Sequence[str], block_rows: int) -> Sequence[ArrayPart]:
         """Parts of one block each."""
         n = self.rows
@@ -148,6 +152,10 @@ class StreamSource:
             names, rows = tuple(frame.schema.names), int(frame.count_rows())
             identity = f"{label}:{getattr(frame, 'files', '')}:{rows}"
         return cls(frame, label, names, rows, 8 * len(names), identity)
+
+    def place_of(self, row: int) -> Location:
+        """The frame."""
+        return Location(self.label)
 
     def parts(self, columns: Sequence[str], block_rows: int) -> Sequence[StreamPart]:
         """One part."""
