@@ -125,11 +125,13 @@ def _refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
 def _category(table: Table, name: str, max_levels: int, declared: bool) -> CategoryColumn:
     levels = level_names(table, name)
     shown = f"column {safe_text(name)}"
-    if not declared and decimal_commas(levels):
+    written = [level for level in levels if name not in table.gaps or level != table.gaps[name].value]
+    if not declared and decimal_commas(written):
         raise Refusal(f"{shown} holds numbers with a {COMMA}")
-    if len(levels) > 2 and all(_DATE.fullmatch(level) for level in levels):
-        raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass {option('exclude')}")
-    advise = f"looks like an identifier; pass {option('person')} or {option('exclude')}"
+    leave_out = option("exclude", safe_text(name))
+    if len(written) > 2 and all(_DATE.fullmatch(level) for level in written):
+        raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass {leave_out}")
+    advise = f"looks like an identifier; pass {option('person', safe_text(name))} or {leave_out}"
     if len(levels) == table.n:
         raise Refusal(f"{shown} has a different value in each row: {advise}")
     if not declared and max(FEW_LEVELS, table.n // 4) < len(levels) <= max_levels:
