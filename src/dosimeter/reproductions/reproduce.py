@@ -43,6 +43,13 @@ def reproduce(
     ------
     Refusal
         The paper is not known, or its data is missing.
+
+    Examples
+    --------
+    >>> import dosimeter as dm
+    >>> report = dm.reproduce("saeidian21", quick=True)
+    >>> report.name, all(row.ok or row.why for row in report.rows)
+    ('saeidian21', True)
     """
     return result_of(reproduction(name, data, quick, seeds).report)
 
