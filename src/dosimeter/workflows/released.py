@@ -96,7 +96,8 @@ class Released(Generic[R]):
 
     def __repr__(self) -> str:
         size = f"{len(self.artefact)} bytes" if self.artefact else "nothing released"
-        return f"<Released by {self.verb}: {size}, {self.recipe.noise}, doses of {len(self.doses)} notions>"
+        people = len({person for dose in self.doses for person in dose.ids})
+        return f"<Released by {self.verb}: {size}, {self.recipe.noise}, doses of {people} people>"
 
     def _repr_html_(self) -> str:
         return self.result._repr_html_()
