@@ -260,8 +260,8 @@ class LinearDiscriminant(EstimatingEquations):
 
     @cached_property
     def _covariance(self) -> PooledCovariance:
-        given = None if self.solver == "svd" else self.priors
-        return PooledCovariance(self._classes, given, self.shrinkage or 0.0)
+        priors = None if self.solver == "svd" else self.priors
+        return PooledCovariance(self._classes, priors, self.shrinkage or 0.0)
 
     @cached_property
     def _lower(self) -> tuple[Any, Any]:

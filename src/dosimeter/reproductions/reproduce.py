@@ -65,8 +65,8 @@ def reproduction(name: str, data: str | Path | None, quick: bool, seeds: int | N
     stage(f"reproducing {name}")
     extra: Any = {} if seeds is None else {"seeds": seeds}
     folder = None if data is None else Path(data)
-    made: Reproduction = import_module(f"dosimeter.reproductions.{name}").reproduction(folder, quick, **extra)
-    return made
+    rows: Reproduction = import_module(f"dosimeter.reproductions.{name}").reproduction(folder, quick, **extra)
+    return rows
 
 
 def result_of(report: PaperReport) -> ReproductionReport:
