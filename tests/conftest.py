@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 _ROOT = Path(__file__).resolve().parents[1]
+
+# The same examples in every run and no limit of time: a test fails because of a change, never because of the draw or of
+# a busy machine. `pytest --hypothesis-profile=random` draws others.
+settings.register_profile("fixed", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("random", settings.get_profile("fixed"), derandomize=False)
+settings.load_profile("fixed")
 
 
 def _folder(path: Path, what: str) -> Path:
