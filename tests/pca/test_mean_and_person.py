@@ -262,9 +262,10 @@ def test_on_adult_a_tenth_of_the_budget_for_the_mean_finds_the_first_direction(p
     X = adult_codes(papers_data)[1]
     low, high = X.min(axis=0), X.max(axis=0)
     Z = 2 * (X - low) / (high - low) - 1
+    mechanisms = {share: AnalyticGaussian(1.0, 1e-6, mean_share=share) for share in (0.0, 0.1)}
     held = {
-        share: share_of_variance(Z, release(Z, AnalyticGaussian(1.0, 1e-6, mean_share=share), bounds=Bounds(-1.0, 1.0)))
-        for share in (0.0, 0.1)
+        share: share_of_variance(Z, release(Z, mechanism, bounds=Bounds(-1.0, 1.0), rng=np.random.default_rng(0)))
+        for share, mechanism in mechanisms.items()
     }
     assert held[0.0] < 0.25
     assert held[0.1] > 0.97
@@ -296,7 +297,7 @@ def test_people_with_few_rows_weigh_as_much_as_people_with_many():
     ids = ["many"] * 900 + [f"p{i}" for i in range(99)]
     X = np.vstack([np.tile([1.0, 0.0], (900, 1)), np.tile([0.0, 1.0], (99, 1))])
     private_pca = release(X, AnalyticGaussian(1e5, 1e-3), bounds=Bounds(-1.0, 1.0), person=ids)
-    np.testing.assert_allclose(private_pca.second_moment, np.diag([0.01, 0.99]), atol=6 * private_pca.scales[0, 0])
+    np.testing.assert_allclose(private_pca.second_moment, np.diag([0.01, 0.99]), atol=7 * private_pca.scales[0, 0])
     assert private_pca.scales[0, 0] < 1e-3
 
 
@@ -305,9 +306,9 @@ def test_rows_without_a_person_count_for_nothing_and_missing_people_count_as_the
     bounds = Bounds([0.0, 0.0], [1.0, 1.0], centre=[0.5, 0.0])
     loud = AnalyticGaussian(1e6, 1e-3, mean_share=0.5)
     private_pca = release(X, loud, bounds=bounds, person=["a", "b", None, None], n_samples=4)
-    # Six scales: wrong once in 10⁸ runs.
-    np.testing.assert_allclose(private_pca.second_moment[0, 0], 2 * 0.25 / 4, atol=6 * private_pca.scales[0, 0])
-    np.testing.assert_allclose(private_pca.release.values["mean"], [0.75, 0.0], atol=6 * private_pca.mean_scale)
+    # Seven scales: wrong once in 10¹¹ runs.
+    np.testing.assert_allclose(private_pca.second_moment[0, 0], 2 * 0.25 / 4, atol=7 * private_pca.scales[0, 0])
+    np.testing.assert_allclose(private_pca.release.values["mean"], [0.75, 0.0], atol=7 * private_pca.mean_scale)
     assert private_pca.mean_scale < 0.01
     with pytest.raises(dm.Refusal, match="more people than the declared"):
         release(X, loud, bounds=bounds, person=["a", "b", "c", "d"], n_samples=3)
