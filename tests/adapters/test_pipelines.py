@@ -187,7 +187,7 @@ def test_an_encoder_of_one_level_leaves_nothing_unknown() -> None:
 
 def test_what_a_transformer_takes_from_the_data_is_named() -> None:
     model = make_pipeline(clone(PREPARED["scaler and encoder"]), Ridge()).fit(FRAME, Y)
-    assert dm.measure(model, FRAME, Y, noise=dm.Gaussian(1.0)).uncovered == (
+    assert dm.measure(model, FRAME, Y, noise=dm.Gaussian(1.0)).not_covered == (
         "mean and scale of age, bmi are statistics of the data, held fixed: not covered",
         "the levels of race, sex are statistics of the data, held fixed: not covered",
     )

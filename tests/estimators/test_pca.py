@@ -35,7 +35,7 @@ def test_a_fit_without_bounds_is_refused_and_nothing_is_kept():
 def test_bounds_from_the_table_mark_the_release_as_not_private():
     model = PrivatePCA(2, private=False).fit(DIGITS)
     assert "not private" in model.release_.recipe.kind
-    assert any("read from the table" in reason for reason in model.release_.recipe.uncovered)
+    assert any("read from the table" in reason for reason in model.release_.recipe.not_covered)
     assert model.dose_.standing.value == "unaccounted"
 
 

@@ -131,7 +131,7 @@ def test_more_unknowns_never_lower_the_figure():
 
 def test_the_attributes_of_the_file_are_named_as_further_releases():
     X, y = table(3)
-    assert any("covariance_" in note for note in glm.LinearDiscriminant(X, y, 3).solve().uncovered)
+    assert any("covariance_" in note for note in glm.LinearDiscriminant(X, y, 3).solve().not_covered)
 
 
 def test_what_has_no_derivative_is_refused():

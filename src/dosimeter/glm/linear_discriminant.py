@@ -127,7 +127,7 @@ class LinearDiscriminant(EstimatingEquations):
         return (*(f"count {k}" for k in K), *means, *(f"covariance {i}, {j}" for i in range(d) for j in range(i + 1)))
 
     @property
-    def uncovered(self) -> tuple[str, ...]:
+    def not_covered(self) -> tuple[str, ...]:
         return (ATTRIBUTES,)
 
     @cached_property

@@ -28,7 +28,7 @@ class Tied:
     """Which values are one unknown for all rows of a person."""
 
     columns: tuple[str, ...] = ()
-    label: bool = False
+    target: bool = False
     remarks: tuple[str, ...] = ()
 
 

@@ -31,8 +31,8 @@ FEW_LEVELS = 10
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
 
 
-def learn_encoding(table: Table, *, nominal: Collection[str] = (), max_levels: int = 50) -> TableEncoding:
-    """Centres, scales and levels of the table's own columns; `nominal` names numeric columns that hold codes.
+def learn_encoding(table: Table, *, categorical: Collection[str] = (), max_levels: int = 50) -> TableEncoding:
+    """Centres, scales and levels of the table's own columns; `categorical` names numeric columns that hold codes.
 
     >>> table = Table.of({"age": [40, 60, 36, 64], "race": ["white", "black"] * 2, "one": [1, 1, 1, 1]})
     >>> encoding = learn_encoding(table)
@@ -40,12 +40,12 @@ def learn_encoding(table: Table, *, nominal: Collection[str] = (), max_levels: i
     ('age', 'race=white')
     >>> encoding.design(table)[:2].round(2)
     array([[-0.82,  0.5 ], [ 0.82, -0.5 ]])
-    >>> encoding.through.round(3)
+    >>> encoding.input_map.round(3)
     array([[0.082, 0.   ], [0.   , 1.   ]])
-    >>> encoding.notes
+    >>> encoding.remarks
     ('column one has one value only and is left out',)
     """
-    for name in nominal:
+    for name in categorical:
         table[name]
     sources: list[ColumnEncoding] = []
     constant = []
@@ -53,15 +53,15 @@ def learn_encoding(table: Table, *, nominal: Collection[str] = (), max_levels: i
         column = table[name]
         if table.n == 0 or (column == column[0]).all():
             constant.append(name)
-        elif name in nominal or table.kind(name) == "text":
-            sources.append(_category(table, name, max_levels, name in nominal))
+        elif name in categorical or table.kind(name) == "text":
+            sources.append(_category(table, name, max_levels, name in categorical))
         else:
             sources.append(_two_values(name, table.observed(name).astype(float)) or standardised(name, column))
     return TableEncoding(tuple(sources), tuple(constant))
 
 
 def public_encoding(
-    private: Table, public: Table, *, aside: Sequence[str] = (), nominal: Sequence[str] = ()
+    private: Table, public: Table, *, aside: Sequence[str] = (), categorical: Sequence[str] = ()
 ) -> tuple[TableEncoding, tuple[str, ...]]:
     """Numbers as they are, then an indicator for each public level of each label, and remarks on what was left out.
 
@@ -86,7 +86,7 @@ def public_encoding(
             )
         _refuse_other_kind(name, private, public)
     spare = [name for name in public.names if name not in used]
-    learned = learn_encoding(public.drop(spare), nominal=nominal)
+    learned = learn_encoding(public.drop(spare), categorical=categorical)
     numbers = [NumberColumn(number.name) for number in learned.numbers]
     labels = [replace(label, levels=sort_codes(label.levels), indicators=True) for label in learned.labels]
     unused = [name for name in spare if name not in aside]

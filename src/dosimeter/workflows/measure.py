@@ -10,6 +10,7 @@ from typing import Any, Self
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from dosimeter.adapters.formulas import formula_target
 from dosimeter.adapters.registry import knows_its_target
 from dosimeter.core.checks import not_negative, positive
 from dosimeter.core.errors import Refusal
@@ -120,8 +121,8 @@ class ModelLeakage(TableLeakage):
         dose = self.dose()
         unit = f"eta_in_{self.measured_in.replace(' ', '_')}"
         if self.ids is None:
-            return {"row": [number_of(self.table, k) for k in range(self.table.n)], unit: dose.reading.tolist()}
-        return {"person": [str(i) for i in dose.ids], unit: dose.reading.tolist()}
+            return {"row": [number_of(self.table, k) for k in range(self.table.n)], unit: dose.figures.tolist()}
+        return {"person": [str(i) for i in dose.ids], unit: dose.figures.tolist()}
 
     def _repr_html_(self) -> str:
         return self.result()._repr_html_()
@@ -165,7 +166,8 @@ def measure(
         The table it was trained on: pandas, polars, pyarrow, a dict of columns, a 2-D array, or the path of a .csv or
         .parquet file.
     y, target
-        What the model predicts: `y` is one value per row or a column's name, `target` a column's name. One of the two.
+        What the model predicts: `y` is one value per row or a column's name, `target` a column's name. One of the two;
+        neither for a model that was fitted by a formula with a column on its left side.
     person
         Whose row it is: a column's name, or one value per row. One person may have several rows; their figure is of all
         their rows together. Without it each row stands alone.
@@ -232,6 +234,8 @@ def measure(
     {'a': 1.049, 'b': 0.677, 'c': 0.409}
     """
     estimator, data = _model_and_table(model, table)
+    if y is None and target is None:
+        target = formula_target(estimator)
     label = None if y is None and target is None and knows_its_target(estimator) else _target(y, target)
     reading = Reading(
         as_names(categorical), as_names(exclude), as_names(tied), as_names(not_tied), missing, impute, delimiter
@@ -358,7 +362,7 @@ def _measure_own(
         tied=reading.tied,
         not_tied=reading.not_tied,
         unit=figures.unit,
-        label=figures.counts_target,
+        include_target=figures.counts_target,
         bounds=declared.bounds,
         own_units=declared.own_units,
         scaler=figures.scaler,
@@ -381,7 +385,7 @@ def _measure_given(
             noise=figures.noise,
             tied=reading.tied,
             not_tied=reading.not_tied,
-            label=figures.counts_target,
+            include_target=figures.counts_target,
             unit=figures.unit,
             sample_weight=sample_weight,
             scaler=figures.scaler,

@@ -7,6 +7,7 @@ read by the chord of their piece. Where quantiles repeat the function jumps: the
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,7 @@ def _uniform_slopes(x: FloatArray, knots: FloatArray, references: FloatArray) ->
 
 def _normal_slopes(x: FloatArray, knots: FloatArray, references: FloatArray) -> FloatArray:
     share = np.clip(np.interp(x, knots, references), END, 1.0 - END)
-    z = ndtri(share)
-    slopes = _uniform_slopes(x, knots, references) * np.sqrt(2.0 * np.pi) * np.exp(0.5 * z * z)
+    slopes = _uniform_slopes(x, knots, references) / (np.exp(-0.5 * ndtri(share) ** 2) / math.sqrt(2.0 * math.pi))
     far = ndtri(END)
     for end, neighbour, sign in ((0, 1, 1.0), (-1, -2, -1.0)):
         at_end = np.abs(x - knots[end]) <= END
