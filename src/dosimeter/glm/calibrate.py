@@ -22,7 +22,7 @@ from dosimeter.core.face import option
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.notion import Standing
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung, rung_above
-from dosimeter.glm.fisher import measure
+from dosimeter.glm.fisher import LeakageOfFit
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import floor_of
 from dosimeter.glm.leakage import Leakage
@@ -163,10 +163,12 @@ def calibrate(
     check_target(target)
     units: dict[str, Any] = {"include_target": include_target, "input_map": input_map, "target_unit": target_unit}
 
-    def leak(scale: float) -> Leakage:
-        return measure(fit, X, y, at_scale(law, scale), scaled=scaled, **units)
+    leakage_at = LeakageOfFit(fit, X, y, **units)
 
-    frozen = measure(fit, X, y, at_scale(law, 1.0), **units)
+    def leak(scale: float) -> Leakage:
+        return leakage_at(at_scale(law, scale), scaled)
+
+    frozen = leakage_at(at_scale(law, 1.0))
     at_one, floor = reading(frozen), floor_of(leak(1.0))
     if floor is not None:
         name = law.__name__ if isinstance(law, type) else str(law)

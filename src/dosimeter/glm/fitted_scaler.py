@@ -63,12 +63,8 @@ MOMENTS: ByLaw[Moments] = ByLaw(
 )
 
 
-def fold_leakage(leak: Leakage, fit: Fit, X: FloatArray, scaled: Any, input_map: FloatArray) -> Leakage:
-    """The leakage of the folded weights R = A(w + noise), from the frozen one of w + noise.
-
-    X (n, d) is standardised in the columns marked by `scaled` (d,); input_map (d, m) as in `glm.measure`.
-    """
-    scaler = Scaler.of(X, scaled, input_map)
+def fold_leakage(leak: Leakage, fit: Fit, scaler: Scaler) -> Leakage:
+    """The leakage of the folded weights R = A(w + noise), from the frozen one of w + noise."""
     if not fit.intercept:
         raise CannotMeasure(
             "a fitted mean folds into an intercept, but this model has none: fit an intercept, or declare bounds"

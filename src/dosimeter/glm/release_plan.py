@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from dosimeter.glm.calibrate import (
     on_ladder,
     refuse_below_floor,
 )
-from dosimeter.glm.fisher import measure
+from dosimeter.glm.fisher import LeakageOfFit
 from dosimeter.glm.fit import Fit, Loss
 from dosimeter.glm.fit import fit as minimise
 from dosimeter.glm.fitted_scaler import floor_of, fold_dense_leakage
@@ -316,11 +317,15 @@ def route(
             _plan_shaped(fitted, X, y, reading, max_dose, scale, units, settings, scaler)
         )
 
-    def frozen(s: float) -> Leakage:
-        return measure(fitted, X, y, at_scale(law, s), **units)
+    leakage_at = LeakageOfFit(fitted, X, y, **units)
 
+    @cache  # several limits are tried, and each needs the one at scale 1
+    def frozen(s: float) -> Leakage:
+        return leakage_at(at_scale(law, s))
+
+    @cache
     def total(s: float) -> Leakage:
-        return measure(fitted, X, y, at_scale(law, s), scaled=None if scaler is None else scaler.scaled, **units)
+        return leakage_at(at_scale(law, s), None if scaler is None else scaler.scaled)
 
     return lambda max_dose, scale: with_known_cells(
         _plan_with_scale(fitted, frozen, total, reading, max_dose, scale, law, settings, scaler)

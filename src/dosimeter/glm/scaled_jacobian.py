@@ -18,6 +18,7 @@ from dosimeter.core.engine import rows_per_block
 from dosimeter.glm.category_steps import few_columns, step_norms
 from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, largest_singular_values
 from dosimeter.glm.scalar_jacobian import CACHE, ScalarJacobian
+from dosimeter.glm.scaled_rows import ScaledRows
 from dosimeter.glm.scaler import Scaler
 from dosimeter.glm.scaler_floor import FloorJacobian, SeparateColumns
 from dosimeter.glm.screening import Near
@@ -118,7 +119,20 @@ class ScaledJacobian(DenseJacobian):
         return self.norms_of(np.arange(self.n, dtype=np.intp), columns, include_target)
 
     def norms_of(self, rows: Index, columns: Index, include_target: bool) -> FloatArray:
-        """(k,) of some rows."""
+        """(k,) of some rows: from the frozen Jacobian where that is certain, written out for the rest."""
+        base, separate = self.base, self.separate
+        if not isinstance(base, ScalarJacobian) or separate is None or len(columns) > len(base.F):
+            return self._dense_norms(rows, columns, include_target)
+        moves = self.moved, self.shifted
+        quick = ScaledRows.of(base, separate, self.scaler.Z, moves, columns, include_target)
+        out, certified = quick.norms(rows)
+        doubtful = np.flatnonzero(~certified)
+        if len(doubtful):
+            out[doubtful] = self._dense_norms(rows[doubtful], columns, include_target)
+        return out
+
+    def _dense_norms(self, rows: Index, columns: Index, include_target: bool) -> FloatArray:
+        """(k,) of some rows, each written out."""
         pick, step = self._picked(columns, include_target), self._step()
         parts = [rows[i : i + step] for i in range(0, len(rows), step)]
         if self.separate is None or len(pick) > self.width:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,21 +52,25 @@ def class_remarks(column: NDArray[Any], ids: Sequence[Any] | None, target: str) 
     >>> class_remarks(np.array(["yes", "no", "Yes", "yes", "no"], dtype=object), None, "ill")[1]
     'the classes of ill Yes, yes differ in capitals or blanks only: if they are the same class, write them alike'
     """
-    holders: dict[str, set[Any]] = {}
+    cells = column.tolist()
+    # Equal pairs of cell and person once: a table has few classes and many rows.
+    holders = Counter(cells if ids is None else (cell for cell, _ in set(zip(cells, ids, strict=True))))
+    names = Counter[str]()
+    for cell, held in holders.items():
+        names[str(cell)] += held
     alike: dict[str, set[str]] = {}
-    for holder, cell in zip(range(len(column)) if ids is None else ids, map(str, column.tolist()), strict=True):
-        holders.setdefault(cell, set()).add(holder)
-        alike.setdefault(" ".join(cell.casefold().split()), set()).add(cell)
+    for name in names:
+        alike.setdefault(" ".join(name.casefold().split()), set()).add(name)
     shown_target, unit = safe_text(target), "row" if ids is None else "person"
-    alone = sorted(name for name, held in holders.items() if len(held) == 1)
+    alone = sorted(name for name, held in names.items() if held == 1)
     remarks = (
         [f"held by one {unit}: {shown_target} = {safe_list(alone)}; if it is a typing error, correct it"]
         if alone
         else []
     )
-    for names in alike.values():
-        if len(names) > 1:
-            shown = safe_list(sorted(names))
+    for written in alike.values():
+        if len(written) > 1:
+            shown = safe_list(sorted(written))
             remarks.append(
                 f"the classes of {shown_target} {shown} differ in capitals or blanks only: "
                 "if they are the same class, write them alike"
