@@ -62,6 +62,10 @@ class ArraySource:
         name = getattr(self.array, "filename", None)
         return f"{name}:{self.array.shape}:{self.array.dtype}"
 
+    def place_of(self, row: int) -> Location:
+        """The array."""
+        return Location(self.label)
+
     def parts(self, columns: Sequence[str], block_rows: int) -> Sequence[ArrayPart]:
         """Parts of one block each."""
         n = self.rows
@@ -107,20 +111,16 @@ class StreamPart:
             lazy = self.frame.select(list(self.columns))
             yield from lazy.collect_batches(chunk_size=self.block_rows, maintain_order=True)
             return
-        import pyarrow as pa
         import pyarrow.dataset as ds
 
         options = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True, buffer_size=1 << 20)
-        yield from (
-            pa.Table.from_batches([batch])
-            for batch in self.frame.to_batches(
-                columns=list(self.columns),
-                batch_size=self.block_rows,
-                batch_readahead=1,
-                fragment_readahead=1,
-                fragment_scan_options=options if _is_parquet(self.frame) else None,
-                use_threads=False,
-            )
+        yield from self.frame.to_batches(
+            columns=list(self.columns),
+            batch_size=self.block_rows,
+            batch_readahead=1,
+            fragment_readahead=1,
+            fragment_scan_options=options if _is_parquet(self.frame) else None,
+            use_threads=False,
         )
 
 
@@ -149,6 +149,10 @@ class StreamSource:
             names, rows = tuple(frame.schema.names), int(frame.count_rows())
             identity = f"{label}:{getattr(frame, 'files', '')}:{rows}"
         return cls(frame, label, names, rows, 8 * len(names), identity)
+
+    def place_of(self, row: int) -> Location:
+        """The frame."""
+        return Location(self.label)
 
     def parts(self, columns: Sequence[str], block_rows: int) -> Sequence[StreamPart]:
         """One part."""
