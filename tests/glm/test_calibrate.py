@@ -85,10 +85,10 @@ def test_a_noise_without_fisher_information_is_refused_with_the_reason():
 def test_the_result_says_that_the_choice_is_not_covered_and_so_does_its_dose():
     fit, y = problem("squared")
     calibration = choose.calibrate(fit, X, y, 0.1)
-    assert calibration.uncovered == (SCALE_NOT_COVERED,)
+    assert calibration.not_covered == (SCALE_NOT_COVERED,)
     assert SCALE_NOT_COVERED in repr(calibration)
     dose = calibration.dose(PERSONS)
-    assert (dose.standing.value, dose.uncovered, dose.unit) == ("unaccounted", (SCALE_NOT_COVERED,), "person")
+    assert (dose.standing.value, dose.not_covered, dose.unit) == ("unaccounted", (SCALE_NOT_COVERED,), "person")
     assert dose.highest[1] == max(calibration.leakage.group(PERSONS).values())
 
 
@@ -131,7 +131,7 @@ def test_shaped_noise_meets_its_target_above_the_floor(p, reading):
         assert reading(shape_noise(fit, X, y, c=calibration.exact_scale**2, p=p).leakage) == pytest.approx(
             target, rel=1e-6
         )
-        assert calibration.uncovered == (SCALE_NOT_COVERED,)
+        assert calibration.not_covered == (SCALE_NOT_COVERED,)
 
 
 def test_a_target_below_the_floor_is_refused_with_the_floor():
@@ -148,7 +148,7 @@ def test_the_best_exponent_is_the_one_an_exhaustive_search_finds():
         every = {p: shape_noise(fit, X, y, excess_loss=loss, p=p).leakage.examples.max() for p in choose.EXPONENTS}
         best = choose.best_exponent(fit, X, y, excess_loss=loss)
         assert best.p == min(every, key=every.__getitem__)
-        assert best.uncovered == (choose.EXPONENT_CHOSEN,)
+        assert best.not_covered == (choose.EXPONENT_CHOSEN,)
         assert best.dose().standing.value == "unaccounted"
 
 

@@ -36,7 +36,9 @@ def release(place, name, folder):
     with open(folder / "drawn", "ab") as file:
         file.write(draw)
     with place.open() as ledger:
-        booked = ledger.book(booking(name, dose(dict.fromkeys(PEOPLE, 0.1)), artefact=b"model " + draw, draw=draw))
+        booked = ledger.book(
+            booking(name, dose(dict.fromkeys(PEOPLE, 0.1)), artefact=b"model " + draw, noise_fingerprint=draw)
+        )
     (folder / name).write_bytes(booked.artefact)
 
 

@@ -82,7 +82,7 @@ def test_a_fit_keeps_every_row_and_counts_no_filled_cell():
     assert (age[GONE["age"]] == 0).all()
     assert (age[~GONE["age"]] > 0).all()
     assert (city[GONE["city"]] == 0).all()
-    assert any("missing is data" in note for note in leak.uncovered)
+    assert any("missing is data" in note for note in leak.not_covered)
     assert any("filled with 40" in note for note in leak.remarks)
     # The unknowns of a row are its observed cells and its label: the mask computes the same in another way.
     row = int(np.argmax(GONE["age"]))
@@ -128,8 +128,8 @@ def test_a_pipeline_with_an_imputer_is_measured_on_real_gaps(number, label):
     any_gap = GONE["age"] | GONE["city"]
     assert (leak.leak.examples[any_gap] <= complete.leak.examples[any_gap]).all()
     np.testing.assert_allclose(leak.leak.examples[~any_gap], complete.leak.examples[~any_gap], rtol=1e-12)
-    notes = " ".join(leak.uncovered)
-    named = " ".join(note for note in leak.uncovered if "that fills gaps" in note)
+    notes = " ".join(leak.not_covered)
+    named = " ".join(note for note in leak.not_covered if "that fills gaps" in note)
     assert ("age" in named) is (number != "constant")
     assert ("city" in named) is (label != "constant")
     assert "missing is data" in notes

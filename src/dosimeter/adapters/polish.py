@@ -47,7 +47,7 @@ class Polished:
     """The largest relative change of any row's η on the way to it."""
     remarks: tuple[str, ...] = ()
     """What else is to be said of the solution."""
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     """Choices made from the data that its derivative does not cover."""
 
     @property

@@ -34,7 +34,7 @@ def solve_equations(
     solved = SolvedEquations(solution, problem.loss, problem.y)
     moved = _moved(problem, equations, solution, options)
     remarks = tuple(name_columns(_kink_remark(kink), design.names) for kink in solution.kinks)
-    return solved, moved, remarks, solution.uncovered
+    return solved, moved, remarks, solution.not_covered
 
 
 def _moved(

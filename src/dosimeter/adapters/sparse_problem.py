@@ -25,7 +25,7 @@ def sparse_problem(
     l1: float,
     l2: float,
     intercept: bool,
-    uncovered: tuple[str, ...] = (),
+    not_covered: tuple[str, ...] = (),
     unconverged: str = "",
     zero: Any = (),
 ) -> EquationsProblem:
@@ -39,7 +39,7 @@ def sparse_problem(
         y,
         active,
         weight,
-        uncovered,
+        not_covered,
         (LOCAL,) if len(zero) else (),
         True,
         unconverged,

@@ -22,7 +22,7 @@ from dosimeter.core.face import option
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.notion import Standing
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung, rung_above
-from dosimeter.glm.fisher import measure
+from dosimeter.glm.fisher import LeakageOfFit
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import floor_of
 from dosimeter.glm.leakage import Leakage
@@ -98,16 +98,16 @@ class Calibration:
     leakage: Leakage
     """At `scale`; every other reading of the same release."""
     law: str
-    uncovered: tuple[str, ...] = (SCALE_NOT_COVERED,)
+    not_covered: tuple[str, ...] = (SCALE_NOT_COVERED,)
 
     def dose(self, person: Sequence[Hashable] | None = None, **options: Any) -> Dose:
         """The dose at `scale`, `unaccounted` because the choice is not covered; options as in `Leakage.dose`."""
-        return self.leakage.dose(person, standing=Standing.UNACCOUNTED, uncovered=self.uncovered, **options)
+        return self.leakage.dose(person, standing=Standing.UNACCOUNTED, not_covered=self.not_covered, **options)
 
     def __repr__(self) -> str:
         return (
             f"<Calibration of {self.law}: {self.reading} η = {self.reached:.4g} <= {self.target:g} "
-            f"at scale {self.scale:g}; {'; '.join(self.uncovered)}>"
+            f"at scale {self.scale:g}; {'; '.join(self.not_covered)}>"
         )
 
 
@@ -166,10 +166,12 @@ def calibrate(
     check_target(target)
     units: dict[str, Any] = {"include_target": include_target, "input_map": input_map, "target_unit": target_unit}
 
-    def leak(scale: float) -> Leakage:
-        return measure(fit, X, y, at_scale(law, scale), scaled=scaled, **units)
+    leakage_at = LeakageOfFit(fit, X, y, **units)
 
-    frozen = measure(fit, X, y, at_scale(law, 1.0), **units)
+    def leak(scale: float) -> Leakage:
+        return leakage_at(at_scale(law, scale), scaled)
+
+    frozen = leakage_at(at_scale(law, 1.0))
     at_one, floor = reading(frozen), floor_of(leak(1.0))
     if floor is not None:
         name = law.__name__ if isinstance(law, type) else str(law)
@@ -384,7 +386,7 @@ def best_exponent(
         figure = reading(noise.leakage)
         if figure < lowest:
             best, lowest = noise, figure
-    return replace(best, uncovered=(EXPONENT_CHOSEN,)) if len(tried) > 1 else best
+    return replace(best, not_covered=(EXPONENT_CHOSEN,)) if len(tried) > 1 else best
 
 
 @dataclass(frozen=True)

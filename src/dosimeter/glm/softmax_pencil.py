@@ -39,7 +39,7 @@ class ColumnSet:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupRows:
+class GroupBatch:
     """The rows of g groups of k rows each."""
 
     Z: FloatArray
@@ -142,7 +142,7 @@ class Unknowns:
         k, other = np.triu_indices(self.response.classes)
         return np.asarray((rho[:, k] * rho[:, other]) @ self.pair_sums)
 
-    def pencil(self, rows: GroupRows) -> Pencil:
+    def pencil(self, rows: GroupBatch) -> Pencil:
         """The matrices of some groups."""
         (g, k, _), K = rows.Z.shape, self.response.classes
         by_set = [rows.rho.sum(axis=1, keepdims=True) if s.shared else rows.rho for s in self.sets]

@@ -87,7 +87,7 @@ def measure_model(
     noise: Any,
     tied: Sequence[str] = (),
     not_tied: Sequence[str] = (),
-    label: bool = True,
+    include_target: bool = True,
     unit: str = "raw",
     sample_weight: Any = None,
     scaler: str = "held",
@@ -96,8 +96,8 @@ def measure_model(
 
     model: a fitted scikit-learn linear model, alone or behind a Pipeline of steps that treat rows one by one (held
     fixed); statsmodels GLM results; or `Coefficients`. frame: the table it was trained on. y, person, sample_weight: a
-    column's name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. label: whether the
-    target counts among a row's unknowns.
+    column's name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. include_target: whether
+    the target counts among a row's unknowns.
     """
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)
@@ -121,7 +121,7 @@ def measure_model(
     problem = problem_of(final, mapped)
     if problem.penalised_intercept:
         design = _with_ones(design)
-    options = measure_options(design, problem.loss, problem.y, noise=noise, label=label, unit=unit)
+    options = measure_options(design, problem.loss, problem.y, noise=noise, include_target=include_target, unit=unit)
     if slopes is not None:  # a unit of the target is one of the values as they were read
         options |= {"target_unit": target_unit(problem.loss, Target(y_as_read, None).numbers(), unit)}
         options |= {"target_slopes": slopes}
@@ -137,7 +137,8 @@ def measure_model(
     if ids is not None:
         filled = {name: observed_by_person(columns[name], gap.mask, ids) for name, gap in gaps.items()}
         columns = {**columns, **filled}
-    shared = _tie(frame, columns, design, _row_codes(problem.y) if label else None, ids, target, tied, not_tied)
+    codes = _row_codes(problem.y) if include_target else None
+    shared = _tie(frame, columns, design, codes, ids, target, tied, not_tied)
     if scaler == "total" and not (np.any(design.fitted) and fit.intercept):
         raise CannotMeasure(
             f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
@@ -155,8 +156,12 @@ def measure_model(
         measured_in=UNITS[unit],
         ids=ids,
         tied=shared.columns,
-        tied_target=shared.label,
-        uncovered=figures.uncovered + problem.uncovered + polished.uncovered + opened.uncovered + gap_notes(gaps),
+        tied_target=shared.target,
+        not_covered=figures.not_covered
+        + problem.not_covered
+        + polished.not_covered
+        + opened.not_covered
+        + gap_notes(gaps),
         approximations=() if polished.exact else distance,
         remarks=(
             *(distance if polished.exact else ()),
@@ -164,7 +169,7 @@ def measure_model(
             *polished.remarks,
             *design.remarks,
             *shared.remarks,
-            *((INSIDE,) if design.uncovered and not all(isinstance(step, Formula) for step in steps) else ()),
+            *((INSIDE,) if design.not_covered and not all(isinstance(step, Formula) for step in steps) else ()),
         ),
         floor=figures.floor,
         scaler=scaler,
@@ -218,10 +223,17 @@ def _tie(
     return tie(visible, y, ids, target, *named, frame=frame)
 
 
-def measure_options(design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool, unit: str) -> dict[str, Any]:
+def measure_options(
+    design: Design, loss: Any, y: FloatArray, *, noise: Any, include_target: bool, unit: str
+) -> dict[str, Any]:
     """Keyword arguments of `glm.measure` for a fit on this design in the chosen unit."""
     input_map = design.input_map(design.spread) if unit == "sd" else design.input_map()
-    return {"noise": noise, "include_target": label, "input_map": input_map, "target_unit": target_unit(loss, y, unit)}
+    return {
+        "noise": noise,
+        "include_target": include_target,
+        "input_map": input_map,
+        "target_unit": target_unit(loss, y, unit),
+    }
 
 
 def target_unit(loss: Any, y: FloatArray, unit: str) -> Any:
@@ -323,7 +335,7 @@ def _with_ones(design: Design) -> Design:
         design,
         X=np.hstack([design.X, ones]),
         names=(*design.names, "intercept"),
-        through=np.vstack([design.through, np.zeros((1, design.through.shape[1]))]),
+        constant_map=np.vstack([design.constant_map, np.zeros((1, design.constant_map.shape[1]))]),
         row_map=None if design.row_map is None else design.row_map.with_constant_column(),
         fitted=np.append(design.fitted, False) if np.any(design.fitted) else (),
     )

@@ -9,7 +9,7 @@ from typing import Any
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.progress import stage
-from dosimeter.reproductions.comparison import Report
+from dosimeter.reproductions.comparison import PaperReport
 from dosimeter.reproductions.html_page import Reproduction
 from dosimeter.results.reproduction import PaperRow, ReproductionReport
 
@@ -62,7 +62,7 @@ def reproduction(name: str, data: str | Path | None, quick: bool, seeds: int | N
     return made
 
 
-def result_of(report: Report) -> ReproductionReport:
+def result_of(report: PaperReport) -> ReproductionReport:
     """The rows as a result."""
     noted: Any = {"note": report.note} if report.note else {}
     rows = [

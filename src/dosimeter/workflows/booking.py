@@ -176,7 +176,7 @@ class ReleaseSession:
             recipe=released.recipe,
             artefact=released.artefact,
             doses=released.doses,
-            draw=released.noise_fingerprint,
+            noise_fingerprint=released.noise_fingerprint,
         )
         try:
             entry = self.ledger.book(booking)

@@ -464,7 +464,7 @@ def _recipe(job: Job, history: History) -> Recipe:
         "federated model",
         f"Gaussian on the sum of clipped updates, z = {job.terms.noise:g}",
         plain,
-        outside_a_ledger((*job.people.read_off_rows, *NOT_COVERED, *job.people.assumed)),
+        outside_a_ledger((*job.people.read_off_rows, *NOT_COVERED, *job.people.assumptions)),
         simulation=history.state.simulation,
     )
 

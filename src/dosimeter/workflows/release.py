@@ -97,4 +97,4 @@ def _read(model: Path, dose_file: Path) -> Released[BookedRelease]:
             "those it was written for"
         )
     pending = BookedRelease.of(doses.verb, doses.recipe, {"booked": False})
-    return Released(doses.verb, pending, data, doses.recipe, doses.doses, bytes.fromhex(doses.draw))
+    return Released(doses.verb, pending, data, doses.recipe, doses.doses, bytes.fromhex(doses.noise_fingerprint))

@@ -27,7 +27,7 @@ def ridge_classifier_cv(model: Any, target: Target) -> EquationsProblem:
     return _ridge_classifier(model, target, model.alpha_, CHOSEN_PENALTY)
 
 
-def _ridge_classifier(model: Any, target: Target, alpha: Any, *uncovered: str) -> EquationsProblem:
+def _ridge_classifier(model: Any, target: Target, alpha: Any, *not_covered: str) -> EquationsProblem:
     refuse_positive(model)
     if target.y.ndim > 1:
         raise CannotMeasure(f"{type(model).__name__} of several labels at once: fit and measure one model for each")
@@ -43,5 +43,5 @@ def _ridge_classifier(model: Any, target: Target, alpha: Any, *uncovered: str) -
         y,
         output_rows(model),
         weight,
-        (*uncovered, *notes),
+        (*not_covered, *notes),
     )  # fmt: skip
