@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -174,3 +176,31 @@ def test_the_share_and_the_speed_are_reported(monkeypatch: pytest.MonkeyPatch) -
     assert (None, 0.5) in reports
     assert (None, 1.0) in reports
     assert "25 queries/s" in reports
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read off Linux's /proc")
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_file_of_votes_is_passed_through_and_not_held(order: str, tmp_path: Path) -> None:
+    """120 MB of votes: a pass that keeps its pages holds them all, one that gives them back a few blocks of 8 MB."""
+    script = (
+        "import sys, numpy as np\n"
+        "from dosimeter.core.noise import Gumbel\n"
+        "from dosimeter.pate.vote_figures import vote_figures\n"
+        "from dosimeter.pate.votes import Votes\n"
+        "def peak():\n"
+        "    return next(int(line.split()[1]) for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
+        "def figures(queries):\n"
+        "    return vote_figures(Votes(np.load(sys.argv[1], mmap_mode='r')[:, :queries], 2), Gumbel(9.0), shown=0)\n"
+        "figures(20_000)\n"
+        "before = peak()\n"
+        "figures(None)\n"
+        "print(peak() - before)\n"
+    )
+    shape = (1000, 120_000)
+    np.lib.format.open_memmap(
+        tmp_path / "votes.npy", mode="w+", dtype=np.int8, shape=shape, fortran_order=order == "F"
+    ).flush()
+    child = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "votes.npy")], stdout=subprocess.PIPE, check=True, text=True
+    )
+    assert int(child.stdout) < 50_000  # kB
