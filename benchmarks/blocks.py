@@ -3,9 +3,9 @@
     python benchmarks/blocks.py --folder DIR [--rows 1e6 1e7] [--large] [--memory 2GB] [--runs 5]
 
 Tables of 20 columns and a target of two classes are generated in blocks and kept in DIR. Each size is fitted and
-measured in a process of its own, whose peak is the operating system's (VmHWM and ru_maxrss). The pass is compared in one
-process with a plain loop over the same blocks of pyarrow with the same arithmetic, least processor time of several runs.
-`--large` adds 1e8 rows (16 GB). One thread.
+measured in a process of its own, whose peak is the operating system's (VmHWM and ru_maxrss). The pass is compared in
+one process with a plain loop over the same blocks of pyarrow: standardised columns, gradient and Hessian; least
+processor time of several runs. `--large` adds 1e8 rows (16 GB). One thread.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pathlib import Path
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ.setdefault(name, "1")
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import numpy as np  # noqa: E402
+import pyarrow as pa  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
 
 COLUMNS, GROUP = 20, 1 << 18
 SEED = 20260918
@@ -104,12 +104,12 @@ def least(f: object, runs: int) -> float:
 
 def one_pass(path: Path, runs: int) -> dict[str, float]:
     """Processor seconds of one Newton pass of ours and of a bare loop with the same arithmetic, and their ratio."""
-    import dosimeter as dm
-    from dosimeter.glm import Logistic
-    from dosimeter.glm.block_fit import newton_terms
     from functools import partial
 
+    import dosimeter as dm
     from dosimeter.core.engine import MappedPart
+    from dosimeter.glm import Logistic
+    from dosimeter.glm.block_fit import newton_terms
 
     leak = dm.measure(path, target="y", noise=dm.Gaussian(0.05), engine="blocks")
     fitted, model, table = leak.fit, leak.model, leak.table
@@ -163,13 +163,22 @@ def main() -> None:
     for n in sizes:
         path = options.folder / f"rows-{n}.parquet"
         generate(path, n)
-        command = [sys.executable, __file__, "--folder", str(options.folder), "--memory", options.memory, "--job", str(path)]
-        text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603
+        command = [
+            sys.executable,
+            __file__,
+            "--folder",
+            str(options.folder),
+            "--memory",
+            options.memory,
+            "--job",
+            str(path),
+        ]
+        text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         report = json.loads(text)
         reports.append(report)
         print(
-            f"{n:>12,} rows: {report['cpu']:8.1f} s of processor, {report['wall']:8.1f} s, peak {report['VmHWM_MB']} MB "
-            f"(VmHWM) {report['ru_maxrss_MB']} MB (ru_maxrss), {report['newton_passes']} Newton passes of "
+            f"{n:>12,} rows: {report['cpu']:8.1f} s of processor, {report['wall']:8.1f} s, peak {report['VmHWM_MB']} MB"
+            f" (VmHWM) {report['ru_maxrss_MB']} MB (ru_maxrss), {report['newton_passes']} Newton passes of "
             f"{report['passes']}; {report['stages']}",
             flush=True,
         )

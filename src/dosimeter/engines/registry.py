@@ -51,6 +51,11 @@ def engine_names() -> tuple[str, ...]:
     return (MEMORY, *ENGINES)
 
 
+def create_engine(name: str, options: EngineOptions) -> Engine:
+    """The engine of this name, which reads parts."""
+    return ENGINES[check_engine(name)](options)
+
+
 def check_engine(name: str) -> str:
     """One of `engine_names`."""
     if name not in engine_names():

@@ -26,7 +26,7 @@ from dosimeter.engines.frame_sources import frame_source
 from dosimeter.engines.memory import memory_bytes, rows_of_block
 from dosimeter.engines.parquet_source import ENDINGS, ParquetSource
 from dosimeter.engines.raw_block import BlockSource
-from dosimeter.engines.registry import ENGINES, MEMORY, EngineOptions, check_engine
+from dosimeter.engines.registry import MEMORY, EngineOptions, check_engine, create_engine
 from dosimeter.models.column_control import MOST_ROWS
 from dosimeter.tables.block_reading import BlockReading, TablePart, table_parts
 from dosimeter.tables.people_together import (
@@ -179,7 +179,7 @@ def open_blocks(
     memory, name = place.bytes, check_engine(_chosen_engine(getattr(source, "collection", None), place) or "blocks")
     identity = hashlib.sha256(f"{__version__}|{source.identity}|{task}|{memory}".encode()).hexdigest()
     checkpoint = None if place.checkpoint is None else folder
-    engine = ENGINES[name](EngineOptions(memory, checkpoint, identity, place.scheduler, folder))
+    engine = create_engine(name, EngineOptions(memory, checkpoint, identity, place.scheduler, folder))
     block_rows = rows_of_block(len(columns), memory)
     raw = source.parts(columns, block_rows)
     parts: list[Any] = table_parts(raw, reading)
