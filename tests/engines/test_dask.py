@@ -315,6 +315,7 @@ def test_an_array_of_dask_is_a_table_in_parts(client, rows):
     source = DaskSource.of(array)
     assert is_dask(array)
     assert (source.rows, source.names, source.row_bytes) == (N, (*NAMES, "x4"), 40)
+    assert "partition 1: bad (row 2)" in str(source.place_of(701).refusal("bad", "mend it", row=701))
     parts = [MappedPart(part, as_numbers) for part in source.parts(source.names, 256)]
     n, gram, products = DaskEngine(client).sum_over(parts, moments)
     np.testing.assert_allclose(gram, X.T @ X, rtol=1e-12)

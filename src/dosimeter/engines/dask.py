@@ -91,7 +91,7 @@ class DaskEngine:
                 _task(add_all, f"dosimeter-add-{token}-{level}-{k}", *group) for k, group in enumerate(groups_of(nodes))
             ]
             watched = watched if len(watched) <= WATCHED else nodes
-        return unseal(self._collect(nodes, watched, token)[0]) if nodes else None  # type: ignore[no-any-return]
+        return unseal(self._collect(nodes, watched, token)[0]) if nodes else None
 
     def _map(self, items: Sequence[Any], f: Callable[[Any], T]) -> list[T]:
         nodes, token = self._leaves(items, f, map_leaf)

@@ -49,7 +49,7 @@ class PartitionPart:
             yield RawBlock(columns, self.first + start, self._place(at))
 
     def _place(self, start: int) -> Location:
-        return Location(f"{self.label}, partition {self.number}", first=start)
+        return Location(f"{self.label}, partition {self.number}", first=1 + start)
 
 
 def _column(frame: Any, j: int) -> Any:
@@ -106,6 +106,12 @@ class DaskSource:
     def rows(self) -> int:
         """Rows."""
         return sum(self.sizes)
+
+    def place_of(self, row: int) -> Location:
+        """The partition of a row; rows are counted from its start."""
+        ends = np.cumsum(self.sizes)
+        k = min(int(np.searchsorted(ends, row, side="right")), len(ends) - 1)
+        return Location(f"{self.label}, partition {k}", first=1 - int(ends[k] - self.sizes[k]))
 
     def parts(self, columns: Sequence[str], block_rows: int) -> Sequence[PartitionPart]:
         """One part for each partition that has rows. Only the columns in question are read from their source."""
