@@ -22,11 +22,11 @@ from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.progress import track
 from dosimeter.glm.dense_jacobian import Rows
-from dosimeter.glm.row_chain import ColumnScales, RowChain, RowNorms
+from dosimeter.glm.row_chain import RowChain, before_matrix, by_columns
 from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.scalar_jacobian import CANCELLED, ScalarJacobian
 from dosimeter.glm.signature import largest_by_counting
-from dosimeter.glm.sparse_table import Table, dense_rows, is_sparse, row_squares
+from dosimeter.glm.sparse_table import Table, dense_rows, row_squares
 
 BLOCK = 16 << 20
 """Bytes of the vectors of a block of rows."""
@@ -64,21 +64,10 @@ def normalised_map(maps: RowMap, X: Table) -> NormalisedMap | None:
     in_order = all(np.array_equal(part, every) for part in (chain.columns, chain.unknowns, chain.kept))
     if not (chain.complete and in_order):
         return None
-    before, after, norm = chain.units.copy(), np.ones(maps.m), None
-    for operation in chain.operations:
-        if isinstance(operation, ColumnScales) and norm is None:
-            before *= operation.unit
-        elif isinstance(operation, ColumnScales):
-            after *= operation.unit
-        elif isinstance(operation, RowNorms) and norm is None:
-            norm = operation
-        else:
-            return None
-    if norm is None or not (after != 0).all():
+    form = before_matrix(chain.operations, chain.units)
+    if form is None or form.scale is None:
         return None
-    normal = norm.slope.multiply(1.0 / after).tocsr() if is_sparse(norm.slope) else norm.slope / after
-    bound = norm.scale * float(np.abs(before).max() * np.abs(after).max())
-    return NormalisedMap(X[:, : maps.m], before * after, norm.scale, normal, norm.base / after, bound)
+    return NormalisedMap(X[:, : maps.m], form.unit, form.scale, form.normal, form.base, form.scale * form.most)
 
 
 class Unwritten:
@@ -150,10 +139,9 @@ class NormalisedJacobian(Unwritten):
         U = self.inner.factor.rows(self.inner.X[rows], FQ)
         Bx = np.asarray(maps.x[rows] @ BQ)
         stored = maps.normal[rows]
-        scaled = stored.multiply(squared).tocsr() if is_sparse(stored) else stored * squared
-        k = np.asarray(scaled @ BQ) + (squared * maps.base) @ BQ
+        k = np.asarray(by_columns(stored, squared) @ BQ) + (squared * maps.base) @ BQ
         along = np.asarray(stored @ self._gw) + float(maps.base @ self._gw)
-        norms = row_squares(stored * maps.unit if not is_sparse(stored) else stored.multiply(maps.unit).tocsr())
+        norms = row_squares(by_columns(stored, maps.unit))
         norms = norms + 2 * np.asarray(stored @ (squared * maps.base)) + float(squared @ maps.base**2)
         return U, Bx, k, along, norms
 

@@ -171,13 +171,96 @@ class RowChain:
 
     def root(self, rows: Index) -> FloatArray:
         """(k, c, c) R with R Rᵀ = P Pᵀ; for few columns."""
-        out, c = np.empty((len(rows), len(self.columns), len(self.columns))), len(self.columns)
+        values, vectors = np.linalg.eigh(self.gram(rows))
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
+
+    def gram(self, rows: Index) -> FloatArray:
+        """(k, c, c) P Pᵀ: up to the first matrix L from L Δ²Lᵀ, which all rows share, after it by products."""
+        first = next((k for k, op in enumerate(self.operations) if isinstance(op, FixedMatrix)), None)
+        form = None if first is None else before_matrix(self.operations[:first], self.units)
+        if first is None or form is None:
+            return self._written_gram(rows)
+        L = self.operations[first].matrix
+        gram = _matrix_gram(L, form, rows)
+        for operation in self.operations[first + 1 :]:
+            gram = np.stack([_both_sides(operation, row, one) for row, one in zip(rows.tolist(), gram, strict=True)])
+        return gram
+
+    def _written_gram(self, rows: Index) -> FloatArray:
+        c = len(self.columns)
+        out = np.empty((len(rows), c, c))
         for k, row in enumerate(rows.tolist()):
-            one = self.take(np.full(c, row, dtype=np.intp))
-            P = one.transposed(np.eye(c))  # (c, j), row by row of P
-            out[k] = np.linalg.qr(P.T, mode="r").T if P.shape[1] >= c else np.pad(P, ((0, 0), (0, c - P.shape[1])))
+            P = self.take(np.full(c, row, dtype=np.intp)).transposed(np.eye(c))
+            out[k] = P @ P.T
         return out
 
     def equals(self, other: RowChain) -> bool:
         """Whether it is the same object in the same units."""
         return self.operations is other.operations and np.array_equal(self.units, other.units)
+
+
+def _both_sides(operation: Any, row: int, gram: FloatArray) -> FloatArray:
+    """N G Nᵀ of one row's derivative N, G (c, c)."""
+    half = operation.take(np.full(len(gram), row, dtype=np.intp)).times(gram)  # G Nᵀ
+    return np.asarray(operation.take(np.full(half.shape[1], row, dtype=np.intp)).times(half.T))
+
+
+@dataclass(frozen=True, eq=False)
+class NormForm:
+    """τ (I − x nᵀ) diag(δ) of every row: scales of columns around at most one norm."""
+
+    unit: FloatArray
+    """(m,) δ."""
+    x: Table | None
+    """(n, m) the rows after it; None without a norm."""
+    scale: FloatArray | None
+    """(n,) τ."""
+    normal: Table | None
+    """(n, m) n, less `base`."""
+    base: FloatArray
+    """(m,) the part of n that all rows share."""
+    most: float
+    """max|e| max|δ| of the scales after and before the norm."""
+
+
+def before_matrix(operations: Sequence[Any], units: FloatArray) -> NormForm | None:
+    """The operations in this form; None if they are others."""
+    before, after, norm = units.copy(), np.ones(len(units)), None
+    for operation in operations:
+        if isinstance(operation, ColumnScales) and norm is None:
+            before *= operation.unit
+        elif isinstance(operation, ColumnScales):
+            after *= operation.unit
+        elif isinstance(operation, RowNorms) and norm is None:
+            norm = operation
+        else:
+            return None
+    if not (after != 0).all():
+        return None
+    most = float(np.abs(before).max() * np.abs(after).max())
+    if norm is None:
+        return NormForm(before * after, None, None, None, np.zeros(len(units)), most)
+    x, normal = (by_columns(part, factor) for part, factor in ((norm.x, after), (norm.slope, 1.0 / after)))
+    return NormForm(before * after, x, norm.scale, normal, norm.base / after, most)
+
+
+def by_columns(X: Table, factor: FloatArray) -> Table:
+    """X with each column times a number."""
+    return sparse.csr_array(X.multiply(factor[None, :])) if is_sparse(X) else X * factor
+
+
+def _matrix_gram(L: Table, form: NormForm, rows: Index) -> FloatArray:
+    """(k, c, c) τ² [ L Δ²Lᵀ − Lx (LΔ²n)ᵀ − LΔ²n (Lx)ᵀ + |Δn|² Lx (Lx)ᵀ ]."""
+    squared = form.unit**2
+    L = np.asarray(L.toarray() if is_sparse(L) else L)
+    shared = (L * squared) @ L.T
+    if form.x is None or form.normal is None or form.scale is None:
+        return np.repeat(shared[None], len(rows), axis=0)
+    normal = form.normal[rows]
+    moved = np.asarray(by_columns(normal, squared) @ L.T) + (squared * form.base) @ L.T
+    image = np.asarray(form.x[rows] @ L.T)
+    sizes = np.asarray((normal * normal) @ squared)
+    sizes = sizes + 2.0 * np.asarray(normal @ (squared * form.base)) + float(squared @ form.base**2)
+    cross = image[:, :, None] * moved[:, None, :]
+    out = shared - cross - cross.transpose(0, 2, 1) + sizes[:, None, None] * image[:, :, None] * image[:, None, :]
+    return np.asarray((form.scale[rows] ** 2)[:, None, None] * out)

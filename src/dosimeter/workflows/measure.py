@@ -16,6 +16,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.noise import no_noise
 from dosimeter.core.text import safe_text
+from dosimeter.models.counts import as_source, refuse_own_fit
 from dosimeter.models.fit_table import TableFit, fit_table
 from dosimeter.models.given_model import GivenModel, measure_model
 from dosimeter.models.table_leakage import TableLeakage
@@ -232,6 +233,7 @@ def measure(
     {'a': 1.049, 'b': 0.677, 'c': 0.409}
     """
     estimator, data = _model_and_table(model, table)
+    data = as_source(data)
     label = None if y is None and target is None and knows_its_target(estimator) else _target(y, target)
     reading = Reading(
         as_names(categorical), as_names(exclude), as_names(tied), as_names(not_tied), missing, impute, delimiter
@@ -243,6 +245,7 @@ def measure(
         scaler=scaler or ("total" if estimator is None else "held"),
     )
     if estimator is None:
+        refuse_own_fit(data)
         if sample_weight is not None:
             raise Refusal(f"{option('sample_weight')} is for a given model: one that is fitted here has no weights")
         penalty = None if l2 is None else not_negative("l2", l2)
