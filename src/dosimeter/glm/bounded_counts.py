@@ -12,7 +12,8 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.glm.dense_jacobian import Jacobian, Rows
-from dosimeter.glm.normalised_rows import Unwritten
+from dosimeter.glm.normalised_rows import NormalisedMap, Unwritten
+from dosimeter.glm.sparse_table import row_squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,7 @@ class BoundedCounts(Unwritten):
     """About the columns of X, in units of one."""
     factor: FloatArray
     """(n,) at least ||M|| of each row."""
+    maps: NormalisedMap
 
     @property
     def n(self) -> int:
@@ -55,6 +57,15 @@ class BoundedCounts(Unwritten):
         """(n, j) upper bounds: of a row's cells together."""
         every = np.arange(self.m, dtype=np.intp)
         return np.repeat(self.row_norms(every, False)[:, None], len(columns), axis=1)
+
+    def cells_of(self, rows: Index) -> FloatArray:
+        """(k, m) upper bounds τ |δⱼ| (||J eⱼ|| + |nⱼ| ||J|| |x|): close for words that do not occur."""
+        maps, inner = self.maps, self.inner
+        bracket = getattr(inner, "cell_bracket", None)
+        plain = inner.cells_of(rows) if bracket is None else bracket(rows)[1]  # type: ignore[attr-defined]
+        whole = inner.row_norms(np.arange(self.m, dtype=np.intp), False)[rows] * np.sqrt(row_squares(maps.x[rows]))
+        cells = plain + np.abs(maps.normals(rows)) * whole[:, None]
+        return np.asarray(maps.scale[rows][:, None] * np.abs(maps.unit) * cells)
 
     def target_norms(self) -> FloatArray:
         return self.inner.target_norms()

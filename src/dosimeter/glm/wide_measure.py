@@ -86,7 +86,7 @@ def _behind_rows(fit: WideFit, X: Table, maps: RowMap, whitening: float, target_
             f"counts of {X.shape[1]} columns behind these steps are read through matrices with a row for every column, "
             f"of at most {DIRECT}: use fewer words (max_features, min_df), an l2 norm, or TruncatedSVD"
         )
-    return BoundedCounts(inner if maps.m == inner.m else FirstUnknowns(inner, maps.m), form.bound)
+    return BoundedCounts(inner if maps.m == inner.m else FirstUnknowns(inner, maps.m), form.bound, form)
 
 
 def target_moves(fit: WideFit, target_unit: float) -> FloatArray:

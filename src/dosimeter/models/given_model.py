@@ -166,7 +166,7 @@ def measure_model(
             *polished.remarks,
             *design.remarks,
             *shared.remarks,
-            *((INSIDE,) if design.uncovered else ()),
+            *_inside(design),
         ),
         floor=figures.floor,
         scaler=scaler,
@@ -183,6 +183,13 @@ def measure_model(
         classes,
         y_as_read,
     )
+
+
+def _inside(design: Design) -> tuple[str, ...]:
+    """What a file that holds the fitted steps leaks whatever the noise."""
+    if isinstance(design, WordDesign):
+        return design.inside
+    return (INSIDE,) if design.uncovered else ()
 
 
 def _on_counts(problem: AnyProblem, design: WordDesign, model: str) -> tuple[AnyProblem, Design]:

@@ -12,6 +12,7 @@ from scipy import sparse
 from dosimeter import glm
 from dosimeter.adapters.features import Design, held_fixed
 from dosimeter.adapters.words.state import ColumnPart, State, WordPart
+from dosimeter.adapters.words.vectorizers import VOCABULARY
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.route import DIRECT
@@ -23,7 +24,14 @@ WRITTEN_OUT = 1 << 24
 UNKNOWN = (
     "the unknown of {source} is its vector of counts, one for each of {count} words or columns, those that do not "
     "occur included; a dose of η means that no unbiased guess of any weighted sum of the counts, weights of length "
-    "one, errs by less than 1/η; the order of words, and words outside the vocabulary, have no effect on the model"
+    "one, errs by less than 1/η; what no count shows has no effect on the model: words outside the vocabulary, and the "
+    "order of words beyond n-grams"
+)
+
+
+INSIDE = (
+    "a file that holds the fitted vectorizer holds words of the training texts and, with idf, in how many texts each "
+    "occurs, whatever the noise: HashingVectorizer, or a vocabulary from elsewhere, holds none"
 )
 
 
@@ -63,6 +71,11 @@ class WordDesign(Design):
     def m(self) -> int:
         """Unknowns of a row."""
         return sum(map(len, self.blocks.values()))
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """What a file that holds the fitted steps leaks whatever the noise."""
+        return (INSIDE,) if any(note.startswith(VOCABULARY) for note in self.uncovered) else ()
 
     @property
     def route(self) -> str | None:
