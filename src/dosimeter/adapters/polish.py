@@ -30,10 +30,12 @@ from dosimeter.adapters.words.design import WordDesign
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.glm.joint_outputs import SIDES
-from dosimeter.glm.route import Route
 from dosimeter.glm.sparse_table import check_wide
+from dosimeter.glm.wide_fit import WideFit
 
 VISIBLE = 1e-4
+COMPARED = 1 << 16
+"""Numbers of a sparse table up to which every η is compared, at the given weights and at the minimum."""
 SAMPLING = 0.05
 """Largest gap of an iterative solver, in units of p φ: a model of other rows has about 1."""
 UNCONVERGED = 0.05
@@ -139,7 +141,7 @@ def kink_remarks(exact: glm.Fit) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _figures(state: glm.Fit, problem: Problem, X: FloatArray, options: dict[str, Any]) -> list[FloatArray]:
     """(n,) each row's figure as requested, and without its label."""
-    if getattr(state, "route", None) is Route.ITERATIVE:
+    if isinstance(state, WideFit) and X.shape[0] * X.shape[1] > COMPARED:
         return [_proxies(state)] * 2
     targets = (options["include_target"], False)
     return [
@@ -148,7 +150,8 @@ def _figures(state: glm.Fit, problem: Problem, X: FloatArray, options: dict[str,
 
 
 def _proxies(state: glm.Fit) -> FloatArray:
-    """(n,) |r| + a ||w|| of each row, which its figure follows: where figures are bounds, two of them say nothing."""
+    """(n,) |r| + a ||w|| of each row, which its figure follows: four readings of a large table would take longer than
+    the one that is reported, and where figures are bounds, two of them say nothing about a difference."""
     size = float(np.linalg.norm(state.coef))
     return np.asarray(np.abs(state.residual) + np.abs(state.curvature) * size)
 

@@ -140,10 +140,11 @@ class RowMap:
         )
 
     def compressed(self) -> RowMap:
-        """A map with the same norms: P Pᵀ of every row is the same, no category or chain has more unknowns than columns.
+        """A map with the same norms: P Pᵀ of every row is the same, nothing has more unknowns than columns.
 
-        A chain whose matrix has more columns than are practical stays as it is."""
-        parts = [*self.levels, *(chain for chain in self.chains if len(chain.columns) <= FEW)]
+        A chain onto more columns than are practical stays as it is.
+        """
+        parts: list[Levels | RowChain] = [*self.levels, *(chain for chain in self.chains if len(chain.columns) <= FEW)]
         whole = [part for part in parts if part.complete and len(part.columns) < len(part.unknowns)]
         if not whole:
             return self

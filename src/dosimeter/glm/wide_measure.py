@@ -15,6 +15,7 @@ from dosimeter.glm.dual import MANY, dual_jacobian
 from dosimeter.glm.first_unknowns import FirstUnknowns
 from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.iterative import iterative_jacobian
+from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.mapped_jacobian import MappedJacobian
 from dosimeter.glm.normalised_rows import NormalisedJacobian, normalised_map
 from dosimeter.glm.precision import EPS, PROMISE
@@ -39,7 +40,7 @@ def measure_wide(
     input_map: Any,
     target_unit: float,
     scaled: Any,
-) -> WideLeakage:
+) -> Leakage:
     """`glm.measure` of a fit by one of the routes of `glm/route.py`."""
     X, y = as_table(X), as_floats(y, "y")
     refuse_other_table(fit, X, y)
@@ -49,7 +50,10 @@ def measure_wide(
         raise Refusal(f"target_unit must be a number from {TINY:g} to {HUGE:g}, not {target_unit!r}")
     jacobian = _jacobian(fit, X, input_map, _whitening(noise), float(target_unit))
     kinks = (lambda: fit.kink_distances) if fit.loss.has_kinks else None
-    return WideLeakage(jacobian, noise, include_target, noise is not no_noise, kinks=kinks, table=X)
+    has_noise = noise is not no_noise
+    if isinstance(jacobian, MappedJacobian):  # every reading, from Jacobians that are written out block by block
+        return Leakage(jacobian, noise, include_target, has_noise, kinks=kinks)
+    return WideLeakage(jacobian, noise, include_target, has_noise, kinks=kinks, table=X)
 
 
 def _jacobian(fit: WideFit, X: Table, input_map: Any, whitening: float, target_unit: float) -> Jacobian:

@@ -41,8 +41,8 @@ def as_source(data: Any) -> Any:
         return np.asarray(data.toarray(), dtype=np.float64) if d <= NARROW and n * d <= SMALL else as_table(data)
     if isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind in "OUT":
         data = data.tolist()
-    if isinstance(data, list | tuple) and data and all(isinstance(cell, str) for cell in data):
-        return {TEXT: text_array(list(data))}
+    if isinstance(data, list | tuple) and any(isinstance(cell, str) for cell in data):
+        return {TEXT: _all_texts(list(data), TEXT)}
     series = nw.from_native(data, allow_series=True, pass_through=True) if hasattr(data, "__len__") else data
     if isinstance(series, nw.Series) and series.dtype in (nw.String, nw.Object, nw.Categorical):
         named = series if isinstance(series.name, str) and series.name else series.rename(TEXT)
@@ -98,7 +98,7 @@ def _sources(part: Any) -> tuple[str, ...]:
 def _sparse_design(steps: Sequence[Any], X: Any, expected: int | None) -> WordDesign:
     if any(holds_vectorizer(step) for step in steps):
         raise Refusal("the model takes texts and was given a sparse table: pass the texts that it was fitted on")
-    n, d = X.shape
+    d = X.shape[1]
     if expected is not None and expected != d:
         raise Refusal(f"the model was fitted on {expected} columns and the table has {d}: pass the training table")
     state = table_state(X, tuple(f"x{j}" for j in range(d)), COLUMNS)
@@ -121,6 +121,10 @@ def _texts(frame: Any, name: str) -> NDArray[Any] | None:
     cells = raw.to_list() if isinstance(raw, nw.Series) else np.asarray(raw).tolist()
     if not any(isinstance(cell, str) for cell in cells):
         return None
+    return _all_texts(cells, name)
+
+
+def _all_texts(cells: list[Any], name: str) -> NDArray[Any]:
     for row, cell in enumerate(cells):
         if not isinstance(cell, str):
             raise Refusal(f"column {safe_text(name)} has no text in row {row} (from 0): fill it or leave the row out")

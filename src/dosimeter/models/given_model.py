@@ -280,8 +280,8 @@ def _design(
 
     Texts and sparse tables have no chain of columns."""
     if takes_counts(steps, frame):
-        sources = sources_of(model if final is not model or not steps else final)
-        design, read = read_counts(steps, frame, set_aside, None if steps or sources is None else sources[1])
+        fitted_on = None if steps else sources_of(final)
+        design, read = read_counts(steps, frame, set_aside, None if fitted_on is None else fitted_on[1])
         return None, design, design.X.shape[0], read, {}
     names, sources = _sources(model, steps, final, frame, set_aside)
     used = columns_read(steps, names) if steps else tuple(range(len(names)))

@@ -58,9 +58,9 @@ def cells_of(leak: TableLeakage, row: int) -> FloatArray:
     jacobian: Any = leak.leak.jacobian
     index = np.array([row], dtype=np.intp)
     if hasattr(jacobian, "cell_bracket"):
-        return np.asarray(jacobian.cell_bracket(index)[1])[0]
+        return np.asarray(jacobian.cell_bracket(index)[1][0])
     if hasattr(jacobian, "cells_of"):
-        return np.asarray(jacobian.cells_of(index))[0]
+        return np.asarray(jacobian.cells_of(index)[0])
     J = jacobian.dense(index)[0, :, : leak.leak.m]
     return np.asarray(np.linalg.norm(J, axis=0))
 

@@ -27,7 +27,6 @@ from dosimeter.results.people import PersonFigures, number_of
 from dosimeter.results.visibility import present
 from dosimeter.tables.table import Table
 
-
 BY_ETA = ("category", "text")
 """Kinds that are read as η: their guess is no amount in a unit."""
 

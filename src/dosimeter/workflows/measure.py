@@ -185,8 +185,8 @@ def measure(
         GLM results; `Coefficients`; or the path of a .skops or .json file. Without it a model is fitted here: numbers
         are standardised, labels become indicators.
     table
-        The table it was trained on: pandas, polars, pyarrow, a dict of columns, a 2-D array, a scipy.sparse table, texts
-        (a list or a series) for a pipeline that begins with a vectorizer, or the path of a .csv or .parquet file.
+        The table it was trained on: pandas, polars, pyarrow, a dict of columns, a 2-D array, a scipy.sparse table, a
+        list or series of texts if the model begins with a vectorizer, or the path of a .csv or .parquet file.
     y, target
         What the model predicts: `y` is one value per row or a column's name, `target` a column's name. One of the two.
     person

@@ -109,7 +109,7 @@ def test_a_person_has_the_figure_of_all_their_documents(name: str) -> None:
     pipeline, y = fitted(name)
     leak = dm.measure(pipeline, TEXTS, y, person=PERSON, known_target=True, noise=dm.Gaussian(1.0))
     person = int(np.bincount(PERSON).argmax())
-    rows = np.flatnonzero(PERSON == person)
+    rows = np.flatnonzero(person == PERSON)
     J = np.hstack([moved_weights(pipeline, y, int(row), refit(pipeline[-1])) for row in rows])
     assert len(rows) > 2
     assert leak.persons[person] == pytest.approx(np.linalg.norm(J, 2), rel=1e-6)

@@ -49,9 +49,7 @@ def _ridge_classifier(model: Any, target: Target, alpha: Any, *uncovered: str) -
     )  # fmt: skip
 
 
-def _of_signs(
-    model: Any, y: FloatArray, alpha: Any, weight: FloatArray | None, uncovered: tuple[str, ...]
-) -> Problem:
+def _of_signs(model: Any, y: FloatArray, alpha: Any, weight: FloatArray | None, uncovered: tuple[str, ...]) -> Problem:
     """Two classes: one ridge regression of -1 and 1."""
     penalty = float(np.ravel(alpha)[0])
     w = single_output(model)

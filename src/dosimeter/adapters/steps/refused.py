@@ -29,6 +29,5 @@ refuse(
     "FeatureHasher",
     "DictVectorizer",
     "PatchExtractor",
-    why="takes nested records apart, whose cells have no derivative and no fixed levels; encode the "
-    "columns first",
+    why="takes nested records apart, whose cells have no derivative and no fixed levels; encode the columns first",
 )

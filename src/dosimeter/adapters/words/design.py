@@ -17,7 +17,7 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.route import DIRECT
 from dosimeter.glm.row_chain import RowChain
-from dosimeter.glm.sparse_table import Table, is_sparse
+from dosimeter.glm.sparse_table import Table, dense_rows, is_sparse
 
 WRITTEN_OUT = 1 << 24
 """Numbers of a table that is written out for a model of several outputs: 134 MB."""
@@ -61,7 +61,7 @@ class WordDesign(Design):
             return self.row_map.in_units(factor)
         if self.scales is not None:
             return self.scales * factor if is_sparse(self.X) else self._diagonal() * factor
-        return sparse.csr_array(self.through.multiply(factor[None, :]))
+        return sparse.csr_array(self.through) * factor[None, :]
 
     def _diagonal(self) -> FloatArray:
         scales = np.empty(0) if self.scales is None else self.scales
@@ -105,11 +105,11 @@ class WordDesign(Design):
             return self
         if n * d > WRITTEN_OUT or d > DIRECT:
             raise CannotMeasure(
-                f"{model} on a sparse table of {n} x {d} has several outputs, whose derivative is taken on a table that "
-                f"is written out, of at most {WRITTEN_OUT} numbers and {DIRECT} columns: use fewer words "
+                f"{model} on a sparse table of {n} x {d} has several outputs, whose derivative is taken on a table "
+                f"that is written out, of at most {WRITTEN_OUT} numbers and {DIRECT} columns: use fewer words "
                 "(max_features, min_df), TruncatedSVD before the model, or a model of two classes"
             )
-        return replace(self, X=np.asarray(self.X.toarray()))
+        return replace(self, X=dense_rows(self.X, slice(None)))
 
 
 def word_design(state: State, sources: Sequence[str]) -> WordDesign:

@@ -58,7 +58,7 @@ def read_texts(steps: Sequence[Any], source: str, texts: NDArray[Any]) -> State:
         state = side_by_side(states)
     else:
         raise CannotMeasure(
-            f"{step_name(first)} takes texts and is not read: CountVectorizer, TfidfVectorizer and HashingVectorizer are"
+            f"{step_name(first)} takes texts and is not read: use CountVectorizer, TfidfVectorizer or HashingVectorizer"
         )
     for step in rest:
         state = read_step(step, state)

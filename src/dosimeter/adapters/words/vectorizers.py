@@ -46,7 +46,7 @@ def is_vectorizer(step: Any) -> bool:
 def _counts(vectorizer: Any, source: str, texts: Sequence[str]) -> State:
     if not hasattr(vectorizer, "vocabulary_"):
         raise CannotMeasure(f"{step_name(vectorizer)} before the model is not fitted: fit the whole pipeline first")
-    plain = next(cls for cls in type(vectorizer).__mro__ if cls.__name__ == "CountVectorizer")
+    plain: Any = next(cls for cls in type(vectorizer).__mro__ if cls.__name__ == "CountVectorizer")
     counts = _call(vectorizer, lambda: plain.transform(vectorizer, texts))
     words = tuple(map(str, vectorizer.get_feature_names_out()))
     # A vocabulary that the user listed reveals nothing about the data.

@@ -52,8 +52,8 @@ def _of_text(worst: WorstCell, person: str, unit: str) -> str:
     eta = amount(worst.eta)
     error = 1 / eta if eta > 0 else float("inf")
     return (
-        f"The release says most about “{worst.column}” of {person}: a {DOSE} of {number(eta)} for its word counts; for a "
-        f"typical {unit} {number(cell(worst.typical_eta))}. {EVERYTHING_ELSE} and guesses without bias misses every "
+        f"The release says most about “{worst.column}” of {person}: a {DOSE} of {number(eta)} for its word counts; for "
+        f"a typical {unit} {number(cell(worst.typical_eta))}. {EVERYTHING_ELSE} and guesses without bias misses every "
         f"weighted sum of its counts (weights of length one) by at least ±{number(error)} (standard deviation)."
     )
 
