@@ -9,6 +9,7 @@ endif
 PY := $(BIN)/python
 DATA ?= $(or $(DOSIMETER_DATA),../shared/data)
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 # Two workers with one BLAS thread each: more threads than cores make every test slower. Bytecode is kept whatever the
 # environment says: without it every worker and every process that a test starts compiles all modules again.
 WORKERS ?= 2
@@ -71,19 +72,8 @@ types: $(VENV)/.test
 layers: $(VENV)/.test
 	$(BIN)/lint-imports --no-cache
 
-bench: $(VENV)/.test  ## ratios against the limits and against the plain way, in one process
-	$(PY) benchmarks/fisher.py
-	$(PY) benchmarks/precision.py
-	$(PY) benchmarks/sampling.py
-	$(PY) benchmarks/attacks.py --data $(DATA)
-	$(PY) benchmarks/irfil.py --data $(DATA)
-	$(PY) benchmarks/shape.py --data $(DATA)
-	$(PY) benchmarks/pate.py
-	$(PY) benchmarks/pca.py --data $(DATA)
-	$(PY) benchmarks/pca_private.py --data $(DATA)
-	$(PY) benchmarks/federated.py --data $(DATA)
-	$(PY) benchmarks/ledger.py
-	$(PY) benchmarks/coverage.py
+bench: $(VENV)/.test  ## one table of ratios against peers and limits; BENCH_ARGS="--quick", "--peers", "--store"
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) benchmarks/bench.py --data $(DATA) $(BENCH_ARGS)
 
 docs: $(VENV)/.docs  ## build the site into build/docs; it runs the tutorials, and a warning is an error
 	OPENBLAS_NUM_THREADS=1 $(PY) -m sphinx -b html -E -W --keep-going -q -d build/doctrees docs build/docs

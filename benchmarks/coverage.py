@@ -67,8 +67,12 @@ def outcome(case: Case) -> Outcome:
 
 
 def worst_error(case: Case, model: Any, leak: Any) -> float:
-    """Largest relative difference between η and refits, over some rows, every column, and the label."""
+    """Largest relative difference between η and refits, over some rows, every column, and the label.
+
+    A column whose cells move nothing, as one without a weight, is compared relative to the highest cell of the others.
+    """
     worst = 0.0
+    highest = max(float(np.max(np.asarray(leak.cells[column]))) for column in leak.columns if column in leak.cells)
     for row in ROWS:
         for column in case.table.columns:
             if column not in leak.columns:
@@ -78,7 +82,8 @@ def worst_error(case: Case, model: Any, leak: Any) -> float:
             if oracle is None:
                 continue
             largest = float(np.max(np.asarray(leak.cells[column])))
-            worst = max(worst, abs(ours - oracle) / max(oracle, 1e-3 * largest, 1e-9))
+            scale = max(oracle, 1e-3 * largest, 1e-9) if largest > 0 else highest
+            worst = max(worst, abs(ours - oracle) / scale)
         if case.label_moves and abs(float(case.y[row])) > 0.01:  # a count of zero cannot move down
             ours, oracle = float(np.asarray(leak.labels)[row]), _label(case, model, row)
             worst = max(worst, abs(ours - oracle) / oracle)

@@ -211,11 +211,17 @@ def scikit_learn_models() -> Iterator[Case]:
     )  # fmt: skip
     yield plain("LinearSVC, three classes", LinearSVC(), THREE, refit=_one_against_the_rest)
     yield plain("Lasso", lm.Lasso(alpha=0.1), NUMBER, {"tol": 1e-15, "max_iter": 200_000})
+    yield plain("Lasso, columns without a weight", lm.Lasso(alpha=0.4), NUMBER, {"tol": 1e-15, "max_iter": 200_000})
     yield plain("ElasticNet", lm.ElasticNet(alpha=0.1), NUMBER, {"tol": 1e-15, "max_iter": 200_000})
     yield plain("LassoCV", lm.LassoCV(alphas=[0.1]), NUMBER, {"tol": 1e-15, "max_iter": 200_000})
     yield plain("ElasticNetCV", lm.ElasticNetCV(alphas=[0.1]), NUMBER, {"tol": 1e-15, "max_iter": 200_000})
     yield plain(
         "LogisticRegression, L1", lm.LogisticRegression(l1_ratio=1.0, solver="saga", max_iter=5000, C=0.5), BINARY,
+        {"tol": 1e-13, "max_iter": 200_000},
+    )  # fmt: skip
+    yield plain(
+        "LogisticRegression, L1, columns without a weight",
+        lm.LogisticRegression(l1_ratio=1.0, solver="saga", max_iter=5000, C=0.3), BINARY,
         {"tol": 1e-13, "max_iter": 200_000},
     )  # fmt: skip
     yield plain("LinearDiscriminantAnalysis", LinearDiscriminantAnalysis(), THREE)

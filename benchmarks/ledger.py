@@ -31,7 +31,7 @@ RECIPE = Recipe("weights", "Gaussian(sigma=0.5)", {"loss": "squared", "l2": 0.01
 def booking(name: str, people: int, size: int = 4000) -> Booking:
     """A release of `size` bytes about so many people."""
     ids = [f"person {k}" for k in range(people)]
-    dose = Dose.of_reading(FISHER, "person", ids, np.full(people, 1e-3), measured_in="standard deviations")
+    dose = Dose.of_figures(FISHER, "person", ids, np.full(people, 1e-3), measured_in="standard deviations")
     return Booking(name, RECIPE, os.urandom(size), (dose,), os.urandom(16))
 
 

@@ -125,9 +125,10 @@ def preprocessing_steps() -> str:
     from dosimeter.adapters.steps import STEPS
 
     kinds = sorted(STEPS.values(), key=lambda kind: (list(type(kind.route)).index(kind.route), kind.name))
-    rows = [f"| `{kind.name}` | {kind.route.value} | {_cell(kind.remark)} |" for kind in kinds]
+    names = {kind.name: "a formula of statsmodels" if kind.name == "Formula" else f"`{kind.name}`" for kind in kinds}
+    rows = [f"| {names[kind.name]} | {kind.route.value} | {_cell(kind.remark)} |" for kind in kinds]
     other = "| any other class with `transform` | by differences | rows must not mix, and numbers must not jump |"
-    return "\n".join(["| step of scikit-learn | route | |", "|---|---|---|", *rows, other])
+    return "\n".join(["| step | route | |", "|---|---|---|", *rows, other])
 
 
 class RootPage(SphinxDirective):

@@ -140,13 +140,11 @@ def fixed(scale: float, table: dict[str, list], target: str = "score", **how) ->
 
 def naively_fixed(scale: float, target: str = "score", grid: float | None = None, **how):
     """The control: weights drawn on a grid, then divided by the scaler's constants in float64."""
-    names = {"reweighting_rounds": "equalise", "noise_shape": "shape"}  # as `glm` calls them
-    options = {names.get(name, name): value for name, value in how.items()}
 
     def made(table: dict[str, list]) -> bytes:
         given = Table.of(table).drop(TARGETS[target])
         ready = prepare(given, target)
-        planned = plan(ready.design.X, ready.y, ready.loss, 0.01, scale=scale, intercept=True, **options)
+        planned = plan(ready.design.X, ready.y, ready.loss, 0.01, scale=scale, intercept=True, **how)
         if grid is None:
             drawn = planned.draw().values
             w = np.concatenate([drawn["coef"], drawn["intercept"]])
@@ -523,8 +521,8 @@ def test_what_the_form_of_a_file_tells_is_named():
     table = people() | {"flag": [0.5] * 59 + [1.25]}
     odd = with_cell(table, 3, "ward", "attic")
     done = release_table(Table.of(odd).drop(("ill",)), "score", scale=0.5, l2=0.01)
-    told = " ".join(done.uncovered)
+    told = " ".join(done.not_covered)
     assert "levels of ward" in told
     assert "which columns vary" in told
     bounds = {"age": (0, 100), "bmi": (10, 60), "flag": (0, 2), "ward": ["attic", "east"], "score": (0, 200)}
-    assert release_table(Table.of(odd).drop(("ill",)), "score", scale=0.5, l2=0.01, bounds=bounds).uncovered == ()
+    assert release_table(Table.of(odd).drop(("ill",)), "score", scale=0.5, l2=0.01, bounds=bounds).not_covered == ()

@@ -42,7 +42,7 @@ def test_two_penalties_total_what_they_tell_together(ledger, tmp_path, capsys):
     released(tmp_path, "weak", "--l2", 0.01, "--store-fisher-blocks")
     released(tmp_path, "strong", "--l2", 20, "--store-fisher-blocks")
     exact, (one, other) = joint(0.01, 20)
-    found, sums = totals(ledger), dict(zip((one + other).ids, (one + other).values, strict=True))
+    found, sums = totals(ledger), dict(zip((one + other).ids, (one + other).amounts, strict=True))
     for who, total in found.items():
         assert exact[who] ** 2 - 1e-12 <= total.reading**2 <= exact[who] ** 2 + 1e-12 + 1e-9
         # Exact if the releases were: the means and spreads of the columns are not covered, in each of them.
@@ -68,7 +68,7 @@ def test_blocks_are_kept_whatever_the_noise_and_the_weights(extra, ledger, tmp_p
 def test_a_value_that_a_person_has_once_is_one_unknown_of_the_block():
     people = Table.of({**PEOPLE, "sex": ["fm"[int(who[1:]) % 2] for who in PEOPLE["id"]]})
     done = release_table(people, "dose", scale=0.5, person="id", tied=["sex"])
-    told = {block.unknowns for block in done.dose_with_blocks.blocks}
+    told = {block.unknowns for block in done.dose_with_blocks.fisher_blocks}
     assert len(told) == 1  # everybody has two rows
     (names,) = told
     rows = ("age/0", "bmi/0", "ill/0", "label")
@@ -113,5 +113,9 @@ def test_a_changed_cell_or_label_is_another_unknown_of_that_person(column):
         release_table(Table.of(table), "dose", scale=0.5, person="id").dose_with_blocks
         for table in (PEOPLE, {**PEOPLE, column: values})
     )
-    unlike = {who for who, a, b in zip(one.ids, one.blocks, other.blocks, strict=True) if a.identity != b.identity}
+    unlike = {
+        who
+        for who, a, b in zip(one.ids, one.fisher_blocks, other.fisher_blocks, strict=True)
+        if a.identity != b.identity
+    }
     assert {PEOPLE["id"][0], PEOPLE["id"][7]} <= unlike

@@ -266,9 +266,9 @@ def test_the_kind_of_noise_that_costs_least_is_chosen_and_named(table, tmp_path,
     words = ["fix", str(table), "--target", "y", "--max-dose", "0.5", "--json", "-", "-q", "--out", str(out)]
     assert run(words) == 0
     facts = facts_of(capsys)
-    prices = facts["choice"]["prices"]
-    assert set(prices) == {"isotropic", "shaped", "equalised"}
-    assert facts["choice"]["kind"] == min(prices, key=prices.get)
+    increases = facts["choice"]["loss_increases"]
+    assert set(increases) == {"isotropic", "shaped", "equalised"}
+    assert facts["choice"]["kind"] == min(increases, key=increases.get)
     assert any("kind of noise" in note for note in facts["not_covered"])
     for options, kind in (
         (["--noise-shape", "none"], "isotropic"),
@@ -277,7 +277,7 @@ def test_the_kind_of_noise_that_costs_least_is_chosen_and_named(table, tmp_path,
     ):
         assert run([*words, *options, "--even-if-useless"]) == 0
         forced = facts_of(capsys)
-        assert forced["choice"] == {"kind": kind, "prices": {}, "left_out": {}}
+        assert forced["choice"] == {"kind": kind, "loss_increases": {}, "left_out": {}}
         assert not any("kind of noise" in note for note in forced["not_covered"])
         assert forced["dose"]["highest"] <= 0.5
         # The rule agrees with people left out: nothing forced does better than what was chosen, but for chance.

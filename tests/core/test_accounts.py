@@ -85,8 +85,8 @@ def test_a_dose_too_small_to_see_still_counts():
     with pytest.raises(Refusal, match="normal float64 numbers"):
         amount_of(5e-324)
     # A subnormal reading becomes the least normal number in the coordinate, not zero.
-    small = Dose.of_reading(FISHER, "person", ["ann"], [5e-324])
-    assert amounts_of(small.values) == (1,)
+    small = Dose.of_figures(FISHER, "person", ["ann"], [5e-324])
+    assert amounts_of(small.amounts) == (1,)
 
 
 def test_the_largest_total_is_what_a_column_holds():
@@ -136,7 +136,7 @@ def test_whoever_reads_exactly_the_limit_is_within_it_and_a_little_above_is_not(
     budget, account = LedgerLimit(key, limit), Account(key, "person", "own units")
 
     def passing(reading):
-        ((_, amount),) = parts_of([Dose.of_reading(notion, "person", ["ann"], [reading])])[0].rows
+        ((_, amount),) = parts_of([Dose.of_figures(notion, "person", ["ann"], [reading])])[0].rows
         return over(account, budget, {"ann": amount}, {}) is not None
 
     assert not passing(limit)
@@ -148,17 +148,17 @@ def test_whoever_reads_exactly_the_limit_is_within_it_and_a_little_above_is_not(
 def test_only_people_and_clients_have_an_account():
     for unit in ("example", "cell", "teacher", "dataset", "group"):
         with pytest.raises(Refusal, match="persons or clients"):
-            parts_of([Dose.of_reading(FISHER, unit, ["a"], [0.1])])
-    assert parts_of([Dose.of_reading(FISHER, "client", ["a"], [0.1])])[0].account.unit == "client"
+            parts_of([Dose.of_figures(FISHER, unit, ["a"], [0.1])])
+    assert parts_of([Dose.of_figures(FISHER, "client", ["a"], [0.1])])[0].account.unit == "client"
 
 
 def test_unlike_doses_get_unlike_accounts():
     doses = [
-        Dose.of_reading(FISHER, "person", ["a"], [0.1]),
-        Dose.of_reading(FISHER, "person", ["a"], [0.1], measured_in="standard deviations"),
-        Dose.of_reading(FISHER, "client", ["a"], [0.1]),
-        Dose.of_reading(MEMBERSHIP, "person", ["a"], [0.1]),
-        Dose.of_reading(LEAKAGE, "person", ["a"], [0.1]),
+        Dose.of_figures(FISHER, "person", ["a"], [0.1]),
+        Dose.of_figures(FISHER, "person", ["a"], [0.1], measured_in="standard deviations"),
+        Dose.of_figures(FISHER, "client", ["a"], [0.1]),
+        Dose.of_figures(MEMBERSHIP, "person", ["a"], [0.1]),
+        Dose.of_figures(LEAKAGE, "person", ["a"], [0.1]),
         SharedEventDose(("a",), EventDose(_gaussian(1.0), "person", "replace-one")),
         SharedEventDose(("a",), EventDose(_gaussian(1.0), "person", "add-or-remove-one")),
     ]
@@ -168,8 +168,8 @@ def test_unlike_doses_get_unlike_accounts():
 
 
 def test_the_order_in_which_doses_are_given_is_kept_and_empty_ones_are_left_out():
-    empty = Dose.of_reading(FISHER, "person", [], [])
-    full = Dose.of_reading(LEAKAGE, "person", ["b", "a"], [0.5, 0.25], uncovered=("x",))
+    empty = Dose.of_figures(FISHER, "person", [], [])
+    full = Dose.of_figures(LEAKAGE, "person", ["b", "a"], [0.5, 0.25], not_covered=("x",))
     assert parts_of([empty, full]) == (
         AccountShare(
             Account("leakage", "person", "own units"),

@@ -16,13 +16,13 @@ figures = st.lists(st.floats(0, 1e6), min_size=1, max_size=6)
 
 
 def dose(notion, reading, unit="person", ids=None, **fields):
-    return Dose.of_reading(notion, unit, ids or [f"p{i}" for i in range(len(reading))], reading, **fields)
+    return Dose.of_figures(notion, unit, ids or [f"p{i}" for i in range(len(reading))], reading, **fields)
 
 
 @pytest.mark.parametrize("notion", [FISHER, LEAKAGE, MEMBERSHIP], ids=str)
 @given(reading=figures)
 def test_reading_undoes_writing(notion, reading):
-    np.testing.assert_allclose(dose(notion, reading).reading, reading, rtol=1e-12, atol=2e-154)
+    np.testing.assert_allclose(dose(notion, reading).figures, reading, rtol=1e-12, atol=2e-154)
 
 
 @given(a=figures, b=figures, c=figures)
@@ -30,25 +30,25 @@ def test_the_order_of_releases_does_not_matter(a, b, c):
     x, y, z = (dose(FISHER, r) for r in (a, b, c))
     left, right = (x + y) + z, z + (y + x)
     assert set(left.ids) == set(right.ids)
-    totals = dict(zip(right.ids, right.values, strict=True))
-    np.testing.assert_allclose(left.values, [totals[i] for i in left.ids], rtol=1e-12)
+    totals = dict(zip(right.ids, right.amounts, strict=True))
+    np.testing.assert_allclose(left.amounts, [totals[i] for i in left.ids], rtol=1e-12)
 
 
 @given(reading=figures)
 def test_a_release_never_lowers_a_dose(reading):
     first = dose(FISHER, reading)
-    assert ((first + dose(FISHER, [0.5])).values >= first.values).all()
+    assert ((first + dose(FISHER, [0.5])).amounts >= first.amounts).all()
 
 
 @pytest.mark.parametrize("notion", [FISHER, LEAKAGE, MEMBERSHIP], ids=str)
 def test_a_leakage_that_is_not_zero_never_becomes_zero(notion):
-    assert (dose(notion, [5e-324, 1e-200]).values > 0).all()
+    assert (dose(notion, [5e-324, 1e-200]).amounts > 0).all()
 
 
 def test_k_equal_releases_give_root_k_of_one():
     single = dose(FISHER, [0.2])
     four = single + single + single + single
-    assert four.reading[0] == pytest.approx(0.4)
+    assert four.figures[0] == pytest.approx(0.4)
 
 
 def test_the_sum_of_exact_doses_is_exact_only_where_the_law_is():
@@ -61,8 +61,8 @@ def test_the_sum_of_exact_doses_is_exact_only_where_the_law_is():
 
 
 def test_what_is_not_covered_stays_on_the_sum():
-    total = dose(FISHER, [1.0], uncovered=("scale chosen from data",)) + dose(FISHER, [1.0])
-    assert total.uncovered == ("scale chosen from data",)
+    total = dose(FISHER, [1.0], not_covered=("scale chosen from data",)) + dose(FISHER, [1.0])
+    assert total.not_covered == ("scale chosen from data",)
 
 
 UNLIKE = {
@@ -107,9 +107,9 @@ def test_the_dose_copies_its_values():
     values = np.array([1.0, 2.0])
     stored = Dose(FISHER, "person", ("a", "b"), values)
     values[0] = 99.0
-    assert stored.values[0] == 1.0
+    assert stored.amounts[0] == 1.0
     with pytest.raises(ValueError, match="read-only"):
-        stored.values[0] = 5.0
+        stored.amounts[0] = 5.0
 
 
 def test_events_compose_as_one_gaussian_of_the_summed_information():
@@ -120,7 +120,7 @@ def test_events_compose_as_one_gaussian_of_the_summed_information():
 
 def test_an_exact_release_is_infinite_and_stays_so():
     total = dose(FISHER, [np.inf]) + dose(FISHER, [0.1])
-    assert total.reading[0] == np.inf
+    assert total.figures[0] == np.inf
     assert total.highest == ("p0", np.inf)
 
 

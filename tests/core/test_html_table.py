@@ -20,7 +20,7 @@ def test_text_in_a_table_is_never_markup() -> None:
 
 
 def test_a_dose_shows_its_highest_figure_and_no_id() -> None:
-    shown = Dose.of_reading(FISHER, "person", ["ann", HOSTILE], [0.25, 0.125], uncovered=(HOSTILE,))._repr_html_()
+    shown = Dose.of_figures(FISHER, "person", ["ann", HOSTILE], [0.25, 0.125], not_covered=(HOSTILE,))._repr_html_()
     assert "0.25" in shown
     assert "ann" not in shown.replace("standing", "").replace("standard", "")
     assert "<script" not in shown

@@ -24,8 +24,8 @@ FILE = DoseFile(
     Recipe("weights", "Gaussian(sigma=0.5)", {"l2": 0.01, "loss": "squared", "rows": 7, "shaped": False}, ("a scale",)),
     sha256(MODEL).hexdigest(),
     (
-        Dose.of_reading(FISHER, "person", [17, "ann"], [0.1, 1 / 3], measured_in="standard deviations"),
-        Dose.of_reading(LEAKAGE, "person", ["ann"], [0.7], standing=Standing.UPPER_BOUND, uncovered=("tuned",)),
+        Dose.of_figures(FISHER, "person", [17, "ann"], [0.1, 1 / 3], measured_in="standard deviations"),
+        Dose.of_figures(LEAKAGE, "person", ["ann"], [0.7], standing=Standing.UPPER_BOUND, not_covered=("tuned",)),
         SharedEventDose(
             ("17", "ann"), EventDose(SelfComposedDpEvent(GaussianDpEvent(2.5), 3), "person", "replace-one")
         ),
@@ -42,9 +42,14 @@ def path(tmp_path):
 def test_a_dose_file_is_read_back_as_it_was_written(path):
     write_doses(path, FILE)
     back = read_doses(path)
-    assert (back.verb, back.recipe, back.artefact, back.draw) == (FILE.verb, FILE.recipe, FILE.artefact, FILE.draw)
+    assert (back.verb, back.recipe, back.artefact, back.noise_fingerprint) == (
+        FILE.verb,
+        FILE.recipe,
+        FILE.artefact,
+        FILE.noise_fingerprint,
+    )
     assert parts_of(back.doses) == parts_of(FILE.doses)
-    assert back.doses[0].values.tolist() == FILE.doses[0].values.tolist()
+    assert back.doses[0].amounts.tolist() == FILE.doses[0].amounts.tolist()
     assert back.doses[2].dose == FILE.doses[2].dose
 
 
@@ -58,13 +63,15 @@ def test_only_its_own_artefact_can_be_booked(path):
     write_doses(path, FILE)
     booking = read_doses(path).booking("may", MODEL, to="Hospital B", note="n", override="o")
     assert (booking.name, booking.artefact, booking.to) == ("may", MODEL, "Hospital B")
-    assert booking.draw == bytes.fromhex(FILE.draw)
+    assert booking.noise_fingerprint == bytes.fromhex(FILE.noise_fingerprint)
     with pytest.raises(Refusal, match="another artefact"):
         FILE.booking("may", MODEL + b"!")
 
 
 def test_a_simulation_can_be_written_but_not_booked(path):
-    simulated = DoseFile("fix", Recipe("weights", "G", simulation=True), FILE.artefact, FILE.doses, FILE.draw)
+    simulated = DoseFile(
+        "fix", Recipe("weights", "G", simulation=True), FILE.artefact, FILE.doses, FILE.noise_fingerprint
+    )
     write_doses(path, simulated)
     with pytest.raises(Refusal, match="simulated noise"):
         read_doses(path).booking("may", MODEL)
@@ -73,11 +80,11 @@ def test_a_simulation_can_be_written_but_not_booked(path):
 def test_doses_that_could_not_be_booked_are_not_written(path):
     for bad in (
         Dose(FISHER, "person", ("a",), np.array([np.inf])),
-        Dose.of_reading(FISHER, "example", ["a"], [0.1]),
-        Dose.of_reading(FISHER, "person", [], []),
+        Dose.of_figures(FISHER, "example", ["a"], [0.1]),
+        Dose.of_figures(FISHER, "person", [], []),
     ):
         with pytest.raises(Refusal):
-            write_doses(path, DoseFile("fix", FILE.recipe, FILE.artefact, (bad,), FILE.draw))
+            write_doses(path, DoseFile("fix", FILE.recipe, FILE.artefact, (bad,), FILE.noise_fingerprint))
     assert not path.exists()
 
 

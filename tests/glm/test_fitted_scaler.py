@@ -249,7 +249,7 @@ def test_shaped_noise(l2, p, options):
 def test_a_reweighted_fit(loss):
     X, _, s = standardised(RAW)
     y, l2 = TARGETS[loss], 0.1
-    planned = plan(X, y, LOSSES[loss], l2, scale=0.5, equalise=2, intercept=True, scaled=ALL)
+    planned = plan(X, y, LOSSES[loss], l2, scale=0.5, reweighting_rounds=2, intercept=True, scaled=ALL)
 
     def law(moved):
         X, m, s = standardised(RAW + moved)
@@ -259,7 +259,9 @@ def test_a_reweighted_fit(loss):
 
     I = information(law, one_at_a_time([4], range(D), s))
     np.testing.assert_allclose(planned.leakage.cells[4], np.sqrt(np.diag(I)), rtol=1e-5)
-    held = plan(X, y, LOSSES[loss], l2, scale=0.5, equalise=2, intercept=True, scaled=ALL, scaler_is_public=True)
+    held = plan(
+        X, y, LOSSES[loss], l2, scale=0.5, reweighting_rounds=2, intercept=True, scaled=ALL, scaler_is_public=True
+    )
     assert not np.allclose(held.leakage.cells[4], planned.leakage.cells[4], rtol=1e-3)
 
 
@@ -333,7 +335,7 @@ def test_calibration_takes_the_least_rung_above_the_floor(law):
             glm.calibrate(fit, X, y, 0.99 * floor, reading, law=law, scaled=ALL)
 
 
-@pytest.mark.parametrize("options", [{}, {"shape": "hessian"}, {"equalise": 2}])
+@pytest.mark.parametrize("options", [{}, {"noise_shape": "hessian"}, {"reweighting_rounds": 2}])
 @pytest.mark.parametrize("held", [False, True])
 def test_a_plan_refuses_a_limit_below_the_floor_for_any_noise(options, held):
     X, _, _ = standardised(RAW)

@@ -93,7 +93,7 @@ def test_two_columns_of_equal_variance_are_a_kink_and_refused():
 
 def test_the_choice_of_the_column_and_further_attributes_are_named():
     X, y = table(2)
-    notes = glm.GaussianNaiveBayes(X, y, 2).solve().uncovered
+    notes = glm.GaussianNaiveBayes(X, y, 2).solve().not_covered
     assert any("smooths" in note for note in notes)
     assert any("epsilon_" in note for note in notes)
 

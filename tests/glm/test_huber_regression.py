@@ -105,7 +105,7 @@ def test_the_nearest_kink_is_reported_with_its_row():
     assert solution.kinks[0].what.startswith(f"row {row} ")
     assert solution.kinks[0].distance == pytest.approx(distances[row] / (1.35 * solution.theta[-1]))
     np.testing.assert_allclose(equations.distances(solution.theta), distances, rtol=1e-9)
-    assert any("outliers_" in note for note in solution.uncovered)
+    assert any("outliers_" in note for note in solution.not_covered)
 
 
 def test_a_row_at_the_kink_is_refused():

@@ -266,7 +266,7 @@ def test_every_reading_works_on_the_total_derivative():
     assert leak.dataset == pytest.approx(np.linalg.norm(flat, 2), rel=1e-6)
     pair = leak.group(np.arange(40) // 2)
     assert pair[3] == pytest.approx(np.linalg.norm(np.hstack([J[6], J[7]]), 2), rel=1e-6)
-    assert len(leak.dose().values) == 40
+    assert len(leak.dose().amounts) == 40
     assert "through their reweighting" in repr(leak)
 
 

@@ -81,7 +81,7 @@ def test_a_tied_value_moves_the_rows_on_which_it_stands():
     assert known.group(WHO, tied=[0])[1] == pytest.approx(expected, rel=2e-5)
 
 
-@pytest.mark.parametrize("options", [{}, {"shape": "hessian"}, {"equalise": 2}])
+@pytest.mark.parametrize("options", [{}, {"noise_shape": "hessian"}, {"reweighting_rounds": 2}])
 def test_a_plan_meets_its_limit_on_the_unknowns_alone(options):
     loss, y = TARGETS["squared"]
     every, some = (glm.plan(X, y, loss, L2, max_dose=2.0, intercept=True, known=k, **options) for k in (None, KNOWN))

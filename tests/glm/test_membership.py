@@ -233,7 +233,7 @@ def test_the_dose_is_mu_squared_and_adds_over_releases():
     dose = result.dose()
     assert dose.notion is MEMBERSHIP
     assert dose.standing is Standing.EXACT
-    np.testing.assert_allclose((dose + dose).reading, np.sqrt(2) * result.mu)
+    np.testing.assert_allclose((dose + dose).figures, np.sqrt(2) * result.mu)
     assert (dose + dose).standing is Standing.EXACT
 
 

@@ -33,10 +33,10 @@ def objective(loss, y, w):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("options", [{}, {"equalise": 2}, {"shape": "hessian"}])
+@pytest.mark.parametrize("options", [{}, {"reweighting_rounds": 2}, {"noise_shape": "hessian"}])
 def test_the_expected_loss_is_the_mean_of_simulated_releases(name, options):
     loss, y = TARGETS[name]
-    if "shape" in options and name != "squared":
+    if "noise_shape" in options and name != "squared":
         return
     best = glm.fit(X, y, loss, L2, intercept=True)
     # Small noise: for losses other than the squared the rule is of second order.
@@ -59,11 +59,11 @@ def test_the_least_expected_loss_is_chosen_and_stated(name):
     choice = choose(X, y, loss, L2, 2.0, intercept=True)
     assert choice.plan.highest <= 2.0
     assert choice.loss_increases[choice.kind] == min(choice.loss_increases.values())
-    assert CHOSEN in choice.plan.uncovered
+    assert CHOSEN in choice.plan.not_covered
     assert (SHAPED in choice.loss_increases) is (name == "squared")
     assert (SHAPED in choice.not_tried) is (name != "squared")
     for kind in choice.loss_increases:
-        forced = {ISOTROPIC: {}, SHAPED: {"shape": "hessian"}, EQUALISED: {"equalise": 3}}[kind]
+        forced = {ISOTROPIC: {}, SHAPED: {"noise_shape": "hessian"}, EQUALISED: {"reweighting_rounds": 3}}[kind]
         alone = glm.plan(X, y, loss, L2, max_dose=2.0, intercept=True, **forced)
         assert expected_loss_increase(alone, glm.fit(X, y, loss, L2, intercept=True), X) == pytest.approx(
             choice.loss_increases[kind], rel=1e-9

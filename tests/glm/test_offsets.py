@@ -173,7 +173,7 @@ def test_people_left_out_keep_their_offset(kind):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"shape": "hessian"}, {"equalise": 2}], ids=["isotropic", "shaped", "equalised"]
+    "options", [{}, {"noise_shape": "hessian"}, {"reweighting_rounds": 2}], ids=["isotropic", "shaped", "equalised"]
 )
 def test_a_plan_is_that_of_the_changed_target(options):
     X, y, offset = whole()

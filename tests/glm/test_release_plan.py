@@ -17,7 +17,7 @@ PEOPLE = np.arange(80) // 2
 
 @pytest.mark.parametrize("loss", [glm.Squared(), glm.Logistic()], ids=lambda k: k.name)
 @pytest.mark.parametrize(
-    "options", [{}, {"equalise": 2}, {"groups": PEOPLE}, {"equalise": 2, "groups": PEOPLE}], ids=str
+    "options", [{}, {"reweighting_rounds": 2}, {"groups": PEOPLE}, {"reweighting_rounds": 2, "groups": PEOPLE}], ids=str
 )
 @pytest.mark.parametrize("law", [dm.Gaussian, dm.Laplace])
 def test_the_highest_dose_stays_within_the_limit_and_close_to_it(loss, options, law):
@@ -26,11 +26,11 @@ def test_the_highest_dose_stays_within_the_limit_and_close_to_it(loss, options, 
     assert 0.4 / 1.5 < release_plan.highest <= 0.4
     doses = release_plan.leakage.group(PEOPLE).values() if "groups" in options else release_plan.leakage.examples
     assert max(doses) == pytest.approx(release_plan.highest, rel=1e-12)
-    assert any("chosen from the data" in note for note in release_plan.uncovered)
+    assert any("chosen from the data" in note for note in release_plan.not_covered)
 
 
 def test_the_dose_of_a_reweighted_plan_is_that_of_the_whole_pipeline():
-    release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.5, equalise=2)
+    release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.5, reweighting_rounds=2)
 
     def weights(table):
         return glm.irfil(table, SQUARED, glm.Squared(), 0.05, rounds=2, tolerance=0.0).fit.w
@@ -48,13 +48,13 @@ def test_the_dose_of_a_reweighted_plan_is_that_of_the_whole_pipeline():
 
 def test_a_public_scale_leaves_nothing_uncovered():
     release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.25)
-    assert release_plan.uncovered == ()
+    assert release_plan.not_covered == ()
     eta = glm.measure(glm.fit(X, SQUARED, glm.Squared(), 0.05), X, SQUARED, dm.Gaussian(0.25)).examples
     assert release_plan.highest == pytest.approx(eta.max(), rel=1e-12)
 
 
 def test_shaped_noise_is_drawn_with_the_covariance_it_says():
-    release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.5, shape="hessian")
+    release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, scale=0.5, noise_shape="hessian")
     simulation = np.random.default_rng(1)
     draws = np.array([release_plan.draw(simulation).values["coef"] for _ in range(4000)]) - release_plan.fit.coef
     H = X.T @ X + 80 * 0.05 * np.eye(3)
@@ -64,7 +64,7 @@ def test_shaped_noise_is_drawn_with_the_covariance_it_says():
 
 
 def test_the_covariance_and_its_trace_are_not_released():
-    release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, max_dose=1.0, shape="hessian")
+    release_plan = glm.plan(X, SQUARED, glm.Squared(), 0.05, max_dose=1.0, noise_shape="hessian")
     release = release_plan.draw()
     trace = f"{np.trace(release_plan.noise.covariance):.6g}"
     assert trace not in release.recipe.noise
@@ -89,10 +89,10 @@ def test_the_release_is_on_the_grid_and_differs_each_time():
         {},
         {"max_dose": 1.0, "scale": 1.0},
         {"max_dose": 0.0},
-        {"scale": 1.0, "shape": "round"},
-        {"scale": 1.0, "shape": "hessian", "equalise": 2},
-        {"scale": 1.0, "shape": "hessian", "law": dm.Laplace},
-        {"max_dose": 1e-6, "shape": "hessian"},
+        {"scale": 1.0, "noise_shape": "round"},
+        {"scale": 1.0, "noise_shape": "hessian", "reweighting_rounds": 2},
+        {"scale": 1.0, "noise_shape": "hessian", "law": dm.Laplace},
+        {"max_dose": 1e-6, "noise_shape": "hessian"},
         {"max_dose": 1.0, "law": dm.Exponential},
     ],
     ids=str,
@@ -104,7 +104,7 @@ def test_impossible_plans_are_refused(options):
 
 def test_a_shape_made_from_data_is_refused_for_a_loss_without_a_closed_form():
     with pytest.raises(dm.Refusal):
-        glm.plan(X, CLASSES, glm.Logistic(), 0.05, scale=1.0, shape="hessian")
+        glm.plan(X, CLASSES, glm.Logistic(), 0.05, scale=1.0, noise_shape="hessian")
 
 
 def test_the_membership_figure_is_part_of_the_reading():

@@ -104,7 +104,7 @@ def test_a_column_whose_sums_cancel_is_computed_from_its_jacobians(jacobian, mon
 
 def test_a_base_that_keeps_its_jacobian_is_not_changed():
     X, y = table(glm.Squared())
-    planned = glm.plan(X, y, glm.Squared(), 0.1, scale=0.5, equalise=2, intercept=True, scaled=SCALED)
+    planned = glm.plan(X, y, glm.Squared(), 0.1, scale=0.5, reweighting_rounds=2, intercept=True, scaled=SCALED)
     jacobian = planned.leakage.jacobian
     before = jacobian.base.dense(slice(0, 5)).copy()
     first, again = jacobian.dense(slice(0, 5)), jacobian.dense(slice(0, 5))

@@ -271,7 +271,7 @@ def test_the_design_keeps_its_loss_and_its_certificate(designed):
     assert expected_excess_loss(fit, noise_design.noise) == pytest.approx(1.5, rel=1e-9)
     assert glm.measure(fit, X, y, noise_design.noise).examples.max() == pytest.approx(noise_design.highest, rel=1e-9)
     assert noise_design.bound <= noise_design.highest <= 1.005 * noise_design.bound
-    assert "another table" in noise_design.uncovered[0]
+    assert "another table" in noise_design.not_covered[0]
 
 
 def test_no_other_covariance_of_that_loss_beats_the_certificate(designed):

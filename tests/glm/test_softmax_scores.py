@@ -97,4 +97,4 @@ def test_a_loss_with_isotropic_noise_alone_has_no_choice_to_name(loss, y):
     assert choice.kind == ISOTROPIC
     assert choice.plan.highest <= 2.0
     assert set(choice.not_tried) == {"shaped", "equalised"}
-    assert CHOSEN not in choice.plan.uncovered
+    assert CHOSEN not in choice.plan.not_covered

@@ -144,7 +144,7 @@ def test_cells_of_excluded_columns_do_not_move_the_weights_until_the_threshold()
         Z = X.copy()
         Z[row, j] += direction * share * to_threshold
         assert bool(np.abs(fit(Z, Y) - solution.released).max() > 1e-6) is moves
-    assert any("zero" in note for note in solution.uncovered)
+    assert any("zero" in note for note in solution.not_covered)
 
 
 def test_a_column_at_its_threshold_is_refused():

@@ -74,8 +74,8 @@ def test_equalised_and_shaped_noise_are_refused_before_anything_is_reweighted(mo
 
     monkeypatch.setattr(import_module("dosimeter.glm.release_plan"), "irfil", None)
     with pytest.raises(dm.CannotMeasure, match="one margin, not softmax: use the same noise"):
-        glm.plan(X, Y, glm.Softmax(3, "mean"), 0.05, scale=1.0, equalise=2)
+        glm.plan(X, Y, glm.Softmax(3, "mean"), 0.05, scale=1.0, reweighting_rounds=2)
     with pytest.raises(dm.CannotMeasure, match="canonical losses, and gamma is not"):
-        glm.plan(X, Y + 1, glm.Gamma(), 0.05, scale=1.0, equalise=2)
+        glm.plan(X, Y + 1, glm.Gamma(), 0.05, scale=1.0, reweighting_rounds=2)
     with pytest.raises(dm.CannotMeasure, match="Hessian of the softmax loss"):
-        glm.plan(X, Y, glm.Softmax(3, "mean"), 0.05, scale=1.0, shape="hessian")
+        glm.plan(X, Y, glm.Softmax(3, "mean"), 0.05, scale=1.0, noise_shape="hessian")

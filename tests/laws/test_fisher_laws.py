@@ -69,7 +69,7 @@ def test_releases_compose_exactly_and_the_scalar_law_bounds_them(loss):
 def test_the_doses_of_two_releases_add_to_a_bound_of_the_exact_one():
     parts = [release(glm.Logistic(), l2=l2) for l2 in (0.02, 0.1)]
     total = parts[0].dose() + parts[1].dose()
-    assert (glm.compose(parts).examples <= total.reading * (1 + 1e-12)).all()
+    assert (glm.compose(parts).examples <= total.figures * (1 + 1e-12)).all()
     assert total.standing == "upper bound"
 
 

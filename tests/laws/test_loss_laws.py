@@ -385,11 +385,11 @@ def test_the_default_penalty_and_the_sensitivity_are_the_loss_s_own(known: None)
 
 REFUSED: dict[str, tuple[Callable[[glm.ScalarLoss, FloatArray, FloatArray], Any], str]] = {
     "equalised doses": (
-        lambda loss, X, y: glm.plan(X, y, loss, 0.05, scale=0.5, equalise=2),
+        lambda loss, X, y: glm.plan(X, y, loss, 0.05, scale=0.5, reweighting_rounds=2),
         "for canonical losses, and {} is not",
     ),
     "shaped noise": (
-        lambda loss, X, y: glm.plan(X, y, loss, 0.05, scale=0.5, shape="hessian"),
+        lambda loss, X, y: glm.plan(X, y, loss, 0.05, scale=0.5, noise_shape="hessian"),
         "the Hessian of the {} loss depends on the weights",
     ),
     "the black box": (

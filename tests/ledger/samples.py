@@ -21,12 +21,14 @@ PEOPLE = ("ann", "bob", "eve")
 
 def dose(readings: dict[Any, float], notion: Notion = FISHER, **fields: Any) -> Dose:
     fields = {"measured_in": "standard deviations", **fields}
-    return Dose.of_reading(notion, fields.pop("unit", "person"), list(readings), list(readings.values()), **fields)
+    return Dose.of_figures(notion, fields.pop("unit", "person"), list(readings), list(readings.values()), **fields)
 
 
 def with_blocks(bare: Dose) -> Dose:
     """The same dose with a small Fisher matrix for each person."""
-    return replace(bare, blocks=tuple(FisherBlock(("0/age", "0/label"), np.diag([v, v / 2])) for v in bare.values))
+    return replace(
+        bare, fisher_blocks=tuple(FisherBlock(("0/age", "0/label"), np.diag([v, v / 2])) for v in bare.amounts)
+    )
 
 
 def events(ids: Any, noise: float = 5.0, adjacency: str = "replace-one", unit: str = "person") -> SharedEventDose:
@@ -36,7 +38,7 @@ def events(ids: Any, noise: float = 5.0, adjacency: str = "replace-one", unit: s
 def booking(name: str = "may", *doses: Any, **changes: Any) -> Booking:
     """A booking with random bytes as its noise: two calls give two artefacts."""
     noise = os.urandom(16)
-    fields = {"artefact": b"model " + noise, "draw": noise, "recipe": RECIPE, **changes}
+    fields = {"artefact": b"model " + noise, "noise_fingerprint": noise, "recipe": RECIPE, **changes}
     return Booking(name=name, doses=doses or (dose(dict.fromkeys(PEOPLE, 0.1)),), **fields)
 
 
@@ -49,7 +51,7 @@ def of_all_kinds(name: str) -> Booking:
         dose(dict(zip(ids, levels, strict=True))),
         with_blocks(dose(dict(zip(ids, levels, strict=True)), measured_in="own units")),
         dose(dict(zip(ids, 10 * levels, strict=True)), MEMBERSHIP),
-        dose(dict(zip(ids[:5], 2 * levels[:5], strict=True)), LEAKAGE, uncovered=("a tuned scale",)),
+        dose(dict(zip(ids[:5], 2 * levels[:5], strict=True)), LEAKAGE, not_covered=("a tuned scale",)),
         events(ids[:8], 20.0),
         events(ids[8:], 10.0),
         events(ids, 20.0, "add-or-remove-one"),

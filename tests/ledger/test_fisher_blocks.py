@@ -45,8 +45,12 @@ def person_dose(leak, X=None, y=None, blocks=True, **fields):
     if X is None:
         X, y = table()
     eta = leak.group(IDS, tied=TIED)
-    bare = Dose.of_reading(FISHER, "person", list(eta), list(eta.values()), **fields)
-    return replace(bare, blocks=glm.fisher_blocks(leak, IDS, np.column_stack([X, y]), tied=TIED)) if blocks else bare
+    bare = Dose.of_figures(FISHER, "person", list(eta), list(eta.values()), **fields)
+    return (
+        replace(bare, fisher_blocks=glm.fisher_blocks(leak, IDS, np.column_stack([X, y]), tied=TIED))
+        if blocks
+        else bare
+    )
 
 
 def squares(ledger):
@@ -70,12 +74,14 @@ def test_the_total_of_two_unlike_releases_is_their_joint_leakage(place, unlike):
         ledger.book(booking("june", person_dose(second)))
         totals_squared = squares(ledger)
         quadrature = person_dose(first, blocks=False) + person_dose(second, blocks=False)
-        for person, sum_of_both in zip(quadrature.ids, quadrature.values, strict=True):
+        for person, sum_of_both in zip(quadrature.ids, quadrature.amounts, strict=True):
             assert joint[person] ** 2 - 1e-12 <= totals_squared[person] <= joint[person] ** 2 + 1e-12 + NANO
             assert totals_squared[person] <= sum_of_both + 2 * NANO
         # The two rules differ: at least one person's exact total is clearly below quadrature.
         assert (
-            min(totals_squared[person] / value for person, value in zip(quadrature.ids, quadrature.values, strict=True))
+            min(
+                totals_squared[person] / value for person, value in zip(quadrature.ids, quadrature.amounts, strict=True)
+            )
             < 0.98
         )
         (totals,) = ledger.totals()
@@ -149,7 +155,7 @@ def test_k_releases_with_the_same_settings_follow_the_law_of_square_roots(place)
         for month in range(5):
             ledger.book(booking(f"month {month}", monthly))
         totals_squared = squares(ledger)
-        for person, value in zip(monthly.ids, monthly.values, strict=True):
+        for person, value in zip(monthly.ids, monthly.amounts, strict=True):
             assert 5 * value - 1e-12 <= totals_squared[person] <= 5 * value + 5 * NANO
 
 
@@ -199,7 +205,7 @@ def test_other_names_or_another_place_are_other_unknowns(file_place, other):
     first = FisherBlock(("0/age", "0/label"), np.diag([0.04, 0.0]))
     with file_place.create() as ledger:
         for name, block in (("may", first), ("june", other)):
-            ledger.book(booking(name, Dose(FISHER, "person", ("ann",), [0.04], blocks=(block,))))
+            ledger.book(booking(name, Dose(FISHER, "person", ("ann",), [0.04], fisher_blocks=(block,))))
         assert ledger.person("ann").totals[0].reading ** 2 == pytest.approx(0.08, abs=2 * NANO)
 
 
@@ -207,7 +213,7 @@ def apart(direction, *, blocks=True, value=0.04):
     matrix = np.zeros((3, 3))
     matrix[direction, direction] = value
     block = FisherBlock(("0/a", "0/b", "0/label"), matrix)
-    return Dose(FISHER, "person", ("ann", "bob"), [value, value], blocks=(block, block) if blocks else ())
+    return Dose(FISHER, "person", ("ann", "bob"), [value, value], fisher_blocks=(block, block) if blocks else ())
 
 
 def test_a_limit_is_compared_with_the_exact_total(place):
@@ -237,7 +243,7 @@ def test_a_released_total_never_falls(file_place):
         for k in range(12):
             J = rng.normal(size=(2, 4)) * 0.1
             block = FisherBlock(tuple("abcd"), (J.T @ J + (J.T @ J).T) / 2)
-            ledger.book(booking(f"release {k}", Dose(FISHER, "person", ("ann",), [block.norm], blocks=(block,))))
+            ledger.book(booking(f"release {k}", Dose(FISHER, "person", ("ann",), [block.norm], fisher_blocks=(block,))))
             now = ledger.person("ann").totals[0].reading
             assert now >= before
             before = now
@@ -258,8 +264,10 @@ def test_the_same_release_again_is_recognised_although_the_last_digits_of_its_bl
     with place.create() as ledger:
         first = ledger.book(booking("may", apart(0)))
         dose_with_blocks = apart(0)
-        moved = [np.nextafter(b.matrix, 1) for b in dose_with_blocks.blocks]
-        nearly = replace(dose_with_blocks, blocks=tuple(FisherBlock(("0/a", "0/b", "0/label"), m) for m in moved))
+        moved = [np.nextafter(b.matrix, 1) for b in dose_with_blocks.fisher_blocks]
+        nearly = replace(
+            dose_with_blocks, fisher_blocks=tuple(FisherBlock(("0/a", "0/b", "0/label"), m) for m in moved)
+        )
         again = ledger.book(booking("may", nearly))
         assert not again.fresh
         assert again.artefact == first.artefact
@@ -361,14 +369,14 @@ def test_a_ledger_without_a_table_of_blocks_is_migrated_and_keeps_its_digests(pl
 def test_blocks_that_do_not_belong_to_the_dose_are_refused():
     block = FisherBlock(("0/a",), [[0.04]])
     with pytest.raises(Refusal, match="does not match a dose"):
-        Dose(FISHER, "person", ("ann",), [0.05], blocks=(block,))
+        Dose(FISHER, "person", ("ann",), [0.05], fisher_blocks=(block,))
     with pytest.raises(Refusal, match="does not match a dose"):
-        Dose(FISHER, "person", ("ann",), [0.04], blocks=(FisherBlock(("0/a", "0/b"), np.diag([0.04, -0.01])),))
+        Dose(FISHER, "person", ("ann",), [0.04], fisher_blocks=(FisherBlock(("0/a", "0/b"), np.diag([0.04, -0.01])),))
     with pytest.raises(Refusal, match="one block per id or none"):
-        Dose(FISHER, "person", ("ann", "bob"), [0.04, 0.04], blocks=(block,))
+        Dose(FISHER, "person", ("ann", "bob"), [0.04, 0.04], fisher_blocks=(block,))
     with pytest.raises(Refusal, match="has none"):
-        Dose(MEMBERSHIP, "person", ("ann",), [0.04], blocks=(block,))
-    assert (Dose(FISHER, "person", ("ann",), [0.04], blocks=(block,)) + apart(0)).blocks == ()
+        Dose(MEMBERSHIP, "person", ("ann",), [0.04], fisher_blocks=(block,))
+    assert (Dose(FISHER, "person", ("ann",), [0.04], fisher_blocks=(block,)) + apart(0)).fisher_blocks == ()
 
 
 @pytest.mark.parametrize("matrix", [[[1.0, 0.5], [0.4, 1.0]], [[np.nan, 0.0], [0.0, 1.0]], [[1.0]], np.ones((2, 3))])
@@ -417,7 +425,7 @@ def test_a_limit_is_compared_with_the_sum_if_the_unknowns_differ(file_place):
     with file_place.create("fil=0.21") as ledger:
         ledger.book(booking("may", apart(0)))
         with pytest.raises(OverBudget):
-            ledger.book(booking("june", Dose(FISHER, "person", ("ann",), [0.04], blocks=(elsewhere,))))
+            ledger.book(booking("june", Dose(FISHER, "person", ("ann",), [0.04], fisher_blocks=(elsewhere,))))
 
 
 def test_blocks_of_one_account_save_nothing_in_another(file_place):

@@ -75,13 +75,13 @@ def test_doses_of_fisher_information_add_in_quadrature_and_nats_add_as_they_are(
 
 def test_a_statement_lists_each_release_with_what_it_does_not_cover(place):
     with place.create("fil=0.5") as ledger:
-        recipe = Recipe("weights", "Gaussian(0.5)", uncovered=("the columns were chosen from the data",))
-        ledger.book(booking("may", dose({"ann": 0.3}, uncovered=("a tuned scale",)), recipe=recipe, to="B"))
+        recipe = Recipe("weights", "Gaussian(0.5)", not_covered=("the columns were chosen from the data",))
+        ledger.book(booking("may", dose({"ann": 0.3}, not_covered=("a tuned scale",)), recipe=recipe, to="B"))
         ledger.book(booking("june", dose({"bob": 0.3})))
         book = ledger.person("ann")
         (entry,) = book.entries
         assert (entry.name, entry.to, entry.standing) == ("may", "B", Standing.EXACT)
-        assert entry.uncovered == ("a tuned scale", "the columns were chosen from the data")
+        assert entry.not_covered == ("a tuned scale", "the columns were chosen from the data")
         (total,) = book.totals
         assert math.isclose(total.left, 0.4, rel_tol=1e-6)
         assert not ledger.person("nobody").known
@@ -128,18 +128,18 @@ def test_the_same_name_with_other_content_is_refused(file_place, other):
 
 def test_the_same_bytes_under_another_name_are_refused_with_the_first_name(place):
     with place.create() as ledger:
-        ledger.book(booking("may", artefact=b"the model", draw=b""))
+        ledger.book(booking("may", artefact=b"the model", noise_fingerprint=b""))
         with pytest.raises(Refusal, match="already released as may"):
-            ledger.book(booking("june", artefact=b"the model", draw=b""))
+            ledger.book(booking("june", artefact=b"the model", noise_fingerprint=b""))
 
 
 def test_noise_booked_before_is_refused_with_its_first_name(place):
     with place.create() as ledger:
-        ledger.book(booking("may", draw=b"drawn once"))
+        ledger.book(booking("may", noise_fingerprint=b"drawn once"))
         with pytest.raises(Refusal, match="already used for may"):
-            ledger.book(booking("june", draw=b"drawn once"))
-        ledger.book(booking("june", draw=b""))
-        ledger.book(booking("july", draw=b""))  # without the noise there is nothing to compare
+            ledger.book(booking("june", noise_fingerprint=b"drawn once"))
+        ledger.book(booking("june", noise_fingerprint=b""))
+        ledger.book(booking("july", noise_fingerprint=b""))  # without the noise there is nothing to compare
         assert "drawn once" not in repr(ledger.export())
 
 

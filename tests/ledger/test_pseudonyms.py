@@ -208,7 +208,7 @@ def test_pseudonyms_of_two_ledgers_have_nothing_in_common(tmp_path):
     pairs = []
     for name in ("a.db", "b.db"):
         with Ledger.create(tmp_path / name) as ledger:
-            ledger.book(booking("may", dose({"ann": 0.1}), draw=b"the same"))
+            ledger.book(booking("may", dose({"ann": 0.1}), noise_fingerprint=b"the same"))
             pairs.append((ledger.export()["doses"][0]["pseudonym"], ledger.entry("may").body["draw"]))
     assert pairs[0][0] != pairs[1][0]
     assert pairs[0][1] != pairs[1][1]

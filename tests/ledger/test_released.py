@@ -22,13 +22,13 @@ def test_a_release_is_booked_under_its_name_and_a_person_can_ask(released, tmp_p
         assert (receipt.name, receipt.artefact) == ("june", released.artefact)
         statement = ledger.person("p7")
         (dose,) = released.doses
-        assert statement.totals[0].reading == pytest.approx(dose.reading[list(dose.ids).index("p7")], abs=1e-8)
+        assert statement.totals[0].reading == pytest.approx(dose.figures[list(dose.ids).index("p7")], abs=1e-8)
     with dm.Ledger.open(tmp_path / "ledger.db") as again:
         assert [entry.name for entry in again.entries() if entry.kind == "release"] == ["june"]
 
 
 def test_a_second_draw_that_exceeds_the_budget_is_refused(released, tmp_path):
-    highest = float(released.doses[0].reading.max())  # two equal releases make √2 of it
+    highest = float(released.doses[0].figures.max())  # two equal releases make √2 of it
     with dm.Ledger.create(tmp_path / "ledger.db", [f"fil={1.2 * highest:.4f}"]) as ledger:
         ledger.book(released, name="june")
         second = dm.fix(PEOPLE, "dose", person="who", max_dose=0.5, even_if_useless=True)

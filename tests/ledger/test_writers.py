@@ -81,7 +81,7 @@ def test_one_noise_booked_under_sixteen_names_is_booked_once(place, tmp_path):
 
     def work(k):
         with place.open() as ledger:
-            ledger.book(booking(f"writer {k}", draw=b"the same noise"))
+            ledger.book(booking(f"writer {k}", noise_fingerprint=b"the same noise"))
 
     wrong = at_once(WRITERS, work, tmp_path)
     assert wrong.count("") == 1

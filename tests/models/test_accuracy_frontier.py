@@ -94,7 +94,7 @@ def test_shaped_noise_is_read_with_what_its_shape_leaks():
     fit, design = leak.fit, leak.design
     for step in curves.shaped:
         noise = glm.shape_noise(
-            fit, design.X, fit.y, c=step.scale ** 2, input_map=design.through * design.spread,
+            fit, design.X, fit.y, c=step.scale ** 2, input_map=design.constant_map * design.spread,
             target_unit=float(np.std(fit.y)), scaled=design.fitted,
         )  # fmt: skip
         assert step.highest == pytest.approx(noise.leakage.examples.max())

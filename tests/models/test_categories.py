@@ -216,8 +216,8 @@ def test_kept_blocks_of_two_releases_are_never_below_the_joint_step_of_a_categor
     both = [release_table(table(), "y", scale=SIGMA, l2=l2, person="who", bounds=BOUNDS, **FREE) for l2 in (0.02, 0.5)]
     kept = [release.dose_with_blocks for release in both]
     V, person = corners(4), 20
-    matrix = sum(dose.blocks[person].matrix for dose in kept)
-    assert kept[0].blocks[person].identity == kept[1].blocks[person].identity
+    matrix = sum(dose.fisher_blocks[person].matrix for dose in kept)
+    assert kept[0].fisher_blocks[person].identity == kept[1].fisher_blocks[person].identity
     joint = float(np.sqrt(np.linalg.eigvalsh(matrix)[-1]))
     for row in np.flatnonzero(person == WHO):
         moves = [unit(1) / 0.5, *(np.append([0, 0], V[b] - V[a]) for a, b in combinations(range(4), 2))]

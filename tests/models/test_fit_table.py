@@ -98,7 +98,7 @@ def test_the_fit_and_its_figures_are_those_of_scikit_learn_on_the_same_columns(n
     y, loss, model, score_name = TARGETS[name]
     Z = encode()
     model.fit(Z, y)
-    ours = fitted_table(name, label=False)
+    ours = fitted_table(name, include_target=False)
     assert ours.leakage.fit.loss.name == loss
     np.testing.assert_allclose(
         np.array(list(ours.coef.values())).T.ravel(), np.ravel(model.coef_), rtol=1e-5, atol=1e-7

@@ -31,7 +31,7 @@ def people(**more):
 
 def test_persons_are_those_of_the_refitted_pipeline():
     """Two rows, two columns, unknown on each; the label is taken as known."""
-    leak = fit_table(people(who=WHO), "y", l2=L2, noise=dm.Gaussian(SIGMA), person="who", label=False).leakage
+    leak = fit_table(people(who=WHO), "y", l2=L2, noise=dm.Gaussian(SIGMA), person="who", include_target=False).leakage
     s = RAW.std(axis=0)
     for person in (0, 2):
         directions = np.zeros((4, N, 2))
@@ -40,7 +40,7 @@ def test_persons_are_those_of_the_refitted_pipeline():
         I = information(lambda moved: released(RAW + moved, Y, "squared", L2, SIGMA), directions)
         assert leak.persons[f"p{person}"] == pytest.approx(norm(I), rel=1e-6)
     assert leak.standing is Standing.EXACT
-    assert not leak.uncovered
+    assert not leak.not_covered
 
 
 def test_in_own_units_a_cell_reads_per_unit():
@@ -54,9 +54,9 @@ def test_a_held_scaler_is_named_and_its_floor_is_reported():
         fit_table(table, "y", l2=L2, noise=dm.Gaussian(50.0), scaler=scaler).leakage for scaler in ("total", "held")
     )
     assert held.standing is Standing.UNACCOUNTED
-    assert any(note.startswith("mean and scale of age, bmi") for note in held.uncovered)
-    assert not any(note.startswith("mean and scale") for note in total.uncovered)
-    assert any("the levels of sex" in note for note in total.uncovered)
+    assert any(note.startswith("mean and scale of age, bmi") for note in held.not_covered)
+    assert not any(note.startswith("mean and scale") for note in total.not_covered)
+    assert any("the levels of sex" in note for note in total.not_covered)
     z = (RAW - RAW.mean(axis=0)) / RAW.std(axis=0)
     floor = np.sqrt(2 * z**2 + 1).max(axis=1) / N
     for leak in (total, held):
@@ -129,7 +129,7 @@ def test_a_scaler_of_other_rows_or_of_another_kind_has_no_figure_of_its_floor():
     for model in (elsewhere, ranges):
         leak = dm.measure(model, RAW, Y, noise=dm.Gaussian(SIGMA))
         assert leak.floor is None
-        assert leak.uncovered
+        assert leak.not_covered
         with pytest.raises(dm.CannotMeasure, match="StandardScaler"):
             dm.measure(model, RAW, Y, noise=dm.Gaussian(SIGMA), scaler="total")
     bare = make_pipeline(StandardScaler(), LinearRegression(fit_intercept=False)).fit(RAW, Y)
@@ -140,4 +140,4 @@ def test_a_scaler_of_other_rows_or_of_another_kind_has_no_figure_of_its_floor():
 
 def test_an_equalised_model_names_the_units_of_its_reweighting():
     release = release_table(people(), "y", scale=1.0, l2=L2, reweighting_rounds=2, rng=np.random.default_rng(0))
-    assert any("in which the reweighting measures" in note for note in release.uncovered)
+    assert any("in which the reweighting measures" in note for note in release.not_covered)

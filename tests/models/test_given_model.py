@@ -114,7 +114,7 @@ def test_standard_deviations_do_not_depend_on_a_scaler_before_the_model() -> Non
     scaled = make_pipeline(StandardScaler(), LinearRegression()).fit(FRAME, Y)
     unscaled, behind_scaler = (dm.measure(m, FRAME, Y, noise=NOISE, unit="sd").design for m in (bare, scaled))
     np.testing.assert_allclose(unscaled.spread, behind_scaler.spread)
-    np.testing.assert_allclose(behind_scaler.through * behind_scaler.spread, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(behind_scaler.constant_map * behind_scaler.spread, np.eye(3), atol=1e-12)
 
 
 def test_a_class_label_is_never_measured_in_deviations() -> None:

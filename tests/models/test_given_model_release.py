@@ -135,9 +135,9 @@ def test_the_dose_is_that_of_measure_at_the_same_noise(name):
     table = Table.of(FRAME.assign(y=y))
     release = release_model(model, table, "y", max_dose=2.0, noise_shape=None)
     assert release.plan.highest <= 2.0
-    through = "held" if "no intercept" in name or name in PENALISED_INTERCEPT else "total"
+    scaler = "held" if "no intercept" in name or name in PENALISED_INTERCEPT else "total"
     measured = dm.measure(
-        model, table, "y", noise=dm.Gaussian(release.plan.settings["scale"]), unit="sd", scaler=through
+        model, table, "y", noise=dm.Gaussian(release.plan.settings["scale"]), unit="sd", scaler=scaler
     )
     np.testing.assert_allclose(release.doses, measured.leak.examples, rtol=1e-6)
     assert release.penalty.l2 == pytest.approx(measured.fit.l2)

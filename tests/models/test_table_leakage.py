@@ -128,10 +128,10 @@ def test_a_dose_carries_its_unit_its_standing_and_what_it_leaves_out() -> None:
     dose = leak.dose()
     assert dose.unit == "person"
     assert dose.ids == tuple(leak.persons)
-    np.testing.assert_allclose(dose.reading, list(leak.persons.values()))
+    np.testing.assert_allclose(dose.figures, list(leak.persons.values()))
     assert dose.measured_in == "standard deviations"
-    assert dose.uncovered == leak.uncovered
-    assert len(dose.uncovered) == 2
+    assert dose.not_covered == leak.not_covered
+    assert len(dose.not_covered) == 2
     assert measured("logistic", person=None).dose().unit == "example"
 
 

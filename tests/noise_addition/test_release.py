@@ -14,10 +14,10 @@ VALUES = {"coef": np.array([[0.5, -1.0], [2.0, 0.0]]), "intercept": np.array(0.2
 
 
 def test_the_recipe_holds_noise_settings_grid_and_what_is_not_covered() -> None:
-    released = release(VALUES, Gaussian(0.1), kind="weights", settings={"l2": 0.01}, uncovered=["sigma was tuned"])
+    released = release(VALUES, Gaussian(0.1), kind="weights", settings={"l2": 0.01}, not_covered=["sigma was tuned"])
     assert dict(released.recipe.settings) == {"l2": 0.01, "grid": grid_of(Gaussian(0.1))}
     assert released.recipe.noise == "Gaussian(sigma=0.1)"
-    assert released.recipe.uncovered == ("sigma was tuned",)
+    assert released.recipe.not_covered == ("sigma was tuned",)
     assert not released.recipe.simulation
     assert "simulation" not in repr(released)
     assert {name: value.shape for name, value in released.values.items()} == {"coef": (2, 2), "intercept": ()}
@@ -64,7 +64,7 @@ def test_a_grid_may_be_passed_and_is_recorded() -> None:
         ({"values": {"coef": [np.nan]}}, "finite"),
         ({"settings": {"grid": 1.0}}, "grid="),
         ({"settings": {"x": [1]}}, "plain public constants"),
-        ({"uncovered": "one string"}, "list of sentences"),
+        ({"not_covered": "one string"}, "list of sentences"),
         ({"rng": 5}, "Generator"),
     ],
 )

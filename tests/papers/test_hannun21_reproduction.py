@@ -71,7 +71,7 @@ def test_mnist_has_the_classes_the_pictures_and_the_overlap_of_the_text(mnist):
         assert all(row.ok for row in hannun21_images.class_rows(study))
         rows = hannun21_images.extreme_rows(study)
         assert [row.ok for row in rows] == [True, True, True, False]
-        assert not hannun21.Report("p", tuple(rows)).unexplained
+        assert not hannun21.PaperReport("p", tuple(rows)).unexplained
     assert hannun21_images.overlap_row(linear, logistic).ours == 24
     rows = by_name(hannun21_images.heuristic_rows(linear))
     low = "Figure 4: a low η invariably implies a low loss"

@@ -108,7 +108,7 @@ def test_queries_that_adapt_can_leak_more_than_the_sum_of_data_dependent_figures
 def test_persons_inherit_their_teachers_dose(votes: Votes) -> None:
     sums = totals(votes, NOISE)
     by_person = dose(votes, NOISE, person={"ann": 2, "bob": 2, "eve": 0})
-    assert by_person.values.tolist() == [sums[2], sums[2], sums[0]]
+    assert by_person.amounts.tolist() == [sums[2], sums[2], sums[0]]
     assert (by_person.notion, by_person.unit, by_person.standing) == (LEAKAGE, "person", Standing.UPPER_BOUND)
     assert dose(votes, NOISE, ids=list("abcdef")).ids == tuple("abcdef")
 
@@ -123,8 +123,8 @@ def test_one_query_is_exact_and_a_sum_is_an_upper_bound(votes: Votes) -> None:
 
 def test_queries_that_adapt_get_the_data_independent_bound_alone(votes: Votes) -> None:
     doses = dose(votes, NOISE, adaptive=True)
-    assert set(doses.values.tolist()) == {public_bound(8, 3, NOISE).nats}
-    assert (doses.values >= dose(votes, NOISE).values).all()
+    assert set(doses.amounts.tolist()) == {public_bound(8, 3, NOISE).nats}
+    assert (doses.amounts >= dose(votes, NOISE).amounts).all()
     assert doses.standing is Standing.UPPER_BOUND
 
 
@@ -133,11 +133,11 @@ def test_queries_that_adapt_pay_for_the_threshold_as_well() -> None:
     threshold = Threshold(2.5, Laplace(0.5))
     edge = Votes([[0] * 4, [0] * 4, [1] * 4, [1] * 4, [2] * 4], 3)
     exact, adaptive = dose(edge, NOISE, threshold=threshold), dose(edge, NOISE, threshold=threshold, adaptive=True)
-    assert exact.values.max() > public_bound(4, 3, NOISE).nats
-    assert (adaptive.values >= exact.values.max()).all()
-    assert set(adaptive.values.tolist()) == {public_bound(4, 3, NOISE, threshold=threshold).nats}
+    assert exact.amounts.max() > public_bound(4, 3, NOISE).nats
+    assert (adaptive.amounts >= exact.amounts.max()).all()
+    assert set(adaptive.amounts.tolist()) == {public_bound(4, 3, NOISE, threshold=threshold).nats}
     persons = dose(edge, NOISE, threshold=threshold, adaptive=True, person={"ann": 4, "bob": 0})
-    assert set(persons.values.tolist()) == set(adaptive.values.tolist())
+    assert set(persons.amounts.tolist()) == set(adaptive.amounts.tolist())
 
 
 @pytest.mark.parametrize(

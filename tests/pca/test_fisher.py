@@ -114,7 +114,7 @@ def test_a_person_with_several_rows_has_their_stacked_information(bounds, mechan
     leak = leak_of(BOUNDS[bounds], mechanism)
     person = ["ann" if i % 3 == 0 else "bob" if i == 1 else f"p{i}" for i in range(len(X))]
     dose = leak.dose(person)
-    figures = dict(zip(dose.ids, dose.reading, strict=True))
+    figures = dict(zip(dose.ids, dose.figures, strict=True))
     anns = [i for i in range(len(X)) if i % 3 == 0]
     assert figures["ann"] == pytest.approx(math.sqrt(np.linalg.eigvalsh(by_differences(leak, anns))[-1]), rel=1e-5)
     assert figures["bob"] == pytest.approx(leak.examples[1], rel=1e-12)
@@ -177,7 +177,7 @@ def test_the_membership_of_a_person_is_that_of_all_their_rows():
     assert mu["ann"] == pytest.approx(np.linalg.norm(gone[LOW]) / leak.private_pca.scales[0, 0], rel=1e-9)
     assert mu["3"] == pytest.approx(leak.membership[13], rel=1e-12)
     dose = leak.dose(labels, notion=MEMBERSHIP)
-    assert dict(zip(dose.ids, dose.reading, strict=True))["ann"] == pytest.approx(mu["ann"])
+    assert dict(zip(dose.ids, dose.figures, strict=True))["ann"] == pytest.approx(mu["ann"])
 
 
 def test_laplace_noise_has_no_mu():
@@ -191,7 +191,7 @@ def test_the_components_are_bounded_by_the_matrix_and_the_dose_says_so():
     assert leak.dose(of="components").standing is Standing.UPPER_BOUND
     branded = measure(release(X, AnalyticGaussian(1.0, 1e-4), private=False), X).dose()
     assert branded.standing is Standing.UNACCOUNTED
-    assert branded.uncovered
+    assert branded.not_covered
     for wrong in ({"of": "weights"}, {"notion": LEAKAGE}):
         with pytest.raises(dm.Refusal):
             leak.dose(**wrong)
@@ -240,4 +240,4 @@ def test_the_eigenvalue_across_the_row_is_that_of_lapack(d):
 def test_the_dose_of_rows_in_the_notion_of_fisher_adds_over_releases():
     leak = leak_of(BOUNDS["both"], AnalyticGaussian(1.0, 1e-4))
     twice = leak.dose(notion=FISHER) + leak.dose()
-    np.testing.assert_allclose(twice.reading, math.sqrt(2) * leak.examples, rtol=1e-12)
+    np.testing.assert_allclose(twice.figures, math.sqrt(2) * leak.examples, rtol=1e-12)

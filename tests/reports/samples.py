@@ -91,7 +91,9 @@ LINEAR_RELEASE: dict[str, Any] = {
     "people": 16, "unit": "person",
     "dose": {"before": "unbounded", "spread_before": 4.0, "highest": 1.9, "typical": 0.5, "spread_after": 3.8},
     "score": {"name": "R²", "before": 0.52, "after": 0.5}, "limit": 2.0, "within": True, "useless": False,
-    "choice": {"kind": "shaped", "prices": {"isotropic": 8.25, "shaped": 5.5}, "left_out": {"equalised": "too large"}},
+    "choice": {
+        "kind": "shaped", "loss_increases": {"isotropic": 8.25, "shaped": 5.5}, "left_out": {"equalised": "too large"},
+    },
     "held_out": {
         "name": "R²", "base": 0.0, "without_noise": 0.47, "score": 0.43, "folds": 5, "worse": False, "limit": 2.0,
         "steps": [

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from dosimeter.datasets.papers import Split
-from dosimeter.reproductions.comparison import Report, Row, claim, weak
+from dosimeter.reproductions.comparison import PaperReport, Row, claim, weak
 from dosimeter.reproductions.hannun21 import in_principal_components, targets
 
 
 def test_a_row_that_differs_without_a_reason_is_unexplained():
     rows = (Row("a", 1.0, 1.04, 0.05), Row("b", 1.0, 1.06, 0.05), Row("c", 1.0, 2.0, 0.05, why="misprint"))
     assert [row.ok for row in rows] == [True, False, False]
-    assert Report("p", rows).unexplained == (rows[1],)
-    assert Report("p", rows).to_dict()["rows"][2] == {
+    assert PaperReport("p", rows).unexplained == (rows[1],)
+    assert PaperReport("p", rows).to_dict()["rows"][2] == {
         "figure": "c", "paper": 1.0, "ours": 2.0, "tolerance": 0.05, "why": "misprint",
         "measured": "", "ok": False,
     }  # fmt: skip
@@ -37,7 +37,7 @@ def test_signed_targets_are_minus_one_and_one():
 
 def test_a_claim_that_does_not_hold_is_unexplained_until_it_says_why():
     lost, explained = claim("a", False, "0.3 against 0.2"), claim("a", False, "0.3 against 0.2", "judged by eye")
-    assert Report("p", (claim("b", True, ""), lost, explained)).unexplained == (lost,)
+    assert PaperReport("p", (claim("b", True, ""), lost, explained)).unexplained == (lost,)
     assert (lost.paper, lost.ours) == (1.0, 0.0)
 
 
@@ -50,5 +50,5 @@ def test_a_weak_row_says_so_and_is_counted_separately():
 
 
 def test_a_note_about_all_rows_is_in_the_json():
-    assert Report("p", ()).to_dict() == {"name": "p", "rows": []}
-    assert Report("p", (), "a smoke test").to_dict() == {"name": "p", "note": "a smoke test", "rows": []}
+    assert PaperReport("p", ()).to_dict() == {"name": "p", "rows": []}
+    assert PaperReport("p", (), "a smoke test").to_dict() == {"name": "p", "note": "a smoke test", "rows": []}

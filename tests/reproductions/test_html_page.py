@@ -12,13 +12,13 @@ import pytest
 
 from dosimeter.core.errors import Refusal
 from dosimeter.reports.standalone_page import chart_scripts, style
-from dosimeter.reproductions.comparison import Report, Row, claim, weak
+from dosimeter.reproductions.comparison import PaperReport, Row, claim, weak
 from dosimeter.reproductions.html_page import Figure, Reproduction, page, png, strip
 
 
 def example():
     rows = (Row("a <b>", 1.0, 1.0, 0.0), Row("c", 1.0, 2.0, 0.0, "mis<print"), claim("d", False, "x < y"))
-    return Reproduction(Report("p&q", rows), (Figure("F <1>", "un<der", "<svg></svg>"),))
+    return Reproduction(PaperReport("p&q", rows), (Figure("F <1>", "un<der", "<svg></svg>"),))
 
 
 def test_the_page_fetches_nothing_and_escapes_all_text():
@@ -72,7 +72,7 @@ def test_the_text_above_an_image_is_escaped():
 
 def test_the_page_counts_weak_rows_and_shows_a_note():
     rows = (weak(claim("a", True, "13.3 <= 20"), "a bound on a bound"), claim("b", True, "measured"))
-    text = page(Reproduction(Report("p", rows, "a <smoke> test"), ()))
+    text = page(Reproduction(PaperReport("p", rows, "a <smoke> test"), ()))
     assert "2 of 2 rows hold" in text
     assert "Of those that hold 1 are weak" in text
     assert "<td>ok, weak</td>" in text

@@ -61,7 +61,7 @@ def test_the_attack_by_k_is_the_attack_at_each_k_beside_its_own_chance():
 
 def test_people_are_ranked_by_the_dose_under_their_own_id():
     ids = ("b", "a", "b", "c")
-    dose = Dose.of_reading(FISHER, "person", ("a", "b", "c"), [3.0, 1.0, 2.0], standing=Standing.EXACT)
+    dose = Dose.of_figures(FISHER, "person", ("a", "b", "c"), [3.0, 1.0, 2.0], standing=Standing.EXACT)
     ranked = most_exposed(dose, ids, np.arange(4))
     assert [(entry.row, entry.dose) for entry in ranked] == [(2, 3.0), (4, 2.0), (1, 1.0)]
 

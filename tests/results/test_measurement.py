@@ -90,7 +90,7 @@ def test_a_target_that_is_an_amount_reads_in_its_own_unit(leak, table):
 
 
 def test_a_target_taken_as_known_is_neither_counted_nor_read(table):
-    leak = fit_table(table, "y", l2=0.01, noise=dm.Gaussian(0.5), label=False).leakage
+    leak = fit_table(table, "y", l2=0.01, noise=dm.Gaussian(0.5), include_target=False).leakage
     result = Measurement.of(leak, table)
     assert result.target == TargetFigures(column="y", kind="target", counted=False)
     assert "taken as known" in result.unknowns

@@ -87,7 +87,7 @@ def test_text_is_no_number(column):
 @pytest.mark.parametrize("column", [RangeColumn("age", 0.0, 1.0), PartColumn("age")])
 def test_columns_that_are_not_of_a_fit_have_no_derivative(column):
     with pytest.raises(CannotMeasure, match="not encoded for a fit"):
-        _ = TableEncoding((NumberColumn("u"), column)).through
+        _ = TableEncoding((NumberColumn("u"), column)).input_map
 
 
 def test_names_of_indicators_may_repeat_and_those_of_a_fit_may_not():

@@ -105,7 +105,7 @@ def test_fix_calibrates_on_the_persons_one_target() -> None:
         assert release.doses[patient] == pytest.approx(eta, rel=1e-6)
     assert release.doses.max() == pytest.approx(release.plan.highest)
     assert release.doses.max() <= 2.0
-    blocks = release.dose_with_blocks.blocks
+    blocks = release.dose_with_blocks.fisher_blocks
     assert blocks[0].unknowns[-2:] == ("*/age/0", "*/label")
     for noise in ({"noise_shape": "hessian"}, {"reweighting_rounds": 2}):
         kept = release_table(Table.of({**STAYS, "cost": COST}), "cost", max_dose=2.0, l2=L2, person="patient", **noise)
@@ -154,7 +154,7 @@ def test_a_column_with_the_targets_name_does_not_untie_the_target() -> None:
 
 def test_ties_that_contradict_the_table_or_each_other_are_refused() -> None:
     columns, ids = {"age": AGE, "stay": STAY}, WHO.tolist()
-    assert tie(columns, ILL, ids, "ill", ["ill"]).label
+    assert tie(columns, ILL, ids, "ill", ["ill"]).target
     for arguments, message in (
         ((["stay"], []), "column stay is tied but not constant"),
         ((["age"], ["age"]), "both tied and not tied"),

@@ -48,7 +48,7 @@ def test_figures_are_those_of_the_whole_pipeline_refitted_at_neighbouring_tables
         np.testing.assert_allclose(leak.leak.attribute([0, 1])[row], norm(I), rtol=1e-6)
         np.testing.assert_allclose(leak.cells["age"][row], np.sqrt(I[0, 0]), rtol=1e-6)
     assert leak.standing is Standing.EXACT
-    assert not leak.uncovered
+    assert not leak.not_covered
 
 
 def test_another_person_changes_nothing_of_the_preprocessing():

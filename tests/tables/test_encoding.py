@@ -32,7 +32,7 @@ def test_numbers_are_standardised_and_levels_stand_on_the_corners_of_a_simplex()
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     table = people()
-    columns = learn_encoding(table, nominal=["site"])
+    columns = learn_encoding(table, categorical=["site"])
     assert columns.names == ("age", "race=black", "race=white", "income", "ill", "site=10", "site=101")
     X = columns.design(table)
     numbers = np.column_stack([table["age"], table["income"]])
@@ -65,13 +65,13 @@ def test_the_derivative_is_that_of_the_design_in_original_units() -> None:
         )
         (j,) = columns.block(name)
         slope = (columns.design(moved) - X) / step
-        assert np.allclose(slope, columns.through[:, j], rtol=1e-6, atol=1e-9)
+        assert np.allclose(slope, columns.input_map[:, j], rtol=1e-6, atol=1e-9)
 
 
 def test_an_indicator_is_its_own_unknown() -> None:
     columns = learn_encoding(people())
     for j in columns.block("race") + columns.block("ill"):
-        assert columns.through[j].tolist() == np.eye(len(columns.names))[j].tolist()
+        assert columns.input_map[j].tolist() == np.eye(len(columns.names))[j].tolist()
     assert columns.unknowns == columns.names
     assert [columns.names[j] for j in columns.blocks["race"]] == ["race=black", "race=white"]
     assert sorted(j for block in columns.blocks.values() for j in block) == list(range(len(columns.unknowns)))
@@ -90,10 +90,10 @@ def test_a_change_of_units_changes_only_centre_and_scale(shift: float, factor: f
 
 def test_constant_columns_are_left_out_with_a_note_and_never_divided_by() -> None:
     table = Table.of({"x": [1.0, 2.0, 3.0], "one": [0.1] * 3, "c": ["a"] * 3, "b": [True] * 3})
-    columns = learn_encoding(table, nominal=["one"])
+    columns = learn_encoding(table, categorical=["one"])
     assert columns.names == ("x",)
     assert columns.constant == ("one", "c", "b")
-    assert "column one has one value only" in columns.notes[0]
+    assert "column one has one value only" in columns.remarks[0]
     with pytest.raises(Refusal, match="no column varies"):
         learn_encoding(table.drop(["x"]))
 
@@ -124,7 +124,7 @@ def test_a_number_that_hardly_varies_is_refused() -> None:
     [
         (
             [f"p{i}" for i in range(60)],
-            "different value in each row: looks like an identifier; pass person= or exclude=",
+            'different value in each row: looks like an identifier; pass person="c" or exclude="c"',
         ),
         (
             [f"p{i // 1.1 // 1}" for i in range(60)],
@@ -141,15 +141,15 @@ def test_identifiers_and_dates_are_refused_with_advice(column: list[str], messag
 
 def test_a_declared_nominal_number_with_too_many_levels_is_refused() -> None:
     with pytest.raises(Refusal, match="looks like an identifier"):
-        learn_encoding(Table.of({"x": np.arange(60.0)}), nominal=["x"])
+        learn_encoding(Table.of({"x": np.arange(60.0)}), categorical=["x"])
     table = Table.of({"x": np.arange(60.0) // 2})
-    assert len(learn_encoding(table.take(range(40)), nominal=["x"]).names) == 19
-    assert learn_encoding(table, nominal=["x"], max_levels=30).names[0] == "x=1"
+    assert len(learn_encoding(table.take(range(40)), categorical=["x"]).names) == 19
+    assert learn_encoding(table, categorical=["x"], max_levels=30).names[0] == "x=1"
 
 
 def test_levels_of_numbers_are_sorted_as_numbers_and_written_short() -> None:
     table = Table.of({"x": [10.0, 9.0, 2.5, 10.0]})
-    assert learn_encoding(table, nominal=["x"]).sources == (CategoryColumn("x", ("2.5", "9", "10")),)
+    assert learn_encoding(table, categorical=["x"]).sources == (CategoryColumn("x", ("2.5", "9", "10")),)
 
 
 def test_new_rows_are_read_by_the_old_recipe_and_unknown_levels_are_refused() -> None:

@@ -31,14 +31,14 @@ def test_the_model_is_a_plain_estimator_that_keeps_the_limit():
     np.testing.assert_array_equal(sio.loads(release.artefact).predict(FRAME), release.model.predict(FRAME))
     (dose,) = release.doses
     assert len(dose.ids) == N // 2
-    assert max(dose.reading) == pytest.approx(release.result.dose.highest)
+    assert max(dose.figures) == pytest.approx(release.result.dose.highest)
     assert release.noise_fingerprint
 
 
 def test_the_figures_are_those_of_the_release_of_a_table():
     ours = release_table(Table.of(FRAME, text=["patient"]), "cost", scale=0.5, person="patient")
     release = dm.fix(FRAME, "cost", person="patient", scale=0.5)
-    np.testing.assert_array_equal(release.doses[0].reading, ours.dose.reading)
+    np.testing.assert_array_equal(release.doses[0].figures, ours.dose.figures)
     assert release.recipe.noise == ours.release.recipe.noise
 
 
@@ -75,8 +75,8 @@ def test_a_seed_makes_a_simulation_that_says_so():
 
 def test_blocks_are_stored_on_request():
     (dose,) = dm.fix(FRAME, "cost", person="patient", scale=0.5, store_fisher_blocks=True).doses
-    assert len(dose.blocks) == N // 2
-    assert not dm.fix(FRAME, "cost", person="patient", scale=0.5).doses[0].blocks
+    assert len(dose.fisher_blocks) == N // 2
+    assert not dm.fix(FRAME, "cost", person="patient", scale=0.5).doses[0].fisher_blocks
 
 
 def test_a_given_model_keeps_its_own_preprocessing(tmp_path):
@@ -117,7 +117,7 @@ def test_every_loss_with_an_estimator_of_scikit_learn_is_released(loss):
     assert release.result.choice.kind == "isotropic"
     assert release.result.model.loss.startswith(loss)
     leak = dm.measure(frame, target="y", noise=dm.Gaussian(release.result.model.scale), unit="sd", **options)
-    assert max(release.doses[0].reading) == pytest.approx(leak.result().dose.highest, rel=1e-9)
+    assert max(release.doses[0].figures) == pytest.approx(leak.result().dose.highest, rel=1e-9)
     close = dm.fix(frame, "y", scale=1e-6, **options)
     assert close.result.score.after == pytest.approx(close.result.score.before, abs=1e-4)
     assert close.result.held_out.score == pytest.approx(close.result.held_out.without_noise, abs=1e-3)
@@ -153,8 +153,8 @@ def test_text_with_several_labels_is_a_softmax_model_that_keeps_the_limit():
 def test_the_blocks_of_several_classes_have_the_norm_of_the_dose():
     frame = FRAME[["patient", "age", "bmi"]].assign(ward=WARDS)
     (dose,) = dm.fix(frame, "ward", person="patient", scale=0.5, store_fisher_blocks=True).doses
-    np.testing.assert_allclose([block.norm**0.5 for block in dose.blocks], dose.reading, rtol=1e-9)
-    assert sum("label" in name for name in dose.blocks[0].unknowns) == 6  # three classes in each of two rows
+    np.testing.assert_allclose([block.norm**0.5 for block in dose.fisher_blocks], dose.figures, rtol=1e-9)
+    assert sum("label" in name for name in dose.fisher_blocks[0].unknowns) == 6  # three classes in each of two rows
 
 
 @pytest.mark.parametrize("loss", ["probit", "cloglog"])

@@ -49,7 +49,7 @@ def test_the_model_has_keys_labels_and_the_student_and_the_artefact_is_their_csv
     (nats,) = released.doses
     assert len(nats.ids) == N // 2
     assert released.recipe.settings["published nats"] == released.result.publishable.nats
-    assert not any(note.startswith("earlier and later") for note in released.recipe.uncovered)
+    assert not any(note.startswith("earlier and later") for note in released.recipe.not_covered)
 
 
 def test_without_persons_there_is_nothing_to_book_and_without_a_student_no_file():

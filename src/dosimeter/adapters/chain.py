@@ -37,7 +37,7 @@ class Chain:
     open_gaps: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     """Where a column has no value that a step must fill."""
     filled: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
-    """Where a column had no value, whoever filled it: these cells are constants."""
+    """Where a column had no value, filled by any step: these cells are constants."""
     library: Any = None
     """The dataframe library of the caller's table; None for an array."""
     log: Log = field(default_factory=Log)

@@ -37,7 +37,7 @@ class CoxProblem:
     """λ, for all columns or each of them."""
     standardised: bool = False
     remarks: tuple[str, ...] = (BASELINE,)
-    uncovered: ClassVar[tuple[str, ...]] = ()
+    not_covered: ClassVar[tuple[str, ...]] = ()
     intercept: ClassVar[bool] = False
     penalised_intercept: ClassVar[bool] = False
     penalty: ClassVar[float] = 0.0

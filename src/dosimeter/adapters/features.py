@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dosimeter import glm
 from dosimeter.adapters.chain import Chain, KeptRows
-from dosimeter.adapters.source_readings import Reading, readings
+from dosimeter.adapters.source_readings import SourceReading, readings
 from dosimeter.adapters.steps.feature import Feature, Unknown, Varies, matrix_of, raw_feature
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.category import coordinates, simplex, step_of
@@ -39,7 +39,7 @@ class Design:
     """(n, d)."""
     names: tuple[str, ...]
     """(d,) the features."""
-    through: FloatArray
+    constant_map: FloatArray
     """(d, m) dX/d unknown where it is the same on every row, in the source columns' own units."""
     blocks: dict[str, tuple[int, ...]]
     """Every source column in the table's order -> positions of its unknowns; () for a dropped column."""
@@ -49,13 +49,13 @@ class Design:
     A column of two values is a category, however it is written: its unknown is the step between them."""
     spread: FloatArray
     """(m,) standard deviation of each unknown over the rows; 1 for categories and constants."""
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     known: NDArray[np.bool_] | None = None
     """(n, m) True where a cell was filled: it is a constant, not an unknown. None if no cell was filled."""
     fitted: Any = ()
     """(d,) which features were standardised by mean and deviation (1/n) of exactly these rows; empty for none."""
     row_map: glm.RowMap | None = None
-    """dX/d unknown of every row, `through` included; None if it is the same on every row."""
+    """dX/d unknown of every row, `constant_map` included; None if it is the same on every row."""
     binned: frozenset[str] = frozenset()
     """Numbers that are read as categories of their bins."""
     remarks: tuple[str, ...] = ()
@@ -74,14 +74,16 @@ class Design:
     def input_map(self, units: FloatArray | float = 1.0) -> Any:
         """dX/d unknown as `glm.measure` takes it, for unknowns in units (m,) of the source columns' own."""
         if self.row_map is None:
-            return self.through if isinstance(units, float) and units == 1.0 else self.through * units
-        return self.row_map.in_units(np.broadcast_to(np.asarray(units, dtype=np.float64), (self.through.shape[1],)))
+            return self.constant_map if isinstance(units, float) and units == 1.0 else self.constant_map * units
+        return self.row_map.in_units(
+            np.broadcast_to(np.asarray(units, dtype=np.float64), (self.constant_map.shape[1],))
+        )
 
     def touched_by(self, features: Any) -> NDArray[np.bool_]:
         """(m,) whether each unknown moves any of the features (d,) on any row."""
         if self.row_map is not None:
             return self.row_map.touched_by(features)
-        return np.asarray(np.any(self.through[np.asarray(features)] != 0.0, axis=0))
+        return np.asarray(np.any(self.constant_map[np.asarray(features)] != 0.0, axis=0))
 
     def with_ones(self) -> Design:
         """A last column of ones that no unknown moves."""
@@ -89,7 +91,7 @@ class Design:
             self,
             X=np.hstack([self.X, np.ones((len(self.X), 1))]),
             names=(*self.names, "intercept"),
-            through=np.vstack([self.through, np.zeros((1, self.through.shape[1]))]),
+            constant_map=np.vstack([self.constant_map, np.zeros((1, self.constant_map.shape[1]))]),
             row_map=None if self.row_map is None else self.row_map.with_constant_column(),
             fitted=np.append(self.fitted, False) if np.any(self.fitted) else (),
         )
@@ -123,26 +125,26 @@ def assemble(chain: Chain, sources: Sequence[str]) -> Design:
     by_source = readings(chain, sources)
     unknowns = [unknown for name in sources for unknown in by_source[name].unknowns]
     position_of = {unknown: j for j, unknown in enumerate(unknowns)}
-    through = _constant_part(features, by_source, position_of)
+    constant_map = _constant_part(features, by_source, position_of)
     blocks = {name: tuple(position_of[unknown] for unknown in by_source[name].unknowns) for name in sources}
     level_read = {name: reading for name, reading in by_source.items() if reading.by_level}
     labels = {name for name, reading in by_source.items() if reading.category is not None and not reading.by_level}
     observed = {name: chain.observed(name) for name in blocks if name in chain.columns}
     affine = {name: () if name in level_read else block for name, block in blocks.items()}
-    vertices = categories(through, affine, labels, observed)
+    vertices = categories(constant_map, affine, labels, observed)
     vertices |= {name: simplex(len(blocks[name]) + 1) for name in level_read}
     log = chain.log
     return Design(
         X=matrix_of(features),
         names=tuple(feature.name for feature in features),
-        through=through,
+        constant_map=constant_map,
         blocks=blocks,
         vertices=vertices,
         spread=np.array([1.0 if source in vertices else spread(chain.observed(source)) for source, _ in unknowns]),
-        uncovered=_uncovered(features),
+        not_covered=_not_covered(features),
         known=known_cells(blocks, chain.filled, chain.n, len(unknowns)),
         fitted=_fitted(features),
-        row_map=_row_map(chain, through, by_source, blocks),
+        row_map=_row_map(chain, constant_map, by_source, blocks),
         binned=frozenset(name for name, r in by_source.items() if r.category is not None and r.category.binned),
         remarks=(*log.remarks, *(_estimate_remark(name, error) for name, error in log.estimates.items())),
         estimated=bool(log.estimates),
@@ -159,25 +161,28 @@ def _estimate_remark(name: str, error: float) -> str:
 
 
 def _constant_part(
-    features: Sequence[Feature], by_source: Mapping[str, Reading], position_of: Mapping[Unknown, int]
+    features: Sequence[Feature], by_source: Mapping[str, SourceReading], position_of: Mapping[Unknown, int]
 ) -> FloatArray:
     """(d, m) the slopes that are the same on every row."""
-    through = np.zeros((len(features), len(position_of)))
+    constant_map = np.zeros((len(features), len(position_of)))
     for i, feature in enumerate(features):
         for unknown, slope in feature.slopes.items():
             reading = by_source[unknown[0]]
             if reading.by_level or isinstance(slope, Varies):
                 continue
             if unknown in position_of:
-                through[i, position_of[unknown]] += slope
+                constant_map[i, position_of[unknown]] += slope
             else:  # a number whose levels are numbers too
                 for level, move in reading.moves.items():
-                    through[i, position_of[unknown[0], level]] += slope * move
-    return through
+                    constant_map[i, position_of[unknown[0], level]] += slope * move
+    return constant_map
 
 
 def _row_map(
-    chain: Chain, through: FloatArray, by_source: Mapping[str, Reading], blocks: Mapping[str, tuple[int, ...]]
+    chain: Chain,
+    constant_map: FloatArray,
+    by_source: Mapping[str, SourceReading],
+    blocks: Mapping[str, tuple[int, ...]],
 ) -> glm.RowMap | None:
     """The maps of all rows; None if one map serves all."""
     features = chain.features
@@ -195,10 +200,10 @@ def _row_map(
         kept = KeptRows(lambda rows: chain.slopes(pairs, rows), chain.n, 8 * len(pairs))
         slopes.append(glm.Slopes(columns, unknowns, kept))
     levels = [_levels(chain, name, r, blocks[name]) for name, r in by_source.items() if r.by_level]
-    return glm.RowMap(through, tuple(slopes), tuple(levels)) if slopes or levels else None
+    return glm.RowMap(constant_map, tuple(slopes), tuple(levels)) if slopes or levels else None
 
 
-def _levels(chain: Chain, name: str, reading: Reading, block: tuple[int, ...]) -> glm.Levels:
+def _levels(chain: Chain, name: str, reading: SourceReading, block: tuple[int, ...]) -> glm.Levels:
     chosen = np.array([j for j, feature in enumerate(chain.features) if name in feature.sources], dtype=np.intp)
     category = reading.category
     if category is None:
@@ -217,7 +222,7 @@ def _levels(chain: Chain, name: str, reading: Reading, block: tuple[int, ...]) -
 
 
 def categories(
-    through: FloatArray,
+    constant_map: FloatArray,
     blocks: Mapping[str, tuple[int, ...]],
     labels: Collection[str],
     columns: Mapping[str, NDArray[Any]],
@@ -236,20 +241,20 @@ def categories(
         if name in labels:
             V = simplex(len(block) + 1)
             if len(V) <= FEW_LEVELS:
-                through[:, positions] = np.linalg.solve(V[1:] - V[0], through[:, positions].T).T
+                constant_map[:, positions] = np.linalg.solve(V[1:] - V[0], constant_map[:, positions].T).T
             else:
-                _to_coordinates(through, positions)
+                _to_coordinates(constant_map, positions)
             vertices[name] = V
         elif step is not None:
-            through[:, positions] *= step
+            constant_map[:, positions] *= step
             vertices[name] = simplex(2)
     return vertices
 
 
-def _to_coordinates(through: FloatArray, positions: list[int]) -> None:
+def _to_coordinates(constant_map: FloatArray, positions: list[int]) -> None:
     """The same by running sums, a few features at a time: nothing of the size of all levels squared is made."""
-    for first in range(0, len(through), 64):
-        block = through[first : first + 64]
+    for first in range(0, len(constant_map), 64):
+        block = constant_map[first : first + 64]
         block[:, positions] = coordinates(np.column_stack([np.zeros(len(block)), block[:, positions]]))
 
 
@@ -263,7 +268,7 @@ def _has_mean_0_and_deviation_1(values: FloatArray) -> bool:
     return bool(abs(values.mean()) < 1e-7 and abs(values.std() - 1.0) < 1e-7)
 
 
-def _uncovered(features: Sequence[Feature]) -> tuple[str, ...]:
+def _not_covered(features: Sequence[Feature]) -> tuple[str, ...]:
     """One sentence for each statistic of the data that was held fixed."""
     by_statistic: dict[str, dict[str, None]] = {}
     for feature in features:

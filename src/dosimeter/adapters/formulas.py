@@ -14,8 +14,13 @@ from typing import Any
 import numpy as np
 
 from dosimeter.adapters.statsmodels_design import CONSTANTS
+from dosimeter.adapters.steps.feature import Feature, Features
+from dosimeter.adapters.steps.registry import Route, apply, step
+from dosimeter.adapters.steps.run import Run
 from dosimeter.core.arrays import FloatArray
-from dosimeter.core.errors import CannotMeasure
+from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.face import option
+from dosimeter.core.text import safe_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +42,39 @@ class Formula:
         return len(self.source_names)
 
     @cached_property
-    def _kept(self) -> FloatArray:
-        return np.array([str(name) not in CONSTANTS for name in self.spec.column_names], dtype=bool)
+    def terms(self) -> tuple[FormulaTerm, ...]:
+        """The terms in the order of the design's columns, without the constant."""
+        names = [str(name) for name in self.spec.column_names]
+        kept = [term for term, where in self.spec.term_slices.items() if not set(names[where]) <= set(CONSTANTS)]
+        parts = [self.spec.subset([term]) for term in kept]
+        return tuple(
+            FormulaTerm(part, _source_names(part, list(self.source_names)), _plain_column(part, term))
+            for part, term in zip(parts, kept, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FormulaTerm:
+    """One term of a fitted formula: some source columns in, its design columns out."""
+
+    spec: Any
+    source_names: tuple[str, ...]
+    plain: str | None
+    """The column of numbers that the term is, as it stands; None for any other term."""
+
+    @property
+    def feature_names_in_(self) -> tuple[str, ...]:
+        """The source columns, as scikit-learn's steps name them."""
+        return self.source_names
+
+    @property
+    def n_features_in_(self) -> int:
+        """Source columns."""
+        return len(self.source_names)
 
     @property
     def learned_from_data(self) -> tuple[str, ...]:
-        """What the formula took from the table: levels of categories, constants such as knots."""
+        """What the term took from the table: levels of categories, constants such as knots."""
         if hasattr(self.spec, "get_model_matrix"):
             kinds = [str(getattr(state[0], "value", state[0])) for state in self.spec.encoder_state.values()]
             levels, constants = "categorical" in kinds, bool(self.spec.transform_state)
@@ -53,7 +85,7 @@ class Formula:
         return (*(("the levels",) if levels else ()), *(("the constants in the formula",) if constants else ()))
 
     def transform(self, frame: Any) -> FloatArray:
-        """(k, columns of the formula) of a frame with the source columns."""
+        """(k, columns of the term) of a frame with the source columns."""
         import pandas as pd
 
         data = frame if isinstance(frame, pd.DataFrame) else pd.DataFrame(
@@ -65,7 +97,35 @@ class Formula:
             from patsy import NAAction, dmatrix
 
             matrix = dmatrix(self.spec, data, NA_action=NAAction(NA_types=[]))
-        return np.asarray(matrix, dtype=np.float64)[:, self._kept]
+        return np.asarray(matrix, dtype=np.float64)
+
+
+@step(
+    "Formula", library="dosimeter", route=Route.CONTAINER,
+    remark="columns as they stand exactly, other terms by differences; levels and knots are held fixed",
+)  # fmt: skip
+def read_formula(formula: Formula, features: Features, run: Run) -> Features:
+    """Term by term: a column of numbers as it stands, any other term by its own transform."""
+    by_name = {feature.name: feature for feature in features}
+    outputs: list[Feature] = []
+    for term in formula.terms:
+        if term.plain is not None and by_name[term.plain].is_number:
+            outputs.append(by_name[term.plain])
+        else:
+            outputs.extend(apply(term, tuple(by_name[name] for name in term.source_names), run))
+    return tuple(outputs)
+
+
+def _plain_column(spec: Any, term: Any) -> str | None:
+    """The column of numbers that a term is."""
+    columns = [str(name) for name in spec.column_names]
+    if len(term.factors) != 1 or len(columns) != 1:
+        return None
+    (factor,) = term.factors
+    name = str(factor.expr) if hasattr(factor, "expr") else str(factor.name())
+    if not hasattr(spec, "get_model_matrix") and spec.factor_infos[factor].type != "numerical":
+        return None
+    return name if columns == [name] and name.isidentifier() else None
 
 
 def formula_of(results: Any) -> Formula | None:
@@ -101,3 +161,23 @@ def _source_names(spec: Any, columns: list[str]) -> tuple[str, ...]:
         ]  # fmt: skip
         used |= set(map(str, quoted))
     return tuple(name for name in columns if name in used)
+
+
+def formula_target(model: Any) -> str | None:
+    """The column that a model fitted by a formula predicts; None for a model without a formula.
+
+    Raises
+    ------
+    Refusal
+        If the left side of the formula is an expression, whose values only the caller has.
+    """
+    fitted: Any = getattr(model, "model", None)
+    formula = getattr(fitted, "formula", None)
+    frame = getattr(getattr(fitted, "data", None), "frame", None)
+    if frame is None or formula is None:
+        return None
+    name = getattr(fitted, "endog_names", None)
+    if isinstance(name, str) and name in [str(column) for column in getattr(frame, "columns", ())]:
+        return name
+    left = safe_text(str(formula).split("~")[0].strip())
+    raise Refusal(f"the formula predicts {left}, which is no column of the table: pass its values with {option('y')}")

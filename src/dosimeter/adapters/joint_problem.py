@@ -24,7 +24,9 @@ def output_rows(model: Any) -> FloatArray:
     return np.column_stack([coef, intercept]).ravel()
 
 
-def ridge_outputs_problem(model: Any, target: Target, alpha: Any, uncovered: tuple[str, ...] = ()) -> EquationsProblem:
+def ridge_outputs_problem(
+    model: Any, target: Target, alpha: Any, not_covered: tuple[str, ...] = ()
+) -> EquationsProblem:
     """Ridge regressions of several targets, a penalty for each or one for all."""
     Y = target.several(output_count(model))
     return EquationsProblem(
@@ -34,7 +36,7 @@ def ridge_outputs_problem(model: Any, target: Target, alpha: Any, uncovered: tup
         Y,
         output_rows(model),
         target.weight,
-        uncovered,
+        not_covered,
     )
 
 
@@ -65,7 +67,7 @@ def stacked_problem(
         y,
         values,
         weight,
-        tuple(dict.fromkeys(note for part in parts for note in part.uncovered)),
+        tuple(dict.fromkeys(note for part in parts for note in part.not_covered)),
         remarks,
         any(part.iterative for part in parts),
         next((part.unconverged for part in parts if part.unconverged), ""),

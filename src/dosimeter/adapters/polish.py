@@ -51,7 +51,7 @@ class Polished:
     """The largest relative change of any row's η on the way to it."""
     remarks: tuple[str, ...] = ()
     """What else is to be said of the solution."""
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     """Choices made from the data that its derivative does not cover."""
 
     @property
@@ -101,15 +101,15 @@ def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any])
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             route = _route(design)
-            given = glm.fit_at(X, problem.y, problem.loss, problem.w, problem.l2, **problem.settings, route=route)
-            before = _figures(given, problem, X, options)
+            start = glm.fit_at(X, problem.y, problem.loss, problem.w, problem.l2, **problem.settings, route=route)
+            before = _figures(start, problem, X, options)
     except (Refusal, ValueError, np.linalg.LinAlgError):
         raise CannotMeasure(_not_the_minimum("the loss is not finite there, so the table is likely another")) from None
     moved, hidden = relative_move(before[0], after[0], floor=1e-12), relative_move(before[1], after[1], floor=0.1)
     kinks = kink_remarks(exact)
     if moved <= ACCEPTED and hidden <= HIDDEN:
         return Polished(exact, moved, *kinks)
-    cause = _why_not(problem, X, given, exact)
+    cause = _why_not(problem, X, start, exact)
     if cause:
         raise CannotMeasure(
             _not_the_minimum(f"at the minimum some η differs by {100 * max(moved, hidden):.3g} %, {cause}")
@@ -161,17 +161,17 @@ def _route(design: Design) -> str | None:
     return design.route if isinstance(design, WordDesign) else None
 
 
-def _why_not(problem: Problem, X: FloatArray, given: glm.Fit, exact: glm.Fit) -> str:
+def _why_not(problem: Problem, X: FloatArray, start: glm.Fit, exact: glm.Fit) -> str:
     """Why the given coefficients cannot be the minimum of this table; "" if they can."""
     if not problem.iterative:
         return "and this model's solver is exact: table, weights or penalty are likely others than in its fit"
-    penalty = _better_penalty(problem, X, given)
+    penalty = _better_penalty(problem, X, start)
     if penalty is not None:
         return (
             f"and with a penalty nλ of {penalty:.3g} instead of {problem.penalty:.3g} they would be the minimum: the "
             "penalty is likely another"
         )
-    low, high, zero = (_objective(problem, state) for state in (exact, given, _no_weights(problem, X)))
+    low, high, zero = (_objective(problem, state) for state in (exact, start, _no_weights(problem, X)))
     gap, gain = high - low, zero - low
     if gap <= max(SAMPLING * exact.w.size * _dispersion(exact), 1e-6 * gain):
         return ""
@@ -209,15 +209,15 @@ def _dispersion(exact: glm.Fit) -> float:
     return float(weight @ exact.residual**2 / (weight @ exact.curvature))
 
 
-def _better_penalty(problem: Problem, X: FloatArray, given: glm.Fit) -> float | None:
+def _better_penalty(problem: Problem, X: FloatArray, start: glm.Fit) -> float | None:
     """nλ at which the gradient at the given weights would all but vanish, None if there is none.
 
     With fewer than three weights some penalty always fits well.
     """
-    w = given.w[:-1] if given.intercept else given.w
+    w = start.w[:-1] if start.intercept else start.w
     if np.ndim(problem.penalty) or len(w) < 3 or not w.any():
         return None
-    weighted = (given.residual.T * given.sample_weight).T
+    weighted = (start.residual.T * start.sample_weight).T
     g = X.T @ weighted
     penalty = -float(np.sum(g * w) / np.sum(w * w))
     rest, here = (float(np.linalg.norm(g + k * w)) for k in (penalty, problem.penalty))

@@ -82,7 +82,7 @@ class Problem:
     """(n,) ω, or None for ones."""
     penalised_intercept: bool = False
     """The intercept is the weight of a column of ones and is penalised (liblinear)."""
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     iterative: bool = False
     """Whether the solver stops at a tolerance, so that weights near the minimum are to be expected."""
@@ -131,7 +131,7 @@ class EquationsProblem:
     start: FloatArray | None = None
     """(q,) the parameters, if they can be read off the model; None for an explicit estimator."""
     weight: FloatArray | None = None
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     iterative: bool = False
     """Whether the solver stops at a tolerance, so that values near the solution are to be expected."""

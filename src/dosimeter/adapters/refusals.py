@@ -14,12 +14,14 @@ REASONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("KNeighbors", "RadiusNeighbors", "NearestCentroid"), "stores the rows themselves, or means of them", LINEAR),
     (("Bayesian", "ARD"), "chooses its penalties from the data within the fit", LINEAR),
     (("Lars", "OrthogonalMatchingPursuit"), "adds columns one by one and is not one smooth minimum", "fit Lasso"),
-    (("Quantile", "TheilSen", "RANSAC"), "follows single rows, without a second derivative", "fit HuberRegressor"),
+    (("Quant", "TheilSen", "RANSAC"), "follows single rows, without a second derivative", "fit HuberRegressor"),
     (("NuSVC", "NuSVR", "SVC", "SVR", "OneClassSVM"), "stores its support vectors, which are rows", VOTE),
     (("GaussianProcess", "KernelRidge"), "stores the rows themselves", VOTE),
     (("Forest", "Tree", "Boosting", "Bagging", "AdaBoost", "XGB", "LGBM", "CatBoost", "Isolation"),
      "splits on single values of rows, so its parameters do not follow the data smoothly", VOTE),
     (("MLP", "Sequential", "Module"), "has no unique minimum, and where it stopped depends on chance", VOTE),
+    (("MixedLM", "BinomialBayes"), "estimates random effects and their variances together",
+     "fit a linear model with the groups as a category"),
     (("Voting", "Stacking"), "is several models at once", "measure each of its models and add the doses in a ledger"),
     (("CalibratedClassifierCV",),
      "averages models of several folds and fits a curve to their scores, which is not one minimum",
@@ -36,8 +38,15 @@ OTHER = "is not one of the smooth estimators whose dependence on a row is known 
 
 def reason_for(model: Any) -> str:
     """One sentence for a model that has no adapter."""
-    name = type(model).__name__
+    name = _model_name(model)
     for parts, why, instead in REASONS:
         if any(part in name for part in parts):
             return f"{safe_text(name)} cannot be measured: it {why}; {instead} instead"
     return f"{safe_text(name)} cannot be measured: it {OTHER}; {LINEAR} instead"
+
+
+def _model_name(model: Any) -> str:
+    """The class of a model; of results of statsmodels, that of the model they belong to."""
+    inner = getattr(model, "model", None)
+    of_statsmodels = type(model).__module__.split(".")[0] == "statsmodels" and inner is not None
+    return type(inner if of_statsmodels else model).__name__

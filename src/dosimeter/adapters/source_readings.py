@@ -13,7 +13,7 @@ from dosimeter.core.text import safe_text
 
 
 @dataclass(frozen=True)
-class Reading:
+class SourceReading:
     """The unknowns of one source column."""
 
     unknowns: tuple[Unknown, ...] = ()
@@ -24,7 +24,7 @@ class Reading:
     """Level -> how far its number is from the reference's, if the column enters as a number as well."""
 
 
-def readings(chain: Chain, sources: Sequence[str]) -> dict[str, Reading]:
+def readings(chain: Chain, sources: Sequence[str]) -> dict[str, SourceReading]:
     """Every source column -> how it is read."""
     unknowns: dict[str, dict[Unknown, None]] = {}
     for feature in chain.features:
@@ -33,15 +33,15 @@ def readings(chain: Chain, sources: Sequence[str]) -> dict[str, Reading]:
     return {name: _reading(chain, name, tuple(unknowns.get(name, ()))) for name in sources}
 
 
-def _reading(chain: Chain, name: str, unknowns: tuple[Unknown, ...]) -> Reading:
+def _reading(chain: Chain, name: str, unknowns: tuple[Unknown, ...]) -> SourceReading:
     features, log = chain.features, chain.log
     declared = log.categories.get(name, [])
     number, bent = (name, None) in unknowns, any(name in feature.bent for feature in features)
     if not unknowns and not bent:
-        return Reading()
+        return SourceReading()
     if not declared:
         if not bent:
-            return Reading(unknowns)
+            return SourceReading(unknowns)
         return _by_level(name, _two_values(chain, name))
     category = _common(name, declared)
     if number and category.binned:
@@ -56,14 +56,14 @@ def _reading(chain: Chain, name: str, unknowns: tuple[Unknown, ...]) -> Reading:
     levels = tuple((name, level) for level in category.levels[1:])
     if not number:
         # If the features name every level, their order is kept.
-        return Reading(unknowns if set(unknowns) == set(levels) else levels, category)
+        return SourceReading(unknowns if set(unknowns) == set(levels) else levels, category)
     first = float(category.cells[0])
     moves = {level: float(cell) - first for level, cell in zip(category.levels[1:], category.cells[1:], strict=True)}
-    return Reading(levels, category, moves=moves)
+    return SourceReading(levels, category, moves=moves)
 
 
-def _by_level(name: str, category: Category) -> Reading:
-    return Reading(tuple((name, level) for level in category.levels[1:]), category, by_level=True)
+def _by_level(name: str, category: Category) -> SourceReading:
+    return SourceReading(tuple((name, level) for level in category.levels[1:]), category, by_level=True)
 
 
 def _two_values(chain: Chain, name: str) -> Category:

@@ -25,7 +25,7 @@ def sparse_problem(
     l1: float,
     l2: float,
     intercept: bool,
-    uncovered: tuple[str, ...] = (),
+    not_covered: tuple[str, ...] = (),
     unconverged: str = "",
     zero: Any = (),
 ) -> EquationsProblem:
@@ -35,11 +35,11 @@ def sparse_problem(
     return EquationsProblem(
         EstimatorKind(loss.name, loss.target),
         lambda X: glm.SparseWeights(X, y, loss, w, l1=l1, l2=l2, sample_weight=weight, intercept=intercept),
-        active,
+        w,
         y,
         active,
         weight,
-        uncovered,
+        not_covered,
         (LOCAL,) if len(zero) else (),
         True,
         unconverged,

@@ -27,7 +27,7 @@ class Unwrapped:
     final: Any
     steps: tuple[Any, ...] = ()
     """The transformers before it, in turn."""
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     """Choices that were made from the data on the way."""
     target_map: TargetMap | None = None
     """A fixed function of the target before the fit."""
@@ -66,7 +66,7 @@ def unwrap(model: Any) -> Unwrapped:
     return replace(
         inner,
         steps=(*outer.steps, *inner.steps),
-        uncovered=(*outer.uncovered, *inner.uncovered),
+        not_covered=(*outer.not_covered, *inner.not_covered),
         target_map=outer.target_map or inner.target_map,
     )
 
@@ -84,7 +84,7 @@ def _pipeline(model: Any) -> Unwrapped:
 def _search(model: Any) -> Unwrapped:
     if not hasattr(model, "best_estimator_"):
         raise CannotMeasure(f"{type(model).__name__} is not fitted, or not with refit=True: fit it first")
-    return Unwrapped(model.best_estimator_, uncovered=(SEARCHED,))
+    return Unwrapped(model.best_estimator_, not_covered=(SEARCHED,))
 
 
 @wrapper("sklearn", "FrozenEstimator")
@@ -100,7 +100,7 @@ def _threshold(model: Any) -> Unwrapped:
     )  # fmt: skip
     if not hasattr(model, "estimator_"):
         raise CannotMeasure(f"{type(model).__name__} is not fitted: call fit first")
-    return Unwrapped(model.estimator_, uncovered=tuned)
+    return Unwrapped(model.estimator_, not_covered=tuned)
 
 
 @wrapper("sklearn", "TransformedTargetRegressor")
@@ -113,4 +113,4 @@ def _transformed_target(model: Any) -> Unwrapped:
     def transformed(y: FloatArray) -> FloatArray:
         return np.asarray(model.transformer_.transform(y.reshape(-1, 1)), dtype=np.float64).reshape(len(y))
 
-    return Unwrapped(model.regressor_, uncovered=fitted, target_map=transformed)
+    return Unwrapped(model.regressor_, not_covered=fitted, target_map=transformed)

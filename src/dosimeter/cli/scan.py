@@ -48,7 +48,7 @@ def scan(
 ) -> int:
     """Look for training rows, single people's values, statistics and lists in a model file.
 
-    Exit 1: rows or single people's values are inside.
+    Exit 1: rows or single people's values are inside. Exit 3: none were seen, but part of the file could not be read.
     """
     from dosimeter.cli.output import show
     from dosimeter.workflows.scan import scan as scan_file
@@ -66,4 +66,6 @@ def scan(
         delimiter=delimiter,
     )
     show(result, quiet=quiet, color=color, json=json, inputs=inputs)
-    return 1 if result.people_inside else 0
+    if result.people_inside:
+        return 1
+    return 3 if result.not_looked_into else 0

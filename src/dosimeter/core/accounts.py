@@ -23,7 +23,7 @@ from dosimeter.core.nano_units import NANO, amount_of, amounts_of, check_total
 from dosimeter.core.notion import DIFFERENTIAL_PRIVACY, NOTIONS, Notion, Standing, key_of, notion_of, parse_budget
 from dosimeter.core.release import Recipe
 
-UNITS_OF_A_BOOK = ("person", "client")
+LEDGER_UNITS = ("person", "client")
 DELTA_WITHOUT_BUDGET = 1e-6
 """δ at which ε is read where no eps budget says another."""
 LEAST_DELTA = 1e-12
@@ -49,7 +49,7 @@ class Account:
     def __post_init__(self) -> None:
         if self.key not in NOTIONS:
             raise Refusal(f"account {self.key!r} is not one of {', '.join(NOTIONS)}")
-        if self.unit not in UNITS_OF_A_BOOK:
+        if self.unit not in LEDGER_UNITS:
             raise Refusal(
                 f"a ledger counts persons or clients, not {self.unit}s: say whose each row is (--person, person=)"
             )
@@ -79,7 +79,7 @@ class Account:
         """η, μ, L or ε."""
         return self.notion.symbol
 
-    def reading(self, amount: int) -> float:
+    def figure(self, amount: int) -> float:
         """The figure a person reads, from an amount of this (numeric) account."""
         return float(self.notion.read(np.array([amount / NANO]))[0])
 
@@ -155,7 +155,7 @@ PersonDoses = Dose | SharedEventDose
 class Booking:
     """What is to be booked: a release under its name, its bytes, and each person's dose.
 
-    draw: the bytes of the noise that was drawn, or a token created with it; b"" if neither exists.
+    noise_fingerprint: the bytes of the noise that was drawn, or a token created with it; b"" if neither exists.
     override: the reason why it may be released although a person exceeds a limit; recorded.
     """
 
@@ -163,7 +163,7 @@ class Booking:
     recipe: Recipe
     artefact: bytes = field(repr=False)
     doses: tuple[PersonDoses, ...]
-    draw: bytes = field(default=b"", repr=False)
+    noise_fingerprint: bytes = field(default=b"", repr=False)
     note: str = ""
     to: str = ""
     override: str = ""
@@ -215,15 +215,15 @@ class AccountShare:
     """One account's share of a release: amounts of people, or one event for all of them.
 
     rows: (id, amount); the amount is 0 if there is an event.
-    blocks: one for each row, or none at all.
+    fisher_blocks: one for each row, or none at all.
     """
 
     account: Account
     standing: Standing
     rows: tuple[tuple[str, int], ...]
     event: Mapping[str, object] | None = None
-    uncovered: tuple[str, ...] = ()
-    blocks: tuple[FisherBlock, ...] = field(default=(), repr=False)
+    not_covered: tuple[str, ...] = ()
+    fisher_blocks: tuple[FisherBlock, ...] = field(default=(), repr=False)
 
 
 def parts_of(doses: Sequence[PersonDoses]) -> tuple[AccountShare, ...]:
@@ -253,8 +253,8 @@ def _part(dose: PersonDoses) -> AccountShare:
         account = Account(key_of(DIFFERENTIAL_PRIVACY), of.unit, of.adjacency)
         return AccountShare(account, of.standing, tuple((text_of(i), 0) for i in dose.ids), event_to_dict(of.event))
     account = Account(key_of(dose.notion), dose.unit, dose.measured_in)
-    rows = tuple(zip(map(text_of, dose.ids), amounts_of(dose.values), strict=True))
-    return AccountShare(account, dose.standing, rows, None, dose.uncovered, dose.blocks)
+    rows = tuple(zip(map(text_of, dose.ids), amounts_of(dose.amounts), strict=True))
+    return AccountShare(account, dose.standing, rows, None, dose.not_covered, dose.fisher_blocks)
 
 
 _A = {Standing.LOWER_BOUND: "a lower bound", Standing.ESTIMATE: "an estimate"}
@@ -323,9 +323,9 @@ def over(
     passing = sorted((p for p, t in totals.items() if added[p] and t > most), key=lambda p: -totals[p])
     if not passing:
         return None
-    room = account.reading(max(0, most - max(spent.get(p, 0) for p in added)))
+    room = account.figure(max(0, most - max(spent.get(p, 0) for p in added)))
     share = min(max(0, most - spent.get(p, 0)) / more for p, more in added.items() if more)
-    highest = tuple(account.reading(totals[p]) for p in passing[:10])
+    highest = tuple(account.figure(totals[p]) for p in passing[:10])
     return LimitViolation(account, budget, len(passing), highest, room, share, tuple(passing))
 
 

@@ -29,21 +29,21 @@ class Dose:
         What an id stands for, one of `UNITS`: "person", "example", "client", ...
     ids : tuple (k,)
         The ids, each once.
-    values : array (k,)
+    amounts : array (k,)
         Leakage in `notion.coordinate` (η², μ² or nats); infinite where the value is released exactly.
     standing : Standing
         What the figures are worth: exact, a bound, an estimate, or unaccounted.
     measured_in : str
         The unit of the unknown: "own units" of the columns, or "standard deviations".
-    uncovered : tuple of str
+    not_covered : tuple of str
         Choices made from the data that the figures do not cover.
-    blocks : tuple of FisherBlock
+    fisher_blocks : tuple of FisherBlock
         The Fisher matrix of each id, if a ledger is to store it. A sum of doses has none.
 
     Raises
     ------
     Refusal
-        For an unknown unit, a duplicate id, a negative or nan value, or blocks that do not match the values.
+        For an unknown unit, a duplicate id, a negative or nan amount, or Fisher blocks that do not match the amounts.
 
     Notes
     -----
@@ -54,10 +54,10 @@ class Dose:
     Examples
     --------
     >>> from dosimeter.core.notion import FISHER
-    >>> may = Dose.of_reading(FISHER, "person", ["ann", "bob"], [0.3, 0.1])
-    >>> june = Dose.of_reading(FISHER, "person", ["bob", "eve"], [0.1, 0.2])
+    >>> may = Dose.of_figures(FISHER, "person", ["ann", "bob"], [0.3, 0.1])
+    >>> june = Dose.of_figures(FISHER, "person", ["bob", "eve"], [0.1, 0.2])
     >>> total = may + june
-    >>> dict(zip(total.ids, total.reading.round(4).tolist()))
+    >>> dict(zip(total.ids, total.figures.round(4).tolist()))
     {'ann': 0.3, 'bob': 0.1414, 'eve': 0.2}
     >>> total.standing.value
     'upper bound'
@@ -66,40 +66,40 @@ class Dose:
     notion: Notion
     unit: str
     ids: tuple[Hashable, ...]
-    values: FloatArray
+    amounts: FloatArray
     standing: Standing = Standing.EXACT
     measured_in: str = "own units"
-    uncovered: tuple[str, ...] = ()
-    blocks: tuple[FisherBlock, ...] = ()
+    not_covered: tuple[str, ...] = ()
+    fisher_blocks: tuple[FisherBlock, ...] = ()
 
     def __post_init__(self) -> None:
-        values = np.array(self.values, dtype=np.float64)
+        amounts = np.array(self.amounts, dtype=np.float64)
         if self.unit not in UNITS:
             raise Refusal(f"unit {self.unit!r} is not one of {', '.join(UNITS)}")
         if self.notion.composes_events:
             raise Refusal(f"a dose of {self.notion.name} is an event and not a number per row: use EventDose")
-        if values.shape != (len(self.ids),):
-            raise Refusal(f"a dose needs one value per id: {len(self.ids)} ids, values of shape {values.shape}")
+        if amounts.shape != (len(self.ids),):
+            raise Refusal(f"a dose needs one amount per id: {len(self.ids)} ids, amounts of shape {amounts.shape}")
         if len(set(self.ids)) != len(self.ids):
             raise Refusal("duplicate id in a dose: combine each person's rows first")
-        if np.isnan(values).any() or (values < 0).any():
+        if np.isnan(amounts).any() or (amounts < 0).any():
             raise Refusal("a dose is never negative and never nan; check the figure it was computed from")
-        if self.blocks:
+        if self.fisher_blocks:
             if self.notion.name != FISHER.name:
                 raise Refusal(f"blocks are Fisher matrices; {self.notion.name} has none")
-            check_blocks(self.blocks, values)
-        values.setflags(write=False)
-        object.__setattr__(self, "values", values)
+            check_blocks(self.fisher_blocks, amounts)
+        amounts.setflags(write=False)
+        object.__setattr__(self, "amounts", amounts)
 
     @classmethod
-    def of_reading(cls, notion: Notion, unit: str, ids: Sequence[Hashable], reading: Any, **fields: Any) -> Dose:
+    def of_figures(cls, notion: Notion, unit: str, ids: Sequence[Hashable], figures: Any, **fields: Any) -> Dose:
         """A dose from figures as they are read.
 
         Parameters
         ----------
         notion, unit, ids
             As in `Dose`.
-        reading : array (k,)
+        figures : array (k,)
             Figures as they are read: η, nats or μ.
         **fields
             Other fields of `Dose`, such as `standing`.
@@ -116,24 +116,24 @@ class Dose:
         Examples
         --------
         >>> from dosimeter.core.notion import FISHER
-        >>> Dose.of_reading(FISHER, "person", ["ann"], [3.0]).values
+        >>> Dose.of_figures(FISHER, "person", ["ann"], [3.0]).amounts
         array([9.])
         """
-        figures = np.asarray(reading, dtype=np.float64)
-        if (figures < 0).any():
-            raise Refusal("a reading is never negative; check how it was computed")
-        return cls(notion, unit, tuple(ids), notion.write(figures), **fields)
+        read = np.asarray(figures, dtype=np.float64)
+        if (read < 0).any():
+            raise Refusal("a figure is never negative; check how it was computed")
+        return cls(notion, unit, tuple(ids), notion.write(read), **fields)
 
     @property
-    def reading(self) -> FloatArray:
+    def figures(self) -> FloatArray:
         """(k,) the figures as they are read: η, nats or μ."""
-        return self.notion.read(self.values)
+        return self.notion.read(self.amounts)
 
     @property
     def highest(self) -> tuple[Hashable, float]:
-        """The id with the largest dose, and its reading."""
-        position = int(np.argmax(self.values))
-        return self.ids[position], float(self.reading[position])
+        """The id with the largest dose, and its figure."""
+        position = int(np.argmax(self.amounts))
+        return self.ids[position], float(self.figures[position])
 
     def __add__(self, other: Dose) -> Dose:
         """The total dose from two releases; an id absent from one of them received nothing from it."""
@@ -145,12 +145,12 @@ class Dose:
         total = np.zeros(len(ids))
         for dose in (self, other):
             # Plain indexing is enough: ids are unique within a dose.
-            total[[place[i] for i in dose.ids]] += dose.values
+            total[[place[i] for i in dose.ids]] += dose.amounts
         standing = self.standing.weaker(other.standing)
         if standing is Standing.EXACT and self.unit not in self.notion.exact_units:
             standing = Standing.UPPER_BOUND
-        uncovered = tuple(dict.fromkeys(self.uncovered + other.uncovered))
-        return replace(self, ids=ids, values=total, standing=standing, uncovered=uncovered, blocks=())
+        not_covered = tuple(dict.fromkeys(self.not_covered + other.not_covered))
+        return replace(self, ids=ids, amounts=total, standing=standing, not_covered=not_covered, fisher_blocks=())
 
     def _refuse_unlike(self, other: Dose) -> None:
         for field in ("notion", "unit", "measured_in"):
@@ -169,12 +169,12 @@ class Dose:
 
     def _repr_html_(self) -> str:
         """For a notebook, without ids. Internal: a dose is itself private."""
-        symbol, figures = self.notion.symbol, self.reading
+        symbol, figures = self.notion.symbol, self.figures
         rows: list[tuple[str, object]] = [("notion", f"{self.notion.name} ({symbol})"), ("unit", self.unit)]
         if len(figures):
             rows += [(f"typical {symbol}", float(np.median(figures))), (f"highest {symbol}", float(figures.max()))]
         rows += [("standing", self.standing.value), ("measured in", self.measured_in)]
-        rows += [("not covered", note) for note in self.uncovered]
+        rows += [("not covered", note) for note in self.not_covered]
         return html_table(f"Dose of {len(self.ids)} {self.unit}s (internal: do not publish)", rows)
 
 

@@ -24,7 +24,7 @@ class Recipe:
         The noise as text, such as "Gaussian(sigma=0.5)".
     settings : mapping
         Public constants (str, int, float, bool or None) by name.
-    uncovered : tuple of str
+    not_covered : tuple of str
         Choices made from the data, such as a tuned scale or a standardisation, that no figure of this release covers.
     simulation : bool
         True if the noise came from a seed; such a release is not to be published.
@@ -43,7 +43,7 @@ class Recipe:
     kind: str
     noise: str
     settings: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     simulation: bool = False
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Recipe:
 
     def __reduce__(self) -> tuple[type[Recipe], tuple[object, ...]]:
         # A read-only view can be neither copied nor sent to another process, so it is rebuilt there.
-        return Recipe, (self.kind, self.noise, dict(self.settings), self.uncovered, self.simulation)
+        return Recipe, (self.kind, self.noise, dict(self.settings), self.not_covered, self.simulation)
 
 
 @dataclass(frozen=True, eq=False)

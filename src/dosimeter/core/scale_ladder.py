@@ -14,7 +14,7 @@ from typing import Any
 from dosimeter.core.errors import Refusal
 
 SCALE_NOT_COVERED = "the scale was chosen from the data: the choice itself is not covered"
-"""An entry of `uncovered` for everything that uses a calibrated scale."""
+"""An entry of `not_covered` for everything that uses a calibrated scale."""
 
 _LEAST, _MOST = -996, 996
 """2^±498 is the last whole power within the scales that `core.noise` accepts, 1e-150 to 1e150."""

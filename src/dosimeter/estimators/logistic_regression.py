@@ -27,14 +27,15 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateWeights):  # type: ignor
     max_dose : float or None, default 1.0
         The highest Fisher information loss η of a row, in the units of X and y; for a column or target with two values,
         per step from one to the other. The noise scale that meets it is chosen from the data, which
-        `release_.recipe.uncovered` reports.
+        `release_.recipe.not_covered` reports.
     scale : float, optional
         A public noise scale instead; `max_dose` must then be None.
     noise : {"gaussian", "laplace", "gumbel", "logistic"}, default "gaussian"
         Distribution of the noise.
-    equalise : bool or int, default False
-        Rounds of reweighting that make the doses more equal, for two classes. True: 3; with more, the true doses grow
-        unequal again (docs/explanation/irfil.md).
+    equalise : bool, default False
+        Reweight rows so that their doses become more equal; for two classes.
+    reweighting_rounds : int, default 3
+        Rounds of `equalise`. With more than 3 the true doses grow unequal again (docs/explanation/irfil.md).
     noise_shape : {"hessian"}, optional
         Shape of the noise covariance; needs squared loss.
     fit_intercept : bool, default True
@@ -81,7 +82,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateWeights):  # type: ignor
         max_dose: float | None = 1.0,
         scale: float | None = None,
         noise: str = "gaussian",
-        equalise: bool | int = False,
+        equalise: bool = False,
+        reweighting_rounds: int = 3,
         noise_shape: str | None = None,
         fit_intercept: bool = True,
         random_state: Any = None,
@@ -91,6 +93,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateWeights):  # type: ignor
         self.scale = scale
         self.noise = noise
         self.equalise = equalise
+        self.reweighting_rounds = reweighting_rounds
         self.noise_shape = noise_shape
         self.fit_intercept = fit_intercept
         self.random_state = random_state

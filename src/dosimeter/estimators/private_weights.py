@@ -25,7 +25,8 @@ from dosimeter.glm.release_plan import plan
 class PrivateWeights(BaseEstimator):  # type: ignore[misc]
     """What all models share: the plan, the draw and the released weights."""
 
-    equalise: bool | int = False
+    equalise: bool = False
+    reweighting_rounds: int = 3
     noise_shape: str | None = None
     """The same noise on all weights, unless a model has these as parameters."""
 
@@ -43,8 +44,8 @@ class PrivateWeights(BaseEstimator):  # type: ignore[misc]
             max_dose=self.max_dose,
             scale=self.scale,
             law=NOISES[self.noise],
-            equalise=3 if self.equalise is True else int(self.equalise),
-            shape=self.noise_shape,
+            reweighting_rounds=self._rounds(),
+            noise_shape=self.noise_shape,
             sample_weight=sample_weight,
             intercept=self.fit_intercept,
             input_map=np.diag(units_of_columns(X)),
@@ -55,6 +56,14 @@ class PrivateWeights(BaseEstimator):  # type: ignore[misc]
         """η of the most exposed row: computed from the data without protection, so internal. It is not saved."""
         coef = self.release_.values["coef"]
         self._set_weights(coef, self.release_.values.get("intercept", np.zeros(len(np.atleast_2d(coef)))))
+
+    def _rounds(self) -> int:
+        """Rounds of reweighting; 0 without."""
+        if not isinstance(self.equalise, bool | np.bool_):
+            raise Refusal(f"equalise={self.equalise!r}: use True or False, and reweighting_rounds for their number")
+        if self.equalise and not self.reweighting_rounds >= 1:
+            raise Refusal(f"reweighting_rounds={self.reweighting_rounds!r}: use a whole number from 1")
+        return int(self.reweighting_rounds) if self.equalise else 0
 
     def __getstate__(self) -> Any:
         """Without the dose: only the release is saved, copied or sent to another process."""

@@ -44,7 +44,7 @@ class DoseFile:
     artefact: str
     """SHA-256 of the artefact's bytes, in hex."""
     doses: tuple[PersonDoses, ...]
-    draw: str = field(repr=False)
+    noise_fingerprint: str = field(repr=False)
     """16 random bytes in hex, created when the noise was drawn."""
 
     def matches(self, artefact: bytes) -> bool:
@@ -57,7 +57,9 @@ class DoseFile:
             raise Refusal(
                 "the dose file belongs to another artefact (SHA-256 differs): use files that were written together"
             )
-        return Booking(name, self.recipe, artefact, self.doses, bytes.fromhex(self.draw), note, to, override)
+        return Booking(
+            name, self.recipe, artefact, self.doses, bytes.fromhex(self.noise_fingerprint), note, to, override
+        )
 
 
 def write_doses(path: AnyPath, file: DoseFile, *, inputs: Sequence[AnyPath] = ()) -> None:
@@ -71,11 +73,11 @@ def write_doses(path: AnyPath, file: DoseFile, *, inputs: Sequence[AnyPath] = ()
             "kind": recipe.kind,
             "noise": recipe.noise,
             "settings": dict(recipe.settings),
-            "uncovered": list(recipe.uncovered),
+            "uncovered": list(recipe.not_covered),
             "simulation": recipe.simulation,
         },
         "artefact": file.artefact,
-        "draw": file.draw,
+        "draw": file.noise_fingerprint,
         "doses": [_to_dict(dose) for dose in file.doses],
     }
     try:
@@ -121,9 +123,9 @@ def _to_dict(dose: PersonDoses) -> dict[str, Any]:
         "unit": dose.unit,
         "measured_in": dose.measured_in,
         "standing": dose.standing.value,
-        "uncovered": list(dose.uncovered),
+        "uncovered": list(dose.not_covered),
         "ids": [text_of(i) for i in dose.ids],
-        "values": dose.values.tolist(),
+        "values": dose.amounts.tolist(),
     }
 
 

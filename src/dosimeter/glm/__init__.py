@@ -2,7 +2,7 @@
 
 from dosimeter.glm.attribute_inversion import white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
-from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
+from dosimeter.glm.calibrate import calibrate
 from dosimeter.glm.count_losses import NegativeBinomial
 from dosimeter.glm.cox import Cox, CoxFit, fit_cox, fit_cox_at
 from dosimeter.glm.cox_jacobian import measure_cox
@@ -36,6 +36,7 @@ from dosimeter.glm.ridge_outputs import ridge_classifier, ridge_outputs
 from dosimeter.glm.route import choose_route
 from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.sensitivity import differential_privacy
+from dosimeter.glm.shape_calibration import best_exponent, calibrate_shape, frontier
 from dosimeter.glm.shaped_noise import shape_noise
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.sparse_weights import SparseWeights

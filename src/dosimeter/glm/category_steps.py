@@ -67,7 +67,7 @@ def _(jacobian: ScalarJacobian, columns: Index, vertices: FloatArray) -> FloatAr
 
 
 def _many_steps(jacobian: ScalarJacobian, columns: Index, vertices: FloatArray, levels: FactoredLevels) -> FloatArray:
-    """(n,) the same for so many levels that not all pairs are compared."""
+    """(n,) the same for many levels: not all pairs are compared."""
     out, lost = np.empty(jacobian.n), np.zeros(jacobian.n, dtype=bool)
     rows_per_block = max(1, BLOCK // (8 * (len(vertices) + len(jacobian.F))))
     for i in range(0, jacobian.n, rows_per_block):

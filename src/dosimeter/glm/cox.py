@@ -20,7 +20,7 @@ from dosimeter.glm.cox_newton import CoxNewton, newton_problem
 from dosimeter.glm.cox_table import CoxTable, cox_table
 from dosimeter.glm.inverse_hessian import Factor, inverse_factor
 from dosimeter.glm.loss import TargetKind
-from dosimeter.glm.partial_likelihood import State, hessian
+from dosimeter.glm.partial_likelihood import LikelihoodState, hessian
 from dosimeter.glm.precision import EPS, PROMISE
 from dosimeter.glm.risk_sets import Ties
 
@@ -74,7 +74,7 @@ class CoxFit:
     loss: Cox
     w: FloatArray
     """(p,)."""
-    state: State
+    state: LikelihoodState
     """The partial likelihood at w; rows in the order of the risk sets."""
     factor: Factor
     """A (p, p): A Aᵀ = H⁻¹."""

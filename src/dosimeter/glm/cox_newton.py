@@ -18,7 +18,7 @@ from dosimeter.glm.cox_table import CoxTable
 from dosimeter.glm.existence import FAR
 from dosimeter.glm.inverse_hessian import inverse_factor
 from dosimeter.glm.newton import ROUNDING, SETTLED, STEPS
-from dosimeter.glm.partial_likelihood import State, hessian, state_at
+from dosimeter.glm.partial_likelihood import LikelihoodState, hessian, state_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class CoxNewton:
             raise Refusal(f"weights must be finite and of shape {(len(self.T),)}, not {weights.shape}")
         return np.asarray(np.linalg.solve(self.T, weights))
 
-    def at(self, v: FloatArray) -> tuple[float, State]:
+    def at(self, v: FloatArray) -> tuple[float, LikelihoodState]:
         """The objective and the state of the partial likelihood."""
         state = state_at(self.table.risk, self.Z @ v)
         return state.value + 0.5 * float(v @ self.ridge @ v), state
@@ -65,14 +65,14 @@ class CoxNewton:
         self.table.refuse_monotone(self.Z, self.T)
         raise Refusal(f"Newton did not converge in {STEPS} steps (margins still move by {size:.1e}): use a larger l2")
 
-    def _newton_step(self, state: State, v: FloatArray) -> FloatArray:
+    def _newton_step(self, state: LikelihoodState, v: FloatArray) -> FloatArray:
         g = self.Z.T @ state.residual + self.ridge @ v
         try:
             return np.asarray(cho_solve(cho_factor(hessian(self.table.risk, state, self.Z) + self.ridge), g))
         except np.linalg.LinAlgError:
             self.refuse_flat()
 
-    def _downhill(self, v: FloatArray, move: FloatArray, value: float) -> tuple[FloatArray, float, State]:
+    def _downhill(self, v: FloatArray, move: FloatArray, value: float) -> tuple[FloatArray, float, LikelihoodState]:
         length = 1.0
         while length >= 1e-12:
             trial = v - length * move

@@ -119,7 +119,7 @@ class EstimatingEquations(ABC):
         return ()
 
     @property
-    def uncovered(self) -> tuple[str, ...]:
+    def not_covered(self) -> tuple[str, ...]:
         """Choices made from the data that no derivative covers."""
         return ()
 
@@ -206,9 +206,9 @@ class Solution:
         return self.equations.released.value(self.theta)
 
     @property
-    def uncovered(self) -> tuple[str, ...]:
+    def not_covered(self) -> tuple[str, ...]:
         """Choices made from the data that no figure covers."""
-        return self.equations.uncovered
+        return self.equations.not_covered
 
     def __repr__(self) -> str:
         name, rows, q = type(self.equations).__name__, self.equations.n, len(self.theta)

@@ -122,7 +122,7 @@ def measure_solution(
     Notes
     -----
     η = ||W R'(θ) (dG/dθ)⁻¹ dG/dz||₂; docs/explanation/estimating-equations.md. Choices made from the data that it does
-    not cover are in `solution.uncovered`.
+    not cover are in `solution.not_covered`.
 
     Examples
     --------

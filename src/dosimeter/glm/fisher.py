@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from dosimeter.glm.precision import refuse_imprecise
 from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
+from dosimeter.glm.scaler import Scaler
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 from dosimeter.glm.softmax_response import Response
@@ -85,44 +87,80 @@ def measure(
     >>> measure(glm.fit(X, y, glm.Squared()), X, y, Gaussian(0.5)).labels.round(4)      # x / Σx² / σ
     array([0.1429, 0.2857, 0.4286])
     """
-    # Check for one of our laws first: the check of the protocol costs as much as a pass over a small table.
-    if not isinstance(noise, Density | Noise):
-        raise Refusal(f"noise must be a noise such as Gaussian(0.1), or no_noise, not {noise!r}")
-    if isinstance(fit, WideFit):
-        from dosimeter.glm.wide_measure import measure_wide  # imported late: it imports this module
+    return LeakageOfFit(fit, X, y, include_target, input_map, target_unit)(noise, scaled)
 
-        options = {"input_map": input_map, "target_unit": target_unit, "scaled": scaled}
-        return measure_wide(fit, X, y, noise, include_target=include_target, **options)
-    X, y = as_floats(X, "X"), as_floats(y, "y")
-    refuse_other_table(fit, X, y)
-    d = X.shape[1]
-    row_map = input_map if isinstance(input_map, RowMap) else None
-    if row_map is not None and (row_map.d != d or row_map.m == 0):
-        raise Refusal(f"input_map must map unknowns to the {d} columns of X, not to {row_map.d}")
-    P = np.eye(d) if input_map is None or row_map is not None else as_floats(input_map, "input_map")
-    if P.ndim != 2 or len(P) != d or P.shape[1] == 0 or not np.abs(P).max() <= HUGE:
-        raise Refusal(f"input_map must be a ({d}, m) array, m > 0, of numbers up to {HUGE:g}, not of shape {P.shape}")
-    if not isinstance(target_unit, int | float | np.number) or not TINY <= target_unit <= HUGE:
-        raise Refusal(f"target_unit must be a number from {TINY:g} to {HUGE:g}, not {target_unit!r}")
-    P = np.vstack([P, np.zeros((1, P.shape[1]))]) if fit.intercept else P
-    has_noise = noise is not no_noise
-    whiten = (noise if has_noise else Gaussian(1.0)).whiten
-    jacobian: Jacobian
-    if isinstance(fit.loss, Softmax):
-        jacobian = _softmax(fit, X, P, whiten, target_unit)
-    else:
-        jacobian = _scalar(fit, X, P, whiten(fit.factor.matrix @ fit.inner), target_unit)
 
-    def members() -> FloatArray:
-        from dosimeter.glm.membership import membership  # imported late: it imports this module
+class LeakageOfFit:
+    """The leakage of a fit under any noise: what does not depend on the noise is checked and computed once.
 
-        return membership(fit, X, y, noise).mu
+    Independent noise of any law and scale multiplies the whole Jacobian by one number, so that its figures have the
+    digits of any other. Arguments as in `measure`.
+    """
 
-    refuse_imprecise(fit, jacobian)
-    kinks = (lambda: fit.kink_distances) if fit.loss.has_kinks else None
-    leak = Leakage(jacobian, noise, include_target, has_noise, members=members, kinks=kinks)
-    leak = leak if scaled is None or not np.any(scaled) else fold_leakage(leak, fit, X, scaled, P[:d])
-    return leak if row_map is None else with_row_map(leak, row_map)
+    def __init__(
+        self, fit: Fit, X: Any, y: Any, include_target: bool = True, input_map: Any = None, target_unit: float = 1.0
+    ) -> None:
+        self.fit, self.X, self.y = fit, X, y
+        self.include_target, self.input_map, self.target_unit = include_target, input_map, target_unit
+        self._precise = False
+        self._scalers: dict[bytes, Scaler] = {}
+
+    def __call__(self, noise: Noise, scaled: Any = None) -> Leakage:
+        """Of fit.w + noise."""
+        # Check for one of our laws first: the check of the protocol costs as much as a pass over a small table.
+        if not isinstance(noise, Density | Noise):
+            raise Refusal(f"noise must be a noise such as Gaussian(0.1), or no_noise, not {noise!r}")
+        fit = self.fit
+        if isinstance(fit, WideFit):
+            from dosimeter.glm.wide_measure import measure_wide  # imported late: it imports this module
+
+            options = {"input_map": self.input_map, "target_unit": self.target_unit, "scaled": scaled}
+            return measure_wide(fit, self.X, self.y, noise, include_target=self.include_target, **options)
+        X, y, P, row_map = self._table
+        has_noise = noise is not no_noise
+        whiten = (noise if has_noise else Gaussian(1.0)).whiten
+        jacobian: Jacobian
+        if isinstance(fit.loss, Softmax):
+            jacobian = _softmax(fit, X, P, whiten, self.target_unit)
+        else:
+            jacobian = jacobian_of_margin(fit, X, P, whiten(fit.factor.matrix @ fit.inner), self.target_unit)
+
+        def members() -> FloatArray:
+            from dosimeter.glm.membership import membership  # imported late: it imports this module
+
+            return membership(fit, X, y, noise).mu
+
+        if not self._precise:
+            refuse_imprecise(fit, jacobian)
+        self._precise = self._precise or isinstance(noise, Density) or not has_noise
+        kinks = (lambda: fit.kink_distances) if fit.loss.has_kinks else None
+        leak = Leakage(jacobian, noise, self.include_target, has_noise, members=members, kinks=kinks)
+        leak = leak if scaled is None or not np.any(scaled) else fold_leakage(leak, fit, self._scaler(X, scaled, P))
+        return leak if row_map is None else with_row_map(leak, row_map)
+
+    @cached_property
+    def _table(self) -> tuple[FloatArray, FloatArray, FloatArray, RowMap | None]:
+        """X (n, d), y (n,), the map of a row's unknowns (p, m), and the maps that differ by row."""
+        X, y = as_floats(self.X, "X"), as_floats(self.y, "y")
+        refuse_other_table(self.fit, X, y)
+        d, input_map, target_unit = X.shape[1], self.input_map, self.target_unit
+        row_map = input_map if isinstance(input_map, RowMap) else None
+        if row_map is not None and (row_map.d != d or row_map.m == 0):
+            raise Refusal(f"input_map must map unknowns to the {d} columns of X, not to {row_map.d}")
+        P = np.eye(d) if input_map is None or row_map is not None else as_floats(input_map, "input_map")
+        if P.ndim != 2 or len(P) != d or P.shape[1] == 0 or not np.abs(P).max() <= HUGE:
+            raise Refusal(
+                f"input_map must be a ({d}, m) array, m > 0, of numbers up to {HUGE:g}, not of shape {P.shape}"
+            )
+        if not isinstance(target_unit, int | float | np.number) or not TINY <= target_unit <= HUGE:
+            raise Refusal(f"target_unit must be a number from {TINY:g} to {HUGE:g}, not {target_unit!r}")
+        return X, y, np.vstack([P, np.zeros((1, P.shape[1]))]) if self.fit.intercept else P, row_map
+
+    def _scaler(self, X: FloatArray, scaled: Any, P: FloatArray) -> Scaler:
+        key = np.asarray(scaled).tobytes()
+        if key not in self._scalers:
+            self._scalers[key] = Scaler.of(X, scaled, P[: X.shape[1]])
+        return self._scalers[key]
 
 
 def compose(leaks: Iterable[Leakage]) -> Leakage:
@@ -185,7 +223,8 @@ def _same_table(a: Jacobian, b: Jacobian) -> bool:
     return same_map and same_target and (a.X is b.X or np.array_equal(a.X, b.X))
 
 
-def _scalar(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> ScalarJacobian:
+def jacobian_of_margin(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> ScalarJacobian:
+    """The Jacobian of a loss with one margin: P (p, m) as `ScalarJacobian.P`, F (k, p) whitened, unit of the target."""
     omega, unweighted, loss = fit.sample_weight, bool((fit.sample_weight == 1.0).all()), fit.loss
     if isinstance(loss, Softmax):
         raise TypeError("this Jacobian is for a single margin")

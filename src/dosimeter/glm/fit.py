@@ -303,7 +303,7 @@ def _quick_fit(X: Any, y: Any, loss: Loss, l2: Any, sample_weight: Any, intercep
     if not loss.convex or loss.has_kinks or loss.lowest_margin > -np.inf:
         return None
     X, y, weight, sizes, strengths, _, penalty = _checked(X, y, loss, l2, sample_weight, intercept, None, False)
-    table = quick_newton.Table(X, y, weight, intercept)
+    table = quick_newton.RowPanels(X, y, weight, intercept)
     if start is None:
         start = _short_fit(X, y, loss, float(l2), weight, intercept)
     w0 = np.asarray(start, dtype=np.float64) if start is not None else np.zeros(table.p)

@@ -124,7 +124,7 @@ class GaussianNaiveBayes(EstimatingEquations):
         return ReleasedMap.identity(self.parameter_names, "the counts, means and variances of the classes")
 
     @property
-    def uncovered(self) -> tuple[str, ...]:
+    def not_covered(self) -> tuple[str, ...]:
         return (LARGEST, ATTRIBUTES) if self._chooses_a_column else (ATTRIBUTES,)
 
     def value(self, theta: FloatArray) -> FloatArray:

@@ -95,7 +95,7 @@ class HuberRegression(EstimatingEquations):
         return ReleasedMap.part(np.s_[:-1], self.parameter_names[:-1], "the weights")
 
     @property
-    def uncovered(self) -> tuple[str, ...]:
+    def not_covered(self) -> tuple[str, ...]:
         return (OUTLIERS,)
 
     def value(self, theta: FloatArray) -> FloatArray:

@@ -23,7 +23,7 @@ from dosimeter.core.progress import stage, track
 from dosimeter.glm.bounded_jacobian import BoundedJacobian
 from dosimeter.glm.conjugate_gradients import Centred, IterativeInverse
 from dosimeter.glm.dense_jacobian import Rows
-from dosimeter.glm.krylov_moments import Krylov, Moments
+from dosimeter.glm.krylov_moments import Krylov, MomentBounds
 from dosimeter.glm.row_bracket import Border, Products, Reach, bracket
 from dosimeter.glm.sparse_table import Table, dense_rows
 
@@ -106,7 +106,7 @@ class IterativeJacobian(BoundedJacobian):
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
-    def _squared_solutions(self, rows: Rows, moments: Moments) -> tuple[FloatArray, FloatArray]:
+    def _squared_solutions(self, rows: Rows, moments: MomentBounds) -> tuple[FloatArray, FloatArray]:
         """(k,), (k,) bounds of |u|² of some rows."""
         low, high, D = moments.low, moments.high, self.S.D[rows]
         with np.errstate(divide="ignore"):
@@ -115,7 +115,7 @@ class IterativeJacobian(BoundedJacobian):
         return low[:, 1], np.maximum(np.minimum(high[:, 1], leverage), low[:, 1])
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> MomentBounds:
         """Of all rows that leak, each until its bracket is as narrow as the tolerance."""
         stage("bounding every row")
         low, high = np.zeros((self.n, 4)), np.zeros((self.n, 4))
@@ -125,9 +125,9 @@ class IterativeJacobian(BoundedJacobian):
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
             for block, part in zip(blocks, track(pool.map(self._bound, blocks), len(blocks)), strict=True):
                 low[block], high[block] = part.low, part.high
-        return Moments(low, high)
+        return MomentBounds(low, high)
 
-    def _bound(self, rows: Index) -> Moments:
+    def _bound(self, rows: Index) -> MomentBounds:
         """Moments of a block of rows."""
         low, high = np.zeros((len(rows), 4)), np.zeros((len(rows), 4))
         place, lanczos = np.arange(len(rows)), self.krylov.start(rows)
@@ -141,9 +141,9 @@ class IterativeJacobian(BoundedJacobian):
             if wide.mean() < 0.9:
                 lanczos.keep(wide)
                 place = place[wide]
-        return Moments(low, high)
+        return MomentBounds(low, high)
 
-    def _width(self, rows: Index, moments: Moments) -> FloatArray:
+    def _width(self, rows: Index, moments: MomentBounds) -> FloatArray:
         """upper/lower − 1 of ||J|| of some rows, all their cells and the target unknown."""
         A = self.a[rows] ** 2 * float(self.g @ self.g) + self.c[rows] ** 2
         products = self._products_of(rows, moments, self._whole, whole=True)
@@ -151,7 +151,7 @@ class IterativeJacobian(BoundedJacobian):
         with np.errstate(divide="ignore"):
             return np.asarray(upper / lower - 1.0)
 
-    def _products_of(self, rows: Rows, moments: Moments, shared: Shared, whole: bool) -> Products:
+    def _products_of(self, rows: Rows, moments: MomentBounds, shared: Shared, whole: bool) -> Products:
         """Of some rows; columns that were left out may take away from |Bᵀu|², never add."""
         u_low, u_high = self._squared_solutions(rows, moments)
         sizes = self.unit**2

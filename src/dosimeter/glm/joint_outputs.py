@@ -154,7 +154,7 @@ class JointOutputs(EstimatingEquations):
         }
 
     @property
-    def uncovered(self) -> tuple[str, ...]:
+    def not_covered(self) -> tuple[str, ...]:
         smooth = not any(np.isfinite(loss.distance_to_kink(np.zeros(1), np.zeros(1))[0]) for loss in self.losses)
         return () if smooth else (SIDES,)
 

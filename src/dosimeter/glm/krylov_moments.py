@@ -67,7 +67,7 @@ class Leading:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class MomentBounds:
     """Bounds of xᵀS⁻ᵏx of some rows: one column for each of `POWERS`."""
 
     low: FloatArray
@@ -116,7 +116,7 @@ class RowKrylov:
         self.alpha.append(alpha)
         self.beta.append(beta)
 
-    def moments(self) -> Moments:
+    def moments(self) -> MomentBounds:
         """Bounds after the steps so far (at least one)."""
         alpha, beta = np.array(self.alpha).T, np.array(self.beta).T
         node = self.krylov.S.ridge
@@ -125,7 +125,7 @@ class RowKrylov:
         low = base + self.square[:, None] * _gauss(alpha, beta[:, :-1])
         extended = np.column_stack([alpha, node + _radau_shift(alpha, beta, node)])
         high = base + self.square[:, None] * _gauss(extended, beta)
-        return Moments(low * (1.0 - SLACK), np.maximum(high, low) * (1.0 + SLACK))
+        return MomentBounds(low * (1.0 - SLACK), np.maximum(high, low) * (1.0 + SLACK))
 
     def keep(self, mask: Mask) -> None:
         """Go on with some of the rows only."""

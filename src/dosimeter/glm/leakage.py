@@ -327,9 +327,9 @@ class Leakage:
     ) -> Dose:
         """The dose, one entry per person (who may have several rows), or per row without `person`."""
         if person is None:
-            return Dose.of_reading(FISHER, "example", range(self.n), self.examples, **options)
+            return Dose.of_figures(FISHER, "example", range(self.n), self.examples, **options)
         eta = self.group(person, tied=tied, tied_target=tied_target)
-        return Dose.of_reading(FISHER, "person", list(eta), list(eta.values()), **options)
+        return Dose.of_figures(FISHER, "person", list(eta), list(eta.values()), **options)
 
     def of_linear_map(self, A: Any) -> Leakage:
         """The leakage of A w' instead of the noised weights w' (Gaussian noise): JᵀAᵀ(AΣAᵀ)⁺AJ, never more."""

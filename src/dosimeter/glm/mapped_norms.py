@@ -32,7 +32,7 @@ BLOCK = 32 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Products:
+class BlockProducts:
     """Products with the Jacobians of a block of rows."""
 
     jacobian: ScalarJacobian
@@ -47,7 +47,7 @@ class Products:
     """(k,) each; c is zero without the target."""
 
     @classmethod
-    def of(cls, jacobian: ScalarJacobian, maps: RowMap, rows: Index, include_target: bool) -> Products:
+    def of(cls, jacobian: ScalarJacobian, maps: RowMap, rows: Index, include_target: bool) -> BlockProducts:
         block = maps.block(rows)
         U = jacobian.factor.rows(jacobian.X[rows], jacobian.F.T)
         g = block.transposed(np.broadcast_to(jacobian.g, (len(rows), maps.d)))
@@ -68,9 +68,9 @@ class Products:
         own -= self.r[:, None] * self.maps.transposed(y @ self.jacobian.b)
         return np.column_stack([own, self.c * along])
 
-    def narrow(self, keep: Mask) -> Products:
+    def narrow(self, keep: Mask) -> BlockProducts:
         """The same for some of the rows."""
-        return Products(
+        return BlockProducts(
             self.jacobian, self.maps.narrow(keep), self.U[keep], self.g[keep], self.a[keep], self.r[keep], self.c[keep]
         )
 
@@ -79,7 +79,7 @@ def mapped_row_norms(jacobian: ScalarJacobian, maps: RowMap, include_target: boo
     """(n,) the largest singular value of each row's Jacobian, and (n,) where it has not converged."""
     out, lost = np.zeros(jacobian.n), np.zeros(jacobian.n, dtype=bool)
     for rows in _blocks(jacobian, maps):
-        out[rows], lost[rows] = _norms(Products.of(jacobian, maps, rows, include_target))
+        out[rows], lost[rows] = _norms(BlockProducts.of(jacobian, maps, rows, include_target))
     return out, lost
 
 
@@ -89,7 +89,7 @@ def _blocks(jacobian: ScalarJacobian, maps: RowMap) -> Iterator[Index]:
     return (np.arange(i, min(i + step, jacobian.n), dtype=np.intp) for i in range(0, jacobian.n, step))
 
 
-def _norms(products: Products) -> tuple[FloatArray, Mask]:
+def _norms(products: BlockProducts) -> tuple[FloatArray, Mask]:
     k, q = products.U.shape
     out, open_rows = np.zeros(k), np.arange(k, dtype=np.intp)
     start = _start(products)
@@ -124,7 +124,7 @@ def _norms(products: Products) -> tuple[FloatArray, Mask]:
     return out, lost
 
 
-def _start(products: Products) -> FloatArray:
+def _start(products: BlockProducts) -> FloatArray:
     """(k, q) unit vectors with a share of every direction: J applied to fixed weights without a pattern."""
     m = products.g.shape[1] + 1
     weights = 1.0 + np.modf(np.arange(1, m + 1) * 0.6180339887498949)[0]

@@ -69,7 +69,7 @@ class Membership:
     def dose(self, ids: Sequence[Hashable] | None = None, **options: Any) -> Dose:
         """μ² of each row, which adds over releases with independent noise."""
         names = range(len(self.mu)) if ids is None else ids
-        return Dose.of_reading(MEMBERSHIP, "example", list(names), self.mu, **options)
+        return Dose.of_figures(MEMBERSHIP, "example", list(names), self.mu, **options)
 
     def __repr__(self) -> str:
         return f"<Membership of {len(self.auc)} rows, {self.noise}: highest AUC {self.auc.max():.4g}, exact>"

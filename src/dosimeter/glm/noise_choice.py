@@ -161,7 +161,7 @@ def choose(
     # Also if no other kind was possible on this table: that too is a fact about it. That none is derived for the loss
     # is not.
     if not all(_underived(other, loss, law) for other in KINDS if other != ISOTROPIC):
-        planned = replace(planned, uncovered=(*planned.uncovered, CHOSEN))
+        planned = replace(planned, not_covered=(*planned.not_covered, CHOSEN))
     return Choice(kind, planned, plan_at, loss_increases, not_tried | refused)
 
 
@@ -173,7 +173,11 @@ def _plans(
     problem: Problem, max_dose: float, law: Any, rounds: int, options: dict[str, Any], kinds: Sequence[str]
 ) -> tuple[dict[str, tuple[ReleasePlan, Route]], dict[str, str]]:
     """A plan of each kind that meets the limit, and why there is none of others."""
-    settings: dict[str, dict[str, Any]] = {ISOTROPIC: {}, SHAPED: {"shape": "hessian"}, EQUALISED: {"equalise": rounds}}
+    settings: dict[str, dict[str, Any]] = {
+        ISOTROPIC: {},
+        SHAPED: {"noise_shape": "hessian"},
+        EQUALISED: {"reweighting_rounds": rounds},
+    }
     X, y, loss, l2 = problem
     plans: dict[str, tuple[ReleasePlan, Route]] = {}
     refused: dict[str, str] = {}

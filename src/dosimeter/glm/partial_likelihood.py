@@ -23,7 +23,7 @@ from dosimeter.glm.risk_sets import RiskSets
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class LikelihoodState:
     """The partial likelihood at given margins; rows in the order of the risk sets."""
 
     value: float
@@ -38,7 +38,7 @@ class State:
     """(n,) r."""
 
 
-def state_at(risk: RiskSets, margin: FloatArray) -> State:
+def state_at(risk: RiskSets, margin: FloatArray) -> LikelihoodState:
     """Value, hazards and residuals at margins (n,) of sorted rows."""
     top = np.full(len(risk.segments), -np.inf)
     np.maximum.at(top, risk.stratum, margin)
@@ -46,12 +46,12 @@ def state_at(risk: RiskSets, margin: FloatArray) -> State:
     others, events = risk.at_risk(theta)
     E = others[risk.term_slot] + risk.fraction * events[risk.term_slot]
     if not (np.isfinite(margin).all() and (E > 0).all()):
-        return State(np.inf, theta, E, theta, theta)
+        return LikelihoodState(np.inf, theta, E, theta, theta)
     term_stratum = risk.stratum[risk.starts][risk.term_slot]
     died = risk.event
     value = float(risk.coefficient @ (np.log(E) + top[term_stratum]) - risk.weight[died] @ margin[died])
     hazard = held_sums(risk, risk.coefficient / E)
-    return State(value, theta, E, hazard, theta * hazard - np.where(died, risk.weight, 0.0))
+    return LikelihoodState(value, theta, E, hazard, theta * hazard - np.where(died, risk.weight, 0.0))
 
 
 def held_sums(risk: RiskSets, values: FloatArray) -> FloatArray:
@@ -63,20 +63,20 @@ def held_sums(risk: RiskSets, values: FloatArray) -> FloatArray:
     return np.asarray(risk.before(full)[risk.slot] + own)
 
 
-def term_means(risk: RiskSets, state: State, Z: FloatArray) -> FloatArray:
+def term_means(risk: RiskSets, state: LikelihoodState, Z: FloatArray) -> FloatArray:
     """(E, p) x̄ of each term, from the columns Z (n, p) of sorted rows."""
     others, events = risk.at_risk(state.theta[:, None] * Z)
     mixed = others[risk.term_slot] + risk.fraction[:, None] * events[risk.term_slot]
     return np.asarray(mixed / state.denominator[:, None])
 
 
-def pulls(risk: RiskSets, state: State, Z: FloatArray) -> FloatArray:
+def pulls(risk: RiskSets, state: LikelihoodState, Z: FloatArray) -> FloatArray:
     """(n, p) θ (A x - B): how the gradient moves as the margin of a sorted row moves."""
     means = term_means(risk, state, Z)
     B = held_sums(risk, (risk.coefficient / state.denominator)[:, None] * means)
     return np.asarray(state.theta[:, None] * (state.hazard[:, None] * Z - B))
 
 
-def hessian(risk: RiskSets, state: State, Z: FloatArray) -> FloatArray:
+def hessian(risk: RiskSets, state: LikelihoodState, Z: FloatArray) -> FloatArray:
     """(p, p) in the columns Z (n, p) of sorted rows, without the penalty."""
     return np.asarray(gram(Z, state.theta * state.hazard) - gram(term_means(risk, state, Z), risk.coefficient))

@@ -53,7 +53,7 @@ def is_long(X: Any, intercept: bool) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class RowPanels:
     """The rows, in panels; parameters are those of the columns and, if there is one, the intercept last."""
 
     X: FloatArray
@@ -67,7 +67,7 @@ class Table:
         return int(self.X.shape[1]) + self.intercept
 
     def panels(self, size: int = CACHE) -> list[slice]:
-        """Consecutive slices of so many bytes."""
+        """Consecutive slices of that many bytes."""
         n, d = self.X.shape
         step = max(16, size // (8 * d))
         return [slice(i, i + step) for i in range(0, n, step)]
@@ -146,7 +146,7 @@ class _Point:
 
 
 def minimise(
-    table: Table, penalty: FloatArray, loss: ScalarLoss, start: FloatArray, may_separate: bool
+    table: RowPanels, penalty: FloatArray, loss: ScalarLoss, start: FloatArray, may_separate: bool
 ) -> Minimum | None:
     """The minimiser from `start` (p,), or None if the careful method is needed."""
     point = _at(table, penalty, loss, start)
@@ -172,7 +172,7 @@ def minimise(
     return None
 
 
-def _at(table: Table, penalty: FloatArray, loss: ScalarLoss, w: FloatArray) -> _Point:
+def _at(table: RowPanels, penalty: FloatArray, loss: ScalarLoss, w: FloatArray) -> _Point:
     """Margins, residuals and gradient in one pass."""
     n = len(table.y)
     margin, residual, gradient = np.empty(n), np.empty(n), penalty * w
@@ -184,11 +184,11 @@ def _at(table: Table, penalty: FloatArray, loss: ScalarLoss, w: FloatArray) -> _
     return _Point(w, margin, residual, gradient)
 
 
-def _curvature(table: Table, loss: ScalarLoss, point: _Point) -> FloatArray:
+def _curvature(table: RowPanels, loss: ScalarLoss, point: _Point) -> FloatArray:
     return np.asarray(table.weight * loss.curvature(table.counted(point.margin, slice(None)), table.y))
 
 
-def _size(table: Table, point: _Point, shift: FloatArray) -> float:
+def _size(table: RowPanels, point: _Point, shift: FloatArray) -> float:
     """The largest |Δm| / (1 + |m|) over rows of positive weight."""
     return float((np.abs(shift) / (1.0 + np.abs(point.margin)))[table.weight > 0].max())
 
@@ -200,7 +200,7 @@ class _Solver:
     factor: tuple[FloatArray, bool]
 
     @classmethod
-    def at(cls, table: Table, penalty: FloatArray, loss: ScalarLoss, point: _Point) -> _Solver | None:
+    def at(cls, table: RowPanels, penalty: FloatArray, loss: ScalarLoss, point: _Point) -> _Solver | None:
         """The factor at a point; None if the columns are not tame there."""
         H = table.gram(_curvature(table, loss, point), penalty)
         if not np.isfinite(H).all() or scaled_spread(H) > EASY**2:
@@ -208,7 +208,7 @@ class _Solver:
         return cls(cho_factor(H, lower=True, check_finite=False))
 
     def solve(
-        self, table: Table, penalty: FloatArray, loss: ScalarLoss, point: _Point, fresh: bool
+        self, table: RowPanels, penalty: FloatArray, loss: ScalarLoss, point: _Point, fresh: bool
     ) -> tuple[FloatArray, FloatArray, int]:
         """The Newton step (p,), how it shifts the margins (n,), and the passes that it took."""
         if fresh:  # the factor is that of the Hessian here
@@ -245,14 +245,14 @@ def scaled_spread(H: FloatArray) -> float:
     return float(values[-1] / values[0]) if values[0] > 1e-300 else np.inf
 
 
-def _shift(table: Table, move: FloatArray) -> FloatArray:
+def _shift(table: RowPanels, move: FloatArray) -> FloatArray:
     out = np.empty(len(table.y))
     for s in table.panels():
         out[s] = table.products(move, s)
     return out
 
 
-def _bent(table: Table, bend: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _bent(table: RowPanels, bend: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """X̃x (n,) and X̃ᵀ diag(bend) X̃x (p,) in one pass."""
     moved, image = np.empty(len(table.y)), np.zeros(table.p)
     for s in table.panels():
@@ -261,7 +261,9 @@ def _bent(table: Table, bend: FloatArray, x: FloatArray) -> tuple[FloatArray, Fl
     return moved, image
 
 
-def _downhill(table: Table, penalty: FloatArray, loss: ScalarLoss, point: _Point, move: FloatArray) -> _Point | None:
+def _downhill(
+    table: RowPanels, penalty: FloatArray, loss: ScalarLoss, point: _Point, move: FloatArray
+) -> _Point | None:
     """The point at the end of a step, or of a part of it; None if no part is found.
 
     Along a line a convex objective falls as long as its slope is negative. A slope that is positive but has lost nine
@@ -277,7 +279,7 @@ def _downhill(table: Table, penalty: FloatArray, loss: ScalarLoss, point: _Point
     return None
 
 
-def _last(table: Table, penalty: FloatArray, loss: ScalarLoss, point: _Point, step: int) -> Minimum | None:
+def _last(table: RowPanels, penalty: FloatArray, loss: ScalarLoss, point: _Point, step: int) -> Minimum | None:
     """One more step with the Hessian of this point, which is kept."""
     H = table.gram(_curvature(table, loss, point), penalty)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,12 @@ from dosimeter.glm.calibrate import (
     DoseAtScale,
     above_floor,
     at_scale,
-    calibrate_shape,
     check_target,
     highest_group,
     on_ladder,
     refuse_below_floor,
 )
-from dosimeter.glm.fisher import measure
+from dosimeter.glm.fisher import LeakageOfFit
 from dosimeter.glm.fit import Fit, Loss
 from dosimeter.glm.fit import fit as minimise
 from dosimeter.glm.fitted_scaler import floor_of, fold_dense_leakage
@@ -39,6 +39,7 @@ from dosimeter.glm.known_cells import with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.reweighted_leakage import TotalJacobian, total_leakage
 from dosimeter.glm.reweighting_gradient import refuse_without_gradient
+from dosimeter.glm.shape_calibration import calibrate_shape
 from dosimeter.glm.shaped_noise import shape_noise
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.weight_sums import draw_sums
@@ -73,7 +74,7 @@ class ReleasePlan:
     """Name of that figure."""
     settings: dict[str, str | int | float | bool | None]
     """Constants for the recipe; all public except an l2 that was computed from the number of rows."""
-    uncovered: tuple[str, ...]
+    not_covered: tuple[str, ...]
     """What no figure covers."""
     reweighting: Reweighting | None = None
     floor: float = 0.0
@@ -123,13 +124,13 @@ class ReleasePlan:
         values = {name: v for name, v in values.items() if v.size}
         if not isinstance(self.noise, CorrelatedGaussian):
             return release(
-                values, self.noise, kind="weights", settings=self.public_settings, uncovered=self.uncovered, rng=rng
+                values, self.noise, kind="weights", settings=self.public_settings, not_covered=self.not_covered, rng=rng
             )
         grid = 2.0 ** (math.floor(math.log2(float(self.settings["scale"] or 1.0))) - FINER)
         w = self.fit.w
         noised = add_noise(w, self.noise, grid=grid) if rng is None else simulate(w, self.noise, rng, grid=grid)
         recipe = Recipe(
-            "weights", self.noise_description, {**self.public_settings, "grid": grid}, self.uncovered, rng is not None
+            "weights", self.noise_description, {**self.public_settings, "grid": grid}, self.not_covered, rng is not None
         )
         return Release({"coef": noised[:d], **({"intercept": noised[d:]} if self.fit.intercept else {})}, recipe)
 
@@ -137,7 +138,7 @@ class ReleasePlan:
         bits = None if rng is None else seeded_bits(rng)
         values = draw_sums(self.fit, self.noise, rows, intercept=intercept, bits=bits)
         settings = {**self.public_settings, "significant bits": SIGNIFICANT}
-        return Release(values, Recipe("weights", self.noise_description, settings, self.uncovered, rng is not None))
+        return Release(values, Recipe("weights", self.noise_description, settings, self.not_covered, rng is not None))
 
 
 def plan(
@@ -149,8 +150,8 @@ def plan(
     max_dose: float | None = None,
     scale: float | None = None,
     law: type[Density] = Gaussian,
-    equalise: int = 0,
-    shape: str | None = None,
+    reweighting_rounds: int = 0,
+    noise_shape: str | None = None,
     groups: Sequence[Hashable] | None = None,
     tied: Sequence[int] = (),
     tied_target: bool = False,
@@ -181,9 +182,9 @@ def plan(
         The noise scale, a public constant.
     law : type of Density, default Gaussian
         The noise class.
-    equalise : int, default 0
+    reweighting_rounds : int, default 0
         Rounds of IRFIL; the dose then includes the whole reweighting.
-    shape : {None, "hessian"}
+    noise_shape : {None, "hessian"}
         "hessian" for covariance c H⁻¹ (squared loss).
     groups : sequence of hashable of length n, optional
         The person of each row.
@@ -222,7 +223,13 @@ def plan(
     """
     if (max_dose is None) == (scale is None):
         raise Refusal("pass either max_dose or scale, not both")
-    options: dict[str, Any] = {"law": law, "equalise": equalise, "shape": shape, "groups": groups, "tied": tied}
+    options: dict[str, Any] = {
+        "law": law,
+        "reweighting_rounds": reweighting_rounds,
+        "noise_shape": noise_shape,
+        "groups": groups,
+        "tied": tied,
+    }
     options |= {
         "tied_target": tied_target,
         "sample_weight": sample_weight,
@@ -246,8 +253,8 @@ def route(
     l2: Any = 0.0,
     *,
     law: type[Density] = Gaussian,
-    equalise: int = 0,
-    shape: str | None = None,
+    reweighting_rounds: int = 0,
+    noise_shape: str | None = None,
     groups: Sequence[Hashable] | None = None,
     tied: Sequence[int] = (),
     tied_target: bool = False,
@@ -262,9 +269,9 @@ def route(
     known: Any = None,
 ) -> Route:
     """The same as `plan` up to the limit."""
-    if shape not in SHAPES:
-        raise Refusal(f"shape must be None or 'hessian', not {shape!r}")
-    if shape is not None and (equalise or law is not Gaussian):
+    if noise_shape not in SHAPES:
+        raise Refusal(f"noise_shape must be None or 'hessian', not {noise_shape!r}")
+    if noise_shape is not None and (reweighting_rounds or law is not Gaussian):
         raise Refusal(
             "noise shaped by the Hessian must be Gaussian and cannot be combined with reweighting: choose one"
         )
@@ -286,22 +293,39 @@ def route(
     def with_known_cells(planned: ReleasePlan) -> ReleasePlan:
         return replace(planned, leakage=restrict(planned.leakage))
 
-    if equalise:
+    if reweighting_rounds:
         equalised = _plan_equalised(
-            X, y, loss, l2, reading, law, equalise, groups, shared, sample_weight, problem, units, settings, scaler
+            X,
+            y,
+            loss,
+            l2,
+            reading,
+            law,
+            reweighting_rounds,
+            groups,
+            shared,
+            sample_weight,
+            problem,
+            units,
+            settings,
+            scaler,
         )
         return lambda max_dose, scale: with_known_cells(equalised(max_dose, scale))
     fitted = minimise(X, y, loss, l2, sample_weight=sample_weight, **problem)
-    if shape is not None:
+    if noise_shape is not None:
         return lambda max_dose, scale: with_known_cells(
             _plan_shaped(fitted, X, y, reading, max_dose, scale, units, settings, scaler)
         )
 
-    def frozen(s: float) -> Leakage:
-        return measure(fitted, X, y, at_scale(law, s), **units)
+    leakage_at = LeakageOfFit(fitted, X, y, **units)
 
+    @cache  # several limits are tried, and each needs the one at scale 1
+    def frozen(s: float) -> Leakage:
+        return leakage_at(at_scale(law, s))
+
+    @cache
     def total(s: float) -> Leakage:
-        return measure(fitted, X, y, at_scale(law, s), scaled=None if scaler is None else scaler.scaled, **units)
+        return leakage_at(at_scale(law, s), None if scaler is None else scaler.scaled)
 
     return lambda max_dose, scale: with_known_cells(
         _plan_with_scale(fitted, frozen, total, reading, max_dose, scale, law, settings, scaler)
@@ -334,7 +358,7 @@ def _plan_with_scale(
 ) -> ReleasePlan:
     """The plan for noise with a scale: the one given, or the rung above the one that meets the limit."""
     leak = frozen if scaler is None or scaler.is_public else total
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     floor_leakage = None if scaler is None else floor_of(total(1.0))
     floor = 0.0 if floor_leakage is None else reading(floor_leakage)
     leakage: Leakage | None = None
@@ -351,10 +375,10 @@ def _plan_with_scale(
             calibration = above_floor(at_one, floor, target, reading, leak, law.__name__)
         else:
             calibration = on_ladder(at_one / target, target, reading, leak, law.__name__)
-        scale, uncovered, leakage = calibration.scale, (SCALE_NOT_COVERED,), calibration.leakage
+        scale, not_covered, leakage = calibration.scale, (SCALE_NOT_COVERED,), calibration.leakage
     noise, leakage = at_scale(law, scale), leak(scale) if leakage is None else leakage
     settings = {**settings, "scale": float(scale)}
-    return ReleasePlan(fitted, noise, leakage, reading(leakage), reading.name, settings, uncovered, floor=floor)
+    return ReleasePlan(fitted, noise, leakage, reading(leakage), reading.name, settings, not_covered, floor=floor)
 
 
 def _plan_equalised(
@@ -410,7 +434,7 @@ def _plan_shaped(
     settings: dict[str, str | int | float | bool | None],
     scaler: _FittedScaler | None,
 ) -> ReleasePlan:
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     floor = 0.0
     if scaler is not None:
         shaped_at_one = shape_noise(fitted, X, y, c=1.0, scaled=scaler.scaled, **units)
@@ -420,9 +444,9 @@ def _plan_shaped(
         units = units if scaler.is_public else {**units, "scaled": scaler.scaled}
     if scale is None:
         scale = calibrate_shape(fitted, X, y, float(max_dose or 0.0), reading, **units).scale
-        uncovered = (SCALE_NOT_COVERED,)
+        not_covered = (SCALE_NOT_COVERED,)
     shaped = shape_noise(fitted, X, y, c=scale**2, **units)
     noise = CorrelatedGaussian(shaped.covariance)
     settings = {**settings, "scale": float(scale), "shape": "hessian"}
     leakage = shaped.leakage
-    return ReleasePlan(fitted, noise, leakage, reading(leakage), reading.name, settings, uncovered, floor=floor)
+    return ReleasePlan(fitted, noise, leakage, reading(leakage), reading.name, settings, not_covered, floor=floor)

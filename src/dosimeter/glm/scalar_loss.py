@@ -276,7 +276,7 @@ def refuse_parameter(name: str, value: float, positive: bool = True) -> None:
 
 
 class TwoClassLoss(ScalarLoss):
-    """What losses of two classes share: y l(m) + (1 - y) l'(m) with y in {0, 1}, and classes told by a threshold."""
+    """What losses of two classes share: y l(m) + (1 - y) l'(m) with y in {0, 1}, and a threshold."""
 
     target = TargetKind.TWO_CLASSES
     score_name = "accuracy"

@@ -18,6 +18,7 @@ from dosimeter.core.engine import rows_per_block
 from dosimeter.glm.category_steps import few_columns, step_norms
 from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, largest_singular_values
 from dosimeter.glm.scalar_jacobian import CACHE, ScalarJacobian
+from dosimeter.glm.scaled_rows import ScaledRows
 from dosimeter.glm.scaler import Scaler
 from dosimeter.glm.scaler_floor import FloorJacobian, SeparateColumns
 from dosimeter.glm.screening import Near
@@ -118,7 +119,20 @@ class ScaledJacobian(DenseJacobian):
         return self.norms_of(np.arange(self.n, dtype=np.intp), columns, include_target)
 
     def norms_of(self, rows: Index, columns: Index, include_target: bool) -> FloatArray:
-        """(k,) of some rows."""
+        """(k,) of some rows: from the frozen Jacobian where that is certain, written out for the rest."""
+        base, separate = self.base, self.separate
+        if not isinstance(base, ScalarJacobian) or separate is None or len(columns) > len(base.F):
+            return self._dense_norms(rows, columns, include_target)
+        moves = self.moved, self.shifted
+        quick = ScaledRows.of(base, separate, self.scaler.Z, moves, columns, include_target)
+        out, certified = quick.norms(rows)
+        doubtful = np.flatnonzero(~certified)
+        if len(doubtful):
+            out[doubtful] = self._dense_norms(rows[doubtful], columns, include_target)
+        return out
+
+    def _dense_norms(self, rows: Index, columns: Index, include_target: bool) -> FloatArray:
+        """(k,) of some rows, each written out."""
         pick, step = self._picked(columns, include_target), self._step()
         parts = [rows[i : i + step] for i in range(0, len(rows), step)]
         if self.separate is None or len(pick) > self.width:
@@ -141,7 +155,7 @@ class ScaledJacobian(DenseJacobian):
             z, moved, shifted = self.scaler.Z[:, f], self.moved[:, f], self.shifted[:, f]
             squares += z**2 * (moved @ moved) + 2 * z * (moved @ shifted) + shifted @ shifted
         steps = np.sqrt(np.max(self.scaler.Z**2, axis=1, initial=0.0) + 1.0)
-        rest = float(np.linalg.norm(self.root, 2)) * size / self.n * steps
+        rest = float(np.linalg.norm(self.root, 2)) * size / self.scaler.divisor * steps
         return Near(self.base, size * np.sqrt(np.maximum(squares, 0.0)), np.zeros(self.n), rest)
 
     def cell_norms(self, columns: Index) -> FloatArray:
@@ -182,7 +196,8 @@ class ScaledJacobian(DenseJacobian):
         """(m,)."""
         out, touched = self.base.column_norms().copy(), self.scaler.touched
         if self.separate is not None and isinstance(self.base, ScalarJacobian):
-            out[touched], lost = self._separate_columns(self.base, self.separate, touched)
+            sums = self.feature_sums(self.base)
+            out[touched], lost = self.separate_column_norms(self.base, self.separate, sums)
             touched = touched[lost]
         few = self._narrow(touched)
         total = np.zeros((len(touched), self.width, self.width))
@@ -193,10 +208,8 @@ class ScaledJacobian(DenseJacobian):
             out[touched] = _largest_root(total)
         return out
 
-    def _separate_columns(
-        self, base: ScalarJacobian, separate: SeparateColumns, columns: Index
-    ) -> tuple[FloatArray, Any]:
-        """(k,) from sums over the rows, and where too many digits cancelled: a row's column is L [a u, r, z, 1]."""
+    def feature_sums(self, base: ScalarJacobian) -> FloatArray:
+        """(q, q) Σ ssᵀ over the rows, s = [a u, r, 1, z]: what a column of separate unknowns needs; parts add up."""
         p, k = len(base.F), len(self.scaler.features)
         T = np.zeros((p + 2 + k, p + 2 + k))
         for i in range(0, self.n, step := rows_per_block(p + 2 + k, CACHE)):
@@ -204,6 +217,13 @@ class ScaledJacobian(DenseJacobian):
             U = base.factor.rows(base.X[s], base.F.T)
             S = np.column_stack([base.a[s, None] * U, base.r[s], np.ones(len(U)), self.scaler.Z[s]])
             T += S.T.copy() @ S
+        return T
+
+    def separate_column_norms(
+        self, base: ScalarJacobian, separate: SeparateColumns, T: FloatArray
+    ) -> tuple[FloatArray, Any]:
+        """(touched,) norms from `feature_sums`, a row's column being L [a u, r, 1, z], and where digits cancelled."""
+        columns, p = self.scaler.touched, len(base.F)
         out, lost = np.empty(len(columns)), np.zeros(len(columns), dtype=bool)
         chosen, places = separate.among(columns)
         for t, place in zip(chosen, places, strict=True):

@@ -62,12 +62,12 @@ class ShapedNoise:
     """With Σ regarded as a public constant: too low, for comparison."""
     floor: Leakage
     """The part of the covariance alone: no c brings any reading below it."""
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
 
     def dose(self, person: Sequence[Hashable] | None = None, **options: Any) -> Dose:
         """The dose of the release; `unaccounted` if the exponent was chosen from the data."""
-        standing = Standing.UNACCOUNTED if self.uncovered else Standing.EXACT
-        return self.leakage.dose(person, standing=standing, uncovered=self.uncovered, **options)
+        standing = Standing.UNACCOUNTED if self.not_covered else Standing.EXACT
+        return self.leakage.dose(person, standing=standing, not_covered=self.not_covered, **options)
 
     def __repr__(self) -> str:
         top, least = self.leakage.examples.max(), self.floor.examples.max()
@@ -222,7 +222,7 @@ class NoiseDesign:
     bound: float
     """No covariance with this loss has a highest η below this one."""
     steps: int
-    uncovered: tuple[str, ...] = (DESIGNED,)
+    not_covered: tuple[str, ...] = (DESIGNED,)
 
 
 def design(

@@ -30,7 +30,7 @@ from dosimeter.glm.dense_jacobian import (
     stacked_norm,
 )
 from dosimeter.glm.inverse_hessian import Factor
-from dosimeter.glm.softmax_pencil import ColumnSet, GroupRows, Pencil, Unknowns
+from dosimeter.glm.softmax_pencil import ColumnSet, GroupBatch, Pencil, Unknowns
 from dosimeter.glm.softmax_response import Response
 from dosimeter.glm.softmax_sums import mask_sum, row_slices, row_sums
 
@@ -124,13 +124,13 @@ class SoftmaxJacobian(DenseJacobian):
         return J
 
     def _blocks(self, n: int, numbers: int) -> Iterator[slice]:
-        """Slices of n rows or groups that need so many numbers each."""
+        """Slices of n rows or groups that need that many numbers each."""
         step = max(1, MEMORY // (8 * numbers))
         return track([slice(i, min(i + step, n)) for i in range(0, n, step)])
 
-    def _group_rows(self, rows: Index) -> GroupRows:
+    def _group_rows(self, rows: Index) -> GroupBatch:
         Z = self.factor.rows(self.X[rows.ravel()]).reshape(*rows.shape, -1)
-        return GroupRows(Z, self.S[rows], self.rho[rows], self.weight[rows])
+        return GroupBatch(Z, self.S[rows], self.rho[rows], self.weight[rows])
 
     # --- norms of rows and of groups of a few rows ------------------------------------------------------------------
 

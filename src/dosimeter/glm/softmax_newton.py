@@ -37,7 +37,7 @@ SLOW = 25
 """Iterations of a solve after which the next ones are preconditioned."""
 
 SHARE = 4
-"""One row in so many makes up the preconditioner."""
+"""One row in this many makes up the preconditioner."""
 
 PANEL = 1 << 20
 """Bytes of rows that stay in a core's cache between the two products of a pass."""
@@ -46,7 +46,7 @@ SINGULAR = 1e-9
 """Smallest over largest eigenvalue of a Hessian from which on it counts as singular."""
 
 ITERATIONS = 500
-"""A solve ends after so many iterations, converged or not: the step is still downhill."""
+"""A solve ends after this many iterations, converged or not: the step is still downhill."""
 
 Precondition = Callable[[FloatArray], FloatArray]
 """A vector (K', p) times the inverse of a matrix close to the Hessian."""

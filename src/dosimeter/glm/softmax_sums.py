@@ -25,7 +25,7 @@ MEMORY = 32 << 20
 
 
 def row_slices(n: int, width: int) -> Iterator[slice]:
-    """Slices of n rows of so many numbers each."""
+    """Slices of n rows of that many numbers each."""
     step = max(1, MEMORY // (8 * width))
     return track([slice(i, min(i + step, n)) for i in range(0, n, step)])
 

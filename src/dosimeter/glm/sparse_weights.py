@@ -116,7 +116,7 @@ class SparseWeights(EstimatingEquations):
         return (*(f"weight {j}" for j in self.active), *(["intercept"] if self.intercept else []))
 
     @property
-    def uncovered(self) -> tuple[str, ...]:
+    def not_covered(self) -> tuple[str, ...]:
         return (ACTIVE_SET,)
 
     @cached_property

@@ -59,7 +59,7 @@ def book(database: Database, keys: Keys, booking: Booking) -> BookingReceipt:
         before = connection.execute(select(schema.entry).where(schema.entry.c.name == booking.name)).first()
         if before is not None:
             return _book_again(connection, keys, booking, parts, before)
-        mark = keys.draw_mark(booking.draw) if booking.draw else None
+        mark = keys.noise_mark(booking.noise_fingerprint) if booking.noise_fingerprint else None
         digest = sha256(booking.artefact).hexdigest()
         _refuse_reuse(connection, mark, digest)
         known = keys.pseudonyms(_ids(parts))
@@ -180,7 +180,7 @@ def recipe_to_dict(recipe: Recipe) -> dict[str, Any]:
         "kind": recipe.kind,
         "noise": recipe.noise,
         "settings": dict(recipe.settings),
-        "uncovered": list(recipe.uncovered),
+        "uncovered": list(recipe.not_covered),
     }
 
 
@@ -216,7 +216,7 @@ def _part_records(
             "account": part.account.text,
             "standing": part.standing.value,
             "event": part.event,
-            "uncovered": list(part.uncovered),
+            "uncovered": list(part.not_covered),
             "people": len(rows),
             "rows": digest_of_rows(rows),
         }

@@ -135,7 +135,7 @@ class PersonEntry:
     account: Account
     reading: float
     standing: Standing
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     delta: float = 0.0
 
 

@@ -42,10 +42,10 @@ def block_marker(keys: Keys) -> Marker:
 
 def block_rows(part: AccountShare, pseudonyms: Mapping[str, bytes], mark: Marker) -> list[Row]:
     """The rows to store for the blocks of a part, ordered by pseudonym."""
-    if not part.blocks:
+    if not part.fisher_blocks:
         return []
     people = (pseudonyms[person] for person, _ in part.rows)
-    return sorted((pseudonym, mark(b), b.data) for pseudonym, b in zip(people, part.blocks, strict=True))
+    return sorted((pseudonym, mark(b), b.data) for pseudonym, b in zip(people, part.fisher_blocks, strict=True))
 
 
 def digest_of_blocks(rows: Iterable[Row]) -> str:
@@ -147,7 +147,12 @@ def totals_with(
     """
     people = {known[person]: person for part in parts for person, _ in part.rows if person in known}
     added = {person: amount for part in parts for person, amount in part.rows}
-    new = {person: b for part in parts if part.blocks for (person, _), b in zip(part.rows, part.blocks, strict=True)}
+    new = {
+        person: b
+        for part in parts
+        if part.fisher_blocks
+        for (person, _), b in zip(part.rows, part.fisher_blocks, strict=True)
+    }
     before, after = dict(spent), {}
     for pseudonym, sums in summed_blocks(connection, parts[0].account.text, list(people)):
         person = people[pseudonym]

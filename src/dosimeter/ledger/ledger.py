@@ -58,7 +58,7 @@ class Ledger:
     >>> from dosimeter.core.dose import Dose
     >>> from dosimeter.core.notion import FISHER
     >>> from dosimeter.core.release import Recipe
-    >>> dose = Dose.of_reading(FISHER, "person", ["ann", "bob"], [0.3, 0.1])
+    >>> dose = Dose.of_figures(FISHER, "person", ["ann", "bob"], [0.3, 0.1])
     >>> june = Booking("june", Recipe("weights", "Gaussian(sigma=0.5)"), b"the model", (dose,))
     >>> with TemporaryDirectory() as folder, Ledger.create(f"{folder}/ledger.db", [LedgerLimit("fil", 1.0)]) as ledger:
     ...     receipt = ledger.book(june)

@@ -110,9 +110,9 @@ class Keys(SealedFile):
         with self._using() as connection:
             return self._counter(connection, "erased")
 
-    def draw_mark(self, draw: bytes) -> str:
+    def noise_mark(self, fingerprint: bytes) -> str:
         """HMAC of the noise under the ledger's secret, in hex: a plain hash could be searched for likely noise."""
-        return hmac.digest(self.stored_value("secret"), draw, "sha256").hex()
+        return hmac.digest(self.stored_value("secret"), fingerprint, "sha256").hex()
 
     def seal_of(self, digest: str) -> str:
         """The seal of an entry written with this key file: its signature, or an HMAC without a signing key."""

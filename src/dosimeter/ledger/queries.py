@@ -56,7 +56,15 @@ def person_statement(connection: Connection, pseudonym: bytes) -> PersonStatemen
         reading = _reading(account, amount, (event,) if event else (), delta)
         entries.append(
             PersonEntry(
-                entry.name, entry.seq, entry.time, entry.to, account, reading, standing, _uncovered(entry, part), delta
+                entry.name,
+                entry.seq,
+                entry.time,
+                entry.to,
+                account,
+                reading,
+                standing,
+                _not_covered(entry, part),
+                delta,
             )
         )
         totals.setdefault(account, []).append((amount, event, standing))
@@ -124,7 +132,7 @@ def _account_totals(connection: Connection, account: Account, limits: Mapping[st
         }
         for pseudonym, sums_of_blocks in summed_blocks(connection, account.text):
             amounts[pseudonym] -= saving(sums_of_blocks)
-        figures = {pseudonym: account.reading(amount) for pseudonym, amount in amounts.items()}
+        figures = {pseudonym: account.figure(amount) for pseudonym, amount in amounts.items()}
         # Compared as amounts, as in a booking: a reading at the limit may lie above it in its last digits.
         passing = sum(amount > limit.amount for amount in amounts.values()) if limit else 0
     order = sorted(figures, key=lambda pseudonym: (-figures[pseudonym], pseudonym))
@@ -156,7 +164,7 @@ def _part_of(entry: Entry, number: Any) -> Mapping[str, Any]:
     return part
 
 
-def _uncovered(entry: Entry, part: Mapping[str, Any]) -> tuple[str, ...]:
+def _not_covered(entry: Entry, part: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*part["uncovered"], *entry.recipe["uncovered"]]))
 
 
@@ -169,7 +177,7 @@ def _delta(account: Account, limits: Mapping[str, LedgerLimit]) -> float:
 def _reading(account: Account, amount: int, events: tuple[str, ...], delta: float) -> float:
     if account.notion.composes_events:
         return _epsilon(history_of(events), account.unit, account.measured_in, delta)
-    return account.reading(amount)
+    return account.figure(amount)
 
 
 def _epsilon(*history: Any) -> float:
@@ -193,5 +201,5 @@ def _total(
         return Total(account, reading, standing, math.inf, math.inf, delta)
     if account.notion.composes_events:
         return Total(account, reading, standing, budget.limit, max(0.0, budget.limit - reading), delta)
-    left = account.reading(max(0, budget.amount - amount))
+    left = account.figure(max(0, budget.amount - amount))
     return Total(account, reading, standing, budget.limit, left, delta)

@@ -144,7 +144,9 @@ def _shaped_steps(leak: TableLeakage, here: float | None) -> tuple[FrontierStep,
     if n * p**2 * (p + 10) * len(SHAPED) * (1 if leak.ids is None else TOGETHER) > WORK:
         return ()
     unit = "raw" if leak.measured_in == "own units" else "sd"
-    options = measure_options(leak.design, fit.loss, fit.y, noise=None, label=leak.leak.include_target, unit=unit)
+    options = measure_options(
+        leak.design, fit.loss, fit.y, noise=None, include_target=leak.leak.include_target, unit=unit
+    )
     options.pop("noise")
     if leak.floor is not None and leak.scaler == "total":
         options["scaled"] = leak.design.fitted

@@ -42,12 +42,12 @@ class EncodedTable:
         return np.delete(self.Z, self.dependent[name], axis=1)
 
 
-def encode_table(table: Table, names: Sequence[str], nominal: Collection[str] = ()) -> EncodedTable:
+def encode_table(table: Table, names: Sequence[str], categorical: Collection[str] = ()) -> EncodedTable:
     """These columns of the table; numbers as they are, labels as indicators of all levels but the first."""
     parts: list[FloatArray] = []
     positions: dict[str, list[int]] = {}
     for name in names:
-        columns = _columns(table, name, nominal)
+        columns = _columns(table, name, categorical)
         positions[name] = list(range(len(parts), len(parts) + len(columns)))
         parts += columns
     dependent = {name: list(where) for name, where in positions.items()}
@@ -62,7 +62,7 @@ def encode_table(table: Table, names: Sequence[str], nominal: Collection[str] = 
 
 
 def explain_table(
-    table: Table, names: Sequence[str], nominal: Collection[str] = ()
+    table: Table, names: Sequence[str], categorical: Collection[str] = ()
 ) -> dict[str, ColumnPrediction | None]:
     """Column -> how well the others of these names predict it; None if there are too few rows.
 
@@ -73,24 +73,24 @@ def explain_table(
     >>> {name: round(prediction.r2, 1) for name, prediction in predictions.items()}
     {'a': 1.0, 'b': 1.0, 'sum': 1.0, 'c': 0.0}
     """
-    wide = sum(1 if _is_number(table, name, nominal) else len(set(table[name].tolist())) for name in names)
+    wide = sum(1 if _is_number(table, name, categorical) else len(set(table[name].tolist())) for name in names)
     most = min(MOST_ROWS, int(MOST_WORK / max(1, wide) ** 2))
     if table.n > most:
         table = table.take(np.linspace(0, table.n - 1, max(1, most)).astype(np.intp))
-    encoded = encode_table(table, names, nominal)
+    encoded = encode_table(table, names, categorical)
     predictions = explain_columns(
         encoded.Z, [encoded.dependent[name] for name in names], [encoded.positions[name] for name in names]
     )
     return dict(zip(names, predictions, strict=True))
 
 
-def _is_number(table: Table, name: str, nominal: Collection[str]) -> bool:
-    return table.kind(name) != "text" and name not in nominal
+def _is_number(table: Table, name: str, categorical: Collection[str]) -> bool:
+    return table.kind(name) != "text" and name not in categorical
 
 
-def _columns(table: Table, name: str, nominal: Collection[str]) -> list[FloatArray]:
+def _columns(table: Table, name: str, categorical: Collection[str]) -> list[FloatArray]:
     column = table[name]
-    if _is_number(table, name, nominal):
+    if _is_number(table, name, categorical):
         return [column.astype(np.float64)]
     levels, where = np.unique(column.astype(str), return_inverse=True)
     return [(where == k).astype(np.float64) for k in range(1, min(len(levels), MOST_COLUMNS))]

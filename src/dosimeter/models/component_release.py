@@ -120,7 +120,7 @@ class TableComponents:
         """How it was made: public constants."""
         recipe = self.private.release.recipe
         settings = {**recipe.settings, "components": self.k}
-        return replace(recipe, settings=settings, uncovered=(*recipe.uncovered, TAKEN))
+        return replace(recipe, settings=settings, not_covered=(*recipe.not_covered, TAKEN))
 
     @property
     def noise(self) -> FloatArray:

@@ -170,7 +170,7 @@ def fitted_pipeline(rows: ComponentRows, private: PrivateComponents, k: int) -> 
         "noise": recipe.noise,
         **dict(recipe.settings),
         "components": k,
-        "not_covered": list(recipe.uncovered),
-        "private": not recipe.uncovered,
+        "not_covered": list(recipe.not_covered),
+        "private": not recipe.not_covered,
     }
     return model

@@ -48,7 +48,7 @@ class ClientPopulation:
     """Description of the rows that the accuracy is measured on; "" if there are no public ones."""
     form: Mapping[str, Any]
     """How a row becomes numbers, for the file's metadata."""
-    assumed: tuple[str, ...]
+    assumptions: tuple[str, ...]
     """What is taken as public."""
     remarks: tuple[str, ...] = ()
     read_off_rows: tuple[str, ...] = ()

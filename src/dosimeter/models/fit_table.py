@@ -82,7 +82,7 @@ def fit_table(
     tied: Sequence[str] = (),
     not_tied: Sequence[str] = (),
     unit: str = "sd",
-    label: bool = True,
+    include_target: bool = True,
     bounds: Bounds | None = None,
     own_units: bool = False,
     scaler: str = "total",
@@ -111,14 +111,16 @@ def fit_table(
         exclude=exclude,
         tied=tied,
         not_tied=not_tied,
-        label=label,
+        include_target=include_target,
         bounds=bounds,
         own_units=own_units,
         scaler=scaler,
     )
     penalty = ready.penalty(l2)
     fit = ready.fit(penalty.l2)
-    leakage = ready.read(fit, noise=noise, label=label, unit=unit, frame=table, remarks=(penalty_remark(penalty),))
+    leakage = ready.read(
+        fit, noise=noise, include_target=include_target, unit=unit, frame=table, remarks=(penalty_remark(penalty),)
+    )
     W = by_output(fit, fit.w)
     names = ready.columns.names
     coef = {name: tuple(row) for name, row in zip(names, W[:-1].tolist(), strict=True)}
@@ -151,7 +153,7 @@ class PreparedTable:
     scaler: str = "total"
 
     @property
-    def assumed(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[str, ...]:
         """What is taken as known without a check."""
         return (TAKEN,) if self.declared else ()
 
@@ -163,7 +165,7 @@ class PreparedTable:
     def shared(self) -> dict[str, Any]:
         """What is one unknown for all rows of a person, as `glm` takes it."""
         positions = [j for name in self.tied.columns for j in self.design.blocks[name]]
-        return {"tied": positions, "tied_target": self.tied.label}
+        return {"tied": positions, "tied_target": self.tied.target}
 
     def fit(self, l2: float) -> glm.Fit:
         """The exact minimiser with penalty l2; a refusal names the columns that cause it."""
@@ -172,10 +174,10 @@ class PreparedTable:
             return glm.fit(self.design.X, self.y, self.loss, l2, intercept=True)
 
     def read(
-        self, fit: glm.Fit, *, noise: Any, label: bool, unit: str, frame: Any, remarks: Sequence[str] = ()
+        self, fit: glm.Fit, *, noise: Any, include_target: bool, unit: str, frame: Any, remarks: Sequence[str] = ()
     ) -> TableLeakage:
         """The `TableLeakage` of a fit of this table."""
-        options = measure_options(self.design, self.loss, self.y, noise=noise, label=label, unit=unit)
+        options = measure_options(self.design, self.loss, self.y, noise=noise, include_target=include_target, unit=unit)
         figures = measure_with_scaler(fit, self.design, self.y, options, self.scaler)
         kinks, sides = kink_remarks(fit)
         leak = TableLeakage(
@@ -188,19 +190,19 @@ class PreparedTable:
             measured_in=UNITS[unit],
             ids=self.ids,
             tied=self.tied.columns,
-            tied_target=self.tied.label,
-            uncovered=(*figures.uncovered, *sides),
+            tied_target=self.tied.target,
+            not_covered=(*figures.not_covered, *sides),
             remarks=(*self.remarks, *remarks, *kinks),
-            assumed=self.assumed,
+            assumptions=self.assumptions,
             floor=figures.floor,
             scaler=self.scaler,
         )
         return leak.with_floor_remark()
 
     @property
-    def uncovered(self) -> tuple[str, ...]:
+    def not_covered(self) -> tuple[str, ...]:
         """What no figure of this table covers."""
-        of_design = not_covered_with_scaler(self.design) if self.scaler == "total" else self.design.uncovered
+        of_design = not_covered_with_scaler(self.design) if self.scaler == "total" else self.design.not_covered
         return (*of_design, *((SIDES,) if self.loss.has_kinks else ()))
 
 
@@ -214,7 +216,7 @@ def prepare(
     exclude: Sequence[str] = (),
     tied: Sequence[str] = (),
     not_tied: Sequence[str] = (),
-    label: bool = True,
+    include_target: bool = True,
     bounds: Bounds | None = None,
     own_units: bool = False,
     scaler: str = "total",
@@ -222,7 +224,7 @@ def prepare(
     """Columns standardised and one-hot encoded, the target as its loss wants it, persons and tied values checked.
 
     bounds: as in `fit_table`. own_units: numbers are centred and clipped by their bounds, but not scaled.
-    label: whether the target counts among a row's unknowns.
+    include_target: whether the target counts among a row's unknowns.
     """
     check_scaler(scaler)
     stage("preparing the columns")
@@ -233,9 +235,9 @@ def prepare(
     declared = None if bounds is None else declarations(bounds)
     if declared is not None:
         refuse_unknown(declared, [name for name in (*table.names, *exclude) if name != person])
-        table = _clip_target(table, target, declared.get(target))
-    y, kind, outputs, remark, classes = _target(
-        table, target, loss, None if declared is None else _target_declaration(declared, target)
+        table = clip_target(table, target, declared.get(target))
+    y, kind, outputs, remark, classes = prepare_target(
+        table, target, loss, None if declared is None else target_declaration(declared, target)
     )
     rest = table.drop({target, *exclude, *([] if person is None else [person])})
     ids = None if person is None else tuple(table[person].tolist())
@@ -243,22 +245,22 @@ def prepare(
         if name in table.gaps:
             raise Refusal(f"column {safe_text(name)} had missing values, which are not filled in: leave the rows out")
     columns = (
-        learn_encoding(rest, nominal=categorical)
+        learn_encoding(rest, categorical=categorical)
         if declared is None
         else declared_encoding(rest, declared, own_units=own_units)
     )
-    design = mark_gaps(_design(columns, rest, declared is not None), rest)
+    design = mark_gaps(design_of(columns, rest, declared is not None), rest)
     sources = {name: rest[name] for name in rest.names if design.blocks[name] or name in (*tied, *not_tied)}
     for name in [] if ids is None else [name for name in sources if name in rest.gaps]:
         sources[name] = observed_by_person(sources[name], rest.gaps[name].mask, ids or ())
-    shared = tie(sources, y if label else None, ids, target, tied, not_tied, frame=rest)
+    shared = tie(sources, y if include_target else None, ids, target, tied, not_tied, frame=rest)
     numbers = [number.name for number in columns.numbers]
     aside = {name for name in rest.names if name not in numbers}
     remarks = (
         remark,
         *target_remarks(table, target, loss),
         *(class_remarks(table[target], ids, target) if kind.target.classes else ()),
-        *columns.notes,
+        *columns.remarks,
         *(() if declared is None else outside_remarks(columns, rest)),
         *gap_remarks(rest.gaps),
         *id_remarks(rest.drop(aside)),
@@ -286,11 +288,12 @@ def _class_losses() -> str:
 _PreparedTarget = tuple[FloatArray, Any, tuple[str, ...], str, NDArray[Any] | None]
 
 
-def _target_declaration(declared: dict[str, Declaration], target: str) -> Declaration | tuple[()]:
+def target_declaration(declared: dict[str, Declaration], target: str) -> Declaration | tuple[()]:
+    """What was declared about the target, () if nothing was."""
     return declared.get(target, ())
 
 
-def _clip_target(table: Table, target: str, declaration: Declaration | None) -> Table:
+def clip_target(table: Table, target: str, declaration: Declaration | None) -> Table:
     """The table with the target clipped to its public bounds, if it has any."""
     if declaration is None or isinstance(declaration, tuple):
         return table
@@ -319,7 +322,7 @@ def _classes(table: Table, target: str, levels: tuple[str, ...]) -> tuple[NDArra
     return np.array(values), np.array([place[cell] for cell in cells])
 
 
-def _target(
+def prepare_target(
     table: Table, target: str, loss: str, declaration: Declaration | tuple[()] | None = None
 ) -> _PreparedTarget:
     """y (n,) as the loss wants it, the loss, the outputs' names, a remark on the choice, the classes.
@@ -393,29 +396,30 @@ def _positions(column: NDArray[Any], levels: list[Any]) -> FloatArray:
     return np.array([place[cell] for cell in column.tolist()])
 
 
-def _design(columns: TableEncoding, table: Table, declared: bool) -> Design:
+def design_of(columns: TableEncoding, table: Table, declared: bool) -> Design:
+    """The design of a table with this encoding; declared: its constants are public."""
     numbers = [s.name for s in columns.sources if isinstance(s, NumberColumn) and s.fitted]
     two = [s.name for s in columns.sources if isinstance(s, NumberColumn) and s.two and table.kind(s.name) != "bool"]
     labels = [s.name for s in columns.sources if isinstance(s, CategoryColumn) or s.name in two]
-    uncovered = [held_fixed(STATISTIC, numbers)] if numbers and not declared else []
+    not_covered = [held_fixed(STATISTIC, numbers)] if numbers and not declared else []
     if labels and not declared:
-        uncovered.append(held_fixed("the levels", labels))
-    X, through = columns.design(table), columns.through
+        not_covered.append(held_fixed("the levels", labels))
+    X, constant_map = columns.design(table), columns.input_map
     blocks = {name: columns.blocks.get(name, ()) for name in table.names}
     observed = {s.name: s.values(table) for s in columns.sources if isinstance(s, NumberColumn)}
     observed |= {name: observed[name][~gap.mask] for name, gap in table.gaps.items() if name in observed}
     vertices = {label.name: label.vertices for label in columns.labels}
-    vertices |= categories(through, blocks, (), observed)
+    vertices |= categories(constant_map, blocks, (), observed)
     spread = spreads(columns, table) if declared else columns.scale
     spread[[j for name in vertices for j in blocks[name]]] = 1.0
     return Design(
         X=X,
         names=columns.names,
-        through=through,
+        constant_map=constant_map,
         blocks=blocks,
         vertices=vertices,
         spread=spread,
-        uncovered=tuple(uncovered),
+        not_covered=tuple(not_covered),
         fitted=columns.fitted if columns.fitted.any() else (),
     )
 
@@ -423,15 +427,15 @@ def _design(columns: TableEncoding, table: Table, declared: bool) -> Design:
 def mark_gaps(design: Design, table: Table) -> Design:
     """The design with filled cells marked; the spread of a number is that of its observed values."""
     masks = {name: gap.mask for name, gap in table.gaps.items()}
-    known = known_cells(design.blocks, masks, table.n, design.through.shape[1])
+    known = known_cells(design.blocks, masks, table.n, design.constant_map.shape[1])
     if known is None:
         return design
     spreads = np.array(design.spread)
     for name in table.gaps:
         if name not in design.nominal:
             for j in design.blocks.get(name, ()):  # one unknown a column: its slope is 1/scale
-                spreads[j] = spread(design.X[~table.gaps[name].mask, j]) / design.through[j, j]
-    return replace(design, known=known, spread=spreads, uncovered=(*design.uncovered, *gap_notes(table.gaps)))
+                spreads[j] = spread(design.X[~table.gaps[name].mask, j]) / design.constant_map[j, j]
+    return replace(design, known=known, spread=spreads, not_covered=(*design.not_covered, *gap_notes(table.gaps)))
 
 
 def by_output(fit: glm.Fit, w: FloatArray) -> FloatArray:

@@ -19,6 +19,7 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_list, safe_text
+from dosimeter.glm.fisher import LeakageOfFit
 from dosimeter.glm.fitted_scaler import floor_of
 
 SCALERS = ("total", "held")
@@ -43,7 +44,7 @@ class ScalerReading:
     leak: glm.Leakage
     floor: glm.Leakage | None = None
     """None if no scaler was fitted."""
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     """Of the design, with or without the scaler."""
 
 
@@ -51,19 +52,19 @@ def measure_with_scaler(
     fit: AnyFit, design: Design, y: FloatArray, options: dict[str, Any], scaler: str
 ) -> ScalerReading:
     """The figure with this scaler; options as in `glm.measure`. Filled cells are constants, not unknowns."""
-    frozen = design.read(leakage_of(fit, design.X, y, **options))
     if not isinstance(fit, glm.Fit) or "target_slopes" in options or not np.any(design.fitted):
-        return ScalerReading(frozen, None, design.uncovered)
-    total = design.read(glm.measure(fit, design.X, y, **options, scaled=design.fitted))
-    held = scaler == "held"
-    return ScalerReading(
-        frozen if held else total, floor_of(total), design.uncovered if held else not_covered_with_scaler(design)
-    )
+        return ScalerReading(design.read(leakage_of(fit, design.X, y, **options)), None, design.not_covered)
+    settings = {name: value for name, value in options.items() if name != "noise"}
+    leakage_at = LeakageOfFit(fit, design.X, y, **settings)
+    total = design.read(leakage_at(options["noise"], design.fitted))
+    if scaler == "held":
+        return ScalerReading(design.read(leakage_at(options["noise"])), floor_of(total), design.not_covered)
+    return ScalerReading(total, floor_of(total), not_covered_with_scaler(design))
 
 
 def not_covered_with_scaler(design: Design) -> tuple[str, ...]:
     """What is not covered if figures go through mean and deviation."""
-    return tuple(note for note in design.uncovered if not note.startswith(f"{STATISTIC} of "))
+    return tuple(note for note in design.not_covered if not note.startswith(f"{STATISTIC} of "))
 
 
 def floor_for_law(

@@ -15,6 +15,7 @@ from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.chain import Chain
 from dosimeter.adapters.cox_problem import CoxProblem
 from dosimeter.adapters.features import Design, Feature, assemble
+from dosimeter.adapters.formulas import Formula
 from dosimeter.adapters.pipelines import columns_read
 from dosimeter.adapters.polish import polish
 from dosimeter.adapters.problem import EquationsProblem, Problem, Target
@@ -88,7 +89,7 @@ def measure_model(
     noise: Any,
     tied: Sequence[str] = (),
     not_tied: Sequence[str] = (),
-    label: bool = True,
+    include_target: bool = True,
     unit: str = "raw",
     sample_weight: Any = None,
     scaler: str = "held",
@@ -97,8 +98,8 @@ def measure_model(
 
     model: a fitted scikit-learn linear model, alone or behind a Pipeline of steps that treat rows one by one (held
     fixed); statsmodels GLM results; or `Coefficients`. frame: the table it was trained on. y, person, sample_weight: a
-    column's name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. label: whether the
-    target counts among a row's unknowns.
+    column's name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. include_target: whether
+    the target counts among a row's unknowns.
     """
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)
@@ -123,7 +124,7 @@ def measure_model(
         problem, design = _on_counts(problem, design, type(final).__name__)
     if problem.penalised_intercept:
         design = design.with_ones()
-    options = measure_options(design, problem.loss, problem.y, noise=noise, label=label, unit=unit)
+    options = measure_options(design, problem.loss, problem.y, noise=noise, include_target=include_target, unit=unit)
     if slopes is not None:  # a unit of the target is one of the values as they were read
         options |= {"target_unit": target_unit(problem.loss, Target(y_as_read, None).numbers(), unit)}
         options |= {"target_slopes": slopes}
@@ -139,7 +140,8 @@ def measure_model(
     if ids is not None:
         filled = {name: observed_by_person(columns[name], gap.mask, ids) for name, gap in gaps.items()}
         columns = {**columns, **filled}
-    shared = _tie(frame, columns, design, _row_codes(problem.y) if label else None, ids, target, tied, not_tied)
+    codes = _row_codes(problem.y) if include_target else None
+    shared = _tie(frame, columns, design, codes, ids, target, tied, not_tied)
     if scaler == "total" and not (np.any(design.fitted) and fit.intercept):
         raise CannotMeasure(
             f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
@@ -157,8 +159,12 @@ def measure_model(
         measured_in=UNITS[unit],
         ids=ids,
         tied=shared.columns,
-        tied_target=shared.label,
-        uncovered=figures.uncovered + problem.uncovered + polished.uncovered + opened.uncovered + gap_notes(gaps),
+        tied_target=shared.target,
+        not_covered=figures.not_covered
+        + problem.not_covered
+        + polished.not_covered
+        + opened.not_covered
+        + gap_notes(gaps),
         approximations=() if polished.exact else distance,
         remarks=(
             *(distance if polished.exact else ()),
@@ -166,7 +172,7 @@ def measure_model(
             *polished.remarks,
             *design.remarks,
             *shared.remarks,
-            *_inside(design),
+            *_inside(design, steps),
         ),
         floor=figures.floor,
         scaler=scaler,
@@ -185,11 +191,11 @@ def measure_model(
     )
 
 
-def _inside(design: Design) -> tuple[str, ...]:
+def _inside(design: Design, steps: tuple[Any, ...]) -> tuple[str, ...]:
     """What a file that holds the fitted steps leaks whatever the noise."""
     if isinstance(design, WordDesign):
         return design.inside
-    return (INSIDE,) if design.uncovered else ()
+    return (INSIDE,) if design.not_covered and not all(isinstance(step, Formula) for step in steps) else ()
 
 
 def _on_counts(problem: AnyProblem, design: WordDesign, model: str) -> tuple[AnyProblem, Design]:
@@ -246,10 +252,17 @@ def _tie(
     return tie(visible, y, ids, target, *named, frame=frame)
 
 
-def measure_options(design: Design, loss: Any, y: FloatArray, *, noise: Any, label: bool, unit: str) -> dict[str, Any]:
+def measure_options(
+    design: Design, loss: Any, y: FloatArray, *, noise: Any, include_target: bool, unit: str
+) -> dict[str, Any]:
     """Keyword arguments of `glm.measure` for a fit on this design in the chosen unit."""
     input_map = design.input_map(design.spread) if unit == "sd" else design.input_map()
-    return {"noise": noise, "include_target": label, "input_map": input_map, "target_unit": target_unit(loss, y, unit)}
+    return {
+        "noise": noise,
+        "include_target": include_target,
+        "input_map": input_map,
+        "target_unit": target_unit(loss, y, unit),
+    }
 
 
 def target_unit(loss: Any, y: FloatArray, unit: str) -> Any:

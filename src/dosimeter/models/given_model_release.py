@@ -94,8 +94,8 @@ def release_model(
         sample_weight=problem.weight,
         rng=rng,
     )
-    more = tuple(note for note in leak.uncovered if note not in release.uncovered)
-    plan = replace(release.plan, uncovered=(*release.plan.uncovered, *more))
+    more = tuple(note for note in leak.not_covered if note not in release.not_covered)
+    plan = replace(release.plan, not_covered=(*release.plan.not_covered, *more))
     orthonormal = isinstance(problem.loss, glm.Softmax) and problem.loss.reference == "mean"
     return replace(release, plan=plan, noise_on=NOISED_CONTRASTS if orthonormal else NOISED)
 

@@ -125,7 +125,7 @@ def label_task(
         raise Refusal(f"the target {safe_text(target)} is also the person: name two columns")
     aside = [target, *([] if person is None else [person])]
     codes = [name for name in categorical if name not in aside]
-    columns, remarks = public_encoding(private, public, aside=aside, nominal=codes)
+    columns, remarks = public_encoding(private, public, aside=aside, categorical=codes)
     k = public.n if queries is None else queries
     if not 1 <= k <= public.n:
         raise Refusal(f"{option('queries', k)}: give a number of public rows from 1 to {public.n}")

@@ -127,7 +127,7 @@ def invert(
     )
     if isinstance(fit.loss, glm.Softmax) and np.asarray(ready.design.fitted)[list(block)].any():
         remarks += (HELD_FOR_CLASSES,)
-    eta = ready.read(fit, noise=noise, label=True, unit="sd", frame=table).cell(column)
+    eta = ready.read(fit, noise=noise, include_target=True, unit="sd", frame=table).cell(column)
     by_prior = float(np.bincount(guesses.truths).max() / len(X))
     rare = rarest_level_guesses(guesses) if levels else None
     name = "" if rare is None else _level_name(ready, table, column, rare.level)

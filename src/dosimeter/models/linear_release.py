@@ -71,23 +71,23 @@ class TableRelease:
     """What the noise was drawn on."""
 
     @property
-    def uncovered(self) -> tuple[str, ...]:
+    def not_covered(self) -> tuple[str, ...]:
         """What no figure covers: the choices of the columns, the form of the file, then the choices of the noise."""
         form = FORMS.get(self.ready.loss.target, FORM)
-        return (*self.ready.uncovered, *(() if self.ready.declared else (form,)), *self.plan.uncovered)
+        return (*self.ready.not_covered, *(() if self.ready.declared else (form,)), *self.plan.not_covered)
 
     @property
     def dose(self) -> Dose:
         """One row per person, or per row of the table if no person was named, in standard deviations. Internal."""
         ids = self.ready.ids
-        return Dose.of_reading(
+        return Dose.of_figures(
             FISHER,
             "example" if ids is None else "person",
             tuple(range(len(self.doses))) if ids is None else tuple(dict.fromkeys(ids)),
             self.doses,
-            standing=Standing.UNACCOUNTED if self.uncovered else Standing.EXACT,
+            standing=Standing.UNACCOUNTED if self.not_covered else Standing.EXACT,
             measured_in="standard deviations",
-            uncovered=self.uncovered,
+            not_covered=self.not_covered,
         )
 
     @property
@@ -103,11 +103,11 @@ class TableRelease:
             self.plan.leakage,
             ready.ids,
             np.column_stack([design.X, ready.y]),
-            units=np.concatenate([(design.through * design.spread).ravel(), design.spread, [_target_unit(ready)]]),
+            units=np.concatenate([(design.constant_map * design.spread).ravel(), design.spread, [_target_unit(ready)]]),
             names=[names[j] for j in range(len(names))],
             **ready.shared,
         )
-        return replace(self.dose, blocks=blocks)
+        return replace(self.dose, fisher_blocks=blocks)
 
     @property
     def noise_draw(self) -> FloatArray:
@@ -165,7 +165,7 @@ def release_table(
         ready,
         penalty,
         lambda n: glm.penalty(ready.loss, n, l2).l2,
-        ready.read(fit, noise=no_noise, label=True, unit="sd", frame=table),
+        ready.read(fit, noise=no_noise, include_target=True, unit="sd", frame=table),
         rows,
         model_inputs(ready.columns, table),
         {name: gap.value for name, gap in table.gaps.items()},
@@ -206,7 +206,7 @@ def draw_release(
         raise Refusal(f"state either {option('max_dose')} or {option('scale')}, one of the two")
     problem = (ready.design.X, ready.y, ready.loss, penalty.l2)
     units: dict[str, Any] = {
-        "input_map": ready.design.through * ready.design.spread,
+        "input_map": ready.design.constant_map * ready.design.spread,
         "target_unit": _target_unit(ready),
     }
     fitted = ready.design.fitted if np.any(ready.design.fitted) else None
@@ -229,7 +229,7 @@ def draw_release(
     else:
         shape = None if noise_shape == "auto" else noise_shape
         kind = EQUALISED if reweighting_rounds else ISOTROPIC if shape is None else SHAPED
-        plan_at = route(*problem, law=law, equalise=reweighting_rounds, shape=shape, **options)
+        plan_at = route(*problem, law=law, reweighting_rounds=reweighting_rounds, noise_shape=shape, **options)
         planned = plan_at(max_dose, scale)
     useful = usefulness(
         *problem[:3],
@@ -246,9 +246,9 @@ def draw_release(
         **(units | ready.shared if kind == EQUALISED else {}),
     )
     # Reported for every kind: reported for the reweighting alone, it would reveal the choice.
-    reweighted = bool(reweighting_rounds) or CHOSEN in planned.uncovered
+    reweighted = bool(reweighting_rounds) or CHOSEN in planned.not_covered
     if reweighted and (ready.declared or ready.design.known is not None or _target_unit(ready) != 1.0):
-        planned = replace(planned, uncovered=(*planned.uncovered, UNIT))
+        planned = replace(planned, not_covered=(*planned.not_covered, UNIT))
     stage("measuring every row")
     if penalty.source != STATED:
         planned = replace(planned, penalty=penalty.source)

@@ -67,11 +67,11 @@ class TableLeakage:
     """Source columns that are one unknown for all rows of a person."""
     tied_target: bool = False
     """Whether the target is one unknown per person too."""
-    uncovered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     approximations: tuple[str, ...] = ()
     """Why the figures are estimates; () if they are not."""
-    assumed: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     """What is taken as known without a check."""
     floor: glm.Leakage | None = None
     """What a scaler fitted on the table leaves at any noise; None if none was fitted."""
@@ -88,12 +88,12 @@ class TableLeakage:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is not covered, why figures are estimates, then what else the reader must know."""
-        return self.uncovered + self.approximations + self.remarks
+        return self.not_covered + self.approximations + self.remarks
 
     @property
     def standing(self) -> Standing:
         """Unaccounted if a choice made from the data is held fixed, otherwise an estimate or exact."""
-        if self.uncovered:
+        if self.not_covered:
             return Standing.UNACCOUNTED
         if self.approximations or self.design.estimated:
             return Standing.ESTIMATE
@@ -253,11 +253,11 @@ class TableLeakage:
         options: dict[str, Any] = {
             "standing": self.standing,
             "measured_in": self.measured_in,
-            "uncovered": self.uncovered,
+            "not_covered": self.not_covered,
         }
         if self.ids is None:
             return self.leak.dose(**options)
-        return Dose.of_reading(FISHER, "person", list(self.persons), list(self.persons.values()), **options)
+        return Dose.of_figures(FISHER, "person", list(self.persons), list(self.persons.values()), **options)
 
     def scale_for(self, target: float) -> float:
         """The noise scale at which the highest person (or row) has η = target; it depends on the data.
@@ -347,6 +347,10 @@ class TableLeakage:
         if isinstance(self.leak, WideLeakage) and name not in self.tied:
             return self.leak.attribute_over(block)
         return self._persons.together(np.arange(self.leak.n), block, False)
+
+    def persons_together(self, rows: Any, name: str) -> FloatArray:
+        """(q, q) J Jᵀ of one source column on some rows together, which hold all rows of their people."""
+        return self._persons.outer_together(rows, self._unknowns([name]), False)
 
     def deviation(self, name: str) -> FloatArray:
         """(n,) least standard deviation of an unbiased guess of a number, in the column's own unit, as an array.

@@ -22,7 +22,7 @@ def release(
     *,
     kind: str,
     settings: Mapping[str, str | int | float | bool | None],
-    uncovered: Iterable[str] = (),
+    not_covered: Iterable[str] = (),
     rng: Generator | None = None,
     grid: float | None = None,
 ) -> Release:
@@ -40,10 +40,10 @@ def release(
         raise Refusal("values is empty: nothing to release")
     if "grid" in settings:
         raise Refusal("settings: 'grid' is recorded automatically; pass it as grid=")
-    if isinstance(uncovered, str):
-        raise Refusal(f"uncovered={uncovered!r}: must be a list of sentences, not one string")
+    if isinstance(not_covered, str):
+        raise Refusal(f"not_covered={not_covered!r}: must be a list of sentences, not one string")
     g = resolve_grid(grid, noise)
-    recipe = Recipe(kind, repr(noise), {**settings, "grid": g}, tuple(uncovered), simulation=rng is not None)
+    recipe = Recipe(kind, repr(noise), {**settings, "grid": g}, tuple(not_covered), simulation=rng is not None)
     arrays = {name: as_values(value) for name, value in values.items()}
     flat = np.concatenate([a.ravel() for a in arrays.values()])
     if isinstance(noise, CorrelatedGaussian) and flat.size != noise.dimension:

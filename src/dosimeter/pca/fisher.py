@@ -128,22 +128,22 @@ class MomentLeakage:
         notion : Notion
             FISHER or MEMBERSHIP.
         **options
-            Passed to `Dose.of_reading`.
+            Passed to `Dose.of_figures`.
         """
         if of not in (MATRIX, COMPONENTS):
             raise Refusal(f"of={of!r} is not one of {MATRIX!r}, {COMPONENTS!r}")
         if notion not in (FISHER, MEMBERSHIP):
             raise Refusal(f"a private second moment has no {notion} dose: use FISHER or MEMBERSHIP")
-        uncovered = self.private_pca.release.recipe.uncovered
+        not_covered = self.private_pca.release.recipe.not_covered
         standing = Standing.EXACT if of == MATRIX else Standing.UPPER_BOUND
-        options = {"standing": Standing.UNACCOUNTED if uncovered else standing, "uncovered": uncovered, **options}
+        options = {"standing": Standing.UNACCOUNTED if not_covered else standing, "not_covered": not_covered, **options}
         if person is None and self.private_pca.unit == PERSON:
             raise Refusal(f"the release protects people: pass {option('person')}, whose each row is")
         if person is None:
             figures = self.examples if notion is FISHER else self.membership
-            return Dose.of_reading(notion, "example", range(len(figures)), figures, **options)
+            return Dose.of_figures(notion, "example", range(len(figures)), figures, **options)
         by_person = self.group(person) if notion is FISHER else self.group_membership(person)
-        return Dose.of_reading(notion, "person", list(by_person), list(by_person.values()), **options)
+        return Dose.of_figures(notion, "person", list(by_person), list(by_person.values()), **options)
 
     def matrix(self, rows: Sequence[int]) -> FloatArray:
         """(m d, m d) Fisher information about the numbers of these m rows, row after row.

@@ -178,7 +178,7 @@ def release(
         raise Refusal(f"{len(rows)} rows need one person each, not {len(person)} names")
     roots, units = (np.ones(len(rows)), len(rows)) if person is None else root_weights(person)
     unit = ROW if person is None else PERSON
-    box, N, uncovered = _public_constants(rows, units, unit, mechanism, bounds, n_samples, private)
+    box, N, not_covered = _public_constants(rows, units, unit, mechanism, bounds, n_samples, private)
     box.refuse_extreme()
     scales, mean_scale = mechanism.scales(box, N), mechanism.mean_scale(box, N)
     changed_rows: list[int] = []
@@ -189,14 +189,14 @@ def release(
         A, mean = A + (N - units) / N * np.outer(z, z), mean + (N - units) / N * z
     noisy_moment, noisy_mean = _add_noise(A, mean, scales, mean_scale, box, mechanism, rng)
     recipe = Recipe(
-        "principal components" + (f", {NOT_PRIVATE}" if uncovered else ""),
+        "principal components" + (f", {NOT_PRIVATE}" if not_covered else ""),
         _describe_noise(mechanism, scales, mean_scale),
         _settings(mechanism, box, N, unit),
-        uncovered,
+        not_covered,
         simulation=rng is not None,
     )
     moves = true_sensitivity(mechanism, box, N)
-    standing = Standing.UNACCOUNTED if uncovered else Standing.UPPER_BOUND
+    standing = Standing.UNACCOUNTED if not_covered else Standing.UPPER_BOUND
     mean_value = {} if noisy_mean is None else {"mean": box.centre + noisy_mean}
     variance = mechanism.law(1.0).variance * mean_scale**2  # type: ignore[call-arg]
     return PrivateComponents(
@@ -238,7 +238,7 @@ def _public_constants(
 ) -> tuple[Box, int, tuple[str, ...]]:
     """The public constants, and a list of those that were not public."""
     d, kind = rows.shape[1], "rows" if unit == ROW else "people"
-    uncovered: list[str] = []
+    not_covered: list[str] = []
     if bounds is None:
         if private:
             raise Refusal(
@@ -246,7 +246,7 @@ def _public_constants(
                 "Bounds(row_norm=C); private=False reads them from the table and marks the release not private"
             )
         bounds = bounds_of(rows)
-        uncovered.append(_BOUNDS)
+        not_covered.append(_BOUNDS)
     if mechanism.relation == REPLACE:
         # N is the same in all neighbours, so it is public by the relation itself.
         if unit == ROW and n_samples not in (None, units):
@@ -258,17 +258,17 @@ def _public_constants(
             raise Refusal(f"the table has more people than the declared n_samples = {N}; nothing was released")
         if N < 1:
             raise Refusal("no row has a person; nothing was released")
-        return bounds.over(d), N, tuple(uncovered)
+        return bounds.over(d), N, tuple(not_covered)
     if n_samples is None:
         if private:
             raise Refusal(
                 f"neighbours = {ADD_OR_REMOVE!r} hides the number of {kind}: pass n_samples, a public N to divide by"
             )
-        uncovered.append(_ROWS)
+        not_covered.append(_ROWS)
     N = units if n_samples is None else n_samples
     if units > 2 * N:
         raise Refusal(f"the table has more than twice the declared n_samples = {N} {kind}; nothing was released")
-    return bounds.over(d), N, tuple(uncovered)
+    return bounds.over(d), N, tuple(not_covered)
 
 
 def _clip_blocks(rows: NDArray[np.generic], roots: FloatArray, box: Box, changed: list[int]) -> Iterator[RowBlock]:
@@ -347,7 +347,7 @@ def _public_arrays(box: Box) -> dict[str, FloatArray]:
 
 def _remarks(private_pca: PrivateComponents) -> tuple[str, ...]:
     """Sentences that follow from the recipe."""
-    remarks, mechanism = list(private_pca.release.recipe.uncovered), private_pca.mechanism
+    remarks, mechanism = list(private_pca.release.recipe.not_covered), private_pca.mechanism
     if mechanism.as_published:
         remarks += [f"as published: {fault}" for fault in mechanism.errata]
         real, delta = private_pca.epsilon(), mechanism.budget_delta

@@ -67,7 +67,7 @@ def weak(row: Row, reason: str) -> Row:
 
 
 @dataclass(frozen=True)
-class Report:
+class PaperReport:
     """All rows of one paper."""
 
     name: str

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dosimeter.reproductions import geyer19_arithmetic as arithmetic
 from dosimeter.reproductions import geyer19_figures as figures
-from dosimeter.reproductions.comparison import Report
+from dosimeter.reproductions.comparison import PaperReport
 from dosimeter.reproductions.geyer19_rows import rows
 from dosimeter.reproductions.geyer19_settings import SEEDS
 from dosimeter.reproductions.geyer19_study import training_study
@@ -26,4 +26,4 @@ def reproduction(data: Path | None = None, quick: bool = False, seeds: int = SEE
         comparisons += rows(study)
         charts = [figures.accuracy(study), figures.update_statistics(study)]
         charts += [] if quick else [figures.rising(study)]
-    return Reproduction(Report(NAME, tuple(comparisons)), tuple(charts))
+    return Reproduction(PaperReport(NAME, tuple(comparisons)), tuple(charts))

@@ -13,7 +13,7 @@ from dosimeter.reproductions import hannun21_figures as figures
 from dosimeter.reproductions import hannun21_images as images
 from dosimeter.reproductions import hannun21_v1 as first_text
 from dosimeter.reproductions import hannun21_warfarin as warfarin
-from dosimeter.reproductions.comparison import Report, Row, claim
+from dosimeter.reproductions.comparison import PaperReport, Row, claim
 from dosimeter.reproductions.hannun21_table import (
     SETTINGS,
     ImageStudy,
@@ -35,9 +35,9 @@ _ENCODING = (
 )
 
 
-def rows(data: Path) -> Report:
+def rows(data: Path) -> PaperReport:
     """Every number of the model rows of Table 1 without IRFIL."""
-    return Report(NAME, tuple(chain.from_iterable(plain_rows(s) for pair in studies(data).values() for s in pair)))
+    return PaperReport(NAME, tuple(chain.from_iterable(plain_rows(s) for pair in studies(data).values() for s in pair)))
 
 
 def reproduction(data: Path, quick: bool = False) -> Reproduction:
@@ -68,7 +68,7 @@ def reproduction(data: Path, quick: bool = False) -> Reproduction:
         figures.attacks(curves),
         figures.equalising(*decile_studies),
     )
-    return Reproduction(Report(NAME, tuple(all_rows)), redrawn)
+    return Reproduction(PaperReport(NAME, tuple(all_rows)), redrawn)
 
 
 def image_rows(pairs: dict[str, tuple[ImageStudy, ...]]) -> list[Row]:

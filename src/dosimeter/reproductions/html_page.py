@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dosimeter.core.errors import Refusal
 from dosimeter.reports.markup import render
 from dosimeter.reports.standalone_page import standalone_page
-from dosimeter.reproductions.comparison import Report, Row
+from dosimeter.reproductions.comparison import PaperReport, Row
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Figure:
 class Reproduction:
     """Every row of a paper, and its figures redrawn."""
 
-    report: Report
+    report: PaperReport
     figures: tuple[Figure, ...]
 
 

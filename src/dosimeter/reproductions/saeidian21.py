@@ -7,7 +7,7 @@ from pathlib import Path
 from dosimeter.reproductions import saeidian21_examples as examples
 from dosimeter.reproductions import saeidian21_figures as figures
 from dosimeter.reproductions import saeidian21_mnist as mnist
-from dosimeter.reproductions.comparison import Report
+from dosimeter.reproductions.comparison import PaperReport
 from dosimeter.reproductions.html_page import Reproduction
 
 NAME = "saeidian21"
@@ -20,4 +20,4 @@ def reproduction(data: Path | None = None, quick: bool = False) -> Reproduction:
         study = mnist.teacher_study(data)
         rows += mnist.rows(study)
         charts += [figures.learned(study), figures.people(study)]
-    return Reproduction(Report(NAME, tuple(rows)), tuple(charts))
+    return Reproduction(PaperReport(NAME, tuple(rows)), tuple(charts))

@@ -93,7 +93,7 @@ class TeacherStudy:
         The writers are not recorded: an image is a person.
         """
         whose = self._teachers(C=30.0).partition(len(self.y)).teacher_of
-        return {g: dose(self.votes, Laplace(1 / g), person=whose).reading for g in GAMMAS}
+        return {g: dose(self.votes, Laplace(1 / g), person=whose).figures for g in GAMMAS}
 
 
 def teacher_study(data: Path) -> TeacherStudy:

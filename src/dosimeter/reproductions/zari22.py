@@ -10,7 +10,7 @@ from dosimeter.reproductions import zari22_claims as claims
 from dosimeter.reproductions import zari22_figures as figures
 from dosimeter.reproductions import zari22_scales as scales
 from dosimeter.reproductions import zari22_trade as trade
-from dosimeter.reproductions.comparison import Report, Row, claim
+from dosimeter.reproductions.comparison import PaperReport, Row, claim
 from dosimeter.reproductions.html_page import Reproduction
 from dosimeter.reproductions.zari22_data import TableStudy, studies
 from dosimeter.reproductions.zari22_private import private_study
@@ -41,11 +41,11 @@ def reproduction(data: Path, quick: bool = False) -> Reproduction:
         figures.trade(private_studies),
     )
     if not quick:
-        return Reproduction(Report(NAME, tuple(all_rows)), redrawn)
+        return Reproduction(PaperReport(NAME, tuple(all_rows)), redrawn)
     marked = tuple(
         replace(row, measured=f"{row.measured}{_SMOKE_SUFFIX if row.measured else _SMOKE_MARK}") for row in all_rows
     )
-    return Reproduction(Report(NAME, marked, SMOKE), redrawn)
+    return Reproduction(PaperReport(NAME, marked, SMOKE), redrawn)
 
 
 SMOKE = (

@@ -183,8 +183,8 @@ class ComponentDoses(ResultModel):
             symbol=dose.notion.symbol,
             compares=compares,
             unit="person" if dose.unit == "person" else "row",
-            highest=float(dose.reading.max()),
-            typical=float(np.median(dose.reading)),
+            highest=float(dose.figures.max()),
+            typical=float(np.median(dose.figures)),
             standing=dose.standing.value,
         )
 
@@ -244,10 +244,10 @@ def measured_doses(release: TableComponents) -> tuple[ComponentDoses, ComponentD
 def exposure(release: TableComponents) -> dict[str, Any]:
     """The distribution of η and the most exposed, if η was measured and is bounded."""
     rows, (doses, _) = release.rows, release.measured
-    if not doses or not np.isfinite(doses[0].reading).all():
+    if not doses or not np.isfinite(doses[0].figures).all():
         return {}
     unit = "row" if rows.ids is None else "person"
-    spread = distribution(doses[0].reading, of=doses[0].notion.symbol, unit=unit)
+    spread = distribution(doses[0].figures, of=doses[0].notion.symbol, unit=unit)
     if rows.incomplete:  # the positions of the rows in the file are not known
         return {"distribution": spread}
     return {"distribution": spread, "ranked": most_exposed(doses[0], rows.ids, np.arange(len(rows.X)))}
@@ -255,7 +255,7 @@ def exposure(release: TableComponents) -> dict[str, Any]:
 
 def most_exposed(dose: Dose, ids: tuple[Any, ...] | None, positions: Any) -> list[Ranked]:
     """Those with the highest doses; positions (n,) of the rows in their source."""
-    eta = dose.reading
+    eta = dose.figures
     if ids is not None:
         by_id = dict(zip(dose.ids, eta.tolist(), strict=True))
         eta = np.array([by_id[person] for person in dict.fromkeys(ids)])

@@ -76,7 +76,7 @@ class ComponentsRelease(Result):
             components=ComponentCount(released=release.k, columns=private.box.d, share_of_noisy_variance=release.share),
             bounds="declared" if declared.public else "from the table: not private",
             units=MEASURED_IN[declared.own_units],
-            not_covered=[*private.release.recipe.uncovered, *([TAKEN] if declared.public else [])],
+            not_covered=[*private.release.recipe.not_covered, *([TAKEN] if declared.public else [])],
             assumptions=[FRESH, OTHERS, *known],
             remarks=_remarks(private),
             internal=InternalComponentFigures.of(release),

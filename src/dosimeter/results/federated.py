@@ -40,7 +40,7 @@ NOT_COVERED = (
     "earlier and later trainings with the same clients: each adds its own (ε, δ), and so does going on from an older "
     "copy of a checkpoint, which draws its rounds a second time",
 )
-ASSUMED = (
+ASSUMPTIONS = (
     "clients and noise are drawn afresh by the operating system, and the noise stays secret",
     "the curator follows the recipe",
 )
@@ -286,8 +286,8 @@ class FederatedRelease(Result):
             clip_last=last,
             accuracy=score,
             by_round=RoundCounts.of(history, tested),
-            not_covered=[*people.read_off_rows, *NOT_COVERED, *people.assumed],
-            assumptions=[*ASSUMED, *history.figure.remarks],
+            not_covered=[*people.read_off_rows, *NOT_COVERED, *people.assumptions],
+            assumptions=[*ASSUMPTIONS, *history.figure.remarks],
             remarks=[*history.figure.remarks, *people.remarks, *_remarks(job)],
             internal=InternalTrainingFigures.of(history),
             booked=False,

@@ -35,7 +35,7 @@ QUERIES, TEACHERS = 200, 50
 """Queries and teachers that are shown one by one, at most."""
 WIDE = 4
 """Noise of a scale above a quarter of the teachers drowns the vote (on the demo's digits, half of the labels)."""
-ASSUMED = (
+ASSUMPTIONS = (
     "the noise is fresh, is drawn by the operating system and stays secret",
     "the public rows are public, and so is how many of them were asked",
     "other labels by the same people's teachers add their own nats",
@@ -171,8 +171,8 @@ class InternalVoteFigures(ResultModel):
         return cls(
             unit=unit,
             people=len(nats.ids) if people else "unknown",
-            typical_nats=float(np.median(nats.reading)),
-            highest_nats=float(nats.reading.max()),
+            typical_nats=float(np.median(nats.figures)),
+            highest_nats=float(nats.figures.max()),
             standing=_standing(nats.standing, votes),
             agreement_with_plain_vote=agreement,
             provenance=dict(cast.provenance),
@@ -181,7 +181,7 @@ class InternalVoteFigures(ResultModel):
             teachers_without_rows=votes.empty,
             rows_left_out="unknown" if votes.dropped is None else votes.dropped.rows,
             persons_left_out="unknown" if votes.dropped is None else votes.dropped.persons,
-            distribution=distribution(nats.reading, of="nats", unit=unit),
+            distribution=distribution(nats.figures, of="nats", unit=unit),
             by_query=LeakageByQuery.of(cast, noise),
             by_teacher=by_teacher.tolist(),
         )
@@ -245,7 +245,7 @@ class LabelRelease(Result):
             accuracy=Accuracies(**accuracy),
             public_rows=len(votes.keys) if task is None else len(task.public),
             not_covered=list(votes.not_covered),
-            assumptions=list(ASSUMED),
+            assumptions=list(ASSUMPTIONS),
             remarks=[*wide, *votes.remarks, *missing],
             booked=False,
         )

@@ -204,7 +204,7 @@ class PersonAnswer(Result):
     def of(cls, ledger: Ledger, person: str) -> PersonAnswer:
         """person: the id, as it was typed."""
         record = ledger.person(person)
-        notes = dict.fromkeys(note for entry in record.entries for note in entry.uncovered)
+        notes = dict.fromkeys(note for entry in record.entries for note in entry.not_covered)
         return cls(
             id=person,
             known=record.known,
@@ -366,7 +366,7 @@ class BookedRelease(Result):
             verb=verb,
             kind=recipe.kind,
             noise=recipe.noise,
-            not_covered=list(recipe.uncovered),
+            not_covered=list(recipe.not_covered),
             written=written,
             **booking,
         )

@@ -9,7 +9,7 @@ from pydantic import Field
 from dosimeter.core.progress import stage
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED as SCALE_CHOSEN
 from dosimeter.results.linear_parts import (
-    ASSUMED,
+    ASSUMPTIONS,
     ATTACKER,
     LIMIT,
     OF_ROWS,
@@ -63,7 +63,7 @@ def _stated(result: LinearRelease) -> bool:
 
 
 def _kind_stated(result: LinearRelease) -> bool:
-    return not (result.choice and result.choice.prices)
+    return not (result.choice and result.choice.loss_increases)
 
 
 class ReleasedModel(ResultModel):
@@ -127,7 +127,7 @@ class NoiseChoice(ResultModel):
     """The kind of noise, and what each would have cost."""
 
     kind: Annotated[str, STATISTIC]
-    prices: Annotated[dict[str, float], STATISTIC]
+    loss_increases: Annotated[dict[str, float], STATISTIC]
     """Kind -> expected loss that it adds for each row; empty if the kind was stated."""
     left_out: Annotated[dict[str, str], STATISTIC]
     """Kind -> why it was not tried."""
@@ -138,7 +138,7 @@ class NoiseChoice(ResultModel):
         choice = release.choice
         return cls(
             kind=release.kind,
-            prices={} if choice is None else dict(choice.loss_increases),
+            loss_increases={} if choice is None else dict(choice.loss_increases),
             left_out={} if choice is None else dict(choice.not_tried),
         )
 
@@ -177,7 +177,7 @@ class HeldOutScores(ResultModel):
     def of(cls, release: TableRelease, limit: float | None) -> HeldOutScores:
         """If the scale was stated, the limit is the highest dose that it gives."""
         useful = release.useful
-        chosen = limit if limit is not None and SCALE_CHOSEN in release.plan.uncovered else None
+        chosen = limit if limit is not None and SCALE_CHOSEN in release.plan.not_covered else None
         return cls(
             name=useful.name,
             base=useful.base,
@@ -254,14 +254,14 @@ class LinearRelease(Result):
         return cls(
             internal=True,
             notion=NotionInfo.fisher(UNIT),
-            standing=(Standing.UNACCOUNTED if release.uncovered else Standing.EXACT).value,
+            standing=(Standing.UNACCOUNTED if release.not_covered else Standing.EXACT).value,
             attacker=ATTACKER,
             measured_in=UNIT,
             model=ReleasedModel.of(release),
             law=_law(release).__name__,
             noise=plan.noise_description,
             noise_on=release.noise_on,
-            scale_from="the data" if SCALE_CHOSEN in plan.uncovered else "stated",
+            scale_from="the data" if SCALE_CHOSEN in plan.not_covered else "stated",
             people=len(release.doses),
             unit=unit,
             dose=DoseChange.of(release),
@@ -276,8 +276,8 @@ class LinearRelease(Result):
             groups=groups(after, table, people, ()),
             strip=exposure_matrix(unknowns(after, table), people, table),
             frontier=_frontier(release),
-            not_covered=list(release.uncovered),
-            assumptions=[*ASSUMED, *ready.assumed],
+            not_covered=list(release.not_covered),
+            assumptions=[*ASSUMPTIONS, *ready.assumptions],
             remarks=[*ready.remarks, penalty_remark(release.penalty), *_floor(release, unit), *_dropped(table)],
             scaler=FittedScaler.of(ready.scaler, plan.floor),
             booked=False,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LIMIT = "stated beforehand; that it was kept is one bit of the data, and the edition says so"
 """If the limit was exceeded, the external edition does not mention a limit at all: "withheld" would reveal that."""
 ATTACKER = "knows everything else in the table and guesses without bias"
-ASSUMED = (
+ASSUMPTIONS = (
     "a guess without bias: an attacker who accepts bias, or knows more about a person than the table holds, may do "
     "better",
     "the noise is fresh, is drawn by the operating system and stays secret",

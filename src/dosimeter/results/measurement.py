@@ -11,7 +11,7 @@ from pydantic import Field
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_text
 from dosimeter.results.linear_parts import (
-    ASSUMED,
+    ASSUMPTIONS,
     ATTACKER,
     LIMIT,
     OF_ROWS,
@@ -336,8 +336,8 @@ class Measurement(Result):
             ranked=ranked(people, table.rows, relative=not bounded, ids=ids),
             strip=exposure_matrix(every, people, table, ids=ids),
             words=_words(leak, table, people) if bounded and leak.texts else [],
-            not_covered=list(leak.uncovered),
-            assumptions=[*ASSUMED, *leak.assumed],
+            not_covered=list(leak.not_covered),
+            assumptions=[*ASSUMPTIONS, *leak.assumptions],
             remarks=[*leak.approximations, *leak.remarks, *given_remarks(every), *group_remarks(compared, groups)],
             scaler=None if leak.floor is None else FittedScaler.of(leak.scaler, float(leak.left.max())),
             dropped_rows=table.dropped,

@@ -198,10 +198,10 @@ def release(ledger: LedgerCache, seq: int) -> ServedPage | None:
     shares = ledger.doses(entry)
     rows = tuple(_cost(text, doses_by_person, entry) for text, doses_by_person in shares.items())
     headings = ("account", "people", "typical dose", "highest dose", "standing")
-    uncovered = tuple(
+    not_covered = tuple(
         dict.fromkeys([*recipe.get("uncovered", ()), *(u for p in entry.body["parts"] for u in p["uncovered"])])
     )
-    notes = uncovered or ("nothing was named when it was booked",)
+    notes = not_covered or ("nothing was named when it was booked",)
     parts, slider = other_noise(ledger.totals(), shares)
     sections = (
         Section("What was released", (DefinitionList(tuple((a, b) for a, b in (*pairs, *settings) if b)),)),

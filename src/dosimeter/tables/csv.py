@@ -1,7 +1,8 @@
 """Comma-separated text, read strictly: UTF-8, a header line, every row as long as the header, quotes closed.
 
 The parser is the standard library's. This module adds that every failure names its row and column, that an endless line
-does not fill the memory, and that whole blocks of a column are converted to numbers at once.
+does not fill the memory, and that whole blocks of lines or of a column are converted to numbers at once
+(`number_block`).
 
 If columns were declared beforehand (`declared`), no line can stop the reading or change the meaning of another line:
 every line after the header is one row, and a line that does not split into the header's cells is a row of missing
@@ -18,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location
@@ -32,12 +35,15 @@ from dosimeter.files.file_checks import (
     refuse_pickle,
     regular_file,
 )
+from dosimeter.tables.column_values import LARGEST_INTEGER
 from dosimeter.tables.csv_column import Cells, DeclaredNumbers
 from dosimeter.tables.missing_values import fill_gaps, refuse_gaps
+from dosimeter.tables.number_block import number_block
 from dosimeter.tables.table import Missing, Table, complete_rows
 
 _LONGEST_LINE = 2**24
 _CELLS_PER_BLOCK = 2**16  # bounds the Python strings held at once; 2**13 to 2**18 differ little in speed
+_BYTES_PER_BLOCK = 2**17  # of plain numbers: the block and its temporaries stay in the caches
 _TAB_NAMES = {"\\t": "\t", "tab": "\t"}
 _NOT_UTF8 = "save the file as UTF-8 (iconv -f latin1 -t utf-8)"
 
@@ -226,6 +232,7 @@ def _scan(
                 raise source.refusal("every column is dropped", "keep at least one")
             size = max(1, _CELLS_PER_BLOCK // len(header))
             rows_read, block, blank = 0, [], -1
+            rows_read += _add_number_blocks(stream, columns, len(header), delimiter, length)
             for row in reader:
                 if len(row) != len(header):
                     if not row:
@@ -240,6 +247,7 @@ def _scan(
                     _add(columns, block)
                     block = []
                     advance(stream.tell() / length)
+                    rows_read += _add_number_blocks(stream, columns, len(header), delimiter, length)
             _add(columns, block)
         except (csv.Error, UnicodeDecodeError, _BadLine) as error:
             raise _reading_refusal(error, rows_read, source) from None
@@ -247,6 +255,24 @@ def _scan(
         fault = "there is a header and no row" if rows_read == 0 else "there is only one row"
         raise source.refusal(fault, "give at least two people")
     return list(columns.values())
+
+
+def _add_number_blocks(stream: BinaryIO, columns: Mapping[int, Cells], width: int, delimiter: str, length: int) -> int:
+    """Rows that were read from here as blocks of plain numbers; the stream stands before the first line that is not."""
+    if not all(column.takes_numbers for column in columns.values()):
+        return 0
+    rows = 0
+    while lines := stream.read(_BYTES_PER_BLOCK):
+        lines += stream.readline(_LONGEST_LINE)
+        numbers = number_block(lines, width, delimiter) if lines[:1] not in b"\r\n" else None
+        if numbers is None or (np.abs(numbers) >= LARGEST_INTEGER).any():
+            stream.seek(-len(lines), os.SEEK_CUR)
+            break
+        for j, column in columns.items():
+            column.add_numbers(numbers[j])
+        rows += numbers.shape[1]
+        advance(stream.tell() / length)
+    return rows
 
 
 def _add(columns: Mapping[int, Cells | DeclaredNumbers], block: list[list[str]]) -> None:

@@ -59,6 +59,18 @@ class Cells:
         """True where there is no value, (n,)."""
         return np.concatenate(self._missing) if self._missing else np.zeros(0, dtype=bool)
 
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether a block of numbers needs no text: nothing here is kept as text, and all cells so far were numbers."""
+        return not self.verbatim and not self.text_cells
+
+    def add_numbers(self, numbers: NDArray[np.float64]) -> None:
+        """The next block, all of it numbers below the largest integer."""
+        self.numbers += len(numbers)
+        self.length += len(numbers)
+        self._blocks.append(numbers)
+        self._missing.append(np.zeros(len(numbers), dtype=bool))
+
     def add(self, cells: Sequence[str]) -> None:
         """The next block of cells."""
         numbers = None if self.verbatim else _all_numbers(cells)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,26 +52,35 @@ def class_remarks(column: NDArray[Any], ids: Sequence[Any] | None, target: str) 
     >>> class_remarks(np.array(["yes", "no", "Yes", "yes", "no"], dtype=object), None, "ill")[1]
     'the classes of ill Yes, yes differ in capitals or blanks only: if they are the same class, write them alike'
     """
-    holders: dict[str, set[Any]] = {}
+    cells = column.tolist()
+    # Equal pairs of cell and person once: a table has few classes and many rows.
+    holders = Counter(cells if ids is None else (cell for cell, _ in set(zip(cells, ids, strict=True))))
+    names = Counter[str]()
+    for cell, held in holders.items():
+        names[str(cell)] += held
     alike: dict[str, set[str]] = {}
-    for holder, cell in zip(range(len(column)) if ids is None else ids, map(str, column.tolist()), strict=True):
-        holders.setdefault(cell, set()).add(holder)
-        alike.setdefault(" ".join(cell.casefold().split()), set()).add(cell)
+    for name in names:
+        alike.setdefault(" ".join(name.casefold().split()), set()).add(name)
     shown_target, unit = safe_text(target), "row" if ids is None else "person"
-    alone = sorted(name for name, held in holders.items() if len(held) == 1)
+    alone = sorted(name for name, held in names.items() if held == 1)
     remarks = (
         [f"held by one {unit}: {shown_target} = {safe_list(alone)}; if it is a typing error, correct it"]
         if alone
         else []
     )
-    for names in alike.values():
-        if len(names) > 1:
-            shown = safe_list(sorted(names))
+    for written in alike.values():
+        if len(written) > 1:
+            shown = safe_list(sorted(written))
             remarks.append(
                 f"the classes of {shown_target} {shown} differ in capitals or blanks only: "
                 "if they are the same class, write them alike"
             )
     return tuple(remarks)
+
+
+def looks_like_id(name: str) -> bool:
+    """Whether a name has the word "id"."""
+    return bool(_ID.search(name))
 
 
 def identifiers(table: Table) -> tuple[str, ...]:
@@ -87,10 +97,13 @@ def id_remarks(table: Table) -> tuple[str, ...]:
     >>> id_remarks(visits)
     ('patient_id looks like an identifier: pass person="patient_id" or exclude="patient_id"',)
     """
-    return tuple(
-        f"{shown} looks like an identifier: pass {option('person', shown)} or {option('exclude', shown)}"
-        for shown in map(safe_text, identifiers(table))
-    )
+    return tuple(map(id_remark, identifiers(table)))
+
+
+def id_remark(name: str) -> str:
+    """The remark on one such column."""
+    shown = safe_text(name)
+    return f"{shown} looks like an identifier: pass {option('person', shown)} or {option('exclude', shown)}"
 
 
 def _like_an_id(column: NDArray[Any]) -> bool:

@@ -31,7 +31,7 @@ class TableEncoding:
     """How columns become a design matrix. Holds no rows, only constants and levels.
 
     sources: one for each source column, in the order of the design. constant: columns left out because they have one
-    value, as `notes` report.
+    value, as `remarks` report.
 
     >>> table = Table.of({"sex": ["m", "f"], "age": [60, 45]})
     >>> encoding = TableEncoding((NumberColumn("age", centre=50, scale=10), CategoryColumn("sex", ("f", "m"))))
@@ -98,7 +98,7 @@ class TableEncoding:
         return np.array([isinstance(s, NumberColumn) and s.fitted for s in self.sources for _ in s.names])
 
     @property
-    def through(self) -> FloatArray:
+    def input_map(self) -> FloatArray:
         """dx/du, (d, m): 1/scale for a number, 1 for a coordinate of a simplex."""
         return np.diag(1.0 / self.scale)
 
@@ -113,7 +113,7 @@ class TableEncoding:
         return spans
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[str, ...]:
         """What the reader of the figures must know about this choice of columns."""
         return tuple(f"column {safe_text(name)} has one value only and is left out" for name in self.constant)
 

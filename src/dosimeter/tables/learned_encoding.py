@@ -26,13 +26,15 @@ from dosimeter.tables.column_levels import COMMA, decimal_commas, level_names, s
 from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.table import Table
 
+MAX_LEVELS = 50
+"""Levels of a category that are taken."""
 FEW_LEVELS = 10
 """A label with more levels than this, and more than a quarter of the rows, identifies rows rather than groups."""
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
 
 
-def learn_encoding(table: Table, *, nominal: Collection[str] = (), max_levels: int = 50) -> TableEncoding:
-    """Centres, scales and levels of the table's own columns; `nominal` names numeric columns that hold codes.
+def learn_encoding(table: Table, *, categorical: Collection[str] = (), max_levels: int = MAX_LEVELS) -> TableEncoding:
+    """Centres, scales and levels of the table's own columns; `categorical` names numeric columns that hold codes.
 
     >>> table = Table.of({"age": [40, 60, 36, 64], "race": ["white", "black"] * 2, "one": [1, 1, 1, 1]})
     >>> encoding = learn_encoding(table)
@@ -40,12 +42,12 @@ def learn_encoding(table: Table, *, nominal: Collection[str] = (), max_levels: i
     ('age', 'race=white')
     >>> encoding.design(table)[:2].round(2)
     array([[-0.82,  0.5 ], [ 0.82, -0.5 ]])
-    >>> encoding.through.round(3)
+    >>> encoding.input_map.round(3)
     array([[0.082, 0.   ], [0.   , 1.   ]])
-    >>> encoding.notes
+    >>> encoding.remarks
     ('column one has one value only and is left out',)
     """
-    for name in nominal:
+    for name in categorical:
         table[name]
     sources: list[ColumnEncoding] = []
     constant = []
@@ -53,15 +55,17 @@ def learn_encoding(table: Table, *, nominal: Collection[str] = (), max_levels: i
         column = table[name]
         if table.n == 0 or (column == column[0]).all():
             constant.append(name)
-        elif name in nominal or table.kind(name) == "text":
-            sources.append(_category(table, name, max_levels, name in nominal))
+        elif name in categorical or table.kind(name) == "text":
+            filled = table.gaps[name].value if name in table.gaps else None
+            levels = level_names(table, name)
+            sources.append(category_column(name, levels, table.n, name in categorical, max_levels, filled))
         else:
             sources.append(_two_values(name, table.observed(name).astype(float)) or standardised(name, column))
     return TableEncoding(tuple(sources), tuple(constant))
 
 
 def public_encoding(
-    private: Table, public: Table, *, aside: Sequence[str] = (), nominal: Sequence[str] = ()
+    private: Table, public: Table, *, aside: Sequence[str] = (), categorical: Sequence[str] = ()
 ) -> tuple[TableEncoding, tuple[str, ...]]:
     """Numbers as they are, then an indicator for each public level of each label, and remarks on what was left out.
 
@@ -86,7 +90,7 @@ def public_encoding(
             )
         _refuse_other_kind(name, private, public)
     spare = [name for name in public.names if name not in used]
-    learned = learn_encoding(public.drop(spare), nominal=nominal)
+    learned = learn_encoding(public.drop(spare), categorical=categorical)
     numbers = [NumberColumn(number.name) for number in learned.numbers]
     labels = [replace(label, levels=sort_codes(label.levels), indicators=True) for label in learned.labels]
     unused = [name for name in spare if name not in aside]
@@ -100,7 +104,7 @@ def standardised(name: str, u: NDArray[np.float64]) -> NumberColumn:
     # Divided by the largest magnitude first: the squares of 1e200 are infinite and those of 1e-200 are zero.
     size = float(np.abs(u).max())
     centre, scale = float((u / size).mean() * size), float((u / size).std() * size)
-    _refuse_odd(name, centre, scale, size)
+    refuse_odd(name, centre, scale, size)
     return NumberColumn(name, centre, scale, fitted=True)
 
 
@@ -110,11 +114,12 @@ def _two_values(name: str, u: NDArray[np.float64]) -> NumberColumn | None:
     if step is None:
         return None
     low, size = float(u.min()), float(np.abs(u).max())
-    _refuse_odd(name, low, step, size)
+    refuse_odd(name, low, step, size)
     return NumberColumn(name, low + step / 2, step, two=True)
 
 
-def _refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
+def refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
+    """Refuse a number whose squares leave float64, or that hardly varies; size: its largest magnitude."""
     shown = f"column {safe_text(name)}"
     if not 1e-150 < scale < 1e150 or size > 1e150:
         raise Refusal(f"{shown} has a spread of {scale:.3g}: change its units, squares of it leave float64")
@@ -122,18 +127,25 @@ def _refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
         raise Refusal(f"{shown} varies by {scale:.3g} around {centre:.3g}: subtract a fixed number")
 
 
-def _category(table: Table, name: str, max_levels: int, declared: bool) -> CategoryColumn:
-    levels = level_names(table, name)
+def category_column(
+    name: str, levels: tuple[str, ...], n: int, declared: bool, max_levels: int = MAX_LEVELS, filled: object = None
+) -> CategoryColumn:
+    """The encoding of labels with these levels on n rows; refused if they identify rows, or are numbers or dates.
+
+    declared: whether the caller said that the column holds codes. filled: what replaces gaps, if any were filled.
+    """
     shown = f"column {safe_text(name)}"
-    if not declared and decimal_commas(levels):
+    written = [level for level in levels if level != filled]
+    if not declared and decimal_commas(written):
         raise Refusal(f"{shown} holds numbers with a {COMMA}")
-    if len(levels) > 2 and all(_DATE.fullmatch(level) for level in levels):
-        raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass {option('exclude')}")
-    advise = f"looks like an identifier; pass {option('person')} or {option('exclude')}"
-    if len(levels) == table.n:
+    leave_out = option("exclude", safe_text(name))
+    if len(written) > 2 and all(_DATE.fullmatch(level) for level in written):
+        raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass {leave_out}")
+    advise = f"looks like an identifier; pass {option('person', safe_text(name))} or {leave_out}"
+    if len(levels) == n:
         raise Refusal(f"{shown} has a different value in each row: {advise}")
-    if not declared and max(FEW_LEVELS, table.n // 4) < len(levels) <= max_levels:
-        raise Refusal(f"{shown} has {len(levels)} levels in {table.n} rows: {advise}")
+    if not declared and max(FEW_LEVELS, n // 4) < len(levels) <= max_levels:
+        raise Refusal(f"{shown} has {len(levels)} levels in {n} rows: {advise}")
     if len(levels) > max_levels:
         raise Refusal(f"{shown} has {len(levels)} levels and at most {max_levels} are taken: {advise}")
     return CategoryColumn(name, levels)

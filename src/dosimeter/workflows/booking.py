@@ -156,7 +156,7 @@ class ReleaseSession:
             digest = hashlib.sha256(outcome.artefact).hexdigest()
             outcome = replace(outcome, digest=digest, remarks=(*outcome.remarks, *replaced))
         if self.dose_file is not None:
-            _write_dose_file(self.dose_file, released, outcome.artefact, inputs)
+            write_dose_file(self.dose_file, released, outcome.artefact, inputs)
         return outcome
 
     def book(self, released: Released[R], again: str = "") -> BookingOutcome:
@@ -174,7 +174,7 @@ class ReleaseSession:
             recipe=released.recipe,
             artefact=released.artefact,
             doses=released.doses,
-            draw=released.noise_fingerprint,
+            noise_fingerprint=released.noise_fingerprint,
         )
         try:
             entry = self.ledger.book(booking)
@@ -241,7 +241,8 @@ def open_ledger(place: str | None, keys: Path | None, *, without_keys: bool = Fa
     return Ledger.open(place, keys, without_keys=without_keys)
 
 
-def _write_dose_file(path: Path, released: Released[Any], artefact: bytes, inputs: Sequence[Path]) -> None:
+def write_dose_file(path: Path, released: Released[Any], artefact: bytes, inputs: Sequence[Path] = ()) -> None:
+    """Write the doses of a release for booking later. Internal."""
     from dosimeter.files.dose_file import DoseFile, write_doses
 
     digest = hashlib.sha256(artefact).hexdigest()

@@ -188,7 +188,7 @@ def fix(
                 rng=rng,
             )
     if simulation_seed is not None:
-        release = replace(release, plan=replace(release.plan, uncovered=(*release.plan.uncovered, SIMULATED)))
+        release = replace(release, plan=replace(release.plan, not_covered=(*release.plan.not_covered, SIMULATED)))
     within = limit is None or max(release.plan.highest, release.plan.floor) <= limit
     useless = release.useful.worse and not even_if_useless
     result = LinearRelease.of(release, people, limit=limit, within=within).with_fields(useless=useless)

@@ -220,7 +220,7 @@ class LabelAccount:
         nats = dose(cast, self.noise.noise, threshold=self.noise.threshold, person=self.votes.teacher_of)
         if self.votes.declared:
             return nats
-        return replace(nats, standing=Standing.UNACCOUNTED, uncovered=outside_a_ledger(self.votes.not_covered))
+        return replace(nats, standing=Standing.UNACCOUNTED, not_covered=outside_a_ledger(self.votes.not_covered))
 
     def recipe(self, labels: Labels) -> Recipe:
         """How the labels were made, with the bound for every table."""
@@ -229,14 +229,14 @@ class LabelAccount:
         cast, recipe = self.votes.votes, labels.release.recipe
         bound = public_bound(cast.n_queries, cast.n_classes, self.noise.noise, threshold=self.noise.threshold).nats
         gaps = outside_a_ledger((*self.votes.not_covered, BESIDE, ADAPTIVE))
-        return replace(recipe, settings={**recipe.settings, "published nats": bound}, uncovered=gaps)
+        return replace(recipe, settings={**recipe.settings, "published nats": bound}, not_covered=gaps)
 
 
 def doses_sheet(job: LabelJob, votes: VoteSet) -> dict[str, Any]:
     """The nats of each person, or of each row by its number, as columns. Internal."""
     nats = LabelAccount(votes, job.noise).nats
     ids = [str(i) if isinstance(i, str) else int(i) + 1 for i in nats.ids]  # type: ignore[call-overload]
-    return {"person" if isinstance(ids[0], str) else "row": ids, "nats": nats.reading}
+    return {"person" if isinstance(ids[0], str) else "row": ids, "nats": nats.figures}
 
 
 def check_checkpoint(checkpoint: Path | None, resume: bool) -> None:

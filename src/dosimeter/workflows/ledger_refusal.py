@@ -87,7 +87,7 @@ def _highest(violation: LimitViolation, released: Released[Any]) -> float:
 
     account = (violation.account.symbol, violation.account.measured_in)
     figures = [
-        dose.reading
+        dose.figures
         for dose in released.doses
         if isinstance(dose, Dose) and (dose.notion.symbol, dose.measured_in) == account
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dosimeter.core.release import Recipe
@@ -21,6 +22,32 @@ class Released(Generic[R]):
 
     `ledger.book(released, name="june")` books it, `released.write("model.skops")` writes the artefact, and
     `dosimeter.report(released.result)` shows what may be said about it.
+
+    Attributes
+    ----------
+    verb : str
+        The verb that made it.
+    result : Result
+        What may be said about it; internal fields included.
+    artefact : bytes
+        What is sent. Empty if a limit kept the release back.
+    recipe : Recipe
+        Its public constants: kind, noise, settings.
+    doses : tuple of Dose or SharedEventDose
+        What each person receives, for a ledger. Empty if no person was named. Internal.
+    noise_fingerprint : bytes
+        Identifies the noise draw: a second draw from the same data is a second release. Internal.
+    model
+        The released object itself: a scikit-learn estimator, a network, labels.
+
+    Examples
+    --------
+    >>> import numpy as np, dosimeter as dm
+    >>> rng = np.random.default_rng(0)
+    >>> table = {"id": [f"p{k}" for k in range(60)], "x": rng.normal(size=60), "y": rng.normal(size=60)}
+    >>> released = dm.fix(table, "y", person="id", max_dose=1.0, even_if_useless=True)
+    >>> len(released.doses[0].ids), bool(released.doses[0].figures.max() <= 1.0)
+    (60, True)
     """
 
     verb: str
@@ -54,13 +81,23 @@ class Released(Generic[R]):
             raise Refusal("nothing was released, so there is nothing to write: see result.verdict")
         write_bytes(path, self.artefact)
 
+    def write_doses(self, path: Any) -> None:
+        """Write each person's dose to a file for `dm.release`, which books the artefact later. Internal."""
+        from dosimeter.core.errors import Refusal
+        from dosimeter.workflows.booking import write_dose_file
+
+        if not self.artefact:
+            raise Refusal("nothing was released, so there is no dose to write: see result.verdict")
+        write_dose_file(Path(path), self, self.artefact)
+
     def with_result(self, **fields: Any) -> Released[R]:
         """The same release with some fields of its result set."""
         return replace(self, result=self.result.with_fields(**fields))
 
     def __repr__(self) -> str:
         size = f"{len(self.artefact)} bytes" if self.artefact else "nothing released"
-        return f"<Released by {self.verb}: {size}, {self.recipe.noise}, doses of {len(self.doses)} notions>"
+        people = len({person for dose in self.doses for person in dose.ids})
+        return f"<Released by {self.verb}: {size}, {self.recipe.noise}, doses of {people} people>"
 
     def _repr_html_(self) -> str:
         return self.result._repr_html_()

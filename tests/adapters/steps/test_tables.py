@@ -54,7 +54,7 @@ from tests.adapters.steps.own_steps import (
     Waves,
     Winsor,
 )
-from tests.adapters.steps.refits import FRAME, ILL, N, Y, dense, fit_pipeline, weights
+from tests.adapters.steps.refits import FRAME, ILL, QUANTILES, N, Y, dense, fit_pipeline, weights
 
 NOISE = dm.Gaussian(0.5)
 SAME = FunctionTransformer(np.positive)
@@ -94,7 +94,7 @@ def test_a_step_that_changes_nothing_changes_no_figure(classes: int, unit: str, 
     for name, figure in figures(each).items():
         np.testing.assert_allclose(figure, theirs[name], rtol=1e-8, atol=1e-12, err_msg=name)
     assert each.scale_for(0.4) == pytest.approx(one.scale_for(0.4), rel=1e-6)
-    assert one.uncovered == each.uncovered
+    assert one.not_covered == each.not_covered
 
 
 def test_a_tied_number_behind_a_step_moves_all_rows_of_its_person() -> None:
@@ -135,15 +135,15 @@ def test_a_filled_cell_behind_a_step_is_no_unknown() -> None:
 
 def test_what_a_step_learned_and_how_it_is_read_is_stated() -> None:
     leak = dm.measure(fit_pipeline(Winsor(), "ridge", FRAME[NUMBERS]), FRAME[NUMBERS], Y, noise=NOISE)
-    assert leak.uncovered == (
+    assert leak.not_covered == (
         "the constants in Winsor of age, bmi, dose are statistics of the data, held fixed: not covered",
     )
     assert any("Winsor is by differences" in note for note in leak.remarks)
     waves = dm.measure(fit_pipeline(Waves(), "ridge", FRAME[NUMBERS]), FRAME[NUMBERS], Y, noise=NOISE)
-    assert (waves.uncovered, waves.standing.value) == ((), "estimate")
+    assert (waves.not_covered, waves.standing.value) == ((), "estimate")
     assert waves.dose().standing.value == "estimate"
     assert Measurement.of(waves, Table.of(FRAME[NUMBERS])).standing == "estimate"
-    bins = KBinsDiscretizer(3, encode="ordinal", quantile_method="averaged_inverted_cdf")
+    bins = KBinsDiscretizer(3, encode="ordinal", **QUANTILES)
     binned = dm.measure(fit_pipeline(bins, "ridge", FRAME[NUMBERS]), FRAME[NUMBERS], Y, noise=NOISE)
     assert any("age goes through KBinsDiscretizer and is read as a category" in note for note in binned.remarks)
     result = Measurement.of(binned, Table.of(FRAME[NUMBERS]))
@@ -305,8 +305,8 @@ def test_the_design_of_five_thousand_levels_stays_small() -> None:
     tracemalloc.stop()
     # X, the map and the simplex, each of the size of a Hessian; rows times levels times columns is a terabyte.
     assert peak < 8 * 4 * LEVELS * len(frame)
-    V, through = design.vertices["zip"], design.through
-    step = through[:, :-1] @ (V[17] - V[4900])  # levels by the order of the encoder, which sorts text
+    V, constant_map = design.vertices["zip"], design.constant_map
+    step = constant_map[:, :-1] @ (V[17] - V[4900])  # levels by the order of the encoder, which sorts text
     order = np.sort(np.unique(frame["zip"]))
     assert design.names[17] == f"zip={order[17]}"
     np.testing.assert_allclose(step, np.eye(LEVELS + 1)[17] - np.eye(LEVELS + 1)[4900], atol=1e-9)
@@ -406,7 +406,7 @@ def test_a_subclass_with_its_own_transform_is_another_step() -> None:
         PolynomialFeatures(2),
         NMF(2, tol=0.1),
         Waves(),
-        KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf"),
+        KBinsDiscretizer(3, **QUANTILES),
     ],
     ids=lambda step: type(step).__name__,
 )

@@ -30,15 +30,15 @@ def lasso_cv(model: Any, target: Target) -> AnyProblem:
     return _elastic(model, target, model.alpha_, 1.0 if type(model).__name__ == "LassoCV" else ratio, CHOSEN_PENALTY)
 
 
-def _elastic(model: Any, target: Target, alpha: Any, ratio: Any, *uncovered: str) -> AnyProblem:
+def _elastic(model: Any, target: Target, alpha: Any, ratio: Any, *not_covered: str) -> AnyProblem:
     """scikit-learn divides the loss by Σω: the penalties of the sum are alpha Σω."""
     refuse_positive(model)
     w, y = single_output(model), target.numbers()
     total = float(target.ones.sum())
     l1, l2 = float(alpha) * float(ratio) * total, float(alpha) * (1.0 - float(ratio)) * total
     if l1 == 0.0:
-        return Problem(glm.Squared(), l2, bool(model.fit_intercept), w, y, target.weight, uncovered=uncovered)
+        return Problem(glm.Squared(), l2, bool(model.fit_intercept), w, y, target.weight, not_covered=not_covered)
     return sparse_problem(
-        glm.Squared(), w, y, target.weight, l1=l1, l2=l2, intercept=bool(model.fit_intercept), uncovered=uncovered,
+        glm.Squared(), w, y, target.weight, l1=l1, l2=l2, intercept=bool(model.fit_intercept), not_covered=not_covered,
         unconverged=stopping_note(model), zero=np.flatnonzero(w == 0),
     )  # fmt: skip

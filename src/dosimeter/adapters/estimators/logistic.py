@@ -39,13 +39,13 @@ def logistic_regression_cv(model: Any, target: Target) -> AnyProblem:
     return _logistic(model, target, float(chosen[0]), CHOSEN_PENALTY)
 
 
-def _logistic(model: Any, target: Target, C: float, *uncovered: str) -> AnyProblem:
+def _logistic(model: Any, target: Target, C: float, *not_covered: str) -> AnyProblem:
     classes = model.classes_.tolist()
     positions = target.positions(classes)
     weight, notes = class_weights(model, target, positions)
     ratio = _l1_ratio(model)
     if ratio > 0 and np.isfinite(C):
-        return _with_l1(model, positions.astype(np.float64), weight, ratio, 1.0 / float(C), (*uncovered, *notes))
+        return _with_l1(model, positions.astype(np.float64), weight, ratio, 1.0 / float(C), (*not_covered, *notes))
     penalty = 0.0 if _penalty(model) is None or np.isinf(C) else 1.0 / float(C)
     K = len(classes)
     if K == 2:
@@ -65,7 +65,7 @@ def _logistic(model: Any, target: Target, C: float, *uncovered: str) -> AnyProbl
         w = W.T.astype(np.float64) @ loss.contrast
     intercept = bool(model.fit_intercept) and not penalised
     return Problem(
-        loss, penalty, intercept, w, positions.astype(np.float64), weight, penalised, (*uncovered, *notes),
+        loss, penalty, intercept, w, positions.astype(np.float64), weight, penalised, (*not_covered, *notes),
         iterative=True, unconverged=stopping_note(model),
     )  # fmt: skip
 
@@ -88,7 +88,7 @@ def _l1_ratio(model: Any) -> float:
 
 
 def _with_l1(
-    model: Any, y: FloatArray, weight: FloatArray | None, ratio: float, strength: float, uncovered: tuple[str, ...]
+    model: Any, y: FloatArray, weight: FloatArray | None, ratio: float, strength: float, not_covered: tuple[str, ...]
 ) -> AnyProblem:
     """Two classes, on the set of columns that have a weight."""
     if len(model.classes_) > 2:
@@ -98,7 +98,7 @@ def _with_l1(
     w, intercept = single_output(model), bool(model.fit_intercept)
     return sparse_problem(
         glm.Logistic(), w, y, weight, l1=ratio * strength, l2=(1.0 - ratio) * strength, intercept=intercept,
-        uncovered=uncovered, unconverged=stopping_note(model), zero=np.flatnonzero(w == 0),
+        not_covered=not_covered, unconverged=stopping_note(model), zero=np.flatnonzero(w == 0),
     )  # fmt: skip
 
 

@@ -28,12 +28,12 @@ def ridge_cv(model: Any, target: Target) -> AnyProblem:
     return _ridge(model, target, model.alpha_, CHOSEN_PENALTY)
 
 
-def _ridge(model: Any, target: Target, alpha: Any, *uncovered: str) -> AnyProblem:
+def _ridge(model: Any, target: Target, alpha: Any, *not_covered: str) -> AnyProblem:
     refuse_positive(model)
     if output_count(model) > 1:
-        return ridge_outputs_problem(model, target, alpha, uncovered)
+        return ridge_outputs_problem(model, target, alpha, not_covered)
     w, penalty = single_output(model), float(np.ravel(alpha)[0])
     return Problem(
-        glm.Squared(), penalty, model.fit_intercept, w, target.numbers(), target.weight, uncovered=uncovered,
+        glm.Squared(), penalty, model.fit_intercept, w, target.numbers(), target.weight, not_covered=not_covered,
         iterative=getattr(model, "solver_", getattr(model, "solver", "")) in ("sag", "saga", "sparse_cg", "lsqr"),
     )  # fmt: skip

@@ -28,7 +28,7 @@ def ridge_classifier_cv(model: Any, target: Target) -> EquationsProblem:
     return _ridge_classifier(model, target, model.alpha_, CHOSEN_PENALTY)
 
 
-def _ridge_classifier(model: Any, target: Target, alpha: Any, *uncovered: str) -> EquationsProblem:
+def _ridge_classifier(model: Any, target: Target, alpha: Any, *not_covered: str) -> EquationsProblem:
     refuse_positive(model)
     if target.y.ndim > 1:
         raise CannotMeasure(f"{type(model).__name__} of several labels at once: fit and measure one model for each")
@@ -44,15 +44,24 @@ def _ridge_classifier(model: Any, target: Target, alpha: Any, *uncovered: str) -
         y,
         output_rows(model),
         weight,
-        (*uncovered, *notes),
-        one_margin=_of_signs(model, y, alpha, weight, (*uncovered, *notes)) if K == 2 else None,
+        (*not_covered, *notes),
+        one_margin=_of_signs(model, y, alpha, weight, (*not_covered, *notes)) if K == 2 else None,
     )  # fmt: skip
 
 
-def _of_signs(model: Any, y: FloatArray, alpha: Any, weight: FloatArray | None, uncovered: tuple[str, ...]) -> Problem:
+def _of_signs(
+    model: Any, y: FloatArray, alpha: Any, weight: FloatArray | None, not_covered: tuple[str, ...]
+) -> Problem:
     """Two classes: one ridge regression of -1 and 1."""
     penalty = float(np.ravel(alpha)[0])
     w = single_output(model)
     return Problem(
-        glm.Squared(), penalty, bool(model.fit_intercept), w, 2.0 * y - 1.0, weight, uncovered=uncovered, iterative=True
+        glm.Squared(),
+        penalty,
+        bool(model.fit_intercept),
+        w,
+        2.0 * y - 1.0,
+        weight,
+        not_covered=not_covered,
+        iterative=True,
     )

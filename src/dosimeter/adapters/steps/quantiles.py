@@ -7,10 +7,11 @@ read by the chord of their piece. Where quantiles repeat the function jumps: the
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from dosimeter.adapters.steps.calls import transform_numbers
 from dosimeter.adapters.steps.chain_rule import elementwise, moving, steeper
@@ -72,11 +73,11 @@ def _uniform_slopes(x: FloatArray, knots: FloatArray, references: FloatArray) ->
 
 def _normal_slopes(x: FloatArray, knots: FloatArray, references: FloatArray) -> FloatArray:
     share = np.clip(np.interp(x, knots, references), END, 1.0 - END)
-    slopes = _uniform_slopes(x, knots, references) / norm.pdf(norm.ppf(share))
-    far = norm.ppf(END)
+    slopes = _uniform_slopes(x, knots, references) / (np.exp(-0.5 * ndtri(share) ** 2) / math.sqrt(2.0 * math.pi))
+    far = ndtri(END)
     for end, neighbour, sign in ((0, 1, 1.0), (-1, -2, -1.0)):
         at_end = np.abs(x - knots[end]) <= END
-        inner = norm.ppf(np.clip(references[neighbour], END, 1.0 - END))
+        inner = ndtri(np.clip(references[neighbour], END, 1.0 - END))
         width = abs(float(knots[neighbour] - knots[end])) or np.inf
         slopes = np.where(at_end, sign * (inner - sign * far) / width, slopes)
         beyond = x < knots[0] - END if end == 0 else x > knots[-1] + END

@@ -23,7 +23,7 @@ PATHS, POINTS = 8, 257
 """Jumps are looked for on straight lines through this many rows, from the least to the largest value of a column."""
 
 HALVINGS = 50
-"""After so many halvings an interval is a rounding error wide: a change that is still there is a jump."""
+"""After this many halvings an interval is a rounding error wide: a change that is still there is a jump."""
 
 FINE = 1e-9
 """In spreads of the input: a move that float64 sees and float32 does not."""

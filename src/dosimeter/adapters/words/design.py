@@ -61,7 +61,7 @@ class WordDesign(Design):
             return self.row_map.in_units(factor)
         if self.scales is not None:
             return self.scales * factor if is_sparse(self.X) else self._diagonal() * factor
-        return sparse.csr_array(self.through) * factor[None, :]
+        return sparse.csr_array(self.constant_map) * factor[None, :]
 
     def _diagonal(self) -> FloatArray:
         scales = np.empty(0) if self.scales is None else self.scales
@@ -75,7 +75,7 @@ class WordDesign(Design):
     @property
     def inside(self) -> tuple[str, ...]:
         """What a file that holds the fitted steps leaks whatever the noise."""
-        return (INSIDE,) if any(note.startswith(VOCABULARY) for note in self.uncovered) else ()
+        return (INSIDE,) if any(note.startswith(VOCABULARY) for note in self.not_covered) else ()
 
     @property
     def route(self) -> str | None:
@@ -94,7 +94,9 @@ class WordDesign(Design):
             self,
             X=sparse.csr_array(sparse.hstack([self.X, ones])) if sparse_table else np.hstack([self.X, ones]),
             names=(*self.names, "intercept"),
-            through=sparse.csr_array(sparse.vstack([self.through, sparse.csr_array((1, self.through.shape[1]))])),
+            constant_map=sparse.csr_array(
+                sparse.vstack([self.constant_map, sparse.csr_array((1, self.constant_map.shape[1]))])
+            ),
             row_map=None if self.row_map is None else self.row_map.with_constant_column(),
         )
 
@@ -118,11 +120,11 @@ def word_design(state: State, sources: Sequence[str]) -> WordDesign:
     words: dict[str, Words] = {}
     vertices: dict[str, FloatArray] = {}
     spreads: list[FloatArray] = []
-    uncovered: list[str] = []
+    not_covered: list[str] = []
     first = 0
     places: list[FloatArray] = []
     for part in state.parts:
-        size = part.counts.shape[1] if isinstance(part, WordPart) else part.through.shape[1]
+        size = part.counts.shape[1] if isinstance(part, WordPart) else part.constant_map.shape[1]
         places.append(np.arange(first, first + size, dtype=np.intp))
         if isinstance(part, WordPart):
             blocks[part.source] = (*blocks.get(part.source, ()), *range(first, first + size))
@@ -135,18 +137,18 @@ def word_design(state: State, sources: Sequence[str]) -> WordDesign:
                 blocks[name] = tuple(first + j for j in own) if own else blocks.get(name, ())
             vertices |= part.design.vertices
             spreads.append(part.design.spread)
-            uncovered += part.design.uncovered
+            not_covered += part.design.not_covered
         first += size
-    through, row_map, scales = _maps(state, places, first)
+    constant_map, row_map, scales = _maps(state, places, first)
     held = [held_fixed(statistic, words) for statistic in state.statistics]
     return WordDesign(
         X=state.X,
         names=state.names,
-        through=through,
+        constant_map=constant_map,
         blocks=blocks,
         vertices=vertices,
         spread=np.concatenate(spreads),
-        uncovered=(*dict.fromkeys([*uncovered, *held]),),
+        not_covered=(*dict.fromkeys([*not_covered, *held]),),
         row_map=row_map,
         remarks=(
             *(UNKNOWN.format(source=name, count=len(part.names)) for name, part in words.items()),
@@ -175,18 +177,20 @@ def _spreads(counts: Table) -> FloatArray:
     return np.where(variance > 1e-15 * squares, np.sqrt(variance), 1.0)
 
 
-def _maps(state: State, places: list[Any], m: int) -> tuple[Any, glm.RowMap | None, FloatArray | None]:
+def _maps(state: State, unknowns: list[Any], m: int) -> tuple[Any, glm.RowMap | None, FloatArray | None]:
     """A matrix (d, m), or a map of each row, and the scales if each column has one unknown of its own, in order."""
     d = state.X.shape[1]
     chains, constants, scales = [], [], np.zeros(m)
     one_each = True
-    for part, where in zip(state.parts, places, strict=True):
+    for part, where in zip(state.parts, unknowns, strict=True):
         if isinstance(part, ColumnPart):
-            constants.append((part.columns, where, part.through))
-            square = part.through.shape[0] == part.through.shape[1] and np.array_equal(part.columns, where)
-            diagonal = square and np.count_nonzero(part.through) == np.count_nonzero(np.diagonal(part.through))
+            constants.append((part.columns, where, part.constant_map))
+            square = part.constant_map.shape[0] == part.constant_map.shape[1] and np.array_equal(part.columns, where)
+            diagonal = square and np.count_nonzero(part.constant_map) == np.count_nonzero(
+                np.diagonal(part.constant_map)
+            )
             one_each = one_each and diagonal
-            scales[where] = np.diagonal(part.through) if diagonal else 0.0
+            scales[where] = np.diagonal(part.constant_map) if diagonal else 0.0
             continue
         unit = part.scales
         if unit is None:
@@ -195,11 +199,13 @@ def _maps(state: State, places: list[Any], m: int) -> tuple[Any, glm.RowMap | No
         one_each = one_each and np.array_equal(part.columns, where)
         scales[where] = unit if one_each else 0.0
         constants.append((part.columns, where, sparse.diags_array(unit)))
-    through: Any = sparse.csr_array((d, m))
+    constant_map: Any = sparse.csr_array((d, m))
     for columns, where, matrix in constants:
         entries = sparse.coo_array(matrix)
-        through = through + sparse.csr_array((entries.data, (columns[entries.row], where[entries.col])), shape=(d, m))
+        constant_map = constant_map + sparse.csr_array(
+            (entries.data, (columns[entries.row], where[entries.col])), shape=(d, m)
+        )
     if chains:
-        constant = np.asarray(through.toarray()) if constants else np.zeros((d, m))
-        return through, glm.RowMap(constant, chains=tuple(chains)), None
-    return through, None, scales if one_each and (scales != 0).all() else None
+        constant = np.asarray(constant_map.toarray()) if constants else np.zeros((d, m))
+        return constant_map, glm.RowMap(constant, chains=tuple(chains)), None
+    return constant_map, None, scales if one_each and (scales != 0).all() else None

@@ -112,7 +112,7 @@ def _numbers(inner: Any, picked: list[str], columns: Mapping[str, NDArray[Any]],
             f"{step_name(inner)} bends its columns, which is not read beside a text: use steps with a fixed slope there"
         )
     every = np.arange(design.X.shape[1], dtype=np.intp)
-    part = ColumnPart(design, every, design.through)
+    part = ColumnPart(design, every, design.constant_map)
     return State(sparse.csr_array(design.X), design.names, (part,), {}, design.unfoldable, design.remarks)
 
 

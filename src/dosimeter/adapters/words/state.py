@@ -70,7 +70,7 @@ class ColumnPart:
 
     design: Design
     columns: Index
-    through: FloatArray
+    constant_map: FloatArray
     """(columns, m') how they depend on the unknowns of the design."""
 
 
@@ -104,7 +104,7 @@ class State:
         parts = tuple(
             part.then(ColumnScales(unit[part.columns]))
             if isinstance(part, WordPart)
-            else replace(part, through=unit[part.columns][:, None] * part.through)
+            else replace(part, constant_map=unit[part.columns][:, None] * part.constant_map)
             for part in self.parts
         )
         X = sparse.csr_array(self.X.multiply(unit[None, :])) if is_sparse(self.X) else self.X * unit
@@ -122,7 +122,7 @@ class State:
             if isinstance(part, WordPart):
                 parts.append(part.selected(kept, places))
             else:
-                parts.append(replace(part, columns=places, through=part.through[kept]))
+                parts.append(replace(part, columns=places, constant_map=part.constant_map[kept]))
         where = np.flatnonzero(chosen)
         return replace(self, X=self.X[:, where], names=tuple(self.names[j] for j in where), parts=tuple(parts))
 
@@ -132,7 +132,7 @@ class State:
         parts = tuple(
             part.then(FixedMatrix(matrix[:, part.columns]), every)
             if isinstance(part, WordPart)
-            else replace(part, columns=every, through=np.asarray(matrix[:, part.columns] @ part.through))
+            else replace(part, columns=every, constant_map=np.asarray(matrix[:, part.columns] @ part.constant_map))
             for part in self.parts
         )
         X = np.asarray(self.X @ matrix.T)

@@ -28,7 +28,7 @@ from dosimeter.results.to_json import JsonObject
 NOT_BOOKED = "Not booked in a ledger: what other releases leaked about the same people is not known here."
 NOT_RELEASED = "Not booked: nothing was released."
 HEAD = "Anyone who keeps this head can later prove that nothing before it was removed from the ledger."
-ASSUMED = "Assumptions and what is not covered"
+ASSUMPTIONS = "Assumptions and what is not covered"
 LISTS = (
     ("not_covered", "Not covered:"),
     ("withheld", "Withheld from this edition, because this run made it depend on the data:"),
@@ -44,7 +44,7 @@ def closing(result: Result, view: View) -> list[Section]:
         Section("Ledger", tuple(_ledger(result, view)), EVERYWHERE),
         Section("Not covered", tuple(_notes(result, "not_covered")), SHORT),
         Section("Remarks", tuple(_notes(result, "remarks")), SHORT),
-        Section(ASSUMED, tuple(_assumptions(result, view)), PRINTED),
+        Section(ASSUMPTIONS, tuple(_assumptions(result, view)), PRINTED),
         Section("How to reproduce it", tuple(_again(result)), PAGE),
         *(() if view.internal else (Section("Files", tuple(_digests(result)), frozenset({"card"})),)),
     ]
@@ -152,4 +152,4 @@ def attack_row(attack: AttackSummary, name: str) -> tuple[str, float, float, flo
     return name, attack.figure, attack.low, attack.high, attack.control
 
 
-__all__ = ["ASSUMED", "BRIEF", "attack_row", "closing", "optional", "settings", "text"]
+__all__ = ["ASSUMPTIONS", "BRIEF", "attack_row", "closing", "optional", "settings", "text"]

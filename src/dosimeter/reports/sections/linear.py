@@ -185,8 +185,8 @@ def _cost(result: LinearRelease) -> list[Part]:
     if result.useless:
         ways = f"A higher limit, more people or fewer columns help; {option('even_if_useless')} releases it anyway."
         parts.append(Paragraph(ways, tone="bad"))
-    if choice is not None and choice.prices:
-        costs = ", ".join(f"{kind} {number(loss)}" for kind, loss in choice.prices.items())
+    if choice is not None and choice.loss_increases:
+        costs = ", ".join(f"{kind} {number(loss)}" for kind, loss in choice.loss_increases.items())
         parts.append(Paragraph(f"Noise: {choice.kind}. Expected loss added for each row at this limit: {costs}."))
     return parts
 
