@@ -51,5 +51,6 @@ def test_a_formula_has_the_same_figures_whichever_library_reads_it(options: Any,
     ours, other = leaks
     np.testing.assert_allclose(ours.examples, other.examples, rtol=1e-9)
     np.testing.assert_allclose(ours.cells, other.cells, rtol=1e-9)
-    assert ours.not_covered == other.not_covered
+    kinds = [[note.split(" of ")[0] for note in leak.not_covered] for leak in leaks]
+    assert kinds[0] == kinds[1]
     assert held in ours.not_covered[0]

@@ -22,7 +22,7 @@ def release(d, k):
     rng = np.random.default_rng(3)
     vectors = np.linalg.qr(rng.normal(size=(d, d)))[0]
     components = SimpleNamespace(vectors=vectors, mean=rng.normal(size=d), values=np.arange(d, 0.0, -1.0))
-    recipe = SimpleNamespace(kind="pca", noise="none", settings={}, uncovered=())
+    recipe = SimpleNamespace(kind="pca", noise="none", settings={}, not_covered=())
     return SimpleNamespace(
         components=components, box=SimpleNamespace(d=d), n_samples=5, release=SimpleNamespace(recipe=recipe)
     )
