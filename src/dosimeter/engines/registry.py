@@ -46,10 +46,9 @@ def engine(name: str) -> Callable[[Callable[[EngineOptions], Any]], Callable[[En
 
 def engine_names() -> tuple[str, ...]:
     """The values of the option `engine`."""
-    from dosimeter.engines import local_blocks  # noqa: F401, I001 - they register themselves, in this order
-    from dosimeter.engines import dask  # noqa: F401
+    from dosimeter.engines import dask, local_blocks  # noqa: F401 - register themselves
 
-    return (MEMORY, *ENGINES)
+    return (MEMORY, *sorted(ENGINES))
 
 
 def create_engine(name: str, options: EngineOptions) -> Engine:
