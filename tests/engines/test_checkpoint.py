@@ -116,8 +116,8 @@ def command(table: Path, folder: Path, out: Path, doses: Path) -> list[str]:
     files = ["--checkpoint", str(folder), "--json", str(out), "--doses-out", str(doses)]
     # Blocks of 64 rows and a state after each part: many moments at which it can be killed.
     setup = (
-        "import sys; from dosimeter.engines import memory, local_blocks; memory.MOST_ROWS = 64; local_blocks.EVERY = 0; "
-        "from dosimeter.cli.main import main; main(sys.argv[1:])"
+        "import sys; from dosimeter.engines import memory, local_blocks; "
+        "memory.MOST_ROWS = 64; local_blocks.EVERY = 0; from dosimeter.cli.main import main; main(sys.argv[1:])"
     )
     return [sys.executable, "-c", setup, "measure", str(table), *options, *files]
 

@@ -9,6 +9,7 @@ from typing import Any
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
+from dosimeter.engines.dask_source import DaskSource, is_dask
 from dosimeter.engines.raw_block import BlockSource, RawBlock
 
 
@@ -163,9 +164,11 @@ def _is_parquet(dataset: Any) -> bool:
 
 
 def frame_source(frame: Any) -> BlockSource | None:
-    """The source of a LazyFrame, a dataset or a mapped array; None for anything else."""
+    """The source of a LazyFrame, a dataset, a mapped array or a Dask collection; None for anything else."""
     import numpy as np
 
+    if is_dask(frame):
+        return DaskSource.of(frame)
     kind = f"{type(frame).__module__}.{type(frame).__name__}"
     if isinstance(frame, np.memmap) and frame.ndim == 2:
         return ArraySource(frame)

@@ -189,6 +189,7 @@ def measure(
     engine: str | None = None,
     memory: str | int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    scheduler: str | None = None,
 ) -> ModelLeakage | BlockLeakage:
     """What a linear model's weights, released with noise on each, leak about every person in its training table.
 
@@ -243,11 +244,16 @@ def measure(
     delimiter
         What separates cells in a .csv file.
     engine
-        "memory" reads the table whole, "blocks" a few blocks at a time; by default the size of the table decides.
+        "memory" reads the table whole, "blocks" a few blocks at a time, "dask" on the workers of a cluster; by default
+        the size of the table decides. A Dask DataFrame or Array is measured where it is.
     memory
         How much memory may be used, such as "2GB" (the default): it decides the default engine and the size of a block.
     checkpoint
-        A folder for finished work of the engine "blocks": after a stop the same call goes on where it was.
+        A folder for finished work of the engines "blocks" and "dask": after a stop the same call goes on where it was.
+        Workers write readings into it, so it must be shared with them.
+    scheduler
+        Address of the scheduler of a Dask cluster, `tls://HOST:PORT`, whose workers can read the file. By default the
+        `distributed.Client` that is open.
 
     Returns
     -------
@@ -281,7 +287,7 @@ def measure(
     {'a': 1.049, 'b': 0.677, 'c': 0.409}
     """
     estimator, data = _model_and_table(model, table)
-    place = Place(engine, memory, checkpoint)
+    place = Place(engine, memory, checkpoint, scheduler)
     if estimator is not None:
         refuse_given_model(data, place)
     data = as_source(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -54,7 +55,7 @@ class Released(Generic[R]):
     result: R
     """What may be said about it; internal fields included."""
     artefact: bytes
-    """What is sent. Empty if a limit kept the release back."""
+    """What is sent. Empty if a limit kept the release back, and if it is too large to hold: then see `pieces`."""
     recipe: Recipe
     doses: tuple[PersonDoses, ...]
     """What each person receives, for a ledger. Empty if no person was named. Internal."""
@@ -66,17 +67,27 @@ class Released(Generic[R]):
     """Further files of the same release by their suffix: a network in .safetensors beside a pipeline."""
     table: Any = field(default=None, repr=False)
     """The rows it was made from, as they were read. Internal."""
+    pieces: Callable[[], Iterator[bytes]] | None = field(default=None, repr=False)
+    """What is sent, piece by piece, if it is too large to hold; the same bytes at every call."""
 
     @property
     def sha256(self) -> str:
         """Of the artefact, hex; "" if nothing was released. It ties a report to its file."""
+        if self.pieces is not None:
+            digest = hashlib.sha256()
+            for piece in self.pieces():
+                digest.update(piece)
+            return digest.hexdigest()
         return hashlib.sha256(self.artefact).hexdigest() if self.artefact else ""
 
     def write(self, path: Any) -> None:
         """Write the artefact to a file that only its owner can read."""
         from dosimeter.core.errors import Refusal
-        from dosimeter.files.atomic import write_bytes
+        from dosimeter.files.atomic import write_bytes, write_pieces
 
+        if self.pieces is not None:
+            write_pieces(path, self.pieces())
+            return
         if not self.artefact:
             raise Refusal("nothing was released, so there is nothing to write: see result.verdict")
         write_bytes(path, self.artefact)
@@ -95,7 +106,8 @@ class Released(Generic[R]):
         return replace(self, result=self.result.with_fields(**fields))
 
     def __repr__(self) -> str:
-        size = f"{len(self.artefact)} bytes" if self.artefact else "nothing released"
+        empty = "nothing released" if self.pieces is None else "in pieces"
+        size = f"{len(self.artefact)} bytes" if self.artefact else empty
         people = len({person for dose in self.doses for person in dose.ids})
         return f"<Released by {self.verb}: {size}, {self.recipe.noise}, doses of {people} people>"
 
