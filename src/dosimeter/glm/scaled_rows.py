@@ -77,7 +77,7 @@ class ScaledRows:
         return cls(
             base,
             include_target,
-            np.ascontiguousarray(Z[:, features]),
+            Z if np.array_equal(features, np.arange(Z.shape[1])) else np.ascontiguousarray(Z[:, features]),
             base.F.T @ Q,
             root,
             turn @ base.g[columns],

@@ -8,13 +8,15 @@ digits) is left to `float`. A block that holds anything but numbers is not read 
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.arrays import FloatArray, Index, Mask
 
+_EXPONENT = re.compile(rb"[eE][+-]?")
 _DIGITS = b"0123456789+-.eE\n"
 _WORD = 8
 _MOST_DIGITS = 15
@@ -52,14 +54,15 @@ def number_block(lines: bytes, columns: int, delimiter: str) -> FloatArray | Non
     stops = np.flatnonzero(_stops(mark)[letters])
     kinds = letters[stops]
     is_point = kinds == ord(".")
-    ends = stops[~is_point]
-    at_line_end = kinds[~is_point] == ord("\n")
+    if (is_point[1:] & is_point[:-1]).any():
+        return None
+    last = np.flatnonzero(~is_point)  # of each cell; the stop before it may be the point of its fraction
+    ends = stops[last]
+    at_line_end = kinds[last] == ord("\n")
     if len(ends) % columns or not at_line_end[columns - 1 :: columns].all() or at_line_end.sum() * columns != len(ends):
         return None
-    cell = np.cumsum(~is_point)[is_point]  # of each point: as many cells ended before it
-    if (cell[1:] == cell[:-1]).any():
-        return None
-    numbers = _numbers(text, letters, ends, (cell, stops[is_point]))
+    whole_ends = np.where(is_point[last - 1], stops[last - 1], ends)
+    numbers = _numbers(text, letters, ends, whole_ends)
     return None if numbers is None else np.ascontiguousarray(numbers.reshape(-1, columns).T)
 
 
@@ -71,29 +74,26 @@ def _stops(mark: bytes) -> NDArray[np.bool_]:
     return table
 
 
-def _numbers(text: bytes, letters: NDArray[np.uint8], ends: Index, points: tuple[Index, Index]) -> FloatArray | None:
-    """(cells,) the numbers before each of `ends`; None if one of them is not a number. points: (cells, places)."""
+def _numbers(text: bytes, letters: NDArray[np.uint8], ends: Index, whole_ends: Index) -> FloatArray | None:
+    """(cells,) the numbers before each of `ends`; None if one of them is not a number. whole_ends: without fraction."""
     starts = np.empty_like(ends)
     starts[0] = _WORD
     np.add(ends[:-1], 1, out=starts[1:])
     first = letters[starts]
     negative = first == ord("-")
     signed = negative | (first == ord("+"))
-    whole_ends = ends.copy()
-    whole_ends[points[0]] = points[1]
-    fraction = np.zeros_like(ends)
-    fraction[points[0]] = ends[points[0]] - points[1] - 1
+    fraction = np.maximum(ends - whole_ends - 1, 0)
     whole = whole_ends - starts
     whole -= signed
     digits = whole + fraction
     if digits.max() > _LONGEST:
         return None
     odd = (digits == 0) | (digits > _MOST_DIGITS) | (whole > _WORD) | (fraction > _WORD)
-    if b"e" in text or b"E" in text or text.count(b"-") + text.count(b"+") != int(signed.sum()):
-        odd |= _has_more_signs(letters, ends, starts)
+    if not _mark_exponents(text, ends, odd, int(signed.sum())):
+        return None
     plain = np.where(odd, 0, fraction)
     numbers = _word(letters, whole_ends, np.where(odd, 0, whole))
-    if len(points[0]):
+    if plain.any():
         power = _POWERS[plain]
         numbers *= power
         numbers += _word(letters, ends, plain)
@@ -107,14 +107,11 @@ def _numbers(text: bytes, letters: NDArray[np.uint8], ends: Index, points: tuple
     return numbers
 
 
-def _has_more_signs(letters: NDArray[np.uint8], ends: Index, starts: Index) -> NDArray[np.bool_]:
-    """(cells,) whether a cell has an exponent, or a sign behind its first letter."""
-    places = np.flatnonzero(np.isin(letters, list(b"eE+-")))
-    cells = np.searchsorted(ends, places)
-    inside = (places != starts[cells]) | np.isin(letters[places], list(b"eE"))
-    out = np.zeros(len(ends), dtype=bool)
-    out[cells[inside]] = True
-    return out
+def _mark_exponents(text: bytes, ends: Index, odd: Mask, signed: int) -> bool:
+    """Mark cells with an exponent as odd. False if a sign stands neither first in a cell nor in an exponent."""
+    exponents = list(_EXPONENT.finditer(text)) if b"e" in text or b"E" in text else []
+    odd[np.searchsorted(ends, [match.start() + _WORD for match in exponents])] = True
+    return text.count(b"-") + text.count(b"+") == signed + sum(len(match[0]) > 1 for match in exponents)
 
 
 def _word(letters: NDArray[np.uint8], ends: Index, length: Index) -> FloatArray:
