@@ -8,15 +8,11 @@ digits) is left to `float`. A block that holds anything but numbers is not read 
 
 from __future__ import annotations
 
-import re
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.arrays import FloatArray, Index, Mask
 
-_EXPONENT = re.compile(rb"[eE][+-]?")
 _DIGITS = b"0123456789+-.eE\n"
 _WORD = 8
 _MOST_DIGITS = 15
@@ -51,7 +47,7 @@ def number_block(lines: bytes, columns: int, delimiter: str) -> FloatArray | Non
         return None
     # The eight bytes before the first cell are read with it, and dropped.
     letters = np.frombuffer(bytes(_WORD) + text, dtype=np.uint8)
-    stops = np.flatnonzero(_stops(mark)[letters])
+    stops = np.flatnonzero((letters == ord(mark)) | (letters == ord("\n")) | (letters == ord(".")))
     kinds = letters[stops]
     is_point = kinds == ord(".")
     if (is_point[1:] & is_point[:-1]).any():
@@ -64,14 +60,6 @@ def number_block(lines: bytes, columns: int, delimiter: str) -> FloatArray | Non
     whole_ends = np.where(is_point[last - 1], stops[last - 1], ends)
     numbers = _numbers(text, letters, ends, whole_ends)
     return None if numbers is None else np.ascontiguousarray(numbers.reshape(-1, columns).T)
-
-
-@cache
-def _stops(mark: bytes) -> NDArray[np.bool_]:
-    """(256,) true at the letters that end digits: the delimiter, the end of a line, the point."""
-    table = np.zeros(256, dtype=bool)
-    table[[*mark, *b"\n."]] = True
-    return table
 
 
 def _numbers(text: bytes, letters: NDArray[np.uint8], ends: Index, whole_ends: Index) -> FloatArray | None:
@@ -89,7 +77,7 @@ def _numbers(text: bytes, letters: NDArray[np.uint8], ends: Index, whole_ends: I
     if digits.max() > _LONGEST:
         return None
     odd = (digits == 0) | (digits > _MOST_DIGITS) | (whole > _WORD) | (fraction > _WORD)
-    if not _mark_exponents(text, ends, odd, int(signed.sum())):
+    if not _mark_exponents(text, letters, ends, odd, int(signed.sum())):
         return None
     plain = np.where(odd, 0, fraction)
     numbers = _word(letters, whole_ends, np.where(odd, 0, whole))
@@ -107,11 +95,15 @@ def _numbers(text: bytes, letters: NDArray[np.uint8], ends: Index, whole_ends: I
     return numbers
 
 
-def _mark_exponents(text: bytes, ends: Index, odd: Mask, signed: int) -> bool:
+def _mark_exponents(text: bytes, letters: NDArray[np.uint8], ends: Index, odd: Mask, signed: int) -> bool:
     """Mark cells with an exponent as odd. False if a sign stands neither first in a cell nor in an exponent."""
-    exponents = list(_EXPONENT.finditer(text)) if b"e" in text or b"E" in text else []
-    odd[np.searchsorted(ends, [match.start() + _WORD for match in exponents])] = True
-    return text.count(b"-") + text.count(b"+") == signed + sum(len(match[0]) > 1 for match in exponents)
+    signs = text.count(b"-") + text.count(b"+")
+    if b"e" in text or b"E" in text:
+        exponents = np.flatnonzero((letters == ord("e")) | (letters == ord("E")))
+        odd[np.searchsorted(ends, exponents)] = True
+        after = letters[exponents + 1]
+        signs -= int(((after == ord("-")) | (after == ord("+"))).sum())
+    return signs == signed
 
 
 def _word(letters: NDArray[np.uint8], ends: Index, length: Index) -> FloatArray:
