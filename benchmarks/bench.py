@@ -104,7 +104,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("DOSIMETER_DATA", "../shared/data")))
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--postgres", default="", help="the URL of an empty PostgreSQL database")
+    parser.add_argument(
+        "--postgres", default="", help="the URL of a PostgreSQL server; a database is created on it and removed"
+    )
     parser.add_argument("--reference", type=Path, default=REFERENCE)
     parser.add_argument("--store", action="store_true", help="keep today's ratios as the reference")
     parser.add_argument("--build", type=Path, default=BUILD)
