@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.fixed_noise import FROM_THE_SYSTEM, fixed_noise, install
 
 _ROOT = Path(__file__).resolve().parents[1]
+
+# The same examples in every run and no limit of time: a test fails because of a change, never because of the draw or of
+# a busy machine. `pytest --hypothesis-profile=random` draws others.
+settings.register_profile("fixed", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("random", settings.get_profile("fixed"), derandomize=False)
+settings.load_profile("fixed")
+install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """The noise of a test is its own, and the same in every run."""
+    with nullcontext() if item.nodeid.startswith(FROM_THE_SYSTEM) else fixed_noise(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[None]:
+    """A fixture of several tests has noise of its own, whichever of them needs it first."""
+    name = f"{fixturedef.baseid} {fixturedef.argname} {request.param_index}"
+    with nullcontext() if fixturedef.scope == "function" else fixed_noise(name):
+        return (yield)
 
 
 def _folder(path: Path, what: str) -> Path:

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from ledger import booking
 from sqlalchemy import create_engine, make_url, text
 
 from dosimeter.core.accounts import LedgerLimit
 from dosimeter.ledger import Ledger
 from harness.registry import Ratio, Settings, Skipped, row
+from ledger import booking
 
 PEOPLE, SIZE = 100, 4000
 

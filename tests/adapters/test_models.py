@@ -197,7 +197,9 @@ def test_a_choice_by_cross_validation_is_named_as_not_covered() -> None:
 def elastic(ratio: float) -> dict[str, Any]:
     """A share of L1 in the penalty: before scikit-learn 1.8 it counted only beside penalty="elasticnet"."""
     penalty = LogisticRegression().get_params()["penalty"]
-    return {"l1_ratio": ratio, **({"penalty": "elasticnet"} if penalty == "l2" else {})}
+    if penalty != "l2":
+        return {"l1_ratio": ratio}
+    return {"penalty": "l1"} if ratio == 1.0 else {"penalty": "elasticnet", "l1_ratio": ratio}
 
 
 @pytest.mark.parametrize("y", [BINARY, THREE], ids=["binary", "three"])

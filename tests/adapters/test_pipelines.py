@@ -29,6 +29,7 @@ from sklearn.preprocessing import (
 
 import dosimeter as dm
 from dosimeter import glm
+from tests.adapters.steps.refits import QUANTILES
 
 RNG = np.random.default_rng(11)
 N = 50
@@ -257,7 +258,7 @@ def test_derived_columns_measured_as_a_table_of_their_own_are_under_reported() -
 
 
 def test_a_column_used_as_number_and_by_its_bins_is_refused() -> None:
-    bins = KBinsDiscretizer(3, encode="ordinal", quantile_method="averaged_inverted_cdf")
+    bins = KBinsDiscretizer(3, encode="ordinal", **QUANTILES)
     both = make_column_transformer((bins, ["age"]), ("passthrough", ["age"]))
     with pytest.raises(dm.CannotMeasure, match="age enters both"):
         dm.measure(make_pipeline(both, Ridge()).fit(FRAME, Y), FRAME, Y, noise=dm.Gaussian(1.0))

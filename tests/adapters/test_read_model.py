@@ -134,7 +134,9 @@ def test_a_zip_that_is_no_model_is_refused(tmp_path: Path) -> None:
         read_model(tmp_path / "m.zip")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=60
+)
 @given(st.data())
 def test_a_damaged_model_is_a_model_or_one_refusal(tmp_path: Path, data: st.DataObject) -> None:
     damaged = bytearray(_DUMPED)
@@ -155,7 +157,7 @@ names = st.text(min_size=1, max_size=10).filter(lambda name: name.strip() and na
 figures = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(
     st.sampled_from(["squared", "logistic", "poisson"]),
     st.floats(0, 1e9),
@@ -170,7 +172,7 @@ def test_coefficients_come_back_from_json_to_the_last_bit(
     assert read_model(path) == Coefficients(loss, l2, intercept, coef)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(st.binary(max_size=200) | st.text(alphabet='{}[]:,"lossco ef12.e-\\u', max_size=80).map(str.encode))
 def test_any_bytes_are_coefficients_or_one_refusal(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "m.json"

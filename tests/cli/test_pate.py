@@ -463,7 +463,18 @@ def test_a_killed_command_goes_on_where_it_stopped(tables, tmp_path):
     state, out = tmp_path / "state.npz", tmp_path / "labels.csv"
     command = arguments(tables, out, "--checkpoint", state, "--resume", "--estimator", "forest", "-q")
     source = str(Path(__file__).resolve().parents[2] / "src")
-    child = subprocess.Popen([sys.executable, "-m", "dosimeter", *command], env={**os.environ, "PYTHONPATH": source})
+    # It waits halfway, so that the kill is never too late, however busy the machine is.
+    program = (
+        "import sys, time, dosimeter.files.pate_checkpoint as files\n"
+        "real = files.write_progress\n"
+        "def write(path, state, **options):\n"
+        "    real(path, state, **options)\n"
+        "    time.sleep(600 if state.finished.sum() >= 10 else 0)\n"
+        "files.write_progress = write\n"
+        "from dosimeter.cli.main import run\n"
+        "sys.exit(run(sys.argv[1:]))\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, *command], env={**os.environ, "PYTHONPATH": source})
     try:
         deadline = time.monotonic() + 120
         while not state.exists():

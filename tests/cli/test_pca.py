@@ -429,7 +429,7 @@ def test_people_with_many_alike_rows_are_dealt_as_people_in_the_split_half_attac
         ids = tuple(np.repeat(np.arange(40), 25).tolist())
         rows = ComponentRows(X, encoding, Bounds(-1.0, 1.0), TableBounds({}), ids, 0)
         alarms += split_half_attack(rows, recipe, 2).after.beats_chance
-    low, high = binom.ppf([5e-7, 1 - 5e-7], tables, 0.05)
+    low, high = binom.ppf(1e-10, tables, 0.05), binom.isf(1e-10, tables, 0.05)
     assert low <= alarms <= high
 
 

@@ -57,7 +57,7 @@ def test_the_released_model_is_plain_and_transforms_alike():
     assert type(plain) is PCA
     np.testing.assert_allclose(plain.transform(DIGITS), model.transform(DIGITS), rtol=1e-12, atol=1e-12)
     scores = model.transform(DIGITS)
-    np.testing.assert_allclose(plain.inverse_transform(scores), model.inverse_transform(scores), rtol=1e-12)
+    np.testing.assert_allclose(plain.inverse_transform(scores), model.inverse_transform(scores), rtol=1e-12, atol=1e-12)
     assert not [name for name in vars(plain) if "dose" in name or "release" in name]
 
 
@@ -90,14 +90,15 @@ def test_names_and_dataframes_come_out():
 
 def test_it_works_in_a_pipeline_and_is_cloned():
     y = load_digits().target
-    model = make_pipeline(PrivatePCA(20, epsilon=1e4, **BOUNDS), LogisticRegression(max_iter=500)).fit(DIGITS, y)
+    model = make_pipeline(PrivatePCA(20, epsilon=1e4, random_state=0, **BOUNDS), LogisticRegression(max_iter=500))
+    model.fit(DIGITS, y)
     assert model.score(DIGITS, y) > 0.9
     assert clone(model[0]).get_params() == model[0].get_params()
 
 
 def test_two_fits_differ_and_a_seed_is_a_simulation():
     first, second = (PrivatePCA(2, **BOUNDS).fit(DIGITS).release_.values["second_moment"] for _ in range(2))
-    assert (first != second).all()
+    assert (first == second).sum() < 20  # of 4096 on a grid: one pair in 3e5 is equal by chance
     seeded = [PrivatePCA(2, random_state=3, **BOUNDS).fit(DIGITS) for _ in range(2)]
     np.testing.assert_array_equal(seeded[0].components_, seeded[1].components_)
     assert seeded[0].release_.recipe.simulation

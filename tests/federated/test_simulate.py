@@ -159,7 +159,7 @@ def test_a_killed_process_is_reported_and_none_stays_behind(victim: str, tmp_pat
     blocks, without_name, *workers = ran.stdout.split()
     assert len(workers) == 2
     assert int(blocks) == int(without_name) > 0  # memory without a name disappears with its processes
-    for _ in range(100):
+    for _ in range(600):
         alive = [k for k in workers if os.path.exists(f"/proc/{k}/exe")]  # a zombie has none
         if not alive:
             break

@@ -34,7 +34,7 @@ def stacked(model):
 
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("alpha", [0.0, 2.0, [0.1, 1.0, 3.0, 30.0]], ids=["none", "one", "each"])
+@pytest.mark.parametrize("alpha", [0.0, 2.0, np.array([0.1, 1.0, 3.0, 30.0])], ids=["none", "one", "each"])
 def test_ridge_with_several_targets_moves_as_a_refit_shows(alpha, intercept, weight):
     def refit(X, Y):
         model = (

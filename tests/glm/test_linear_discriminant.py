@@ -36,6 +36,15 @@ def settings_of(name, K):
     return settings
 
 
+BY_FREEDOM = LinearDiscriminantAnalysis().fit([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1]).coef_[0, 0] < 3
+"""Whether this scikit-learn divides the covariance of "svd" by n - K: 4/2, and not 4/1."""
+
+
+def as_installed(X, y, K, settings):
+    """The equations of the installed version."""
+    return glm.LinearDiscriminant(X, y, K, **settings, unbiased=BY_FREEDOM and settings["solver"] == "svd")
+
+
 def coefficients(X, y, settings):
     model = LinearDiscriminantAnalysis(**settings).fit(X, y)
     return np.column_stack([model.coef_, model.intercept_]).ravel()
@@ -46,11 +55,13 @@ def coefficients(X, y, settings):
 def test_the_discriminants_move_as_a_refit_shows(name, K):
     X, y = table(K)
     settings = settings_of(name, K)
-    solution = glm.LinearDiscriminant(X, y, K, **settings).solve()
+    solution = as_installed(X, y, K, settings).solve()
     np.testing.assert_allclose(solution.released, coefficients(X, y, settings), rtol=1e-10, atol=1e-12)
     J = glm.measure_solution(solution, ONE).jacobian.dense(slice(None))
     for row, column in [(0, 0), (5, 1), (9, 2)]:
         close(J[row, :, column], cell_slope(lambda Z: coefficients(Z, y, settings), X, row, column, 1e-3))
+    if BY_FREEDOM and settings["solver"] == "svd":
+        return  # a share of a label is moved by copies of the table, of which each would lose K degrees of freedom
     row = 4
     other = (y[row] + 1) % K
     slope = label_slope(lambda Z, labels: coefficients(Z, labels, settings), X, y, row, other)
@@ -90,6 +101,29 @@ def test_the_closed_form_is_the_differential_of_the_map_of_the_moments(name):
     close(equations.moves(solution, equations.released, rows), composed, 1e-12)
 
 
+@pytest.mark.parametrize("K", [2, 3])
+def test_a_covariance_divided_by_its_degrees_of_freedom_moves_as_one_divided_by_n_at_another_scale(K):
+    """Whatever version is installed: β is smaller by (n - K)/n, and the model of either version is measured."""
+    X, y = table(K)
+    n, by_n = len(X), glm.LinearDiscriminant(X, y, K)
+    by_freedom = glm.LinearDiscriminant(X, y, K, unbiased=True)
+    outputs = 1 if K == 2 else K
+    weights = [each.solve().released.reshape(outputs, 4)[:, :3] for each in (by_n, by_freedom)]
+    np.testing.assert_allclose(weights[1], weights[0] * (n - K) / n, rtol=1e-12)
+    J = glm.measure_solution(by_freedom.solve(), ONE).jacobian.dense(slice(None))
+
+    def refit(Z):
+        return glm.LinearDiscriminant(Z, y, K, unbiased=True).solve().released
+
+    close(J[5, :, 1], cell_slope(refit, X, 5, 1, 1e-3))
+    for equations in (by_n, by_freedom):
+        model, moved = LinearDiscriminantAnalysis().fit(X, y), equations.solve().released.reshape(outputs, 4)
+        model.coef_, model.intercept_ = moved[:, :3], moved[:, 3]
+        leak = dm.measure(model, X, y.astype(int), noise=ONE)
+        alone = glm.measure_solution(equations.solve(), ONE, target_unit=1.0 if K == 2 else np.sqrt(2))
+        np.testing.assert_allclose(leak.examples, alone.examples, rtol=1e-9)
+
+
 def test_more_unknowns_never_lower_the_figure():
     X, y = table(3)
     assert_nested(glm.measure_solution(glm.LinearDiscriminant(X, y, 3).solve(), ONE, target_unit=np.sqrt(2)))
@@ -106,6 +140,8 @@ def test_what_has_no_derivative_is_refused():
         glm.LinearDiscriminant(X, y, 3, "lsqr", "auto")
     with pytest.raises(dm.Refusal, match="no shrinkage"):
         glm.LinearDiscriminant(X, y, 3, "svd", 0.1)
+    with pytest.raises(dm.Refusal, match="unbiased is for"):
+        glm.LinearDiscriminant(X, y, 3, "lsqr", unbiased=True)
     with pytest.raises(dm.Refusal, match="solver"):
         glm.LinearDiscriminant(X, y, 3, "newton")
     with pytest.raises(dm.CannotMeasure, match="drops a direction"):

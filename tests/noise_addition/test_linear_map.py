@@ -87,7 +87,7 @@ def test_the_same_bits_give_what_the_grid_gives_to_half_a_step(noise):
 def test_the_law_is_accepted_and_slightly_wrong_ones_are_not(noise, n):
     """Kolmogorov–Smirnov on w/s, and on what the intercept hides when the means are known: the noise of b itself.
 
-    The right law is called wrong once in 1e9. A scale of 1.3 is at least 0.048 away and a shift of 0.15 scales 0.06:
+    The right law is called wrong once in 1e11. A scale of 1.3 is at least 0.048 away and a shift of 0.15 scales 0.06:
     √n D is 5.3 or more with a deviation below ½, and 1.95 is enough for p < 1e-3, so a miss is beyond six deviations.
     """
     s, m, w = 17.3, 38.6, 0.3
@@ -95,15 +95,15 @@ def test_the_law_is_accepted_and_slightly_wrong_ones_are_not(noise, n):
     rows += [{j + n // 2: Fraction(1), j: -Fraction(m) / Fraction(s)} for j in range(n // 2)]
     drawn = noisy_linear_map(np.full(2 * (n // 2), w), noise, rows)
     noise_drawn = np.concatenate([drawn[: n // 2] * s, drawn[n // 2 :] + m * drawn[: n // 2]]) - w
-    assert stats.kstest(noise_drawn, noise.cdf).pvalue > 1e-9
+    assert stats.kstest(noise_drawn, noise.cdf).pvalue > 1e-12
     for half in np.split(noise_drawn, 2):
-        assert stats.kstest(half, noise.cdf).pvalue > 1e-9
+        assert stats.kstest(half, noise.cdf).pvalue > 1e-12
     assert stats.kstest(noise_drawn / 1.3, noise.cdf).pvalue < 1e-3
     assert stats.kstest(noise_drawn - 0.15 * 0.7, noise.cdf).pvalue < 1e-3
 
 
 def test_the_covariance_of_shaped_noise_goes_through_the_map():
-    """Wishart: (n-1) vᵀSv / vᵀΣv is chi-square for any fixed v; five of them, each tested at 1e-7 per side."""
+    """Wishart: (n-1) vᵀSv / vᵀΣv is chi-square for any fixed v; five of them, each tested at 1e-11 per side."""
     rng = np.random.default_rng(3)
     A = rng.normal(size=(3, 3))
     noise = CorrelatedGaussian(A @ A.T + 0.5 * np.eye(3))
@@ -113,7 +113,7 @@ def test_the_covariance_of_shaped_noise_goes_through_the_map():
     expected, sample_covariance = F @ noise.covariance @ F.T, np.cov(draws.T)
     for v in np.vstack([np.eye(3), rng.normal(size=(2, 3)) / np.sqrt(np.diag(expected))]):
         q = (len(draws) - 1) * (v @ sample_covariance @ v) / (v @ expected @ v)
-        low, high = stats.chi2.ppf([1e-7, 1 - 1e-7], len(draws) - 1)
+        low, high = stats.chi2.ppf(1e-11, len(draws) - 1), stats.chi2.isf(1e-11, len(draws) - 1)
         assert low < q < high
 
 
@@ -134,8 +134,8 @@ def test_every_number_has_forty_bits_for_any_map_and_fair_last_bits():
         counts[2] += np.bincount(back % 16, minlength=16)
     due = counts.sum(axis=1, keepdims=True) / 16
     p = special.chdtrc(15, ((counts - due) ** 2 / due).sum(axis=1))
-    assert p[0] > 1e-9
-    assert p[1] > 1e-9
+    assert p[0] > 1e-11
+    assert p[1] > 1e-11
     assert p[2] < 1e-100
 
 

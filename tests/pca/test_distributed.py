@@ -102,7 +102,7 @@ HELD = pca.Bounds(-1.0, 1.0)
 
 @pytest.mark.parametrize("mechanism", [AnalyticGaussian(1.0, 1e-6), LaplaceJoint(1.0)], ids=["gaussian", "laplace"])
 def test_the_variance_of_the_sum_is_the_sum_of_the_parties(mechanism):
-    """Real draws of parties of 10, 30 and 60 empty rows: N²·variance is Σ N_p² variance_p, within 5 standard errors."""
+    """Real draws of parties of 10, 30 and 60 empty rows: N²·variance is Σ N_p² variance_p, within 7 standard errors."""
     sizes, draws = (10, 30, 60), 300
     joined = [
         pca.join([pca.noisy_moment(np.zeros((n, 12)), mechanism, bounds=HELD) for n in sizes]) for _ in range(draws)
@@ -115,9 +115,9 @@ def test_the_variance_of_the_sum_is_the_sum_of_the_parties(mechanism):
     np.testing.assert_allclose(joined[0].variances[entries], by_hand, rtol=1e-12)
     unit = squares / by_hand
     error = unit.std() / np.sqrt(unit.size)
-    assert abs(unit.mean() - 1) < 5 * error
+    assert abs(unit.mean() - 1) < 7 * error  # 23,400 squares of real draws: once in 10¹¹ runs
     equal = sum(m.variances[entries] for m in messages) / 9  # equal weights
-    assert abs((squares / equal).mean() - 1) > 5 * (squares / equal).std() / np.sqrt(unit.size)
+    assert abs((squares / equal).mean() - 1) > 30 * (squares / equal).std() / np.sqrt(unit.size)
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-or-remove-one"])
@@ -132,7 +132,7 @@ def test_each_party_has_the_guarantee_of_its_mechanism_and_clips_its_rows(neighb
     np.testing.assert_array_equal(sent.scales, alone.scales)
     clipped = np.clip(far, -1, 1)
     off = sent.release.values["second_moment"] - clipped.T @ clipped / 25
-    assert np.abs(off / sent.scales).max() < 6  # 15 normal numbers: once in 3e7 runs
+    assert np.abs(off / sent.scales).max() < 7  # 15 normal numbers: once in 10¹⁰ runs
     assert not [name for name in vars(sent) if "clipped" in name]
     other = pca.noisy_moment(
         people(10, 40, 5), AnalyticGaussian(0.2, 1e-6, neighbours), bounds=HELD, n_samples=n and 40

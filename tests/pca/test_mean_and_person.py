@@ -26,6 +26,7 @@ from dosimeter.pca.mechanisms import (
 from dosimeter.pca.release import release
 from dosimeter.pca.sensitivity import NEIGHBOURS, sensitivity
 
+from .test_release import scale_error
 from .test_sensitivity import BOXES, LOW, rows_of
 
 SHARED = [
@@ -118,14 +119,15 @@ def test_a_person_replaced_changes_nothing_that_is_public_and_moves_the_release_
 
 @pytest.mark.parametrize("mechanism", [SHARED[0], SHARED[2], SHARED[5]], ids=repr)
 def test_the_noise_on_the_mean_has_its_law_and_a_scale_five_percent_off_is_rejected(mechanism):
-    rng, d, draws = np.random.default_rng(7), 60, 2500
+    rng, d, draws = np.random.default_rng(7), 60, 500
     X = np.random.default_rng(0).uniform(-1, 1, (50, d))
     releases = [release(X, mechanism, bounds=Bounds(-1.0, 1.0), rng=rng) for _ in range(draws)]
     units = np.array([m.release.values["mean"] - X.mean(axis=0) for m in releases]) / releases[0].mean_scale
     law = mechanism.law(1.0)
-    assert stats.kstest(units.ravel(), law.cdf).pvalue > 1e-6  # 150,000 draws
+    assert stats.kstest(units.ravel(), law.cdf).pvalue > 1e-6  # 30,000 draws
+    assert abs(scale_error(units, law)) < 5
     for wrong in (0.95, 1.05):
-        assert stats.kstest(units.ravel() / wrong, law.cdf).pvalue < 1e-6
+        assert abs(scale_error(units / wrong, law)) > 6
     A = np.array([m.second_moment[:d, 0] for m in releases])
     cross = np.corrcoef(units.T, A.T)[:d, d:]
     assert np.abs(cross).max() < 6 / math.sqrt(draws)  # 3600 of them: the mean has its own noise
@@ -262,9 +264,10 @@ def test_on_adult_a_tenth_of_the_budget_for_the_mean_finds_the_first_direction(p
     X = adult_codes(papers_data)[1]
     low, high = X.min(axis=0), X.max(axis=0)
     Z = 2 * (X - low) / (high - low) - 1
+    mechanisms = {share: AnalyticGaussian(1.0, 1e-6, mean_share=share) for share in (0.0, 0.1)}
     held = {
-        share: share_of_variance(Z, release(Z, AnalyticGaussian(1.0, 1e-6, mean_share=share), bounds=Bounds(-1.0, 1.0)))
-        for share in (0.0, 0.1)
+        share: share_of_variance(Z, release(Z, mechanism, bounds=Bounds(-1.0, 1.0), rng=np.random.default_rng(0)))
+        for share, mechanism in mechanisms.items()
     }
     assert held[0.0] < 0.25
     assert held[0.1] > 0.97
@@ -296,7 +299,7 @@ def test_people_with_few_rows_weigh_as_much_as_people_with_many():
     ids = ["many"] * 900 + [f"p{i}" for i in range(99)]
     X = np.vstack([np.tile([1.0, 0.0], (900, 1)), np.tile([0.0, 1.0], (99, 1))])
     private_pca = release(X, AnalyticGaussian(1e5, 1e-3), bounds=Bounds(-1.0, 1.0), person=ids)
-    np.testing.assert_allclose(private_pca.second_moment, np.diag([0.01, 0.99]), atol=6 * private_pca.scales[0, 0])
+    np.testing.assert_allclose(private_pca.second_moment, np.diag([0.01, 0.99]), atol=7 * private_pca.scales[0, 0])
     assert private_pca.scales[0, 0] < 1e-3
 
 
@@ -305,9 +308,9 @@ def test_rows_without_a_person_count_for_nothing_and_missing_people_count_as_the
     bounds = Bounds([0.0, 0.0], [1.0, 1.0], centre=[0.5, 0.0])
     loud = AnalyticGaussian(1e6, 1e-3, mean_share=0.5)
     private_pca = release(X, loud, bounds=bounds, person=["a", "b", None, None], n_samples=4)
-    # Six scales: wrong once in 10⁸ runs.
-    np.testing.assert_allclose(private_pca.second_moment[0, 0], 2 * 0.25 / 4, atol=6 * private_pca.scales[0, 0])
-    np.testing.assert_allclose(private_pca.release.values["mean"], [0.75, 0.0], atol=6 * private_pca.mean_scale)
+    # Seven scales: wrong once in 10¹¹ runs.
+    np.testing.assert_allclose(private_pca.second_moment[0, 0], 2 * 0.25 / 4, atol=7 * private_pca.scales[0, 0])
+    np.testing.assert_allclose(private_pca.release.values["mean"], [0.75, 0.0], atol=7 * private_pca.mean_scale)
     assert private_pca.mean_scale < 0.01
     with pytest.raises(dm.Refusal, match="more people than the declared"):
         release(X, loud, bounds=bounds, person=["a", "b", "c", "d"], n_samples=3)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dosimeter.cli.main import run
 from dosimeter.results.result import read
+from tests.fixed_noise import fixed_noise
 
 COLUMNS = ("who", "age", "bmi", "ward", "score", "ill", "site")
 BOUNDS = """
@@ -151,8 +152,13 @@ class Lazy(Mapping[str, Any]):
 
 
 def run_all(folder: Path) -> Lazy:
-    """Verb -> what its --json wrote; a verb is run when it is first needed."""
-    return Lazy(list(commands(folder)), lambda name: facts_of(folder, name, ["-q"]))
+    """Verb -> what its --json wrote; a verb is run when it is first needed, with noise of its own."""
+
+    def printed(name: str) -> Any:
+        with fixed_noise(f"{folder.parent.name} {name}"):
+            return facts_of(folder, name, ["-q"])
+
+    return Lazy(list(commands(folder)), printed)
 
 
 def typed(printed: Lazy) -> Lazy:

@@ -162,7 +162,9 @@ plausible = st.sampled_from([HOST, f"127.0.0.1:{PORT}", f"dosimeter-{PORT}={TOKE
 headers = st.lists(st.tuples(fields, printable | plausible), max_size=3)
 
 
-@settings(max_examples=2500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     method=st.sampled_from(["GET"] * 6 + ["HEAD", "POST", "DELETE", "OPTIONS"]),
     address=paths,

@@ -17,6 +17,9 @@ from dosimeter.tables.read import read_table
 
 from .corpus import DANGEROUS, GOOD, JSON, TABLES, Canary, npy_of_objects
 
+PATIENCE = 20.0
+"""Seconds of the processor for a file of some kilobytes; a hundredth is usual."""
+
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[..., str]:
@@ -24,10 +27,10 @@ def refused(tmp_path: Path) -> Callable[..., str]:
 
     def check(read: Callable[..., Any], path: Path, **options: Any) -> str:
         before = sorted(tmp_path.rglob("*"))
-        begin = time.monotonic()
+        begin = time.process_time()
         with pytest.raises(Refusal) as caught:
             read(path, **options)
-        assert time.monotonic() - begin < 5
+        assert time.process_time() - begin < PATIENCE
         assert sorted(tmp_path.rglob("*")) == before
         line = str(caught.value)
         assert line.isprintable()

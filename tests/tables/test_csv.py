@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ from dosimeter.core.errors import Refusal
 from dosimeter.tables import csv as ours
 from dosimeter.tables.csv_column import MISSING
 from dosimeter.tables.read import read_table
+from tests.calls import calls_of
 
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 short_texts = st.text(
     alphabet=st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r"), min_size=1, max_size=8
 ).filter(lambda w: w.strip() not in MISSING and not w.startswith(" ") and not _number_like(w))
@@ -212,12 +212,10 @@ def test_numbers_are_read_to_the_last_bit(tmp_path: Path) -> None:
     assert math.copysign(1, read(tmp_path, "x\n-0.0\n1\n")["x"][0]) == -1
 
 
-def test_thirty_thousand_rows_are_read_while_one_waits(tmp_path: Path) -> None:
+def test_thirty_thousand_rows_take_less_than_two_calls_a_cell(tmp_path: Path) -> None:
+    """Half a second is the aim, and 0.2 s are measured, with one call a cell."""
     rows = np.random.default_rng(1).normal(size=(30_000, 15)).round(4)
     path = tmp_path / "many.csv"
     pd.DataFrame(rows, columns=[f"c{j}" for j in range(15)]).to_csv(path, index=False)
-    begin = time.process_time()
-    table = read_table(path)
-    assert np.array_equal(np.column_stack(table.columns), rows)
-    # half a second is the aim and 0.2 is measured; the bound allows for a busy machine
-    assert time.process_time() - begin < 1.5
+    assert np.array_equal(np.column_stack(read_table(path).columns), rows)
+    assert calls_of(lambda: read_table(path)) < 2 * rows.size

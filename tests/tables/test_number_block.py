@@ -52,9 +52,10 @@ def test_every_number_is_that_of_float_to_the_last_bit(rows, carriage_return, la
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(NUMBERS, ODD), min_size=4, max_size=4))
 def test_a_block_with_anything_else_is_left_alone(cells):
-    block = number_block((",".join(cells) + "\n1,2,3,4\n").encode(), 4, ",")
-    values = [float_of(cell) for cell in cells]
-    assert (block is None) == any(value is None for value in values)
+    line, values = ",".join(cells), [float_of(cell) for cell in cells]
+    for text in (f"{line}\n1,2,3,4\n", f"1,2,3,4\n{line}\n", f"1,2,3,4\n{line}"):
+        block = number_block(text.encode(), 4, ",")
+        assert (block is None) == any(value is None for value in values)
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,9 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
         read_table(write(tmp_path / "t.parquet", table))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=150
+)
 @given(st.data())
 def test_a_damaged_file_is_a_table_or_one_refusal(tmp_path: Path, data: st.DataObject) -> None:
     whole = write(tmp_path / "good.parquet", GOOD).read_bytes()

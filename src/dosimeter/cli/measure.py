@@ -12,15 +12,18 @@ from dosimeter.cli.options import (
     OUTPUT,
     BoundsFile,
     Categorical,
+    CheckpointFolder,
     Color,
     Delimiter,
     DosesOut,
+    EngineName,
     Exclude,
     Impute,
     Json,
     KnownTarget,
     Loss,
     MaxDose,
+    Memory,
     MissingValues,
     ModelFile,
     NoiseLaw,
@@ -81,6 +84,9 @@ def measure(
     missing: MissingValues = "refuse",
     impute: Impute = None,
     delimiter: Delimiter = ",",
+    engine: EngineName = None,
+    memory: Memory = None,
+    checkpoint: CheckpointFolder = None,
     group: Annotated[
         list[str] | None, opt("--group", help="A column whose groups to compare. May be repeated.", group=OUTPUT)
     ] = None,
@@ -99,6 +105,7 @@ def measure(
     from dosimeter.core.checks import positive
     from dosimeter.files.csv_export import write_csv
     from dosimeter.workflows.measure import measure as measure_model
+    from dosimeter.workflows.measure_blocks import BlockLeakage
     from dosimeter.workflows.noise_name import noise_class
 
     if model is not None:
@@ -128,7 +135,18 @@ def measure(
         missing=missing,
         impute=impute,
         delimiter=delimiter,
+        engine=engine,
+        memory=memory,
+        checkpoint=checkpoint,
     )
+    if isinstance(leak, BlockLeakage):
+        result = leak.result(limit=limit, groups=group or (), show_ids=show_ids)
+        result = result.with_fields(reproduce=provenance(context))
+        if doses_out is not None:
+            leak.write_doses(doses_out, inputs=inputs)
+        written = [] if doses_out is None else [doses_out]
+        show(result, quiet=quiet, color=color, json=json, inputs=inputs, written=written)
+        return 0 if result.verdict is None or result.verdict.within else 1
     result = leak.result(limit=limit, groups=group or (), show_ids=show_ids)
     result = result.with_fields(reproduce=provenance(context, leak.table))
     if doses_out is not None:

@@ -87,6 +87,27 @@ BoundsFile = Annotated[
 ]
 Delimiter = Annotated[str, opt("--delimiter", help="What separates cells in a .csv.", group=TABLE, show_default=True)]
 
+# --- where it runs ---
+EngineName = Annotated[
+    str | None,
+    opt(
+        "--engine",
+        help="memory reads the table whole, blocks a few blocks at a time. By default the size of the table decides.",
+        group=TABLE,
+    ),
+]
+Memory = Annotated[
+    str | None, opt("--memory", help="How much memory may be used, such as 2GB (the default).", group=TABLE)
+]
+CheckpointFolder = Annotated[
+    Path | None,
+    opt(
+        "--checkpoint",
+        help="A folder for finished work of --engine blocks: after a stop the same command goes on where it was.",
+        group=TABLE,
+    ),
+]
+
 # --- model ---
 Loss = Annotated[
     str,

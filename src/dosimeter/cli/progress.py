@@ -30,6 +30,7 @@ class Line:
         self._ended = threading.Event()
         self._stage = ""
         self._done: float | None = None
+        self._detail = ""
         self._since = self._first = time.monotonic()
         self._shown = False
         self._thread = threading.Thread(target=self._draw_on, daemon=True)
@@ -39,10 +40,15 @@ class Line:
         with self._lock:
             if stage is not None and stage != self._stage:
                 self._stage, self._since = stage, time.monotonic()
-                self._done = None
+                self._done, self._detail = None, ""
             if share is not None and self._done is not None and share < self._done:
                 self._since = time.monotonic()  # another pass over the same rows
             self._done = share
+
+    def note(self, detail: str) -> None:
+        """Called by `core.progress` with a detail of the stage, such as a speed."""
+        with self._lock:
+            self._detail = detail
 
     def start(self) -> None:
         """Begin to draw."""
@@ -79,7 +85,8 @@ class Line:
         if share is None:
             return f"{self._stage} ({_seconds(now - self._first)})"
         left = f", {_seconds(spent * (1 - share) / share)} left" if TRUSTED <= share < 1 and spent > 1 else ""
-        return f"{self._stage}: {100 * share:.0f} %{left} ({_seconds(now - self._first)})"
+        detail = f", {self._detail}" if self._detail else ""
+        return f"{self._stage}: {100 * share:.0f} %{detail}{left} ({_seconds(now - self._first)})"
 
     def _write(self, text: str) -> None:
         try:

@@ -51,6 +51,13 @@ def advance(share: float | None) -> None:
         listener(None, share)
 
 
+def note(detail: str) -> None:
+    """Report a detail of the current stage, such as a speed, to a listener that shows details."""
+    show = getattr(_LISTENER.get(), "note", None)
+    if show is not None:
+        show(detail)
+
+
 def track(items: Iterable[T], total: int | None = None) -> Iterator[T]:
     """Yield the items and report the completed share before each and at the end. total: their number, if unsized."""
     listener = _LISTENER.get()

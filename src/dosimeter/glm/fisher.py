@@ -123,7 +123,7 @@ class LeakageOfFit:
         if isinstance(fit.loss, Softmax):
             jacobian = _softmax(fit, X, P, whiten, self.target_unit)
         else:
-            jacobian = _scalar(fit, X, P, whiten(fit.factor.matrix @ fit.inner), self.target_unit)
+            jacobian = jacobian_of_margin(fit, X, P, whiten(fit.factor.matrix @ fit.inner), self.target_unit)
 
         def members() -> FloatArray:
             from dosimeter.glm.membership import membership  # imported late: it imports this module
@@ -223,7 +223,8 @@ def _same_table(a: Jacobian, b: Jacobian) -> bool:
     return same_map and same_target and (a.X is b.X or np.array_equal(a.X, b.X))
 
 
-def _scalar(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> ScalarJacobian:
+def jacobian_of_margin(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> ScalarJacobian:
+    """The Jacobian of a loss with one margin: P (p, m) as `ScalarJacobian.P`, F (k, p) whitened, unit of the target."""
     omega, unweighted, loss = fit.sample_weight, bool((fit.sample_weight == 1.0).all()), fit.loss
     if isinstance(loss, Softmax):
         raise TypeError("this Jacobian is for a single margin")

@@ -90,9 +90,9 @@ def fold_dense_leakage(leak: Leakage, w: FloatArray, X: FloatArray, scaled: Any,
     columns = np.array([int(j[0]) for j in unknown_of_feature], dtype=np.intp)
     by_feature = base.dense(slice(None))[:, :, columns] / scaler.P[np.arange(len(unknown_of_feature)), columns]
     unit = (noise if isinstance(noise, Density) else Gaussian(1.0)).whiten(np.eye(len(w)))
-    shrink = w[scaler.features] / scaler.n
-    moved = -np.einsum("nk,nqk->qk", scaler.Z, by_feature) / scaler.n - unit[:, scaler.features] * shrink
-    shifted = -by_feature.sum(axis=0) / scaler.n - np.outer(unit[:, -1], shrink)
+    shrink = w[scaler.features] / scaler.divisor
+    moved = -np.einsum("nk,nqk->qk", scaler.Z, by_feature) / scaler.divisor - unit[:, scaler.features] * shrink
+    shifted = -by_feature.sum(axis=0) / scaler.divisor - np.outer(unit[:, -1], shrink)
     return _fold(leak, base, scaler, moved, shifted, noise, 1)
 
 
@@ -112,8 +112,8 @@ def _fold(
         law = _moments(noise)
         feature_rows = [c * p + int(f) for c in range(classes) for f in scaler.features]
         moved, shifted = moved.copy(), shifted.copy()
-        moved[feature_rows, np.tile(np.arange(k), classes)] -= law.cross / math.sqrt(law.information) / scaler.n
-        shifted[[c * p + p - 1 for c in range(classes)]] -= math.sqrt(law.information) * law.mean / scaler.n
+        moved[feature_rows, np.tile(np.arange(k), classes)] -= law.cross / math.sqrt(law.information) / scaler.divisor
+        shifted[[c * p + p - 1 for c in range(classes)]] -= math.sqrt(law.information) * law.mean / scaler.divisor
         rest = np.full(k, classes * (law.scale - law.cross**2 / law.information))
         shear = np.full(k, classes * law.information * law.variance)
         root = np.diag(np.sqrt(np.concatenate([rest, shear])))

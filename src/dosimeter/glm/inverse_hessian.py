@@ -8,9 +8,10 @@ any T, and G is close to the identity. Every pass is a sum over blocks of rows, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -48,21 +49,33 @@ def gram(Z: FloatArray, weight: FloatArray) -> FloatArray:
     return scaled.T @ scaled
 
 
-def column_scale(blocks: Sequence[RowBlock], penalty: FloatArray, engine: Engine) -> FloatArray:
+def rows_and_last(block: RowBlock) -> tuple[FloatArray, FloatArray]:
+    """X and the weights of a block (X, ..., weight)."""
+    return block[0], block[-1]
+
+
+Weigh = Callable[[RowBlock], tuple[FloatArray, FloatArray]]
+"""A block -> its rows X and their weights in the Hessian."""
+
+
+def column_scale(
+    blocks: Iterable[Any], penalty: FloatArray, engine: Engine, weigh: Weigh = rows_and_last
+) -> FloatArray:
     """(p,) norms of the columns of the augmented matrix; a zero column is refused."""
-    p, d = len(penalty), blocks[0][0].shape[1]
-
-    def squares(block: RowBlock) -> tuple[FloatArray]:
-        X, weight = block[0], np.abs(block[-1])  # a curvature may be negative; its size is what scales a column
-        total = np.full(p, weight.sum())
-        total[:d] = weight @ (X * X)
-        return (total,)
-
-    norms = np.sqrt(engine.sum_over(blocks, squares)[0] + penalty)
+    squares = engine.sum_over(blocks, partial(_column_squares, p=len(penalty), weigh=weigh))[0]
+    norms = np.sqrt(squares + penalty)
     if not (norms > 0).all():
         j = int(np.flatnonzero(~(norms > 0))[0])
         raise Refusal(f"column {j} is zero in every row, so its weight is not determined: drop it or use l2 > 0")
     return np.asarray(norms)
+
+
+def _column_squares(block: RowBlock, p: int, weigh: Weigh) -> tuple[FloatArray]:
+    X, weight = weigh(block)
+    weight = np.abs(weight)  # a curvature may be negative; its size is what scales a column
+    total = np.full(p, weight.sum())
+    total[: X.shape[1]] = weight @ (X * X)
+    return (total,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,14 +111,18 @@ class Factor:
 
 
 def inverse_factor(
-    blocks: Sequence[RowBlock], penalty: FloatArray, engine: Engine, start: FloatArray | None = None
+    blocks: Iterable[Any],
+    penalty: FloatArray,
+    engine: Engine,
+    start: FloatArray | None = None,
+    weigh: Weigh = rows_and_last,
 ) -> Factor:
     """The factor of H⁻¹; blocks hold (X, ..., weight), penalty (p,) is nλ on each penalised parameter."""
-    norms = column_scale(blocks, penalty, engine)
+    norms = column_scale(blocks, penalty, engine, weigh)
     T = np.diag(1.0 / norms) if start is None else start
     exact = False
     for _ in range(PASSES):
-        G = _gram_in(T, blocks, penalty, engine, exact)
+        G = _gram_in(T, blocks, penalty, engine, exact, weigh)
         eigenvalues: FloatArray = np.asarray(np.linalg.eigvalsh(G), dtype=np.float64)
         spread = eigenvalues[-1] / eigenvalues[0] if eigenvalues[0] > 1e-300 else np.inf
         mixing = _inverse_triangle(G, eigenvalues)
@@ -119,6 +136,18 @@ def inverse_factor(
     raise Refusal(_dependent_columns_message(norms, T))
 
 
+def factor_in(T: FloatArray, G: FloatArray) -> Factor | None:
+    """The factor from G = TᵀHT (p, p) that was summed already; None if a plain sum has too few digits."""
+    eigenvalues: FloatArray = np.asarray(np.linalg.eigvalsh(G), dtype=np.float64)
+    if not eigenvalues[0] > 0 or eigenvalues[-1] > EASY * eigenvalues[0]:
+        return None
+    back = np.linalg.inv(T)
+    norms = np.sqrt(np.einsum("pi,pq,qi->i", back, G, back))
+    mixing = _inverse_triangle(G, eigenvalues)
+    condition = _condition(norms, T @ mixing)
+    return Factor(T, mixing, condition) if condition <= EASY else None
+
+
 def tame_factor(H: FloatArray) -> Factor:
     """The factor of H⁻¹ from H (p, p) itself: as good as `inverse_factor` if the condition number squared is easy."""
     norms = np.sqrt(np.diag(H))
@@ -128,10 +157,17 @@ def tame_factor(H: FloatArray) -> Factor:
     return Factor(T, mixing, _condition(norms, T @ mixing))
 
 
-def _gram_in(T: FloatArray, blocks: Sequence[RowBlock], penalty: FloatArray, engine: Engine, exact: bool) -> FloatArray:
-    (G,) = engine.sum_over(blocks, lambda b: (gram(times(b[0], T, exact), b[-1]),))
+def _gram_in(
+    T: FloatArray, blocks: Iterable[Any], penalty: FloatArray, engine: Engine, exact: bool, weigh: Weigh
+) -> FloatArray:
+    (G,) = engine.sum_over(blocks, partial(_block_gram, T=T, exact=exact, weigh=weigh))
     roots = np.sqrt(penalty)[:, None] * T
     return np.asarray(G + roots.T @ roots)
+
+
+def _block_gram(block: RowBlock, T: FloatArray, exact: bool, weigh: Weigh) -> tuple[FloatArray]:
+    X, weight = weigh(block)
+    return (gram(times(X, T, exact), weight),)
 
 
 def _inverse_triangle(G: FloatArray, eigenvalues: FloatArray) -> FloatArray:

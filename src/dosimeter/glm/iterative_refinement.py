@@ -35,7 +35,7 @@ def refine(
         weights = high, low
         (g,) = engine.sum_over(blocks, lambda b, w=weights: (factor.rows(b[0]).T @ (b[2] * residual(b, *w)),))  # type: ignore[misc]
         g = g + factor.columns(np.diag(penalty)) @ (high + low)
-        high, low = _two_sum(high, low - factor.matrix @ g)
+        high, low = two_sum(high, low - factor.matrix @ g)
     return high, np.concatenate(engine.map_over(blocks, lambda b: residual(b, high, low)))
 
 
@@ -48,7 +48,7 @@ def residual(block: RowBlock, high: FloatArray, low: FloatArray) -> FloatArray:
     return np.asarray(main + times(X, low[:, None])[:, 0])
 
 
-def _two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+def two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     """a + b as a rounded sum and its rounding error (Knuth)."""
     total = a + b
     shadow = total - a

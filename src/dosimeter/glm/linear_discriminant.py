@@ -3,11 +3,11 @@
 θ = (N_k, μ_k, Σ), explicit; Σ = Σ_k c_k Σ_i e_ik (x_i - μ_k)(x_i - μ_k)ᵀ, then shrunk to (1-s) Σ + s (tr Σ/d) 1.
 
 | solver      | c_k             | centre x̄ | released                                              |
-| svd         | 1/n             | Σ π_k μ_k | β_k = Σ⁻¹ν_k, ν_k = μ_k - x̄                           |
+| svd         | 1/n, 1/(n - K)  | Σ π_k μ_k | β_k = Σ⁻¹ν_k, ν_k = μ_k - x̄                           |
 | lsqr, eigen | π_k/N_k         | 0         | b_k = log π_k - ½ ν_k·β_k - x̄·β_k                     |
 
-(π_k = N_k/n unless priors are given; two classes release the differences β_1 - β_0 and b_1 - b_0.) The three solvers
-compute the same map by different routes. Its differential is
+(scikit-learn divides by n - K up to 1.8. π_k = N_k/n unless priors are given; two classes release the differences
+β_1 - β_0 and b_1 - b_0.) The three solvers compute the same map by different routes. Its differential is
 
     dβ_k = Σ⁻¹(dν_k - dΣ β_k),      db_k = dπ_k/π_k - β_k·dν_k + ½ β_k·dΣ β_k - dx̄·β_k - x̄·dβ_k
 
@@ -58,6 +58,8 @@ class LinearDiscriminant(EstimatingEquations):
         Public class shares; default: estimated.
     tol : float, default 1e-4
         Relative size of a direction below which "svd" drops it; a table on which it would is refused.
+    unbiased : bool, default False
+        Whether "svd" divides the covariance by n - K, as scikit-learn does up to 1.8, instead of by n.
 
     Raises
     ------
@@ -85,6 +87,7 @@ class LinearDiscriminant(EstimatingEquations):
     shrinkage: float | None = None
     priors: Any = None
     tol: float = 1e-4
+    unbiased: bool = False
 
     def __post_init__(self) -> None:
         X, y, _ = check_classes(self.X, self.y, self.n_classes)
@@ -101,6 +104,8 @@ class LinearDiscriminant(EstimatingEquations):
             number("shrinkage", self.shrinkage, 0.0, 1.0, strictly=False)
             if self.solver == "svd":
                 raise Refusal("solver 'svd' has no shrinkage: use 'lsqr' or 'eigen'")
+        if self.unbiased and (self.solver != "svd" or len(X) <= self.n_classes):
+            raise Refusal("unbiased is for solver 'svd' and more rows than classes")
         if self.solver == "svd":
             self._refuse_dropped_directions()
         else:
@@ -136,9 +141,10 @@ class LinearDiscriminant(EstimatingEquations):
     @cached_property
     def moments_map(self) -> ReleasedMap:
         """`priors_` (if estimated), `means_` and the distinct entries of `covariance_`."""
-        if self.solver == "svd" and self.priors is not None:
+        if self.solver == "svd" and (self.priors is not None or self.unbiased):
             raise CannotMeasure(
-                "with solver 'svd' and given priors, covariance_ is not the covariance of the discriminants: use 'lsqr'"
+                "with solver 'svd' and given priors, or divided by n - K, covariance_ "
+                "is not the covariance of the discriminants: use 'lsqr'"
             )
         K = self.n_classes
         names = self.parameter_names[K:]
@@ -261,7 +267,7 @@ class LinearDiscriminant(EstimatingEquations):
     @cached_property
     def _covariance(self) -> PooledCovariance:
         given = None if self.solver == "svd" else self.priors
-        return PooledCovariance(self._classes, given, self.shrinkage or 0.0)
+        return PooledCovariance(self._classes, given, self.shrinkage or 0.0, self.unbiased)
 
     @cached_property
     def _lower(self) -> tuple[Any, Any]:

@@ -114,7 +114,7 @@ class NewtonProblem:
             Z, y, weight = self.Z(block), block[1], block[2]
             if isinstance(self.loss, Softmax):
                 return _softmax_sums(Z, y, weight, v, self.loss, hessian)
-            return _scalar_sums(Z, y, weight, with_offset(Z @ v[0], block), self.loss, hessian)
+            return scalar_sums(Z, y, weight, with_offset(Z @ v[0], block), self.loss, hessian)
 
         value, gradient, H = self.engine.sum_over(self.blocks, block_sums)
         ridge = self.ridge()
@@ -237,9 +237,10 @@ def is_settled(step: int, size: float, stalled: int) -> bool:
     return step > 1 and (size <= SETTLED or (stalled >= 3 and size <= ROUNDING))
 
 
-def _scalar_sums(
+def scalar_sums(
     Z: FloatArray, y: FloatArray, weight: FloatArray, m: FloatArray, loss: ScalarLoss, hessian: bool
 ) -> tuple[Any, ...]:
+    """Value, gradient (p,) and Hessian (p, p) of some rows z with margins m, without the penalty."""
     m, p = _used_margins(m, weight, loss), Z.shape[1]
     value = float(weight @ loss.value(m, y))
     if not np.isfinite(value):  # the step was too long; nothing else of it is used

@@ -2,7 +2,8 @@
 
     Σ⁰ = Σ_k c_k S_k,   S_k = Σ_i e_ik (x_i - μ_k)(x_i - μ_k)ᵀ,        Σ = (1-s) Σ⁰ + s (tr Σ⁰/d) 1
 
-c_k is 1/n, or π_k/N_k if the shares π are given; then it moves with N_k: dc_k/de_ik = -π_k/N_k². With δ_k = x_i - μ_k,
+c_k is 1/n (or 1/(n - K), without the degrees of freedom of the means), or π_k/N_k if the shares π are given; then
+it moves with N_k: dc_k/de_ik = -π_k/N_k². With δ_k = x_i - μ_k,
 
     dΣ⁰/dx_i = Σ_k c_k e_ik (δ_k dxᵀ + dx δ_kᵀ),        dΣ⁰/de_ik = c_k δ_kδ_kᵀ + (dc_k/de_ik) S_k
 
@@ -27,9 +28,11 @@ class PooledCovariance:
 
     classes: ClassMoments
     shares: FloatArray | None
-    """(K,) π if given; None if c is 1/n."""
+    """(K,) π if given; None if c is 1/n or 1/(n - K)."""
     shrinkage: float
     """s."""
+    unbiased: bool = False
+    """Whether c is 1/(n - K)."""
 
     @cached_property
     def scatters(self) -> FloatArray:
@@ -42,7 +45,8 @@ class PooledCovariance:
     def factors(self) -> FloatArray:
         """c (K,)."""
         if self.shares is None:
-            return np.full(self.classes.K, 1.0 / len(self.classes.X))
+            lost = self.classes.K if self.unbiased else 0
+            return np.full(self.classes.K, 1.0 / (len(self.classes.X) - lost))
         return np.asarray(self.shares / self.classes.counts())
 
     @cached_property

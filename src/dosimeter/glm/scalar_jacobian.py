@@ -152,7 +152,15 @@ class ScalarJacobian:
 
     def column_norms(self) -> FloatArray:
         """(m,) ||J|| of each unknown over all rows: gⱼ² G + gⱼ(q bⱼᵀ + bⱼ qᵀ) + ρ bⱼbⱼᵀ, the secular form again."""
-        G, q, rho = self._moments(slice(None), self.a**2)
+        return self.column_norms_from(self.column_sums())
+
+    def column_sums(self) -> tuple[FloatArray, FloatArray, float]:
+        """Σ a² u uᵀ (k, k), Σ a r u (k,), Σ r²: what `column_norms` needs of the rows; parts of a table add up."""
+        return self._moments(slice(None), self.a**2)
+
+    def column_norms_from(self, sums: tuple[FloatArray, FloatArray, float]) -> FloatArray:
+        """(m,) `column_norms` of the rows that were summed."""
+        G, q, rho = sums
         D, Q = np.linalg.eigh(G)
         D, Q = np.maximum(D[::-1], 0.0), Q[:, ::-1]
         ones = np.ones(self.m)

@@ -155,7 +155,7 @@ class ScaledJacobian(DenseJacobian):
             z, moved, shifted = self.scaler.Z[:, f], self.moved[:, f], self.shifted[:, f]
             squares += z**2 * (moved @ moved) + 2 * z * (moved @ shifted) + shifted @ shifted
         steps = np.sqrt(np.max(self.scaler.Z**2, axis=1, initial=0.0) + 1.0)
-        rest = float(np.linalg.norm(self.root, 2)) * size / self.n * steps
+        rest = float(np.linalg.norm(self.root, 2)) * size / self.scaler.divisor * steps
         return Near(self.base, size * np.sqrt(np.maximum(squares, 0.0)), np.zeros(self.n), rest)
 
     def cell_norms(self, columns: Index) -> FloatArray:
@@ -207,7 +207,8 @@ class ScaledJacobian(DenseJacobian):
         """(m,)."""
         out, touched = self.base.column_norms().copy(), self.scaler.touched
         if self.separate is not None and isinstance(self.base, ScalarJacobian):
-            out[touched], lost = self._separate_columns(self.base, self.separate, touched)
+            sums = self.feature_sums(self.base)
+            out[touched], lost = self.separate_column_norms(self.base, self.separate, sums)
             touched = touched[lost]
         few = self._narrow(touched)
         total = np.zeros((len(touched), self.width, self.width))
@@ -218,10 +219,8 @@ class ScaledJacobian(DenseJacobian):
             out[touched] = _largest_root(total)
         return out
 
-    def _separate_columns(
-        self, base: ScalarJacobian, separate: SeparateColumns, columns: Index
-    ) -> tuple[FloatArray, Any]:
-        """(k,) from sums over the rows, and where too many digits cancelled: a row's column is L [a u, r, z, 1]."""
+    def feature_sums(self, base: ScalarJacobian) -> FloatArray:
+        """(q, q) Σ ssᵀ over the rows, s = [a u, r, 1, z]: what a column of separate unknowns needs; parts add up."""
         p, k = len(base.F), len(self.scaler.features)
         T = np.zeros((p + 2 + k, p + 2 + k))
         for i in range(0, self.n, step := rows_per_block(p + 2 + k, CACHE)):
@@ -229,6 +228,13 @@ class ScaledJacobian(DenseJacobian):
             U = base.factor.rows(base.X[s], base.F.T)
             S = np.column_stack([base.a[s, None] * U, base.r[s], np.ones(len(U)), self.scaler.Z[s]])
             T += S.T.copy() @ S
+        return T
+
+    def separate_column_norms(
+        self, base: ScalarJacobian, separate: SeparateColumns, T: FloatArray
+    ) -> tuple[FloatArray, Any]:
+        """(touched,) norms from `feature_sums`, a row's column being L [a u, r, 1, z], and where digits cancelled."""
+        columns, p = self.scaler.touched, len(base.F)
         out, lost = np.empty(len(columns)), np.zeros(len(columns), dtype=bool)
         chosen, places = separate.among(columns)
         for t, place in zip(chosen, places, strict=True):

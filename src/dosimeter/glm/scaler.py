@@ -26,6 +26,8 @@ class Scaler:
     """(n, k) their values."""
     P: FloatArray
     """(k, m) how each moves with each unknown of its row, with mean and deviation fixed."""
+    fitted_rows: int = 0
+    """Rows that mean and deviation are of, if Z holds only some of them; 0: those of Z."""
 
     @classmethod
     def of(cls, X: FloatArray, scaled: Any, P: FloatArray) -> Scaler:
@@ -46,10 +48,21 @@ class Scaler:
             )
         return cls(features, Z, np.ascontiguousarray(P[features]))
 
+    @classmethod
+    def of_some_rows(cls, X: FloatArray, scaled: Any, P: FloatArray, n: int) -> Scaler:
+        """The same for some of the n rows that were standardised together, whose mean and deviation are known."""
+        features = np.flatnonzero(np.asarray(scaled)).astype(np.intp)
+        return cls(features, np.ascontiguousarray(X[:, features]), np.ascontiguousarray(P[features]), n)
+
     @property
     def n(self) -> int:
-        """Rows."""
+        """Rows of Z."""
         return len(self.Z)
+
+    @property
+    def divisor(self) -> int:
+        """Rows that mean and deviation are of."""
+        return self.fitted_rows or len(self.Z)
 
     @cached_property
     def touched(self) -> Index:
@@ -58,7 +71,7 @@ class Scaler:
 
     def rotate_moves(self, rows: Rows, root: FloatArray) -> FloatArray:
         """(b, r, touched) root (r, 2k) times [z P; P]/n, the moves of log-deviation and mean of each feature."""
-        P, Z = self.P[:, self.touched] / self.n, self.Z[rows]
+        P, Z = self.P[:, self.touched] / self.divisor, self.Z[rows]
         k = len(self.features)
         by_scale = (Z[:, None, :] * root[:, :k]) @ P
         return np.asarray(by_scale + root[:, k:] @ P)

@@ -41,7 +41,7 @@ class SeparateColumns:
             return None
         features, unknowns = np.nonzero(moves)
         reach = scaler.P[features, unknowns]
-        squares = (reach / scaler.n) ** 2
+        squares = (reach / scaler.divisor) ** 2
         by_scale, by_mean = (np.diagonal(information)[features + i] * squares for i in (0, k))
         return cls(features, unknowns, reach, by_scale, by_mean)
 

@@ -235,9 +235,9 @@ def prepare(
     declared = None if bounds is None else declarations(bounds)
     if declared is not None:
         refuse_unknown(declared, [name for name in (*table.names, *exclude) if name != person])
-        table = _clip_target(table, target, declared.get(target))
-    y, kind, outputs, remark, classes = _target(
-        table, target, loss, None if declared is None else _target_declaration(declared, target)
+        table = clip_target(table, target, declared.get(target))
+    y, kind, outputs, remark, classes = prepare_target(
+        table, target, loss, None if declared is None else target_declaration(declared, target)
     )
     rest = table.drop({target, *exclude, *([] if person is None else [person])})
     ids = None if person is None else tuple(table[person].tolist())
@@ -249,7 +249,7 @@ def prepare(
         if declared is None
         else declared_encoding(rest, declared, own_units=own_units)
     )
-    design = mark_gaps(_design(columns, rest, declared is not None), rest)
+    design = mark_gaps(design_of(columns, rest, declared is not None), rest)
     sources = {name: rest[name] for name in rest.names if design.blocks[name] or name in (*tied, *not_tied)}
     for name in [] if ids is None else [name for name in sources if name in rest.gaps]:
         sources[name] = observed_by_person(sources[name], rest.gaps[name].mask, ids or ())
@@ -288,11 +288,12 @@ def _class_losses() -> str:
 _PreparedTarget = tuple[FloatArray, Any, tuple[str, ...], str, NDArray[Any] | None]
 
 
-def _target_declaration(declared: dict[str, Declaration], target: str) -> Declaration | tuple[()]:
+def target_declaration(declared: dict[str, Declaration], target: str) -> Declaration | tuple[()]:
+    """What was declared about the target, () if nothing was."""
     return declared.get(target, ())
 
 
-def _clip_target(table: Table, target: str, declaration: Declaration | None) -> Table:
+def clip_target(table: Table, target: str, declaration: Declaration | None) -> Table:
     """The table with the target clipped to its public bounds, if it has any."""
     if declaration is None or isinstance(declaration, tuple):
         return table
@@ -321,7 +322,7 @@ def _classes(table: Table, target: str, levels: tuple[str, ...]) -> tuple[NDArra
     return np.array(values), np.array([place[cell] for cell in cells])
 
 
-def _target(
+def prepare_target(
     table: Table, target: str, loss: str, declaration: Declaration | tuple[()] | None = None
 ) -> _PreparedTarget:
     """y (n,) as the loss wants it, the loss, the outputs' names, a remark on the choice, the classes.
@@ -395,7 +396,8 @@ def _positions(column: NDArray[Any], levels: list[Any]) -> FloatArray:
     return np.array([place[cell] for cell in column.tolist()])
 
 
-def _design(columns: TableEncoding, table: Table, declared: bool) -> Design:
+def design_of(columns: TableEncoding, table: Table, declared: bool) -> Design:
+    """The design of a table with this encoding; declared: its constants are public."""
     numbers = [s.name for s in columns.sources if isinstance(s, NumberColumn) and s.fitted]
     two = [s.name for s in columns.sources if isinstance(s, NumberColumn) and s.two and table.kind(s.name) != "bool"]
     labels = [s.name for s in columns.sources if isinstance(s, CategoryColumn) or s.name in two]

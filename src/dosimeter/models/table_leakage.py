@@ -335,6 +335,10 @@ class TableLeakage:
             return float(self.leak.attributes[block[0]])
         return self._persons.together(np.arange(self.leak.n), block, False)
 
+    def persons_together(self, rows: Any, name: str) -> FloatArray:
+        """(q, q) J Jᵀ of one source column on some rows together, which hold all rows of their people."""
+        return self._persons.outer_together(rows, self._unknowns([name]), False)
+
     def deviation(self, name: str) -> FloatArray:
         """(n,) least standard deviation of an unbiased guess of a number, in the column's own unit, as an array.
 

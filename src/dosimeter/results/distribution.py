@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray
@@ -20,19 +22,19 @@ def distribution(doses: FloatArray, *, of: str, unit: str, limit: float | None =
     ([1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1], 1, [0.487, 0.523])
     """
     above_zero = doses[doses > 0]
-    edges = _edges(float(above_zero.min()), float(above_zero.max())) if len(above_zero) else np.array([])
+    edges = bin_edges(float(above_zero.min()), float(above_zero.max())) if len(above_zero) else np.array([])
     counts = np.histogram(above_zero, edges)[0] if len(above_zero) else np.array([], dtype=int)
-    return Distribution(
-        of=of,
-        unit=unit,
-        edges=edges.tolist(),
-        counts=counts.tolist(),
-        zero=int(len(doses) - len(above_zero)),
-        limit=limit,
-    )
+    return distribution_of_counts(edges, counts, int(len(doses) - len(above_zero)), of=of, unit=unit, limit=limit)
 
 
-def _edges(low: float, high: float) -> FloatArray:
+def distribution_of_counts(
+    edges: FloatArray, counts: Any, zero: int, *, of: str, unit: str, limit: float | None
+) -> Distribution:
+    """From bins (bins + 1,), counts (bins,) and the number of doses that are zero."""
+    return Distribution(of=of, unit=unit, edges=edges.tolist(), counts=counts.tolist(), zero=zero, limit=limit)
+
+
+def bin_edges(low: float, high: float) -> FloatArray:
     """Powers of ten to multiples of the finest step that needs at most MOST_BINS."""
     first, last = np.log10(low), np.log10(high)
     for step in STEPS:

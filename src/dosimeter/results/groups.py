@@ -53,7 +53,12 @@ def groups(leak: TableLeakage, table: Table, people: PersonFigures, requested: S
                         by_first_row=by_first_row,
                     )
                 )
-    every.sort(key=_largest)
+    return kept_groups(every)
+
+
+def kept_groups(every: list[GroupFigures]) -> list[GroupFigures]:
+    """Those that were requested and the MOST others with the highest doses, largest first."""
+    every = sorted(every, key=_largest)
     kept = [*(group for group in every if group.asked), *[group for group in every if not group.asked][:MOST]]
     return sorted(kept, key=_largest)
 

@@ -6,13 +6,15 @@ unknown per row, its leakage would be under-reported by up to the square root of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.core.engine import term
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import advice
@@ -57,34 +59,81 @@ def tie(
         if tied or not_tied:
             raise Refusal("tied columns are one value per person: name the person column as well")
         return Tied()
+    facts = tie_facts(columns, y, ids)
+    return decide_ties(tuple(columns), y is not None, facts, target, tied, not_tied, partial(_place, frame))
+
+
+@term
+@dataclass(frozen=True)
+class TieFacts:
+    """Where values change within a person, on some rows that hold all rows of their people; those of parts add."""
+
+    several: int
+    """People with several rows."""
+    changed: NDArray[np.int64]
+    """(keys,) people within whom each value changes."""
+    change: NDArray[np.int64]
+    """(keys,) the first row whose value is not that of its person's first row; NEVER if there is none."""
+
+    def __add__(self, other: TieFacts) -> TieFacts:
+        change = np.minimum(self.change, other.change)
+        return TieFacts(self.several + other.several, self.changed + other.changed, change)
+
+
+NEVER = int(np.iinfo(np.int64).max)
+
+
+def tie_facts(
+    columns: Mapping[str, NDArray[Any]],
+    y: NDArray[Any] | None,
+    ids: Sequence[Any],
+    rows: NDArray[Any] | None = None,
+) -> TieFacts:
+    """Of each column and then the target, if it counts. rows: their numbers; positions if None."""
+    known = [*columns.values(), *([] if y is None else [y])]
+    first = _first_row(ids)
+    several = int(np.sum(np.bincount(first) > 1))
+    changed, change = [], []
+    for column in known:
+        other = np.asarray(column != column[first], dtype=bool)
+        changed.append(len(np.unique(first[other])))
+        at = np.flatnonzero(other)
+        change.append(NEVER if not at.size else int(at[0] if rows is None else rows[at].min()))
+    return TieFacts(several, np.array(changed, dtype=np.int64), np.array(change, dtype=np.int64))
+
+
+def decide_ties(
+    columns: tuple[str, ...],
+    with_target: bool,
+    facts: TieFacts,
+    target: str,
+    tied: Sequence[str],
+    not_tied: Sequence[str],
+    place: Callable[[int], str],
+) -> Tied:
+    """What is tied, from where values change. place: how a refusal shows a row."""
     # The key of the target is None: a column may have the same name.
-    known: dict[str | None, NDArray[Any]] = {} if y is None else {None: y}
-    known.update((name, column) for name, column in columns.items())
-    keys = {**{name: name for name in columns}, **({} if y is None or target in columns else {target: None})}
+    known: list[str | None] = [*columns, *([None] if with_target else [])]
+    keys = {**{name: name for name in columns}, **({} if not with_target or target in columns else {target: None})}
     for role, names in (("tied", tied), ("not tied", not_tied)):
         for name in names:
-            if name == target and y is None and name not in columns:
+            if name == target and not with_target and name not in columns:
                 raise Refusal(f"{role}: the target {safe_text(name)} is taken as known: there is nothing to tie")
             if name not in keys:
                 raise Refusal(f"{role}: the model has no column {safe_text(name)}: {advice(name, keys)}")
     both = [name for name in tied if name in not_tied]
     if both:
         raise Refusal(f"{safe_text(both[0])} is both tied and not tied: name it once")
-    first = _first_row(ids)
     required, exempt = ({keys[name] for name in names} for names in (tied, not_tied))
-    several = len(np.unique(first)) < len(first)
     constant_keys: list[str | None] = []
     rarely_changing: list[str | None] = []
-    for key, column in known.items():
-        change = _first_change(column, first)
-        if key in required and change is not None:
+    for key, changed, change in zip(known, facts.changed.tolist(), facts.change.tolist(), strict=True):
+        if key in required and changed:
             subject = f"the target {safe_text(target)}" if key is None else f"column {safe_text(key)}"
-            raise Refusal(
-                f"{subject} is tied but not constant within a person ({_place(frame, change)}): leave it out of tied"
-            )
-        if key in required or (several and change is None):
+            raise Refusal(f"{subject} is tied but not constant within a person ({place(change)}): leave it out of tied")
+        if key in required or (facts.several and not changed):
             constant_keys.append(key)
-        elif several and _rarely_changes(column, first):
+        elif facts.several and changed * FEW <= facts.several:
             rarely_changing.append(key)
     tied_keys, untied = [k for k in constant_keys if k not in exempt], [k for k in constant_keys if k in exempt]
     remarks = _remarks(
@@ -115,22 +164,10 @@ def _remarks(tied: str, untied: str, rarely_changing: str) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-def _rarely_changes(column: NDArray[Any], first: NDArray[np.intp]) -> bool:
-    """Whether a column changes within one in `FEW` people with several rows, or fewer."""
-    changed_people = np.unique(first[np.asarray(column != column[first], dtype=bool)])
-    return len(changed_people) * FEW <= int(np.sum(np.bincount(first) > 1))
-
-
 def _first_row(ids: Sequence[Any]) -> NDArray[np.intp]:
     """(n,) position of the first row of each row's person."""
     first: dict[Any, int] = {}
     return np.fromiter((first.setdefault(person, row) for row, person in enumerate(ids)), dtype=np.intp, count=len(ids))
-
-
-def _first_change(column: NDArray[Any], first: NDArray[np.intp]) -> int | None:
-    """The first row whose value is not that of its person's first row."""
-    other = np.asarray(column != column[first], dtype=bool)
-    return int(np.argmax(other)) if other.any() else None
 
 
 def _place(frame: Any, row: int) -> str:

@@ -19,8 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location

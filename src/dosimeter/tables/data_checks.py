@@ -78,6 +78,11 @@ def class_remarks(column: NDArray[Any], ids: Sequence[Any] | None, target: str) 
     return tuple(remarks)
 
 
+def looks_like_id(name: str) -> bool:
+    """Whether a name has the word "id"."""
+    return bool(_ID.search(name))
+
+
 def identifiers(table: Table) -> tuple[str, ...]:
     """Columns of whole numbers whose name has the word "id", with few rows per value."""
     return tuple(
@@ -92,10 +97,13 @@ def id_remarks(table: Table) -> tuple[str, ...]:
     >>> id_remarks(visits)
     ('patient_id looks like an identifier: pass person="patient_id" or exclude="patient_id"',)
     """
-    return tuple(
-        f"{shown} looks like an identifier: pass {option('person', shown)} or {option('exclude', shown)}"
-        for shown in map(safe_text, identifiers(table))
-    )
+    return tuple(map(id_remark, identifiers(table)))
+
+
+def id_remark(name: str) -> str:
+    """The remark on one such column."""
+    shown = safe_text(name)
+    return f"{shown} looks like an identifier: pass {option('person', shown)} or {option('exclude', shown)}"
 
 
 def _like_an_id(column: NDArray[Any]) -> bool:

@@ -129,7 +129,11 @@ def outside(encoding: TableEncoding, table: Table) -> tuple[int, int]:
 
 def outside_remarks(encoding: TableEncoding, table: Table) -> tuple[str, ...]:
     """Remarks on what was clipped. Internal."""
-    clipped, labels = outside(encoding, table)
+    return clip_remarks(*outside(encoding, table))
+
+
+def clip_remarks(clipped: int, labels: int) -> tuple[str, ...]:
+    """The same from the numbers of cells out of their bounds, and of labels in no public list."""
     scaling = "columns are scaled by declared bounds: nothing of the preprocessing is a statistic of the table"
     clipped_cells = (
         f"{clipped} cells lay outside the bounds and were clipped: their figures are those of the clipped values"

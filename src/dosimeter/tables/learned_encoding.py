@@ -26,12 +26,14 @@ from dosimeter.tables.column_levels import COMMA, decimal_commas, level_names, s
 from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.table import Table
 
+MAX_LEVELS = 50
+"""Levels of a category that are taken."""
 FEW_LEVELS = 10
 """A label with more levels than this, and more than a quarter of the rows, identifies rows rather than groups."""
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
 
 
-def learn_encoding(table: Table, *, categorical: Collection[str] = (), max_levels: int = 50) -> TableEncoding:
+def learn_encoding(table: Table, *, categorical: Collection[str] = (), max_levels: int = MAX_LEVELS) -> TableEncoding:
     """Centres, scales and levels of the table's own columns; `categorical` names numeric columns that hold codes.
 
     >>> table = Table.of({"age": [40, 60, 36, 64], "race": ["white", "black"] * 2, "one": [1, 1, 1, 1]})
@@ -54,7 +56,7 @@ def learn_encoding(table: Table, *, categorical: Collection[str] = (), max_level
         if table.n == 0 or (column == column[0]).all():
             constant.append(name)
         elif name in categorical or table.kind(name) == "text":
-            sources.append(_category(table, name, max_levels, name in categorical))
+            sources.append(category_column(name, level_names(table, name), table.n, name in categorical, max_levels))
         else:
             sources.append(_two_values(name, table.observed(name).astype(float)) or standardised(name, column))
     return TableEncoding(tuple(sources), tuple(constant))
@@ -100,7 +102,7 @@ def standardised(name: str, u: NDArray[np.float64]) -> NumberColumn:
     # Divided by the largest magnitude first: the squares of 1e200 are infinite and those of 1e-200 are zero.
     size = float(np.abs(u).max())
     centre, scale = float((u / size).mean() * size), float((u / size).std() * size)
-    _refuse_odd(name, centre, scale, size)
+    refuse_odd(name, centre, scale, size)
     return NumberColumn(name, centre, scale, fitted=True)
 
 
@@ -110,11 +112,12 @@ def _two_values(name: str, u: NDArray[np.float64]) -> NumberColumn | None:
     if step is None:
         return None
     low, size = float(u.min()), float(np.abs(u).max())
-    _refuse_odd(name, low, step, size)
+    refuse_odd(name, low, step, size)
     return NumberColumn(name, low + step / 2, step, two=True)
 
 
-def _refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
+def refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
+    """Refuse a number whose squares leave float64, or that hardly varies; size: its largest magnitude."""
     shown = f"column {safe_text(name)}"
     if not 1e-150 < scale < 1e150 or size > 1e150:
         raise Refusal(f"{shown} has a spread of {scale:.3g}: change its units, squares of it leave float64")
@@ -122,18 +125,23 @@ def _refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
         raise Refusal(f"{shown} varies by {scale:.3g} around {centre:.3g}: subtract a fixed number")
 
 
-def _category(table: Table, name: str, max_levels: int, declared: bool) -> CategoryColumn:
-    levels = level_names(table, name)
+def category_column(
+    name: str, levels: tuple[str, ...], n: int, declared: bool, max_levels: int = MAX_LEVELS
+) -> CategoryColumn:
+    """The encoding of labels with these levels on n rows; refused if they identify rows, or are numbers or dates.
+
+    declared: whether the caller said that the column holds codes.
+    """
     shown = f"column {safe_text(name)}"
     if not declared and decimal_commas(levels):
         raise Refusal(f"{shown} holds numbers with a {COMMA}")
     if len(levels) > 2 and all(_DATE.fullmatch(level) for level in levels):
         raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass {option('exclude')}")
     advise = f"looks like an identifier; pass {option('person')} or {option('exclude')}"
-    if len(levels) == table.n:
+    if len(levels) == n:
         raise Refusal(f"{shown} has a different value in each row: {advise}")
-    if not declared and max(FEW_LEVELS, table.n // 4) < len(levels) <= max_levels:
-        raise Refusal(f"{shown} has {len(levels)} levels in {table.n} rows: {advise}")
+    if not declared and max(FEW_LEVELS, n // 4) < len(levels) <= max_levels:
+        raise Refusal(f"{shown} has {len(levels)} levels in {n} rows: {advise}")
     if len(levels) > max_levels:
         raise Refusal(f"{shown} has {len(levels)} levels and at most {max_levels} are taken: {advise}")
     return CategoryColumn(name, levels)

@@ -114,6 +114,10 @@ class Persons:
         """η of the unknowns `columns` of some rows together, and of their labels if `label`."""
         if not len(columns) and not label:
             return 0.0
+        return self._figure(self.outer_together(rows, columns, label))
+
+    def outer_together(self, rows: Any, columns: Any, label: bool) -> FloatArray:
+        """(q, q) J Jᵀ of the same; of parts of a table that hold all rows of their people, they add up."""
         outer = self.leak.jacobian.outer
         tied, untied = np.intersect1d(self.tied, columns), np.setdiff1d(columns, self.tied)
         free_label = label and not self.tied_target
@@ -121,12 +125,12 @@ class Persons:
             tied = np.concatenate([tied, self.leak.target_positions])
         several = self._several(rows) if len(tied) else []
         if not several:
-            return self._figure(outer(rows, columns, label, _NONE))
+            return np.asarray(outer(rows, columns, label, _NONE))
         M = shared_outer(self.leak.jacobian, several, tied)
         if len(untied) or free_label:
             M = M + outer(_concatenate(several), untied, free_label, _NONE)
         alone = np.setdiff1d(rows, _concatenate(several))
-        return self._figure(M + outer(alone, columns, label, _NONE) if len(alone) else M)
+        return np.asarray(M + outer(alone, columns, label, _NONE) if len(alone) else M)
 
     def _several(self, rows: Any) -> list[Any]:
         """The rows of each person who has more than one of these rows."""

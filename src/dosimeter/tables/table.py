@@ -27,6 +27,10 @@ Missing = Literal["refuse", "drop", "impute", "keep"]
 _KINDS: dict[str, Kind] = {"f": "number", "O": "text", "b": "bool"}
 
 
+class NoCompleteRow(Refusal):
+    """Every row has a missing value."""
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Columns under unique names, without missing values. Arrays are read-only.
@@ -182,7 +186,7 @@ def complete_rows(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, sour
     if absent.size and absent.all():
         emptiest = max(masks, key=lambda name: int(masks[name].sum()))
         todo = f"leave the emptiest column out ({option('exclude')})"
-        raise source.refusal("every row has a missing value", todo, column=emptiest)
+        raise NoCompleteRow(str(source.refusal("every row has a missing value", todo, column=emptiest)))
     return np.flatnonzero(~absent)
 
 

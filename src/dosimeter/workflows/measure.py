@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -17,6 +18,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.noise import no_noise
 from dosimeter.core.text import safe_text
+from dosimeter.engines.raw_block import BlockSource
 from dosimeter.models.fit_table import TableFit, fit_table
 from dosimeter.models.given_model import GivenModel, measure_model
 from dosimeter.models.table_leakage import TableLeakage
@@ -24,9 +26,19 @@ from dosimeter.results.measurement import Measurement
 from dosimeter.results.people import number_of
 from dosimeter.tables.row_arguments import column_of, names_of, values_of
 from dosimeter.tables.table import Table, new_frame_like
+from dosimeter.workflows.block_table import Place, block_source, refuse_given_model
+from dosimeter.workflows.measure_blocks import BlockLeakage, measure_blocks
 from dosimeter.workflows.model_file import fitted_model, is_model
 from dosimeter.workflows.noise_name import noise_class
-from dosimeter.workflows.people_table import BoundsSource, Constants, as_names, fit_bounds, is_path, read_people
+from dosimeter.workflows.people_table import (
+    BoundsSource,
+    Constants,
+    as_names,
+    check_reading,
+    fit_bounds,
+    is_path,
+    read_people,
+)
 
 Names = str | Sequence[str]
 """One column, or several."""
@@ -151,7 +163,10 @@ def measure(
     impute: Constants | None = None,
     sample_weight: Any = None,
     delimiter: str = ",",
-) -> ModelLeakage:
+    engine: str | None = None,
+    memory: str | int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> ModelLeakage | BlockLeakage:
     """What a linear model's weights, released with noise on each, leak about every person in its training table.
 
     `measure(model, table, y, ...)` measures a fitted model. `measure(table, target="readmitted", ...)` fits one first.
@@ -164,7 +179,8 @@ def measure(
         are standardised, labels become indicators.
     table
         The table it was trained on: pandas, polars, pyarrow, a dict of columns, a 2-D array, or the path of a .csv or
-        .parquet file.
+        .parquet file. A folder of Parquet files, a polars LazyFrame, an Arrow dataset and a mapped array are read in
+        blocks, and so is a Parquet file too large for `memory`.
     y, target
         What the model predicts: `y` is one value per row or a column's name, `target` a column's name. One of the two;
         neither for a model that was fitted by a formula with a column on its left side.
@@ -202,12 +218,19 @@ def measure(
         As it was given to the model's `fit`: a column's name, or one value per row.
     delimiter
         What separates cells in a .csv file.
+    engine
+        "memory" reads the table whole, "blocks" a few blocks at a time; by default the size of the table decides.
+    memory
+        How much memory may be used, such as "2GB" (the default): it decides the default engine and the size of a block.
+    checkpoint
+        A folder for finished work of the engine "blocks": after a stop the same call goes on where it was.
 
     Returns
     -------
     ModelLeakage
         `.persons`, `.examples`, `.cells`, `.attributes`, `.group(by)`; `.result(limit=...)` is what reports are made
-        of.
+        of. For a table that is read in blocks a `BlockLeakage`: `.result(limit=...)`, `.attributes`, `.doses()`,
+        `.write_doses(path)`.
 
     Raises
     ------
@@ -234,6 +257,10 @@ def measure(
     {'a': 1.049, 'b': 0.677, 'c': 0.409}
     """
     estimator, data = _model_and_table(model, table)
+    place = Place(engine, memory, checkpoint)
+    if estimator is not None:
+        refuse_given_model(data, place)
+    source = block_source(data, place) if estimator is None else None
     if y is None and target is None:
         target = formula_target(estimator)
     label = None if y is None and target is None and knows_its_target(estimator) else _target(y, target)
@@ -250,6 +277,8 @@ def measure(
         if sample_weight is not None:
             raise Refusal(f"{option('sample_weight')} is for a given model: one that is fitted here has no weights")
         penalty = None if l2 is None else not_negative("l2", l2)
+        if source is not None:
+            return _measure_blocks(source, place, label, person, reading, figures, bounds, loss, penalty)
         return _measure_own(data, label, person, reading, figures, bounds, loss, penalty)
     for name, value in (("loss", None if loss == "auto" else loss), ("l2", l2), ("bounds", bounds)):
         if value is not None:
@@ -369,6 +398,45 @@ def _measure_own(
     )
     leak = _with_ids_of(fit.leakage, source, person_column, table)
     return ModelLeakage.of(leak, table, fit=fit, person=person, frame=_rows_of(data, table))
+
+
+def _measure_blocks(
+    source: BlockSource,
+    place: Place,
+    target: Any,
+    person: Any,
+    reading: Reading,
+    figures: Figures,
+    bounds: BoundsSource | None,
+    loss: str,
+    l2: float | None,
+) -> BlockLeakage:
+    """Fit a model of a table in blocks, then measure it."""
+    for name, value in (("target", target), ("person", person)):
+        if value is not None and not isinstance(value, str):
+            raise Refusal(f"{option(name)}: the table is read in blocks: name a column of it instead of values")
+    check_reading(
+        target, person, reading.categorical, reading.exclude, reading.tied, reading.not_tied, reading.missing,
+        reading.impute or {},
+    )  # fmt: skip
+    return measure_blocks(
+        source,
+        target,
+        person,
+        place=place,
+        categorical=reading.categorical,
+        exclude=reading.exclude,
+        tied=reading.tied,
+        not_tied=reading.not_tied,
+        missing=reading.missing,
+        declared=fit_bounds(bounds, target, person, reading.categorical, reading.exclude),
+        noise=figures.noise,
+        loss=loss,
+        l2=l2,
+        unit=figures.unit,
+        include_target=figures.counts_target,
+        scaler=figures.scaler,
+    )
 
 
 def _measure_given(

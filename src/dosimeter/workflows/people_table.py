@@ -63,7 +63,7 @@ def read_people(
     classes: of the target, listed beforehand; a row of another class counts as one with a missing value.
     keep_class_names: keep them as text.
     """
-    constants = _check(target, person, categorical, exclude, tied, not_tied, missing, impute, model_imputes)
+    constants = check_reading(target, person, categorical, exclude, tied, not_tied, missing, impute, model_imputes)
     targets = [] if target is None else [target]
     persons = [] if person is None else [person]
     text = tuple(dict.fromkeys([*persons, *categorical, *([] if classes is None else targets)]))
@@ -118,7 +118,7 @@ def every_value(data: Data, name: str, delimiter: str = ",") -> list[str | None]
     return values
 
 
-def _check(
+def check_reading(
     target: str | None,
     person: str | None,
     categorical: Sequence[str],
@@ -127,7 +127,7 @@ def _check(
     not_tied: Sequence[str],
     missing: str,
     impute: Constants | None,
-    model_imputes: bool,
+    model_imputes: bool = False,
 ) -> PublicConstants:
     """The constants of `impute`, after every contradiction was refused."""
     policies = ("refuse", "drop", *(() if impute is None else ("impute",)))

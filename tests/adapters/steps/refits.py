@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from itertools import combinations
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import KBinsDiscretizer
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(77)
@@ -31,6 +33,10 @@ FRAME = pd.DataFrame(
 )
 Y = AGE / 12 + FRAME["dose"].to_numpy() + (FRAME["town"] == "ulm").to_numpy() + RNG.normal(size=N)
 ILL = (np.median(Y) < Y).astype(int)
+QUANTILES: dict[str, Any] = (
+    {"quantile_method": "averaged_inverted_cdf"} if "quantile_method" in signature(KBinsDiscretizer).parameters else {}
+)
+"""scikit-learn 1.7 and later warn about bins by quantiles without it."""
 MODELS: dict[str, Any] = {
     "ridge": Ridge(alpha=1.3),
     "logistic": LogisticRegression(C=0.4, solver="newton-cholesky", tol=1e-13, max_iter=300),

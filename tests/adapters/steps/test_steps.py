@@ -53,7 +53,7 @@ import dosimeter as dm
 from dosimeter.adapters.steps import STEPS, Route
 from dosimeter.adapters.steps.registry import kind_of
 from tests.adapters.steps.own_steps import Ratio, Region, Steps, TownSize, TownTimes, Waves, Winsor
-from tests.adapters.steps.refits import FRAME, MODELS, dense, fit_pipeline, largest_step, refit_slope, target
+from tests.adapters.steps.refits import FRAME, MODELS, QUANTILES, dense, fit_pipeline, largest_step, refit_slope, target
 
 TOWNS = ["graz", "linz", "ulm", "wien"]
 ROWS = (3, 21, 48)
@@ -261,7 +261,7 @@ CASES: dict[str, Case] = {
     ),
     "TargetEncoder": Case(on(TargetEncoder(), "town"), (), TOWN),
     "KBinsDiscretizer": Case(
-        on(KBinsDiscretizer(4, encode="onehot-dense", quantile_method="averaged_inverted_cdf"), "age"),
+        on(KBinsDiscretizer(4, encode="onehot-dense", **QUANTILES), "age"),
         (),
         (("age", tuple(np.quantile(FRAME["age"], [0.1, 0.4, 0.6, 0.9]))),),
     ),
@@ -282,7 +282,7 @@ CASES: dict[str, Case] = {
     "bins times numbers": Case(
         make_pipeline(
             make_column_transformer(
-                (KBinsDiscretizer(3, encode="onehot-dense", quantile_method="averaged_inverted_cdf"), ["age"]),
+                (KBinsDiscretizer(3, encode="onehot-dense", **QUANTILES), ["age"]),
                 (StandardScaler(), ["dose"]),
             ),
             PolynomialFeatures(2, interaction_only=True, include_bias=False),

@@ -54,7 +54,7 @@ from tests.adapters.steps.own_steps import (
     Waves,
     Winsor,
 )
-from tests.adapters.steps.refits import FRAME, ILL, N, Y, dense, fit_pipeline, weights
+from tests.adapters.steps.refits import FRAME, ILL, QUANTILES, N, Y, dense, fit_pipeline, weights
 
 NOISE = dm.Gaussian(0.5)
 SAME = FunctionTransformer(np.positive)
@@ -143,7 +143,7 @@ def test_what_a_step_learned_and_how_it_is_read_is_stated() -> None:
     assert (waves.not_covered, waves.standing.value) == ((), "estimate")
     assert waves.dose().standing.value == "estimate"
     assert Measurement.of(waves, Table.of(FRAME[NUMBERS])).standing == "estimate"
-    bins = KBinsDiscretizer(3, encode="ordinal", quantile_method="averaged_inverted_cdf")
+    bins = KBinsDiscretizer(3, encode="ordinal", **QUANTILES)
     binned = dm.measure(fit_pipeline(bins, "ridge", FRAME[NUMBERS]), FRAME[NUMBERS], Y, noise=NOISE)
     assert any("age goes through KBinsDiscretizer and is read as a category" in note for note in binned.remarks)
     result = Measurement.of(binned, Table.of(FRAME[NUMBERS]))
@@ -406,7 +406,7 @@ def test_a_subclass_with_its_own_transform_is_another_step() -> None:
         PolynomialFeatures(2),
         NMF(2, tol=0.1),
         Waves(),
-        KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf"),
+        KBinsDiscretizer(3, **QUANTILES),
     ],
     ids=lambda step: type(step).__name__,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from dosimeter import glm
 from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Target
 from dosimeter.adapters.registry import adapter
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.class_target import class_kind
 
@@ -31,11 +33,20 @@ def linear_discriminant(model: Any, target: Target) -> EquationsProblem:
     positions = target.positions(model.classes_.tolist())
     K, y = len(model.classes_), positions.astype(np.float64)
     settings = {"solver": model.solver, "shrinkage": model.shrinkage, "priors": model.priors, "tol": model.tol}
-    rows = np.column_stack([np.atleast_2d(model.coef_), np.ravel(model.intercept_)])
+    weights = np.column_stack([np.atleast_2d(model.coef_), np.ravel(model.intercept_)]).ravel()
+
+    def equations(X: FloatArray) -> glm.LinearDiscriminant:
+        """Divided by n or, as scikit-learn up to 1.8 has it, by n - K: whichever the weights are closer to."""
+        by_n = glm.LinearDiscriminant(X, y, K, **settings)
+        if model.solver != "svd" or len(X) <= K:
+            return by_n
+        by_freedom = replace(by_n, unbiased=True)
+        return min((by_n, by_freedom), key=lambda each: float(np.abs(each.solve().released - weights).max()))
+
     return EquationsProblem(
         EstimatorKind("discriminant", class_kind(K)),
-        lambda X: glm.LinearDiscriminant(X, y, K, **settings),
-        rows.ravel(),
+        equations,
+        weights,
         y,
         remarks=(INSIDE,),
     )

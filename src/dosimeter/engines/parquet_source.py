@@ -1,0 +1,209 @@
+"""Parquet files larger than memory: a part is a row group, which is read a block at a time.
+
+`pre_buffer=False` and a small buffer: the defaults of pyarrow hold the whole file (notes in the explanation of blocks).
+A row group is not read whole, so its size does not matter, unless a single column of it was written as one page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
+from dosimeter.core.location import Location
+from dosimeter.core.text import safe_text
+from dosimeter.engines.raw_block import RawBlock
+
+BUFFER = 1 << 20
+ENDINGS = (".parquet", ".pq")
+FIXED_WIDTHS = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float": 4, "int32": 4, "uint32": 4}
+
+
+@dataclass(frozen=True)
+class ParquetPart:
+    """One row group of one file, or some of its rows."""
+
+    path: str
+    group: int
+    group_start: int
+    """Number of the row group's first row in its file."""
+    begin: int
+    end: int
+    """Rows of the group that belong to the part."""
+    first: int
+    """Number of the part's first row in the whole table."""
+    columns: tuple[str, ...]
+    block_rows: int
+
+    @property
+    def rows(self) -> int:
+        """Rows."""
+        return self.end - self.begin
+
+    @property
+    def place(self) -> Location:
+        """File and row group."""
+        return Location(f"{self.path}, row group {self.group}", first=1 + self.group_start)
+
+    def between(self, low: int, high: int) -> ParquetPart:
+        """Those of its rows that have these numbers in the whole table."""
+        begin = self.begin + low - self.first
+        return replace(self, begin=begin, end=begin + high - low, first=low)
+
+    def blocks(self) -> Iterator[RawBlock]:
+        """Blocks of at most `block_rows` rows."""
+        seen = 0
+        for batch in self._batches():
+            size, start = batch.num_rows, seen
+            seen += size
+            low, high = max(self.begin - start, 0), min(self.end - start, size)
+            if low >= high:
+                continue
+            some = batch.slice(low, high - low)
+            at = start + low
+            place = Location(self.place.label, first=1 + self.group_start + at)
+            columns = dict(zip(self.columns, some.columns, strict=True))
+            yield RawBlock(columns, self.first + at - self.begin, place)
+            if seen >= self.end:
+                return
+        if seen < self.end:
+            raise self.place.refusal(f"it has {seen} rows and the footer says {self.end}", DAMAGED)
+
+    def _batches(self) -> Iterator[Any]:
+        parquet = pyarrow_parquet(self.place)
+        try:
+            with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=BUFFER) as file:
+                yield from file.iter_batches(
+                    self.block_rows, row_groups=[self.group], columns=list(self.columns), use_threads=False
+                )
+        except Refusal:
+            raise
+        except Exception as error:  # pyarrow raises many kinds of errors
+            raise damaged(error, self.place) from None
+
+
+DAMAGED = "the file may be truncated; write it again"
+
+
+def damaged(error: Exception, place: Location) -> Refusal:
+    """The refusal of a file that pyarrow cannot read."""
+    return place.refusal(f"cannot be read as Parquet ({safe_text(error, 100)})", DAMAGED)
+
+
+@dataclass(frozen=True)
+class ParquetFileFacts:
+    """What the footer of a file says."""
+
+    path: str
+    groups: tuple[int, ...]
+    """Rows of each row group."""
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """A Parquet file, or the Parquet files of a folder in the order of their names."""
+
+    label: str
+    names: tuple[str, ...]
+    rows: int
+    row_bytes: int
+    identity: str
+    files: tuple[ParquetFileFacts, ...]
+
+    @classmethod
+    def of(cls, path: str | Path, memory: int) -> ParquetSource:
+        """Read the footers; refused if a file is damaged, or has other columns than the first."""
+        label, paths = str(path), parquet_files(Path(path))
+        files, widest, identity, row_bytes = [], 0, [], 0
+        schema: Any = None
+        for each in paths:
+            place = Location(str(each), first=1)
+            parquet = pyarrow_parquet(place)
+            try:
+                with parquet.ParquetFile(each, pre_buffer=False, buffer_size=BUFFER) as file:
+                    footer, own = file.metadata, file.schema_arrow
+                    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
+                    files.append(ParquetFileFacts(str(each), tuple(g.num_rows for g in groups)))
+                    widest = max(widest, *(largest_page_bytes(g) for g in groups), 0)
+            except Exception as error:
+                raise damaged(error, place) from None
+            stat = each.stat()
+            identity.append(f"{each.resolve()}:{stat.st_size}:{stat.st_mtime_ns}")
+            if schema is None:
+                schema = own
+                place.check_names(own.names)
+                row_bytes = sum(FIXED_WIDTHS.get(str(field.type), 8) for field in own)
+            else:
+                refuse_other_schema(schema, own, place, str(paths[0]))
+        if schema is None:
+            raise Location(label).refusal("there is no Parquet file in this folder", "check the name")
+        refuse_large_pages(widest, memory, label)
+        rows = sum(sum(file.groups) for file in files)
+        return cls(label, tuple(schema.names), rows, row_bytes, "|".join(identity), tuple(files))
+
+    def parts(self, columns: Sequence[str], block_rows: int) -> Sequence[ParquetPart]:
+        """One part for each row group that has rows."""
+        parts, first = [], 0
+        for file in self.files:
+            start = 0
+            for g, rows in enumerate(file.groups):
+                if rows:
+                    parts.append(ParquetPart(file.path, g, start, 0, rows, first, tuple(columns), block_rows))
+                start, first = start + rows, first + rows
+        return parts
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """The file, or the Parquet files of a folder and its subfolders in the order of their names."""
+    if not path.is_dir():
+        return [path]
+    return sorted(each for each in path.rglob("*") if each.is_file() and each.suffix.lower() in ENDINGS)
+
+
+def refuse_other_schema(first: Any, other: Any, place: Location, first_path: str) -> None:
+    """Refuse a file of a folder whose columns or their kinds differ from the first file's."""
+    missing = [name for name in first.names if name not in other.names]
+    if missing:
+        raise place.refusal(f"it has no column {safe_text(missing[0])}, and {first_path} does", ONE_SCHEMA)
+    if len(other.names) > len(first.names):
+        spare = next(name for name in other.names if name not in first.names)
+        raise place.refusal(f"it has a column {safe_text(spare)}, and {first_path} does not", ONE_SCHEMA)
+    for name in first.names:
+        kinds = [str(schema.field(name).type) for schema in (first, other)]
+        if kinds[0] != kinds[1]:
+            fault = f"values of kind {kinds[1]} here and of kind {kinds[0]} in {first_path}"
+            raise place.refusal(fault, ONE_SCHEMA, column=name)
+
+
+ONE_SCHEMA = "write all files of the folder with the same columns"
+
+
+def largest_page_bytes(group: Any) -> int:
+    """At least the size of the largest page of a row group: its largest column, if it was written as one page."""
+    sizes = [group.column(j).total_uncompressed_size for j in range(group.num_columns)]
+    return int(max(sizes, default=0)) if group.num_rows else 0
+
+
+def refuse_large_pages(column_bytes: int, memory: int, label: str) -> None:
+    """Refuse row groups of which a single column may fill a quarter of the memory: it may be one page."""
+    if column_bytes > memory // 4:
+        command = (
+            'python -c "import pyarrow.parquet as p, sys; f = p.ParquetFile(sys.argv[1], pre_buffer=False); w = '
+            "p.ParquetWriter(sys.argv[2], f.schema_arrow); [w.write_batch(b, row_group_size=262144) for b in "
+            f'f.iter_batches(262144)]; w.close()" {label} NEW.parquet'
+        )
+        fault = f"a row group has a column of {column_bytes >> 20} MB, too much for {option('memory')} {memory >> 20}MB"
+        raise Location(label).refusal(fault, f"write it again in smaller row groups: {command}")
+
+
+def pyarrow_parquet(place: Location) -> Any:
+    """pyarrow.parquet, which is an extra."""
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        todo = "pip install 'dosimeter[parquet]'"
+        raise place.refusal("reading Parquet needs pyarrow, which is not installed", todo) from None
+    return parquet

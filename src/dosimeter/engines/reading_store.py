@@ -1,0 +1,38 @@
+"""The readings of each block in a folder: one file a block, named by its first row, written whole or not at all."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.engines.checkpoint import write_whole
+
+_NAME = "readings-{first:015d}.npz"
+
+
+def write_readings(folder: Path, first: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Keep the arrays of the block whose first row is `first`."""
+    stream = io.BytesIO()
+    np.savez(stream, **dict(arrays))  # type: ignore[arg-type]
+    write_whole(folder / _NAME.format(first=first), stream.getvalue(), lasting=False)
+
+
+def read_readings(folder: Path, first: int) -> dict[str, NDArray[Any]]:
+    """The arrays of a block."""
+    return _load(folder / _NAME.format(first=first))
+
+
+def every_reading(folder: Path) -> Iterator[dict[str, NDArray[Any]]]:
+    """The arrays of all blocks, in the order of their first rows."""
+    for path in sorted(folder.glob("readings-*.npz")):
+        yield _load(path)
+
+
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}

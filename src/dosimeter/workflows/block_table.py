@@ -1,0 +1,234 @@
+"""Which tables are read in blocks, with which engine, and the parts that a verb reads."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dosimeter.core.engine import Engine
+from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
+from dosimeter.core.location import Location
+from dosimeter.core.progress import stage
+from dosimeter.core.version import __version__
+from dosimeter.engines.frame_sources import frame_source
+from dosimeter.engines.memory import memory_bytes, rows_of_block
+from dosimeter.engines.parquet_source import ENDINGS, ParquetSource
+from dosimeter.engines.raw_block import BlockSource
+from dosimeter.engines.registry import ENGINES, MEMORY, EngineOptions, check_engine
+from dosimeter.models.column_control import MOST_ROWS
+from dosimeter.tables.block_reading import BlockReading, TablePart, table_parts
+from dosimeter.tables.people_together import (
+    PersonRuns,
+    WholePeoplePart,
+    bring_people_together,
+    cut_between_people,
+)
+from dosimeter.tables.table import Table
+from dosimeter.tables.table_summary import ColumnSummary, SampledRows, SummaryOptions, summarise
+from dosimeter.workflows.people_table import is_path
+
+SHARE = 6
+"""A table in memory takes about this many times its numbers: columns, design, factors, figures by cell."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a verb computes: options that every verb shares."""
+
+    engine: str | None = None
+    """None: by the size of the table."""
+    memory: str | int | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The memory that may be used."""
+        return memory_bytes(self.memory)
+
+
+def block_source(data: Any, place: Place) -> BlockSource | None:
+    """The source of a table that is to be read in blocks; None if it is read whole.
+
+    By default tables that cannot be in memory (a folder, a LazyFrame, a dataset, a mapped array) are read in blocks,
+    and Parquet files whose numbers would take more than the memory.
+    """
+    chosen = None if place.engine is None else check_engine(place.engine)
+    memory = place.bytes
+    if chosen == MEMORY:
+        if place.checkpoint is not None:
+            raise Refusal(f"{option('checkpoint')} is for {option('engine', 'blocks')}: pass both, or neither")
+        return None
+    source = frame_source(data)
+    if source is None and is_path(data):
+        path = Path(data)
+        if path.is_dir() or path.suffix.lower() in ENDINGS:
+            source = ParquetSource.of(path, memory)
+            if chosen is None and place.checkpoint is None and not path.is_dir() and _fits(source, memory):
+                return None
+    if source is None and (chosen is not None or place.checkpoint is not None):
+        raise Refusal(
+            f"{option('engine', chosen or 'blocks')}: this table is not read in blocks: give a Parquet file or folder, "
+            "a polars LazyFrame, an Arrow dataset or an array that is mapped into memory"
+        )
+    return source
+
+
+def refuse_given_model(data: Any, place: Place) -> None:
+    """A given model is measured in memory: refuse options and tables of another engine."""
+    if place.checkpoint is not None or place.engine not in (None, MEMORY):
+        raise Refusal(
+            f"{option('model')} is measured in memory: leave {option('engine')} and {option('checkpoint')} out"
+        )
+    if frame_source(data) is not None or (is_path(data) and Path(data).is_dir()):
+        raise Refusal(f"{option('model')} is measured in memory: pass a file or a dataframe with the training rows")
+
+
+def _fits(source: BlockSource, memory: int) -> bool:
+    return source.rows * 8 * len(source.names) * SHARE <= memory
+
+
+class TemporaryFolder:
+    """A folder that is deleted with this object, readable by its owner only."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="dosimeter-"))
+        weakref.finalize(self, shutil.rmtree, self.path, True)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockTable:
+    """A table in parts, after its first pass."""
+
+    source: BlockSource
+    engine: Engine
+    parts: list[Any]
+    """Parts whose blocks are tables; with a person, of whole people."""
+    n: int
+    summaries: dict[str, ColumnSummary]
+    sample: Table
+    """Evenly spaced rows."""
+    folder: Path
+    """Where readings are kept."""
+    keep: Any = field(repr=False, default=None)
+    """Holds a temporary folder as long as the table."""
+
+    def sample_block(self, person: str | None) -> Table:
+        """A few rows, for constants of a block's leakage that no row changes."""
+        few = self.sample.take(np.arange(min(2, self.sample.n)))
+        if person is None:
+            return few
+        ids = np.array(["a", "b", None], dtype=object)[: few.n]
+        return Table((*few.names, person), (*few.columns, ids), few.rows)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that were left out for missing values."""
+        return self.source.rows - self.n
+
+
+def open_blocks(
+    source: BlockSource,
+    place: Place,
+    *,
+    reading: BlockReading,
+    exclude: Sequence[str],
+    needed: Sequence[str],
+    person: str | None,
+    bounds: dict[str, tuple[float, float]],
+    levels: dict[str, tuple[str, ...]],
+    task: str,
+) -> BlockTable:
+    """Read the table once: kinds, moments and levels of its columns, and how the rows of people lie."""
+    label = Location(source.label)
+    label.check_known([*exclude, *needed], source.names)
+    columns = [name for name in source.names if name not in exclude]
+    if source.rows < 2:
+        raise label.refusal("there is no row" if source.rows == 0 else "there is only one row", "give at least two")
+    temporary = TemporaryFolder() if place.checkpoint is None else None
+    folder = Path(place.checkpoint or ".") if temporary is None else temporary.path
+    memory, name = place.bytes, place.engine or "blocks"
+    identity = hashlib.sha256(f"{__version__}|{source.identity}|{task}|{memory}".encode()).hexdigest()
+    checkpoint = None if place.checkpoint is None else folder
+    engine = ENGINES[name](EngineOptions(memory, checkpoint, identity))
+    block_rows = rows_of_block(len(columns), memory)
+    raw = source.parts(columns, block_rows)
+    parts: list[Any] = table_parts(raw, reading)
+    options = SummaryOptions(bounds, levels, _evenly_spaced(source.rows))
+    stage("reading the columns")
+    n, sample, runs, summaries = _summarise(engine, parts, columns, options, person)
+    if n < 2:
+        raise label.refusal("only one row is left", "give at least two people")
+    if n < source.rows:  # some rows are left out: evenly spaced ones among the others
+        stage("reading some rows")
+        (sample,) = engine.sum_over(parts, partial(_sampled, chosen=_kept_rows(engine, parts, n)))
+    if person is not None and runs is not None:
+        parts = _whole_people(raw, parts, runs, person, reading, folder, source, block_rows, memory)
+    return BlockTable(source, engine, parts, n, summaries, sample.table, folder, temporary)
+
+
+def _evenly_spaced(n: int) -> Any:
+    """As `column_control.explain_table` takes them of a table in memory."""
+    if n <= MOST_ROWS:
+        return np.arange(n, dtype=np.int64)
+    return np.linspace(0, n - 1, MOST_ROWS).astype(np.int64)
+
+
+def _kept_rows(engine: Engine, parts: Sequence[Any], n: int) -> Any:
+    """Numbers of evenly spaced rows among the n that are left."""
+    numbers = np.concatenate(engine.map_over(parts, _row_numbers))
+    return numbers[_evenly_spaced(n)]
+
+
+def _row_numbers(table: Table) -> Any:
+    return table.rows.astype(np.int64)
+
+
+def _sampled(table: Table, chosen: Any) -> tuple[SampledRows]:
+    return (SampledRows.of(table, chosen),)
+
+
+def _first_terms(table: Table, options: SummaryOptions, person: str | None) -> tuple[Any, ...]:
+    whole = table if person is None else table.drop([person])
+    terms = summarise(whole, options)
+    return terms if person is None else (PersonRuns.of(table, person), *terms)
+
+
+def _summarise(
+    engine: Engine, parts: Sequence[Any], columns: Sequence[str], options: SummaryOptions, person: str | None
+) -> tuple[int, SampledRows, PersonRuns | None, dict[str, ColumnSummary]]:
+    terms = engine.sum_over(parts, partial(_first_terms, options=options, person=person))
+    runs, terms = (None, terms) if person is None else (terms[0], terms[1:])
+    names = [name for name in columns if name != person]
+    return int(terms[0]), terms[1], runs, dict(zip(names, terms[2:], strict=True))
+
+
+def _whole_people(
+    raw: Sequence[Any],
+    parts: Sequence[TablePart],
+    runs: PersonRuns,
+    person: str,
+    reading: BlockReading,
+    folder: Path,
+    source: BlockSource,
+    block_rows: int,
+    memory: int,
+) -> list[Any]:
+    """Parts of which every block has all rows of its people."""
+    if runs.adjacent:
+        cut = cut_between_people(raw, runs.boundaries)
+        return [WholePeoplePart(part, person) for part in table_parts(cut, reading)]
+    stage("bringing the rows of each person together")
+    needed = source.rows * max(8, source.row_bytes) * 4
+    buckets = int(np.clip(4 * needed // memory, 1, 500))
+    return list(bring_people_together(parts, person, folder, buckets=buckets, block_rows=block_rows))
