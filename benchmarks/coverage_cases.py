@@ -71,6 +71,8 @@ class Case:
     """For a model that has no figure: a part of the expected reason."""
     label_moves: bool = True
     """Whether the oracle can move a label of this target a little: it is a number."""
+    cell_oracle: Callable[[Any, int], float] | None = None
+    """(fitted model, row) -> η of its one source column by refits, for a column that is neither number nor category."""
 
     @property
     def table(self) -> Any:
@@ -578,7 +580,7 @@ def _step(name: str, pipeline: Any, frame: Any, categories: bool = False) -> Cas
 
 
 def cases() -> Iterator[Case]:
-    """The whole list."""
+    """The list without texts (`coverage_texts.py`)."""
     yield from scikit_learn_models()
     yield from statsmodels_models()
     yield from survival_models()

@@ -91,7 +91,7 @@ def by_version() -> list[bool]:
     (ROOT / "build").mkdir(exist_ok=True)
     constraints = ROOT / "build" / "lowest.txt"
     constraints.write_text("\n".join(lowest(project)) + "\n", encoding="utf-8")
-    # The checks of scikit-learn 1.6 come as a generator, which pytest 9 warns of; newer versions of click warn of
+    # The checks of older scikit-learns come as a generator, which pytest 9 warns of; newer versions of click warn of
     # calls that typer 0.16 makes.
     passed = [suite(environment("lowest", sys.executable, "-c", str(constraints), "pytest<9", "click<8.2"))]
     for version in NEWER:

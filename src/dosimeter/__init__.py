@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dosimeter.workflows.components import bounds_template as bounds_template
     from dosimeter.workflows.components import components as components
     from dosimeter.workflows.federate import federate as federate
-    from dosimeter.workflows.federate import plan_federation as plan_federation
+    from dosimeter.workflows.federation_plan import plan_federation as plan_federation
     from dosimeter.workflows.fix import fix as fix
     from dosimeter.workflows.label import label as label
     from dosimeter.workflows.measure import measure as measure
@@ -64,7 +64,7 @@ _HOME = {
     "measure": "workflows.measure",
     "federate": "workflows.federate",
     "no_noise": "core.noise",
-    "plan_federation": "workflows.federate",
+    "plan_federation": "workflows.federation_plan",
     "release": "workflows.release",
     "report": "reports.report",
     "reproduce": "reproductions.reproduce",

@@ -354,7 +354,7 @@ def test_a_fixed_number_of_clients_costs_more_noise(capsys):
 
 
 def test_a_delta_that_allows_one_client_to_be_published_is_told(capsys):
-    facts = trained(capsys, *"plan --epsilon 8 --clients 20 --delta 0.05 --rounds 3".split())
+    facts = trained(capsys, *"plan --epsilon 8 --clients 20 --delta 0.05 --noise-multiplier 4".split())
     assert "not below 1/K" in facts["remarks"][0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv as csv_module
+import hashlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import pytest
 
 from dosimeter.cli.main import run
 from dosimeter.files.pate_checkpoint import read_progress
+from dosimeter.models.label_sheet import LabelledRows
 
 from .test_bad_input import csv
 
@@ -612,6 +614,127 @@ def test_votes_made_elsewhere_are_labelled(tmp_path, capsys):
         == 0
     )
     assert len(rows_of(out)) == 2
+
+
+# ---------------------------------------------------------------------------------------- votes on many queries
+
+
+def many_votes(path, order="C", queries=700, seed=3):
+    """30 teachers on three classes, most of them agreed."""
+    rng = np.random.default_rng(seed)
+    values = np.where(rng.random((30, queries)) < 0.8, rng.integers(0, 3, queries), rng.integers(0, 3, (30, queries)))
+    np.save(path, np.asarray(values, dtype=np.int16, order=order))
+    return values
+
+
+def labelled(path, out, *more):
+    return ["pate", "--votes", str(path), "--classes", "3", "--scale", "0.01", "--out", str(out), *map(str, more)]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_labels_written_in_pieces_are_the_file_of_labels_held_at_once(order, tmp_path, monkeypatch, capsys):
+    """Next to no noise, so that both runs draw the same labels but for ties of the plain vote."""
+    values = many_votes(tmp_path / "votes.npy", order)
+    counts = np.array([np.bincount(column, minlength=3) for column in values.T])
+    clear = np.sort(counts, axis=1)[:, -1] > np.sort(counts, axis=1)[:, -2]
+    tied = tmp_path / "votes.npy"
+    np.save(tied, np.asarray(values[:, clear], dtype=np.int16, order=order))
+    facts = {}
+    for name in ("held", "pieces"):
+        if name == "pieces":
+            monkeypatch.setattr("dosimeter.workflows.label.MOST_HELD", 10)
+            monkeypatch.setattr("dosimeter.models.label_sheet._PIECE", 64)
+            monkeypatch.setattr("dosimeter.pate.vote_blocks.MOST_QUERIES", 50)
+        assert run(labelled(tied, tmp_path / f"{name}.csv", "--json", "-", "-q")) == 0
+        facts[name] = json.loads(capsys.readouterr().out)
+    held, pieces = ((tmp_path / f"{name}.csv").read_bytes() for name in ("held", "pieces"))
+    assert held == pieces
+    plain = counts[clear].argmax(axis=1)
+    assert held.decode() == "query,label\n" + "".join(f"{q},{label}\n" for q, label in enumerate(plain))
+    assert facts["held"]["artefact"] == facts["pieces"]["artefact"] == hashlib.sha256(held).hexdigest()
+    assert facts["held"]["publishable"] == facts["pieces"]["publishable"]
+    a, b = (facts[name]["internal"] for name in ("held", "pieces"))
+    assert a["agreement_with_plain_vote"] == b["agreement_with_plain_vote"] == 1.0
+    for figure in ("typical_nats", "highest_nats"):
+        assert a[figure] == pytest.approx(b[figure], rel=1e-12, abs=1e-300)
+    assert a["by_teacher"] == pytest.approx(b["by_teacher"], rel=1e-12, abs=1e-300)
+    assert a["by_query"]["nats"] == pytest.approx(b["by_query"]["nats"], rel=1e-12, abs=1e-300)
+    assert a["by_query"]["shown"] == b["by_query"]["shown"] == 200
+    if sys.platform != "win32":
+        assert stat.S_IMODE((tmp_path / "pieces.csv").stat().st_mode) == 0o600
+
+
+def test_refused_queries_are_written_alike_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr("dosimeter.workflows.label.MOST_HELD", 10)
+    monkeypatch.setattr("dosimeter.models.label_sheet._PIECE", 7)
+    many_votes(tmp_path / "votes.npy")
+    assert run(labelled(tmp_path / "votes.npy", tmp_path / "l.csv", "--threshold", "25", "-q")) == 0
+    text = (tmp_path / "l.csv").read_text()
+    assert re.fullmatch(r'query,label\n(\d+,([012]|"")\n){700}', text)
+    assert '""' in text
+    assert [int(row["query"]) for row in rows_of(tmp_path / "l.csv")] == list(range(700))
+
+
+@pytest.mark.parametrize("moment", [0, 5])
+def test_labels_interrupted_while_they_are_written_leave_no_file(moment, tmp_path, monkeypatch):
+    monkeypatch.setattr("dosimeter.workflows.label.MOST_HELD", 10)
+    monkeypatch.setattr("dosimeter.models.label_sheet._PIECE", 64)
+    many_votes(tmp_path / "votes.npy")
+    writing = LabelledRows.pieces
+
+    def stopped(rows):
+        for k, piece in enumerate(writing(rows)):
+            if k == moment:
+                raise KeyboardInterrupt
+            yield piece
+
+    monkeypatch.setattr(LabelledRows, "pieces", stopped)
+    assert run(labelled(tmp_path / "votes.npy", tmp_path / "l.csv", "-q")) != 0
+    assert os.listdir(tmp_path) == ["votes.npy"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a kill that cannot be caught is POSIX")
+def test_labels_of_a_command_killed_while_it_writes_are_not_there(tmp_path):
+    """The pieces stop after the third: what is killed then has written, under no name that anybody reads."""
+    many_votes(tmp_path / "votes.npy")
+    script = (
+        "import sys, time, dosimeter.models.label_sheet as sheet, dosimeter.workflows.label as label\n"
+        "from dosimeter.cli.main import run\n"
+        "label.MOST_HELD, sheet._PIECE, writing = 10, 64, sheet.LabelledRows.pieces\n"
+        "def slow(rows):\n"
+        "    for k, piece in enumerate(writing(rows)):\n"
+        "        yield piece\n"
+        "        if k == 3:\n"
+        "            print('three', flush=True); time.sleep(600)\n"
+        "sheet.LabelledRows.pieces = slow\n"
+        "run(sys.argv[1:])\n"
+    )
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    command = [sys.executable, "-c", script, *labelled(tmp_path / "votes.npy", tmp_path / "l.csv", "-q")]
+    child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": source}, stdout=subprocess.PIPE)
+    assert child.stdout.readline().strip() == b"three"
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    assert not (tmp_path / "l.csv").exists()
+    assert run(labelled(tmp_path / "votes.npy", tmp_path / "l.csv", "-q")) == 0
+    assert len(rows_of(tmp_path / "l.csv")) == 700
+
+
+def test_bad_files_of_votes_are_refused_and_nothing_is_written(tmp_path, monkeypatch, refused):
+    monkeypatch.setattr("dosimeter.pate.vote_blocks.MOST_QUERIES", 100)
+    path, out = tmp_path / "votes.npy", tmp_path / "l.csv"
+    values = many_votes(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "its header declares 42000 bytes and it has 41999" in refused(labelled(path, out))
+    values[17, 699] = 3
+    np.save(path, values)
+    said = refused(labelled(path, out))
+    assert "votes[17, 699] (teacher 17, query 699) is 3, not one of the classes 0..2" in said
+    np.save(path, values.astype(object), allow_pickle=True)
+    assert "pickle" in refused(labelled(path, out))
+    np.save(path, values.astype("M8[s]"))
+    assert "votes must be whole numbers, not datetime64" in refused(labelled(path, out))
+    assert os.listdir(tmp_path) == ["votes.npy"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.noise import NOISES
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung, rung_above
+from dosimeter.glm import shape_calibration as shapes
 from dosimeter.glm.shaped_noise import shape_noise
 
 from .problems import LOSSES, targets
@@ -123,7 +124,7 @@ def test_shaped_noise_meets_its_target_above_the_floor(p, reading):
     fit, y = problem("squared")
     floor = reading(shape_noise(fit, X, y, c=1.0, p=p).floor)
     for target in (1.05 * floor, 3 * floor, 100.0):
-        calibration = choose.calibrate_shape(fit, X, y, target, reading, p=p)
+        calibration = shapes.calibrate_shape(fit, X, y, target, reading, p=p)
         readings = [
             reading(shape_noise(fit, X, y, c=s**2, p=p).leakage) for s in (calibration.scale, below(calibration.scale))
         ]
@@ -139,24 +140,24 @@ def test_a_target_below_the_floor_is_refused_with_the_floor():
     floor = shape_noise(fit, X, y, c=1.0).floor.examples.max()
     assert shape_noise(fit, X, y, c=1e12).leakage.examples.max() == pytest.approx(floor, rel=1e-6)
     with pytest.raises(dm.Refusal, match=f"{floor:.4g}"):
-        choose.calibrate_shape(fit, X, y, 0.999 * floor)
+        shapes.calibrate_shape(fit, X, y, 0.999 * floor)
 
 
 def test_the_best_exponent_is_the_one_an_exhaustive_search_finds():
     fit, y = problem("squared")
     for loss in (0.5, 1e4):
-        every = {p: shape_noise(fit, X, y, excess_loss=loss, p=p).leakage.examples.max() for p in choose.EXPONENTS}
-        best = choose.best_exponent(fit, X, y, excess_loss=loss)
+        every = {p: shape_noise(fit, X, y, excess_loss=loss, p=p).leakage.examples.max() for p in shapes.EXPONENTS}
+        best = shapes.best_exponent(fit, X, y, excess_loss=loss)
         assert best.p == min(every, key=every.__getitem__)
-        assert best.not_covered == (choose.EXPONENT_CHOSEN,)
+        assert best.not_covered == (shapes.EXPONENT_CHOSEN,)
         assert best.dose().standing.value == "unaccounted"
 
 
 def test_the_frontier_falls_with_the_loss_and_never_below_its_floor():
     fit, y = problem("squared")
     losses = (0.5, 5.0, 500.0, 5e5)
-    points = choose.frontier(fit, X, y, losses)
-    assert [(p.excess_loss, p.shape) for p in points] == [(l, s) for l in losses for s in choose.SHAPES]
+    points = shapes.frontier(fit, X, y, losses)
+    assert [(p.excess_loss, p.shape) for p in points] == [(l, s) for l in losses for s in shapes.SHAPES]
     for shape in ("isotropic", "inverse Hessian"):
         line = [p for p in points if p.shape == shape]
         assert all(a.highest > b.highest >= b.floor for a, b in pairwise(line))

@@ -58,6 +58,17 @@ PLAIN = [
 """Losses with kinks, or that are not convex, always take the careful way."""
 
 
+OTHERS = [
+    p for p in ordinary(n=60) if not isinstance(p.loss, glm.Softmax) and not (p.loss.convex and not p.loss.has_kinks)
+]
+
+
+@pytest.mark.parametrize("problem", OTHERS, ids=lambda p: p.name)
+def test_other_losses_are_left_to_the_careful_method(problem, always_quick):
+    problem.fit()
+    assert not always_quick
+
+
 @pytest.mark.parametrize("problem", PLAIN, ids=lambda p: p.name)
 def test_the_same_minimiser_as_the_careful_method(problem, always_quick):
     truth = careful(problem)

@@ -104,7 +104,16 @@ def test_what_the_wide_routes_do_not_have_is_refused_by_name():
         glm.fit(X, y, glm.Squared(), 0.05, offset=np.ones(30))
     with pytest.raises(dm.CannotMeasure, match="sparse"):
         glm.fit(X, y, glm.Squared(), np.full(50, 0.05))
-    with pytest.raises(dm.CannotMeasure, match="kinks"):
-        glm.fit(X, y, glm.Huber(), 0.05)
     with pytest.raises(dm.Refusal, match="route"):
         glm.fit(X, y, glm.Squared(), 0.05, route="sideways")
+
+
+@pytest.mark.parametrize("loss", [glm.Huber(), glm.SquaredEpsilonInsensitive(0.3)])
+@pytest.mark.parametrize("route", ["primal", "dual"])
+def test_a_loss_with_kinks_has_the_figures_of_the_dense_route(loss, route):
+    X, y, _ = problem("squared")
+    wide, dense = glm.fit(X, y, loss, 0.05, route=route), glm.fit(X.toarray(), y, loss, 0.05)
+    assert wide.w == pytest.approx(dense.w, rel=1e-9, abs=1e-12)
+    leak, other = glm.measure(wide, X, y, dm.Gaussian(0.5)), glm.measure(dense, X.toarray(), y, dm.Gaussian(0.5))
+    assert leak.examples == pytest.approx(other.examples, rel=1e-8)
+    assert leak.kink_distances == pytest.approx(other.kink_distances, rel=1e-8)

@@ -64,10 +64,14 @@ def survive(place, tmp_path, kills, seconds=600.0):
         completed = not killed(lambda: release(place, names[-1], folder), moment * length, log)
         if last:
             ledger = place.open()
+        # The machine may be busier, or idler, than when the duration was measured.
         if completed:
+            length *= 0.98
             continue
         first = _stored(ledger, names[-1])
         landed[first is not None] += 1
+        if first is None:
+            length *= 1.01
         outside = folder / names[-1]
         assert first is not None or not outside.exists(), "a release went out without its spend"
         if len(names) % 4 == 0:  # run it again
@@ -110,9 +114,9 @@ def _hold(place, folder, names):
         assert len({pseudonym for _, pseudonym in rows}) == len(PEOPLE)
 
 
-def test_kill_9_at_200_moments_of_a_release(file_place, tmp_path):
-    """As many of the 200 as 20 s allow; all of them on an idle machine."""
-    before, after = survive(file_place, tmp_path, 200, seconds=20.0)
+def test_kill_9_at_60_moments_of_a_release(file_place, tmp_path):
+    """As many of the 60 as 20 s allow; all of them on an idle machine."""
+    before, after = survive(file_place, tmp_path, 60, seconds=20.0)
     assert before >= 1
     assert after >= 1
 
@@ -126,7 +130,7 @@ def test_kill_9_at_all_200_moments_of_a_release(file_place, tmp_path):
 
 
 def test_kill_9_at_moments_of_a_release_on_postgresql(new_place, tmp_path):
-    before, after = survive(new_place("postgresql"), tmp_path, 200, seconds=10.0)
+    before, after = survive(new_place("postgresql"), tmp_path, 60, seconds=10.0)
     assert before >= 1
     assert after >= 1
 

@@ -13,7 +13,16 @@ from dosimeter.core.density import Density
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Exponential, Gaussian, Gumbel, Laplace, LogisticNoise, no_noise
 from dosimeter.core.notion import Standing
-from dosimeter.pate.accounting import epsilon, epsilon_by_rdp, event_dose, pure_epsilon, zcdp_rho
+from dosimeter.pate.accounting import (
+    _by_losses,
+    _by_orders,
+    _parts,
+    epsilon,
+    epsilon_by_rdp,
+    event_dose,
+    pure_epsilon,
+    zcdp_rho,
+)
 from dosimeter.pate.adversary import channels
 from dosimeter.pate.threshold import Threshold
 
@@ -253,3 +262,29 @@ def test_losses_beyond_float64_are_unbounded_and_no_error() -> None:
 def test_renyi_orders_take_a_delta_between_0_and_1(delta: float) -> None:
     with pytest.raises(Refusal, match="delta"):
         epsilon_by_rdp(5, Gaussian(1.0), delta)
+
+
+@pytest.mark.parametrize("noise", [*PURE, Gaussian(2.0)], ids=repr)
+@pytest.mark.parametrize("threshold", [None, Threshold(3, Laplace(1.5)), Threshold(3, Gaussian(2.5))], ids=repr)
+def test_rényi_orders_cover_the_exact_loss_of_the_channel_and_what_the_distributions_say(
+    noise: Density, threshold: Threshold | None
+) -> None:
+    """They stand in for the distributions of very many queries; here both are known."""
+    for delta in (1e-2, 1e-5):
+        by_orders = _by_orders(noise, threshold, 3, 1, delta)
+        exact = max(delta_at(several(P, 3), several(Q, 3), by_orders) for P, Q in pairs(noise, threshold))
+        assert exact <= delta * (1 + 1e-9)
+    k = 2000
+    loose, tight = _by_orders(noise, threshold, k, 1, 1e-5), _by_losses(_parts(noise, threshold, k, 1), 1e-5)
+    assert loose >= tight * 0.999 or type(noise) is Gumbel  # whose bounded range the distributions do not know
+    assert loose <= 2 * tight
+
+
+@pytest.mark.parametrize("noise", [Laplace(1000.0), Gumbel(1000.0), Exponential(1000.0), Gaussian(1000.0)], ids=repr)
+def test_a_hundred_million_queries_have_an_epsilon(noise: Density) -> None:
+    """At least the mean of the loss, by the central limit; at most adding up."""
+    k = 10**8
+    guarantee = epsilon(k, noise, 1e-5)
+    # k replaced votes with Gaussian noise have exactly the loss N(k/σ², 2k/σ²); other laws have no smaller ε here.
+    assert 50 < guarantee.epsilon < 2 * k / 1000
+    assert guarantee.epsilon < 400

@@ -6,6 +6,8 @@ seed in a million. How far off the wrong ones are is stated where they are tried
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -25,6 +27,8 @@ from tests.pate.brute import wins
 COUNTS = [6, 4, 4, 1]
 N = 200_000
 CUT = 1e-6
+BLOCKS = [None, 1001, N]
+"""Queries of a block: as it is chosen, many small ones, one alone."""
 
 
 def p_value(labels: np.ndarray, law: Density, counts: list[int] = COUNTS) -> float:
@@ -56,10 +60,28 @@ def test_a_rule_for_ties_on_a_grid_would_be_seen_on_a_coarse_one(noise: type[Den
     assert p_value(drawn(law, 3, even), law, even) > CUT
 
 
-def test_labels_for_release_have_that_law_too() -> None:
-    """Without a seed: errs once in 1e9."""
+@pytest.mark.parametrize("size", BLOCKS)
+def test_labels_for_release_have_that_law_too(size: int | None) -> None:
+    """Without a seed: errs once in 1e10."""
     votes = Votes(np.repeat(np.repeat([0, 1, 2, 3], COUNTS)[:, None], N, axis=1), 4)
-    assert p_value(label(votes, Laplace(2.0)).values, Laplace(2.0)) > 1e-9
+    assert p_value(label(votes, Laplace(2.0), block_size=size).values, Laplace(2.0)) > 1e-10
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_labels_of_small_blocks_have_the_law_of_the_ideal_vote_too(noise: type[Density], tmp_path: Path) -> None:
+    """From a file, stored by teacher: the same chi-square and the same cut as above."""
+    np.save(tmp_path / "votes.npy", np.repeat(np.repeat([0, 1, 2, 3], COUNTS)[:, None], N, axis=1).astype(np.int8))
+    votes, law = Votes(np.load(tmp_path / "votes.npy", mmap_mode="r"), 4), noise(2.0)
+    drawn_here = label(votes, law, rng=np.random.default_rng(11), block_size=1001).values
+    assert p_value(drawn_here, law) > CUT
+    # Neighbours in a block and across its edge are drawn apart: pairs have the product law.
+    p = np.outer(*[[float(x) for x in wins(COUNTS, law)]] * 2).ravel()
+    for lag in (1, 1001):
+        pairs = drawn_here[:-lag][::2] * 4 + drawn_here[lag:][::2]
+        if lag == 1001:
+            pairs = drawn_here[: 1001 * 198].reshape(-1, 2, 1001)
+            pairs = (pairs[:, 0] * 4 + pairs[:, 1]).ravel()
+        assert stats.chisquare(np.bincount(pairs, minlength=16), p / p.sum() * len(pairs)).pvalue > CUT
 
 
 # ---------------------------------------------------------------- ties
@@ -178,11 +200,12 @@ def test_a_comparison_at_its_edge_is_settled_by_more_bits() -> None:
         assert got == bool(mp.mpf(margin) + ideal(Laplace, word) > 0)
 
 
-def test_answers_and_refusals_follow_one_another_as_the_channel_says() -> None:
+@pytest.mark.parametrize("size", BLOCKS)
+def test_answers_and_refusals_follow_one_another_as_the_channel_says(size: int | None) -> None:
     """Chi-square over labels and refusals together, from `label` itself."""
     votes = Votes(np.repeat(np.repeat([0, 1, 2, 3], COUNTS)[:, None], N, axis=1), 4)
     threshold = Threshold(7, Laplace(2.0))
-    labels = label(votes, Laplace(2.0), threshold=threshold, rng=np.random.default_rng(9))
+    labels = label(votes, Laplace(2.0), threshold=threshold, rng=np.random.default_rng(9), block_size=size)
     answered = float(threshold.noise.sf(7 - 6))
     p = np.append(np.array([float(x) for x in wins(COUNTS, Laplace(2.0))]) * answered, 1 - answered)
     outputs = np.where(labels.refused, 4, labels.values)
@@ -202,15 +225,18 @@ def test_answers_and_refusals_follow_one_another_as_the_channel_says() -> None:
     ],
     ids=repr,
 )
+@pytest.mark.parametrize("size", [None, 1001])
 def test_a_refusal_follows_from_the_thresholds_noise_and_not_from_the_votes(
-    noise: Density, threshold_noise: Density
+    noise: Density, threshold_noise: Density, size: int | None
 ) -> None:
     """Binomial at a margin of -2, cut at 1e-6: with the vote's law the share is off by 34 deviations or more.
 
     Labels and refusals together, by chi-square with the same cut, are those of two independent draws.
     """
     votes = Votes(np.repeat(np.repeat([0, 1, 2, 3], COUNTS)[:, None], N, axis=1), 4)
-    labels = label(votes, noise, threshold=Threshold(8, threshold_noise), rng=np.random.default_rng(10))
+    labels = label(
+        votes, noise, threshold=Threshold(8, threshold_noise), rng=np.random.default_rng(10), block_size=size
+    )
     answered, answers = float(threshold_noise.sf(8 - 6)), int((~labels.refused).sum())
     assert stats.binomtest(answers, N, answered).pvalue > CUT
     assert stats.binomtest(answers, N, float(noise.sf(8 - 6))).pvalue < CUT
@@ -240,6 +266,8 @@ def test_the_release_holds_public_constants_only_and_says_when_it_is_a_simulatio
     assert (real.release.recipe.simulation, mock.release.recipe.simulation) == (False, True)
     assert "simulation, not for release" in repr(mock)
     assert real.n_classes == 4
+    assert (real.values.dtype, real.stored.dtype) == (np.dtype(np.int64), np.dtype(np.int8))
+    assert not real.stored.flags.writeable
 
 
 def test_a_simulation_repeats_itself_and_a_release_does_not() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,28 +75,15 @@ def test_counts_and_others_are_those_counted_vote_by_vote() -> None:
             assert votes.others(3)[q, j] == others.count(j)
 
 
-def test_blocks_do_not_change_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("cells", [17, 1 << 20])
+@pytest.mark.parametrize("m", [4, 40])
+def test_blocks_do_not_change_what_is_counted(m: int, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
-    values = rng.integers(0, 4, (9, 50))
-
-    def leak(others: np.ndarray) -> np.ndarray:
-        return (others**2).sum(axis=1) / 7.0
-
-    whole = Votes(values, 4)
-    matrix, totals = whole.matrix(leak), whole.totals(leak)
-    monkeypatch.setattr("dosimeter.pate.votes._CELLS", 17)
-    parts = Votes(values, 4)
-    assert np.array_equal(parts.counts, whole.counts)
-    assert np.array_equal(parts.matrix(leak), matrix)
-    assert parts.totals(leak) == pytest.approx(totals, rel=1e-14)
-    assert all(matrix[t] == pytest.approx(leak(whole.others(t)), rel=1e-15) for t in range(9))
-
-
-def test_each_distinct_pair_of_query_and_own_vote_is_measured_once() -> None:
-    votes = Votes(np.array([[0, 1]] * 100 + [[1, 1]] * 50), 3)
-    measured = []
-    votes.totals(lambda others: (measured.append(others.tolist()), np.zeros(len(others)))[1])
-    assert measured == [[[99, 50, 0], [100, 49, 0], [0, 149, 0]]]
+    values = rng.integers(0, m, (300, 50))
+    monkeypatch.setattr("dosimeter.pate.vote_blocks._CELLS", cells)
+    monkeypatch.setattr("dosimeter.pate.vote_blocks.MOST_QUERIES", 7)
+    counts = Votes(values, m).counts
+    assert counts.tolist() == [[int((values[:, q] == j).sum()) for j in range(m)] for q in range(50)]
 
 
 def test_votes_are_not_changed_by_their_maker_or_reader_and_survive_a_copy() -> None:
@@ -115,6 +103,72 @@ def test_provenance_holds_plain_constants_only() -> None:
         Votes(GOOD, 3, {"rows": np.zeros(3)})  # type: ignore[dict-item]
 
 
+# ---------------------------------------------------------------- votes on disk
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", ["i1", "u1", "<i2", ">i4", "<u8", "<i8"])
+def test_a_read_only_memory_map_stays_on_disk_whatever_its_integers(kind: str, order: str, tmp_path: Path) -> None:
+    values = np.random.default_rng(3).integers(0, 5, (6, 90))
+    np.save(tmp_path / "votes.npy", np.asarray(values, dtype=kind, order=order))
+    mapped = np.load(tmp_path / "votes.npy", mmap_mode="r")
+    for view, same in ((mapped, values), (mapped[:, 3:50], values[:, 3:50]), (mapped[::-1], values[::-1])):
+        votes = Votes(view, 5)
+        assert np.shares_memory(votes.values, view)
+        assert (votes.counts == Votes(same, 5).counts).all()
+        assert not votes.values.flags.writeable
+    transposed = np.load(tmp_path / "votes.npy", mmap_mode="r").T
+    assert (Votes(transposed, 5).counts == Votes(values.T, 5).counts).all()
+    sent = pickle.loads(pickle.dumps(Votes(mapped, 5)))  # noqa: S301
+    assert (sent.values == values).all()
+
+
+@pytest.mark.parametrize("mode", ["c", "r+"])
+def test_a_memory_map_that_can_be_written_is_copied(mode: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "votes.npy", np.zeros((3, 4), np.int8))
+    mapped = np.load(tmp_path / "votes.npy", mmap_mode=mode)
+    votes = Votes(mapped, 2)
+    mapped[0, 0] = 1
+    assert votes.values[0, 0] == 0
+    hidden = mapped.view()
+    hidden.setflags(write=False)
+    assert not np.shares_memory(Votes(hidden, 2).values, mapped)
+    assert mapped[0, 0] == 1  # what was written to it is not given back with its pages
+
+
+def test_whole_floats_on_disk_are_copied_into_small_integers(tmp_path: Path) -> None:
+    np.save(tmp_path / "votes.npy", np.array([[0.0, 2.0], [1.0, 1.0]]))
+    votes = Votes(np.load(tmp_path / "votes.npy", mmap_mode="r"), 3)
+    assert (votes.values.dtype, votes.values.tolist()) == (np.dtype(np.int8), [[0, 2], [1, 1]])
+
+
+@pytest.mark.parametrize("m", [2, 128, 129, 32768, 32769])
+def test_the_highest_class_fits_into_the_type(m: int) -> None:
+    assert Votes([[m - 1, 0], [0, m - 1]], m).values.tolist() == [[m - 1, 0], [0, m - 1]]
+
+
+@pytest.mark.parametrize(("vote", "word"), [(5, "not one of the classes 0..4"), (-1, "negative")])
+def test_a_bad_vote_in_the_last_block_is_named(
+    vote: int, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dosimeter.pate.vote_blocks.MOST_QUERIES", 16)
+    values = np.zeros((4, 99), np.int8)
+    values[2, 97] = vote
+    np.save(tmp_path / "votes.npy", values)
+    for source in (values, np.load(tmp_path / "votes.npy", mmap_mode="r")):
+        with pytest.raises(Refusal, match=r"votes\[2, 97\] \(teacher 2, query 97\)") as refusal:
+            Votes(source, 5)
+        assert word in str(refusal.value)
+
+
+def test_a_file_that_changes_after_it_was_checked_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "votes.npy", np.zeros((4, 99), np.int8))
+    votes = Votes(np.load(tmp_path / "votes.npy", mmap_mode="r"), 5)
+    np.load(tmp_path / "votes.npy", mmap_mode="r+")[1, 3] = 9
+    with pytest.raises(Refusal, match="changed while they were read"):
+        _ = votes.counts
+
+
 @pytest.mark.parametrize("teacher", [-1, 2, 0.0, True, "0"])
 def test_a_teacher_that_is_not_there_is_refused(teacher: object) -> None:
     with pytest.raises(Refusal, match="from 0 to 1"):
@@ -124,5 +178,7 @@ def test_a_teacher_that_is_not_there_is_refused(teacher: object) -> None:
 def test_classes_that_would_fill_the_memory_are_refused() -> None:
     with pytest.raises(Refusal, match="too many to count"):
         Votes([[0, 1], [1, 1]], n_classes=10**9)
+    with pytest.raises(Refusal, match="too many counts to hold"):
+        _ = Votes([[0, 1], [1, 1]], n_classes=1 << 28).counts
     with pytest.raises(Refusal, match="at most"):
         Votes([[0, 1], [1, 1]], n_classes=10**20)

@@ -138,3 +138,10 @@ def test_an_amount_that_no_float_holds_does_not_fit():
     values["dose"]["before"] = 10**400
     with pytest.raises(Refusal, match=r"dose.before.*beyond the largest"):
         read(values)
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_a_result_has_a_short_repr_and_prints_as_its_report(name):
+    result = read(sample(name))
+    assert len(repr(result)) < 160
+    assert str(result) == result.to_text()

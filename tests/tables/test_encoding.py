@@ -124,7 +124,7 @@ def test_a_number_that_hardly_varies_is_refused() -> None:
     [
         (
             [f"p{i}" for i in range(60)],
-            "different value in each row: looks like an identifier; pass person= or exclude=",
+            'different value in each row: looks like an identifier; pass person="c" or exclude="c"',
         ),
         (
             [f"p{i // 1.1 // 1}" for i in range(60)],

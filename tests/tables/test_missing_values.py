@@ -184,7 +184,7 @@ def test_the_command_line_fills_what_is_declared(sheet, capsys):
         (["--missing", "impute", "--impute", "aeg=4"], "aeg"),
         (["--missing", "impute", "--impute", "age=4", "--impute", "age=5"], "twice"),
         (["--impute", "age=4"], "--missing impute"),
-        (["--missing", "guess"], "refuse or drop or impute"),
+        (["--missing", "guess"], "refuse, drop or impute"),
     ],
 )
 def test_bad_fillings_are_refused_in_one_line(sheet, capsys, more, message):
@@ -220,3 +220,14 @@ def test_a_value_with_gaps_is_tied_where_it_is_observed():
         model.fit(frame[["born", "bmi"]], Y), frame[["born", "bmi"]], Y, person=frame["who"], noise=NOISE
     )
     assert theirs.tied == ("born",)
+
+
+def test_a_decimal_comma_and_a_date_are_seen_beside_filled_gaps(tmp_path):
+    for cells, message in (
+        (["1,5", "", "2,25", "3,5"], "decimal comma"),
+        (["01.02.2020", "", "02.02.2020", "3.2.2020"], "holds dates"),
+    ):
+        path = tmp_path / "t.csv"
+        path.write_text("\n".join(["a;y", *(f"{cell};{k}" for k, cell in enumerate(cells))]) + "\n")
+        with pytest.raises(dm.Refusal, match=message):
+            dm.measure(path, target="y", noise=dm.Gaussian(1.0), missing="impute", delimiter=";")

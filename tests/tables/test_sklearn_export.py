@@ -69,12 +69,6 @@ def test_columns_that_a_release_clips_later_are_clipped_in_the_pipeline():
     np.testing.assert_allclose(seen(encoding, FRAME, 1), np.clip(design, -1, 1), atol=1e-14)
 
 
-def test_levels_may_stay_text_even_if_all_are_whole_numbers():
-    encoding = TableEncoding((CODE,))
-    frame = FRAME[["code"]].astype({"code": str})
-    np.testing.assert_array_equal(seen(encoding, frame, 3, text_levels=True), encoding.design(TEXT))
-
-
 @pytest.mark.parametrize("others", [None, 1])
 @pytest.mark.parametrize("bounds", [None, (15.0, 60.0)])
 def test_folded_weights_predict_what_the_fit_does(others, bounds):

@@ -218,7 +218,7 @@ BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     ),
     "excluded target": ((FRAME,), {"target": "cost", "exclude": ["cost"]}, 'target="cost": the column was left out'),
     "misspelt person": ((FRAME,), {"target": "cost", "person": "patiend"}, "did you mean patient"),
-    "missing policy": ((FRAME,), {"target": "cost", "missing": "guess"}, "use refuse or drop or impute"),
+    "missing policy": ((FRAME,), {"target": "cost", "missing": "guess"}, "use refuse, drop or impute"),
 }
 
 

@@ -7,7 +7,7 @@ a map for each row (`row_map`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,17 @@ class Design:
         if self.row_map is not None:
             return self.row_map.touched_by(features)
         return np.asarray(np.any(self.constant_map[np.asarray(features)] != 0.0, axis=0))
+
+    def with_ones(self) -> Design:
+        """A last column of ones that no unknown moves."""
+        return replace(
+            self,
+            X=np.hstack([self.X, np.ones((len(self.X), 1))]),
+            names=(*self.names, "intercept"),
+            constant_map=np.vstack([self.constant_map, np.zeros((1, self.constant_map.shape[1]))]),
+            row_map=None if self.row_map is None else self.row_map.with_constant_column(),
+            fitted=np.append(self.fitted, False) if np.any(self.fitted) else (),
+        )
 
     @property
     def nominal(self) -> frozenset[str]:

@@ -76,7 +76,8 @@ class FormulaTerm:
     def learned_from_data(self) -> tuple[str, ...]:
         """What the term took from the table: levels of categories, constants such as knots."""
         if hasattr(self.spec, "get_model_matrix"):
-            levels, constants = bool(self.spec.encoder_state), bool(self.spec.transform_state)
+            kinds = [str(getattr(state[0], "value", state[0])) for state in self.spec.encoder_state.values()]
+            levels, constants = "categorical" in kinds, bool(self.spec.transform_state)
         else:
             infos = self.spec.factor_infos.values()
             levels = any(info.type == "categorical" for info in infos)

@@ -53,11 +53,11 @@ def _moved(
         return 0.0
     exact = glm.measure_solution(solution, **options).unscaled_examples
     try:
-        given = glm.measure_solution(equations.at(problem.start), **options).unscaled_examples
+        before = glm.measure_solution(equations.at(problem.start), **options).unscaled_examples
     except Refusal as refusal:
         raise _not_the_solution(str(refusal)) from None
     top = float(exact.max())
-    moved = float(np.max(np.abs(given - exact) / np.maximum(exact, 1e-2 * top))) if top > 0 else 0.0
+    moved = float(np.max(np.abs(before - exact) / np.maximum(exact, 1e-2 * top))) if top > 0 else 0.0
     allowed = ESTIMATED if problem.iterative else 0.01
     if not moved <= allowed:
         raise _not_the_solution(f"at the solution some η differs by {100 * moved:.3g} %")

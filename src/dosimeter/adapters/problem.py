@@ -138,5 +138,7 @@ class EquationsProblem:
     unconverged: str = ""
     penalised_intercept: bool = False
     """Whether the design gets a column of ones, the last, for intercepts that are penalised (liblinear)."""
+    one_margin: Problem | None = None
+    """The same as a problem of one margin, if it is one: sparse tables are read through it."""
     intercept: ClassVar[bool] = False
     penalty: ClassVar[float] = 0.0

@@ -86,7 +86,8 @@ class Command(Grouped, TyperCommand):
             with shown(ctx.params):
                 return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise Interrupted from None
+            kept = ctx.params.get("checkpoint") is not None
+            raise Interrupted("the same command goes on from its checkpoint" if kept else "") from None
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options with --help, which typer adds only here."""

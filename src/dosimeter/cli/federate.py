@@ -101,7 +101,7 @@ def plan(
     from dosimeter.cli.provenance import provenance
     from dosimeter.core.errors import Refusal
     from dosimeter.models.federated_terms import DELTA
-    from dosimeter.workflows.federate import plan_federation
+    from dosimeter.workflows.federation_plan import plan_federation
 
     check_outputs([json_path(json)], [])
     if epsilon is None:
@@ -389,7 +389,7 @@ def _release(
 ) -> tuple[FederatedRelease, BookingOutcome]:
     """The model booked and written, then the history, which is internal."""
     from dosimeter.files.csv_export import write_csv
-    from dosimeter.workflows.federate import history_columns, release
+    from dosimeter.workflows.federated_release import history_columns, release
 
     out, history = files
     beside = _beside(out)

@@ -32,6 +32,7 @@ from dosimeter.cli.options import (
     Person,
     Quiet,
     Scale,
+    SchedulerAddress,
     ShowIds,
     TableFile,
     Target,
@@ -87,6 +88,7 @@ def measure(
     engine: EngineName = None,
     memory: Memory = None,
     checkpoint: CheckpointFolder = None,
+    scheduler: SchedulerAddress = None,
     group: Annotated[
         list[str] | None, opt("--group", help="A column whose groups to compare. May be repeated.", group=OUTPUT)
     ] = None,
@@ -138,6 +140,7 @@ def measure(
         engine=engine,
         memory=memory,
         checkpoint=checkpoint,
+        scheduler=scheduler,
     )
     if isinstance(leak, BlockLeakage):
         result = leak.result(limit=limit, groups=group or (), show_ids=show_ids)

@@ -92,7 +92,7 @@ EngineName = Annotated[
     str | None,
     opt(
         "--engine",
-        help="memory reads the table whole, blocks a few blocks at a time. By default the size of the table decides.",
+        help="memory reads the table whole, blocks a few blocks at a time, dask on a cluster. By default by size.",
         group=TABLE,
     ),
 ]
@@ -103,9 +103,13 @@ CheckpointFolder = Annotated[
     Path | None,
     opt(
         "--checkpoint",
-        help="A folder for finished work of --engine blocks: after a stop the same command goes on where it was.",
+        help="A folder for finished work of --engine blocks or dask: after a stop the same command goes on.",
         group=TABLE,
     ),
+]
+SchedulerAddress = Annotated[
+    str | None,
+    opt("--scheduler", help="A Dask scheduler, tls://HOST:PORT, whose workers can read the Parquet.", group=TABLE),
 ]
 
 # --- model ---

@@ -2,11 +2,43 @@
 
 
 class Refusal(ValueError):
-    """Bad input or usage. The message names the offending value and says what to do. Exit code 2."""
+    """Bad input or usage. The message names the offending value and says what to do. Exit code 2.
+
+    Parameters
+    ----------
+    *args
+        The message, as of any ValueError.
+
+    Examples
+    --------
+    >>> import dosimeter as dm
+    >>> try:
+    ...     dm.Gaussian(-1.0)
+    ... except dm.Refusal as refusal:
+    ...     print(refusal)
+    Gaussian(sigma=-1.0): the scale must be finite and > 0; use no_noise for an exact release
+    """
 
 
 class CannotMeasure(Refusal):
-    """The leakage of this model cannot be computed. The message says why. Exit code 3."""
+    """The leakage of this model cannot be computed. The message says why. Exit code 3.
+
+    Parameters
+    ----------
+    *args
+        The message, as of any ValueError.
+
+    Examples
+    --------
+    >>> import dosimeter as dm
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> tree = DecisionTreeRegressor().fit([[0.0], [1.0]], [0.0, 1.0])
+    >>> try:
+    ...     dm.measure(tree, {"x": [0.0, 1.0]}, [0.0, 1.0], noise=dm.Gaussian(1.0))
+    ... except dm.CannotMeasure as error:
+    ...     print("no figure")
+    no figure
+    """
 
 
 class LimitExceeded(Refusal):

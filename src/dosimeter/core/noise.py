@@ -30,6 +30,18 @@ _exprel: Callable[[Array], Array] = special.exprel
 class Gaussian(Density):
     """p(x) = exp(-x²/2σ²) / √(2πσ²). Output perturbation of [Hannun21], section 4.
 
+    Parameters
+    ----------
+    sigma : float
+        Its standard deviation, σ > 0.
+
+    Raises
+    ------
+    Refusal
+        If the scale is not a finite number above 0.
+
+    Examples
+    --------
     >>> Gaussian(2.0).fisher_information
     0.25
     >>> round(float(Gaussian(1.0).logcdf(-40.0)), 4)
@@ -67,6 +79,18 @@ class Gaussian(Density):
 class Laplace(Density):
     """p(x) = exp(-|x|/b) / 2b. The noise of [Saeidian21], there with gamma = 1/b.
 
+    Parameters
+    ----------
+    b : float
+        Its scale, b > 0; the standard deviation is √2 b.
+
+    Raises
+    ------
+    Refusal
+        If the scale is not a finite number above 0.
+
+    Examples
+    --------
     >>> Laplace(2.0).fisher_information, Laplace(2.0).variance
     (0.25, 8.0)
     """
@@ -105,6 +129,18 @@ class Gumbel(Density):
 
     The law of the largest of many, not centred: its mean is 0.5772 s.
 
+    Parameters
+    ----------
+    s : float
+        Its scale, s > 0; the standard deviation is π s/√6.
+
+    Raises
+    ------
+    Refusal
+        If the scale is not a finite number above 0.
+
+    Examples
+    --------
     >>> Gumbel(2.0).fisher_information
     0.25
     >>> float(Gumbel(1.0).logsf(800.0))
@@ -152,6 +188,18 @@ class Exponential(Density):
     The jump at 0 breaks eq. 6 of [Hannun21] (the score has mean -1/s), so it has no Fisher information: the
     least of k releases of one value finds it with variance s²/k², where s²/k would be claimed as a bound.
 
+    Parameters
+    ----------
+    s : float
+        Its scale, s > 0: mean and standard deviation.
+
+    Raises
+    ------
+    Refusal
+        If the scale is not a finite number above 0.
+
+    Examples
+    --------
     >>> Exponential(2.0).regular, float(Exponential(2.0).sf(2.0)) == math.exp(-1)
     (False, True)
     """
@@ -203,6 +251,18 @@ class Exponential(Density):
 class LogisticNoise(Density):
     """p(x) = exp(-z) / s(1 + exp(-z))² with z = x/s. Named so that it is not taken for the loss.
 
+    Parameters
+    ----------
+    s : float
+        Its scale, s > 0; the standard deviation is π s/√3.
+
+    Raises
+    ------
+    Refusal
+        If the scale is not a finite number above 0.
+
+    Examples
+    --------
     >>> round(LogisticNoise(2.0).fisher_information, 6), float(LogisticNoise(1.0).logcdf(-800.0))
     (0.083333, -800.0)
     """

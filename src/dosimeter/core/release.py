@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 
 
@@ -64,7 +65,8 @@ class Release:
     Parameters
     ----------
     values : mapping of str to array
-        The released arrays by name, after noise; stored as read-only float64.
+        The released arrays by name, after noise; stored read-only, as float64, or as they are if their type is a signed
+        integer: labels are whole numbers, and a hundred million of them fit into bytes.
     recipe : Recipe
         How they were computed.
 
@@ -80,11 +82,11 @@ class Release:
     <Release of weights (coef: 2), Gaussian(sigma=0.5)>
     """
 
-    values: Mapping[str, FloatArray]
+    values: Mapping[str, NDArray[Any]]
     recipe: Recipe
 
     def __post_init__(self) -> None:
-        arrays = {name: np.array(value, dtype=np.float64) for name, value in self.values.items()}
+        arrays = {name: np.array(value, dtype=_stored_type(value)) for name, value in self.values.items()}
         for name, value in arrays.items():
             if not np.isfinite(value).all():
                 raise Refusal(f"released values must be finite; {name!r} is not")
@@ -98,3 +100,8 @@ class Release:
         shapes = ", ".join(f"{k}: {' x '.join(map(str, v.shape)) or 1}" for k, v in self.values.items())
         stamp = ", simulation, not for release" if self.recipe.simulation else ""
         return f"<Release of {self.recipe.kind} ({shapes}), {self.recipe.noise}{stamp}>"
+
+
+def _stored_type(value: Any) -> np.dtype[Any]:
+    whole = isinstance(value, np.ndarray) and value.dtype.kind == "i"
+    return np.dtype(value.dtype if whole else np.float64)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import zipfile
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -55,10 +56,10 @@ class Checkpoint:
         if not path.exists():
             return PassState(0, False, None)
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 tree = json.loads(bytes(arrays["tree"]).decode())
                 return PassState(tree["finished"], tree["complete"], decode(tree["value"], arrays))
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise self._refusal(f"is damaged ({path.name}: {error})", "delete it and start again") from None
 
     def save(self, key: str, state: PassState) -> None:

@@ -31,6 +31,8 @@ def _feed(digest: Any, value: Any) -> None:
     digest.update(f"<{type(value).__name__}>".encode())
     if value is None or isinstance(value, bool | int | str | bytes | Enum | PurePath):
         digest.update(repr(value).encode())
+    elif isinstance(value, np.bool | np.integer):
+        digest.update(repr(value.item()).encode())
     elif isinstance(value, float | np.floating):
         digest.update(float(value).hex().encode())
     elif isinstance(value, np.ndarray) and value.dtype.kind != "O":

@@ -9,6 +9,7 @@ from typing import Any
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
+from dosimeter.engines.dask_source import DaskSource, is_dask
 from dosimeter.engines.raw_block import BlockSource, RawBlock
 
 
@@ -61,6 +62,10 @@ class ArraySource:
         name = getattr(self.array, "filename", None)
         return f"{name}:{self.array.shape}:{self.array.dtype}"
 
+    def place_of(self, row: int) -> Location:
+        """The array."""
+        return Location(self.label)
+
     def parts(self, columns: Sequence[str], block_rows: int) -> Sequence[ArrayPart]:
         """Parts of one block each."""
         n = self.rows
@@ -106,20 +111,16 @@ class StreamPart:
             lazy = self.frame.select(list(self.columns))
             yield from lazy.collect_batches(chunk_size=self.block_rows, maintain_order=True)
             return
-        import pyarrow as pa
         import pyarrow.dataset as ds
 
         options = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True, buffer_size=1 << 20)
-        yield from (
-            pa.Table.from_batches([batch])
-            for batch in self.frame.to_batches(
-                columns=list(self.columns),
-                batch_size=self.block_rows,
-                batch_readahead=1,
-                fragment_readahead=1,
-                fragment_scan_options=options if _is_parquet(self.frame) else None,
-                use_threads=False,
-            )
+        yield from self.frame.to_batches(
+            columns=list(self.columns),
+            batch_size=self.block_rows,
+            batch_readahead=1,
+            fragment_readahead=1,
+            fragment_scan_options=options if _is_parquet(self.frame) else None,
+            use_threads=False,
         )
 
 
@@ -149,6 +150,10 @@ class StreamSource:
             identity = f"{label}:{getattr(frame, 'files', '')}:{rows}"
         return cls(frame, label, names, rows, 8 * len(names), identity)
 
+    def place_of(self, row: int) -> Location:
+        """The frame."""
+        return Location(self.label)
+
     def parts(self, columns: Sequence[str], block_rows: int) -> Sequence[StreamPart]:
         """One part."""
         return [StreamPart(self.frame, tuple(columns), block_rows, self.rows)]
@@ -159,9 +164,11 @@ def _is_parquet(dataset: Any) -> bool:
 
 
 def frame_source(frame: Any) -> BlockSource | None:
-    """The source of a LazyFrame, a dataset or a mapped array; None for anything else."""
+    """The source of a LazyFrame, a dataset, a mapped array or a Dask collection; None for anything else."""
     import numpy as np
 
+    if is_dask(frame):
+        return DaskSource.of(frame)
     kind = f"{type(frame).__module__}.{type(frame).__name__}"
     if isinstance(frame, np.memmap) and frame.ndim == 2:
         return ArraySource(frame)

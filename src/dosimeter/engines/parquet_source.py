@@ -144,6 +144,17 @@ class ParquetSource:
         rows = sum(sum(file.groups) for file in files)
         return cls(label, tuple(schema.names), rows, row_bytes, "|".join(identity), tuple(files))
 
+    def place_of(self, row: int) -> Location:
+        """File and row group of a row of the whole table."""
+        first = 0
+        for file in self.files:
+            start = first
+            for g, rows in enumerate(file.groups):
+                if row < first + rows:
+                    return Location(f"{file.path}, row group {g}", first=1 - start)
+                first += rows
+        return Location(self.label, first=1)
+
     def parts(self, columns: Sequence[str], block_rows: int) -> Sequence[ParquetPart]:
         """One part for each row group that has rows."""
         parts, first = [], 0

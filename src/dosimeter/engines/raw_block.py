@@ -62,6 +62,10 @@ class BlockSource(Protocol):
         """Changes if the table does: files with their sizes and times."""
         ...
 
+    def place_of(self, row: int) -> Location:
+        """Where a row of the whole table is, for messages; row numbers from 0 count from there."""
+        ...
+
     def parts(self, columns: Sequence[str], block_rows: int) -> Sequence[SourcePart]:
         """The parts in order, with these columns, in blocks of at most so many rows."""
         ...

@@ -23,6 +23,10 @@ class EngineOptions:
     """Folder of finished work; None to keep none."""
     task: str = ""
     """Identifies table and options: a checkpoint of another task is refused."""
+    scheduler: str | None = None
+    """Address of a cluster's scheduler; None for the client that is open, if any."""
+    folder: Path | None = None
+    """Where readings are written."""
 
 
 ENGINES: dict[str, Callable[[EngineOptions], Engine]] = {}
@@ -42,9 +46,14 @@ def engine(name: str) -> Callable[[Callable[[EngineOptions], Any]], Callable[[En
 
 def engine_names() -> tuple[str, ...]:
     """The values of the option `engine`."""
-    from dosimeter.engines import local_blocks  # noqa: F401 - registers itself
+    from dosimeter.engines import dask, local_blocks  # noqa: F401 - register themselves
 
     return (MEMORY, *ENGINES)
+
+
+def create_engine(name: str, options: EngineOptions) -> Engine:
+    """The engine of this name, which reads parts."""
+    return ENGINES[check_engine(name)](options)
 
 
 def check_engine(name: str) -> str:

@@ -11,6 +11,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,6 +32,16 @@ def write_bytes(path: AnyPath, data: bytes, *, inputs: Iterable[AnyPath] = ()) -
     """Write the bytes; see `atomic_file`."""
     with atomic_file(path, inputs=inputs) as file:
         file.write(data)
+
+
+def write_pieces(path: AnyPath, pieces: Iterable[bytes], *, inputs: Iterable[AnyPath] = ()) -> str:
+    """Write the pieces one after another, and return the SHA-256 of the file, hex; see `atomic_file`."""
+    digest = sha256()
+    with atomic_file(path, inputs=inputs) as file:
+        for piece in pieces:
+            file.write(piece)
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 @contextmanager

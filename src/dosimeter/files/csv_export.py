@@ -24,8 +24,8 @@ def csv_text(columns: Mapping[str, Any]) -> str:
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:
         raise Refusal(f"columns of lengths {sorted(lengths)}: pass columns of equal length")
-    rows = zip(*(map(_cell, values) for values in columns.values()), strict=True)
-    return "".join(",".join(row) + "\n" for row in [tuple(map(_cell, columns)), *rows])
+    rows = zip(*(map(cell, values) for values in columns.values()), strict=True)
+    return "".join(",".join(row) + "\n" for row in [tuple(map(cell, columns)), *rows])
 
 
 def write_csv(path: AnyPath, columns: Mapping[str, Any], *, inputs: Iterable[AnyPath] = ()) -> None:
@@ -33,8 +33,8 @@ def write_csv(path: AnyPath, columns: Mapping[str, Any], *, inputs: Iterable[Any
     write_text(path, csv_text(columns), inputs=inputs)
 
 
-def _cell(value: Any) -> str:
-    """Only text is escaped: -0.25 is a number, and with a leading quote it would not be."""
+def cell(value: Any) -> str:
+    """A value as it is written. Only text is escaped: -0.25 is a number, and with a leading quote it would not be."""
     if isinstance(value, str):
         return _quote("'" + value if value.lstrip(" ").startswith(_FORMULA) else value)
     if isinstance(value, bool | np.bool_):

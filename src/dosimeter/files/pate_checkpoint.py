@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,19 @@ from dosimeter.core.location import Location
 from dosimeter.files.archive import Archive
 from dosimeter.files.atomic import AnyPath, write_bytes
 from dosimeter.files.file_checks import GIBIBYTE, read_bytes, regular_file
-from dosimeter.files.npy import npy_array_of
+from dosimeter.files.npy import npy_array_of, npy_map
 from dosimeter.pate.ensemble import Progress, public_votes
 
 _MEMBERS = ("votes", "seen", "n_classes", "digest")
 _SAVE = "save whole numbers with numpy.save, one row per teacher and one column per query"
 
 
-def read_votes(path: AnyPath, *, limit: int = GIBIBYTE) -> NDArray[Any]:
-    """(teachers, queries) as stored in a .npy file; `pate.Votes` checks the values."""
-    file, source = regular_file(path, limit)
+def read_votes(path: AnyPath) -> NDArray[Any]:
+    """(teachers, queries) of a .npy file, left on disk: a read-only memory map. `pate.Votes` checks the values."""
+    file, source = regular_file(path, sys.maxsize)
     if Path(path).suffix.lower() != ".npy":
         raise source.refusal("votes must be a .npy file", _SAVE)
-    return npy_array_of(read_bytes(file, source), source, _SAVE)
+    return npy_map(file, source, _SAVE)
 
 
 def write_progress(path: AnyPath, state: Progress, *, inputs: tuple[AnyPath, ...] = ()) -> None:

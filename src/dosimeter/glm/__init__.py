@@ -2,7 +2,7 @@
 
 from dosimeter.glm.attribute_inversion import white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
-from dosimeter.glm.calibrate import best_exponent, calibrate, calibrate_shape, frontier
+from dosimeter.glm.calibrate import calibrate
 from dosimeter.glm.count_losses import NegativeBinomial
 from dosimeter.glm.cox import Cox, CoxFit, fit_cox, fit_cox_at
 from dosimeter.glm.cox_jacobian import measure_cox
@@ -33,11 +33,15 @@ from dosimeter.glm.release_plan import ReleasePlan, plan
 from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.reweighted_leakage import total_leakage
 from dosimeter.glm.ridge_outputs import ridge_classifier, ridge_outputs
+from dosimeter.glm.route import choose_route
 from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.sensitivity import differential_privacy
+from dosimeter.glm.shape_calibration import best_exponent, calibrate_shape, frontier
 from dosimeter.glm.shaped_noise import shape_noise
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.sparse_weights import SparseWeights
+from dosimeter.glm.wide_fit import WideFit
+from dosimeter.glm.wide_leakage import RowCells, WideLeakage
 
 __all__ = [
     "LOSSES",
@@ -67,6 +71,7 @@ __all__ = [
     "Probit",
     "ReleasePlan",
     "ReleasedMap",
+    "RowCells",
     "RowMap",
     "ScalarLoss",
     "Slopes",
@@ -78,11 +83,14 @@ __all__ = [
     "SquaredHinge",
     "TargetKind",
     "Tweedie",
+    "WideFit",
+    "WideLeakage",
     "best_exponent",
     "black_box",
     "calibrate",
     "calibrate_shape",
     "choose",
+    "choose_route",
     "compose",
     "cross_validate",
     "differential_privacy",

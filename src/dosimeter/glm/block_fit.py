@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from dosimeter.core.arrays import FloatArray
-from dosimeter.core.engine import Engine, Largest, RowBlock
+from dosimeter.core.engine import Engine, Largest, RowBlock, add_terms, rows_per_block, split
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.glm.fit import Fit, fit
 from dosimeter.glm.inverse_hessian import Factor, factor_in, inverse_factor
@@ -28,6 +28,8 @@ from dosimeter.glm.iterative_refinement import ROUNDS, residual, two_sum
 from dosimeter.glm.loss import ScalarLoss
 from dosimeter.glm.newton import ROUNDING, SETTLED, STEPS, scalar_sums
 
+IN_CACHE = 1 << 20
+"""Bytes of rows that are summed at a time."""
 CANCELS = 1e4
 """Reach over the root mean square of the residuals from which a least-squares fit is refined, as in memory."""
 
@@ -241,9 +243,20 @@ def newton_terms(
     block: RowBlock, factor: Factor, v: FloatArray, loss: ScalarLoss, check: bool = False
 ) -> tuple[Any, ...]:
     """Value, gradient (p,), Hessian (p, p) of eq. 13 without its penalty, and (max |z|², largest |m| or |y|)."""
-    X, y, weight = block[:3]
     if check:
-        loss.check(y)
+        loss.check(block[1])
+    step = rows_per_block(len(v), IN_CACHE)
+    total: tuple[Any, ...] | None = None
+    for rows in split(block[:3], step):
+        total = add_terms(total, _newton_rows(rows, factor, v, loss))
+    if total is None:
+        raise Refusal("a block has no rows")
+    return total
+
+
+def _newton_rows(block: RowBlock, factor: Factor, v: FloatArray, loss: ScalarLoss) -> tuple[Any, ...]:
+    """The same of rows so few that they and their temporaries stay in a core's cache."""
+    X, y, weight = block
     Z = factor.rows(X)
     m = Z @ v
     value, gradient, H = scalar_sums(Z, y, weight, m, loss, True)

@@ -283,12 +283,13 @@ def _wide(X: Any, y: Any, loss: Loss, l2: Any, dense_only: bool, options: dict[s
     """
     from dosimeter.glm.wide_fit import fit_wide, goes_wide  # imported late: it imports this module
 
-    smooth = not isinstance(loss, ScalarLoss) or (loss.convex and not loss.has_kinks)
+    # Kinks end Newton's method in finitely many steps; a sparse table has no other way, a dense one a careful one.
+    smooth = not isinstance(loss, ScalarLoss) or (loss.convex and (issparse(X) or not loss.has_kinks))
     if dense_only or np.ndim(l2) or not smooth:
         if issparse(X) or options["route"] not in (None, "primal"):
             raise CannotMeasure(
-                "an offset, a penalised intercept, a penalty for each column, and losses with kinks or without "
-                "convexity are not measured on a sparse table: write it out (X.toarray())"
+                "an offset, a penalised intercept, a penalty for each column, and losses without convexity are not "
+                "measured on a sparse table: write it out (X.toarray())"
             )
         return None
     wide = goes_wide(X, loss, l2, options["route"], options["engine"])

@@ -266,8 +266,8 @@ class LinearDiscriminant(EstimatingEquations):
 
     @cached_property
     def _covariance(self) -> PooledCovariance:
-        given = None if self.solver == "svd" else self.priors
-        return PooledCovariance(self._classes, given, self.shrinkage or 0.0, self.unbiased)
+        priors = None if self.solver == "svd" else self.priors
+        return PooledCovariance(self._classes, priors, self.shrinkage or 0.0, self.unbiased)
 
     @cached_property
     def _lower(self) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.category import at_levels, coordinates
 from dosimeter.core.errors import Refusal
+from dosimeter.glm.row_chain import RowChain
 from dosimeter.glm.validation import HUGE
 
 RowValues = Callable[[Index], FloatArray]
@@ -131,10 +132,12 @@ class BlockMap:
     constant: FloatArray
     slopes: tuple[tuple[Slopes, FloatArray], ...]
     levels: tuple[tuple[Levels, FloatArray], ...]
+    chains: tuple[RowChain, ...] = ()
+    has_constant: bool = True
 
     def times(self, x: FloatArray) -> FloatArray:
         """(k, d) P x, x (k, m)."""
-        out = x @ self.constant.T
+        out = x @ self.constant.T if self.has_constant else np.zeros((len(x), len(self.constant)))
         for part, values in self.slopes:
             order, starts, columns = part.by_column
             out[:, columns] += np.add.reduceat((values * x[:, part.unknowns])[:, order], starts, axis=1)
@@ -142,11 +145,13 @@ class BlockMap:
             whole = np.zeros((len(x), values.shape[2] - 1))
             whole[:, levels.kept] = x[:, levels.unknowns]
             out[:, levels.columns] += (values @ (2.0 * at_levels(whole))[:, :, None])[:, :, 0]
+        for chain in self.chains:
+            out[:, chain.columns] += chain.times(x[:, chain.unknowns])
         return np.asarray(out)
 
     def transposed(self, z: FloatArray) -> FloatArray:
         """(k, m) Pᵀ z, z (k, d)."""
-        out = z @ self.constant
+        out = z @ self.constant if self.has_constant else np.zeros((len(z), self.constant.shape[1]))
         for part, values in self.slopes:
             starts = [entries.start for _, entries in part.by_unknown]
             unknowns = [unknown for unknown, _ in part.by_unknown]
@@ -154,6 +159,8 @@ class BlockMap:
         for levels, values in self.levels:
             points = (z[:, None, levels.columns] @ values)[:, 0]
             out[:, levels.unknowns] += coordinates(points)[:, levels.kept]
+        for chain in self.chains:
+            out[:, chain.unknowns] += chain.transposed(z[:, chain.columns])
         return np.asarray(out)
 
     def narrow(self, keep: Mask) -> BlockMap:
@@ -162,6 +169,8 @@ class BlockMap:
             self.constant,
             tuple((part, values[keep]) for part, values in self.slopes),
             tuple((part, values[keep]) for part, values in self.levels),
+            tuple(part.take(np.flatnonzero(keep).astype(np.intp)) for part in self.chains),
+            self.has_constant,
         )
 
 

@@ -52,6 +52,8 @@ class MappedJacobian(DenseJacobian):
 
     @cached_property
     def width(self) -> int:  # type: ignore[override]
+        if isinstance(self.inner, ScalarJacobian):
+            return len(self.inner.F)
         return int(self.inner.dense(np.array([0], dtype=np.intp)).shape[1])
 
     @property
@@ -107,7 +109,7 @@ class MappedJacobian(DenseJacobian):
         return out
 
     def _cells(self, every: Index) -> FloatArray:
-        if isinstance(self.inner, ScalarJacobian) and not self.maps.levels:
+        if isinstance(self.inner, ScalarJacobian) and not (self.maps.levels or self.maps.chains):
             return mapped_cell_norms(self.inner, self.maps)
         return DenseJacobian.cell_norms(self, every)
 

@@ -25,6 +25,7 @@ from dosimeter.glm.changed_refits import refit_without, row_changes, settle_chan
 from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.fit import Fit
 from dosimeter.glm.row_changes import row_index
+from dosimeter.glm.validation import as_floats
 
 ALONE = 1e-10
 """Definiteness of H without the row, relative to H, below this: the row alone determines a direction of the weights."""
@@ -81,7 +82,7 @@ def removal(fit: Fit, X: Any, y: Any, rows: Any = None) -> FloatArray:
     they are 1e-9 of the move, each of 4 n q flops and n residuals per row (three or four of them), and a full refit if
     that fails. q = p, or p K' for softmax: the weights of its contrasts one after another.
     """
-    X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
+    X, y = as_floats(X, "X"), as_floats(y, "y")
     refuse_other_table(fit, X, y)
     index = row_index(rows, len(X))
     no_change = np.zeros((len(index), len(fit.w)))
@@ -187,7 +188,7 @@ def shaped_membership(fit: Fit, X: Any, y: Any, scale: float) -> Membership:
         raise CannotMeasure("a closed form is known for the squared loss only: use two_gaussians or likelihood_ratio")
     if not (np.isfinite(scale) and scale > 0):
         raise Refusal(f"scale must be a finite number > 0, not {scale}")
-    X, y = (np.ascontiguousarray(v, dtype=np.float64) for v in (X, y))
+    X, y = as_floats(X, "X"), as_floats(y, "y")
     refuse_other_table(fit, X, y)
     h = np.einsum("np,np->n", *(2 * [fit.factor.rows(X)]))
     omega = fit.sample_weight

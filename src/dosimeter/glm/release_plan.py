@@ -25,7 +25,6 @@ from dosimeter.glm.calibrate import (
     DoseAtScale,
     above_floor,
     at_scale,
-    calibrate_shape,
     check_target,
     highest_group,
     on_ladder,
@@ -40,6 +39,7 @@ from dosimeter.glm.known_cells import with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.reweighted_leakage import TotalJacobian, total_leakage
 from dosimeter.glm.reweighting_gradient import refuse_without_gradient
+from dosimeter.glm.shape_calibration import calibrate_shape
 from dosimeter.glm.shaped_noise import shape_noise
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.weight_sums import draw_sums

@@ -22,9 +22,13 @@ from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.category import coordinates
 from dosimeter.core.errors import Refusal
 from dosimeter.glm.map_parts import BlockMap, Levels, RowValues, Slopes, checked
+from dosimeter.glm.row_chain import RowChain
 
 BLOCK = 16 << 20
 """Bytes of Jacobians and maps at a time."""
+
+FEW = 256
+"""Up to this many columns a chain is read by a root of P Pᵀ for each row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +43,8 @@ class RowMap:
         Entries of single columns and unknowns.
     levels : tuple of Levels
         Categories that are read level by level.
+    chains : tuple of RowChain
+        Operations that are applied and never written out: counts of words behind a norm or a matrix.
 
     Notes
     -----
@@ -61,6 +67,7 @@ class RowMap:
     constant: FloatArray
     slopes: tuple[Slopes, ...] = ()
     levels: tuple[Levels, ...] = ()
+    chains: tuple[RowChain, ...] = ()
 
     @classmethod
     def of(cls, d: int, m: int, maps: RowValues) -> RowMap:
@@ -84,8 +91,13 @@ class RowMap:
         return int(self.constant.shape[1])
 
     @property
-    def _parts(self) -> tuple[Slopes | Levels, ...]:
-        return (*self.slopes, *self.levels)
+    def _parts(self) -> tuple[Slopes | Levels | RowChain, ...]:
+        return (*self.slopes, *self.levels, *self.chains)
+
+    @cached_property
+    def has_constant(self) -> bool:
+        """Whether any entry is the same on every row."""
+        return bool(np.any(self.constant))
 
     @cached_property
     def varying(self) -> Index:
@@ -97,6 +109,7 @@ class RowMap:
     def row_bytes(self) -> int:
         """The largest part of one row's map, in bytes."""
         sizes = [len(part.columns) for part in self.slopes]
+        sizes += [4 * (len(part.columns) + len(part.units)) for part in self.chains]
         return 8 * max([1, *sizes, *(len(part.columns) * (len(part.unknowns) + 1) for part in self.levels)])
 
     def touched_by(self, chosen: Any) -> Mask:
@@ -108,6 +121,9 @@ class RowMap:
         for levels in self.levels:
             if mask[levels.columns].any():
                 touched[levels.unknowns] = True
+        for chain in self.chains:
+            if mask[chain.columns].any():
+                touched[chain.unknowns] = True
         return np.asarray(touched)
 
     def narrow(self, columns: Index) -> RowMap:
@@ -115,15 +131,21 @@ class RowMap:
         position_of = {int(u): k for k, u in enumerate(columns.tolist())}
         slopes = tuple(part.narrow(position_of) for part in self.slopes)
         levels = tuple(part.narrow(position_of) for part in self.levels)
+        chains = tuple(part.narrow(position_of) for part in self.chains)
         return RowMap(
             np.ascontiguousarray(self.constant[:, columns]),
             tuple(part for part in slopes if len(part.unknowns)),
             tuple(part for part in levels if len(part.unknowns)),
+            tuple(part for part in chains if len(part.unknowns)),
         )
 
     def compressed(self) -> RowMap:
-        """A map with the same norms: P Pᵀ of every row is the same, a category has no more unknowns than columns."""
-        whole = [part for part in self.levels if part.complete and len(part.columns) < len(part.unknowns)]
+        """A map with the same norms: P Pᵀ of every row is the same, nothing has more unknowns than columns.
+
+        A chain onto more columns than are practical stays as it is.
+        """
+        parts: list[Levels | RowChain] = [*self.levels, *(chain for chain in self.chains if len(chain.columns) <= FEW)]
+        whole = [part for part in parts if part.complete and len(part.columns) < len(part.unknowns)]
         if not whole:
             return self
         gone = np.concatenate([part.unknowns for part in whole])
@@ -141,14 +163,15 @@ class RowMap:
             )
             first += c
         constant = np.hstack([out.constant, np.zeros((self.d, first - out.m))])
-        return RowMap(constant, (*out.slopes, *slopes), out.levels)
+        return RowMap(constant, (*out.slopes, *slopes), out.levels, out.chains)
 
     def in_units(self, units: FloatArray) -> RowMap:
         """The maps of unknowns measured in units (m,); a category has no unit but its step."""
         if any(np.any(units[part.unknowns] != 1.0) for part in self.levels):
             raise Refusal("a category is measured by its step: its unknowns have no other unit")
         slopes = tuple(replace(part, values=_scaled(part.values, units[part.unknowns])) for part in self.slopes)
-        return replace(self, constant=self.constant * units, slopes=slopes)
+        chains = tuple(part.in_units(units) for part in self.chains)
+        return replace(self, constant=self.constant * units, slopes=slopes, chains=chains)
 
     def with_constant_column(self) -> RowMap:
         """One more column of X, the last, that no unknown moves."""
@@ -167,7 +190,7 @@ class RowMap:
             type(a) is type(b)
             and np.array_equal(a.columns, b.columns)
             and np.array_equal(a.unknowns, b.unknowns)
-            and all(np.array_equal(a.values(rows), b.values(rows)) for rows in blocks)
+            and _same_values(a, b, blocks)
             for a, b in zip(mine, theirs, strict=True)
         )
 
@@ -177,12 +200,14 @@ class RowMap:
             self.constant,
             tuple((part, checked(part.values(rows), rows)) for part in self.slopes),
             tuple((part, checked(part.values(rows), rows)) for part in self.levels),
+            tuple(part.take(rows) for part in self.chains),
+            self.has_constant,
         )
 
     def pull_back(self, J: FloatArray, rows: Index) -> FloatArray:
         """(k, q, m) J P for some rows (k,): J (k, q, d), or (q, d) if all rows share it."""
         out = np.empty((len(rows), J.shape[-2], self.m))
-        out[:] = J @ self.constant
+        out[:] = J @ self.constant if self.has_constant else 0.0
         for part in self.slopes:
             values = checked(part.values(rows), rows)
             for unknown, entries in part.by_unknown:
@@ -192,7 +217,17 @@ class RowMap:
         for levels in self.levels:
             points = J[..., levels.columns] @ checked(levels.values(rows), rows)
             out[:, :, levels.unknowns] += coordinates(points)[:, :, levels.kept]
+        for chain in self.chains:
+            for k, row in enumerate(rows.tolist()):
+                mine = J[:, chain.columns] if J.ndim == 2 else J[k][:, chain.columns]
+                out[k][:, chain.unknowns] += chain.take(np.full(len(mine), row, dtype=np.intp)).transposed(mine)
         return out
+
+
+def _same_values(a: Any, b: Any, blocks: list[Index]) -> bool:
+    if isinstance(a, RowChain):
+        return a.equals(b)
+    return all(np.array_equal(a.values(rows), b.values(rows)) for rows in blocks)
 
 
 def _flat_roots(root: RowValues) -> RowValues:

@@ -76,9 +76,9 @@ class ScaledShapedJacobian(ShapedJacobian):
         out, m, P = super()._pair(first, second), self.m, self.scaler.P
         G, k = self._gram, len(self.S)
         x, y = self.scaler.Z[first], self.scaler.Z[second]
-        one, other = self._mixed(first, y), self._mixed(second, x)
+        left, right = self._mixed(first, y), self._mixed(second, x)
         fold = x[:, :, None] * y[:, None, :] * G[:k, :k] + x[:, :, None] * G[:k, k:] + y[:, None, :] * G[k:, :k]
-        out[:, :m, :m] += 0.5 * (one.transpose(0, 2, 1) @ P + P.T @ other) + P.T @ (fold + G[k:, k:]) @ P
+        out[:, :m, :m] += 0.5 * (left.transpose(0, 2, 1) @ P + P.T @ right) + P.T @ (fold + G[k:, k:]) @ P
         return out
 
     def _mixed(self, rows: Index, x: FloatArray) -> FloatArray:

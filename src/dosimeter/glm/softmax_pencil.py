@@ -184,8 +184,8 @@ class Unknowns:
     def _add_gamma(self, A: FloatArray, F: FloatArray, by_set: list[FloatArray]) -> None:
         """Adds Γ between all sets: UᵀΓU to A, UᵀΓ to F."""
         g, row = len(A), 0
-        for a, (one, own) in enumerate(zip(self.sets, by_set, strict=True)):
-            s, height, column, place = one.U.shape[1], 0, 0, 0
+        for a, (column_set, own) in enumerate(zip(self.sets, by_set, strict=True)):
+            s, height, column, place = column_set.U.shape[1], 0, 0, 0
             for b, (other, theirs) in enumerate(zip(self.sets, by_set, strict=True)):
                 pairs = np.einsum("gbk,gal->gabkl", theirs, own).reshape(-1, self.response.classes**2)
                 m, table = other.B.shape[1], self.between_basis[a][b]

@@ -92,7 +92,9 @@ def column_squares(X: Table, weight: FloatArray) -> FloatArray:
 
 def reach(X: Table, w: FloatArray) -> FloatArray:
     """(n,) Σ|xⱼ wⱼ| of each row, w (d,): the size against which rounding of a margin is judged."""
-    return np.asarray(abs(X) @ np.abs(w))
+    if is_sparse(X):
+        return np.asarray(abs(X) @ np.abs(w))
+    return np.concatenate([np.abs(X[i : i + BLOCK]) @ np.abs(w) for i in range(0, len(X), BLOCK)])
 
 
 def gram_of_rows(X: Table) -> FloatArray:

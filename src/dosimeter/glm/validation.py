@@ -87,6 +87,8 @@ def check_l2(l2: Any, d: int, intercept: bool, penalised_intercept: bool) -> Flo
 
 def as_floats(values: Any, name: str) -> FloatArray:
     """A C-ordered float64 array of real numbers, finite or not; no copy if it is one already."""
+    if hasattr(values, "tocsr"):
+        raise Refusal(f"{name} is a scipy.sparse table, which only glm.fit, fit_at and measure take: pass an array")
     try:
         array = np.asarray(values)
     except ValueError:

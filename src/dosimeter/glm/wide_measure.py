@@ -9,12 +9,18 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Noise, no_noise
+from dosimeter.glm.bounded_counts import BoundedCounts
 from dosimeter.glm.dense_jacobian import Jacobian
 from dosimeter.glm.dual import MANY, dual_jacobian
+from dosimeter.glm.first_unknowns import FirstUnknowns
 from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.iterative import iterative_jacobian
+from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.mapped_jacobian import MappedJacobian
+from dosimeter.glm.normalised_rows import NormalisedJacobian, normalised_map
 from dosimeter.glm.precision import EPS, PROMISE
-from dosimeter.glm.route import Route
+from dosimeter.glm.route import DIRECT, Route
+from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.scaled_dual import scaled_dual_jacobian
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.sparse_jacobian import SparseJacobian
@@ -34,7 +40,7 @@ def measure_wide(
     input_map: Any,
     target_unit: float,
     scaled: Any,
-) -> WideLeakage:
+) -> Leakage:
     """`glm.measure` of a fit by one of the routes of `glm/route.py`."""
     X, y = as_table(X), as_floats(y, "y")
     refuse_other_table(fit, X, y)
@@ -43,13 +49,22 @@ def measure_wide(
     if not isinstance(target_unit, int | float | np.number) or not TINY <= target_unit <= HUGE:
         raise Refusal(f"target_unit must be a number from {TINY:g} to {HUGE:g}, not {target_unit!r}")
     jacobian = _jacobian(fit, X, input_map, _whitening(noise), float(target_unit))
-    return WideLeakage(jacobian, noise, include_target, noise is not no_noise, table=X)
+    kinks = (lambda: fit.kink_distances) if fit.loss.has_kinks else None
+    has_noise = noise is not no_noise
+    if isinstance(jacobian, MappedJacobian):  # every reading, from Jacobians that are written out block by block
+        return Leakage(jacobian, noise, include_target, has_noise, kinks=kinks)
+    return WideLeakage(jacobian, noise, include_target, has_noise, kinks=kinks, table=X)
 
 
 def _jacobian(fit: WideFit, X: Table, input_map: Any, whitening: float, target_unit: float) -> Jacobian:
     """The Jacobian of the fit's route, after the checks of its precision."""
+    if isinstance(input_map, RowMap):
+        return _behind_rows(fit, X, input_map, whitening, target_unit)
     if fit.route is Route.PRIMAL:
         return _primal(fit, X, input_map, whitening, target_unit)
+    if isinstance(input_map, np.ndarray) and input_map.ndim == 1 and len(input_map) < X.shape[1]:
+        padded = np.append(input_map, np.full(X.shape[1] - len(input_map), input_map[-1]))
+        return FirstUnknowns(_jacobian(fit, X, padded, whitening, target_unit), len(input_map))
     unit, c = units(input_map, X.shape[1]), target_moves(fit, target_unit)
     if fit.route is Route.DUAL:
         dual = dual_jacobian(fit, X, unit, whitening, c, target_unit)
@@ -61,6 +76,21 @@ def _jacobian(fit: WideFit, X: Table, input_map: Any, whitening: float, target_u
     D = fit.sample_weight * fit.curvature
     numbers = D, fit.sample_weight * fit.residual, c
     return iterative_jacobian(X, D, fit.n * fit.l2, fit.intercept, fit.coef, numbers, unit, whitening)
+
+
+def _behind_rows(fit: WideFit, X: Table, maps: RowMap, whitening: float, target_unit: float) -> Jacobian:
+    """About unknowns behind a map of each row: exact on the primal route, otherwise an upper bound."""
+    if maps.d != X.shape[1] or maps.m == 0:
+        raise Refusal(f"input_map must map unknowns to the {X.shape[1]} columns of X, not to {maps.d}")
+    inner, form = _jacobian(fit, X, None, whitening, target_unit), normalised_map(maps, X)
+    if isinstance(inner, SparseJacobian):
+        return MappedJacobian(inner, maps) if form is None else NormalisedJacobian(inner, form)
+    if form is None or form.base.any():
+        raise CannotMeasure(
+            f"counts of {X.shape[1]} columns behind these steps are read through matrices with a row for every column, "
+            f"of at most {DIRECT}: use fewer words (max_features, min_df), an l2 norm, or TruncatedSVD"
+        )
+    return BoundedCounts(inner if maps.m == inner.m else FirstUnknowns(inner, maps.m), form.bound, form)
 
 
 def target_moves(fit: WideFit, target_unit: float) -> FloatArray:
@@ -98,7 +128,7 @@ def _primal(fit: WideFit, X: Table, input_map: Any, whitening: float, target_uni
 
 def _written_out(input_map: Any, d: int) -> FloatArray:
     P = as_table(input_map, "input_map")
-    P = np.asarray(P.toarray()) if is_sparse(P) else np.diag(P) if P.ndim == 1 else P
+    P = np.asarray(P.toarray()) if is_sparse(P) else np.eye(d, len(P)) * P if P.ndim == 1 and len(P) <= d else P
     if P.ndim != 2 or len(P) != d or P.shape[1] == 0 or not np.abs(P).max() <= HUGE:
         raise Refusal(f"input_map must be a ({d}, m) array, m > 0, of numbers up to {HUGE:g}, not of shape {P.shape}")
     return P

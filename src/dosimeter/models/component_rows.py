@@ -20,7 +20,7 @@ from dosimeter.tables.column_levels import level_names
 from dosimeter.tables.declared_bounds import Declaration, Range, text_refusal
 from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.sklearn_estimators import principal_components
-from dosimeter.tables.sklearn_export import pipeline
+from dosimeter.tables.sklearn_export import input_order, pipeline
 from dosimeter.tables.table import Table
 
 if TYPE_CHECKING:
@@ -151,14 +151,19 @@ def _norm(
     return most if declared is None else min(most, declared)
 
 
+def _reordered(pca: Any, encoding: TableEncoding) -> Any:
+    """The PCA with its inputs in the order of the pipeline: levels that are whole numbers stand in ascending order."""
+    order = input_order(encoding)
+    pca.mean_, pca.components_ = pca.mean_[order], np.ascontiguousarray(pca.components_[:, order])
+    return pca
+
+
 def fitted_pipeline(rows: ComponentRows, private: PrivateComponents, k: int) -> Any:
     """A fitted Pipeline over the source columns: public bounds, then a scikit-learn PCA with k released components.
 
     `recipe_` is a plain dict of the public constants. Nothing in it needs this package.
     """
-    components = principal_components(private, k)
-    # Declared levels are read as text, and a frame must hold them so.
-    model = pipeline(rows.encoding, components, step="components", text_levels=True)
+    model = pipeline(rows.encoding, _reordered(principal_components(private, k), rows.encoding), step="components")
     recipe = private.release.recipe
     model.recipe_ = {
         "kind": recipe.kind,

@@ -18,16 +18,18 @@ from dosimeter.adapters.features import Design, Feature, assemble
 from dosimeter.adapters.formulas import Formula
 from dosimeter.adapters.pipelines import columns_read
 from dosimeter.adapters.polish import polish
-from dosimeter.adapters.problem import Target
+from dosimeter.adapters.problem import EquationsProblem, Problem, Target
 from dosimeter.adapters.registry import measurable_adapter, model_library, problem_of, sources_of
 from dosimeter.adapters.solved_equations import target_units
 from dosimeter.adapters.target_map import target_slopes
+from dosimeter.adapters.words.design import WordDesign
 from dosimeter.adapters.wrappers import unwrap
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_list, safe_text
+from dosimeter.models.counts import read_counts, takes_counts
 from dosimeter.models.fitted_scaler import INSIDE, check_scaler, measure_with_scaler
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.tables.column_values import spread
@@ -108,8 +110,7 @@ def measure_model(
     steps, final = opened.steps, opened.final
     stage("preparing the columns")
     aside = [name for name in (y, person) if isinstance(name, str)] + (list(y) if lists_columns(frame, y) else [])
-    chain, design, table, columns, gaps = _design(model, steps, final, frame, aside)
-    n = table.n
+    chain, design, n, columns, gaps = _design(model, steps, final, frame, aside)
     own_target = measurable_adapter(final).own_target
     outcome = None if own_target is None else own_target(final)
     y_as_read = target_of(frame, y, n) if outcome is None else np.zeros(n)
@@ -119,8 +120,10 @@ def measure_model(
         slopes = target_slopes(opened.target_map, mapped.numbers())
         mapped = replace(mapped, y=opened.target_map(mapped.numbers()))
     problem = problem_of(final, mapped)
+    if isinstance(design, WordDesign):
+        problem, design = _on_counts(problem, design, type(final).__name__)
     if problem.penalised_intercept:
-        design = _with_ones(design)
+        design = design.with_ones()
     options = measure_options(design, problem.loss, problem.y, noise=noise, include_target=include_target, unit=unit)
     if slopes is not None:  # a unit of the target is one of the values as they were read
         options |= {"target_unit": target_unit(problem.loss, Target(y_as_read, None).numbers(), unit)}
@@ -169,7 +172,7 @@ def measure_model(
             *polished.remarks,
             *design.remarks,
             *shared.remarks,
-            *((INSIDE,) if design.not_covered and not all(isinstance(step, Formula) for step in steps) else ()),
+            *_inside(design, steps),
         ),
         floor=figures.floor,
         scaler=scaler,
@@ -179,13 +182,33 @@ def measure_model(
         leak.with_floor_remark(),
         problem,
         shared,
-        chain.features,
-        chain.evaluate,
+        () if chain is None else chain.features,
+        _no_probe if chain is None else chain.evaluate,
         gaps,
         columns_as_read,
         classes,
         y_as_read,
     )
+
+
+def _inside(design: Design, steps: tuple[Any, ...]) -> tuple[str, ...]:
+    """What a file that holds the fitted steps leaks whatever the noise."""
+    if isinstance(design, WordDesign):
+        return design.inside
+    return (INSIDE,) if design.not_covered and not all(isinstance(step, Formula) for step in steps) else ()
+
+
+def _on_counts(problem: AnyProblem, design: WordDesign, model: str) -> tuple[AnyProblem, Design]:
+    """A problem of one margin on the sparse table; others on a table that is written out."""
+    if isinstance(problem, EquationsProblem) and problem.one_margin is not None:
+        problem = problem.one_margin
+    if isinstance(problem, Problem) and isinstance(problem.loss, glm.ScalarLoss):
+        return problem, design
+    return problem, design.written_out(model)
+
+
+def _no_probe(columns: Mapping[str, NDArray[Any]]) -> FloatArray:
+    raise CannotMeasure("texts and sparse tables have no source columns that could be set one by one")
 
 
 def _row_codes(y: FloatArray) -> FloatArray:
@@ -218,7 +241,13 @@ def _tie(
     unseen = {name for name in names_of(frame) if name not in columns and name != target}
     requested = {*tied, *not_tied}
     # A constant column (the ones of an intercept) is not a value of a person.
-    visible = {name: c for name, c in columns.items() if design.blocks.get(name) and (varies(c) or name in requested)}
+    texts = design.words if isinstance(design, WordDesign) else ()
+    # Nor is a text: its counts are many unknowns, of each row its own.
+    visible = {
+        name: c
+        for name, c in columns.items()
+        if design.blocks.get(name) and name not in texts and (varies(c) or name in requested)
+    }
     named = ([name for name in names if name not in unseen] for names in (tied, not_tied))
     return tie(visible, y, ids, target, *named, frame=frame)
 
@@ -259,12 +288,18 @@ def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
 
 def _design(
     model: Any, steps: tuple[Any, ...], final: Any, frame: Any, set_aside: list[str]
-) -> tuple[Chain, Design, Table, dict[str, NDArray[Any]], dict[str, Gaps]]:
-    """The steps over the table, the design, the table as read, its columns under the model's names, their gaps."""
+) -> tuple[Chain | None, Design, int, dict[str, NDArray[Any]], dict[str, Gaps]]:
+    """The steps over the table, the design, its rows, the columns under the model's names, their gaps.
+
+    Texts and sparse tables have no chain of columns."""
+    if takes_counts(steps, frame):
+        fitted_on = None if steps else sources_of(final)
+        design, read = read_counts(steps, frame, set_aside, None if fitted_on is None else fitted_on[1])
+        return None, design, design.X.shape[0], read, {}
     names, sources = _sources(model, steps, final, frame, set_aside)
     used = columns_read(steps, names) if steps else tuple(range(len(names)))
-    read = [sources[j] for j in used]
-    table = Table.of(frame, drop=[name for name in names_of(frame) if name not in read], missing="keep")
+    read_names = [sources[j] for j in used]
+    table = Table.of(frame, drop=[name for name in names_of(frame) if name not in read_names], missing="keep")
     columns = {names[j]: table[sources[j]] for j in used}
     gaps = {names[j]: table.gaps[sources[j]] for j in used if sources[j] in table.gaps}
     chain = Chain(
@@ -279,7 +314,7 @@ def _design(
     )
     # A person or target column that the model drops is not one of its sources.
     shown = [name for j, name in enumerate(names) if j in used or name not in set_aside]
-    return chain, assemble(chain, shown), table, columns, gaps
+    return chain, assemble(chain, shown), table.n, columns, gaps
 
 
 def _sources(
@@ -326,16 +361,3 @@ def _numbered(final: Any, wanted: tuple[str, ...], names: Sequence[str]) -> bool
     """statsmodels calls the columns of an array x1, x2, ...: then they are known by position alone."""
     made_up = all(name.startswith("x") and name[1:].isdigit() for name in wanted)
     return model_library(final) == "statsmodels" and made_up and not set(wanted) <= set(names)
-
-
-def _with_ones(design: Design) -> Design:
-    """A last column of ones that no unknown moves."""
-    ones = np.ones((len(design.X), 1))
-    return replace(
-        design,
-        X=np.hstack([design.X, ones]),
-        names=(*design.names, "intercept"),
-        constant_map=np.vstack([design.constant_map, np.zeros((1, design.constant_map.shape[1]))]),
-        row_map=None if design.row_map is None else design.row_map.with_constant_column(),
-        fitted=np.append(design.fitted, False) if np.any(design.fitted) else (),
-    )

@@ -20,6 +20,7 @@ from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import FISHER, Standing
 from dosimeter.core.text import safe_text
 from dosimeter.glm.fitted_scaler import frozen_of
+from dosimeter.glm.wide_leakage import WideLeakage
 from dosimeter.models.fitted_scaler import floor_for_law, floor_remark
 from dosimeter.models.wording import cell_sentence
 from dosimeter.tables.persons import Persons
@@ -94,7 +95,9 @@ class TableLeakage:
         """Unaccounted if a choice made from the data is held fixed, otherwise an estimate or exact."""
         if self.not_covered:
             return Standing.UNACCOUNTED
-        return Standing.ESTIMATE if self.approximations or self.design.estimated else Standing.EXACT
+        if self.approximations or self.design.estimated:
+            return Standing.ESTIMATE
+        return getattr(self.leak, "standing", Standing.EXACT)  # a sparse or wide table may have bounds
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -219,7 +222,10 @@ class TableLeakage:
     @cached_property
     def dataset(self) -> float:
         """η of the whole table."""
-        return self._persons.together(np.arange(self.leak.n), np.arange(self.leak.m), self.leak.include_target)
+        every = np.arange(self.leak.n)
+        if isinstance(self.leak, WideLeakage) and not len(self._tied):
+            return self.leak.subset(every, include_target=self.leak.include_target and not self.tied_target)
+        return self._persons.together(every, np.arange(self.leak.m), self.leak.include_target)
 
     @cached_property
     def persons(self) -> dict[Hashable, float]:
@@ -313,7 +319,12 @@ class TableLeakage:
         return self._persons.labels(self.target_unit, self.classes)
 
     def _is_number(self, name: str) -> bool:
-        return bool(self.design.blocks[name]) and name not in self.design.nominal
+        return bool(self.design.blocks[name]) and name not in self.design.nominal and name not in self.texts
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Source columns of counts: texts, and the columns of a sparse table."""
+        return tuple(getattr(self.design, "words", ()))
 
     @cached_property
     def _eta(self) -> dict[str, FloatArray]:
@@ -333,6 +344,8 @@ class TableLeakage:
         block = self._unknowns([name])
         if len(block) == 1 and name not in self.tied:
             return float(self.leak.attributes[block[0]])
+        if isinstance(self.leak, WideLeakage) and name not in self.tied:
+            return self.leak.attribute_over(block)
         return self._persons.together(np.arange(self.leak.n), block, False)
 
     def persons_together(self, rows: Any, name: str) -> FloatArray:

@@ -35,8 +35,8 @@ class VoteSet:
 
     votes: Votes
     classes: tuple[str, ...]
-    keys: tuple[Any, ...]
-    """(k,) the number, or the name, of each public row or query."""
+    keys: Sequence[Any]
+    """(k,) the number, or the name, of each public row or query; a range if they are counted."""
     key_name: str
     """What a key is: "row" counts from 1, "query" from 0 as the columns of the votes do, "key" is a name."""
     source: str
@@ -83,7 +83,7 @@ class ImportedVotes:
             OTHER_LABELS,
         )
         classes = tuple(str(k) for k in range(self.votes.n_classes))
-        return VoteSet(self.votes, classes, tuple(range(self.votes.n_queries)), "query", self.source, notes, True)
+        return VoteSet(self.votes, classes, range(self.votes.n_queries), "query", self.source, notes, True)
 
 
 @dataclass(frozen=True, eq=False)

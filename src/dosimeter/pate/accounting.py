@@ -28,6 +28,9 @@ NEIGHBOURS = "one teacher's partition replaced by any other"
 # The grid of the losses: this many steps in the smallest of them, unless the whole then has more than 2^20.
 _STEPS = 256
 _MOST_STEPS = 1 << 20
+# Of more mechanisms than this the grid is coarser than one loss, and the composition takes minutes to say less than
+# Rényi orders do.
+_MOST_COMPOSED = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def epsilon(
     Gaussian: the noisy histogram moves by √2·c in the 2-norm, and the label is computed from it. Laplace: two counts
     move by c each, so a query is two Laplace mechanisms. Exponential, logistic: pure 2cγ. Gumbel: pure 2cγ too, or
     (2cγ)²/8-zCDP by its bounded range and then by Rényi orders, whichever is smaller. At δ = 0 the laws with a pure ε
-    give k times it.
+    give k times it. Of more than about a million mechanisms, all but Gaussian ones are composed by Rényi orders.
 
     Examples
     --------
@@ -128,12 +131,14 @@ def epsilon(
         spent = k * (pure_epsilon(noise, c) + (0.0 if threshold is None else _pure_threshold(threshold, c)))
         return LabelGuarantee(spent, 0.0, "pure, by adding")
     # With almost no noise, or a δ below what the distributions leave out, adding gives the smallest ε.
-    bounds = {
-        "privacy loss distributions": _by_losses(_parts(noise, threshold, k, c), delta),
-        "pure, by adding": _pure(noise, threshold, k, c),
-    }
+    bounds = {"pure, by adding": _pure(noise, threshold, k, c)}
+    parts = _parts(noise, threshold, k, c)
+    if max(part.count for part in parts) <= _MOST_COMPOSED:
+        bounds["privacy loss distributions"] = _by_losses(parts, delta)
+    elif type(noise) is not Gumbel:
+        bounds["Rényi orders"] = _by_orders(noise, threshold, k, c, delta)
     if type(noise) is Gumbel:
-        bounds["bounded range, by Rényi orders"] = _by_range(noise, threshold, k, c, delta)
+        bounds["bounded range, by Rényi orders"] = _by_orders(noise, threshold, k, c, delta)
     method = min(bounds, key=lambda name: bounds[name])
     return LabelGuarantee(bounds[method], float(delta), method)
 
@@ -219,12 +224,22 @@ def _parts(noise: Density, threshold: Threshold | None, k: int, c: int) -> list[
     return parts
 
 
-def _by_range(noise: Density, threshold: Threshold | None, k: int, c: int, delta: float) -> float:
-    """ε at δ of k labels with Gumbel noise by Rényi orders, the refusals of a threshold by their own law."""
+def _by_orders(noise: Density, threshold: Threshold | None, k: int, c: int, delta: float) -> float:
+    """ε at δ of k labels by Rényi orders, the refusals of a threshold by their own law.
+
+    Gumbel: by its bounded range. Another law with a pure ε₀ is ε₀²/2-zCDP (Bun and Steinke 2016, Prop. 1.4).
+    """
     from dp_accounting import GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent, ZCDpEvent
     from dp_accounting.rdp import RdpAccountant
 
-    accountant = RdpAccountant().compose(ZCDpEvent(k * zcdp_rho(noise, c)))
+    if type(noise) is Laplace:
+        votes = SelfComposedDpEvent(LaplaceDpEvent(noise.scale / c), 2 * k)  # two counts move
+    elif type(noise) is Gaussian:
+        votes = SelfComposedDpEvent(GaussianDpEvent(noise.scale / (math.sqrt(2) * c)), k)
+    else:
+        rho = zcdp_rho(noise, c) if type(noise) is Gumbel else pure_epsilon(noise, c) ** 2 / 2
+        votes = ZCDpEvent(k * rho)
+    accountant = RdpAccountant().compose(votes)
     if threshold is not None:
         kind = ByLaw(ON_THRESHOLD, {Gaussian: GaussianDpEvent, Laplace: LaplaceDpEvent})[threshold.noise]
         event = kind(threshold.noise.scale / c)  # max v moves by c at most

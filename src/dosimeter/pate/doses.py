@@ -19,10 +19,10 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.notion import LEAKAGE, Standing
 from dosimeter.pate.bounds import data_independent_bound
 from dosimeter.pate.histograms import as_shift
-from dosimeter.pate.leakage import leakage
-from dosimeter.pate.threshold import Threshold, threshold_bound, threshold_leakage
+from dosimeter.pate.threshold import Threshold, threshold_bound
+from dosimeter.pate.vote_figures import exact_leakage, leakage_by_teacher, vote_figures
 from dosimeter.pate.vote_noise import as_law
-from dosimeter.pate.votes import ByHistogram, Votes, as_classes
+from dosimeter.pate.votes import Votes, as_classes
 
 IDENTITY_SHIFT = 2
 """The `shift` that also covers who a person is, if each person's own id decides their teacher. Replacing a person moves
@@ -114,20 +114,17 @@ def public_bound(
 
 def totals(votes: Votes, noise: Density, *, threshold: Threshold | None = None) -> FloatArray:
     """(teachers,) Σ over the queries of the exact leakage at v⁻, nats: eqs. 10 and 12 of [Saeidian21]. Internal."""
-    return votes.totals(_leak(noise, threshold))
+    return vote_figures(votes, noise, threshold=threshold, shown=0).totals
 
 
 def leakage_matrix(votes: Votes, noise: Density, *, threshold: Threshold | None = None) -> FloatArray:
     """(teachers, queries) exact leakage of each query about each teacher's vote, nats, eq. 12. Internal."""
-    return votes.matrix(_leak(noise, threshold))
+    return leakage_by_teacher(votes, exact_leakage(noise, threshold))
 
 
 def worst_by_query(votes: Votes, noise: Density, *, threshold: Threshold | None = None) -> FloatArray:
     """(queries,) leakage about the teacher whom the query exposes most, nats. Internal."""
-    out = np.empty(votes.n_queries)
-    for rows, table in votes.leak_by_own_vote(_leak(noise, threshold)):
-        out[rows] = table.max(axis=1)
-    return out
+    return vote_figures(votes, noise, threshold=threshold).worst
 
 
 def dose(
@@ -138,6 +135,7 @@ def dose(
     ids: Sequence[Hashable] | None = None,
     person: Mapping[Hashable, int] | None = None,
     adaptive: bool = False,
+    by_teacher: FloatArray | None = None,
 ) -> Dose:
     """The dose of each teacher, or of each person. Internal: it depends on private votes.
 
@@ -157,6 +155,8 @@ def dose(
     adaptive : bool, default False
         Whether queries were chosen after earlier answers. Lemma 5 then does not hold for figures that depend on the
         votes, and everyone gets the data-independent bound.
+    by_teacher : ndarray of shape (teachers,), optional
+        The totals of these votes, if they were computed before.
 
     Returns
     -------
@@ -180,7 +180,7 @@ def dose(
         each = public_bound(votes.n_queries, votes.n_classes, noise, threshold=threshold).nats
         by_teacher, standing = np.full(votes.n_teachers, each), Standing.UPPER_BOUND
     else:
-        by_teacher = totals(votes, noise, threshold=threshold)
+        by_teacher = totals(votes, noise, threshold=threshold) if by_teacher is None else by_teacher
         standing = Standing.EXACT if votes.n_queries == 1 else Standing.UPPER_BOUND
     if person is not None:
         if ids is not None:
@@ -196,10 +196,3 @@ def as_queries(n_queries: Any) -> int:
     if isinstance(n_queries, bool) or not isinstance(n_queries, int | np.integer) or n_queries < 1:
         raise Refusal(f"n_queries={n_queries!r}: must be a whole number >= 1")
     return int(n_queries)
-
-
-def _leak(noise: Density, threshold: Threshold | None) -> ByHistogram:
-    law = as_law(noise)
-    if threshold is None:
-        return lambda others: leakage(others, law)
-    return lambda others: threshold_leakage(others, law, threshold)

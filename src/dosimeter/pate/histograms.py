@@ -56,11 +56,11 @@ def shapes(histograms: Counts) -> VoteGaps:
     """
     ordered = np.sort(histograms, axis=1)[:, ::-1]
     gaps = np.ascontiguousarray(ordered[:, :1] - ordered[:, 1:])
-    first, inverse = _distinct(gaps)
+    first, inverse = distinct_rows(gaps)
     return VoteGaps(gaps[first], inverse)
 
 
-def _distinct(rows: Counts) -> tuple[Index, Index]:
+def distinct_rows(rows: Counts) -> tuple[Index, Index]:
     """(u,) one row of each kind and (q,) the kind of each row, by sorting integers into which columns are packed.
 
     np.unique(axis=0) compares rows as byte strings and takes several times as long.

@@ -1,12 +1,11 @@
 """Votes: the class that each teacher gave each query, checked once, and the votes of the others.
 
-A teacher's v⁻ at a query depends only on its own vote, so a query has at most m distinct v⁻, however many teachers
-there are. Everything per teacher is computed per (query, own vote) and gathered.
+The votes may be a memory map of a file that is larger than memory: `vote_blocks` passes through it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -15,18 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
+from dosimeter.core.progress import track
 from dosimeter.pate.histograms import Counts, as_histograms
+from dosimeter.pate.vote_blocks import VoteBlocks, count_votes, read_block, read_only_map, vote_type
 
 Plain = str | int | float | bool | None
-ByHistogram = Callable[[Counts], FloatArray]
-"""(rows, m) histograms v⁻ -> (rows,) nats."""
 
-# Numbers in one temporary array: 8 MB.
-_CELLS = 1 << 20
 _MOST_CLASSES = 1 << 31
-# Counts of all queries: 2 GB.
+# Counts that may be held at once: 2 GB.
 _MOST_COUNTS = 1 << 28
 
 
@@ -37,7 +33,8 @@ class Votes:
     Parameters
     ----------
     values : array_like of int, shape (teachers, queries)
-        Classes 0..m-1.
+        Classes 0..m-1. Copied in a small integer type, except for integers in a memory map that was opened for reading
+        only (``numpy.load(file, mmap_mode="r")``): they stay on disk, and the file must not change meanwhile.
     n_classes : int
         m, a public constant: never the highest vote that was cast.
     provenance : mapping, optional
@@ -57,8 +54,8 @@ class Votes:
     <Votes of 3 teachers on 2 queries, 3 classes, internal>
     """
 
-    values: NDArray[np.int32]
-    """(teachers, queries) in 0..m-1."""
+    values: NDArray[Any]
+    """(teachers, queries) in 0..m-1, of any integer type, read-only."""
     n_classes: int
     """m, a public constant: never the highest vote that was cast."""
     provenance: Mapping[str, Plain] = field(default_factory=dict)
@@ -66,19 +63,14 @@ class Votes:
 
     def __post_init__(self) -> None:
         m = as_classes(self.n_classes)
-        values = _as_whole(self.values, "votes")
+        values = _as_numbers(self.values, "votes")
         if values.ndim != 2 or not values.size:
             raise Refusal(f"votes must be (teachers, queries) and not empty, not shape {values.shape}")
-        if values.shape[1] * m > _MOST_COUNTS:
-            raise Refusal(f"{m} classes for each of {values.shape[1]} queries are too many to count: use fewer")
+        if m > _MOST_COUNTS:
+            raise Refusal(f"{m} classes are too many to count: use fewer")
         if len(values) < 2:
             raise Refusal("a vote of one teacher is that teacher's answer: use at least two teachers")
-        for bad, why in ((values < 0, "negative"), (values >= m, f"not one of the classes 0..{m - 1}")):
-            if bad.any():
-                t, q = (int(i) for i in np.argwhere(bad)[0])
-                raise Refusal(f"votes[{t}, {q}] is {values[t, q]:g}, {why}: number the classes from 0 to {m - 1}")
-        stored = values.astype(np.int32)
-        stored.setflags(write=False)
+        stored = _checked(values, m)
         for name, value in self.provenance.items():
             if not (value is None or isinstance(value, str | int | float | bool)):
                 raise Refusal(f"provenance must hold plain public constants; {name!r} is {type(value).__name__}")
@@ -98,15 +90,12 @@ class Votes:
 
     @cached_property
     def counts(self) -> Counts:
-        """(queries, m) histograms v, each summing to L."""
-        q, m = self.n_queries, self.n_classes
-        out = np.zeros((q, m), dtype=np.int64)
-        size = max(1, _CELLS // self.n_teachers)
-        for start in range(0, q, size):
-            block = self.values[:, start : start + size]
-            cell = block + np.arange(block.shape[1], dtype=np.int64) * m
-            tally = np.bincount(cell.ravel(), minlength=block.shape[1] * m)
-            out[start : start + size] = tally.reshape(-1, m)
+        """(queries, m) histograms v, each summing to L; refused if they would fill the memory."""
+        k, m = self.n_queries, self.n_classes
+        if k * m > _MOST_COUNTS:
+            raise Refusal(f"{m} classes for each of {k} queries are too many counts to hold: take blocks of queries")
+        parts = [count_votes(read_block(block, m), m) for (block,) in VoteBlocks(self.values, m)]
+        out = np.concatenate(parts)
         out.setflags(write=False)
         return out
 
@@ -115,34 +104,6 @@ class Votes:
         t = self.check_teacher(teacher)
         out = self.counts.copy()
         out[np.arange(self.n_queries), self.values[t]] -= 1
-        return out
-
-    def leak_by_own_vote(self, leak: ByHistogram) -> Iterator[tuple[slice, FloatArray]]:
-        """Blocks of queries with their (block, m) table of leak(v - δⱼ); 0 if no teacher voted j."""
-        m = self.n_classes
-        size = max(1, _CELLS // max(m * m, self.n_teachers))
-        for start in range(0, self.n_queries, size):
-            rows = slice(start, min(start + size, self.n_queries))
-            counts = self.counts[rows]
-            query, vote = np.nonzero(counts)
-            histograms = counts[query]
-            histograms[np.arange(len(vote)), vote] -= 1
-            table = np.zeros(counts.shape)
-            table[query, vote] = leak(histograms)
-            yield rows, table
-
-    def matrix(self, leak: ByHistogram) -> FloatArray:
-        """(teachers, queries) leak(v⁻) of each teacher at each query. Internal."""
-        out = np.empty(self.values.shape)
-        for rows, table in self.leak_by_own_vote(leak):
-            out[:, rows] = table[np.arange(len(table)), self.values[:, rows]]
-        return out
-
-    def totals(self, leak: ByHistogram) -> FloatArray:
-        """(teachers,) leak(v⁻) summed over the queries, without holding the matrix. Internal."""
-        out = np.zeros(self.n_teachers)
-        for rows, table in self.leak_by_own_vote(leak):
-            out += table[np.arange(len(table)), self.values[:, rows]].sum(axis=1)
         return out
 
     def check_teacher(self, teacher: Any) -> int:
@@ -185,18 +146,27 @@ def as_classes(n_classes: Any) -> int:
     return int(n_classes)
 
 
-def _as_whole(values: ArrayLike, name: str) -> NDArray[Any]:
-    """The array, its numbers whole; whole floats are accepted."""
+def _as_numbers(values: ArrayLike, name: str) -> NDArray[Any]:
+    """The array, if it holds numbers; whether they are whole is seen block by block."""
     try:
         array = np.asarray(values)
     except ValueError:
         raise Refusal(f"{name} must be a rectangular array of whole numbers, not rows of different lengths") from None
     if array.dtype.kind not in "iuf":
         raise Refusal(f"{name} must be whole numbers, not {array.dtype}: number the classes from 0")
-    if array.dtype.kind == "f":
-        bad = ~np.isfinite(array) | (array != np.floor(array))
-        if bad.any():
-            place = ", ".join(str(int(i)) for i in np.argwhere(bad)[0])
-            value = array[tuple(np.argwhere(bad)[0])]
-            raise Refusal(f"{name}[{place}] is {value:g}: votes and counts must be whole numbers")
     return array
+
+
+def _checked(values: NDArray[Any], m: int) -> NDArray[Any]:
+    """(teachers, queries) checked: a copy of its own, or a memory map as it is."""
+    mapped = values.dtype.kind in "iu" and not values.flags.writeable and read_only_map(values) is not None
+    stored = values if mapped else np.empty(values.shape, dtype=vote_type(m))
+    blocks, first = VoteBlocks(values, m), 0
+    blocks.announce("checking votes")
+    for (block,) in track(blocks):
+        checked = read_block(block, m, first)
+        if not mapped:
+            stored[:, first : first + len(block)] = checked
+        first += len(block)
+    stored.setflags(write=False)
+    return stored

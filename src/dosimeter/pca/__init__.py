@@ -5,16 +5,13 @@ from dosimeter.pca.calibration import crossover, eps_prime
 from dosimeter.pca.components import Components, components, components_of, mean, second_moment, second_moment_of_blocks
 from dosimeter.pca.distributed import (
     AggregatedComponents,
-    InterceptionAttack,
     NoisyMoment,
     aggregate,
-    intercept_by_party_count,
-    intercept_each,
     join,
     noisy_moment,
-    share_out,
 )
 from dosimeter.pca.fisher import MomentLeakage, measure
+from dosimeter.pca.interception import InterceptionAttack, intercept_by_party_count, intercept_each, share_out
 from dosimeter.pca.likelihood import Population, leverage, leverage_scores, likelihood_ratio
 from dosimeter.pca.mechanisms import (
     AnalyticGaussian,

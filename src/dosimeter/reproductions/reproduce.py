@@ -43,6 +43,13 @@ def reproduce(
     ------
     Refusal
         The paper is not known, or its data is missing.
+
+    Examples
+    --------
+    >>> import dosimeter as dm
+    >>> report = dm.reproduce("saeidian21", quick=True)
+    >>> report.name, all(row.ok or row.why for row in report.rows)
+    ('saeidian21', True)
     """
     return result_of(reproduction(name, data, quick, seeds).report)
 
@@ -58,8 +65,8 @@ def reproduction(name: str, data: str | Path | None, quick: bool, seeds: int | N
     stage(f"reproducing {name}")
     extra: Any = {} if seeds is None else {"seeds": seeds}
     folder = None if data is None else Path(data)
-    made: Reproduction = import_module(f"dosimeter.reproductions.{name}").reproduction(folder, quick, **extra)
-    return made
+    rows: Reproduction = import_module(f"dosimeter.reproductions.{name}").reproduction(folder, quick, **extra)
+    return rows
 
 
 def result_of(report: PaperReport) -> ReproductionReport:

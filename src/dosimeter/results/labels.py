@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dosimeter.models.vote_noise import VoteNoise
     from dosimeter.models.vote_set import VoteSet
     from dosimeter.pate.label import Labels
+    from dosimeter.pate.vote_figures import VoteFigures
     from dosimeter.pate.votes import Votes
 
 QUERIES, TEACHERS = 200, 50
@@ -128,13 +129,12 @@ class LeakageByQuery(ResultModel):
     """Per query, whatever the votes."""
 
     @classmethod
-    def of(cls, votes: Votes, noise: VoteNoise) -> LeakageByQuery:
+    def of(cls, votes: Votes, noise: VoteNoise, figures: VoteFigures) -> LeakageByQuery:
         """The first QUERIES of them."""
-        from dosimeter.pate.doses import public_bound, worst_by_query
+        from dosimeter.pate.doses import public_bound
 
-        worst = worst_by_query(votes, noise.noise, threshold=noise.threshold)
         bound = public_bound(votes.n_queries, votes.n_classes, noise.noise, threshold=noise.threshold).per_query
-        return cls(nats=worst[:QUERIES].tolist(), shown=min(QUERIES, len(worst)), bound=bound)
+        return cls(nats=figures.worst[:QUERIES].tolist(), shown=min(QUERIES, len(figures.worst)), bound=bound)
 
 
 class InternalVoteFigures(ResultModel):
@@ -160,13 +160,14 @@ class InternalVoteFigures(ResultModel):
     @classmethod
     def of(cls, votes: VoteSet, labels: Labels, noise: VoteNoise) -> InternalVoteFigures:
         """The exact leakage for the votes that were cast (eq. 12 of [Saeidian21])."""
-        from dosimeter.pate.doses import dose, totals
+        from dosimeter.pate.doses import dose
+        from dosimeter.pate.vote_figures import vote_figures
 
         cast, people = votes.votes, votes.teacher_of
-        nats = dose(cast, noise.noise, threshold=noise.threshold, person=people)
-        answered, plain = ~labels.refused, cast.counts.argmax(axis=1)
-        agreement = float(np.mean(labels.values[answered] == plain[answered])) if answered.any() else 0.0
-        by_teacher = np.sort(totals(cast, noise.noise, threshold=noise.threshold))[::-1][:TEACHERS]
+        figures = vote_figures(cast, noise.noise, threshold=noise.threshold, labels=labels.stored, shown=QUERIES)
+        nats = dose(cast, noise.noise, threshold=noise.threshold, person=people, by_teacher=figures.totals)
+        agreement = figures.agreed / max(1, int((~labels.refused).sum()))
+        by_teacher = np.sort(figures.totals)[::-1][:TEACHERS]
         unit: Literal["person", "teacher"] = "person" if people else "teacher"
         return cls(
             unit=unit,
@@ -182,7 +183,7 @@ class InternalVoteFigures(ResultModel):
             rows_left_out="unknown" if votes.dropped is None else votes.dropped.rows,
             persons_left_out="unknown" if votes.dropped is None else votes.dropped.persons,
             distribution=distribution(nats.figures, of="nats", unit=unit),
-            by_query=LeakageByQuery.of(cast, noise),
+            by_query=LeakageByQuery.of(cast, noise, figures),
             by_teacher=by_teacher.tolist(),
         )
 

@@ -68,6 +68,17 @@ class WorstCell(ResultModel):
     without_release: Annotated[float | None, STATISTIC] = None
 
 
+class ExposedWord(ResultModel):
+    """A word of one of the most exposed people's texts, or a column of their row of a sparse table."""
+
+    row: Annotated[int, ONE]
+    column: Annotated[str, ONE]
+    word: Annotated[str, ONE]
+    count: Annotated[float, ONE]
+    eta: Annotated[Amount, ONE]
+    """Of its count alone."""
+
+
 class ColumnFigures(ResultModel):
     """One source column: how closely its values can be guessed."""
 

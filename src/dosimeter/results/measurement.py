@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from dosimeter.core.progress import stage
+from dosimeter.core.text import safe_text
 from dosimeter.results.linear_parts import (
     ASSUMPTIONS,
     ATTACKER,
@@ -16,6 +17,7 @@ from dosimeter.results.linear_parts import (
     OF_ROWS,
     SEEN,
     ColumnFigures,
+    ExposedWord,
     ExposureMatrix,
     FittedScaler,
     Frontier,
@@ -269,6 +271,7 @@ class Measurement(Result):
     distribution: Annotated[Distribution, STATISTIC]
     ranked: Annotated[list[Ranked], ONE]
     strip: Annotated[ExposureMatrix | None, ONE]
+    words: Annotated[list[ExposedWord], ONE] = Field(default_factory=list)
     not_covered: Annotated[list[str], FORM]
     assumptions: Annotated[list[str], WORDS]
     remarks: Annotated[list[str], SEEN]
@@ -332,6 +335,7 @@ class Measurement(Result):
             distribution=people.distribution(unit, limit, relative=not bounded),
             ranked=ranked(people, table.rows, relative=not bounded, ids=ids),
             strip=exposure_matrix(every, people, table, ids=ids),
+            words=_words(leak, table, people) if bounded and leak.texts else [],
             not_covered=list(leak.not_covered),
             assumptions=[*ASSUMPTIONS, *leak.assumptions],
             remarks=[*leak.approximations, *leak.remarks, *given_remarks(every), *group_remarks(compared, groups)],
@@ -344,6 +348,22 @@ class Measurement(Result):
             ),
         )
         return result if fit is None else result.with_fields(frontier=_frontier(leak))
+
+
+WORDS_OF, WORDS_EACH = 5, 5
+"""Rows of the most exposed people, and words of each."""
+
+
+def _words(leak: TableLeakage, table: Table, people: PersonFigures) -> list[ExposedWord]:
+    """The words that leak most, of the first rows of the most exposed people."""
+    from dosimeter.models.worst_words import worst_words
+    from dosimeter.results.people import number_of
+
+    rows = people.first[people.highest_first[:WORDS_OF]]
+    return [
+        ExposedWord(row=number_of(table, w.row), column=w.column, word=safe_text(w.word, 60), count=w.count, eta=w.eta)
+        for w in worst_words(leak, rows, WORDS_EACH)
+    ]
 
 
 def _noise_needed(leak: TableLeakage, limit: float | None) -> list[NoiseNeeded]:

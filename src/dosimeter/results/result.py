@@ -23,7 +23,8 @@ class Result(ResultModel):
     """What a verb returns: every figure with its unit and standing, every field marked public or internal.
 
     A subclass sets `schema_name` ("dosimeter.measurement/3") and declares each field with `public(...)` or
-    `internal(...)`. Build one with its `of(...)`. Show it with `to_html`, `to_json`, `to_terminal` or in a notebook.
+    `internal(...)`. Build one with its `of(...)`. Show it with `print`, `to_html`, `to_json`, `to_frame`, or in
+    a notebook.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, populate_by_name=True, serialize_by_alias=True)
@@ -87,6 +88,13 @@ class Result(ResultModel):
     def plot(self) -> Any:
         """The main chart of the result: a notebook draws it, and `.write("chart.html")` makes a page of it."""
         return _renderer("plot").plot(self)
+
+    def __repr__(self) -> str:
+        """One line: all fields would fill several screens."""
+        return f"<{type(self).__name__} ({self.schema_name}): print() shows it; .to_html(), .to_json(), .to_frame()>"
+
+    def __str__(self) -> str:
+        return self.to_text()
 
     def _repr_html_(self) -> str:
         return str(_renderer("notebook").to_notebook(self))

@@ -3,7 +3,7 @@
 A number, or the target, is read as 1/η in its own unit, beside what everything else in the table gives without any
 release: its residual standard deviation, and R². A column that follows from the others says little about a release. A
 column of labels, or of two values, is a category: a guess of it is a choice and not an amount, so it is read as η of
-the step from one value to another.
+the step from one value to another. A text is read as η of its word counts together.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from dosimeter.results.people import PersonFigures, number_of
 from dosimeter.results.visibility import present
 from dosimeter.tables.table import Table
 
+BY_ETA = ("category", "text")
+"""Kinds that are read as η: their guess is no amount in a unit."""
+
 
 @dataclass(frozen=True, eq=False)
 class Unknown:
@@ -34,7 +37,7 @@ class Unknown:
 
     name: str
     kind: str
-    """'number', 'category' or 'target'."""
+    """'number', 'category', 'text' or 'target'."""
     deviation: FloatArray
     """(n,) least standard deviation of an unbiased guess; of a category, of its step as a number."""
     spread: float
@@ -61,7 +64,7 @@ class Unknown:
     def figures(self, people: PersonFigures) -> dict[str, Any]:
         """Fields of `ColumnFigures`: typical and most exposed, each person by the best guessed of their rows."""
         least = people.least(self.deviation)
-        if self.kind == "category":
+        if self.kind in BY_ETA:
             return {"typical": _inverse(np.median(least)), "highest": _inverse(least.min()), **self.context}
         return {
             "typical_deviation": float(np.median(least)),
@@ -72,7 +75,7 @@ class Unknown:
     @property
     def context(self) -> dict[str, Any]:
         """Fields of `ColumnFigures` and `WorstCell`: its spread or step, and what everything else says about it."""
-        number = self.kind != "category" and not self.classes
+        number = self.kind not in BY_ETA and not self.classes
         return present(
             spread=self.spread if number else None,
             step=1.0 if self.classes else None,
@@ -92,7 +95,9 @@ def unknowns(leak: TableLeakage, table: Table) -> list[Unknown]:
         spread = _spread(table, leak.target) if regression else 1.0
         deviation = leak.target_deviation / (step or 1.0)
         every.append(Unknown(leak.target, "target", deviation, spread, leak.classes or step is not None))
-    names = [name for name in dict.fromkeys((*leak.columns, leak.target)) if name in table.names]
+    # A text is no category of its wordings: what the other columns say about it is not computed.
+    named = [name for name in (*leak.columns, leak.target) if name not in leak.texts]
+    names = [name for name in dict.fromkeys(named) if name in table.names]
     by_the_others = explain_table(table, names, leak.design.nominal - leak.design.binned)
     return [replace(unknown, rest=by_the_others.get(unknown.name)) for unknown in every]
 
@@ -113,7 +118,10 @@ def given_remarks(every: Sequence[Unknown]) -> list[str]:
 def columns(every: Sequence[Unknown], leak: TableLeakage, people: PersonFigures) -> list[ColumnFigures]:
     """Source columns, the most exposed first: by a typical person's guess against one without the release."""
     # A column over all rows costs a product of its own for each column of a softmax model: left out there.
-    over_all = dict.fromkeys(leak.columns) if isinstance(leak.fit.loss, glm.Softmax) else leak.attributes
+    if isinstance(leak.fit.loss, glm.Softmax) or leak.texts:
+        over_all: dict[str, float | None] = dict.fromkeys(leak.columns)
+    else:
+        over_all = dict(leak.attributes)
     sources = [unknown for unknown in every if unknown.kind != "target"]
     order = sorted(sources, key=lambda source: float(source.share(np.median(people.least(source.deviation)))))
     return [
@@ -136,7 +144,7 @@ def worst_cell(every: Sequence[Unknown], table: Table, people: PersonFigures) ->
     best = min(every, key=lambda unknown: float(unknown.share(people.least(unknown.deviation)[top])), default=None)
     if best is None:
         return None
-    least, category = people.least(best.deviation), best.kind == "category"
+    least, category = people.least(best.deviation), best.kind in BY_ETA
     mine, typical = least[top], np.median(least)
     return WorstCell(
         row=number_of(table, int(people.first[top])),
@@ -155,8 +163,9 @@ def worst_cell(every: Sequence[Unknown], table: Table, people: PersonFigures) ->
 
 def _column(leak: TableLeakage, table: Table, name: str) -> Unknown:
     if name not in leak.numbers:
+        kind = "text" if name in leak.texts else "category"
         with np.errstate(divide="ignore"):
-            return Unknown(name, "category", np.asarray(1.0 / leak.cell(name)), 1.0)
+            return Unknown(name, kind, np.asarray(1.0 / leak.cell(name)), 1.0)
     return Unknown(name, "number", leak.deviation(name), _spread(table, name))
 
 

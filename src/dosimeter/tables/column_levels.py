@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dosimeter.core.arrays import Index
 from dosimeter.tables.table import Table
 
-COMMA = "decimal comma: write them with a point (1.5)"
+COMMA = 'decimal comma: write them with a point (1.5), for example by pandas.read_csv(..., decimal=",")'
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 _SIGNED_WHOLE = re.compile(r"[+-]?\d+")
 _CODE = re.compile("0|-?[1-9][0-9]{0,17}")

@@ -56,7 +56,9 @@ def learn_encoding(table: Table, *, categorical: Collection[str] = (), max_level
         if table.n == 0 or (column == column[0]).all():
             constant.append(name)
         elif name in categorical or table.kind(name) == "text":
-            sources.append(category_column(name, level_names(table, name), table.n, name in categorical, max_levels))
+            filled = table.gaps[name].value if name in table.gaps else None
+            levels = level_names(table, name)
+            sources.append(category_column(name, levels, table.n, name in categorical, max_levels, filled))
         else:
             sources.append(_two_values(name, table.observed(name).astype(float)) or standardised(name, column))
     return TableEncoding(tuple(sources), tuple(constant))
@@ -126,18 +128,20 @@ def refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
 
 
 def category_column(
-    name: str, levels: tuple[str, ...], n: int, declared: bool, max_levels: int = MAX_LEVELS
+    name: str, levels: tuple[str, ...], n: int, declared: bool, max_levels: int = MAX_LEVELS, filled: object = None
 ) -> CategoryColumn:
     """The encoding of labels with these levels on n rows; refused if they identify rows, or are numbers or dates.
 
-    declared: whether the caller said that the column holds codes.
+    declared: whether the caller said that the column holds codes. filled: what replaces gaps, if any were filled.
     """
     shown = f"column {safe_text(name)}"
-    if not declared and decimal_commas(levels):
+    written = [level for level in levels if level != filled]
+    if not declared and decimal_commas(written):
         raise Refusal(f"{shown} holds numbers with a {COMMA}")
-    if len(levels) > 2 and all(_DATE.fullmatch(level) for level in levels):
-        raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass {option('exclude')}")
-    advise = f"looks like an identifier; pass {option('person')} or {option('exclude')}"
+    leave_out = option("exclude", safe_text(name))
+    if len(written) > 2 and all(_DATE.fullmatch(level) for level in written):
+        raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass {leave_out}")
+    advise = f"looks like an identifier; pass {option('person', safe_text(name))} or {leave_out}"
     if len(levels) == n:
         raise Refusal(f"{shown} has a different value in each row: {advise}")
     if not declared and max(FEW_LEVELS, n // 4) < len(levels) <= max_levels:

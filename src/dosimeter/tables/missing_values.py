@@ -82,7 +82,9 @@ def _constant(
             f"declare a public constant ({entry('impute', shown, 'VALUE')}, not the column's mean), or make it a label "
             f"with a level of its own ({option('categorical', shown)})"
         )
-        raise source.refusal(f"{count} missing values in a column of numbers", todo, column=name)
+        raise source.refusal(
+            f"{count} missing value{'' if count == 1 else 's'} in a column of numbers", todo, column=name
+        )
     return _truth(declared, shown) if kind == "b" else _number(declared, shown)
 
 

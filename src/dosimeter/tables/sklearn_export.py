@@ -29,12 +29,11 @@ def pipeline(
     *,
     step: str = "model",
     fills: Mapping[str, Any] | None = None,
-    text_levels: bool = False,
 ) -> Any:
     """A fitted Pipeline that ends in a fitted model, which takes its inputs in the order of `input_order`.
 
     encoding: None for a model of rows of numbers. step: name of the last step. fills: column -> the public constant
-    that replaces a missing value. text_levels: levels are text in a frame even if all of them are whole numbers.
+    that replaces a missing value.
 
     >>> import pandas as pd
     >>> from dosimeter import glm
@@ -52,7 +51,7 @@ def pipeline(
     refuse_part_scales(encoding)
     sources = export_order(encoding)
     constants = {s.name: fills[s.name] for s in sources if s.name in fills} if fills else {}
-    before = _column_step(encoding, named=not constants, text_levels=text_levels)
+    before = _column_step(encoding, named=not constants)
     if constants:
         return Pipeline([("gaps", _imputing_step(sources, constants)), ("columns", before), (step, model)])
     return Pipeline([("columns", before), (step, model)])
@@ -102,13 +101,13 @@ def refuse_part_scales(encoding: TableEncoding) -> None:
         )
 
 
-def _column_step(encoding: TableEncoding, *, named: bool, text_levels: bool) -> Any:
+def _column_step(encoding: TableEncoding, *, named: bool) -> Any:
     """A ColumnTransformer fitted on made-up rows. named: it reads frames by name, not by position."""
     from sklearn.compose import ColumnTransformer
     from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
     exported = [exported_levels(label) for label in encoding.labels]
-    levels = [np.array(names, dtype=object) if text_levels else frame_levels(names)[0] for names in exported]
+    levels = [frame_levels(names)[0] for names in exported]
     # A dense matrix keeps the last step simple.
     encoder = OneHotEncoder(categories=[v.tolist() for v in levels], handle_unknown="ignore", sparse_output=False)
     groups: list[tuple[str, Any, Sequence[ColumnEncoding]]] = [

@@ -21,11 +21,12 @@ from dosimeter.core.face import option
 from dosimeter.core.location import Location
 from dosimeter.core.progress import stage
 from dosimeter.core.version import __version__
+from dosimeter.engines.dask_source import DaskSource, is_dask
 from dosimeter.engines.frame_sources import frame_source
 from dosimeter.engines.memory import memory_bytes, rows_of_block
 from dosimeter.engines.parquet_source import ENDINGS, ParquetSource
 from dosimeter.engines.raw_block import BlockSource
-from dosimeter.engines.registry import ENGINES, MEMORY, EngineOptions, check_engine
+from dosimeter.engines.registry import MEMORY, EngineOptions, check_engine, create_engine
 from dosimeter.models.column_control import MOST_ROWS
 from dosimeter.tables.block_reading import BlockReading, TablePart, table_parts
 from dosimeter.tables.people_together import (
@@ -38,6 +39,7 @@ from dosimeter.tables.table import Table
 from dosimeter.tables.table_summary import ColumnSummary, SampledRows, SummaryOptions, summarise
 from dosimeter.workflows.people_table import is_path
 
+DASK = "dask"
 SHARE = 6
 """A table in memory takes about this many times its numbers: columns, design, factors, figures by cell."""
 
@@ -50,6 +52,8 @@ class Place:
     """None: by the size of the table."""
     memory: str | int | None = None
     checkpoint: str | os.PathLike[str] | None = None
+    scheduler: str | None = None
+    """Address of a cluster's scheduler."""
 
     @property
     def bytes(self) -> int:
@@ -63,7 +67,7 @@ def block_source(data: Any, place: Place) -> BlockSource | None:
     By default tables that cannot be in memory (a folder, a LazyFrame, a dataset, a mapped array) are read in blocks,
     and Parquet files whose numbers would take more than the memory.
     """
-    chosen = None if place.engine is None else check_engine(place.engine)
+    chosen = _chosen_engine(data, place)
     memory = place.bytes
     if chosen == MEMORY:
         if place.checkpoint is not None:
@@ -71,7 +75,7 @@ def block_source(data: Any, place: Place) -> BlockSource | None:
         return None
     source = frame_source(data)
     if source is None and is_path(data):
-        path = Path(data)
+        path = Path(data).resolve() if chosen == DASK else Path(data)  # workers are elsewhere
         if path.is_dir() or path.suffix.lower() in ENDINGS:
             source = ParquetSource.of(path, memory)
             if chosen is None and place.checkpoint is None and not path.is_dir() and _fits(source, memory):
@@ -81,12 +85,27 @@ def block_source(data: Any, place: Place) -> BlockSource | None:
             f"{option('engine', chosen or 'blocks')}: this table is not read in blocks: give a Parquet file or folder, "
             "a polars LazyFrame, an Arrow dataset or an array that is mapped into memory"
         )
+    if chosen == DASK and not isinstance(source, ParquetSource | DaskSource):
+        raise Refusal(
+            f"{option('engine', DASK)}: give a Parquet file or folder that the workers can read, or a Dask collection"
+        )
     return source
+
+
+def _chosen_engine(data: Any, place: Place) -> str | None:
+    """The engine that was named, or the only one that fits; None to choose by size."""
+    chosen = None if place.engine is None else check_engine(place.engine)
+    if place.scheduler is not None and (chosen not in (None, DASK) or is_dask(data)):
+        todo = "open a distributed.Client" if is_dask(data) else f"use {option('engine', DASK)}, or leave it out"
+        raise Refusal(f"{option('scheduler')} is for files that a cluster reads: {todo}")
+    if is_dask(data) and chosen not in (None, DASK):
+        raise Refusal(f"{option('engine', chosen)}: a Dask collection is measured where it is: leave the option out")
+    return check_engine(DASK) if place.scheduler is not None or is_dask(data) else chosen
 
 
 def refuse_given_model(data: Any, place: Place) -> None:
     """A given model is measured in memory: refuse options and tables of another engine."""
-    if place.checkpoint is not None or place.engine not in (None, MEMORY):
+    if place.checkpoint is not None or place.scheduler is not None or place.engine not in (None, MEMORY):
         raise Refusal(
             f"{option('model')} is measured in memory: leave {option('engine')} and {option('checkpoint')} out"
         )
@@ -157,10 +176,10 @@ def open_blocks(
         raise label.refusal("there is no row" if source.rows == 0 else "there is only one row", "give at least two")
     temporary = TemporaryFolder() if place.checkpoint is None else None
     folder = Path(place.checkpoint or ".") if temporary is None else temporary.path
-    memory, name = place.bytes, place.engine or "blocks"
+    memory, name = place.bytes, check_engine(_chosen_engine(getattr(source, "collection", None), place) or "blocks")
     identity = hashlib.sha256(f"{__version__}|{source.identity}|{task}|{memory}".encode()).hexdigest()
     checkpoint = None if place.checkpoint is None else folder
-    engine = ENGINES[name](EngineOptions(memory, checkpoint, identity))
+    engine = create_engine(name, EngineOptions(memory, checkpoint, identity, place.scheduler, folder))
     block_rows = rows_of_block(len(columns), memory)
     raw = source.parts(columns, block_rows)
     parts: list[Any] = table_parts(raw, reading)
@@ -173,6 +192,9 @@ def open_blocks(
         stage("reading some rows")
         (sample,) = engine.sum_over(parts, partial(_sampled, chosen=_kept_rows(engine, parts, n)))
     if person is not None and runs is not None:
+        if not runs.adjacent and getattr(engine, "rows_stay", False):
+            fault = f"the rows of a person are not adjacent ({option('person')}), and a cluster moves no rows"
+            raise label.refusal(fault, "sort the table by person first")
         parts = _whole_people(raw, parts, runs, person, reading, folder, source, block_rows, memory)
     return BlockTable(source, engine, parts, n, summaries, sample.table, folder, temporary)
 

@@ -142,7 +142,7 @@ class ReleaseSession:
     def release(self, released: Released[R], out: Path | None, inputs: Sequence[Path] = ()) -> BookingOutcome:
         """Book, then write the stored bytes to `out`, then the dose file; or neither book nor write."""
         from dosimeter.core.accounts import parts_of
-        from dosimeter.files.atomic import write_bytes
+        from dosimeter.files.atomic import write_pieces
 
         if self.needs_doses:
             parts_of(released.doses)  # what could not be booked later is refused before anything is written
@@ -152,11 +152,11 @@ class ReleaseSession:
         if out is not None:
             replaced = () if outcome.booked or not out.exists() else (REPLACED.format(safe_text(out.name)),)
             with outcome.spent(out):
-                write_bytes(out, outcome.artefact, inputs=inputs)
-            digest = hashlib.sha256(outcome.artefact).hexdigest()
+                pieces = (outcome.artefact,) if released.pieces is None else released.pieces()
+                digest = write_pieces(out, pieces, inputs=inputs)
             outcome = replace(outcome, digest=digest, remarks=(*outcome.remarks, *replaced))
         if self.dose_file is not None:
-            _write_dose_file(self.dose_file, released, outcome.artefact, inputs)
+            write_dose_file(self.dose_file, released, outcome.artefact, inputs)
         return outcome
 
     def book(self, released: Released[R], again: str = "") -> BookingOutcome:
@@ -169,6 +169,8 @@ class ReleaseSession:
 
         if self.ledger is None or self.blank is None:
             return BookingOutcome(self.text, released.artefact)
+        if released.pieces is not None:
+            raise Refusal("a ledger keeps the bytes of a release, and these are too large to hold: release fewer rows")
         booking = replace(
             self.blank,
             recipe=released.recipe,
@@ -241,7 +243,8 @@ def open_ledger(place: str | None, keys: Path | None, *, without_keys: bool = Fa
     return Ledger.open(place, keys, without_keys=without_keys)
 
 
-def _write_dose_file(path: Path, released: Released[Any], artefact: bytes, inputs: Sequence[Path]) -> None:
+def write_dose_file(path: Path, released: Released[Any], artefact: bytes, inputs: Sequence[Path] = ()) -> None:
+    """Write the doses of a release for booking later. Internal."""
     from dosimeter.files.dose_file import DoseFile, write_doses
 
     digest = hashlib.sha256(artefact).hexdigest()

@@ -1,33 +1,25 @@
-"""`dm.federate` and `dm.plan_federation`: one model trained by many clients, private for each client [Geyer19]."""
+"""`dm.federate`: one model trained by many clients, private for each client [Geyer19]."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from hashlib import sha256
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dosimeter.core.accounts import SharedEventDose
-from dosimeter.core.checks import positive
-from dosimeter.core.dose import EventDose
 from dosimeter.core.errors import Interrupted, Refusal
 from dosimeter.core.face import option
-from dosimeter.core.release import Recipe
 from dosimeter.core.text import safe_text
-from dosimeter.federated.accountant import LEAST_DELTA, event_of
 from dosimeter.federated.history import History
 from dosimeter.models.federated_rows import DATASETS, DEMO_CLIENTS, ClientPopulation, image_clients, table_clients
-from dosimeter.models.federated_terms import DELTA, DEMO_DELTA, DEMO_EPSILON, FederatedTerms, terms
+from dosimeter.models.federated_terms import DELTA, DEMO_DELTA, DEMO_EPSILON, FederatedTerms
 from dosimeter.models.federated_training import Choices, Job
-from dosimeter.results.federated import NOT_COVERED, FederatedPlan, FederatedRelease
-from dosimeter.workflows.booking import outside_a_ledger
+from dosimeter.results.federated import FederatedRelease
+from dosimeter.workflows.federated_release import release
+from dosimeter.workflows.federation_plan import checked_terms
 from dosimeter.workflows.released import Released
 
-MOST_EPSILON = 100.0
-LEAST_NOISE, MOST_NOISE = 0.05, 1e4
-MOST_ROUNDS = 1 << 20
 Progress = Callable[[Job], AbstractContextManager[Callable[[Any], None] | None]]
 """The training -> a context that gives what is called after each round, or None."""
 
@@ -161,87 +153,6 @@ def federate(
     kept = None if checkpoint is None else Path(checkpoint)
     history = train(training.job, kept, resume)
     return release(training.job, history, demo=demo, pipeline=bounds is not None)
-
-
-def plan_federation(
-    clients: int,
-    *,
-    epsilon: float,
-    delta: float = DELTA,
-    clients_per_round: float | None = None,
-    rounds: int | None = None,
-    noise_multiplier: float | None = None,
-    sampling: str = "poisson",
-) -> FederatedPlan:
-    """How much noise a number of rounds needs, or how many rounds an amount of noise allows. Nothing is trained.
-
-    Parameters
-    ----------
-    clients
-        K, the number of clients; public.
-    epsilon, delta
-        The budget of the whole training, for adding or removing one client with all its rows.
-    clients_per_round
-        m, the clients asked in a round on average. A quarter of the clients by default.
-    rounds
-        The noise follows from it. A twentieth of the clients, from 10 to 50, by default.
-    noise_multiplier
-        z, the noise on the sum of clipped updates over the clip. The rounds follow from it.
-    sampling
-        "poisson", or "fixed" for exactly m clients, at more than twice the privacy cost.
-
-    Returns
-    -------
-    FederatedPlan
-        Rounds, noise and the certified (ε, δ). `over` says why the budget does not allow the plan.
-
-    Raises
-    ------
-    Refusal
-        A number is out of its range.
-
-    Examples
-    --------
-    >>> plan = plan_federation(1000, epsilon=8, delta=1e-5, clients_per_round=220, rounds=54)
-    >>> round(plan.noise, 3)
-    1.251
-    """
-    return FederatedPlan.of(
-        checked_terms(clients, epsilon, delta, clients_per_round, rounds, noise_multiplier, sampling)
-    )
-
-
-def checked_terms(
-    clients: int,
-    epsilon: float,
-    delta: float,
-    clients_per_round: float | None,
-    rounds: int | None,
-    noise_multiplier: float | None,
-    sampling: str,
-) -> FederatedTerms:
-    """The terms of a training from public numbers, each checked."""
-    if rounds is not None and not 1 <= rounds <= MOST_ROUNDS:
-        raise Refusal(f"{option('rounds', rounds)}: give a whole number from 1 to {MOST_ROUNDS}")
-    if noise_multiplier is not None:
-        name = "noise_multiplier"
-        if not LEAST_NOISE <= positive(name, noise_multiplier) <= MOST_NOISE:
-            shown = option(name, float(noise_multiplier))
-            raise Refusal(f"{shown}: give a multiplier from {LEAST_NOISE:g} to {MOST_NOISE:g}")
-    if not LEAST_DELTA <= delta < 1:
-        shown = option("delta", float(delta))
-        raise Refusal(f"{shown}: give a number from {LEAST_DELTA:g}, the least distinguished from 0, to below 1")
-    if positive("epsilon", epsilon) > MOST_EPSILON:
-        raise Refusal(f"{option('epsilon', float(epsilon))}: above {MOST_EPSILON:g} nobody is protected; give less")
-    return terms(
-        clients,
-        epsilon=epsilon,
-        delta=delta,
-        per_round=clients_per_round,
-        rounds=rounds,
-        noise=noise_multiplier,
-        sampling=sampling,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,80 +321,3 @@ def _resumable(checkpoint: Path | None) -> Iterator[None]:
         if checkpoint is None or not checkpoint.exists():
             raise
         raise Interrupted(f"go on with {option('resume')}") from None
-
-
-def release(
-    job: Job, history: History, *, demo: bool = False, pipeline: bool = False, booked_as: str = ""
-) -> Released[FederatedRelease]:
-    """The trained model as bytes, with its result and the event of every client.
-
-    pipeline: as a scikit-learn pipeline, with the network beside it. booked_as: the name in the ledger, which the
-    network's metadata carries; number and head of the entry follow from the bytes and cannot be in them.
-    """
-    from dosimeter.files.safetensors import as_safetensors
-
-    result = FederatedRelease.of(job, history, demo=demo)
-    metadata = result.metadata({"name": booked_as} if booked_as else False)
-    model: Any = None
-    data = b""
-    if pipeline:
-        model, data = _pipeline(job, history)
-        metadata["pipeline_sha256"] = sha256(data).hexdigest()
-    network = as_safetensors(job.network, history.state.model, metadata)
-    return Released(
-        "federate",
-        result,
-        data or network,
-        _recipe(job, history),
-        _client_events(job, history),
-        # No two trainings end in the same numbers: the model identifies all its noise.
-        history.state.model.tobytes(),
-        model=model,
-        extra_files={".safetensors": network} if pipeline else {},
-    )
-
-
-def _pipeline(job: Job, history: History) -> tuple[Any, bytes]:
-    """The model as a scikit-learn pipeline, and its skops bytes."""
-    import skops.io as sio
-
-    from dosimeter.tables.sklearn_estimators import network_classifier
-    from dosimeter.tables.sklearn_export import input_order, pipeline
-
-    columns = None if job.people.layout is None else job.people.layout.columns
-    inputs = None if columns is None else input_order(columns)
-    model = pipeline(columns, network_classifier(job.network, history.state.model, job.people.classes, inputs))
-    data: bytes = sio.dumps(model)
-    return model, data
-
-
-def _recipe(job: Job, history: History) -> Recipe:
-    settings: Mapping[str, Any] = {**job.recipe(), "rounds trained": history.state.round}
-    plain = {k: v if isinstance(v, str | int | float | bool | None) else str(v) for k, v in settings.items()}
-    return Recipe(
-        "federated model",
-        f"Gaussian on the sum of clipped updates, z = {job.terms.noise:g}",
-        plain,
-        outside_a_ledger((*job.people.read_off_rows, *NOT_COVERED, *job.people.assumptions)),
-        simulation=history.state.simulation,
-    )
-
-
-def _client_events(job: Job, history: History) -> tuple[SharedEventDose, ...]:
-    """One event for every client, asked or not; none for made-up clients."""
-    if not job.people.names:
-        return ()
-    cohort = job.terms.cohort
-    event = EventDose(event_of(history.state.spent, cohort), "client", cohort.adjacency, history.figure.standing)
-    return (SharedEventDose(job.people.names, event),)
-
-
-def history_columns(history: History, tested: bool) -> dict[str, list[Any]]:
-    """Each round's columns; without rows to measure on there is no accuracy and no loss. Internal."""
-    left_out = () if tested else ("accuracy", "loss")
-    return {name: list(values) for name, values in history.columns.items() if name not in left_out}
-
-
-def with_note(released: Released[FederatedRelease], note: str) -> Released[FederatedRelease]:
-    """The release with one more remark."""
-    return replace(released, result=released.result.with_fields(remarks=[*released.result.remarks, note]))

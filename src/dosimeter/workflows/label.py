@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 DEMO_BUDGET = "10 nats"
 """Of the demonstration, chosen on the digits themselves, so that most labels come out right."""
+MOST_HELD = 1 << 22
+"""Labels of imported votes whose .csv is held as bytes; more of them are written piece by piece."""
 BESIDE = "the (ε, δ) shown beside the nats: the same labels, so they are booked once, in nats"
 ADAPTIVE = (
     "queries chosen after earlier labels were seen: nats read off the votes add for queries fixed beforehand; "
@@ -80,7 +82,8 @@ def label(
         The public table whose rows get labels: a file or a dataframe with the same columns; the target is only used
         to score the labels.
     votes
-        Instead of tables: votes made elsewhere, teachers × queries, as a .npy file or an array of class numbers.
+        Instead of tables: votes made elsewhere, teachers × queries, as a .npy file or an array of class numbers. A
+        file, and a memory map opened for reading only, may be larger than memory: they are read in blocks of queries.
     classes
         The list of classes, fixed beforehand: a list, or text with commas. With votes their number. If it is left out,
         the classes are read off the private table, and no figure is claimed.
@@ -122,8 +125,9 @@ def label(
     Returns
     -------
     Released[LabelRelease]
-        `model` has the rows' keys, their labels and the student; `artefact` is the .csv of keys and labels; `doses` are
-        the nats of each person for the votes that were cast.
+        `model` has the rows' keys, their labels and the student; `artefact` is the .csv of keys and labels, or
+        `pieces` yields it if votes on more than 4 million queries were passed; `doses` are the nats of each person for
+        the votes that were cast.
 
     Raises
     ------
@@ -190,15 +194,17 @@ class LabelJob:
             votes, labels, self.noise, delta=self.delta, student=model, no_student=no_student, demo=self.demo
         )
         account = LabelAccount(votes, self.noise)
+        in_pieces = votes.task is None and votes.votes.n_queries > MOST_HELD
         return Released(
             verb="pate",
             result=result,
-            artefact=rows.to_csv(),
+            artefact=b"" if in_pieces else rows.to_csv(),
             recipe=account.recipe(labels),
             doses=(account.nats,) if votes.persons_named else (),
             noise_fingerprint=secrets.token_bytes(16),
             model=rows,
             extra_files={} if model is None else {".skops": _skops(model)},
+            pieces=rows.pieces if in_pieces else None,
         )
 
 

@@ -19,9 +19,11 @@ from dosimeter.core.face import option
 from dosimeter.core.noise import no_noise
 from dosimeter.core.text import safe_text
 from dosimeter.engines.raw_block import BlockSource
+from dosimeter.models.counts import as_source, refuse_own_fit
 from dosimeter.models.fit_table import TableFit, fit_table
 from dosimeter.models.given_model import GivenModel, measure_model
 from dosimeter.models.table_leakage import TableLeakage
+from dosimeter.models.worst_words import worst_words
 from dosimeter.results.measurement import Measurement
 from dosimeter.results.people import number_of
 from dosimeter.tables.row_arguments import column_of, names_of, values_of
@@ -118,6 +120,27 @@ class ModelLeakage(TableLeakage):
         """One row per source column: its name, and η of the column over all rows together."""
         return new_frame_like(self.frame, {"column": list(self.attributes), "eta": list(self.attributes.values())})
 
+    def words_frame(self, rows: Any = None, k: int = 10, *, absent: bool = False) -> Any:
+        """One row per word: the words of each text about whose counts the release says most, highest first.
+
+        Parameters
+        ----------
+        rows
+            Positions of rows from 0; without them the ten whose texts leak most.
+        k
+            Most words per row.
+        absent
+            Words that do not occur in the text instead of those that do: that a word is missing is a value too.
+
+        Returns
+        -------
+        frame
+            row, column, word, count and eta, as the kind of frame that was passed.
+        """
+        words = worst_words(self, rows, k, absent=absent)
+        names = ("row", "column", "word", "count", "eta")
+        return new_frame_like(self.frame, {name: [getattr(word, name) for word in words] for name in names})
+
     def group_frame(self, by: str | Sequence[Hashable]) -> Any:
         """One row per group: its name, and η of all its rows together. by: a column, or one group a row."""
         figures = self.group(by)
@@ -166,6 +189,7 @@ def measure(
     engine: str | None = None,
     memory: str | int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    scheduler: str | None = None,
 ) -> ModelLeakage | BlockLeakage:
     """What a linear model's weights, released with noise on each, leak about every person in its training table.
 
@@ -178,9 +202,10 @@ def measure(
         GLM results; `Coefficients`; or the path of a .skops or .json file. Without it a model is fitted here: numbers
         are standardised, labels become indicators.
     table
-        The table it was trained on: pandas, polars, pyarrow, a dict of columns, a 2-D array, or the path of a .csv or
-        .parquet file. A folder of Parquet files, a polars LazyFrame, an Arrow dataset and a mapped array are read in
-        blocks, and so is a Parquet file too large for `memory`.
+        The table it was trained on: pandas, polars, pyarrow, a dict of columns, a 2-D array, a scipy.sparse table, a
+        list or series of texts if the model begins with a vectorizer, or the path of a .csv or .parquet file. A folder
+        of Parquet files, a polars LazyFrame, an Arrow dataset and a mapped array are read in blocks, and so is a
+        Parquet file too large for `memory`.
     y, target
         What the model predicts: `y` is one value per row or a column's name, `target` a column's name. One of the two;
         neither for a model that was fitted by a formula with a column on its left side.
@@ -219,11 +244,16 @@ def measure(
     delimiter
         What separates cells in a .csv file.
     engine
-        "memory" reads the table whole, "blocks" a few blocks at a time; by default the size of the table decides.
+        "memory" reads the table whole, "blocks" a few blocks at a time, "dask" on the workers of a cluster; by default
+        the size of the table decides. A Dask DataFrame or Array is measured where it is.
     memory
         How much memory may be used, such as "2GB" (the default): it decides the default engine and the size of a block.
     checkpoint
-        A folder for finished work of the engine "blocks": after a stop the same call goes on where it was.
+        A folder for finished work of the engines "blocks" and "dask": after a stop the same call goes on where it was.
+        Workers write readings into it, so it must be shared with them.
+    scheduler
+        Address of the scheduler of a Dask cluster, `tls://HOST:PORT`, whose workers can read the file. By default the
+        `distributed.Client` that is open.
 
     Returns
     -------
@@ -257,9 +287,10 @@ def measure(
     {'a': 1.049, 'b': 0.677, 'c': 0.409}
     """
     estimator, data = _model_and_table(model, table)
-    place = Place(engine, memory, checkpoint)
+    place = Place(engine, memory, checkpoint, scheduler)
     if estimator is not None:
         refuse_given_model(data, place)
+    data = as_source(data)
     source = block_source(data, place) if estimator is None else None
     if y is None and target is None:
         target = formula_target(estimator)
@@ -274,6 +305,7 @@ def measure(
         scaler=scaler or ("total" if estimator is None else "held"),
     )
     if estimator is None:
+        refuse_own_fit(data)
         if sample_weight is not None:
             raise Refusal(f"{option('sample_weight')} is for a given model: one that is fitted here has no weights")
         penalty = None if l2 is None else not_negative("l2", l2)

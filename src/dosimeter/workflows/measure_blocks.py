@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from dosimeter.results.measurement import Measurement
 from dosimeter.tables.block_reading import BlockReading
 from dosimeter.tables.declared_bounds import Range
 from dosimeter.tables.table import Table
+from dosimeter.tables.table_summary import LabelSummary
 from dosimeter.workflows.block_table import BlockTable, Place, open_blocks
 from dosimeter.workflows.people_table import FitBounds, as_names
 
@@ -138,6 +140,26 @@ def _columns_again(table: Table, reader: BlockReader, names: tuple[str, ...]) ->
     return (Each(tuple(leak.persons_together(np.arange(leak.leak.n), name) for name in names)),)
 
 
+@contextmanager
+def _levels_in_refusals(table: BlockTable, target: str) -> Iterator[None]:
+    """A refusal about the target says where the last of its levels first appears: it may be a typing error."""
+    try:
+        yield
+    except Refusal as refusal:
+        summary = table.summaries[target]
+        if (
+            not isinstance(summary, LabelSummary)
+            or len(summary.levels) < 3
+            or not str(refusal).startswith("the target")
+        ):
+            raise
+        k = int(np.argmax(summary.first))
+        row = int(summary.first[k])
+        place = table.source.place_of(row)
+        shown = f"{safe_text(summary.levels[k])} first in row {row + place.first}"
+        raise type(refusal)(f"{safe_text(place.label, 120)}: {refusal} ({shown})") from None
+
+
 def measure_blocks(
     source: BlockSource,
     target: str,
@@ -181,21 +203,22 @@ def measure_blocks(
                    include_target, scaler)),
     )  # fmt: skip
     stage("preparing the columns")
-    model = prepare_blocks(
-        table.summaries,
-        table.n,
-        target,
-        noise=noise,
-        loss=loss,
-        l2=l2,
-        person=person,
-        categorical=categorical,
-        unit=unit,
-        include_target=include_target,
-        declared=declared.bounds,
-        own_units=declared.own_units,
-        scaler=scaler,
-    )
+    with _levels_in_refusals(table, target):
+        model = prepare_blocks(
+            table.summaries,
+            table.n,
+            target,
+            noise=noise,
+            loss=loss,
+            l2=l2,
+            person=person,
+            categorical=categorical,
+            unit=unit,
+            include_target=include_target,
+            declared=declared.bounds,
+            own_units=declared.own_units,
+            scaler=scaler,
+        )
     if person is not None:
         stage("looking for values that never change within a person")
         (facts,) = table.engine.sum_over(table.parts, model.tie_terms)

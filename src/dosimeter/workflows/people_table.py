@@ -132,7 +132,7 @@ def check_reading(
     """The constants of `impute`, after every contradiction was refused."""
     policies = ("refuse", "drop", *(() if impute is None else ("impute",)))
     if missing not in policies:
-        raise Refusal(f"{option('missing', safe_text(missing))}: use {' or '.join(policies)}")
+        raise Refusal(f"{option('missing', safe_text(missing))}: use {', '.join(policies[:-1])} or {policies[-1]}")
     constants = _constants(impute or {}, missing, exclude)
     if model_imputes and constants:
         raise Refusal(

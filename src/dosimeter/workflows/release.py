@@ -34,7 +34,7 @@ def release(
     model
         The file that is to be sent, as a verb wrote it.
     dose_file
-        Its dose file, written by `dose_file=` of fix, components, label or federate.
+        Its dose file, written by `write_doses` of what fix, components, label or federate return.
     ledger, keys
         The ledger, a path or the URL of a database, and its key file.
     name, to, note, override
@@ -51,6 +51,23 @@ def release(
     ------
     Refusal
         The dose file belongs to another file, or the name is booked with other bytes.
+
+    Examples
+    --------
+    >>> import numpy as np, dosimeter as dm
+    >>> rng = np.random.default_rng(0)
+    >>> table = {"id": [f"p{k}" for k in range(60)], "x": rng.normal(size=60), "y": rng.normal(size=60)}
+    >>> from tempfile import TemporaryDirectory
+    >>> made = dm.fix(table, "y", person="id", max_dose=1.0, even_if_useless=True)
+    >>> with TemporaryDirectory() as folder:
+    ...     dm.Ledger.create(f"{folder}/ledger.db", ["fil=2"]).close()
+    ...     made.write(f"{folder}/model.skops")
+    ...     made.write_doses(f"{folder}/doses.json")
+    ...     entry = dm.release(
+    ...         f"{folder}/model.skops", dose_file=f"{folder}/doses.json", ledger=f"{folder}/ledger.db", name="june"
+    ...     )
+    >>> entry.verb, entry.refused
+    ('fix', [])
     """
     options = BookingOptions(
         str(ledger), None if keys is None else Path(keys), name=name, to=to, note=note, override=override

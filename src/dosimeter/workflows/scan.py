@@ -51,6 +51,16 @@ def scan(
     ------
     Refusal
         The file cannot be read safely, or options contradict each other.
+
+    Examples
+    --------
+    >>> import numpy as np, dosimeter as dm
+    >>> from tempfile import TemporaryDirectory
+    >>> rows = np.random.default_rng(0).normal(size=(30, 3))
+    >>> with TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/model.npy", rows)
+    ...     dm.scan(f"{folder}/model.npy", data={"a": rows[:, 0], "b": rows[:, 1], "c": rows[:, 2]}).people_inside
+    True
     """
     if data is None and person is not None:
         raise Refusal(f"{option('person')}: there is no table: pass {option('data')} as well")

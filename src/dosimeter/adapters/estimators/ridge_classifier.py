@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from dosimeter import glm
-from dosimeter.adapters.fitted_attributes import CHOSEN_PENALTY, class_weights, refuse_positive
+from dosimeter.adapters.fitted_attributes import CHOSEN_PENALTY, class_weights, refuse_positive, single_output
 from dosimeter.adapters.joint_problem import output_rows
-from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Target
+from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Problem, Target
 from dosimeter.adapters.registry import adapter
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.class_target import class_kind
 
@@ -44,4 +45,23 @@ def _ridge_classifier(model: Any, target: Target, alpha: Any, *not_covered: str)
         output_rows(model),
         weight,
         (*not_covered, *notes),
+        one_margin=_of_signs(model, y, alpha, weight, (*not_covered, *notes)) if K == 2 else None,
     )  # fmt: skip
+
+
+def _of_signs(
+    model: Any, y: FloatArray, alpha: Any, weight: FloatArray | None, not_covered: tuple[str, ...]
+) -> Problem:
+    """Two classes: one ridge regression of -1 and 1."""
+    penalty = float(np.ravel(alpha)[0])
+    w = single_output(model)
+    return Problem(
+        glm.Squared(),
+        penalty,
+        bool(model.fit_intercept),
+        w,
+        2.0 * y - 1.0,
+        weight,
+        not_covered=not_covered,
+        iterative=True,
+    )

@@ -17,6 +17,7 @@ from dosimeter.adapters.steps import (
     scalers,
     selectors,
     splines,
+    text,
 )
 from dosimeter.adapters.steps.registry import STEPS, Route, StepKind, apply, step
 
@@ -42,4 +43,5 @@ __all__ = [
     "selectors",
     "splines",
     "step",
+    "text",
 ]

@@ -65,14 +65,14 @@ def slopes_by_differences(
     largest: of all rows, if these are some of them; without it the error and `largest` alone are computed, and no
     array of all inputs is made.
     """
-    each, worst, bends, found = [], 0.0, 0, dict(largest or {})
+    each, worst, bends, steepest = [], 0.0, 0, dict(largest or {})
     for j in inputs:
-        slopes, error, at_bend = _of_input(name, evaluate, columns, j, float(scales[j]), found.get(j))
+        slopes, error, at_bend = _of_input(name, evaluate, columns, j, float(scales[j]), steepest.get(j))
         worst, bends = max(worst, error), bends + at_bend
-        found.setdefault(j, np.abs(slopes).max(axis=0))
+        steepest.setdefault(j, np.abs(slopes).max(axis=0))
         if largest is not None:
             each.append(slopes)
-    return Differences(np.stack(each, axis=2) if each else np.empty((len(columns[0]), 0, 0)), worst, found, bends)
+    return Differences(np.stack(each, axis=2) if each else np.empty((len(columns[0]), 0, 0)), worst, steepest, bends)
 
 
 class _Line:

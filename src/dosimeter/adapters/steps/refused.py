@@ -26,12 +26,8 @@ refuse(
     why="sends every row to leaves of trees, so its output jumps when a value moves; use KBinsDiscretizer",
 )
 refuse(
-    "CountVectorizer",
-    "TfidfVectorizer",
-    "HashingVectorizer",
     "FeatureHasher",
     "DictVectorizer",
     "PatchExtractor",
-    why="takes free text or nested records apart, whose cells have no derivative and no fixed levels; encode the "
-    "columns first",
+    why="takes nested records apart, whose cells have no derivative and no fixed levels; encode the columns first",
 )

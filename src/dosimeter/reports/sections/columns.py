@@ -25,6 +25,8 @@ def most_exposed_value(result: Measurement) -> tuple[Part, ...]:
         return ()
     person = person_name(result, worst.row)
     where = "" if worst.cell_row == worst.row else f" (in row {worst.cell_row})"
+    if worst.kind == "text":
+        return (Paragraph(_of_text(worst, person + where, result.unit)),)
     if worst.eta is not None:
         return (Paragraph(_of_category(worst, person + where, result.unit)),)
     return (Paragraph(_of_number(worst, person + where, result.unit)),)
@@ -38,6 +40,32 @@ def _of_category(worst: WorstCell, person: str, unit: str) -> str:
         f"value to another; for a typical {unit} {number(cell(worst.typical_eta))}. An attacker who considers two "
         f"values equally likely is right {times_right(eta)} at best.{follows}"
     )
+
+
+COUNTS = (
+    "The unknown of a text is its vector of word counts: the figure covers every change of counts, also of words that "
+    "do not occur; not what no count shows: words outside the vocabulary, and the order of words beyond n-grams."
+)
+
+
+def _of_text(worst: WorstCell, person: str, unit: str) -> str:
+    eta = amount(worst.eta)
+    error = 1 / eta if eta > 0 else float("inf")
+    return (
+        f"The release says most about “{worst.column}” of {person}: a {DOSE} of {number(eta)} for its word counts; for "
+        f"a typical {unit} {number(cell(worst.typical_eta))}. {EVERYTHING_ELSE} and guesses without bias misses every "
+        f"weighted sum of its counts (weights of length one) by at least ±{number(error)} (standard deviation)."
+    )
+
+
+def _words(result: Measurement) -> tuple[Part, ...]:
+    """The words of the most exposed, and what a text's figure is about."""
+    words = optional(result, "words") or []
+    if not words:
+        return ()
+    rows = tuple((str(w.row), w.column, w.word, f"{w.count:g}", cell(w.eta)) for w in words)
+    caption = "Words of the most exposed: η of the count of one word"
+    return Grid(caption, ("row", "column", "word", "count", "η"), rows), Paragraph(COUNTS, quiet=True)
 
 
 def _of_number(worst: WorstCell, person: str, unit: str) -> str:
@@ -103,7 +131,10 @@ def columns(result: Measurement) -> tuple[Part, ...]:
     if target is not None and (target.shows("typical_deviation") or target.shows("typical")):
         sources.append((f"{target.column} (target)", target))
     numbers = [(name, column) for name, column in sources if column.least_deviation is not None]
-    categories = [(name, column) for name, column in sources if column.least_deviation is None]
+    texts = [(name, column) for name, column in sources if column.kind == "text"]
+    categories = [
+        (name, column) for name, column in sources if column.least_deviation is None and column.kind != "text"
+    ]
     parts: list[Part] = []
     if numbers:
         rows = tuple(
@@ -125,7 +156,10 @@ def columns(result: Measurement) -> tuple[Part, ...]:
         steps = tuple((name, cell(column.typical), cell(column.highest), _r2(column)) for name, column in categories)
         caption = "Categories: η of the step from one value to another"
         parts.append(Grid(caption, ("column", "typical", "highest", "R²"), steps))
-    return (*parts, *exposure(optional(result, "strip")))
+    if texts:
+        figures = tuple((name, cell(column.typical), cell(column.highest)) for name, column in texts)
+        parts.append(Grid("Texts: η of all word counts together", ("column", "typical", "highest"), figures))
+    return (*parts, *_words(result), *exposure(optional(result, "strip")))
 
 
 def _adds_little(column: ColumnFigures) -> bool:

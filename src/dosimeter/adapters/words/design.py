@@ -1,0 +1,211 @@
+"""The design behind a vectorizer or of a sparse table, and how it depends on the counts of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dosimeter import glm
+from dosimeter.adapters.features import Design, held_fixed
+from dosimeter.adapters.words.state import ColumnPart, State, WordPart
+from dosimeter.adapters.words.vectorizers import VOCABULARY
+from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import CannotMeasure
+from dosimeter.glm.route import DIRECT
+from dosimeter.glm.row_chain import RowChain
+from dosimeter.glm.sparse_table import Table, dense_rows, is_sparse
+
+WRITTEN_OUT = 1 << 24
+"""Numbers of a table that is written out for a model of several outputs: 134 MB."""
+UNKNOWN = (
+    "the unknown of {source} is its vector of counts, one for each of {count} words or columns, those that do not "
+    "occur included; a dose of η means that no unbiased guess of any weighted sum of the counts, weights of length "
+    "one, errs by less than 1/η; what no count shows has no effect on the model: words outside the vocabulary, and the "
+    "order of words beyond n-grams"
+)
+
+
+INSIDE = (
+    "a file that holds the fitted vectorizer holds words of the training texts and, with idf, in how many texts each "
+    "occurs, whatever the noise: HashingVectorizer, or a vocabulary from elsewhere, holds none"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The unknowns of a source of counts: their names, and the counts themselves."""
+
+    names: tuple[str, ...]
+    counts: Table
+    """(n, m')."""
+
+
+@dataclass(frozen=True, eq=False)
+class WordDesign(Design):
+    """A design that is not written out; `X` is a scipy.sparse table, or few columns behind a projection."""
+
+    words: Mapping[str, Words] = field(default_factory=dict)
+    """Source -> its counts."""
+    scales: FloatArray | None = None
+    """(m,) how the first m columns depend on the unknowns, if each has one of its own; None if not."""
+
+    def input_map(self, units: FloatArray | float = 1.0) -> Any:
+        """A scale for each column, a matrix, or a map of each row."""
+        size = self.m
+        factor = np.broadcast_to(np.asarray(units, dtype=np.float64), (size,))
+        if self.row_map is not None:
+            return self.row_map.in_units(factor)
+        if self.scales is not None:
+            return self.scales * factor if is_sparse(self.X) else self._diagonal() * factor
+        return sparse.csr_array(self.constant_map) * factor[None, :]
+
+    def _diagonal(self) -> FloatArray:
+        scales = np.empty(0) if self.scales is None else self.scales
+        return np.eye(self.X.shape[1], len(scales)) * scales
+
+    @property
+    def m(self) -> int:
+        """Unknowns of a row."""
+        return sum(map(len, self.blocks.values()))
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """What a file that holds the fitted steps leaks whatever the noise."""
+        return (INSIDE,) if any(note.startswith(VOCABULARY) for note in self.not_covered) else ()
+
+    @property
+    def route(self) -> str | None:
+        """The route that is exact where the default one would bound a row: None for the default."""
+        alike = self.scales is not None and bool((self.scales == self.scales[0]).all())
+        return None if alike or self.X.shape[1] > DIRECT or not is_sparse(self.X) else "primal"
+
+    def touched_by(self, features: Any) -> Any:
+        """(m,) none: no column of a sparse table is standardised."""
+        return np.zeros(self.m, dtype=bool)
+
+    def with_ones(self) -> WordDesign:
+        """A last column of ones that no unknown moves."""
+        ones, sparse_table = np.ones((self.X.shape[0], 1)), is_sparse(self.X)
+        return replace(
+            self,
+            X=sparse.csr_array(sparse.hstack([self.X, ones])) if sparse_table else np.hstack([self.X, ones]),
+            names=(*self.names, "intercept"),
+            constant_map=sparse.csr_array(
+                sparse.vstack([self.constant_map, sparse.csr_array((1, self.constant_map.shape[1]))])
+            ),
+            row_map=None if self.row_map is None else self.row_map.with_constant_column(),
+        )
+
+    def written_out(self, model: str) -> Design:
+        """A dense table, for a model of several outputs; refused if it is large."""
+        n, d = self.X.shape
+        if not is_sparse(self.X):
+            return self
+        if n * d > WRITTEN_OUT or d > DIRECT:
+            raise CannotMeasure(
+                f"{model} on a sparse table of {n} x {d} has several outputs, whose derivative is taken on a table "
+                f"that is written out, of at most {WRITTEN_OUT} numbers and {DIRECT} columns: use fewer words "
+                "(max_features, min_df), TruncatedSVD before the model, or a model of two classes"
+            )
+        return replace(self, X=dense_rows(self.X, slice(None)))
+
+
+def word_design(state: State, sources: Sequence[str]) -> WordDesign:
+    """The design after all steps; `sources` are all columns of the table, in its order."""
+    blocks: dict[str, tuple[int, ...]] = {name: () for name in sources}
+    words: dict[str, Words] = {}
+    vertices: dict[str, FloatArray] = {}
+    spreads: list[FloatArray] = []
+    not_covered: list[str] = []
+    first = 0
+    places: list[FloatArray] = []
+    for part in state.parts:
+        size = part.counts.shape[1] if isinstance(part, WordPart) else part.constant_map.shape[1]
+        places.append(np.arange(first, first + size, dtype=np.intp))
+        if isinstance(part, WordPart):
+            blocks[part.source] = (*blocks.get(part.source, ()), *range(first, first + size))
+            words[part.source] = _joined(words.get(part.source), part)
+            spreads.append(_spreads(part.counts))
+        else:
+            for name, own in part.design.blocks.items():
+                if own and blocks.get(name):
+                    raise CannotMeasure(f"column {name} goes into two branches beside a text: give it to one of them")
+                blocks[name] = tuple(first + j for j in own) if own else blocks.get(name, ())
+            vertices |= part.design.vertices
+            spreads.append(part.design.spread)
+            not_covered += part.design.not_covered
+        first += size
+    constant_map, row_map, scales = _maps(state, places, first)
+    held = [held_fixed(statistic, words) for statistic in state.statistics]
+    return WordDesign(
+        X=state.X,
+        names=state.names,
+        constant_map=constant_map,
+        blocks=blocks,
+        vertices=vertices,
+        spread=np.concatenate(spreads),
+        not_covered=(*dict.fromkeys([*not_covered, *held]),),
+        row_map=row_map,
+        remarks=(
+            *(UNKNOWN.format(source=name, count=len(part.names)) for name, part in words.items()),
+            *state.remarks,
+        ),
+        unfoldable=tuple(dict.fromkeys(state.steps)) or ("a sparse table",),
+        words=words,
+        scales=scales,
+    )
+
+
+def _joined(known: Words | None, part: WordPart) -> Words:
+    """Counts of one source by several vectorizers, side by side."""
+    if known is None:
+        return Words(part.words, part.counts)
+    counts = sparse.csr_array(sparse.hstack([known.counts, part.counts]))
+    return Words((*known.names, *part.words), counts)
+
+
+def _spreads(counts: Table) -> FloatArray:
+    """(m,) standard deviations; 1 for a constant."""
+    n = counts.shape[0]
+    mean = np.asarray(counts.sum(axis=0), dtype=np.float64).ravel() / n
+    squares = np.asarray(counts.multiply(counts).sum(axis=0), dtype=np.float64).ravel() / n
+    variance = np.maximum(squares - mean**2, 0.0)
+    return np.where(variance > 1e-15 * squares, np.sqrt(variance), 1.0)
+
+
+def _maps(state: State, unknowns: list[Any], m: int) -> tuple[Any, glm.RowMap | None, FloatArray | None]:
+    """A matrix (d, m), or a map of each row, and the scales if each column has one unknown of its own, in order."""
+    d = state.X.shape[1]
+    chains, constants, scales = [], [], np.zeros(m)
+    one_each = True
+    for part, where in zip(state.parts, unknowns, strict=True):
+        if isinstance(part, ColumnPart):
+            constants.append((part.columns, where, part.constant_map))
+            square = part.constant_map.shape[0] == part.constant_map.shape[1] and np.array_equal(part.columns, where)
+            diagonal = square and np.count_nonzero(part.constant_map) == np.count_nonzero(
+                np.diagonal(part.constant_map)
+            )
+            one_each = one_each and diagonal
+            scales[where] = np.diagonal(part.constant_map) if diagonal else 0.0
+            continue
+        unit = part.scales
+        if unit is None:
+            chains.append(RowChain.of(part.columns, where, part.operations))
+            continue
+        one_each = one_each and np.array_equal(part.columns, where)
+        scales[where] = unit if one_each else 0.0
+        constants.append((part.columns, where, sparse.diags_array(unit)))
+    constant_map: Any = sparse.csr_array((d, m))
+    for columns, where, matrix in constants:
+        entries = sparse.coo_array(matrix)
+        constant_map = constant_map + sparse.csr_array(
+            (entries.data, (columns[entries.row], where[entries.col])), shape=(d, m)
+        )
+    if chains:
+        constant = np.asarray(constant_map.toarray()) if constants else np.zeros((d, m))
+        return constant_map, glm.RowMap(constant, chains=tuple(chains)), None
+    return constant_map, None, scales if one_each and (scales != 0).all() else None

@@ -1,0 +1,134 @@
+"""Bad files: one line with file, row group and row, exit code 2, nothing written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dosimeter as dm
+from dosimeter.cli.main import run
+from dosimeter.core.errors import Refusal
+from dosimeter.engines import memory
+from tests.engines.tables import people, written
+
+NAMES = ("score", "age", "city", "ill")
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MOST_ROWS", 16)
+
+
+def columns(n: int = 1000) -> dict[str, Any]:
+    return {name: column for name, column in people(n).items() if name in NAMES}
+
+
+def refused(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
+    """The one line of a refusal; nothing is written."""
+    out = tmp_path / "written"
+    out.mkdir()
+    files = ["--json", str(out / "r.json"), "--doses-out", str(out / "d.parquet")]
+    code = run(["measure", str(table), "--target", "ill", "--scale", "0.1", "--engine", "blocks", *files, *more])
+    shown = capsys.readouterr()
+    assert code == 2
+    assert not list(out.iterdir())
+    (line,) = shown.err.strip().splitlines()
+    return line
+
+
+def test_a_number_that_is_missing_far_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = columns(16 * 800)
+    rows["age"][16 * 700 + 3] = np.nan
+    line = refused(written(tmp_path / "t.parquet", rows, rows=160), tmp_path, capsys)
+    assert f"t.parquet, row group 70: missing value (row {16 * 700 + 4}, column age)" in line
+
+
+def test_a_number_that_is_not_finite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = columns()
+    rows["score"][937] = np.inf
+    line = refused(written(tmp_path / "t.parquet", rows, rows=100), tmp_path, capsys)
+    assert "t.parquet, row group 9: number that is not finite (row 938, column score)" in line
+
+
+def test_a_truncated_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = written(tmp_path / "t.parquet", columns())
+    table.write_bytes(table.read_bytes()[:-100])
+    assert "t.parquet: cannot be read as Parquet" in refused(table, tmp_path, capsys)
+
+
+def test_a_row_group_that_was_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = written(tmp_path / "t.parquet", columns(), rows=100)
+    group = pq.ParquetFile(table).metadata.row_group(4).column(1)
+    content = bytearray(table.read_bytes())
+    start = group.dictionary_page_offset or group.data_page_offset
+    content[start : start + group.total_compressed_size] = b"\xff" * group.total_compressed_size
+    table.write_bytes(bytes(content))
+    assert "t.parquet, row group 4: cannot be read as Parquet" in refused(table, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("change", ["kind", "less", "more"])
+def test_a_schema_that_changes_within_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str) -> None:
+    folder, rows = tmp_path / "folder", columns()
+    folder.mkdir()
+    written(folder / "a.parquet", rows)
+    if change == "kind":
+        rows["age"] = rows["age"].astype(str)
+    elif change == "less":
+        del rows["age"]
+    else:
+        rows["weight"] = rows["age"]
+    written(folder / "b.parquet", rows)
+    line = refused(folder, tmp_path, capsys)
+    assert "b.parquet" in line
+    assert "same columns" in line
+    assert ("age" if change != "more" else "weight") in line
+
+
+def test_a_class_that_first_appears_in_the_last_block(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = columns()
+    rows["ill"] = rows["ill"].astype(object)
+    rows["ill"][998] = "perhaps"
+    line = refused(written(tmp_path / "t.parquet", rows, rows=100), tmp_path, capsys, "--loss", "logistic")
+    assert "t.parquet, row group 9: the target ill has 3 values and logistic needs two" in line
+    assert "perhaps first in row 999" in line
+
+
+def test_a_label_that_first_appears_in_the_last_block_is_a_level(tmp_path: Path) -> None:
+    rows = columns()
+    rows["city"] = rows["city"].astype(object)
+    rows["city"][990:] = "Linz"
+    table = written(tmp_path / "t.parquet", rows, rows=100)
+    leak = dm.measure(table, target="ill", noise=dm.Gaussian(0.1), engine="blocks")
+    assert "city=Linz" in leak.model.design.names
+    levels = {group.group for group in leak.result().groups if group.column == "city"}
+    assert levels == {"= Ulm", "= Graz", "= Bonn", "= Wien", "= Linz"}
+
+
+def test_a_row_group_that_is_too_large_is_refused_with_a_command_that_works(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = tmp_path / "large.parquet"
+    n = 9_000_000
+    pq.write_table(pa.table({"x": rng.normal(size=n), "y": rng.normal(size=n)}), table, row_group_size=n)
+    with pytest.raises(Refusal, match="smaller row groups: python -c"):
+        dm.measure(table, target="y", engine="blocks", memory="256MB")
+
+
+def test_an_empty_folder_and_a_file_without_rows(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Refusal, match="no Parquet file"):
+        dm.measure(tmp_path / "empty", target="y")
+    table = written(tmp_path / "t.parquet", {name: column[:0] for name, column in columns().items()})
+    with pytest.raises(Refusal, match="there is no row"):
+        dm.measure(table, target="ill", engine="blocks")
+
+
+@pytest.mark.parametrize("memory_text", ["1MB", "much", "-2GB"])
+def test_too_little_memory_is_refused(tmp_path: Path, memory_text: str) -> None:
+    table = written(tmp_path / "t.parquet", columns())
+    with pytest.raises(Refusal, match="such as 2GB"):
+        dm.measure(table, target="ill", memory=memory_text)

@@ -1,0 +1,174 @@
+"""A measurement on a cluster has the figures of the same table in this process."""
+
+import json
+import os
+from functools import partial
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+
+import dosimeter as dm
+from dosimeter import pate
+from dosimeter.cli.main import run
+from dosimeter.core.errors import Refusal
+from dosimeter.engines import memory, registry
+from tests.engines.clusters import HarmedEngine, cluster, dies_once, separate_cluster
+from tests.engines.tables import assert_same_figures, people, written
+
+dd = pytest.importorskip("dask.dataframe")
+da = pytest.importorskip("dask.array")
+pd = pytest.importorskip("pandas")
+
+OPTIONS = {
+    "target": "ill",
+    "exclude": ("cost", "stays", "adjacent", "scattered"),
+    "noise": dm.Gaussian(0.05),
+}
+BY_PERSON = {**OPTIONS, "exclude": ("cost", "stays", "scattered"), "person": "adjacent"}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(memory, "MOST_ROWS", 256)
+
+
+@pytest.fixture(scope="module")
+def columns():
+    return people(1200)
+
+
+@pytest.fixture(scope="module")
+def path(columns, tmp_path_factory):
+    return written(tmp_path_factory.mktemp("table") / "people.parquet", columns, rows=300)
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster() as here:
+        yield here
+
+
+def result(table, **options):
+    return dm.measure(table, **options).result(limit=0.5, groups="city")
+
+
+@pytest.fixture(scope="module")
+def local(path):
+    return result(path, engine="memory", **OPTIONS)
+
+
+def test_a_file_on_the_cluster_has_the_figures_of_the_table_in_memory(client, path, local):
+    assert_same_figures(local, result(path, engine="dask", **OPTIONS))
+
+
+def test_people_on_the_cluster_have_the_figures_of_the_table_in_memory(client, path):
+    assert_same_figures(result(path, engine="memory", **BY_PERSON), result(path, engine="dask", **BY_PERSON))
+
+
+def test_a_dataframe_of_dask_is_measured_as_it_is(client, columns, local):
+    frame = dd.from_pandas(pd.DataFrame(columns), npartitions=5)
+    assert_same_figures(local, result(frame, **OPTIONS))
+    by_person = result(pd.DataFrame(columns), **BY_PERSON)
+    assert_same_figures(by_person, result(frame, **BY_PERSON))
+
+
+def test_an_array_of_dask_is_measured_as_it_is(client, columns):
+    table = pd.DataFrame({name: columns[name] for name in ("score", "age", "dose", "cost")}).to_numpy()
+    whole = {f"x{j}": table[:, j] for j in range(4)}
+    options = {"target": "x3", "noise": dm.Gaussian(0.05)}
+    ours = dm.measure(da.from_array(table, chunks=(500, 4)), **options).result(limit=0.5)
+    assert_same_figures(dm.measure(whole, **options).result(limit=0.5), ours)
+
+
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_worker_that_is_killed_in_every_stage_changes_nothing(client, path, local, tmp_path, monkeypatch, every):
+    passes = []
+
+    def harmed(options):
+        def harm(f, number):
+            if number % every:
+                return f
+            passes.append(number)
+            return partial(dies_once, f=f, marker=tmp_path / f"killed-{number}")
+
+        return HarmedEngine(client, harm)
+
+    monkeypatch.setitem(registry.ENGINES, "dask", harmed)
+    assert_same_figures(local, result(path, engine="dask", **OPTIONS))
+    assert len(passes) * every >= 8  # columns, fit, rows, columns over all rows, groups
+    assert sorted(os.listdir(tmp_path)) == sorted(f"killed-{number}" for number in passes)
+
+
+def test_readings_are_written_by_the_workers_whole(client, path, local, tmp_path):
+    folder = tmp_path / "state"
+    leak = dm.measure(path, engine="dask", checkpoint=folder, **OPTIONS)
+    leak.write_doses(tmp_path / "doses.csv")
+    in_blocks = dm.measure(path, engine="blocks", **OPTIONS)
+    in_blocks.write_doses(tmp_path / "local.csv")
+    ours, theirs = (pd.read_csv(tmp_path / name) for name in ("doses.csv", "local.csv"))
+    pd.testing.assert_frame_equal(ours, theirs, rtol=1e-9)
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+    again = dm.measure(path, engine="dask", checkpoint=folder, **OPTIONS)
+    assert_same_figures(local, again.result(limit=0.5, groups="city"))
+
+
+def test_bad_rows_are_named_by_file_row_group_and_row(client, columns, tmp_path):
+    holes = {**columns, "age": [None if k == 700 else v for k, v in enumerate(columns["age"].tolist())]}
+    bad = written(tmp_path / "holes.parquet", holes, rows=300)
+    with pytest.raises(Refusal, match=r"holes.parquet, row group 2: .*row 701, column age") as refusal:
+        result(bad, engine="dask", **OPTIONS)
+    assert "\n" not in str(refusal.value)
+
+
+def test_without_a_cluster_the_threads_of_this_process_do_the_same(columns, local):
+    frame = dd.from_pandas(pd.DataFrame(columns), npartitions=3)
+    assert_same_figures(local, result(frame, **OPTIONS))
+
+
+def test_what_does_not_fit_a_cluster_is_one_line(client, columns, path, tmp_path):
+    frame = dd.from_pandas(pd.DataFrame(columns), npartitions=3)
+    for table, options, message in [
+        (frame, {"engine": "blocks"}, "a Dask collection is measured where it is"),
+        (frame, {"scheduler": "tls://there:1"}, "open a distributed.Client"),
+        (path, {"engine": "blocks", "scheduler": "tls://there:1"}, "is for files that a cluster reads"),
+        (path, {"scheduler": "tcp://there:1"}, "it is not encrypted"),
+        (pd.DataFrame(columns), {"engine": "dask"}, "not read in blocks"),
+        (path, {"engine": "dask", "person": "scattered"}, "a cluster moves no rows"),
+    ]:
+        given = {**OPTIONS, **options}
+        if "person" in options:
+            given["exclude"] = ("cost", "stays", "adjacent")
+        with pytest.raises(Refusal, match=message) as refusal:
+            dm.measure(table, **given)
+        assert "\n" not in str(refusal.value)
+
+
+def test_workers_that_do_not_share_the_folder_are_refused(client, path, monkeypatch):
+    from dosimeter.engines import dask_client
+
+    monkeypatch.setattr(dask_client, "_sees", lambda probe: False)
+    with pytest.raises(Refusal, match="does not share the folder"):
+        dm.measure(path, engine="dask", **OPTIONS)
+
+
+def test_teachers_on_the_cluster_vote_as_they_do_here(client):
+    X = np.random.default_rng(3).normal(size=(240, 3))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    teachers = pate.Teachers(KNeighborsClassifier(1), 4)
+    with client.as_current(), joblib.parallel_config("dask"):
+        there = teachers.vote(X, y, X[:20] + 0.1)
+    np.testing.assert_array_equal(there.values, teachers.vote(X, y, X[:20] + 0.1, n_jobs=1).values)
+
+
+def test_the_command_line_measures_on_an_existing_cluster(path, tmp_path, capsys):
+    command = f"measure {path} --target ill --noise gaussian --scale 0.05 --json -".split()
+    command += [word for name in OPTIONS["exclude"] for word in ("--exclude", name)]
+    with separate_cluster(tmp_path) as site:
+        site.start()
+        assert run([*command, "--scheduler", site.address]) == 0
+    there = capsys.readouterr().out
+    assert run([*command, "--engine", "blocks"]) == 0
+    here = capsys.readouterr().out
+    assert json.loads(there)["dose"]["highest"] == pytest.approx(json.loads(here)["dose"]["highest"], rel=1e-9)
