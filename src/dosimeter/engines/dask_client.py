@@ -170,7 +170,7 @@ def collect(client: Any, nodes: list[Any], watched: Sequence[Any]) -> Sequence[A
             f"the connection to the scheduler was lost ({safe_text(error, 100)}): start the cluster and run it again"
         ) from None
     finally:
-        _release(client, futures)
+        _release(futures)
 
 
 def _wait_until_connected(client: Any) -> None:
@@ -209,9 +209,7 @@ def _can_work(client: Any) -> bool:
     return any(worker.get("status", "running") == "running" for worker in workers.values())
 
 
-def _release(client: Any, futures: list[Any]) -> None:
-    unfinished = [future for future in futures if not future.done()]
-    if unfinished and client.status == "running":
-        client.cancel(unfinished)
+def _release(futures: list[Any]) -> None:
+    """Nobody wants them any more, so the scheduler forgets them and what they need; a cancellation would do no more."""
     for future in futures:
         future.release()

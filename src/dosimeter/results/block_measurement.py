@@ -149,6 +149,7 @@ def block_measurement(
     floor = np.any(model.design.fitted)
     return Measurement(
         internal=True,
+        words=[],
         notion=NotionInfo.fisher(MEASURED_IN[model.unit]),
         standing=(Standing.UNACCOUNTED if model.not_covered else Standing.EXACT).value,
         attacker=ATTACKER,

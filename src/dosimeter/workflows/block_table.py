@@ -176,7 +176,7 @@ def open_blocks(
         raise label.refusal("there is no row" if source.rows == 0 else "there is only one row", "give at least two")
     temporary = TemporaryFolder() if place.checkpoint is None else None
     folder = Path(place.checkpoint or ".") if temporary is None else temporary.path
-    memory, name = place.bytes, check_engine(_chosen_engine(getattr(source, "collection", None), place) or "blocks")
+    memory, name = place.bytes, _chosen_engine(getattr(source, "collection", None), place) or "blocks"
     identity = hashlib.sha256(f"{__version__}|{source.identity}|{task}|{memory}".encode()).hexdigest()
     checkpoint = None if place.checkpoint is None else folder
     engine = create_engine(name, EngineOptions(memory, checkpoint, identity, place.scheduler, folder))
