@@ -192,7 +192,6 @@ def block_measurement(
         ],
         scaler=FittedScaler.of(model.scaler, first.left) if floor else None,
         dropped_rows=dropped,
-        words=[],
         **present(
             noise_needed=None if bounded else _noise_needed(figures, limit),
             verdict=None if limit is None else _verdict(figures, limit),
