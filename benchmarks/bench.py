@@ -1,6 +1,6 @@
 """One command, one table: what we cost against peers and against limits, and what got worse.
 
-    python benchmarks/bench.py [ROW ...] [--quick] [--peers] [--data DIR] [--runs 5] [--store]
+    python benchmarks/bench.py [ROW ...] [--quick] [--peers [PEER ...]] [--data DIR] [--runs 5] [--store]
 
 Each comparison is a ratio, our seconds over the peer's, least of several runs in turns, in one process where the peer
 can be called from it. A ratio that is worse than the stored one (`benchmarks/reference.json`) by more than a fifth is
@@ -95,10 +95,18 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"all without it: {', '.join(ROWS)}")
     parser.add_argument("--quick", action="store_true", help="small sizes alone: a few minutes")
-    parser.add_argument("--peers", action="store_true", help="create the peers' environments and compare with them")
+    parser.add_argument(
+        "--peers",
+        nargs="*",
+        choices=tuple(REQUIREMENTS),
+        metavar="PEER",
+        help=f"create environments of these peers, all without a name, and compare: {', '.join(REQUIREMENTS)}",
+    )
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("DOSIMETER_DATA", "../shared/data")))
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--postgres", default="", help="the URL of an empty PostgreSQL database")
+    parser.add_argument(
+        "--postgres", default="", help="the URL of a PostgreSQL server; a database is created on it and removed"
+    )
     parser.add_argument("--reference", type=Path, default=REFERENCE)
     parser.add_argument("--store", action="store_true", help="keep today's ratios as the reference")
     parser.add_argument("--build", type=Path, default=BUILD)
@@ -114,7 +122,8 @@ def main(argv: list[str] | None = None) -> int:
     rows.load()
     options = arguments(argv)
     chosen = [ROWS[name] for name in options.rows or ROWS]
-    pythons = environments(options.build / "peers", list(REQUIREMENTS)) if options.peers else {}
+    peers = [] if options.peers is None else options.peers or list(REQUIREMENTS)
+    pythons = environments(options.build / "peers", peers)
     settings = Settings(options.data, options.quick, options.runs, pythons, options.postgres)
     stored, about = stored_ratios(options.reference), machine() | versions()
     print(", ".join(f"{name} {value}" for name, value in about.items()))

@@ -56,7 +56,7 @@ class Settings:
     pythons: dict[str, str] = field(default_factory=dict)
     """Peer -> the interpreter of its environment; empty without --peers."""
     postgres: str = ""
-    """The URL of an empty PostgreSQL database."""
+    """The URL of a PostgreSQL server on which databases may be created."""
 
 
 RowFunction = Callable[[Settings], Iterator[Ratio | Skipped]]

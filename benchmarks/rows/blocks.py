@@ -1,24 +1,23 @@
-"""Tables larger than memory against plain passes over the same file, if `benchmarks/blocks.py` has them."""
+"""One Newton pass over a table in blocks against a plain loop over the same blocks of the same file."""
 
 from __future__ import annotations
 
-import importlib.util
+import tempfile
 from collections.abc import Iterator
-from importlib import import_module
-from typing import Any
+from pathlib import Path
 
-from harness.registry import Ratio, Settings, Skipped, row
+from blocks import COLUMNS, generate, one_pass
+from harness.registry import Ratio, Settings, row
 
 
-@row("blocks", "A table in blocks against plain passes over the file")
-def against_passes(settings: Settings) -> Iterator[Ratio | Skipped]:
-    """`blocks.ratios(quick)` gives (name, our seconds, the peer's, what the peer does) for each comparison."""
-    if importlib.util.find_spec("blocks") is None:
-        yield Skipped("blocks", "there is no benchmarks/blocks.py")
-        return
-    module: Any = import_module("blocks")
-    if not hasattr(module, "ratios"):
-        yield Skipped("blocks", "benchmarks/blocks.py has no function `ratios(quick)`")
-        return
-    for name, ours, peer, against in module.ratios(settings.quick):
-        yield Ratio(name, ours, peer, against)
+@row("blocks", "A Newton pass over a file in blocks against a plain loop over it")
+def against_passes(settings: Settings) -> Iterator[Ratio]:
+    """Of `benchmarks/blocks.py`, which also shows peak memory and how time grows."""
+    rows = 500_000 if settings.quick else 5_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.parquet"
+        generate(path, rows)
+        seconds = one_pass(path, min(settings.runs, 3))
+    limit = None if settings.quick else 1.3
+    name = f"one pass, {rows:,} x {COLUMNS}"
+    yield Ratio(name, seconds["ours_cpu"], seconds["bare_cpu"], "pyarrow's blocks, gradient and Hessian", limit)

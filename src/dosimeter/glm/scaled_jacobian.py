@@ -173,20 +173,31 @@ class ScaledJacobian(DenseJacobian):
         return out
 
     def _separate_cells(self, base: ScalarJacobian, separate: SeparateColumns, columns: Index, out: FloatArray) -> None:
-        """‖-a gⱼ u - r bⱼ + P(z moved + shifted)‖ and the floor's square, column after column into out (n, k)."""
+        """‖-a gⱼ u - r bⱼ + P(z moved + shifted)‖ and the floor's square into out (n, k), the square expanded."""
         chosen, places = separate.among(columns)
+        unknowns, features, reach = separate.unknowns[chosen], separate.features[chosen], separate.reach[chosen]
+        g, b = base.g[unknowns], base.b[:, unknowns]
+        moved, shifted = self.moved[:, features] * reach, self.shifted[:, features] * reach
+        bb, mm, ss, bm, bs, ms = (
+            np.einsum("pt,pt->t", x, y)
+            for x, y in ((b, b), (moved, moved), (shifted, shifted), (b, moved), (b, shifted), (moved, shifted))
+        )
         step = rows_per_block(len(base.F), CACHE)
         for i in range(0, self.n, step):
             s = slice(i, min(i + step, self.n))
-            U, Z = base.factor.rows(base.X[s], base.F.T), self.scaler.Z[s]
-            a, r, ones = base.a[s], base.r[s], np.ones(len(U))
-            floors = separate.squares(Z, chosen)
-            for t, place, floor in zip(chosen, places, floors.T, strict=True):
-                j, f, reach = separate.unknowns[t], separate.features[t], separate.reach[t]
-                terms = np.array([-base.b[:, j], reach * self.moved[:, f], reach * self.shifted[:, f]])
-                V = np.column_stack([r, Z[:, f], ones]) @ terms
-                V -= (base.g[j] * a)[:, None] * U
-                out[s, place] = np.sqrt(np.einsum("np,np->n", V, V) + floor)
+            U, Z = base.factor.rows(base.X[s], base.F.T), self.scaler.Z[s][:, features]
+            a, r = base.a[s, None], base.r[s, None]
+            positive = a * a * _dots(U, U)[:, None] * g**2 + r * r * bb + Z * Z * mm + ss
+            squares = r * (U @ b) - Z * (U @ moved) - U @ shifted
+            squares *= a * g
+            squares += Z * ms - r * (Z * bm + bs)
+            squares *= 2.0
+            squares += positive
+            lost = squares <= CANCELLED * positive
+            for row, t in zip(*np.nonzero(lost), strict=True):
+                change = -a[row] * g[t] * U[row] - r[row] * b[:, t] + Z[row, t] * moved[:, t] + shifted[:, t]
+                squares[row, t] = change @ change
+            out[s, places] = np.sqrt(squares + separate.squares(self.scaler.Z[s], chosen))
 
     def target_norms(self) -> FloatArray:
         """(n,): no target moves a scaler."""
@@ -295,6 +306,10 @@ def _gram(J: FloatArray, pick: Index) -> FloatArray:
     chosen = J if len(pick) == J.shape[2] else J[:, :, pick]
     # A copy: numpy would use a rank update for the transpose, whose threads cost tens of times the small product.
     return np.asarray(chosen.transpose(0, 2, 1).copy() @ chosen)
+
+
+def _dots(U: FloatArray, V: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("np,np->n", U, V))
 
 
 def _largest_root(G: FloatArray) -> FloatArray:

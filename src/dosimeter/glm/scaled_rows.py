@@ -32,7 +32,7 @@ CANCELLED = 1e-3
 """A square below this share of its terms is computed from the Jacobian."""
 NEAR_POLE, DOUBTFUL = 1e-8, 1e-6
 """Distance to a pole, and a determinant, below which the inertia is not trusted."""
-NUMBERS = 300_000
+NUMBERS = 120_000
 """Numbers of a block of rows: it and its temporaries stay in the caches."""
 
 
@@ -77,7 +77,7 @@ class ScaledRows:
         return cls(
             base,
             include_target,
-            np.ascontiguousarray(Z[:, features]),
+            Z if np.array_equal(features, np.arange(Z.shape[1])) else np.ascontiguousarray(Z[:, features]),
             base.F.T @ Q,
             root,
             turn @ base.g[columns],
@@ -185,10 +185,12 @@ class _Block:
             values[pending[accepted]], certified[pending[accepted]] = theta[accepted], True
             if accepted.all() or step == STEPS - 1:
                 break
-            rest = ~accepted
-            pending, block = pending[rest], block.among(rest)
-            space, images = [v[rest] for v in space], [v[rest] for v in images]
-            space.append(_orthogonal(block.correction(theta[rest], x[rest], residual[rest]), space))
+            if accepted.any():
+                rest = ~accepted
+                pending, block = pending[rest], block.among(rest)
+                space, images = [v[rest] for v in space], [v[rest] for v in images]
+                theta, x, residual = theta[rest], x[rest], residual[rest]
+            space.append(_orthogonal(block.correction(theta, x, residual), space))
             images.append(block.gram(space[-1]))
         terms = self.poles[:, 0] + _dots(self.h, self.h) * self.size
         return values, certified & (values > CANCELLED * terms)
@@ -223,7 +225,6 @@ def _dots(u: FloatArray, v: FloatArray) -> FloatArray:
 
 def _unit(v: FloatArray) -> FloatArray:
     """Rows of length one; zero rows stay."""
-    v = v / np.maximum(np.abs(v).max(axis=1), 1e-300)[:, None]
     return np.asarray(v / np.sqrt(np.maximum(_dots(v, v), 1e-300))[:, None])
 
 
@@ -241,6 +242,15 @@ def _orthogonal(v: FloatArray, space: list[FloatArray]) -> FloatArray:
     return _unit(v)
 
 
+def _largest_vector(small: FloatArray) -> FloatArray:
+    """(k, s) the eigenvector of the largest eigenvalue of small symmetric matrices (k, s, s)."""
+    if small.shape[1] == 2:
+        angle = 0.5 * np.arctan2(small[:, 0, 1] + small[:, 1, 0], small[:, 0, 0] - small[:, 1, 1])
+        return np.column_stack([np.cos(angle), np.sin(angle)])
+    small = np.nan_to_num(0.5 * (small + small.transpose(0, 2, 1)), posinf=0.0, neginf=0.0)
+    return np.asarray(np.linalg.eigh(small)[1][:, :, -1])
+
+
 def _best(space: list[FloatArray], images: list[FloatArray]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The largest Ritz value of the space, its vector of length one, and its residual."""
     if len(space) == 1:
@@ -250,8 +260,7 @@ def _best(space: list[FloatArray], images: list[FloatArray]) -> tuple[FloatArray
         for i, v in enumerate(space):
             for j, w in enumerate(images):
                 small[:, i, j] = _dots(v, w)
-        small = np.nan_to_num(0.5 * (small + small.transpose(0, 2, 1)), posinf=0.0, neginf=0.0)
-        weights = np.linalg.eigh(small)[1][:, :, -1]
+        weights = _largest_vector(small)
         x, image = np.zeros_like(space[0]), np.zeros_like(space[0])
         for k, (v, w) in enumerate(zip(space, images, strict=True)):
             x += weights[:, k, None] * v

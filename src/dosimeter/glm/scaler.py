@@ -36,8 +36,11 @@ class Scaler:
         if mask.dtype != bool or mask.shape != (X.shape[1],):
             raise Refusal(f"scaled must be one boolean for each of the {X.shape[1]} columns of X")
         features = np.flatnonzero(mask).astype(np.intp)
-        Z = np.ascontiguousarray(X[:, features])
-        off = np.maximum(np.abs(Z.mean(axis=0)), np.abs(Z.std(axis=0) - 1.0))
+        Z = X if len(features) == X.shape[1] else np.ascontiguousarray(X[:, features])
+        mean = Z.mean(axis=0)
+        # Of a column whose mean is not 0 the deviation loses digits here, and it is refused for its mean.
+        deviation = np.sqrt(np.maximum(np.einsum("nk,nk->k", Z, Z) / len(Z) - mean**2, 0.0))
+        off = np.maximum(np.abs(mean), np.abs(deviation - 1.0))
         if (off > STANDARD).any():
             j = int(features[int(np.argmax(off))])
             raise Refusal(

@@ -65,7 +65,7 @@ def usefulness(
     plan_at: limit -> plan. options: as in `glm.cross_validate`.
     """
     try:
-        held_out = glm.cross_validate(X, y, loss, l2, kind=kind, **options)
+        held_out = glm.cross_validate(X, y, loss, l2, kind=kind, start=planned.fit.w, **options)
     except (Refusal, CannotMeasure) as error:
         return Usefulness("", 0.0, 0.0, 0.0, 0, (), str(error))
     scale = float(planned.settings["scale"] or 0.0)

@@ -19,8 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location
@@ -265,7 +263,7 @@ def _add_number_blocks(stream: BinaryIO, columns: Mapping[int, Cells], width: in
     while lines := stream.read(_BYTES_PER_BLOCK):
         lines += stream.readline(_LONGEST_LINE)
         numbers = number_block(lines, width, delimiter) if lines[:1] not in b"\r\n" else None
-        if numbers is None or (np.abs(numbers) >= LARGEST_INTEGER).any():
+        if numbers is None or max(numbers.max(), -numbers.min()) >= LARGEST_INTEGER:
             stream.seek(-len(lines), os.SEEK_CUR)
             break
         for j, column in columns.items():

