@@ -18,7 +18,6 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.progress import advance
 from dosimeter.engines.checkpoint import Checkpoint, PassState
 from dosimeter.engines.dask_client import ClusterLost, check_folder, check_software, collect, open_client
-from dosimeter.engines.dask_envelope import Recipient, enclose
 from dosimeter.engines.dask_tasks import add_all, groups_of, leaves_of, map_leaf, open_constants, seal, sum_leaf, unseal
 from dosimeter.engines.fingerprint import fingerprint
 from dosimeter.engines.registry import EngineOptions, engine
@@ -91,11 +90,11 @@ class DaskEngine:
                 _task(add_all, f"dosimeter-add-{token}-{level}-{k}", *group) for k, group in enumerate(groups_of(nodes))
             ]
             watched = watched if len(watched) <= WATCHED else nodes
-        return unseal(self._collect(nodes, watched, token)[0]) if nodes else None
+        return unseal(self._collect(nodes, watched)[0]) if nodes else None
 
     def _map(self, items: Sequence[Any], f: Callable[[Any], T]) -> list[T]:
-        nodes, token = self._leaves(items, f, map_leaf)
-        return [value for leaf in self._collect(nodes, nodes, token) for value in leaf] if nodes else []
+        nodes, _ = self._leaves(items, f, map_leaf)
+        return [value for leaf in self._collect(nodes, nodes) for value in leaf] if nodes else []
 
     def _leaves(self, items: Sequence[Any], f: Any, work: Any) -> tuple[list[Any], str]:
         """A node for each leaf, and what distinguishes the keys of this pass from those of every other."""
@@ -110,19 +109,14 @@ class DaskEngine:
             nodes.append(_task(work, f"dosimeter-leaf-{token}-{k}", sealed, constants, *partitions))
         return nodes, token
 
-    def _collect(self, nodes: list[Any], watched: Sequence[Any], token: str) -> Sequence[Any]:
+    def _collect(self, nodes: list[Any], watched: Sequence[Any]) -> Sequence[Any]:
         if self._client is None:
             import dask
 
             values: Sequence[Any] = dask.compute(*nodes)
             advance(1.0)
             return values
-        recipient = Recipient()
-        letters = [
-            _task(enclose, f"dosimeter-result-{token}-{k}", node, recipient.address) for k, node in enumerate(nodes)
-        ]
-        watched = letters if watched is nodes else watched
-        return [recipient.open(letter) for letter in collect(self._client, letters, watched)]
+        return collect(self._client, nodes, watched)
 
 
 def _task(function: Any, key: str, *args: Any) -> Any:

@@ -153,7 +153,8 @@ def collect(client: Any, nodes: list[Any], watched: Sequence[Any]) -> Sequence[A
         futures = client.compute([*nodes, *watched], optimize_graph=False)
         results, progress = futures[: len(nodes)], futures[len(nodes) :]
         _wait(client, results, progress)
-        values: Sequence[Any] = client.gather(results)
+        # From the workers themselves; the scheduler carries only what the client cannot fetch.
+        values: Sequence[Any] = client.gather(results, direct=True)
         return values
     except KilledWorker as error:
         deaths = error.allowed_failures + 1
