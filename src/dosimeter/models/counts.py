@@ -43,8 +43,10 @@ def as_source(data: Any) -> Any:
         data = data.tolist()
     if isinstance(data, list | tuple) and any(isinstance(cell, str) for cell in data):
         return {TEXT: _all_texts(list(data), TEXT)}
-    series = nw.from_native(data, allow_series=True, pass_through=True) if hasattr(data, "__len__") else data
-    if isinstance(series, nw.Series) and series.dtype in (nw.String, nw.Object, nw.Categorical):
+    if not nw.dependencies.is_into_series(data):
+        return data
+    series = nw.from_native(data, series_only=True)
+    if series.dtype in (nw.String, nw.Object, nw.Categorical):
         named = series if isinstance(series.name, str) and series.name else series.rename(TEXT)
         return named.to_frame().to_native()
     return data
