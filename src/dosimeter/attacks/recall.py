@@ -60,8 +60,27 @@ class LevelGuesses:
 
 
 def level_guesses(guesses: Guesses, level: int) -> LevelGuesses:
-    """Recall and precision of one level (a number of `truths`), over all releases.
+    """Recall and precision of one level, over all releases.
 
+    Parameters
+    ----------
+    guesses : Guesses
+        The guesses of an attack, with the truth and the control.
+    level : int
+        A number of `guesses.truths`.
+
+    Returns
+    -------
+    LevelGuesses
+        Recall and precision with intervals, beside those of the control.
+
+    Raises
+    ------
+    Refusal
+        If no row has the level.
+
+    Examples
+    --------
     >>> guesses = Guesses("inversion", np.array([[1, 1, 0, 0], [1, 0, 0, 0]]), np.array([1, 0, 0, 0]), np.zeros(4, int))
     >>> rare = level_guesses(guesses, 1)
     >>> rare.recall.figure, rare.precision.figure, rare.share, rare.recall.control
@@ -83,7 +102,23 @@ def level_guesses(guesses: Guesses, level: int) -> LevelGuesses:
 
 
 def rarest_level_guesses(guesses: Guesses) -> LevelGuesses:
-    """`level_guesses` of the rarest level that occurs; the first of several."""
+    """`level_guesses` of the rarest level that occurs; the first of several.
+
+    Parameters
+    ----------
+    guesses : Guesses
+        The guesses of an attack, with the truth and the control.
+
+    Returns
+    -------
+    LevelGuesses
+        Recall and precision with intervals, beside those of the control.
+
+    Examples
+    --------
+    >>> rarest_level_guesses(Guesses("inversion", np.array([[1, 1, 0]]), np.array([1, 0, 0]), np.zeros(3, int))).level
+    1
+    """
     counts = np.bincount(np.asarray(guesses.truths, dtype=np.intp))
     return level_guesses(guesses, int(np.argmin(np.where(counts > 0, counts, counts.sum() + 1))))
 

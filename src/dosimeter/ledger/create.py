@@ -28,7 +28,25 @@ def keys_path(database: Database, keys: Target | None) -> Path:
 
 
 def ledger_files(target: Target, keys: Target | None = None) -> tuple[Path, ...]:
-    """Every file of a ledger, existing or not, with SQLite's logs beside it: no output may overwrite one."""
+    """Every file of a ledger, existing or not, with SQLite's logs beside it: no output may overwrite one.
+
+    Parameters
+    ----------
+    target : str or Path
+        The ledger: a file, or the address of a database.
+    keys : str or Path, optional
+        Its key file; default: beside the ledger.
+
+    Returns
+    -------
+    tuple of Path
+        None of them is opened.
+
+    Examples
+    --------
+    >>> [path.name for path in ledger_files("book.db")][:2]
+    ['book.db', 'book.db-wal']
+    """
     database = Database(target)
     database.close()
     files = [*([database.path] if database.is_file else []), keys_path(database, keys)]

@@ -28,8 +28,29 @@ _FIRST_PRECISION = 64
 
 
 def noisy_argmax(counts: FloatArray, noise: Density, bits: Bits) -> Index:
-    """argmaxⱼ vⱼ + Nⱼ of the ideal real noise; whole numbers (q, m) -> (q,).
+    """argmaxⱼ vⱼ + Nⱼ of the ideal real noise for each row.
 
+    Parameters
+    ----------
+    counts : ndarray of shape (q, m)
+        v, whole numbers.
+    noise : Density
+        The law of each Nⱼ, independent.
+    bits : callable
+        The source of random words: `fresh_bits()`, or a seeded one for a simulation.
+
+    Returns
+    -------
+    ndarray of int, shape (q,)
+        The winner of each row.
+
+    Raises
+    ------
+    Refusal
+        If the noise cannot be drawn.
+
+    Examples
+    --------
     >>> from dosimeter.core.noise import Laplace
     >>> from dosimeter.noise_addition.bits import fresh_bits
     >>> noisy_argmax(np.array([[900.0, 0.0], [0.0, 900.0]]), Laplace(1.0), fresh_bits())    # wrong once in e^900
@@ -54,7 +75,34 @@ def noisy_argmax(counts: FloatArray, noise: Density, bits: Bits) -> Index:
 
 
 def noisy_at_least(margin: FloatArray, noise: Density, bits: Bits) -> Mask:
-    """Whether margin + N >= 0 for the ideal real noise; the margins are taken as exact, (q,) -> (q,)."""
+    """Whether margin + N >= 0 for the ideal real noise; the margins are taken as exact.
+
+    Parameters
+    ----------
+    margin : ndarray of shape (q,)
+        What the noise is added to.
+    noise : Density
+        The law of N, drawn anew for each margin.
+    bits : callable
+        The source of random words: `fresh_bits()`, or a seeded one for a simulation.
+
+    Returns
+    -------
+    ndarray of bool, shape (q,)
+        One answer for each margin.
+
+    Raises
+    ------
+    Refusal
+        If the noise cannot be drawn.
+
+    Examples
+    --------
+    >>> from dosimeter.core.noise import Laplace
+    >>> from dosimeter.noise_addition.bits import fresh_bits
+    >>> noisy_at_least(np.array([-900.0, 900.0]), Laplace(1.0), fresh_bits())    # wrong once in e^900
+    array([False,  True])
+    """
     out = np.empty(len(margin), dtype=np.bool_)
     inverse_cdf = inverse_cdf_of(noise)
     for start in range(0, len(margin), _BLOCK):

@@ -28,6 +28,23 @@ def grid_of(noise: object) -> float:
     For `CorrelatedGaussian` the scale is the least standard deviation, √min Σᵢᵢ. If Σ was computed from the data, so
     is this g: pass a public one instead.
 
+    Parameters
+    ----------
+    noise : Noise
+        The law of the noise, with its scale.
+
+    Returns
+    -------
+    float
+        A power of two.
+
+    Raises
+    ------
+    Refusal
+        If the noise cannot be drawn.
+
+    Examples
+    --------
     >>> from dosimeter.core.noise import Gaussian
     >>> grid_of(Gaussian(1.0)) == 2.0**-16, grid_of(Gaussian(0.3)) == 2.0**-18
     (True, True)

@@ -36,10 +36,30 @@ _GUARD_BITS = 64
 def noisy_linear_map(weights: ArrayLike, noise: object, rows: Sequence[Row], *, bits: Bits | None = None) -> Array:
     """Σⱼ rowⱼ (wⱼ + bⱼ) for each row, b the ideal real noise, rounded once to 40 significant bits; (rows,).
 
-    weights: (p,). The noise is independent, or one draw of `CorrelatedGaussian`. The rows may depend on the data: the
-    rounding is the same function of the ideal real number for any rows. The bits come from the operating system; with
-    other bits it is a simulation.
+    Parameters
+    ----------
+    weights : array_like of shape (p,)
+        w, exact.
+    noise : Noise
+        Independent for each weight, or one draw of `CorrelatedGaussian`.
+    rows : sequence of mapping of int to Fraction
+        Position -> factor. They may depend on the data: the rounding is the same function of the ideal real number for
+        any rows.
+    bits : callable, optional
+        Another source of random words, for a simulation; default: the operating system's.
 
+    Returns
+    -------
+    ndarray of shape (rows,)
+        Numbers of 40 significant bits.
+
+    Raises
+    ------
+    Refusal
+        If the noise cannot be drawn, or a row names a weight that does not exist.
+
+    Examples
+    --------
     >>> from dosimeter.core.noise import Gaussian
     >>> y = noisy_linear_map([0.5, -1.0], Gaussian(0.1), [{0: Fraction(1, 3)}, {1: Fraction(1), 0: Fraction(-7, 3)}])
     >>> y.shape, bool(significant_bits(y).max() <= 40)

@@ -21,10 +21,31 @@ def add_noise(values: ArrayLike, noise: object, *, grid: float | None = None) ->
     """g·round((values + b)/g), b the ideal real noise: values that may be released, in the shape of `values`.
 
     The noise is independent for each entry. For `CorrelatedGaussian` of dimension p the last axis of `values` has p
-    entries that share one draw of N(0, LLᵀ), L its float64 Cholesky factor. `grid` is g, a power of two; None means
-    `grid_of(noise)`. Rounding after the noise is post-processing, so every figure of the ideal noise holds. The bits
-    come from the operating system; there is no seed.
+    entries that share one draw of N(0, LLᵀ), L its float64 Cholesky factor. Rounding after the noise is
+    post-processing, so every figure of the ideal noise holds. The bits come from the operating system: there is no
+    seed.
 
+    Parameters
+    ----------
+    values : array_like
+        What is to be released.
+    noise : Noise
+        The law of the noise, with its scale.
+    grid : float, optional
+        g, a power of two; default `grid_of(noise)`.
+
+    Returns
+    -------
+    ndarray
+        Whole multiples of g.
+
+    Raises
+    ------
+    Refusal
+        If the noise cannot be drawn, the grid is no power of two, or a value is not finite.
+
+    Examples
+    --------
     >>> from dosimeter.core.noise import Gaussian
     >>> y = add_noise([0.5, -1.0], Gaussian(0.1))
     >>> y.shape, bool(np.all(y % 2.0**-20 == 0)), bool(np.all(y == add_noise([0.5, -1.0], Gaussian(0.1))))

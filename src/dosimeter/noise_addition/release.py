@@ -31,6 +31,35 @@ def release(
     Under `CorrelatedGaussian` the values, in the order of the mapping and each in C order, are the p entries of one
     draw. With an `rng` it is a simulation, marked as such; without one the bits come from the operating system.
 
+    Parameters
+    ----------
+    values : mapping of str to array_like
+        What is to be released, by name.
+    noise : Noise
+        The law of the noise, with its scale.
+    kind : str
+        What the values are, such as "weights".
+    settings : mapping
+        Public constants of the recipe.
+    not_covered : iterable of str, optional
+        What the figures of this release do not cover.
+    rng : numpy.random.Generator, optional
+        Makes it a simulation.
+    grid : float, optional
+        A power of two to which the values are rounded; default `grid_of(noise)`.
+
+    Returns
+    -------
+    Release
+        The noised values with their recipe.
+
+    Raises
+    ------
+    Refusal
+        If there is nothing to release, the settings have a grid of their own, or the noise cannot be drawn.
+
+    Examples
+    --------
     >>> from dosimeter.core.noise import Gaussian
     >>> r = release({"coef": [0.5, -1.0]}, Gaussian(0.5), kind="weights", settings={"l2": 0.01})
     >>> r, dict(r.recipe.settings)

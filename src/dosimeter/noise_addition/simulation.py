@@ -14,8 +14,31 @@ Generator = np.random.Generator
 
 
 def simulate(values: ArrayLike, noise: object, rng: Generator, *, grid: float | None = None) -> Array:
-    """`noisy` with the generator's bits. For experiments only: anyone who has the seed can recover the values.
+    """`add_noise` with the generator's bits. For experiments only: anyone who has the seed can recover the values.
 
+    Parameters
+    ----------
+    values : array_like
+        What the noise is added to.
+    noise : Noise
+        The law of the noise, with its scale.
+    rng : numpy.random.Generator
+        The source of bits.
+    grid : float, optional
+        A power of two; default `grid_of(noise)`.
+
+    Returns
+    -------
+    ndarray
+        Whole multiples of the grid, the same for the same seed on every machine.
+
+    Raises
+    ------
+    Refusal
+        If the noise cannot be drawn.
+
+    Examples
+    --------
     >>> from dosimeter.core.noise import Laplace
     >>> once, again = (simulate([1.0, 2.0], Laplace(0.5), np.random.default_rng(1)) for _ in range(2))
     >>> bool((once == again).all())
