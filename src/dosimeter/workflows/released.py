@@ -24,23 +24,6 @@ class Released(Generic[R]):
     `ledger.book(released, name="june")` books it, `released.write("model.skops")` writes the artefact, and
     `dosimeter.report(released.result)` shows what may be said about it.
 
-    Attributes
-    ----------
-    verb : str
-        The verb that made it.
-    result : Result
-        What may be said about it; internal fields included.
-    artefact : bytes
-        What is sent. Empty if a limit kept the release back.
-    recipe : Recipe
-        Its public constants: kind, noise, settings.
-    doses : tuple of Dose or SharedEventDose
-        What each person receives, for a ledger. Empty if no person was named. Internal.
-    noise_fingerprint : bytes
-        Identifies the noise draw: a second draw from the same data is a second release. Internal.
-    model
-        The released object itself: a scikit-learn estimator, a network, labels.
-
     Examples
     --------
     >>> import numpy as np, dosimeter as dm
@@ -52,11 +35,13 @@ class Released(Generic[R]):
     """
 
     verb: str
+    """The verb that made it."""
     result: R
     """What may be said about it; internal fields included."""
     artefact: bytes
     """What is sent. Empty if a limit kept the release back, and if it is too large to hold: then see `pieces`."""
     recipe: Recipe
+    """Its public constants: kind, noise, settings."""
     doses: tuple[PersonDoses, ...]
     """What each person receives, for a ledger. Empty if no person was named. Internal."""
     noise_fingerprint: bytes
