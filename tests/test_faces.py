@@ -17,7 +17,7 @@ import typer
 
 import dosimeter as dm
 from dosimeter.cli.main import VERBS, app
-from dosimeter.workflows.measure import ModelLeakage
+from dosimeter.workflows.model_leakage import ModelLeakage
 
 FUNCTIONS = {
     "measure": "measure",
