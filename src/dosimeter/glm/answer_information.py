@@ -58,8 +58,8 @@ class AnswerInformation:
     >>> one = AnswerInformation.of(fit, [[2.0]], Gaussian(0.5))          # a margin 2w with noise of 0.5
     >>> one.root                                                         # information (2/0.5)² about w
     array([[4.]])
-    >>> (one + one).root.round(4), (one + one).answers                   # √2 times as much
-    (array([[5.6569]]), 2)
+    >>> round((one + one).strength, 6), (one + one).answers              # twice as much
+    (32.0, 2)
     """
 
     root: FloatArray
@@ -204,6 +204,6 @@ def _rank(root: FloatArray) -> int:
     """Independent rows, each column in a unit of its own: a rank must not depend on units."""
     size = np.linalg.norm(root, axis=0)
     scaled = root[:, size > 0] / size[size > 0]
-    return (
-        int(np.linalg.matrix_rank(scaled, tol=INDEPENDENT * math.sqrt(max(1, scaled.shape[1])))) if scaled.size else 0
-    )
+    if not scaled.size:
+        return 0
+    return int(np.linalg.matrix_rank(scaled, tol=INDEPENDENT * math.sqrt(scaled.shape[1])))

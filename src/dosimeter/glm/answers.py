@@ -2,8 +2,8 @@
 
     η = ‖R Jᵢ‖₂,   J = d(parameters)/d(unknowns of row i),   R of `answer_information.py`
 
-The model itself is not released. Noise is on the answers in their own unit, so a scaler that was fitted on the table has
-no part that noise does not remove: its mean and deviation count only through the answers.
+The model itself is not released. Noise is on the answers in their own unit, so a scaler that was fitted on the table
+has no part that noise does not remove: its mean and deviation count only through the answers.
 """
 
 from __future__ import annotations
@@ -109,9 +109,7 @@ def leakage_of_answers(unit: Leakage, information: AnswerInformation) -> Leakage
     if unit.noise != Gaussian(1.0):
         raise Refusal(f"the leakage of the parameters must be with Gaussian(1.0), not {unit.noise}")
     if isinstance(unit, WideLeakage):
-        raise CannotMeasure(
-            "answers of a model with more columns than rows, or of a sparse table, are not measured yet"
-        )
+        raise CannotMeasure("answers of a model with more columns than rows, or of a sparse table, have no figure here")
     return replace(
         unit,
         jacobian=through(unit.jacobian, information.root),
