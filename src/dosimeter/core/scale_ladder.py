@@ -43,7 +43,9 @@ def rung_above(scale: Any) -> int:
     mantissa, power = math.frexp(float(scale))  # scale = mantissa · 2^power, mantissa in [½, 1)
     k = 2 * power - (2 if mantissa == 0.5 else 1 if mantissa <= math.sqrt(0.5) else 0)
     if not LEAST_RUNG <= k <= MOST_RUNG:
-        raise Refusal(f"the scale {scale:g} is outside the ladder, 2^{LEAST_RUNG // 2} to 2^{MOST_RUNG // 2}: use another unit")
+        raise Refusal(
+            f"the scale {scale:g} is outside the ladder, 2^{LEAST_RUNG // 2} to 2^{MOST_RUNG // 2}: use another unit"
+        )
     return k
 
 

@@ -66,22 +66,4 @@ BOOK = operation(
     {"booked": Flag()},
     says="that its ledger holds the release",
 )
-SECOND_MOMENT = operation(
-    "second moment",
-    {},
-    {"people": Count(1, MOST_ROWS), "products": Numbers(("moments", "moments")), "sums": Numbers(("moments",))},
-    says="its number of patients; sums and sums of products of its clipped columns, exact",
-)
-COMPONENT_LIMITS = operation(
-    "components within limits",
-    {**PROPOSAL, "people": Count(1, MOST_ROWS)},
-    {"within": Flag()},
-    says="whether all its patients stay within their limits: yes or no, internal",
-)
-NOISY_MOMENT = operation(
-    "noisy moment",
-    {},
-    {"people": Count(1, MOST_ROWS), "moment": Numbers(("moments", "moments")), "mean": Numbers(("moments",))},
-    says="its number of patients; second moment and mean with noise that was added at the site",
-)
 FINISH = operation("finish", {"released": Flag()}, {}, says="that it knows that the study has ended")

@@ -6,6 +6,7 @@ gives, so the computation stops.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -58,7 +59,7 @@ class PublicBounds:
         M, Y = self.margin(w), max(map(abs, self.targets))
         with np.errstate(over="ignore"):
             ends = float(np.abs(self.loss.value(*self._corners(w))).max())
-        return ends + Y * (M + np.log1p(Y) + 1.0)
+        return ends + Y * (M + math.log1p(Y) + 1.0)
 
     def check_newton(self, rows: int, matrix: FloatArray, w: FloatArray, answer: dict[str, Any]) -> None:
         """Refuse value, gradient and Hessian that no table of so many rows gives."""

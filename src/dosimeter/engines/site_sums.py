@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import Largest, RowBlock, Terms
 from dosimeter.core.errors import Refusal
 from dosimeter.engines.plausible import PublicBounds
@@ -218,8 +217,3 @@ def sum_for(f: Callable[[Any], Terms], loss: ScalarLoss) -> tuple[SumOperation, 
         raise Refusal("sites run functions of a fixed list, and this is not one of them")
     chosen = by_function[f.func]
     return chosen, chosen.parameters(bound)
-
-
-def weights_in(values: Values) -> FloatArray:
-    """(p,) the weights at which a question asks for sums."""
-    return np.asarray(factor_of(values).matrix @ values["v"])

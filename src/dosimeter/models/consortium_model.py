@@ -48,9 +48,7 @@ class Totals:
     """(unknowns,) 1 where a column, or the target at the end, changes within a person."""
 
     def __add__(self, other: Totals) -> Totals:
-        columns = [
-            mine + theirs for mine, theirs in zip(self._moments(), other._moments(), strict=True)
-        ]
+        columns = [mine + theirs for mine, theirs in zip(self._moments(), other._moments(), strict=True)]
         *numbers, target = columns
         return Totals(
             self.rows + other.rows,
@@ -79,8 +77,6 @@ def no_totals(schema: ConsortiumSchema) -> Totals:
 
 def consortium_model(schema: ConsortiumSchema, totals: Totals, noise: Any) -> BlockModel:
     """What is fitted and measured, as `measure` has it of the joint table with the bounds of the schema."""
-    if schema.target is None:
-        raise TypeError("principal components have no model of a target")
     summaries = {name: _summary(schema, totals, name) for name in schema.features}
     summaries[schema.target] = _target_summary(schema, totals)
     model = prepare_blocks(
@@ -106,7 +102,7 @@ def _summary(schema: ConsortiumSchema, totals: Totals, name: str) -> ColumnSumma
 
 
 def _target_summary(schema: ConsortiumSchema, totals: Totals) -> ColumnSummary:
-    column, moments = schema.columns[schema.target or ""], totals.column(-1)
+    column, moments = schema.columns[schema.target], totals.column(-1)
     if isinstance(column, Range):
         return _number(column, moments)
     typed = typed_classes(column)
@@ -133,7 +129,7 @@ def _number(column: Range, moments: Moments) -> NumberSummary:
 
 def public_bounds(schema: ConsortiumSchema, model: BlockModel, totals: Totals) -> PublicBounds:
     """What sums over rows can be at most, by the schema."""
-    column = schema.columns[schema.target or ""]
+    column = schema.columns[schema.target]
     targets = (0.0, 1.0) if isinstance(column, tuple) else (column.lower, column.upper)
     sizes = []
     for name, declared in schema.features.items():

@@ -68,10 +68,10 @@ class SiteTable:
         """What units and ties need of these rows."""
         schema = self.schema
         numbers = [Moments.of(self.number(name)) for name in schema.numbers]
-        y = np.zeros(self.table.n) if schema.target is None else self.block[1]
+        y = self.block[1]
         target = Moments.of(y)
         columns = {name: self.table[name] for name in schema.features}
-        facts = tie_facts(columns, None if schema.target is None else y, self.ids, self.table.rows)
+        facts = tie_facts(columns, y, self.ids, self.table.rows)
         return Totals(
             self.table.n,
             np.array([each.mean for each in numbers]),
@@ -87,11 +87,6 @@ class SiteTable:
         column = self.schema.columns[name]
         u = self.table[name].astype(np.float64)
         return np.clip(u, column.lower, column.upper) if isinstance(column, Range) else u
-
-    @property
-    def numbers(self) -> FloatArray:
-        """(n, numbers) all columns of numbers."""
-        return np.column_stack([self.number(name) for name in self.schema.numbers])
 
 
 def read_site_table(
@@ -109,7 +104,7 @@ def read_site_table(
         if name not in names:
             raise source.refusal(f"there is no column {safe_text(name)}, which the schema names", "add or rename it")
     classes = schema.classes
-    targets = [] if classes is None or schema.target is None else [schema.target]
+    targets = [] if classes is None else [schema.target]
     table = read_table(
         path,
         delimiter=delimiter,
@@ -117,7 +112,7 @@ def read_site_table(
         drop=tuple(name for name in names if name not in wanted),
         needed=tuple(wanted),
         missing="drop" if missing == "drop" else "refuse",
-        whole=(schema.person, *([] if schema.target is None else [schema.target])),
+        whole=(schema.person, schema.target),
         declared=[name for name, column in schema.columns.items() if isinstance(column, Range)],
     )
     return site_table_of(table, schema, source)
@@ -135,13 +130,13 @@ def site_table_of(table: Table, schema: ConsortiumSchema, source: Location) -> S
             raise source.refusal(fault, "correct the table, or agree on levels")
         u = table[name].astype(np.float64)
         clipped += int(np.sum((u < column.lower) | (u > column.upper)))
-    if schema.loss == "poisson" and schema.target is not None:
+    if schema.loss == "poisson":
         y = table[schema.target].astype(np.float64)
         odd = np.flatnonzero((np.mod(y, 1) != 0) | (y < 0))
         if odd.size:
             fault = "the loss poisson needs counts, and this is none"
             raise source.refusal(fault, "correct the table", row=int(table.rows[odd[0]]), column=schema.target)
-    if schema.classes is not None and schema.target is not None:
+    if schema.classes is not None:
         table = keep_listed_classes(table, schema.target, schema.classes, leave_out=False, source=source)
     site = SiteTable(schema, table, clipped)
     if site.people < FEWEST_PEOPLE:

@@ -3,7 +3,7 @@
 study = "readmission"
 person = "patient_id"
 target = "readmitted"
-loss = "logistic"                # squared, logistic or poisson; without a target: principal components
+loss = "logistic"                # squared, logistic or poisson
 l2 = 0.01
 
 [release]
@@ -45,13 +45,13 @@ from dosimeter.tables.bounds_file import bounds_of, nearest
 from dosimeter.tables.declared_bounds import Declaration, Range
 
 _LARGEST = 1 << 20
-_KEYS = ("study", "person", "target", "loss", "l2", "components", "release", "site-noise", "columns", "sites")
+_KEYS = ("study", "person", "target", "loss", "l2", "release", "columns", "sites")
 LOSSES = ("squared", "logistic", "poisson")
 """Losses that are a sum over rows with a residual that grows with the margin: what `engines/plausible.py` bounds."""
 NOISES = ("gaussian", "laplace")
 COX = (
-    "the loss cox does not run over a network: its risk sets join the rows of all sites, so each site would have to send "
-    "the times of its own patients' events; fit a Cox model of each site, or pool the rows"
+    "the loss cox does not run over a network: its risk sets join the rows of all sites, so each site would have to "
+    "send the times of its own patients' events; fit a Cox model of each site, or pool the rows"
 )
 MOST_SITES, MOST_COLUMNS = 200, 2000
 _WORD = re.compile(r"\w(?:[\w .+\-]{0,58}[\w.+\-])?")
@@ -79,17 +79,6 @@ class ReleaseTerms:
     scale: float | None = None
     """A public noise scale instead."""
     noise: str = "gaussian"
-    epsilon: float | None = None
-    """Of principal components."""
-    delta: float = 1e-6
-
-
-@dataclass(frozen=True)
-class SiteNoise:
-    """Noise that each site adds to its sums before they leave: (ε, δ) for each of its patients."""
-
-    epsilon: float
-    delta: float
 
 
 @dataclass(frozen=True)
@@ -102,21 +91,16 @@ class ConsortiumSchema:
     """In the order of the file, the target among them."""
     release: ReleaseTerms
     sites: tuple[Site, ...]
-    target: str | None = None
-    """None for principal components."""
-    loss: str = ""
-    l2: float = 0.0
-    components: int = 0
-    """How many principal components; 0 for a model of a target."""
-    site_noise: SiteNoise | None = None
+    target: str
+    loss: str
+    l2: float
 
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of everything that is agreed; a site's answer carries it."""
         facts = {
             "study": self.study, "person": self.person, "target": self.target, "loss": self.loss, "l2": self.l2,
-            "components": self.components, "release": vars(self.release),
-            "site-noise": None if self.site_noise is None else vars(self.site_noise),
+            "release": vars(self.release),
             "columns": [[name, _facts(column)] for name, column in self.columns.items()],
             "sites": [[site.name, site.certificate] for site in self.sites],
         }  # fmt: skip
@@ -140,7 +124,7 @@ class ConsortiumSchema:
     @property
     def classes(self) -> tuple[str, ...] | None:
         """The levels of the target, None if it is a number."""
-        declared = None if self.target is None else self.columns[self.target]
+        declared = self.columns[self.target]
         return declared if isinstance(declared, tuple) else None
 
     @property
@@ -155,8 +139,7 @@ class ConsortiumSchema:
             "d": self.width,
             "p": self.width + 1,
             "numbers": len(self.numbers),
-            "unknowns": len(self.features) + (self.target is not None),
-            "moments": len(self.numbers) if self.target is None else self.width + 1,
+            "unknowns": len(self.features) + 1,
         }
 
     @property
@@ -179,9 +162,7 @@ def read_schema(path: str | os.PathLike[str], *, complete: bool = True) -> Conso
     return schema_of(tables, source, complete=complete)
 
 
-def schema_of(
-    tables: Mapping[str, Any], source: Location | None = None, *, complete: bool = True
-) -> ConsortiumSchema:
+def schema_of(tables: Mapping[str, Any], source: Location | None = None, *, complete: bool = True) -> ConsortiumSchema:
     """The schema that a mapping in the form of the file describes."""
     return _Reader(tables, source or Location("schema")).schema(complete)
 
@@ -195,27 +176,22 @@ class _Reader:
 
     def schema(self, complete: bool) -> ConsortiumSchema:
         self._known(self.tables, _KEYS, "")
-        person, target = self._name("person"), self.tables.get("target")
+        person, target = self._name("person"), self._name("target")
         columns = self._columns(person)
-        if target is not None and (not isinstance(target, str) or target not in columns):
+        if target not in columns:
             raise self.source.refusal(f"target = {safe_text(target)} is no [columns] entry", "declare the target too")
         schema = ConsortiumSchema(
             study=self._word("study", self.tables.get("study")),
             person=person,
             columns=columns,
-            release=self._release(target),
+            release=self._release(),
             sites=self._sites(complete),
             target=target,
             loss=self._loss(target, columns),
-            l2=self._l2(target),
-            components=self._components(target, columns),
-            site_noise=self._site_noise(),
+            l2=self._l2(),
         )
         if schema.width < 1 or len(columns) > MOST_COLUMNS:
             raise self.source.refusal(f"{len(columns)} columns", f"declare at least one, at most {MOST_COLUMNS}")
-        if schema.site_noise is not None and (schema.loss not in ("", "squared")):
-            fault = f"site-noise with the loss {schema.loss}"
-            raise self.source.refusal(fault, "it exists for the squared loss and for principal components: leave it out")
         return schema
 
     def _known(self, table: Any, keys: tuple[str, ...], where: str) -> Mapping[str, Any]:
@@ -251,12 +227,8 @@ class _Reader:
                 raise self.source.refusal(f"[columns.{safe_text(name)}] has one level", "give two or more, or drop it")
         return columns
 
-    def _loss(self, target: str | None, columns: Mapping[str, Declaration]) -> str:
+    def _loss(self, target: str, columns: Mapping[str, Declaration]) -> str:
         loss = self.tables.get("loss")
-        if target is None:
-            if loss is not None:
-                raise self.source.refusal("a loss without a target", "name the target, or leave the loss out")
-            return ""
         if loss == "cox":
             raise CannotMeasure(f"{safe_text(self.source.label, 120)}: {COX}")
         if loss not in LOSSES:
@@ -270,32 +242,16 @@ class _Reader:
             raise self.source.refusal("the loss poisson needs counts", "declare lower = 0 for the target")
         return str(loss)
 
-    def _l2(self, target: str | None) -> float:
-        if target is None:
-            return 0.0
+    def _l2(self) -> float:
         value = self._number(self.tables, "l2", "")
         if value < 0:
             raise self.source.refusal(f"l2 = {value:g}", "give 0 or more")
         return value
 
-    def _components(self, target: str | None, columns: Mapping[str, Declaration]) -> int:
-        k = self.tables.get("components", 0)
-        if target is not None and k:
-            raise self.source.refusal("components and a target", "leave one of the two out")
-        if target is None and (isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(columns)):
-            fault = f"components = {safe_text(repr(k))}"
-            raise self.source.refusal(fault, f"say how many, 1 to {len(columns)}, or name a target")
-        if target is None and not all(isinstance(column, Range) for column in columns.values()):
-            raise self.source.refusal("principal components of levels", "declare numbers only")
-        return int(k)
-
-    def _release(self, target: Any) -> ReleaseTerms:
-        keys = ("name", "max-dose", "scale", "noise") if target is not None else ("name", "epsilon", "delta")
+    def _release(self) -> ReleaseTerms:
+        keys = ("name", "max-dose", "scale", "noise")
         table = self._known(self.tables.get("release", {}), keys, "release")
         name = self._word("[release] name", table.get("name"))
-        if target is None:
-            epsilon = self._number(table, "epsilon", "release")
-            return ReleaseTerms(name, epsilon=self._positive(epsilon, "epsilon"), delta=self._delta(table, "release"))
         limit, scale = (
             self._positive(self._number(table, key, "release"), key) if key in table else None
             for key in ("max-dose", "scale")
@@ -306,13 +262,6 @@ class _Reader:
         if noise not in NOISES:
             raise self.source.refusal(f"[release] noise = {safe_text(repr(noise))}", f"use {' or '.join(NOISES)}")
         return ReleaseTerms(name, limit, scale, noise)
-
-    def _site_noise(self) -> SiteNoise | None:
-        if "site-noise" not in self.tables:
-            return None
-        table = self._known(self.tables["site-noise"], ("epsilon", "delta"), "site-noise")
-        epsilon = self._positive(self._number(table, "epsilon", "site-noise"), "epsilon")
-        return SiteNoise(epsilon, self._delta(table, "site-noise"))
 
     def _sites(self, complete: bool) -> tuple[Site, ...]:
         entries = self.tables.get("sites")
@@ -342,10 +291,4 @@ class _Reader:
     def _positive(self, value: float, key: str) -> float:
         if not 0 < value <= 1e6:
             raise self.source.refusal(f"{key} = {value:g}", "give a number above 0")
-        return value
-
-    def _delta(self, table: Mapping[str, Any], where: str) -> float:
-        value = self._number(table, "delta", where) if "delta" in table else 1e-6
-        if not 1e-12 <= value < 1:
-            raise self.source.refusal(f"[{where}] delta = {value:g}", "give a number from 1e-12 to below 1")
         return value
