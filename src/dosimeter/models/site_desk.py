@@ -166,7 +166,7 @@ class SiteDesk:
             return {"within": False}
         pending = Pending(values["proposal"].hex(), scale, bool(values["chosen"]), tuple(doses), tuple(doses.values()))
         with self.ledger() as ledger:
-            if any(entry.name == release.name for entry in ledger.releases):
+            if any(entry.name == release.name for entry in ledger.releases()):
                 self.say(f"{release.name} is booked already, and a second draw is a second release: answered no")
                 return {"within": False}
             violations = ledger.preview(self._booking(pending, Recipe("weights", "planned"), b"-", b""))
