@@ -77,7 +77,7 @@ def fix(
     table
         The training table: pandas, polars, pyarrow, a dict of columns, or the path of a .csv or .parquet file. A folder
         of Parquet files, a polars LazyFrame, an Arrow dataset, a mapped array and a Dask collection are read in blocks,
-        and so is a Parquet file too large for `memory`.
+        and so is a .csv or .parquet file too large for `memory`.
     target
         The column that the model predicts.
     model
@@ -153,7 +153,7 @@ def fix(
     place = Place(engine, memory, checkpoint, scheduler)
     if model is not None:
         refuse_given_model(table, place)
-    source = block_source(table, place) if model is None else None
+    source = block_source(table, place, delimiter=delimiter, whole=missing == "impute") if model is None else None
     if source is not None:
         refuse_memory_only(equalise=bool(rounds), noise_shape=shape, store_fisher_blocks=store_fisher_blocks)
         check_reading(target, person, codes, as_names(exclude), shared, separate, missing, impute or {})
