@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -79,13 +80,21 @@ def weights_in(data: bytes) -> tuple[np.ndarray, np.ndarray]:
     return np.atleast_2d(model.coef_), np.ravel(model.intercept_)
 
 
+@lru_cache(maxsize=4096)
+def column_facts(column: bytes) -> tuple[np.ndarray, float, float]:
+    """(statistics, scale, centre) of a column of float64: most attacks try the same candidates."""
+    values = np.frombuffer(column)
+    source = standardised("", values)
+    return statistics(values), source.scale, source.centre
+
+
 def guess(table: Mapping[str, Any], columns: Sequence[str], file: tuple[Any, Any], numbers=("age", "bmi")):
     """The candidate table's statistics, and the file's weights were they folded by its scaler."""
     coef, intercept = file
-    found = np.concatenate([statistics(np.asarray(table[name], dtype=float)) for name in columns])
-    sources = [standardised(name, np.asarray(table[name], dtype=float)) for name in numbers]
+    facts = {name: column_facts(np.asarray(table[name], dtype=float).tobytes()) for name in {*columns, *numbers}}
+    found = np.concatenate([facts[name][0] for name in columns])
     v = coef[:, : len(numbers)]
-    scale, centre = (np.array([getattr(s, name) for s in sources]) for name in ("scale", "centre"))
+    scale, centre = (np.array([facts[name][part] for name in numbers]) for part in (1, 2))
     terms = np.abs(np.column_stack([v * centre, intercept])).max(axis=1)
     unfolded = (v * scale).ravel()
     return Guess(found, np.append(unfolded, intercept + v @ centre), np.append(np.abs(unfolded), terms))
