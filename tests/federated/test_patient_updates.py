@@ -64,9 +64,7 @@ def test_an_update_is_the_step_against_the_gradient_of_the_mean_loss_of_ones_own
     for k, update in updates(network, rows, model, [0, 1, 2]).items():
         own = slice(rows.starts[k], rows.starts[k + 1])
         steps = 1e-5 * np.eye(network.size)
-        both = [
-            [loss(network, model + sign * s, rows.X[own], rows.y[own]) for s in steps] for sign in (1.0, -1.0)
-        ]
+        both = [[loss(network, model + sign * s, rows.X[own], rows.y[own]) for s in steps] for sign in (1.0, -1.0)]
         gradient = (np.array(both[0]) - np.array(both[1])) / 2e-5
         np.testing.assert_allclose(update, -0.5 * gradient, atol=2e-5 * max(1.0, np.abs(gradient).max()))
 

@@ -124,7 +124,7 @@ def test_more_patients_than_declared_and_a_model_of_another_size_are_refused() -
 
 
 def test_patients_are_drawn_by_the_rate_independently() -> None:
-    """Counts of each patient over 4,000 draws, and of pairs; a rate two points too high is rejected by the same test."""
+    """Counts of each patient over 4,000 draws, and of pairs; a rate two points too high is rejected."""
     q, n, draws = 0.2, 50, 4000
     bits = seeded_bits(np.random.default_rng(3))
     hits = np.zeros((draws, n))
@@ -147,24 +147,24 @@ def test_patients_are_drawn_by_the_rate_independently() -> None:
 NOISE, M = 2.0, 32.0
 
 
-def released_sums(curator: Curator, network: Network, rows: PatientRows, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """(rounds, d) released sums minus the exact sums, in clips, and (rounds,) the exact sums' drawn patients."""
-    ask = np.zeros((rounds, network.size))
+def released_sums(curator: Curator, network: Network, rows: PatientRows, rounds: int) -> np.ndarray:
+    """(rounds, d) released sums minus the exact sums, in clips."""
+    noise = np.zeros((rounds, network.size))
     rng = np.random.default_rng(7)
     for t in range(rounds):
         opened = curator.open_site_round(curator.start(np.zeros(network.size)), rng)
         asked = curator.request(opened, 0.3)
         answer = site_sum(network, rows, asked, draw_patients(rows.patients, asked.rate, seeded_bits(rng)))
         closed = curator.close_site_round(opened, [answer], rng)
-        ask[t] = (closed.model * M - answer.steps * asked.step) / asked.clip
-    return ask, np.zeros(0)
+        noise[t] = (closed.model * M - answer.steps * asked.step) / asked.clip
+    return noise
 
 
 def test_the_released_sum_has_the_declared_noise_and_a_slightly_wrong_one_is_rejected() -> None:
     network = NETWORKS[0]
     rows = PatientRows.of(*table(network, 2))
     curator = Curator(PoissonSampling(K), Constant(M, NOISE), PrivacyBudget(50.0, 1e-3), FixedClip(C), unit="person")
-    noise = released_sums(curator, network, rows, 250)[0].ravel()
+    noise = released_sums(curator, network, rows, 250).ravel()
     assert kstest(noise / NOISE, "norm").pvalue > 1e-4
     low, high = chi2.ppf([1e-5, 1 - 1e-5], noise.size)
     assert low < float(np.square(noise / NOISE).sum()) < high

@@ -2,7 +2,7 @@
 
 from dosimeter.federated.accountant import Spend
 from dosimeter.federated.adaptive_clipping import FixedClip, QuantileClip
-from dosimeter.federated.audit import CanaryAudit, audit
+from dosimeter.federated.audit import CanaryAudit, audit, audit_patients
 from dosimeter.federated.baseline import FedAvgBaseline, local_only_accuracy
 from dosimeter.federated.budget import BudgetSpent, EpsilonFigure, PrivacyBudget, noise_needed, rounds_allowed
 from dosimeter.federated.client_dose import ClientDose
@@ -59,6 +59,7 @@ __all__ = [
     "UpdateBatch",
     "UpdateStatistics",
     "audit",
+    "audit_patients",
     "by_column",
     "charge",
     "clip",

@@ -110,9 +110,7 @@ class Curator:
 
         Save the returned state before contacting any client: then no crash can forget the cost.
         """
-        return self._paid(
-            state, lambda m: self.cohort.draw(m, fresh_bits() if rng is None else seeded_bits(rng)), rng
-        )
+        return self._paid(state, lambda m: self.cohort.draw(m, fresh_bits() if rng is None else seeded_bits(rng)), rng)
 
     def _paid(self, state: State, draw: Callable[[float], Index], rng: Generator | None) -> State:
         state.refuse_other_cohort(self.cohort)

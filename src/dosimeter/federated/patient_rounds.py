@@ -1,4 +1,4 @@
-"""Training that protects patients, on one machine: each site draws, clips and sums its patients, the curator adds noise.
+"""Training that protects patients, on one machine: sites draw, clip and sum their patients, the curator adds noise.
 
 The same functions run over a network: a site needs `draw_patients` and `site_sum`, the coordinator `open_site_round`,
 `request` and `close_site_round`. Here one process plays all of them, one site after another.

@@ -178,7 +178,7 @@ class _Gradients:
     def _residual(self, Z: FloatArray, y: Any) -> FloatArray:
         """(b, outputs) derivative of the loss by the outputs: p - truth, or Z - y."""
         if self.network.is_regression:
-            return Z - y[:, None]
+            return np.asarray(Z - y[:, None])
         Z -= Z.max(axis=1, keepdims=True)
         # Class by class: the sum of a row has one order, however many rows there are.
         P = np.exp(Z)
@@ -203,7 +203,7 @@ def exact_product(A: FloatArray, B: FloatArray) -> FloatArray:
     of_rows = free // 2
     whole_rows, scale = _whole(A, np.abs(A).max(axis=1, initial=0.0), of_rows)
     whole_matrix, unit = _whole(B, np.abs(B).max(initial=0.0), free - of_rows)
-    return np.ldexp(whole_rows @ whole_matrix, (scale + unit)[:, None])
+    return np.asarray(np.ldexp(whole_rows @ whole_matrix, (scale + unit)[:, None]))
 
 
 def _whole(values: FloatArray, largest: Any, digits: int) -> tuple[FloatArray, Any]:

@@ -2,7 +2,7 @@
 
 The site draws its patients by the public rate, from its own bits, and tells nobody who was drawn or how many. Sums are
 whole numbers, so the coordinator's total is the same as if one party had added all patients: a patient more or fewer
-at any site moves it by at most C. The coordinator sees each site's sum without noise; everybody else sees noised models.
+at any site moves it by at most C. The coordinator sees each site's sum without noise; all others see noised models.
 A site that lies about its sum is not detected: it can send any sum up to its bound (docs/explanation/federated.md).
 """
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.checks import number
 from dosimeter.core.errors import Refusal
 from dosimeter.federated.local_training import LocalSGD, gather_rows, slots
