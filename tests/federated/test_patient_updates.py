@@ -153,5 +153,5 @@ def test_rows_that_do_not_fit_together_are_refused(X: np.ndarray, y: list[int], 
 
 def test_labels_of_the_wrong_kind_are_refused() -> None:
     rows = PatientRows(np.ones((2, P)), np.array([0.5, 1.5]), np.arange(3))
-    with pytest.raises(Refusal, match="needs classes"):
+    with pytest.raises(Refusal, match="labels that are classes"):
         list(patient_updates(Network((P, 2)), np.zeros(2 * P + 2), rows, [0], 1.0))

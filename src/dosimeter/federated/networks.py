@@ -132,7 +132,8 @@ class Network:
         """Refuse a table with these numbers of columns and classes (0: the labels are numbers) if it does not fit."""
         refuse_other_width(columns, self.widths[0])
         if self.is_regression != (classes == 0):
-            raise Refusal(f"a network that ends in {self.end} needs {'numbers' if self.is_regression else 'classes'}")
+            kind = "numbers" if self.is_regression else "classes, whole numbers 0, 1, ..."
+            raise Refusal(f"a network that ends in {self.end} needs labels that are {kind}")
         if classes > self.widths[-1]:
             raise Refusal(f"labels go up to {classes - 1}, but the network has {self.widths[-1]} classes")
 
