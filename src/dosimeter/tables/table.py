@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location, advice
-from dosimeter.core.text import safe_text
+from dosimeter.core.text import safe_list, safe_text
 from dosimeter.tables.column_values import missing as missing_in
 from dosimeter.tables.column_values import raw_column, to_array
 from dosimeter.tables.declared_numbers import declared_numbers
@@ -168,7 +168,7 @@ def column_names(frame: Any) -> list[str]:
 
 
 def complete_rows(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, source: Location) -> NDArray[np.intp]:
-    """Positions of the rows without a missing value, or a refusal that names the first missing one."""
+    """Positions of the rows without a missing value, or a refusal: the first missing one, and all columns with some."""
     if missing not in ("refuse", "drop"):
         raise Refusal(f"{option('missing', safe_text(missing))}: use refuse, drop or impute")
     if not masks:
@@ -182,6 +182,8 @@ def complete_rows(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, sour
             f"fill it ({option('missing', 'impute')}), leave the column out ({option('exclude')}), or leave such rows "
             f"out ({option('missing', 'drop')}: {n})"
         )
+        gaps = [f"{safe_text(name)} ({int(mask.sum())})" for name, mask in masks.items() if mask.any()]
+        todo += f"; columns with missing values: {safe_list(gaps)}" if len(gaps) > 1 else ""
         raise source.refusal("missing value", todo, row=row, column=column)
     if absent.size and absent.all():
         emptiest = max(masks, key=lambda name: int(masks[name].sum()))
