@@ -83,6 +83,10 @@ class NegativeBinomial(ScalarLoss):
     def link(self, y: FloatArray) -> FloatArray:
         return np.log(y + 0.5)
 
+    def prediction(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        with np.errstate(over="ignore"):
+            return np.exp(m), np.exp(m)
+
     def recession(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """As for Poisson: a row with y = 0 tolerates m -> -inf."""
         return np.where(y == 0, -1.0, 0.0), (y > 0).astype(float)

@@ -151,6 +151,14 @@ class PowerVariance(ScalarLoss):
         inside = y if self.power >= 2 else np.maximum(y, 0.0) + 0.5
         return np.log(inside) if self._k is None else np.asarray(inside ** (1 / self._k))
 
+    def prediction(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        k = self._k
+        with np.errstate(all="ignore"):
+            if k is None:
+                return np.exp(m), np.exp(m)
+            positive = np.where(m > 0, m, np.nan)  # no mean belongs to another margin
+            return positive**k, k * positive ** (k - 1)
+
     def recession(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Only with the log link does a margin run away, and only that of a target <= 0."""
         free = (y <= 0) & (self._k is None)

@@ -18,7 +18,7 @@ from dosimeter.core.text import safe_text
 from dosimeter.tables.column_levels import level_positions
 from dosimeter.tables.column_values import text_array
 from dosimeter.tables.csv_column import parse_numbers
-from dosimeter.tables.table import Table
+from dosimeter.tables.table import NoCompleteRow, Table
 
 MOST_CLASSES = 50
 """Classes that a vote is on."""
@@ -74,7 +74,8 @@ def keep_listed_classes(
         fault = "a label that is not among the listed classes"
         raise source.refusal(fault, todo, row=int(table.rows[unlisted[0]]), column=target)
     if unlisted.size == table.n:
-        raise source.refusal("no row has a listed class", "correct the list of classes", column=target)
+        refusal = source.refusal("no row has a listed class", "correct the list of classes", column=target)
+        raise NoCompleteRow(str(refusal))
     kept = table.take(positions >= 0)
     values = (text_array(tuple(classes)) if names else _typed(classes))[positions[positions >= 0]]
     columns = tuple(values if name == target else kept[name] for name in kept.names)
