@@ -244,7 +244,8 @@ def prepare_blocks(
     whole = summaries[target]
     penalty = glm.penalty(kind, n, l2)
     numbers = {number.name for number in encoding.numbers}
-    refuse_if_unbounded(_repeated(y, n), np.ones(len(y)), kind, _strengths(penalty, encoding), True)
+    shown = _repeated(y, n)
+    refuse_if_unbounded(shown, np.ones(len(shown)), kind, _strengths(penalty, encoding), True)
     remarks = (
         remark,
         *target_remarks(small, target, loss),

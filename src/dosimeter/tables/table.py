@@ -177,17 +177,25 @@ def complete_rows(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, sour
     if missing == "refuse" and absent.any():
         row = int(np.argmax(absent))
         column = next(name for name, mask in masks.items() if mask[row])
-        n = f"{int(absent.sum())} of {absent.size} rows"
-        todo = (
-            f"fill it ({option('missing', 'impute')}), leave the column out ({option('exclude')}), or leave such rows "
-            f"out ({option('missing', 'drop')}: {n})"
-        )
-        raise source.refusal("missing value", todo, row=row, column=column)
+        raise missing_value_refusal(row, column, int(absent.sum()), absent.size, source)
     if absent.size and absent.all():
-        emptiest = max(masks, key=lambda name: int(masks[name].sum()))
-        todo = f"leave the emptiest column out ({option('exclude')})"
-        raise NoCompleteRow(str(source.refusal("every row has a missing value", todo, column=emptiest)))
+        raise no_complete_row(max(masks, key=lambda name: int(masks[name].sum())), source)
     return np.flatnonzero(~absent)
+
+
+def missing_value_refusal(row: int, column: str, incomplete: int, n: int, source: Location) -> Refusal:
+    """The refusal of the first missing value. incomplete: rows of the n that have one."""
+    todo = (
+        f"fill it ({option('missing', 'impute')}), leave the column out ({option('exclude')}), or leave such rows "
+        f"out ({option('missing', 'drop')}: {incomplete} of {n} rows)"
+    )
+    return source.refusal("missing value", todo, row=row, column=column)
+
+
+def no_complete_row(emptiest: str, source: Location) -> NoCompleteRow:
+    """The refusal of a table in which every row has a missing value."""
+    todo = f"leave the emptiest column out ({option('exclude')})"
+    return NoCompleteRow(str(source.refusal("every row has a missing value", todo, column=emptiest)))
 
 
 def _row_reader(column: Any, name: str, source: Location, text: bool) -> Any:

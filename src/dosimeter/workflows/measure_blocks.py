@@ -22,7 +22,6 @@ from dosimeter.core.location import advice
 from dosimeter.core.noise import no_noise
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_text
-from dosimeter.engines.raw_block import BlockSource
 from dosimeter.engines.reading_store import every_reading
 from dosimeter.files.reading_export import write_reading_blocks
 from dosimeter.glm.block_fit import BlockFit, fit_blocks
@@ -35,7 +34,7 @@ from dosimeter.tables.block_reading import BlockReading
 from dosimeter.tables.declared_bounds import Range
 from dosimeter.tables.table import Table
 from dosimeter.tables.table_summary import LabelSummary
-from dosimeter.workflows.block_table import BlockTable, Place, open_blocks
+from dosimeter.workflows.block_table import BlockTable, Place, TableSource, open_blocks
 from dosimeter.workflows.people_table import FitBounds, as_names
 
 
@@ -161,7 +160,7 @@ def _levels_in_refusals(table: BlockTable, target: str) -> Iterator[None]:
 
 
 def measure_blocks(
-    source: BlockSource,
+    source: TableSource,
     target: str,
     person: str | None,
     *,
