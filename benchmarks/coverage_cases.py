@@ -259,6 +259,7 @@ def scikit_learn_models() -> Iterator[Case]:
         labels, label_moves=False,
     )  # fmt: skip
     yield _transformed_target()
+    yield from _chosen_from_the_data()
     yield from _refused()
 
 
@@ -299,6 +300,34 @@ def _huber() -> Case:
     return Case("HuberRegressor", "scikit-learn", lambda Z, y: HuberRegressor(max_iter=1000).fit(Z, y), refit, NUMBER)
 
 
+def _chosen_from_the_data() -> Iterator[Case]:
+    """Searches and eliminations: what they chose is held fixed, and refits keep it."""
+    from sklearn import linear_model as lm
+    from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+    from sklearn.feature_selection import RFE, RFECV
+    from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, TunedThresholdClassifierCV
+    from sklearn.pipeline import Pipeline
+
+    logistic = lm.LogisticRegression()
+    pipeline = Pipeline([("scale", "passthrough"), ("model", logistic)])
+    searches = {
+        "LogisticRegressionCV": lm.LogisticRegressionCV(Cs=[1.0], cv=3),
+        "GridSearchCV of a pipeline": GridSearchCV(pipeline, {"model__C": [1.0]}, cv=3),
+        "HalvingGridSearchCV of a pipeline": HalvingGridSearchCV(pipeline, {"model__C": [1.0]}, cv=3, random_state=0),
+        "TunedThresholdClassifierCV": TunedThresholdClassifierCV(logistic, cv=3),
+    }
+    for name, search in searches.items():
+        yield Case(
+            name, "scikit-learn", lambda Z, y, search=search: clone(search).fit(Z, y), again(logistic, **TIGHT), BINARY,
+            label_moves=False,
+        )  # fmt: skip
+    for name, selector in {"RFE": RFE(logistic, n_features_to_select=2), "RFECV": RFECV(logistic, cv=3)}.items():
+        yield Case(
+            f"{name} of LogisticRegression", "scikit-learn", lambda Z, y, selector=selector: clone(selector).fit(Z, y),
+            again(logistic, **TIGHT), BINARY, label_moves=False, design=lambda model, Z: model.transform(Z),
+        )  # fmt: skip
+
+
 def _transformed_target() -> Case:
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.linear_model import Ridge
@@ -312,8 +341,9 @@ def _transformed_target() -> Case:
 
 def _refused() -> Iterator[Case]:
     from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+    from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression, SGDClassifier
+    from sklearn.multiclass import OneVsOneClassifier
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.neural_network import MLPClassifier
     from sklearn.svm import SVC
@@ -328,6 +358,8 @@ def _refused() -> Iterator[Case]:
         KNeighborsClassifier(3): "stores the rows",
         MLPClassifier((3,), max_iter=20, random_state=0): "no unique minimum",
         SGDClassifier(random_state=0): "random",
+        BaggingClassifier(LogisticRegression(), 3, random_state=0): "drawn at random",
+        OneVsOneClassifier(LogisticRegression()): "OneVsRestClassifier",
     }
     for model, reason in models.items():
         yield Case(

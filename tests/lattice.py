@@ -15,6 +15,7 @@ import struct
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ NOISED = frozenset(f"{_RELEASED} {_MODELS} {_COMPONENTS}".split())
 # What a file holds ---------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=8)
 def numbers_in(data: bytes) -> np.ndarray:
     """Every number in the bytes of a .skops, .safetensors, .json or text file."""
     found = [np.ravel(np.asarray(v, dtype=np.float64)) for _, v in contents(data) if _is_number(v)]
@@ -143,15 +145,19 @@ ROOTS = np.arange(len(statistics(np.arange(3.0)))) < 5
 """Which of them are square roots: no candidate makes one regular by itself."""
 
 
-def regularities(file: np.ndarray, guess: Guess) -> np.ndarray:
-    """Zeros at the end of all that the candidate's statistics make of the file's numbers; 0 below REGULAR."""
-    v, t = file[:, None], guess.statistics
+def regularities(file: np.ndarray, guesses: Sequence[Guess]) -> np.ndarray:
+    """(guesses, maps): zeros at the end of all that a candidate's statistics make of the file's numbers.
+
+    What has fewer than REGULAR counts as none.
+    """
+    v, t = file[:, None], np.stack([guess.statistics for guess in guesses])[:, None, :]
     with np.errstate(all="ignore"):
         mapped = [(x, np.abs(x)) for x in (v * t, v / t)]
         mapped += [(x, np.maximum(np.abs(v), np.abs(t))) for x in (v + t, v - t)]
-    roots = np.tile(ROOTS, len(t) // len(ROOTS))
+    roots = np.tile(ROOTS, t.shape[-1] // len(ROOTS))
     short = (significant_bits(file)[:, None] <= SHORT) & ~roots
-    zeros = np.stack([np.where(short, 0, trailing_zeros(x, size)) for x, size in mapped]).ravel()
+    zeros = np.stack([np.where(short, 0, trailing_zeros(x, size)) for x, size in mapped], axis=1)
+    zeros = zeros.reshape(len(guesses), -1)
     return np.where(zeros >= REGULAR, zeros, 0)
 
 
@@ -164,24 +170,34 @@ def trailing_zeros(x: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
 
 
 def simplicities(weights: np.ndarray) -> np.ndarray:
-    """The same for a grid of any width g: how much simpler than chance each ratio of two weights is."""
-    pairs = [(weights[i], weights[j]) for i in range(len(weights)) for j in range(i)]
-    found = np.array([_surplus(abs(a / b)) if a and b else 0.0 for a, b in pairs])
-    return np.where(found >= SURPLUS, np.floor(found), 0.0)
+    """The same for a grid of any width g: how much simpler than chance each ratio of two weights of a row is."""
+    above, below = np.tril_indices(weights.shape[1], -1)
+    a, b = weights[:, above], weights[:, below]
+    both = (a != 0) & (b != 0)
+    surplus = np.zeros(a.shape)
+    surplus[both] = _surplus(np.abs(a[both] / b[both]))
+    return np.where(surplus >= SURPLUS, np.floor(surplus), 0.0)
 
 
-def _surplus(ratio: float) -> float:
-    """The first convergent p/q within 2^-50: log2 of 2^50/(p q), about 0 by chance."""
-    x, p, q, p0, q0 = ratio, 1, 0, 0, 1
+def _surplus(ratios: np.ndarray) -> np.ndarray:
+    """The first convergent p/q within 2^-50 of each: log2 of 2^50/(p q), about 0 by chance.
+
+    The convergents are exact in float64 where it matters: a surplus above 0 has p q < 2^50.
+    """
+    surplus, place = np.zeros(ratios.shape), np.arange(len(ratios))
+    ratio, x = ratios, ratios
+    p, q, p0, q0 = (np.full(ratios.shape, start) for start in (1.0, 0.0, 0.0, 1.0))
     for _ in range(60):
-        whole = int(np.floor(x))
+        whole = np.floor(x)
         p, q, p0, q0 = whole * p + p0, whole * q + q0, p, q
-        if q and p and abs(ratio - p / q) <= 2.0**-50 * ratio:
-            return 50 - np.log2(float(p)) - np.log2(float(q))
-        if x == whole or q > 2**40:
-            return 0.0
+        near = (p > 0) & (np.abs(ratio - p / q) <= 2.0**-50 * ratio)
+        surplus[place[near]] = 50 - np.log2(p[near]) - np.log2(q[near])
+        going = ~near & (x != whole) & (q <= 2**40)
+        ratio, x, whole, p, q, p0, q0, place = (part[going] for part in (ratio, x, whole, p, q, p0, q0, place))
+        if not len(place):
+            break
         x = 1 / (x - whole)
-    return 0.0
+    return surplus
 
 
 @dataclass(frozen=True)
@@ -202,10 +218,11 @@ def attack(data: bytes, guesses: Sequence[Guess], true: int) -> Outcome:
     """Every candidate tried on every number of the file; what is regular for most of them tells none apart."""
     file = numbers_in(data)
     scores = [
-        _telling(np.stack([regularities(file, guess) for guess in guesses]), 0).max(axis=1, initial=0),
-        _telling(np.stack([simplicities(guess.weights) for guess in guesses]), 0).max(axis=1, initial=0),
+        _telling(regularities(file, guesses), 0).max(axis=1, initial=0),
+        _telling(simplicities(np.stack([guess.weights for guess in guesses])), 0).max(axis=1, initial=0),
     ]
-    zeros = np.stack([trailing_zeros(guess.weights, guess.magnitude) for guess in guesses])
+    weights, magnitude = (np.stack([getattr(guess, name) for guess in guesses]) for name in ("weights", "magnitude"))
+    zeros = trailing_zeros(weights, magnitude)
     together = _telling(zeros, 6).sum(axis=1)
     scores.append(np.where(together >= TOGETHER, together, 0))
     return Outcome(tuple(int(score) for score in np.max(scores, axis=0)), true)

@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -176,7 +176,7 @@ def test_the_ledger_and_its_exports_know_nobody_by_name(house, tmp_path, capfd, 
     facts_of(house, verb, ["--ledger", ledger, "--name", "first", "--to", "partners"])
     for words in ("list", "budget", "verify", "export", "export --format csv"):
         assert run(["ledger", *words.split(), "--ledger", ledger]) == 0
-    with sqlite3.connect(ledger) as book:
+    with closing(sqlite3.connect(ledger)) as book:
         booked = "\n".join(book.iterdump())
     assert "first" in booked
     assert hits(booked.encode()) == []

@@ -110,3 +110,78 @@ def test_options_for_another_engine_are_refused(tmp_path: Path) -> None:
         dm.measure(columns(), target="ill", engine="blocks")
     with pytest.raises(Refusal, match="name a column of it"):
         dm.measure(path, y=np.zeros(700), engine="blocks")
+
+
+# --- text files ---
+
+
+def as_csv(path: Path, columns: dict[str, Any]) -> Path:
+    pl.DataFrame(columns).write_csv(path)
+    return path
+
+
+@pytest.mark.parametrize("person", [None, "adjacent", "scattered"])
+def test_a_text_file_has_the_figures_of_the_same_file_in_memory(tmp_path: Path, person: str | None) -> None:
+    rows = {name: column for name, column in people(700).items() if name in (*NAMES, "smokes", "scattered")}
+    path = as_csv(tmp_path / "t.csv", rows)
+    options: dict[str, Any] = {"target": "ill", "noise": dm.Gaussian(0.1), "person": person}
+    options |= {"exclude": tuple({"adjacent", "scattered"} - {person})}
+    whole = dm.measure(path, engine="memory", **options).result(limit=0.3, groups="city")
+    assert_same_figures(whole, dm.measure(path, engine="blocks", **options).result(limit=0.3, groups="city"))
+
+
+def test_a_text_file_under_declared_bounds_has_gaps_where_cells_cannot_be_read(tmp_path: Path) -> None:
+    rows = {name: column for name, column in columns().items() if name != "adjacent"}
+    path = as_csv(tmp_path / "t.csv", rows)
+    lines = path.read_text().splitlines()
+    lines[5], lines[300], lines[301] = "abc,1,Ulm,yes", "1,2", '"1,2,Ulm,no'
+    path.write_text("\n".join(lines) + "\n")
+    bounds = {"score": (-3.0, 3.0), "age": (0.0, 90.0), "city": ["Graz", "Ulm", "Wien", "Bonn"], "ill": ["no", "yes"]}
+    options: dict[str, Any] = {"target": "ill", "noise": dm.Gaussian(0.1), "bounds": bounds, "missing": "drop"}
+    whole = dm.measure(path, engine="memory", **options).result()
+    blocks = dm.measure(path, engine="blocks", **options).result()
+    assert_same_figures(whole, blocks)
+
+
+def test_the_size_of_a_text_file_decides_how_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = as_csv(tmp_path / "t.csv", {name: columns()[name] for name in ("score", "age")})
+    assert "BlockLeakage" not in repr(dm.measure(path, target="age", noise=dm.Gaussian(1.0)))
+    monkeypatch.setattr(block_table, "SHARE", 10**9)
+    assert "BlockLeakage" in repr(dm.measure(path, target="age", noise=dm.Gaussian(1.0)))
+    filled = dm.measure(path, target="age", noise=dm.Gaussian(1.0), missing="impute")
+    assert "BlockLeakage" not in repr(filled)  # only tables in memory are filled
+    with pytest.raises(Refusal, match="not read by workers"):
+        dm.measure(path, target="age", engine="dask")
+
+
+def test_a_block_without_a_listed_class_is_no_fault(tmp_path: Path) -> None:
+    rows = {name: column for name, column in columns().items() if name in ("score", "age", "ill")}
+    rows["ill"] = np.where((np.arange(700) > 200) & (np.arange(700) < 500), "unknown", rows["ill"])
+    bounds = {"score": (-3.0, 3.0), "age": (0.0, 90.0), "ill": ["no", "yes"]}
+    options: dict[str, Any] = {"target": "ill", "noise": dm.Gaussian(0.1), "bounds": bounds, "missing": "drop"}
+    for path in (as_csv(tmp_path / "t.csv", rows), written(tmp_path / "t.parquet", rows)):
+        whole = dm.measure(path, engine="memory", **options).result()
+        assert_same_figures(whole, dm.measure(path, engine="blocks", **options).result())
+
+
+def test_a_bad_cell_far_down_a_text_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {name: columns()[name] for name in ("score", "age")}
+    path = as_csv(tmp_path / "t.csv", rows)
+    lines = path.read_text().splitlines()
+    lines[650] = "abc,1"
+    path.write_text("\n".join(lines) + "\n")
+    command = ["measure", str(path), "--target", "age", "--scale", "0.1", "--engine", "blocks"]
+    assert run([*command, "--json", str(tmp_path / "r.json")]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "t.csv: text in a number column (row 650, column score)" in line
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_a_text_file_that_changed_has_another_checkpoint(tmp_path: Path) -> None:
+    path = as_csv(tmp_path / "t.csv", {name: columns()[name] for name in ("score", "age")})
+    options: dict[str, Any] = {"target": "age", "noise": dm.Gaussian(1.0), "checkpoint": tmp_path / "work"}
+    first = dm.measure(path, **options).result()
+    assert first.to_json() == dm.measure(path, **options).result().to_json()
+    path.write_text(path.read_text() + "1.0,2.0\n")
+    with pytest.raises(Refusal, match="another table"):
+        dm.measure(path, **options)

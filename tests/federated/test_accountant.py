@@ -82,7 +82,7 @@ def test_more_rounds_more_clients_and_less_noise_never_cost_less(
     for path in (
         [cost(20, 2.0, n) for n in (1, 2, 5, 20, 80)],
         [cost(m, 2.0, 5) for m in (1, 10, 40, 100, 200)],
-        [cost(20, z, 5) for z in (8.0, 4.0, 2.0, 1.0, 0.7)],
+        [cost(20, z, 5) for z in (3.0, 2.5, 2.0, 1.0, 0.7)],  # at z = 4 the cost is below 1e-15, the grid's own error
     ):
         assert all(a <= b for a, b in itertools.pairwise(path))
         assert path[0] < path[-1]

@@ -215,7 +215,8 @@ def test_the_frontier_leaves_out_models_of_no_use_and_says_so():
 def test_the_most_exposed_value_in_words():
     number = {"meaning": {**sample("measurement")["meaning"], "without_release": 5.0, "r2": 0.8}}
     for kind, changes, sentences in (
-        ("a number", {}, ("misses “age” of person patient 0 by at least ±2.6; of a typical person by ±10.3",
+        ("a number", {}, ("misses “age” of person patient 0 (the highest dose) by at least ±2.6",
+                          "of a typical person by ±10.3",
                           "the column's spread is ±34.6")),
         # 1/√(1/2.6² + 1/5²): what an attacker with everything else has at best.
         ("beside a control", number, ("known to ±5 without the release (R² 0.80), ±2.31 at best with it",)),
@@ -224,7 +225,7 @@ def test_the_most_exposed_value_in_words():
          ("the target “ill”", "1 from one class to the next")),
         ("a category", {"meaning": {"row": 10, "cell_row": 11, "column": "sex", "kind": "category", "eta": 2.0,
                                     "typical_eta": 0.6, "r2": 0.3}},
-         ("“sex” of person patient 0 (in row 11): a dose (η) of 2", "right 84 times in 100 at best",
+         ("“sex” of person patient 0 (the highest dose; in row 11): a dose (η) of 2", "right 84 times in 100 at best",
           "without the release: 0.30")),
     ):  # fmt: skip
         text = text_of(document(result_of("measurement", **changes), "internal"), "The most exposed value")

@@ -68,6 +68,23 @@ def test_the_meaning_is_the_most_exposed_rows_best_guessed_unknown(table):
     assert result.meaning.deviation == pytest.approx(shares[column] * np.std(numbers[column]), rel=1e-9)
 
 
+def test_what_the_others_say_does_not_hide_a_class_behind_a_category():
+    """Of two yes/no values, the one with the larger η leaks more, whatever R² the other columns give it."""
+    rng = np.random.default_rng(9)
+    age = rng.normal(size=80)
+    rare = np.where(rng.random(80) < 0.1, "yes", "no")
+    ill = (age + 0.3 * rng.normal(size=80) > 0).astype(int)  # R² of about 0.6 on age; `rare` has none
+    table = Table.of({"age": age, "rare": list(rare), "ill": ill})
+    leak = fit_table(table, "ill", noise=dm.Gaussian(0.3)).leakage
+    result = Measurement.of(leak, table)
+    top = result.meaning.row - 1
+    etas = {"ill": leak.leak.labels[top], "rare": leak.cell("rare")[top]}
+    assert (result.target.r2 or 0) > 0.4
+    assert etas["ill"] > etas["rare"] > etas["ill"] * np.sqrt(1 - result.target.r2)
+    assert result.meaning.column == "ill"
+    assert result.meaning.deviation == pytest.approx(1 / etas["ill"])
+
+
 def test_the_meaning_is_the_targets_where_the_target_makes_the_dose():
     """Malignant or benign: at this penalty nearly all of the highest figure is the label's."""
     from sklearn.datasets import load_breast_cancer

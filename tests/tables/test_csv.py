@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dosimeter.core.errors import Refusal
-from dosimeter.tables import csv as ours
+from dosimeter.tables import csv_scan
 from dosimeter.tables.csv_column import MISSING
+from dosimeter.tables.csv_lines import rows_of
 from dosimeter.tables.read import read_table
 from tests.calls import calls_of
 
@@ -69,7 +70,7 @@ def test_the_short_way_of_splitting_a_line_agrees_with_the_csv_module(rows: list
     csv.writer(out).writerows(rows)
     lines = out.getvalue().splitlines(keepends=True)
     theirs = list(csv.reader(iter(lines), strict=True, skipinitialspace=True))
-    assert list(ours._rows(iter(lines), ",")) == theirs
+    assert list(rows_of(iter(lines), ",")) == theirs
 
 
 def line_of_refusal(path: Path) -> str:
@@ -170,14 +171,14 @@ def test_a_word_among_numbers_is_a_refusal_and_not_a_new_level(tmp_path: Path) -
 
 
 def test_a_few_numbers_among_words_are_words_exactly_as_written(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(ours, "_CELLS_PER_BLOCK", 4)
+    monkeypatch.setattr(csv_scan, "_CELLS_PER_BLOCK", 4)
     cells = ["1.50", "2", "007", "1e3", *["word"] * 9]
     assert read(tmp_path, "x,y\n" + "".join(f"{c},1\n" for c in cells))["x"].tolist() == cells
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 10**6])
 def test_the_size_of_the_blocks_does_not_change_the_table(tmp_path: Path, monkeypatch: Any, block: int) -> None:
-    monkeypatch.setattr(ours, "_CELLS_PER_BLOCK", block)
+    monkeypatch.setattr(csv_scan, "_CELLS_PER_BLOCK", block)
     text = "x,b,c\n" + "".join(f"{i / 7},{i % 2 == 0},{'?' if i == 5 else 'w' + str(i % 3)}\n" for i in range(20))
     table = read(tmp_path, text, missing="drop")
     kept = [i for i in range(20) if i != 5]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.core.errors import Refusal
-from dosimeter.tables import csv as csv_reader
+from dosimeter.tables import csv_scan as csv_reader
 from dosimeter.tables.csv import read_csv
 from dosimeter.tables.number_block import number_block
 

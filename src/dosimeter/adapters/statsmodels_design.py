@@ -43,6 +43,13 @@ def column_sources(results: Any) -> Sources:
     return names, len(names)
 
 
+def constant_place(results: Any) -> int | None:
+    """Where the column of ones stands among the columns of statsmodels results; None if there is none."""
+    if type(results).__module__.split(".")[0] != "statsmodels" or not hasattr(results, "params"):
+        return None
+    return next((j for j, name in enumerate(_names(results)) if name in CONSTANTS), None)
+
+
 def _names(results: Any) -> list[str]:
     if not hasattr(results, "params"):
         raise CannotMeasure(

@@ -87,6 +87,14 @@ def _search(model: Any) -> Unwrapped:
     return Unwrapped(model.best_estimator_, not_covered=(SEARCHED,))
 
 
+@wrapper("sklearn", "RFE")
+def _elimination(model: Any) -> Unwrapped:
+    """A selector that predicts: its columns, then the estimator that was fitted on them."""
+    if not hasattr(model, "estimator_"):
+        raise CannotMeasure(f"{type(model).__name__} is not fitted: call fit first")
+    return Unwrapped(model.estimator_, (model,))
+
+
 @wrapper("sklearn", "FrozenEstimator")
 def _frozen(model: Any) -> Unwrapped:
     return Unwrapped(model.estimator)

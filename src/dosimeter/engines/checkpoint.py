@@ -86,11 +86,15 @@ def _task_of(marker: Path) -> Any:
         return None
 
 
-def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
-    """Write a file whole or not at all, also if the process is killed. lasting: and if the computer stops."""
+def write_whole(path: Path, content: bytes, *, lasting: bool = True, private: bool = False) -> None:
+    """Write a file whole or not at all, also if the process is killed. lasting: and if the computer stops.
+
+    private: readable by its owner only.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("wb") as file:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0),
+                               0o600 if private else 0o666), "wb") as file:  # fmt: skip
             file.write(content)
             file.flush()
             if lasting:

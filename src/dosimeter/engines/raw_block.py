@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dosimeter.core.location import Location
 
 
@@ -19,6 +22,10 @@ class RawBlock:
     """Number of the first row in the whole table, from 0."""
     place: Location
     """File and row group; rows are counted in the file."""
+    incomplete: NDArray[np.bool_] | None = None
+    """(n,) rows with a missing value, which a checked block leaves out of its columns; None if there is none."""
+    checked: bool = False
+    """Whether the columns are float64, bool or text already, as the whole table decides."""
 
     @property
     def n(self) -> int:

@@ -1,5 +1,7 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
+from dosimeter.glm.answer_information import Answer, AnswerInformation
+from dosimeter.glm.answers import leakage_of_answers, measure_answers
 from dosimeter.glm.attribute_inversion import white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
 from dosimeter.glm.calibrate import calibrate
@@ -45,6 +47,8 @@ from dosimeter.glm.wide_leakage import RowCells, WideLeakage
 
 __all__ = [
     "LOSSES",
+    "Answer",
+    "AnswerInformation",
     "Candidates",
     "Choice",
     "ComplementaryLogLog",
@@ -101,7 +105,9 @@ __all__ = [
     "fit_cox_at",
     "frontier",
     "irfil",
+    "leakage_of_answers",
     "measure",
+    "measure_answers",
     "measure_cox",
     "measure_solution",
     "membership",

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.glm.scalar_loss import TwoClassLoss, register
@@ -54,6 +54,9 @@ class Probit(TwoClassLoss):
 
     def target_derivative(self, m: FloatArray, y: FloatArray) -> FloatArray:
         return np.asarray(_mills(m) + _mills(-m))
+
+    def prediction(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return np.asarray(ndtr(m)), np.exp(-0.5 * m * m) / math.sqrt(2 * math.pi)
 
     def gradient_bound(self, l2: float, row_norm: float, target_bound: float | None) -> float:
         """At a minimiser n λ|w|²/2 <= Σ l(0) = n log 2, so |m| <= R √(2 log 2/λ); |r| is largest at the end."""
@@ -115,6 +118,10 @@ class ComplementaryLogLog(TwoClassLoss):
     def target_derivative(self, m: FloatArray, y: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
             return np.asarray(_hazard(m) + np.exp(m))
+
+    def prediction(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        u = np.exp(np.minimum(m, 7.0))  # e^-u is 0 beyond
+        return -np.expm1(-u), np.exp(np.minimum(m, 7.0) - u)
 
     def gradient_bound(self, l2: float, row_norm: float, target_bound: float | None) -> float:
         """Σ l(0) <= n, so |m| <= R √(2/λ); |r| <= max(1, eᵐ)."""

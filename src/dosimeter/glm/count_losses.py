@@ -83,6 +83,10 @@ class NegativeBinomial(ScalarLoss):
     def link(self, y: FloatArray) -> FloatArray:
         return np.log(y + 0.5)
 
+    def prediction(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        with np.errstate(over="ignore"):
+            return np.exp(m), np.exp(m)
+
     def recession(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """As for Poisson: a row with y = 0 tolerates m -> -inf."""
         return np.where(y == 0, -1.0, 0.0), (y > 0).astype(float)
@@ -101,9 +105,9 @@ class NegativeBinomial(ScalarLoss):
 
     def score(self, m: FloatArray, y: FloatArray) -> float:
         """Share of the deviance explained."""
-        return 1.0 - self._deviance(y, m) / self._deviance(y, np.full_like(y, np.log(y.mean())))
+        return 1.0 - self.deviance(y, m) / self.deviance(y, np.full_like(y, np.log(y.mean())))
 
-    def _deviance(self, y: FloatArray, m: FloatArray) -> float:
+    def deviance(self, y: FloatArray, m: FloatArray) -> float:
         """2 Σ (l at μ - l at μ = y)."""
         best = xlogy(y + 1 / self.alpha, 1 + self.alpha * y) - xlogy(y, y)
         return float(2 * np.sum(self.value(m, y) - best))

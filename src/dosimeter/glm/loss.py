@@ -80,6 +80,9 @@ class Squared(ScalarLoss):
     def link(self, y: FloatArray) -> FloatArray:
         return y
 
+    def prediction(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return m, np.ones_like(m)
+
     def recession(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """A square is bounded along no direction that moves a margin: every row is fixed."""
         return np.zeros_like(y), np.ones_like(y)
@@ -142,6 +145,9 @@ class Logistic(TwoClassLoss):
     def residual_change(self, m: FloatArray, t: FloatArray, y: FloatArray) -> FloatArray:
         return np.asarray(expit(m + t) - expit(m))
 
+    def prediction(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return np.asarray(expit(m)), np.asarray(expit(m) * expit(-m))
+
     def gradient_bound(self, l2: float, row_norm: float, target_bound: float | None) -> float:
         """|s(m) - y| |x| <= R."""
         return row_norm
@@ -192,6 +198,10 @@ class Poisson(ScalarLoss):
 
     def link(self, y: FloatArray) -> FloatArray:
         return np.log(y + 0.5)
+
+    def prediction(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        with np.errstate(over="ignore"):
+            return np.exp(m), np.exp(m)
 
     def recession(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """A row with y = 0 tolerates m -> -inf; a row with y > 0 must keep its margin."""

@@ -102,6 +102,9 @@ class RobustRegression(ScalarLoss):
     def link(self, y: FloatArray) -> FloatArray:
         return y
 
+    def prediction(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return m, np.ones_like(m)
+
     def recession(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The loss grows without bound in both directions."""
         return np.zeros_like(y), np.ones_like(y)

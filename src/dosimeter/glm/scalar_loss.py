@@ -168,6 +168,10 @@ class ScalarLoss(ABC):
     def link(self, y: FloatArray) -> FloatArray:
         """A margin that suits y: the start of Newton's method."""
 
+    def prediction(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The predicted mean μ(m), the probability of class 1 for two classes, and its derivative by the margin."""
+        raise CannotMeasure(f"the {self.name} loss predicts no mean or probability: release margins or labels")
+
     @abstractmethod
     def recession(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(n,) signs s and (n,) fixed: the loss never rises along w iff s m >= 0 everywhere and m = 0 on the fixed

@@ -21,6 +21,7 @@ from dosimeter.adapters.polish import polish
 from dosimeter.adapters.problem import EquationsProblem, Problem, Target
 from dosimeter.adapters.registry import measurable_adapter, model_library, problem_of, sources_of
 from dosimeter.adapters.solved_equations import target_units
+from dosimeter.adapters.statsmodels_design import constant_place
 from dosimeter.adapters.target_map import target_slopes
 from dosimeter.adapters.words.design import WordDesign
 from dosimeter.adapters.wrappers import unwrap
@@ -165,7 +166,7 @@ def measure_model(
         + polished.not_covered
         + opened.not_covered
         + gap_notes(gaps),
-        approximations=() if polished.exact else distance,
+        approximations=() if polished.exact else (*distance, *design.hints),
         remarks=(
             *(distance if polished.exact else ()),
             *problem.remarks,
@@ -334,6 +335,9 @@ def _sources(
                 f"{safe_list(names)}"
             )
         return wanted, wanted
+    constant = constant_place(final) if len(positional) == count + 1 else None
+    if constant is not None:  # an array that was passed with the ones that statsmodels counts apart
+        positional = [*positional[:constant], *positional[constant + 1 :]]
     if len(positional) != count:
         raise Refusal(
             f"the model was fitted on {count} columns and the frame has {len(positional)}: pass the training table"

@@ -57,8 +57,19 @@ class Unknown:
         """Whether it is a function of the other columns, or nearly."""
         return self.rest is not None and self.rest.r2 >= NEARLY
 
+    @property
+    def by_step(self) -> bool:
+        """Whether a guess of it is a choice between values: a category, a text, or a target that is a class."""
+        return self.kind in BY_ETA or self.classes
+
     def share(self, deviation: Any) -> Any:
-        """An error over that of a guess without the release; infinite for what everything else gives exactly."""
+        """An error over that of a guess without the release; of a choice, 1/η of its step. Infinite for what follows.
+
+        R² says how an amount spreads about its best guess. It says nothing about how well two values one step apart
+        can be told apart, so it does not lower the rank of a class or of a category.
+        """
+        if self.by_step:
+            return np.full_like(deviation, np.inf) if self.nearly_given else deviation
         return deviation / self.control if self.control > 0 else np.inf
 
     def figures(self, people: PersonFigures) -> dict[str, Any]:

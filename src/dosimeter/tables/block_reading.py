@@ -6,7 +6,7 @@ file, its row group and the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dosimeter.core.engine import Part
 from dosimeter.engines.raw_block import RawBlock
 from dosimeter.tables.classes import keep_listed_classes
-from dosimeter.tables.table import NoCompleteRow, Table
+from dosimeter.tables.table import Missing, NoCompleteRow, Table
 
 _PLAIN = frozenset("double float int8 int16 int32 uint8 uint16 uint32".split())
 """Arrow kinds that fit into float64."""
@@ -39,15 +39,26 @@ class BlockReading:
 
     def table(self, raw: RawBlock) -> Table:
         """The block; `rows` are numbers in the whole source."""
-        table = self._plain(raw)
+        table = _converted(raw) if raw.checked else self._plain(raw)
         if table is None:
             table = self._checked(raw)
         if self.classes is not None and table.n:
-            leave_out = self.missing == "drop"
-            table = keep_listed_classes(
-                table, self.target, self.classes, leave_out=leave_out, source=raw.place, names=self.keep_class_names
-            )
+            table = self._with_listed_classes(table, raw)
         return Table(table.names, table.columns, table.rows + raw.first, table.dropped, table.gaps)
+
+    def exact_text(self, names: Collection[str]) -> tuple[str, ...]:
+        """Those of these columns that are kept as exact text."""
+        wanted = [name for name in self.text if name in names]
+        return (*wanted, *([self.target] if self.classes is not None and self.target not in wanted else []))
+
+    def _with_listed_classes(self, table: Table, raw: RawBlock) -> Table:
+        leave_out, classes = self.missing == "drop", self.classes or ()
+        try:
+            return keep_listed_classes(
+                table, self.target, classes, leave_out=leave_out, source=raw.place, names=self.keep_class_names
+            )
+        except NoCompleteRow:  # other blocks may have some
+            return Table(table.names, tuple(column[:0] for column in table.columns), dropped=table.n + table.dropped)
 
     def _plain(self, raw: RawBlock) -> Table | None:
         """Finite numbers and texts without gaps as they are; None if a column is anything else."""
@@ -63,9 +74,7 @@ class BlockReading:
         return Table(tuple(raw.columns), tuple(arrays))
 
     def _checked(self, raw: RawBlock) -> Table:
-        wanted = [name for name in self.text if name in raw.columns]
-        text = [*wanted, *([self.target] if self.classes is not None and self.target not in wanted else [])]
-        missing: Any = self.missing
+        text, missing = self.exact_text(raw.columns), _policy(self.missing)
         try:
             return Table.of(
                 {name: _readable(column) for name, column in raw.columns.items()},
@@ -77,6 +86,18 @@ class BlockReading:
         except NoCompleteRow:  # other blocks may have some
             nothing: Any = np.empty(0)
             return Table(tuple(raw.columns), tuple(nothing for _ in raw.columns), dropped=raw.n)
+
+
+def _policy(missing: str) -> Missing:
+    return "drop" if missing == "drop" else "refuse"
+
+
+def _converted(raw: RawBlock) -> Table:
+    """A block whose columns are already those of its complete rows."""
+    if raw.incomplete is None:
+        return Table(tuple(raw.columns), tuple(raw.columns.values()))
+    kept = np.flatnonzero(~raw.incomplete)
+    return Table(tuple(raw.columns), tuple(raw.columns.values()), kept, len(raw.incomplete) - len(kept))
 
 
 def _numbers(column: Any) -> NDArray[np.float64] | None:

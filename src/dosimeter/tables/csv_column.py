@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,18 @@ class Cells:
         self._missing: list[NDArray[np.bool_]] = []
         self._first_text = (-1, "")
         self._first_large = -1
+        self._discarded = False  # the text of some numbers
         self._memo: dict[str, str] = {}
 
     @property
     def needs_reread(self) -> bool:
         """Mostly text, but the text of some numbers was discarded: the file must be read again, verbatim."""
-        return not self.verbatim and 0 < self.numbers < self.text_cells and any(b.dtype != object for b in self._blocks)
+        return not self.verbatim and 0 < self.numbers < self.text_cells and self._discarded
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the column is kept as text, by the cells so far."""
+        return bool(self.text_cells) or self.verbatim
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -68,8 +74,7 @@ class Cells:
         """The next block, all of it numbers below the largest integer."""
         self.numbers += len(numbers)
         self.length += len(numbers)
-        self._blocks.append(numbers)
-        self._missing.append(np.zeros(len(numbers), dtype=bool))
+        self._append_numbers(numbers, np.zeros(len(numbers), dtype=bool))
 
     def add(self, cells: Sequence[str]) -> None:
         """The next block of cells."""
@@ -79,9 +84,13 @@ class Cells:
         else:
             self._note_large(numbers, cells)
             self.numbers += len(cells)
-            self._blocks.append(numbers)
-            self._missing.append(np.zeros(len(cells), dtype=bool))
+            self._append_numbers(numbers, np.zeros(len(cells), dtype=bool))
         self.length += len(cells)
+
+    def _append_numbers(self, numbers: NDArray[np.float64], missing: NDArray[np.bool_]) -> None:
+        self._blocks.append(numbers)
+        self._missing.append(missing)
+        self._discarded = True
 
     def _add_mixed(self, cells: Sequence[str]) -> None:
         counts = Counter(cells)
@@ -96,13 +105,14 @@ class Cells:
         if text_cells and self._first_text[0] < 0:
             i = next(i for i, c in enumerate(cells) if c not in missing and c not in numbers_by_text)
             self._first_text = (self.length + i, cells[i])
+        absent_here = np.array([c in missing for c in cells], dtype=bool)
         if text_cells or self.verbatim:
             self._blocks.append(text_array([self._memo.setdefault(c, c) for c in cells]))
+            self._missing.append(absent_here)
         else:
             numbers = np.array([numbers_by_text.get(c, np.nan) for c in cells])
             self._note_large(numbers, cells)
-            self._blocks.append(numbers)
-        self._missing.append(np.array([c in missing for c in cells], dtype=bool))
+            self._append_numbers(numbers, absent_here)
 
     def _note_large(self, numbers: NDArray[np.float64], cells: Sequence[str]) -> None:
         if self._first_large >= 0:
@@ -116,20 +126,43 @@ class Cells:
 
     def to_array(self, keep: NDArray[np.intp], source: Location) -> NDArray[Any]:
         """The kept rows as float64, bool or text, (len(keep),), or a refusal that names the first bad row."""
+        column = np.concatenate(self._blocks)[keep]
+        bad = np.flatnonzero(~np.isfinite(column)) if not self.is_text else keep[:0]
+        self.check(int(keep[bad[0]]) if bad.size else -1, source)
+        return _truth(column) if self.is_text and not self.exact else column
+
+    def check(self, not_finite: int, source: Location) -> None:
+        """Refuse text among numbers, integers that float64 skips, and numbers that are not finite.
+
+        not_finite: the first kept row with such a number, -1 if there is none.
+        """
         if self.text_cells and not self.exact and self.numbers >= self.text_cells:
             row, text = self._first_text
             todo = f"correct it, or pass {option('categorical', safe_text(self.name))}"
             raise source.refusal("text in a number column", f"{safe_text(text)!r}: {todo}", row=row, column=self.name)
-        column = np.concatenate(self._blocks)[keep]
-        if self.text_cells or self.verbatim:
-            return column if self.exact else _truth(column)
+        if self.is_text:
+            return
         if self._first_large >= 0:
             raise too_large(0, (self.name, source, np.array([self._first_large])))
-        bad = np.flatnonzero(~np.isfinite(column))
-        if bad.size:
+        if not_finite >= 0:
             todo = "correct the cell or leave the row out"
-            raise source.refusal("number that is not finite", todo, row=int(keep[bad[0]]), column=self.name)
-        return column
+            raise source.refusal("number that is not finite", todo, row=not_finite, column=self.name)
+
+    def take(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The cells since the last call (n,), and where there is no value (n,). Counts go on, cells are forgotten."""
+        block, missing = _joined(self._blocks), _joined(self._missing)
+        self._blocks, self._missing, self._memo = [], [], {}
+        return block, missing
+
+    @property
+    def counts(self) -> list[Any]:
+        """Everything but the cells, as JSON."""
+        return [self.numbers, self.text_cells, self.length, *self._first_text, self._first_large, self._discarded]
+
+    def restore(self, counts: Sequence[Any]) -> None:
+        """Go on with these counts."""
+        self.numbers, self.text_cells, self.length, row, text, self._first_large, self._discarded = counts
+        self._first_text = (row, text)
 
 
 class DeclaredNumbers:
@@ -139,6 +172,8 @@ class DeclaredNumbers:
     """
 
     needs_reread = False
+    is_text = False
+    exact = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -160,8 +195,30 @@ class DeclaredNumbers:
         """The kept rows as float64, (len(keep),)."""
         return self._column()[keep]
 
+    def check(self, not_finite: int, source: Location) -> None:
+        """Nothing is refused."""
+
+    def take(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The cells since the last call (n,), and where there is no value (n,)."""
+        block = self._column()
+        self._blocks = []
+        return block, ~np.isfinite(block)
+
+    @property
+    def counts(self) -> list[Any]:
+        """Everything but the cells, as JSON."""
+        return [self.length]
+
+    def restore(self, counts: Sequence[Any]) -> None:
+        """Go on with these counts."""
+        (self.length,) = counts
+
     def _column(self) -> NDArray[np.float64]:
         return np.concatenate(self._blocks) if self._blocks else np.zeros(0)
+
+
+def _joined(blocks: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def parse_numbers(cells: Sequence[str | None]) -> NDArray[np.float64]:
@@ -205,8 +262,16 @@ def _is_too_large(number: float, cell: str) -> bool:
 
 def _truth(column: NDArray[Any]) -> NDArray[Any]:
     """True and False, written in one of three ways throughout, are booleans."""
-    cells = set(column.tolist())
-    for truth in _TRUTH:
-        if cells <= truth.keys():
-            return np.array([truth[cell] for cell in column.tolist()], dtype=bool)
-    return column
+    spellings = truth_spellings(set(column.tolist()))
+    return column if not spellings else as_truth(column, spellings[0])
+
+
+def truth_spellings(cells: Collection[str]) -> tuple[int, ...]:
+    """In which of the three ways all cells are true or false."""
+    return tuple(k for k, truth in enumerate(_TRUTH) if all(cell in truth for cell in cells))
+
+
+def as_truth(column: NDArray[Any], spelling: int) -> NDArray[np.bool_]:
+    """Cells that are true or false in this spelling, as booleans."""
+    truth = _TRUTH[spelling]
+    return np.array([truth[cell] for cell in column.tolist()], dtype=bool)

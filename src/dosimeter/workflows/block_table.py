@@ -29,6 +29,8 @@ from dosimeter.engines.raw_block import BlockSource
 from dosimeter.engines.registry import MEMORY, EngineOptions, check_engine, create_engine
 from dosimeter.models.column_control import MOST_ROWS
 from dosimeter.tables.block_reading import BlockReading, TablePart, table_parts
+from dosimeter.tables.csv_source import ENDINGS as TEXT_ENDINGS
+from dosimeter.tables.csv_source import CsvFile
 from dosimeter.tables.people_together import (
     PersonRuns,
     WholePeoplePart,
@@ -39,6 +41,8 @@ from dosimeter.tables.table import Table
 from dosimeter.tables.table_summary import ColumnSummary, SampledRows, SummaryOptions, summarise
 from dosimeter.workflows.people_table import is_path
 
+TableSource = BlockSource | CsvFile
+"""A table in blocks, or a text file that is turned into one when it is opened."""
 DASK = "dask"
 SHARE = 6
 """A table in memory takes about this many times its numbers: columns, design, factors, figures by cell."""
@@ -61,11 +65,12 @@ class Place:
         return memory_bytes(self.memory)
 
 
-def block_source(data: Any, place: Place) -> BlockSource | None:
+def block_source(data: Any, place: Place, *, delimiter: str = ",", whole: bool = False) -> TableSource | None:
     """The source of a table that is to be read in blocks; None if it is read whole.
 
     By default tables that cannot be in memory (a folder, a LazyFrame, a dataset, a mapped array) are read in blocks,
-    and Parquet files whose numbers would take more than the memory.
+    and Parquet and text files whose numbers would take more than the memory. whole: other options ask for what blocks
+    cannot do, so a text file is read whole unless an engine is named.
     """
     chosen = _chosen_engine(data, place)
     memory = place.bytes
@@ -80,10 +85,16 @@ def block_source(data: Any, place: Place) -> BlockSource | None:
             source = ParquetSource.of(path, memory)
             if chosen is None and place.checkpoint is None and not path.is_dir() and _fits(source, memory):
                 return None
+        elif path.suffix.lower() in TEXT_ENDINGS and chosen == DASK:
+            raise Refusal(f"{option('engine', DASK)}: a text file is not read by workers: write it as Parquet first")
+        elif path.suffix.lower() in TEXT_ENDINGS:
+            text = CsvFile.of(path, delimiter)
+            small = whole or _fits(text, memory)
+            return None if chosen is None and place.checkpoint is None and small else text
     if source is None and (chosen is not None or place.checkpoint is not None):
         raise Refusal(
-            f"{option('engine', chosen or 'blocks')}: this table is not read in blocks: give a Parquet file or folder, "
-            "a polars LazyFrame, an Arrow dataset or an array that is mapped into memory"
+            f"{option('engine', chosen or 'blocks')}: this table is not read in blocks: give a .csv or .parquet file, "
+            "a folder of Parquet files, a polars LazyFrame, an Arrow dataset or an array that is mapped into memory"
         )
     if chosen == DASK and not isinstance(source, ParquetSource | DaskSource):
         raise Refusal(
@@ -113,7 +124,7 @@ def refuse_given_model(data: Any, place: Place) -> None:
         raise Refusal(f"{option('model')} is measured in memory: pass a file or a dataframe with the training rows")
 
 
-def _fits(source: BlockSource, memory: int) -> bool:
+def _fits(source: TableSource, memory: int) -> bool:
     return source.rows * 8 * len(source.names) * SHARE <= memory
 
 
@@ -147,6 +158,7 @@ class BlockTable:
         few = self.sample.take(np.arange(min(2, self.sample.n)))
         if person is None:
             return few
+        few = few.drop([name for name in few.names if name == person])
         ids = np.array(["a", "b", None], dtype=object)[: few.n]
         return Table((*few.names, person), (*few.columns, ids), few.rows)
 
@@ -157,7 +169,7 @@ class BlockTable:
 
 
 def open_blocks(
-    source: BlockSource,
+    source: TableSource,
     place: Place,
     *,
     reading: BlockReading,
@@ -172,8 +184,6 @@ def open_blocks(
     label = Location(source.label)
     label.check_known([*exclude, *needed], source.names)
     columns = [name for name in source.names if name not in exclude]
-    if source.rows < 2:
-        raise label.refusal("there is no row" if source.rows == 0 else "there is only one row", "give at least two")
     temporary = TemporaryFolder() if place.checkpoint is None else None
     folder = Path(place.checkpoint or ".") if temporary is None else temporary.path
     memory, name = place.bytes, _chosen_engine(getattr(source, "collection", None), place) or "blocks"
@@ -181,6 +191,10 @@ def open_blocks(
     checkpoint = None if place.checkpoint is None else folder
     engine = create_engine(name, EngineOptions(memory, checkpoint, identity, place.scheduler, folder))
     block_rows = rows_of_block(len(columns), memory)
+    if isinstance(source, CsvFile):
+        source = source.convert(reading, exclude, folder, block_rows, keep=checkpoint is not None)
+    if source.rows < 2:
+        raise label.refusal("there is no row" if source.rows == 0 else "there is only one row", "give at least two")
     raw = source.parts(columns, block_rows)
     parts: list[Any] = table_parts(raw, reading)
     options = SummaryOptions(bounds, levels, _evenly_spaced(source.rows))

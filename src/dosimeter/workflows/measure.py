@@ -18,14 +18,13 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.noise import no_noise
 from dosimeter.core.text import safe_text
-from dosimeter.engines.raw_block import BlockSource
 from dosimeter.models.counts import as_source, refuse_own_fit
 from dosimeter.models.fit_table import fit_table
 from dosimeter.models.given_model import GivenModel, measure_model
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.tables.row_arguments import column_of, names_of, values_of
 from dosimeter.tables.table import Table
-from dosimeter.workflows.block_table import Place, block_source, refuse_given_model
+from dosimeter.workflows.block_table import Place, TableSource, block_source, refuse_given_model
 from dosimeter.workflows.measure_blocks import BlockLeakage, measure_blocks
 from dosimeter.workflows.model_file import fitted_model, is_model
 from dosimeter.workflows.model_leakage import PERSON, TARGET, ModelLeakage, Names
@@ -83,7 +82,7 @@ def measure(
         The table it was trained on: pandas, polars, pyarrow, a dict of columns, a 2-D array, a scipy.sparse table, a
         list or series of texts if the model begins with a vectorizer, or the path of a .csv or .parquet file. A folder
         of Parquet files, a polars LazyFrame, an Arrow dataset and a mapped array are read in blocks, and so is a
-        Parquet file too large for `memory`.
+        .csv or .parquet file too large for `memory`.
     y, target
         What the model predicts: `y` is one value per row or a column's name, `target` a column's name. One of the two;
         neither for a model that was fitted by a formula with a column on its left side.
@@ -169,7 +168,7 @@ def measure(
     if estimator is not None:
         refuse_given_model(data, place)
     data = as_source(data)
-    source = block_source(data, place) if estimator is None else None
+    source = block_source(data, place, delimiter=delimiter, whole=missing == "impute") if estimator is None else None
     if y is None and target is None:
         target = formula_target(estimator)
     label = None if y is None and target is None and knows_its_target(estimator) else _target(y, target)
@@ -311,7 +310,7 @@ def _measure_own(
 
 
 def _measure_blocks(
-    source: BlockSource,
+    source: TableSource,
     place: Place,
     target: Any,
     person: Any,

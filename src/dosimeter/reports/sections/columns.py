@@ -24,7 +24,7 @@ def most_exposed_value(result: Measurement) -> tuple[Part, ...]:
     if worst is None:
         return ()
     person = person_name(result, worst.row)
-    where = "" if worst.cell_row == worst.row else f" (in row {worst.cell_row})"
+    where = " (the highest dose)" if worst.cell_row == worst.row else f" (the highest dose; in row {worst.cell_row})"
     if worst.kind == "text":
         return (Paragraph(_of_text(worst, person + where, result.unit)),)
     if worst.eta is not None:
