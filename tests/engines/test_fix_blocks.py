@@ -172,3 +172,10 @@ def test_all_but_the_weights_of_the_file_is_the_same_for_a_neighbouring_table(ta
     neighbour = written(tmp_path / "neighbour.parquet", columns)
     first = dm.fix(table, exclude=others("ill"), **options)
     assert skeleton(first.artefact) == skeleton(dm.fix(neighbour, exclude=but("ill"), **options).artefact)
+
+
+def test_the_engine_of_a_cluster_has_the_same_figures(table: Path) -> None:
+    pytest.importorskip("dask")
+    options: dict[str, Any] = {"target": "ill", "exclude": others("ill"), "max_dose": 3.0, "even_if_useless": True}
+    one, other = (without_draw(dm.fix(table, engine=name, **options).result) for name in ("blocks", "dask"))
+    assert_same_figures(one.with_fields(remarks=[]), other.with_fields(remarks=[]))

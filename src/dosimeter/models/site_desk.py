@@ -19,7 +19,7 @@ from dosimeter.core.dose import Dose
 from dosimeter.core.errors import Refusal
 from dosimeter.core.notion import FISHER, Standing
 from dosimeter.core.release import Recipe
-from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung_above
+from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung, rung_above
 from dosimeter.core.text import safe_text
 from dosimeter.engines.consortium_operations import BOOK, FINISH, LIMITS, MATCH, MOMENTS, SCALE, SCORE
 from dosimeter.engines.protocol.assembly import Values
@@ -83,6 +83,9 @@ class SiteDesk:
         except (Declined, Malformed) as fault:
             self.say(f"{name}: not answered: {fault}")
             return Status.REFUSED, b""
+        except Exception as fault:
+            self.say(f"{name}: failed ({type(fault).__name__})")
+            return Status.FAILED, b""
         try:
             table = self._checked_table()
         except Exception as fault:
@@ -151,7 +154,7 @@ class SiteDesk:
             raise Declined("the schema has a public scale")
         highest = max(self.doses(values, table, 1.0).values())
         k = rung_above(max(highest / limit, 1e-140))
-        while max(self.doses(values, table, 2.0 ** (k / 2)).values()) > limit:
+        while max(self.doses(values, table, rung(k)).values()) > limit:
             k += 1
         return {"rung": k}
 
