@@ -21,3 +21,6 @@ def against_passes(settings: Settings) -> Iterator[Ratio]:
     limit = None if settings.quick else 1.3
     name = f"one pass, {rows:,} x {COLUMNS}"
     yield Ratio(name, seconds["ours_cpu"], seconds["bare_cpu"], "pyarrow's blocks, gradient and Hessian", limit)
+    if "polars_cpu" in seconds:
+        against = "polars' batches, gradient and Hessian"
+        yield Ratio(f"{name}, polars", seconds["ours_cpu"], seconds["polars_cpu"], against, limit)
