@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(cls=CommandGroup, invoke_without_command=True)
 
-OF_TABLES = ("target", "client", "test", "bounds", "classes", "categorical", "exclude", "missing", "delimiter")
+OF_TABLES = (
+    "target", "client", "unit", "person", "site", "test", "bounds", "classes", "categorical", "exclude", "missing",
+    "delimiter",
+)  # fmt: skip
 OF_IMAGES = ("image_pooling", "data")
 YOURS = "--table hospitals.csv --target readmitted --client hospital_id --epsilon 8 --out model.safetensors"
 PLAN = "--clients 1000 --clients-per-round 220 --epsilon 8 --rounds 54"
@@ -55,7 +58,8 @@ DEMO_FOOTER = (f"\nyour own clients:  dosimeter federate {YOURS}", f"before trai
 ROUNDS = "Rounds and noise"
 
 Clients = Annotated[
-    int | None, opt("--clients", help="K: how many clients there are (public); a table may hold fewer.", group=START)
+    int | None,
+    opt("--clients", help="K: how many clients, or patients, there are (public); a table may hold fewer.", group=START),
 ]
 Epsilon = Annotated[float | None, opt("--epsilon", help="ε for the whole training.", group=START)]
 Delta = Annotated[
@@ -128,6 +132,16 @@ def federate(
     target: Annotated[str | None, opt("--target", help="The column of classes.", group=START)] = None,
     client: Annotated[
         str | None, opt("--client", help="The column that names the client of a row: a hospital.", group=START)
+    ] = None,
+    unit: Annotated[
+        str,
+        opt("--unit", help="Whom to protect: client, or patient (with --person).", group=START, show_default=True),
+    ] = "client",
+    person: Annotated[
+        str | None, opt("--person", help="The column that names the patient, for --unit patient.", group=START)
+    ] = None,
+    site: Annotated[
+        str | None, opt("--site", help="The column that names the patient's hospital, if there is one.", group=START)
     ] = None,
     clients: Clients = None,
     epsilon: Epsilon = None,
@@ -249,6 +263,9 @@ def federate(
         table=table,
         target=target,
         client=client,
+        unit=unit,
+        person=person,
+        site=site,
         dataset=dataset,
         test=test,
         bounds=bounds,

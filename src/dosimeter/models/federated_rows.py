@@ -57,6 +57,8 @@ class ClientPopulation:
     """The same as `form`, for a pipeline; None if rows are already numbers."""
     names: tuple[str, ...] = ()
     """(K,) what each client is called in the table; () if they are made up. Internal."""
+    sites: tuple[Any, ...] = ()
+    """Numbers of the clients (patients) of each site; () if there is one site."""
 
 
 def image_clients(name: str, clients: int, seed: int, data: Path | None, pool: int) -> ClientPopulation:
@@ -114,13 +116,18 @@ def table_clients(
     delimiter: str = ",",
     categorical: Sequence[str] = (),
     clients: int | None = None,
+    site: str | None = None,
 ) -> ClientPopulation:
     """A client for each value of the column `client`; `clients` is their declared number, if one was."""
     declared = None if bounds is None else read_bounds(bounds).columns
     texts = [*categorical, *(name for name, column in (declared or {}).items() if isinstance(column, tuple))]
     numbers = None if declared is None else [name for name in declared if name not in texts]
     read = {"missing": missing, "delimiter": delimiter}
-    rows = _read(table, [target, client, *texts], exclude, read, numbers)
+    rows = _read(table, [target, client, *texts, *([] if site is None else [site])], exclude, read, numbers)
+    sites: tuple[Any, ...] = ()
+    elsewhere = 0
+    if site is not None:
+        rows, sites, elsewhere = _at_one_site(rows, client, site)
     listed = _class_list(classes)
     unlisted = 0
     if declared is not None and listed is not None:
@@ -145,13 +152,42 @@ def table_clients(
         if clients is not None
         else (f"the number of clients ({len(encoded.clients)}) was counted in the rows: declare it with {declare}",)
     )
-    gone = {"for a missing value": rows.dropped, "because their class is not declared": unlisted}
+    gone = {
+        "because their patient has rows at another site, and one site sums a patient": elsewhere,
+        "for a missing value": rows.dropped,
+        "because their class is not declared": unlisted,
+    }
     left_out = tuple(f"{INSIDE}left out {why}: {count} of the rows" for why, count in gone.items() if count)
     return ClientPopulation(
         _name(table), encoded.X, encoded.y, encoded.clients, X_test, y_test, encoding.classes, tested,
         encoding.to_dict(), (ONE_FILE, PUBLIC), (*left_out, *_similar_names(encoded.names)), (*counted, *from_rows),
-        encoding, encoded.names,
+        encoding, encoded.names, _clients_of_sites(encoded.names, sites),
     )  # fmt: skip
+
+
+def _at_one_site(rows: Table, person: str, site: str) -> tuple[Table, tuple[Any, ...], int]:
+    """The table without the site column, (person, site) pairs, and the rows left out.
+
+    A patient with rows at several sites keeps those of the first site by name: otherwise each site would clip a part,
+    and the patient would move the sum by more than one clip.
+    """
+    if site not in rows.names:
+        raise Refusal(f"there is no column {safe_text(site)}, which {option('site')} names")
+    people, places = rows[person].astype(str), rows[site].astype(str)
+    home: dict[str, str] = {}
+    for who, where in zip(people.tolist(), places.tolist(), strict=True):
+        home[who] = min(home.get(who, where), where)
+    kept = np.array([home[who] == where for who, where in zip(people.tolist(), places.tolist(), strict=True)])
+    return rows.take(kept).drop([site]), tuple(sorted(home.items())), int((~kept).sum())
+
+
+def _clients_of_sites(names: Sequence[str], homes: Sequence[tuple[str, str]]) -> tuple[Any, ...]:
+    """Numbers of the patients of each site, sites by name."""
+    home = dict(homes)
+    if not home:
+        return ()
+    places = np.array([home[name] for name in names])
+    return tuple(np.flatnonzero(places == place) for place in sorted(set(places.tolist())))
 
 
 def _similar_names(names: Sequence[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dosimeter.federated.history import History
     from dosimeter.federated.local_training import LocalSGD
     from dosimeter.federated.networks import Network
+    from dosimeter.federated.patient_rounds import PatientTask
     from dosimeter.federated.state import State
     from dosimeter.federated.task import Task
 
@@ -44,6 +45,8 @@ class Choices:
     processes: int
     simulate: int | None
     pool: int
+    unit: str = "client"
+    """ "client", or "patient"."""
 
     @property
     def seed(self) -> int:
@@ -111,6 +114,14 @@ class Choices:
             image_pooling,
         )
 
+    def for_patients(self) -> Choices:
+        """The same for patients: each makes one gradient step in a round."""
+        defaults = (4, BATCHES, 0, 1)
+        if (self.epochs, self.batches, self.batch, self.processes) != defaults:
+            names = ", ".join(option(name) for name in ("epochs", "batches", "batch_size", "processes"))
+            raise Refusal(f"{names} are for clients: a patient makes one gradient step in a round, in this process")
+        return replace(self, epochs=1, batches=1, unit="patient")
+
     def job(self, people: ClientPopulation, terms: FederatedTerms) -> Job:
         """The training of these people by these terms."""
         return Job(self, people, terms)
@@ -139,7 +150,9 @@ class Job:
         """Inputs, hidden layers, classes."""
         from dosimeter.federated.networks import Network
 
-        kind = self.choices.model or ("mlp" if self.terms.cohort.clients >= MANY else "softmax")
+        kind = self.choices.model or (
+            "mlp" if self.terms.cohort.clients >= MANY and not self.protects_patients else "softmax"
+        )
         hidden = self.choices.hidden if kind == "mlp" else ()
         return Network((self.people.X.shape[1], *hidden, len(self.people.classes)))
 
@@ -159,7 +172,25 @@ class Job:
 
         rule = QuantileClip(self.choices.clip, self.choices.quantile)
         schedule = Constant(self.terms.per_round, self.terms.noise)
-        return Curator(self.terms.cohort, schedule, self.terms.budget, rule, self.choices.momentum)
+        unit = "person" if self.protects_patients else "client"
+        return Curator(self.terms.cohort, schedule, self.terms.budget, rule, self.choices.momentum, unit=unit)
+
+    @property
+    def protects_patients(self) -> bool:
+        """True if a patient is the unit."""
+        return self.choices.unit == "patient"
+
+    @property
+    def patient_task(self) -> PatientTask:
+        """Rows of each site, patient by patient."""
+        from dosimeter.federated.patient_rounds import PatientTask
+        from dosimeter.federated.patient_updates import PatientRows
+
+        rows = self.people
+        sites = rows.sites or (range(len(rows.clients)),)
+        tables = tuple(PatientRows.of(rows.X, rows.y, [rows.clients[k] for k in own]) for own in sites)
+        network, K = self.network, self.terms.cohort.clients
+        return PatientTask(network, self.choices.rate, tables, rows.X_test, rows.y_test, K)
 
     @property
     def task(self) -> Task:
@@ -194,7 +225,14 @@ class Job:
 
         sizes = np.array([len(rows) for rows in self.people.clients])
         return training_digest(
-            self.recipe(), [self.people.X, self.people.y, np.concatenate(self.people.clients), sizes]
+            self.recipe(),
+            [
+                self.people.X,
+                self.people.y,
+                np.concatenate(self.people.clients),
+                sizes,
+                *map(np.asarray, self.people.sites),
+            ],
         )
 
     def run(
@@ -213,11 +251,20 @@ class Job:
         from dosimeter.core.notion import Standing
         from dosimeter.federated.simulate import simulate
 
-        history = simulate(
-            self.task, self.curator, seed=self.choices.seed, rounds=self.terms.rounds, state=state,
-            processes=self.choices.processes, update_statistics=spread, for_release=self.choices.simulate is None,
-            save_state=keep, progress=progress,
-        ).after(earlier)  # fmt: skip
+        release = self.choices.simulate is None
+        seed, rounds = self.choices.seed, self.terms.rounds
+        if self.protects_patients:
+            from dosimeter.federated.patient_rounds import train_patients
+
+            history = train_patients(
+                self.patient_task, self.curator, seed=seed, rounds=rounds, state=state, for_release=release,
+                save_state=keep, progress=progress,
+            ).after(earlier)  # fmt: skip
+        else:
+            history = simulate(
+                self.task, self.curator, seed=seed, rounds=rounds, state=state, processes=self.choices.processes,
+                update_statistics=spread, for_release=release, save_state=keep, progress=progress,
+            ).after(earlier)  # fmt: skip
         if state is not None and state.round:
             reason = f"{history.stop_reason}; {state.round} were in the checkpoint"
             history = replace(history, stop_reason=reason)

@@ -33,6 +33,11 @@ NEIGHBOURS = {
     "add-or-remove-one": "add or remove one client with all its rows",
     "replace-one": "replace one client with all its rows by another",
 }
+TRUSTED_BY_PATIENTS = (
+    "each site draws its own patients and tells nobody who was drawn; the coordinator sees each site's exact sum in "
+    "every round; everyone else sees noised models only"
+)
+PATIENT_NEIGHBOURS = "add or remove one patient with all their rows at one site"
 NOT_COVERED = (
     "tuning: settings chosen by looking at results on these clients' rows, and models thrown away before this one",
     "metrics: whatever is published beside the model (norms, losses, who took part, the saved checkpoint)",
@@ -40,6 +45,19 @@ NOT_COVERED = (
     "earlier and later trainings with the same clients: each adds its own (ε, δ), and so does going on from an older "
     "copy of a checkpoint, which draws its rounds a second time",
 )
+INTEGRITY = "integrity: a client or site that lies about its update or sum is not detected; it can spoil the model"
+SEVERAL_SITES = (
+    "a patient whose rows lie at several sites: over a network each site clips its own part, and nobody sees it"
+)
+
+
+def not_covered(unit: str) -> tuple[str, ...]:
+    """What (ε, δ) for this unit does not cover."""
+    if unit == "person":
+        return (*(NOT_COVERED[k] for k in (0, 1, 3)), SEVERAL_SITES, INTEGRITY)
+    return (*NOT_COVERED, INTEGRITY)
+
+
 ASSUMPTIONS = (
     "clients and noise are drawn afresh by the operating system, and the noise stays secret",
     "the curator follows the recipe",
@@ -82,10 +100,10 @@ class ClientGuarantee(ResultModel):
             rounds=figure.rounds,
             unit=figure.unit,
             adjacency=cast(Adjacency, figure.adjacency),
-            neighbours=NEIGHBOURS[figure.adjacency],
+            neighbours=PATIENT_NEIGHBOURS if figure.unit == "person" else NEIGHBOURS[figure.adjacency],
             standing=figure.standing.value,
             how=figure.method,
-            trusted=TRUSTED,
+            trusted=TRUSTED_BY_PATIENTS if figure.unit == "person" else TRUSTED,
         )
 
 
@@ -157,6 +175,7 @@ class TrainingSettings(ResultModel):
     clip: Annotated[float, GIVEN]
     simulate: Annotated[int | None, GIVEN]
     pool: Annotated[int, GIVEN]
+    unit: Annotated[str, GIVEN] = "client"
     widths: Annotated[list[int], FORM]
     clients: Annotated[int, TERMS]
     sampling: Annotated[str, GIVEN]
@@ -286,7 +305,7 @@ class FederatedRelease(Result):
             clip_last=last,
             accuracy=score,
             by_round=RoundCounts.of(history, tested),
-            not_covered=[*people.read_off_rows, *NOT_COVERED, *people.assumptions],
+            not_covered=[*people.read_off_rows, *not_covered(job.curator.unit), *people.assumptions],
             assumptions=[*ASSUMPTIONS, *history.figure.remarks],
             remarks=[*history.figure.remarks, *people.remarks, *_remarks(job)],
             internal=InternalTrainingFigures.of(history),

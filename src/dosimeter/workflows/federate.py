@@ -29,6 +29,9 @@ def federate(
     target: str | None = None,
     *,
     client: str | None = None,
+    unit: str = "client",
+    person: str | None = None,
+    site: str | None = None,
     dataset: str | None = None,
     test: Any = None,
     bounds: str | Path | None = None,
@@ -68,6 +71,10 @@ def federate(
         The clients' rows: a dataframe, or a path to .csv or .parquet. Without it, made-up clients on public digits.
     target, client
         The column of classes, and the column that says whose row it is (a hospital).
+    unit, person, site
+        Whom to protect: "client", or "patient". Then `person` is the column of patients, who take the place of the
+        clients: `clients` is the declared number of patients, each makes one gradient step in a round, and all are
+        asked by default. `site` is the column of the hospital that sums its patients' updates. Needs `bounds`.
     dataset
         Made-up clients on public images, instead of a table: "digits" or "mnist" (the latter from the folder `data`).
     test
@@ -117,6 +124,9 @@ def federate(
         table=table,
         target=target,
         client=client,
+        unit=unit,
+        person=person,
+        site=site,
         dataset=dataset,
         test=test,
         bounds=bounds,
@@ -169,6 +179,9 @@ def prepare(
     table: Any,
     target: str | None,
     client: str | None,
+    unit: str,
+    person: str | None,
+    site: str | None,
     dataset: str | None,
     test: Any,
     bounds: str | Path | None,
@@ -193,6 +206,10 @@ def prepare(
     pipeline: the model leaves as a scikit-learn pipeline, which needs declared bounds.
     """
     population: ClientPopulation | None = None
+    patients = _is_patient(unit, client, person, site, bounds, sampling, table)
+    column = person if patients else client
+    if patients:
+        choices = choices.for_patients()
     if dataset is not None and dataset not in DATASETS:
         raise Refusal(f"{option('dataset', safe_text(dataset))}: use digits or mnist")
     count = DEMO_CLIENTS if demo and clients is None else clients
@@ -201,14 +218,15 @@ def prepare(
             raise Refusal(f"{option('dataset')} and {option('table')}: whose rows are they? Leave one of the two out")
         for name, value, meaning in (
             ("target", target, "the column of classes"),
-            ("client", client, "the column that says whose row it is"),
+            ("person" if patients else "client", column, "the column that says whose row it is"),
         ):
             if value is None:
                 raise Refusal(f"{option(name)} is missing: name {meaning}")
         population = table_clients(
             table,
             str(target),
-            str(client),
+            str(column),
+            site=site,
             test=test,
             bounds=None if bounds is None else Path(bounds),
             classes=classes,
@@ -223,6 +241,8 @@ def prepare(
 
             refuse_part_scales(population.layout.columns)
         count = len(population.clients) if clients is None else clients
+        if patients and clients_per_round is None:
+            clients_per_round = float(count)  # the least noise; nobody waits for a patient
     if epsilon is None and not demo:
         raise Refusal(f"state a budget: {option('epsilon', 8)}, say (and {option('delta')}, 1e-05 without it)")
     if count is None:
@@ -241,6 +261,29 @@ def prepare(
         folder = None if data is None else Path(data)
         population = image_clients(dataset or "digits", count, choices.seed, folder, choices.pool)
     return Training(agreed, Job(choices, population, agreed) if population is not None else _nothing(choices, agreed))
+
+
+def _is_patient(unit: str, client: Any, person: Any, site: Any, bounds: Any, sampling: str, table: Any) -> bool:
+    """True if patients are protected. Options that do not fit the unit are refused."""
+    if unit not in ("client", "patient"):
+        raise Refusal(f"{option('unit', safe_text(unit))}: use client or patient")
+    if unit == "client":
+        if person is not None or site is not None:
+            raise Refusal(f"{option('person')} and {option('site')} are for {option('unit', 'patient')}")
+        return False
+    if table is None:
+        raise Refusal(f"{option('unit', 'patient')} is for a table: name it with {option('table')}")
+    if client is not None:
+        raise Refusal(f"{option('client')} is for {option('unit', 'client')}: name {option('person')} instead")
+    if person is not None and person == site:
+        raise Refusal(f"{safe_text(person)} is both the person and the site: name two columns")
+    if bounds is None:
+        raise Refusal(
+            f"{option('unit', 'patient')} needs {option('bounds')}: scales read off the rows would depend on everybody"
+        )
+    if sampling != "poisson":
+        raise Refusal(f"{option('unit', 'patient')} needs {option('sampling', 'poisson')}: sites draw independently")
+    return True
 
 
 def _nothing(choices: Choices, agreed: FederatedTerms) -> Job:

@@ -12,7 +12,7 @@ from dosimeter.core.release import Recipe
 from dosimeter.federated.accountant import event_of
 from dosimeter.federated.history import History
 from dosimeter.models.federated_training import Job
-from dosimeter.results.federated import NOT_COVERED, FederatedRelease
+from dosimeter.results.federated import FederatedRelease, not_covered
 from dosimeter.workflows.booking import outside_a_ledger
 from dosimeter.workflows.released import Released
 
@@ -69,7 +69,7 @@ def _recipe(job: Job, history: History) -> Recipe:
         "federated model",
         f"Gaussian on the sum of clipped updates, z = {job.terms.noise:g}",
         plain,
-        outside_a_ledger((*job.people.read_off_rows, *NOT_COVERED, *job.people.assumptions)),
+        outside_a_ledger((*job.people.read_off_rows, *not_covered(job.curator.unit), *job.people.assumptions)),
         simulation=history.state.simulation,
     )
 
@@ -79,7 +79,9 @@ def _client_events(job: Job, history: History) -> tuple[SharedEventDose, ...]:
     if not job.people.names:
         return ()
     cohort = job.terms.cohort
-    event = EventDose(event_of(history.state.spent, cohort), "client", cohort.adjacency, history.figure.standing)
+    event = EventDose(
+        event_of(history.state.spent, cohort), job.curator.unit, cohort.adjacency, history.figure.standing
+    )
     return (SharedEventDose(job.people.names, event),)
 
 

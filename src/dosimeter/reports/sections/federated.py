@@ -69,7 +69,7 @@ def _(result: FederatedPlan, view: View) -> list[Section]:
 
 
 def _meaning(guarantee: ClientGuarantee) -> Paragraph:
-    return of_epsilon(amount(guarantee.epsilon), guarantee.delta, change("client", guarantee.adjacency))
+    return of_epsilon(amount(guarantee.epsilon), guarantee.delta, change(guarantee.unit, guarantee.adjacency))
 
 
 def _guarantee(guarantee: ClientGuarantee, claimed: bool) -> list[tuple[str, Any]]:
@@ -101,7 +101,7 @@ def _(result: FederatedRelease) -> str:
     if not _claimed(result):
         return f"{stamp}Not claimed: the rounds are accounted at {pair}, and more was read off the rows (not covered)."
     neighbours = f"{guarantee.neighbours} ({guarantee.standing})"
-    return f"{stamp}The model is {pair}-differentially private for each client: {neighbours}."
+    return f"{stamp}The model is {pair}-differentially private for each {guarantee.unit}: {neighbours}."
 
 
 @banner.register
@@ -152,9 +152,9 @@ def _tiles(result: FederatedRelease, claimed: bool, accuracy: float | None) -> t
     epsilon = amount(guarantee.epsilon)
     guess = 100 * best_guess(epsilon, guarantee.delta)
     right = f"{guess:.0f} in 100" if guess < 99 else f"{guess:.4g} in 100"
-    took_part = "of an attacker about one client taking part, 50 in 100 without the model"
+    took_part = f"of an attacker about one {guarantee.unit} taking part, 50 in 100 without the model"
     return (
-        Tile("Privacy budget spent", f"ε = {number(epsilon)}", f"per client, at δ = {guarantee.delta:g}"),
+        Tile("Privacy budget spent", f"ε = {number(epsilon)}", f"per {guarantee.unit}, at δ = {guarantee.delta:g}"),
         Tile("Right guesses, at most", right if claimed else "not claimed", took_part if claimed else ""),
         Tile("Accuracy", "not measured" if accuracy is None else f"{accuracy:.1%}", "on public rows"),
     )
