@@ -203,6 +203,21 @@ def test_the_attack_finds_nothing_in_what_fix_writes(kind, target, scale):
     assert no_better_than_chance([repeated(one) for one in zip(*draws, strict=True)])
 
 
+@pytest.mark.parametrize("target", ["score", "ill"])
+def test_the_attack_finds_nothing_in_what_fix_writes_of_a_table_in_blocks(target, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(people()), tmp_path / "people.parquet", row_group_size=16)
+    options = {"exclude": TARGETS[target], "scale": 0.5, "l2": 0.01, "even_if_useless": True, "engine": "blocks"}
+    draws = []
+    for _ in range(3):
+        data = dm.fix(tmp_path / "people.parquet", target, **options).artefact
+        found = attacked_cells(data, people())
+        draws.append([*found, *(attacked_row(data, people(), row) for row in (5, 40))])
+    assert no_better_than_chance([repeated(one) for one in zip(*draws, strict=True)])
+
+
 OTHER_LOSSES = {"several classes": ("ward", {}), "gamma": ("score", {"loss": "gamma"})}
 """Name -> the target and the options of a release of another loss."""
 

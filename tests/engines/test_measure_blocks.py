@@ -83,16 +83,10 @@ def test_other_noises(table: Path, noise: Any) -> None:
     both(table, target="cost", exclude=but("cost"), noise=noise)
 
 
-def test_a_loss_without_a_score_over_blocks_has_every_other_figure(tmp_path: Path) -> None:
+def test_a_loss_of_positive_numbers(tmp_path: Path) -> None:
     columns = people(600)
     columns["cost"] = np.exp(columns["cost"])
-    path = written(tmp_path / "t.parquet", columns)
-    options: dict[str, Any] = {"target": "cost", "loss": "gamma", "exclude": but("cost"), "noise": dm.Gaussian(0.05)}
-    whole = dm.measure(path, engine="memory", **options).result()
-    blocks = dm.measure(path, engine="blocks", **options).result()
-    assert blocks.model.score is None
-    model = blocks.model.model_copy(update={"score": whole.model.score, "score_name": whole.model.score_name})
-    assert_same_figures(whole, blocks.model_copy(update={"model": model}))
+    both(written(tmp_path / "t.parquet", columns), target="cost", loss="gamma", exclude=but("cost"))
 
 
 def test_options_of_reading_and_units(table: Path) -> None:
@@ -121,6 +115,7 @@ def test_rows_with_gaps_are_left_out_as_in_memory(tmp_path: Path) -> None:
     age[640:768] = np.nan  # a whole block
     table = written(tmp_path / "gaps.parquet", {**columns, "age": age})
     both(table, target="ill", exclude=but("ill"), missing="drop")
+    both(table, target="ill", exclude=but("ill", "adjacent"), person="adjacent", missing="drop")
 
 
 def test_a_folder_is_one_table(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ MEANS = (PrivatePoissonRegressor, PrivateGammaRegressor, PrivateTweedieRegressor
 def expected_failures(estimator):
     """Checks that cannot hold, each with its reason."""
     repeated = "a repeated row is two persons, a row of weight two is one: doses, and so the noise, differ"
-    return {"check_sample_weight_equivalence_on_dense_data": repeated}
+    return {f"check_sample_weight_equivalence_on_{kind}_data": repeated for kind in ("dense", "sparse")}
 
 
 @parametrize_with_checks([make() for make in ALL], expected_failed_checks=expected_failures)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dosimeter.core.errors import Refusal
-from dosimeter.tables.learned_encoding import public_encoding
+from dosimeter.tables.learned_encoding import learn_encoding, public_encoding
 from dosimeter.tables.sklearn_export import pipeline
 from dosimeter.tables.table import Table
 
@@ -82,3 +82,20 @@ def test_tables_that_do_not_match_are_refused_in_one_line(private, message):
     with pytest.raises(Refusal, match=message) as refused:
         public_encoding(Table.of(private), PUBLIC, aside=["ill"])
     assert "\n" not in str(refused.value)
+
+
+def test_all_columns_that_cannot_be_used_are_named_in_one_line():
+    columns = {
+        "when": [f"2020-01-{k % 28 + 1:02}" for k in range(40)],
+        "code": [f"p{k}" for k in range(40)],
+        "age": list(range(40)),
+        "dose": [f"{k},5" for k in range(40)],
+    }
+    with pytest.raises(Refusal) as caught:
+        learn_encoding(Table.of(columns))
+    line = str(caught.value)
+    assert line.isprintable()
+    assert [name for name in columns if f"column {name} " in line] == ["when", "code", "dose"]
+    assert "more columns" not in line
+    with pytest.raises(Refusal, match=r"column x4 .*; 2 more columns cannot be used$"):
+        learn_encoding(Table.of({f"x{j}": columns["code"] for j in range(7)}))

@@ -267,3 +267,14 @@ def test_reading_tables_imports_no_heavy_library() -> None:
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout.strip() == "set()"
+
+
+def test_all_columns_with_missing_values_are_named_at_once() -> None:
+    columns = {"age": [31, None, 47], "city": [None, "Ulm", None], "bmi": [20.5, 21.0, 27.0]}
+    with pytest.raises(
+        Refusal, match=r"\(row 0 .*, column city\): .*; columns with missing values: age \(1\), city \(2\)$"
+    ):
+        Table.of(columns)
+    with pytest.raises(Refusal) as caught:
+        Table.of(columns, drop=["city"])
+    assert "columns with missing values" not in str(caught.value)

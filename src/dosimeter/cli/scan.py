@@ -26,7 +26,11 @@ from dosimeter.cli.options import (
 
 def scan(
     file: Annotated[
-        Path, typer.Argument(help="The model: .skops, .onnx, .safetensors, .npz, .npy or .json.", show_default=False)
+        Path,
+        typer.Argument(
+            help="The model: .skops, .onnx, .safetensors, .npz, .npy, .json; with --data .pkl, .joblib, .pt, .rds.",
+            show_default=False,
+        ),
     ],
     data: Annotated[
         Path | None,

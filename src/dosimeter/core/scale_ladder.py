@@ -16,7 +16,7 @@ from dosimeter.core.errors import Refusal
 SCALE_NOT_COVERED = "the scale was chosen from the data: the choice itself is not covered"
 """An entry of `not_covered` for everything that uses a calibrated scale."""
 
-_LEAST, _MOST = -996, 996
+LEAST_RUNG, MOST_RUNG = -996, 996
 """2^±498 is the last whole power within the scales that `core.noise` accepts, 1e-150 to 1e150."""
 
 
@@ -26,8 +26,8 @@ def rung(k: int) -> float:
     >>> [rung(k) for k in (-2, 0, 2)], round(rung(1), 6)
     ([0.5, 1.0, 2.0], 1.414214)
     """
-    if isinstance(k, bool) or not isinstance(k, int) or not _LEAST <= k <= _MOST:
-        raise Refusal(f"rungs are numbered from {_LEAST} to {_MOST}, not {k!r}")
+    if isinstance(k, bool) or not isinstance(k, int) or not LEAST_RUNG <= k <= MOST_RUNG:
+        raise Refusal(f"rungs are numbered from {LEAST_RUNG} to {MOST_RUNG}, not {k!r}")
     half, odd = divmod(k, 2)
     return math.ldexp(math.sqrt(0.5), half + 1) if odd else math.ldexp(1.0, half)
 
@@ -42,8 +42,10 @@ def rung_above(scale: Any) -> int:
         raise Refusal(f"a scale must be a finite number > 0, not {scale!r}")
     mantissa, power = math.frexp(float(scale))  # scale = mantissa · 2^power, mantissa in [½, 1)
     k = 2 * power - (2 if mantissa == 0.5 else 1 if mantissa <= math.sqrt(0.5) else 0)
-    if not _LEAST <= k <= _MOST:
-        raise Refusal(f"the scale {scale:g} is outside the ladder, 2^{_LEAST // 2} to 2^{_MOST // 2}: use another unit")
+    if not LEAST_RUNG <= k <= MOST_RUNG:
+        raise Refusal(
+            f"the scale {scale:g} is outside the ladder, 2^{LEAST_RUNG // 2} to 2^{MOST_RUNG // 2}: use another unit"
+        )
     return k
 
 

@@ -17,6 +17,7 @@ _NAME = "readings-{first:015d}.npz"
 
 def write_readings(folder: Path, first: int, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Keep the arrays of the block whose first row is `first`."""
+    folder.mkdir(parents=True, exist_ok=True)
     stream = io.BytesIO()
     np.savez(stream, **dict(arrays))  # type: ignore[arg-type]
     write_whole(folder / _NAME.format(first=first), stream.getvalue(), lasting=False)

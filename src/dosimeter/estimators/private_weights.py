@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -20,6 +21,10 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import NOISES
 from dosimeter.glm.category_steps import units_of_columns
 from dosimeter.glm.release_plan import plan
+from dosimeter.glm.route import PRIMAL
+
+WRITTEN_OUT = 1 << 24
+"""Numbers of a sparse table that is written out for a release: 134 MB."""
 
 
 class PrivateWeights(BaseEstimator):  # type: ignore[misc]
@@ -29,6 +34,12 @@ class PrivateWeights(BaseEstimator):  # type: ignore[misc]
     reweighting_rounds: int = 3
     noise_shape: str | None = None
     """The same noise on all weights, unless a model has these as parameters."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse tables are taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _fit(
         self, X: FloatArray, y: FloatArray, loss: Any, penalty: float, description: str, sample_weight: Any
@@ -77,7 +88,7 @@ class PrivateWeights(BaseEstimator):  # type: ignore[misc]
     def _margin(self, X: Any) -> FloatArray:
         """(n,), or (n, K) for several classes."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
         margins = X @ np.atleast_2d(self.coef_).T + np.ravel(self.intercept_)
         return np.asarray(margins[:, 0] if margins.shape[1] == 1 else margins)
 
@@ -89,6 +100,23 @@ class PrivateWeights(BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "feature_names_in_"):
             plain.feature_names_in_ = self.feature_names_in_
         return plain
+
+
+def written_out(X: Any) -> FloatArray:
+    """(n, d) as an array; a sparse table that is too large for the matrices of a release is refused.
+
+    >>> written_out(sparse.csr_array([[0.0, 2.0]]))
+    array([[0., 2.]])
+    """
+    if not sparse.issparse(X):
+        return np.asarray(X)
+    n, d = X.shape
+    if d > PRIMAL or n * d > WRITTEN_OUT:
+        raise Refusal(
+            f"a release of a sparse table of {n} x {d} needs a matrix with a row and a column for every weight: use at "
+            f"most {PRIMAL} columns and {WRITTEN_OUT} numbers (fewer words, or TruncatedSVD before the model)"
+        )
+    return np.asarray(X.toarray())
 
 
 def generator(random_state: Any) -> np.random.Generator | None:
@@ -105,5 +133,5 @@ class PrivateRegressor(RegressorMixin, PrivateWeights):  # type: ignore[misc]
     """A model of numbers."""
 
     def _table(self, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        return X, np.asarray(y, dtype=np.float64)
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, accept_sparse="csr")
+        return written_out(X), np.asarray(y, dtype=np.float64)

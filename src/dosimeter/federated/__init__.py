@@ -2,7 +2,7 @@
 
 from dosimeter.federated.accountant import Spend
 from dosimeter.federated.adaptive_clipping import FixedClip, QuantileClip
-from dosimeter.federated.audit import CanaryAudit, audit
+from dosimeter.federated.audit import CanaryAudit, audit, audit_patients
 from dosimeter.federated.baseline import FedAvgBaseline, local_only_accuracy
 from dosimeter.federated.budget import BudgetSpent, EpsilonFigure, PrivacyBudget, noise_needed, rounds_allowed
 from dosimeter.federated.client_dose import ClientDose
@@ -15,9 +15,12 @@ from dosimeter.federated.individual_accounting import ClientNorms, charge
 from dosimeter.federated.local_training import LocalSGD
 from dosimeter.federated.networks import Network
 from dosimeter.federated.partition import by_column, dirichlet, iid, two_shards
+from dosimeter.federated.patient_rounds import PatientTask, train_patients
+from dosimeter.federated.patient_updates import PatientRows, patient_updates
 from dosimeter.federated.personalisation import PersonalisationResult, personalise
 from dosimeter.federated.schedule import Constant, ListedSchedule, Ramp
 from dosimeter.federated.simulate import simulate
+from dosimeter.federated.site_sums import RoundRequest, SiteSum, decode_sum, draw_patients, encode_sum, site_sum
 from dosimeter.federated.state import State
 from dosimeter.federated.task import Task
 from dosimeter.federated.torch_learner import TorchLearner
@@ -39,12 +42,16 @@ __all__ = [
     "ListedSchedule",
     "LocalSGD",
     "Network",
+    "PatientRows",
+    "PatientTask",
     "PersonalisationResult",
     "PoissonSampling",
     "PrivacyBudget",
     "QuantileClip",
     "Ramp",
     "Round",
+    "RoundRequest",
+    "SiteSum",
     "Spend",
     "State",
     "Task",
@@ -52,16 +59,23 @@ __all__ = [
     "UpdateBatch",
     "UpdateStatistics",
     "audit",
+    "audit_patients",
     "by_column",
     "charge",
     "clip",
     "clip_rows",
+    "decode_sum",
     "dirichlet",
+    "draw_patients",
+    "encode_sum",
     "iid",
     "local_only_accuracy",
     "noise_needed",
+    "patient_updates",
     "personalise",
     "rounds_allowed",
     "simulate",
+    "site_sum",
+    "train_patients",
     "two_shards",
 ]

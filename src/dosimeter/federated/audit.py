@@ -27,7 +27,12 @@ from dosimeter.federated.accountant import as_delta
 from dosimeter.federated.client_messages import UpdateBatch
 from dosimeter.federated.client_sampling import PoissonSampling
 from dosimeter.federated.curator import Curator, Generator
+from dosimeter.federated.networks import Network
+from dosimeter.federated.patient_updates import PatientRows
+from dosimeter.federated.site_sums import draw_patients, site_sum
 from dosimeter.federated.state import State
+from dosimeter.noise_addition.bits import fresh_bits
+from dosimeter.noise_addition.simulation import seeded_bits
 
 _ORDINARY_COORDINATES = 16
 """Coordinates used by the clients that are not canaries."""
@@ -206,6 +211,83 @@ def audit(
         opened = curator.open_round(states[-1], rng)
         messages = _messages(opened, k, drop_out, client_rng)
         states.append(curator.close_round(opened, messages, rng))
+    return _judged(curator, states, k, delta, level)
+
+
+def audit_patients(
+    curator: Curator,
+    rounds: int,
+    *,
+    canaries: int = 200,
+    sites: int = 3,
+    delta: float | None = None,
+    rng: Generator | None = None,
+    level: float = 0.95,
+) -> CanaryAudit:
+    """`audit` of a training over patients: canaries are rows at sites, and sites draw, clip and sum as in production.
+
+    Parameters
+    ----------
+    curator : Curator
+        The recipe under test, with unit="person"; it needs at least `canaries` patients.
+    rounds : int
+        Number of rounds.
+    canaries : int, default 200
+        k, the number of canary patients, at least 20. The model is a linear regression of 2k + 16 weights.
+    sites : int, default 3
+        Canaries and twice as many ordinary patients, up to K, are dealt to this many sites.
+    delta, rng, level
+        As in `audit`.
+
+    Returns
+    -------
+    CanaryAudit
+
+    Raises
+    ------
+    Refusal
+        If the cohort has a fixed size, or there are more canaries than patients.
+    BudgetSpent
+        If the budget ends before `rounds`.
+
+    Notes
+    -----
+    Canary j has the row e_j and a target of 10⁶ clips: its gradient is huge and lies in coordinate j alone.
+
+    Examples
+    --------
+    >>> from dosimeter import federated
+    >>> sampling, schedule = federated.PoissonSampling(100), federated.Constant(50, 2.0)
+    >>> curator = federated.Curator(sampling, schedule, federated.PrivacyBudget(8.0, 1e-2), unit="person")
+    >>> result = audit_patients(curator, 2, canaries=40, rng=np.random.default_rng(0))
+    >>> result.interval.low <= result.accounted_epsilon
+    True
+    """
+    K = curator.cohort.clients
+    k, rng_of_rows = whole("canaries", canaries, 20, K), rng if rng is not None else np.random.default_rng()
+    width = 2 * k + _ORDINARY_COORDINATES
+    network = Network((width, 1), bias=False, end="identity")
+    n = min(3 * k, K)
+    X, y = np.zeros((n, width)), rng_of_rows.normal(size=n)
+    X[np.arange(k), np.arange(k)] = 1.0
+    X[k:, 2 * k :] = rng_of_rows.normal(size=(n - k, _ORDINARY_COORDINATES))
+    y[:k] = _CANARY_SCALE
+    tables = [PatientRows(X[s::sites], y[s::sites], np.arange(len(X[s::sites]) + 1)) for s in range(sites)]
+    states = [curator.start(np.zeros(width))]
+    for _ in range(whole("rounds", rounds, 1, 1 << 16)):
+        opened = curator.open_site_round(states[-1], rng)
+        request = curator.request(opened, 1.0)
+        bits = [fresh_bits() if rng is None else seeded_bits(rng) for _ in tables]
+        answers = [
+            site_sum(network, rows, request, draw_patients(rows.patients, request.rate, source))
+            for rows, source in zip(tables, bits, strict=True)
+        ]
+        states.append(curator.close_site_round(opened, answers, rng))
+    return _judged(curator, states, k, delta, level)
+
+
+def _judged(curator: Curator, states: list[State], k: int, delta: float | None, level: float) -> CanaryAudit:
+    """The attack on the released models, and the promises of the rounds."""
     sums = _normalised_sums(curator, states)
     scores = _scores(curator, states, sums)
     delta_used = curator.budget.delta if delta is None else as_delta(delta)

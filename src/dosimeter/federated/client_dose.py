@@ -39,10 +39,17 @@ class ClientDose(EventDose):
     cohort: Cohort = field(default_factory=lambda: PoissonSampling(1))
 
     @classmethod
-    def of(cls, spent: Sequence[Spend], cohort: Cohort, standing: Standing = Standing.UPPER_BOUND) -> ClientDose:
-        """The dose of these rounds."""
+    def of(
+        cls,
+        spent: Sequence[Spend],
+        cohort: Cohort,
+        standing: Standing = Standing.UPPER_BOUND,
+        *,
+        unit: str = "client",
+    ) -> ClientDose:
+        """The dose of these rounds, for each client, or for each person if patients are the clients."""
         event = accountant.event_of(spent, cohort)
-        return cls(event, "client", cohort.adjacency, standing, tuple(spent), cohort)
+        return cls(event, unit, cohort.adjacency, standing, tuple(spent), cohort)
 
     def epsilon(self, delta: float) -> float:
         """ε at δ from privacy loss distributions."""
@@ -54,11 +61,11 @@ class ClientDose(EventDose):
 
     def __add__(self, other: EventDose) -> EventDose:
         """Rounds of the same cohort add up; with any other dose the events compose, if dp-accounting supports them."""
-        if isinstance(other, ClientDose) and other.cohort == self.cohort:
+        if isinstance(other, ClientDose) and (other.cohort, other.unit) == (self.cohort, self.unit):
             spent = self.spent
             for s in other.spent:
                 spent = accountant.add_rounds(spent, s.per_round, s.noise, s.rounds)
-            return ClientDose.of(spent, self.cohort, self.standing.weaker(other.standing))
+            return ClientDose.of(spent, self.cohort, self.standing.weaker(other.standing), unit=self.unit)
         if isinstance(self.cohort, FixedSizeSampling) or (
             isinstance(other, ClientDose) and isinstance(other.cohort, FixedSizeSampling)
         ):

@@ -108,7 +108,9 @@ def clip_rows(block: Any, bound: float) -> ClippedUpdates:
     over = accepted & (norms > C)
     if not accepted.all():
         rows[~accepted] = 0.0
-    for i in np.flatnonzero(over):
+    plain = np.flatnonzero(over & (norms < _HUGE))
+    rows[plain] *= (C * (1 - slack) / norms[plain])[:, None]
+    for i in np.flatnonzero(over & (norms >= _HUGE)):
         _scale(rows[i], float(norms[i]), C * (1 - slack))
     return ClippedUpdates(rows, norms, accepted)
 
@@ -146,10 +148,8 @@ def _rescaled_norm(row: FloatArray, peak: float) -> float:
 
 
 def _scale(row: FloatArray, norm: float, target: float) -> None:
-    """row · target/norm, in place, without overflow."""
-    if norm >= _HUGE:
-        np.ldexp(row, -int(np.frexp(norm)[1]), out=row)
-        # Recompute the norm of the shrunk row: the upper bound may have been capped.
-        with np.errstate(under="ignore"):
-            norm = float(np.linalg.norm(row)) * (1 + (len(row) + 8) * _UNIT)
-    row *= target / norm
+    """row · target/norm for a norm of 1e140 or more, in place, without overflow."""
+    np.ldexp(row, -int(np.frexp(norm)[1]), out=row)
+    # Compute the norm of the shrunk row: the upper bound may have been capped.
+    with np.errstate(under="ignore"):
+        row *= target / (float(np.linalg.norm(row)) * (1 + (len(row) + 8) * _UNIT))

@@ -7,13 +7,13 @@ Proofs: docs/explanation/federated.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dosimeter.core.arrays import FloatArray
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.checks import number
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian
@@ -24,15 +24,17 @@ from dosimeter.federated.adaptive_clipping import ClipRule, QuantileClip, noisy_
 from dosimeter.federated.budget import BudgetSpent, EpsilonFigure, PrivacyBudget
 from dosimeter.federated.client_dose import ClientDose
 from dosimeter.federated.client_messages import MessageCounts
-from dosimeter.federated.client_sampling import Cohort
-from dosimeter.federated.exact_sum import Observer, sum_updates
+from dosimeter.federated.client_sampling import Cohort, PoissonSampling
+from dosimeter.federated.exact_sum import Observer, grid_step, sum_updates
 from dosimeter.federated.schedule import RoundParameters, Schedule
+from dosimeter.federated.site_sums import RoundRequest, SiteSum, add_sums
 from dosimeter.federated.state import RoundRecord, State
 from dosimeter.noise_addition import add_noise, simulate
 from dosimeter.noise_addition.bits import fresh_bits
 from dosimeter.noise_addition.simulation import seeded_bits
 
 Generator = np.random.Generator
+UNITS = ("client", "person")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Curator:
         β of the server, v <- βv + Δ̄; in [0, 1).
     step : float, default 1
         Step of the server, w <- w + step·v.
+    unit : str, default "client"
+        Whom a client of the recipe stands for: "client", or "person" if patients take part through their sites.
 
     Raises
     ------
@@ -80,12 +84,15 @@ class Curator:
     clip: ClipRule = field(default_factory=QuantileClip)
     momentum: float = 0.0
     step: float = 1.0
+    unit: str = "client"
 
     accounting_method: ClassVar[str] = "privacy loss distributions"
 
     def __post_init__(self) -> None:
         number("momentum", self.momentum, 0, np.nextafter(1, 0), strictly=False)
         number("step", self.step, 0, 1e6)
+        if self.unit not in UNITS:
+            raise Refusal(f"unit={self.unit!r}: use {' or '.join(UNITS)}")
         self._round_parameters(0)
 
     def start(self, model: Any) -> State:
@@ -103,14 +110,16 @@ class Curator:
 
         Save the returned state before contacting any client: then no crash can forget the cost.
         """
+        return self._paid(state, lambda m: self.cohort.draw(m, fresh_bits() if rng is None else seeded_bits(rng)), rng)
+
+    def _paid(self, state: State, draw: Callable[[float], Index], rng: Generator | None) -> State:
         state.refuse_other_cohort(self.cohort)
         if state.is_open:
             raise Refusal(f"round {state.round} is open: close it or abandon it first")
         m, z = self._round_parameters(state.round)
         if not budgets.is_affordable(add_rounds(state.spent, m, z), self.cohort, self.budget):
             raise BudgetSpent(self.budget, self.next_round_cost(state)[1], rounds_of(state.spent))
-        sampled = self.cohort.draw(m, fresh_bits() if rng is None else seeded_bits(rng))
-        return state.with_open_round(sampled, m, z, simulation=rng is not None)
+        return state.with_open_round(draw(m), m, z, simulation=rng is not None)
 
     def close_round(
         self, state: State, messages: Iterable[Any], rng: Generator | None = None, observe: Observer | None = None
@@ -121,9 +130,43 @@ class Curator:
         divisor depend on the declared m, never on who answered. Save the returned state before releasing its model.
         """
         state.refuse_other_cohort(self.cohort)
-        m, z = state.open_parameters
-        C, counts = state.clip, MessageCounts()
+        counts = MessageCounts()
         total, bits = sum_updates(state, self.cohort.clients, messages, counts, observe)
+        return self._close(state, total, bits, counts, rng)
+
+    def open_site_round(self, state: State, rng: Generator | None = None) -> State:
+        """The state with a round paid for whose participants the sites draw: the coordinator never learns them.
+
+        Each patient is a client of the recipe; `BudgetSpent` if the round would exceed the budget. Save the returned
+        state before contacting any site.
+        """
+        if type(self.cohort) is not PoissonSampling:
+            raise Refusal("sites draw patients independently of each other: use PoissonSampling")
+        return self._paid(state, lambda m: np.zeros(0, dtype=np.intp), rng)
+
+    def request(self, state: State, learning_rate: float) -> RoundRequest:
+        """What the open round asks of every site; public numbers only."""
+        m, _ = state.open_parameters
+        rate, K = self.cohort.rate(m), self.cohort.clients
+        return RoundRequest(state.round, state.model, state.clip, rate, K, learning_rate)
+
+    def close_site_round(self, state: State, sums: Iterable[SiteSum | None], rng: Generator | None = None) -> State:
+        """The state after the round: noise once on the sum of the sites' sums, divided by the *expected* m.
+
+        sums: one for each site; None for a site that was refused or did not answer, whose patients count as absent.
+        """
+        state.refuse_other_cohort(self.cohort)
+        answers = list(sums)
+        arrived = [answer for answer in answers if answer is not None]
+        total, halves = add_sums(arrived, state.model.size)
+        counts = MessageCounts(len(arrived), len(answers) - len(arrived))
+        return self._close(state, total * grid_step(state.clip, self.cohort.clients), halves / 2, counts, rng)
+
+    def _close(
+        self, state: State, total: FloatArray, bits: float, counts: MessageCounts, rng: Generator | None
+    ) -> State:
+        m, z = state.open_parameters
+        C = state.clip
         update = add_gaussian_noise(total, self.clip.noise_on_sum(z, m) * C, rng) / m
         share = 0.5
         if (sigma := self.clip.noise_on_bits(z, m)) > 0:
@@ -146,12 +189,12 @@ class Curator:
     def figure(self, state: State, *, quick: bool = False) -> EpsilonFigure:
         """ε at the budget's δ of all rounds opened so far."""
         state.refuse_other_cohort(self.cohort)
-        return budgets.figure(state.spent, self.cohort, self.budget.delta, quick=quick)
+        return replace(budgets.figure(state.spent, self.cohort, self.budget.delta, quick=quick), unit=self.unit)
 
     def dose(self, state: State) -> ClientDose:
         """The composed event of all rounds opened so far."""
         state.refuse_other_cohort(self.cohort)
-        return ClientDose.of(state.spent, self.cohort)
+        return ClientDose.of(state.spent, self.cohort, unit=self.unit)
 
     def release(self, state: State) -> Release:
         """The model for release, with the recipe that accounting needs."""

@@ -30,14 +30,16 @@ _DENSE_SHARE = 0.9
 """If a larger share of the columns is used, all are kept: leaving some out costs a copy of the rows."""
 _ROWS = 2048
 """Rows per block when scoring."""
+ENDS = ("softmax", "identity")
 
 
 class Score(NamedTuple):
     """Accuracy and loss of one model on labelled rows."""
 
     accuracy: float
+    """Share of right classes; of a regression R², the explained share of the variance."""
     loss: float
-    """Mean of -log p(label), nats."""
+    """Mean of -log p(label), nats; of a regression the mean squared error."""
 
 
 class Learner(Protocol):
@@ -80,14 +82,16 @@ class Network:
     Parameters
     ----------
     widths : tuple of int
-        Inputs, hidden layers, classes (at least 2).
+        Inputs, hidden layers, outputs: at least 2 classes, or 1 number.
     bias : bool, default True
         Whether layers have biases.
+    end : str, default "softmax"
+        "softmax" for classes, "identity" for a number with squared loss; two widths are then linear regression.
 
     Raises
     ------
     Refusal
-        If there are fewer than two widths or classes.
+        If there are fewer than two widths or classes, or `end` is unknown.
 
     Examples
     --------
@@ -97,12 +101,22 @@ class Network:
 
     widths: tuple[int, ...]
     bias: bool = True
+    end: str = "softmax"
 
     def __post_init__(self) -> None:
         widths = tuple(whole("a width", w, 1, 1 << 24) for w in self.widths)
-        if len(widths) < 2 or widths[-1] < 2:
+        if self.end not in ENDS:
+            raise Refusal(f"end={self.end!r}: use {' or '.join(ENDS)}")
+        if self.is_regression and (len(widths) < 2 or widths[-1] != 1):
+            raise Refusal(f"widths={self.widths!r}: a regression has the inputs, any hidden layers and one output")
+        if len(widths) < 2 or (widths[-1] < 2 and not self.is_regression):
             raise Refusal(f"widths={self.widths!r}: give the inputs, any hidden layers and at least two classes")
         object.__setattr__(self, "widths", widths)
+
+    @property
+    def is_regression(self) -> bool:
+        """True if the output is a number, not a class."""
+        return self.end == "identity"
 
     @property
     def size(self) -> int:
@@ -115,8 +129,11 @@ class Network:
         return max(1, min(_MOST_CLIENTS_PER_BATCH, _CACHE // (4 * self.size)))
 
     def check(self, columns: int, classes: int) -> None:
-        """Refuse a table with these numbers of columns and classes if it does not fit."""
+        """Refuse a table with these numbers of columns and classes (0: the labels are numbers) if it does not fit."""
         refuse_other_width(columns, self.widths[0])
+        if self.is_regression != (classes == 0):
+            kind = "numbers" if self.is_regression else "classes, whole numbers 0, 1, ..."
+            raise Refusal(f"a network that ends in {self.end} needs labels that are {kind}")
         if classes > self.widths[-1]:
             raise Refusal(f"labels go up to {classes - 1}, but the network has {self.widths[-1]} classes")
 
@@ -175,17 +192,27 @@ class Network:
     def score(self, model: Any, X: Any, y: Any) -> Score:
         """Accuracy and mean loss, block by block."""
         refuse_other_width(X.shape[-1], self.widths[0])
-        layers = self.layers(np.asarray(model, dtype=X.dtype)[None])
         right, loss = 0, 0.0
         for first in range(0, len(X), _ROWS):
-            Z, labels = X[first : first + _ROWS], y[first : first + _ROWS]
-            for k, (W, b) in enumerate(layers):
-                Z = (np.maximum(Z, 0) if k else Z) @ W[0] + b[0].sum(axis=0)
-            Z = Z.astype(np.float64)
+            Z, labels = self.outputs(model, X[first : first + _ROWS]), y[first : first + _ROWS]
+            if self.is_regression:
+                with np.errstate(over="ignore"):
+                    loss += float(np.square(Z[:, 0] - labels).sum())
+                continue
             Z -= Z.max(axis=1, keepdims=True)
             right += int((Z.argmax(axis=1) == labels).sum())
             loss += float((np.log(np.exp(Z).sum(axis=1)) - Z[np.arange(len(Z)), labels]).sum())
+        if self.is_regression:
+            spread = float(np.var(np.asarray(y, dtype=np.float64)))
+            return Score(1 - loss / len(X) / spread if spread > 0 else 0.0, loss / len(X))
         return Score(right / len(X), loss / len(X))
+
+    def outputs(self, model: Any, X: Any) -> FloatArray:
+        """(n, outputs) logits, or numbers, of rows X (n, p) under `model`, (d,)."""
+        Z = X
+        for k, (W, b) in enumerate(self.layers(np.asarray(model, dtype=X.dtype)[None])):
+            Z = (np.maximum(Z, 0) if k else Z) @ W[0] + b[0].sum(axis=0)
+        return np.asarray(Z, dtype=np.float64)
 
 
 class _Steps:
@@ -204,7 +231,10 @@ class _Steps:
         self.grads = self.layers if self.fused else network.layers(self.G)
         self.X = [stack.X[:, j] for j in range(steps)]
         self.weight = stack.weight.transpose(1, 0, 2)[:, :, None].astype(kind) * kind.type(-rate)
-        truth = stack.y.transpose(1, 0, 2)[:, :, None] == np.arange(network.widths[-1])[:, None]
+        self.is_regression = network.is_regression
+        truth: Any = stack.y.transpose(1, 0, 2)[:, :, None]
+        if not self.is_regression:
+            truth = truth == np.arange(network.widths[-1])[:, None]
         self.truth = np.multiply(truth, self.weight, dtype=kind)
         self.A = [np.empty((c, b, w), dtype=kind) for w in network.widths[1:-1]]
         # Logits are stored class by class: a maximum over ten neighbours is three times the work of one over ten rows.
@@ -221,7 +251,10 @@ class _Steps:
                 self.D[k] += b
             if k < len(self.A):
                 np.maximum(self.D[k], 0, out=self.A[k])
-        self._softmax_residual(j)
+        if self.is_regression:
+            self._squared_residual(j)
+        else:
+            self._softmax_residual(j)
         for k in range(len(self.layers) - 1, -1, -1):
             # Before this layer moves: the layer below needs the weights of the forward pass.
             if k:
@@ -230,6 +263,11 @@ class _Steps:
             self._descend(k, inputs[k], self.D[k])
         if not self.fused:
             self.P += self.G
+
+    def _squared_residual(self, j: int) -> None:
+        """Overwrite the outputs Z (c, 1, b) with -rate · weight · (Z - truth)."""
+        self.Z *= self.weight[j]
+        self.Z -= self.truth[j]
 
     def _softmax_residual(self, j: int) -> None:
         """Overwrite the logits Z (c, classes, b) with -rate · weight · (p - truth)."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.checks import number
 from dosimeter.core.errors import Refusal
 from dosimeter.federated.local_training import LocalSGD, gather_rows, slots
@@ -30,8 +30,8 @@ class Task:
         How they train it.
     X : (n, p) array
         Rows, stored as float32.
-    y : (n,) array of int
-        Labels 0, 1, ...
+    y : (n,) array
+        Labels 0, 1, ...; numbers if the learner is a regression, stored as float32.
     clients : tuple of index arrays
         Rows of each client.
     X_test, y_test : arrays
@@ -71,7 +71,7 @@ class Task:
         for name in ("X", "X_test"):
             object.__setattr__(self, name, _rows(name, getattr(self, name)))
         for name, table in (("y", self.X), ("y_test", self.X_test)):
-            object.__setattr__(self, name, _labels(name, getattr(self, name), len(table)))
+            object.__setattr__(self, name, labels_of(name, getattr(self, name), len(table)))
         for name in ("clients", "held_out"):
             parts = tuple(np.asarray(rows, dtype=np.intp) for rows in getattr(self, name))
             object.__setattr__(self, name, parts)
@@ -82,7 +82,7 @@ class Task:
             )
         if self.declared_clients and self.declared_clients < len(self.clients):
             raise Refusal(f"{len(self.clients)} clients have rows, more than declared_clients={self.declared_clients}")
-        self.learner.check(self.X.shape[1], int(max(self.y.max(), self.y_test.max())) + 1)
+        self.learner.check(self.X.shape[1], classes_in(self.y, self.y_test))
 
     @property
     def client_count(self) -> int:
@@ -136,11 +136,21 @@ def _rows(name: str, table: Any) -> Any:
     return X
 
 
-def _labels(name: str, labels: Any, rows: int) -> Index:
+def labels_of(name: str, labels: Any, rows: int) -> Any:
+    """(rows,) classes as whole numbers, or numbers as float32; refuses anything else."""
     y = np.asarray(labels)
+    if y.shape == (rows,) and y.dtype.kind == "f" and np.isfinite(y).all():
+        return np.ascontiguousarray(y, dtype=np.float32)
     if y.shape != (rows,) or y.dtype.kind not in "iu" or y.min() < 0:
         raise Refusal(f"{name} must be {rows} whole numbers 0, 1, ..., not {y.dtype} of shape {y.shape}")
     return np.ascontiguousarray(y, dtype=np.intp)
+
+
+def classes_in(*labels: Any) -> int:
+    """The number of classes that the labels need; 0 if they are numbers."""
+    if any(y.dtype.kind == "f" for y in labels):
+        return 0
+    return int(max(y.max() for y in labels)) + 1
 
 
 def _refuse_bad_parts(parts: Clients, n: int) -> None:

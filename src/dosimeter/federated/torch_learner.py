@@ -80,6 +80,8 @@ class TorchLearner:
     def check(self, columns: int, classes: int) -> None:
         """Refuse a table that the module does not accept."""
         torch = _torch()
+        if classes == 0:
+            raise Refusal("a torch module is trained on classes here, and these labels are numbers: use a Network")
         if classes > self.classes:
             raise Refusal(f"labels go up to {classes - 1}, but the module has classes={self.classes}")
         try:

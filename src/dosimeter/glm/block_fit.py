@@ -214,26 +214,26 @@ class _Problem:
 
     def careful(self) -> Factor:
         """T from the table itself."""
-        return inverse_factor(self.blocks, self.penalty, self.engine, weigh=_table_weights)
+        return inverse_factor(self.blocks, self.penalty, self.engine, weigh=table_weights)
 
     def factor_at(self, T: Factor, v: FloatArray, sums: _Sums) -> Factor:
         """The factor of the Hessian at v."""
         factor = factor_in(T.matrix, sums.hessian) if T.easy else None
         if factor is not None:
             return factor
-        weigh = partial(_curvature_weights, factor=T, v=v, loss=self.loss)
+        weigh = partial(curvature_weights, factor=T, v=v, loss=self.loss)
         return inverse_factor(self.blocks, self.penalty, self.engine, start=T.matrix, weigh=weigh)
 
     def sizes(self) -> FloatArray:
         """(d,) the largest magnitude of each column."""
-        (largest,) = self.engine.sum_over(self.blocks, _column_sizes)
+        (largest,) = self.engine.sum_over(self.blocks, column_sizes)
         return np.asarray(largest.value)
 
     def refine(self, w: FloatArray, factor: Factor) -> tuple[FloatArray, FloatArray]:
         """w of the squared loss as a sum of two float64 numbers, `glm/iterative_refinement.py`."""
         high, low = w, np.zeros_like(w)
         for _ in range(ROUNDS):
-            (g,) = self.engine.sum_over(self.blocks, partial(_refined_gradient, factor=factor, high=high, low=low))
+            (g,) = self.engine.sum_over(self.blocks, partial(refined_gradient, factor=factor, high=high, low=low))
             g = g + factor.columns(np.diag(self.penalty)) @ (high + low)
             high, low = two_sum(high, low - factor.matrix @ g)
         return high, low
@@ -266,23 +266,27 @@ def _newton_rows(block: RowBlock, factor: Factor, v: FloatArray, loss: ScalarLos
     return value, gradient, H, Largest(np.array([float(lengths.max(where=used, initial=0.0)), size]))
 
 
-def _table_weights(block: RowBlock) -> tuple[FloatArray, FloatArray]:
+def table_weights(block: RowBlock) -> tuple[FloatArray, FloatArray]:
+    """X and ω of a block."""
     return block[0], block[2]
 
 
-def _curvature_weights(
+def curvature_weights(
     block: RowBlock, factor: Factor, v: FloatArray, loss: ScalarLoss
 ) -> tuple[FloatArray, FloatArray]:
+    """X of a block and the weights of its rows in the Hessian at v."""
     X, y, weight = block[:3]
     curvature = loss.curvature(factor.rows(X) @ v, y)
     return X, np.where(weight > 0, weight * curvature, 0.0)
 
 
-def _column_sizes(block: RowBlock) -> tuple[Largest]:
+def column_sizes(block: RowBlock) -> tuple[Largest]:
+    """(d,) the largest magnitude of each column."""
     return (Largest(np.abs(block[0]).max(axis=0, initial=0.0)),)
 
 
-def _refined_gradient(block: RowBlock, factor: Factor, high: FloatArray, low: FloatArray) -> tuple[FloatArray]:
+def refined_gradient(block: RowBlock, factor: Factor, high: FloatArray, low: FloatArray) -> tuple[FloatArray]:
+    """(p,) gradient of the squared loss at high + low, with residuals in twice the precision."""
     return (factor.rows(block[0]).T @ (block[2] * residual(block[:3], high, low)),)
 
 

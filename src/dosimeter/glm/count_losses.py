@@ -105,9 +105,9 @@ class NegativeBinomial(ScalarLoss):
 
     def score(self, m: FloatArray, y: FloatArray) -> float:
         """Share of the deviance explained."""
-        return 1.0 - self._deviance(y, m) / self._deviance(y, np.full_like(y, np.log(y.mean())))
+        return 1.0 - self.deviance(y, m) / self.deviance(y, np.full_like(y, np.log(y.mean())))
 
-    def _deviance(self, y: FloatArray, m: FloatArray) -> float:
+    def deviance(self, y: FloatArray, m: FloatArray) -> float:
         """2 Σ (l at μ - l at μ = y)."""
         best = xlogy(y + 1 / self.alpha, 1 + self.alpha * y) - xlogy(y, y)
         return float(2 * np.sum(self.value(m, y) - best))

@@ -27,12 +27,12 @@ from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.progress import stage, track
 from dosimeter.glm.fit import Loss
 from dosimeter.glm.fit import fit as minimise
+from dosimeter.glm.folds import FOLDS, FoldRule
 from dosimeter.glm.irfil import irfil
 from dosimeter.glm.noise_choice import EQUALISED, KINDS, SHAPED
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.validation import check_offset
 
-FOLDS = 5
 TRIALS = 32
 """Simulated releases for a law and loss without a formula."""
 
@@ -86,14 +86,18 @@ class HeldOut:
         )
 
 
-def fold_of(n: int, groups: Sequence[Hashable] | None, folds: int = FOLDS) -> Index:
-    """(n,) the fold of each row: people, or rows, shuffled by a public seed and assigned in turn."""
-    owners = list(range(n)) if groups is None else list(groups)
-    number = {person: k for k, person in enumerate(dict.fromkeys(owners))}
-    if len(number) < 2:
-        raise Refusal("cross-validation needs at least two people: with one there is nobody left to learn from")
-    fold_of_person = np.random.Generator(np.random.PCG64(0)).permutation(len(number)) % min(folds, len(number))
-    return np.asarray(fold_of_person[[number[person] for person in owners]], dtype=np.intp)
+def fold_of(n: int, groups: Sequence[Hashable] | None, folds: int = FOLDS, numbers: Any = None) -> Index:
+    """(n,) the fold of each row: of its person, by the rule of `folds.FoldRule`.
+
+    numbers: (n,) numbers of the rows in their source, ascending; default: 0, 1, ...
+    """
+    number = np.arange(n) if numbers is None else np.asarray(numbers)
+    if groups is None:
+        return FoldRule.of(number, folds).folds_of(number)
+    order: dict[Hashable, int] = {}
+    person = np.array([order.setdefault(name, len(order)) for name in groups], dtype=np.intp)
+    first = number[np.unique(person, return_index=True)[1]]
+    return np.asarray(FoldRule.of(first, folds).folds_of(first)[person])
 
 
 def cross_validate(
@@ -110,6 +114,7 @@ def cross_validate(
     offset: Any = None,
     penalised_intercept: bool = False,
     start: Any = None,
+    row_numbers: Any = None,
     **options: Any,
 ) -> HeldOut:
     """Cross-validate a model together with the noise of its release.
@@ -136,6 +141,8 @@ def cross_validate(
         As in `glm.fit`.
     start : array_like of shape (p,) or (p, K'), optional
         Parameters of the whole table: each fold of a convex loss is fitted from there, which is quicker.
+    row_numbers : array_like of shape (n,), optional
+        Numbers of the rows in their source, ascending; in a large table they decide the fold. Default: 0, 1, ...
     **options
         `input_map`, `target_unit`, `tied`, ... of `irfil`, for equalised noise.
 
@@ -160,7 +167,7 @@ def cross_validate(
         raise Refusal(f"kind {kind!r} is not one of {', '.join(KINDS)}")
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     rows = np.column_stack([X, np.ones(len(X))]) if intercept else X
-    fold = fold_of(len(X), groups)
+    fold = fold_of(len(X), groups, numbers=row_numbers)
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     added = check_offset(offset, len(X))
     margins = (len(X), loss.contrast.shape[1]) if isinstance(loss, Softmax) else (len(X),)

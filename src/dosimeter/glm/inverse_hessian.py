@@ -62,7 +62,7 @@ def column_scale(
     blocks: Iterable[Any], penalty: FloatArray, engine: Engine, weigh: Weigh = rows_and_last
 ) -> FloatArray:
     """(p,) norms of the columns of the augmented matrix; a zero column is refused."""
-    squares = engine.sum_over(blocks, partial(_column_squares, p=len(penalty), weigh=weigh))[0]
+    squares = engine.sum_over(blocks, partial(column_squares, p=len(penalty), weigh=weigh))[0]
     norms = np.sqrt(squares + penalty)
     if not (norms > 0).all():
         j = int(np.flatnonzero(~(norms > 0))[0])
@@ -70,7 +70,8 @@ def column_scale(
     return np.asarray(norms)
 
 
-def _column_squares(block: RowBlock, p: int, weigh: Weigh) -> tuple[FloatArray]:
+def column_squares(block: RowBlock, p: int, weigh: Weigh) -> tuple[FloatArray]:
+    """(p,) weighted sums of squares of the columns; the intercept is the last."""
     X, weight = weigh(block)
     weight = np.abs(weight)  # a curvature may be negative; its size is what scales a column
     total = np.full(p, weight.sum())
@@ -160,12 +161,13 @@ def tame_factor(H: FloatArray) -> Factor:
 def _gram_in(
     T: FloatArray, blocks: Iterable[Any], penalty: FloatArray, engine: Engine, exact: bool, weigh: Weigh
 ) -> FloatArray:
-    (G,) = engine.sum_over(blocks, partial(_block_gram, T=T, exact=exact, weigh=weigh))
+    (G,) = engine.sum_over(blocks, partial(block_gram, T=T, exact=exact, weigh=weigh))
     roots = np.sqrt(penalty)[:, None] * T
     return np.asarray(G + roots.T @ roots)
 
 
-def _block_gram(block: RowBlock, T: FloatArray, exact: bool, weigh: Weigh) -> tuple[FloatArray]:
+def block_gram(block: RowBlock, T: FloatArray, exact: bool, weigh: Weigh) -> tuple[FloatArray]:
+    """(p, p) the Gram matrix of the rows in the basis T."""
     X, weight = weigh(block)
     return (gram(times(X, T, exact), weight),)
 

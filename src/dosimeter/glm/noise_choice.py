@@ -149,7 +149,7 @@ def choose(
     True
     """
     several = options.get("groups") is not None and len(set(options["groups"])) < len(options["groups"])
-    not_tried = {kind: reason for kind in KINDS if (reason := _underived(kind, loss, law))}
+    not_tried = {kind: reason for kind in KINDS if (reason := underived(kind, loss, law))}
     sizes = {kind: _work(kind, np.shape(X), rounds, several) for kind in KINDS if kind not in not_tried}
     problem = (X, y, loss, l2)
     not_tried |= _not_worth_trying(problem, max_dose, law, rounds, options, sizes)
@@ -160,7 +160,7 @@ def choose(
     planned, plan_at = plans[kind]
     # Also if no other kind was possible on this table: that too is a fact about it. That none is derived for the loss
     # is not.
-    if not all(_underived(other, loss, law) for other in KINDS if other != ISOTROPIC):
+    if not all(underived(other, loss, law) for other in KINDS if other != ISOTROPIC):
         planned = replace(planned, not_covered=(*planned.not_covered, CHOSEN))
     return Choice(kind, planned, plan_at, loss_increases, not_tried | refused)
 
@@ -197,7 +197,7 @@ def _loss_increases(plans: dict[str, tuple[ReleasePlan, Route]], X: Any) -> dict
     return {kind: expected_loss_increase(planned, best, X) for kind, (planned, _) in plans.items()}
 
 
-def _underived(kind: str, loss: Loss, law: Any) -> str:
+def underived(kind: str, loss: Loss, law: Any) -> str:
     """Why a kind has no figure for this loss and law, whatever the table; "" if it has."""
     if kind == SHAPED and not loss.quadratic:
         return "the shape is derived for the squared loss only"

@@ -173,16 +173,16 @@ class PowerVariance(ScalarLoss):
             return -math.inf
         with np.errstate(over="ignore"):
             logarithm = m if self._k is None else self._k * np.log(m)
-            return 1.0 - self._deviance(y, logarithm, np.zeros_like(y)) / self._null_deviance(y)
+            return 1.0 - self.deviance(y, logarithm, np.zeros_like(y)) / self.null_deviance(y, float(y.mean()))
 
     def expected_score(self, m: FloatArray, y: FloatArray, variance: FloatArray) -> float:
         """Log link: E log μ = m and E μˢ = exp(s m + s² variance/2)."""
         if self._k is not None:
             return super().expected_score(m, y, variance)
         with np.errstate(over="ignore"):
-            return 1.0 - self._deviance(y, m, variance) / self._null_deviance(y)
+            return 1.0 - self.deviance(y, m, variance) / self.null_deviance(y, float(y.mean()))
 
-    def _deviance(self, y: FloatArray, logarithm: FloatArray, variance: FloatArray) -> float:
+    def deviance(self, y: FloatArray, logarithm: FloatArray, variance: FloatArray) -> float:
         """Σ E d(y, μ), log μ Gaussian with this mean and variance."""
         s, t = 1 - self.power, 2 - self.power
         with np.errstate(over="ignore", invalid="ignore"):
@@ -190,11 +190,11 @@ class PowerVariance(ScalarLoss):
             total = float(2 * np.sum(_least(y, s, t) - np.where(y == 0, 0.0, y * low) + high))
         return math.inf if math.isnan(total) else total  # both overflow for p > 2, and -y·low is the larger
 
-    def _null_deviance(self, y: FloatArray) -> float:
-        mean = float(y.mean())
+    def null_deviance(self, y: FloatArray, mean: float) -> float:
+        """Σ d(y, mean)."""
         if self.power == 0:
             return float(np.sum((y - mean) ** 2))
-        return self._deviance(y, np.full_like(y, np.log(mean)), np.zeros_like(y))
+        return self.deviance(y, np.full_like(y, np.log(mean)), np.zeros_like(y))
 
 
 def _integral(e: float, logarithm: FloatArray) -> FloatArray:

@@ -183,7 +183,7 @@ class RowChain:
         L = self.operations[first].matrix
         gram = _matrix_gram(L, form, rows)
         for operation in self.operations[first + 1 :]:
-            gram = np.stack([_both_sides(operation, row, one) for row, one in zip(rows.tolist(), gram, strict=True)])
+            gram = np.stack([_both_sides(operation, row, part) for row, part in zip(rows.tolist(), gram, strict=True)])
         return gram
 
     def _written_gram(self, rows: Index) -> FloatArray:

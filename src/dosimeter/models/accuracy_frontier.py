@@ -23,7 +23,9 @@ import numpy as np
 
 from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
+from dosimeter.core.engine import rows_per_block
 from dosimeter.core.noise import Density, Gaussian
+from dosimeter.glm.scalar_jacobian import CACHE
 from dosimeter.models.fit_table import score
 from dosimeter.models.given_model import measure_options
 from dosimeter.models.table_leakage import TableLeakage
@@ -112,13 +114,19 @@ def _step(scale: float, expected_score: float, highest: float, typical: float) -
 def _expected_score(leak: TableLeakage, law: type[Density]) -> tuple[Callable[[float], float], str]:
     """scale -> expected score on the table, and whether it is exact or simulated."""
     fit, m, y = leak.fit, leak.fit.margin, leak.fit.y
-    squares = (leak.design.X**2).sum(axis=1) + float(fit.intercept)
+    squares = _squares(leak.design.X) + float(fit.intercept)
     loss, at_scale = fit.loss, cast(Any, law)
     known = law is Gaussian or (loss.quadratic and law.symmetric)
     if loss.has_expected_score and known:
         return loss.score_curve(m, y, squares, at_scale(1.0).variance), EXACT
     on = "" if len(y) <= ROWS else f", on {ROWS} of the rows"
     return _simulate_score(leak, law), SIMULATED.format(trials=TRIALS) + on
+
+
+def _squares(X: FloatArray) -> FloatArray:
+    """(n,) |x|² of each row, a few rows at a time: a large table is not copied."""
+    step = rows_per_block(X.shape[1], CACHE)
+    return np.concatenate([(X[i : i + step] ** 2).sum(axis=1) for i in range(0, len(X), step)])
 
 
 def _simulate_score(leak: TableLeakage, law: type[Density]) -> Callable[[float], float]:

@@ -124,18 +124,27 @@ class BlockModel:
 
     # --- figures of a block ---
 
-    def leakage(self, fitted: BlockFit, table: Table) -> TableLeakage:
-        """η of a block's rows by the names of its columns."""
-        block = self.rows(table)
-        options: dict[str, Any] = {
+    @property
+    def has_scaler(self) -> bool:
+        """Whether columns are standardised by the table itself."""
+        return bool(np.any(self.design.fitted))
+
+    @property
+    def measure_options(self) -> dict[str, Any]:
+        """As `measure_block` takes them."""
+        return {
             "include_target": self.include_target,
             "input_map": self.design.input_map(self.design.spread) if self.unit == "sd" else self.design.input_map(),
             "target_unit": self.target_unit,
         }
-        leak, fit = measure_block(fitted, block, self.noise, **options)
+
+    def leakage(self, fitted: BlockFit, table: Table) -> TableLeakage:
+        """η of a block's rows by the names of its columns."""
+        block = self.rows(table)
+        leak, fit = measure_block(fitted, block, self.noise, **self.measure_options)
         floor = None
-        if np.any(self.design.fitted):
-            total, _ = measure_block(fitted, block, self.noise, **options, scaled=self.design.fitted)
+        if self.has_scaler:
+            total, _ = measure_block(fitted, block, self.noise, **self.measure_options, scaled=self.design.fitted)
             floor = floor_of(total)
             leak = leak if self.scaler == "held" else total
         return TableLeakage(
@@ -156,6 +165,14 @@ class BlockModel:
             scaler=self.scaler,
         )
 
+    def highest(self, leak: glm.Leakage, table: Table) -> float:
+        """The highest figure of a person of a block, or of a row: without computing all of them."""
+        if self.person is None:
+            return leak.highest
+        blocks = self.design.blocks
+        tied = [j for name in self.tied.columns for j in blocks[name]]
+        return leak.highest_group(table[self.person].tolist(), tied=tied, tied_target=self.tied.target)
+
     @property
     def not_covered(self) -> tuple[str, ...]:
         """What no figure covers."""
@@ -168,7 +185,7 @@ class BlockModel:
 
     def floor_remarks(self, highest: float) -> tuple[str, ...]:
         """What the scaler leaves at any noise, at most."""
-        if not np.any(self.design.fitted):
+        if not self.has_scaler:
             return ()
         unit = "row" if self.person is None else "person"
         return (floor_remark(self.design, highest, self.scaler, unit),)
@@ -244,7 +261,8 @@ def prepare_blocks(
     whole = summaries[target]
     penalty = glm.penalty(kind, n, l2)
     numbers = {number.name for number in encoding.numbers}
-    refuse_if_unbounded(_repeated(y, n), np.ones(len(y)), kind, _strengths(penalty, encoding), True)
+    shown = _repeated(y, n)
+    refuse_if_unbounded(shown, np.ones(len(shown)), kind, _strengths(penalty, encoding), True)
     remarks = (
         remark,
         *target_remarks(small, target, loss),

@@ -175,6 +175,7 @@ def release_table(
         reweighting_rounds=reweighting_rounds,
         noise_shape=noise_shape,
         rng=rng,
+        row_numbers=table.rows,
     )
 
 
@@ -195,12 +196,13 @@ def draw_release(
     intercept: bool = True,
     sample_weight: Any = None,
     rng: np.random.Generator | None = None,
+    row_numbers: Any = None,
 ) -> TableRelease:
     """Choose the noise, draw it and score the model.
 
     l2: number of rows -> penalty of a fold. before: the exact weights. rows: the released numbers as sums over
     the weights. inputs: (n, weights) of the released model. fills: column -> the constant
-    that fills its gaps.
+    that fills its gaps. row_numbers: (n,) of the rows in their source, for the folds of a cross-validation.
     """
     if (max_dose is None) == (scale is None):
         raise Refusal(f"state either {option('max_dose')} or {option('scale')}, one of the two")
@@ -243,6 +245,7 @@ def draw_release(
         groups=ready.ids,
         intercept=intercept,
         sample_weight=sample_weight,
+        row_numbers=row_numbers,
         **(units | ready.shared if kind == EQUALISED else {}),
     )
     # Reported for every kind: reported for the reweighting alone, it would reveal the choice.

@@ -147,10 +147,10 @@ def block_groups(
     (doses,) = engine.sum_over(parts, reader.count_doses)
     shares = (0.5, 0.99)
     bins = tuple(c.bins_for(shares) for c in doses.items)
-    (found,) = engine.sum_over(parts, replace(reader, bins=bins).collect_doses)
+    (values,) = engine.sum_over(parts, replace(reader, bins=bins).collect_doses)
     unit = 1.0 if bounded else median
     every = []
-    for group, c, v in zip(groups, doses.items, found.items, strict=True):
+    for group, c, v in zip(groups, doses.items, values.items, strict=True):
         asked = group.column in requested
         if c.total >= SMALLEST and (asked or c.total <= people - SMALLEST):
             middle, worst = (quantile(c, v, share) for share in shares)

@@ -144,9 +144,10 @@ def block_measurement(
     """Every figure of a measurement, as `Measurement.of` has it of a table in memory."""
     reader, first, model = figures.reader, figures.first, figures.reader.model
     bounded, unit = reader.bounded, "row" if model.person is None else "person"
-    every = _unknowns(figures) if bounded else []
+    every = unknowns_over_blocks(figures) if bounded else []
     score = score_of(model.loss, first.score)
-    floor = np.any(model.design.fitted)
+    score = score if score is None or math.isfinite(score) else None
+    floor = model.has_scaler
     return Measurement(
         internal=True,
         words=[],
@@ -178,9 +179,9 @@ def block_measurement(
         groups=list(groups),
         columns=_columns(every, figures),
         target=_target(every, figures),
-        distribution=_distribution(figures, unit, limit),
-        ranked=_ranked(figures, show_ids),
-        strip=_exposure(every, figures, show_ids),
+        distribution=distribution_over_blocks(figures, unit, limit),
+        ranked=ranked_over_blocks(figures, show_ids),
+        strip=exposure_over_blocks(every, figures, show_ids),
         not_covered=list(model.not_covered),
         assumptions=[*ASSUMPTIONS, *model.assumptions],
         remarks=[
@@ -210,7 +211,7 @@ def _doses(figures: BlockFigures) -> Doses:
     )
 
 
-def _unknowns(figures: BlockFigures) -> list[Unknown]:
+def unknowns_over_blocks(figures: BlockFigures) -> list[Unknown]:
     """Without their rows: names, kinds, spreads and what the other columns say about them."""
     reader, model, design = figures.reader, figures.reader.model, figures.reader.model.design
     nothing: FloatArray = np.empty(0)
@@ -284,7 +285,7 @@ def _worst_cell(every: Sequence[Unknown], figures: BlockFigures) -> WorstCell | 
     )
 
 
-def _distribution(figures: BlockFigures, unit: str, limit: float | None) -> Distribution:
+def distribution_over_blocks(figures: BlockFigures, unit: str, limit: float | None) -> Distribution:
     first, relative = figures.first, not figures.reader.bounded
     typical = (figures.dose(0.5) or 1.0) if relative else 1.0
     edges = bin_edges(first.lowest / typical, first.highest / typical) if first.highest > 0 else np.array([])
@@ -297,7 +298,7 @@ def _distribution(figures: BlockFigures, unit: str, limit: float | None) -> Dist
     return distribution_of_counts(edges, counts, first.zero, of=of, unit=unit, limit=None if relative else limit)
 
 
-def _ranked(figures: BlockFigures, show_ids: bool) -> list[Ranked]:
+def ranked_over_blocks(figures: BlockFigures, show_ids: bool) -> list[Ranked]:
     typical, relative = figures.dose(0.5), not figures.reader.bounded
     out = []
     for k, (eta, row) in enumerate(zip(figures.first.top.values.tolist(), figures.top_rows.tolist(), strict=True)):
@@ -307,7 +308,7 @@ def _ranked(figures: BlockFigures, show_ids: bool) -> list[Ranked]:
     return out
 
 
-def _exposure(every: Sequence[Unknown], figures: BlockFigures, show_ids: bool) -> ExposureMatrix | None:
+def exposure_over_blocks(every: Sequence[Unknown], figures: BlockFigures, show_ids: bool) -> ExposureMatrix | None:
     if not every:
         return None
     spread = np.array([unknown.spread for unknown in every])

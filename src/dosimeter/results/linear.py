@@ -38,6 +38,7 @@ from dosimeter.results.visibility import (
 if TYPE_CHECKING:
     from dosimeter.core.arrays import FloatArray
     from dosimeter.core.noise import Density
+    from dosimeter.glm.release_plan import ReleasePlan
     from dosimeter.models import usefulness
     from dosimeter.models.accuracy_frontier import Curve
     from dosimeter.models.linear_release import TableRelease
@@ -120,7 +121,8 @@ class ScoreChange(ResultModel):
 
     name: Annotated[str, STATISTIC]
     before: Annotated[float, STATISTIC]
-    after: Annotated[float, STATISTIC]
+    after: Annotated[float | None, STATISTIC] = None
+    """None if nothing was released and so no noise was drawn."""
 
 
 class NoiseChoice(ResultModel):
@@ -174,10 +176,9 @@ class HeldOutScores(ResultModel):
     """Why nothing could be scored."""
 
     @classmethod
-    def of(cls, release: TableRelease, limit: float | None) -> HeldOutScores:
+    def of(cls, useful: usefulness.Usefulness, plan: ReleasePlan, limit: float | None) -> HeldOutScores:
         """If the scale was stated, the limit is the highest dose that it gives."""
-        useful = release.useful
-        chosen = limit if limit is not None and SCALE_CHOSEN in release.plan.not_covered else None
+        chosen = limit if limit is not None and SCALE_CHOSEN in plan.not_covered else None
         return cls(
             name=useful.name,
             base=useful.base,
@@ -185,7 +186,7 @@ class HeldOutScores(ResultModel):
             score=useful.score,
             folds=useful.folds,
             worse=useful.worse,
-            limit=release.plan.highest if chosen is None else chosen,
+            limit=plan.highest if chosen is None else chosen,
             steps=[LimitScore.of(step) for step in useful.steps],
             why=useful.why,
         )
@@ -267,7 +268,7 @@ class LinearRelease(Result):
             dose=DoseChange.of(release),
             score=ScoreChange(name=release.score_name, before=release.score_before, after=release.score_after),
             choice=NoiseChoice.of(release),
-            held_out=HeldOutScores.of(release, limit),
+            held_out=HeldOutScores.of(release.useful, plan, limit),
             useless=False,
             limit=limit,
             within=within,

@@ -58,6 +58,8 @@ class PersonFigures:
 
     def least(self, per_row: FloatArray) -> FloatArray:
         """(people,) the smallest value over each person's rows: that of the best guessed one."""
+        if self.first is self.number:  # every row is a person
+            return per_row
         smallest = np.full(len(self.eta), np.inf)
         np.minimum.at(smallest, self.number, per_row)
         return smallest

@@ -14,8 +14,9 @@ from dosimeter.core.location import Location
 from dosimeter.core.progress import stage, track
 from dosimeter.core.text import safe_text
 from dosimeter.files.archive import Archive
-from dosimeter.files.file_checks import GIBIBYTE, first_bytes, os_error_refusal, refuse_pickle, regular_file
+from dosimeter.files.file_checks import GIBIBYTE, first_bytes, os_error_refusal, read_bytes, refuse_pickle, regular_file
 from dosimeter.scanner.classify import classify, merge_similar, siblings_of
+from dosimeter.scanner.closed_files import closed_findings, is_closed
 from dosimeter.scanner.compare import Comparison, compare
 from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.scanner.embedded_text import arrays_in_text
@@ -120,7 +121,8 @@ def scan(
     Parameters
     ----------
     path : path
-        A .skops, .onnx, .safetensors, .npz, .npy or .json file.
+        A .skops, .onnx, .safetensors, .npz, .npy or .json file. With a table also a pickle, .joblib, .pt or .rds file:
+        its bytes are searched, and it is never unpickled.
     table : Table, optional
         The training table, to tell which of its rows are in the file.
     tolerance : float, optional
@@ -135,7 +137,7 @@ def scan(
     Raises
     ------
     Refusal
-        If the file is a pickle (it is not opened), of unknown kind, damaged, or too large.
+        If the file is a pickle and there is no table, of unknown kind, damaged, or too large.
 
     Notes
     -----
@@ -153,6 +155,8 @@ def scan(
     (True, ['support_vectors_'])
     """
     stage(f"reading {safe_text(Path(path).name, 40)}")
+    if table is not None and is_closed(path):
+        return scan_closed(path, table, limit)
     contents = contents_of(path, limit=limit)
     stage("looking for people")
     siblings = siblings_of(contents)
@@ -178,6 +182,14 @@ def scan(
         merged_findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.certainty == "possible")
     )
     return Scan(contents.kind, tuple(ranked), contents.unread, 0 if table is None else table.n, len(contents.parts))
+
+
+def scan_closed(path: str | os.PathLike[str], table: Table, limit: int = GIBIBYTE) -> Scan:
+    """Search the bytes of a file that only its author's code can open."""
+    file, source = regular_file(path, limit)
+    findings, unread, read = closed_findings(read_bytes(file, source), table, limit, source)
+    kind = file.suffix.lower().removeprefix(".")
+    return Scan(f"{kind}, searched as bytes", tuple(findings), tuple(unread), table.n, read)
 
 
 def contents_of(path: str | os.PathLike[str], *, limit: int = GIBIBYTE) -> Contents:

@@ -50,7 +50,7 @@ def class_positions(cells: Sequence[str], classes: Sequence[str]) -> NDArray[np.
     [1, -1, -1]
     """
     known: dict[Any, int] = {name: k for k, name in enumerate(classes)}
-    typed = _typed(classes)
+    typed = typed_classes(classes)
     if typed.dtype.kind == "O":
         return np.array([known.get(cell, -1) for cell in cells], dtype=np.intp)
     known = {value: k for k, value in enumerate(typed.astype(float).tolist())}
@@ -77,12 +77,12 @@ def keep_listed_classes(
         refusal = source.refusal("no row has a listed class", "correct the list of classes", column=target)
         raise NoCompleteRow(str(refusal))
     kept = table.take(positions >= 0)
-    values = (text_array(tuple(classes)) if names else _typed(classes))[positions[positions >= 0]]
+    values = (text_array(tuple(classes)) if names else typed_classes(classes))[positions[positions >= 0]]
     columns = tuple(values if name == target else kept[name] for name in kept.names)
     return Table(kept.names, columns, kept.rows, table.dropped + unlisted.size, kept.gaps)
 
 
-def _typed(classes: Sequence[str]) -> NDArray[Any]:
+def typed_classes(classes: Sequence[str]) -> NDArray[Any]:
     """(m,) the listed classes as bool, float64 or text."""
     if set(classes) <= {"True", "False"}:
         return np.array([name == "True" for name in classes])

@@ -34,7 +34,7 @@ def level_positions(table: Table, name: str) -> tuple[tuple[str, ...], Index]:
     cells = [str(cell) for cell in column.tolist()]
     levels = tuple(sorted(set(cells)))
     place = {level: j for j, level in enumerate(levels)}
-    return levels, np.fromiter((place[cell] for cell in cells), dtype=np.intp, count=len(cells))
+    return levels, np.fromiter(map(place.__getitem__, cells), dtype=np.intp, count=len(cells))
 
 
 def level_names(table: Table, name: str) -> tuple[str, ...]:

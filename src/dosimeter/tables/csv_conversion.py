@@ -133,7 +133,9 @@ class Conversion:
         facts = self._facts
         if missing == "refuse" and facts.incomplete:
             row, j = facts.first_incomplete
-            raise missing_value_refusal(row, self.columns[j].name, facts.incomplete, facts.rows, self._source)
+            names = [column.name for column in self.columns]
+            gaps = dict(zip(names, facts.missing, strict=True))
+            raise missing_value_refusal(row, names[j], facts.incomplete, facts.rows, gaps, self._source)
         if facts.rows == facts.incomplete:
             raise no_complete_row(self.columns[int(np.argmax(facts.missing))].name, self._source)
         for column, not_finite in zip(self.columns, facts.not_finite, strict=True):

@@ -50,18 +50,34 @@ def learn_encoding(table: Table, *, categorical: Collection[str] = (), max_level
     for name in categorical:
         table[name]
     sources: list[ColumnEncoding] = []
-    constant = []
+    constant: list[str] = []
+    faults: list[str] = []
     for name in table.names:
         column = table[name]
         if table.n == 0 or (column == column[0]).all():
             constant.append(name)
-        elif name in categorical or table.kind(name) == "text":
-            filled = table.gaps[name].value if name in table.gaps else None
-            levels = level_names(table, name)
-            sources.append(category_column(name, levels, table.n, name in categorical, max_levels, filled))
-        else:
-            sources.append(_two_values(name, table.observed(name).astype(float)) or standardised(name, column))
+            continue
+        try:
+            sources.append(_learned(table, name, name in categorical, max_levels))
+        except Refusal as fault:
+            faults.append(str(fault))
+    if faults:
+        raise Refusal(_together(faults))
     return TableEncoding(tuple(sources), tuple(constant))
+
+
+def _learned(table: Table, name: str, declared: bool, max_levels: int) -> ColumnEncoding:
+    """The encoding of one column; declared: whether the caller said that it holds codes."""
+    if declared or table.kind(name) == "text":
+        filled = table.gaps[name].value if name in table.gaps else None
+        return category_column(name, level_names(table, name), table.n, declared, max_levels, filled)
+    return _two_values(name, table.observed(name).astype(float)) or standardised(name, table[name])
+
+
+def _together(faults: Sequence[str], limit: int = 5) -> str:
+    """All columns that cannot be used, in one line: correcting one only to meet the next costs a run each."""
+    more = f"; {len(faults) - limit} more columns cannot be used" if len(faults) > limit else ""
+    return "; ".join(faults[:limit]) + more
 
 
 def public_encoding(

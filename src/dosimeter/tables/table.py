@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location, advice
-from dosimeter.core.text import safe_text
+from dosimeter.core.text import safe_list, safe_text
 from dosimeter.tables.column_values import missing as missing_in
 from dosimeter.tables.column_values import raw_column, to_array
 from dosimeter.tables.declared_numbers import declared_numbers
@@ -168,7 +168,7 @@ def column_names(frame: Any) -> list[str]:
 
 
 def complete_rows(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, source: Location) -> NDArray[np.intp]:
-    """Positions of the rows without a missing value, or a refusal that names the first missing one."""
+    """Positions of the rows without a missing value, or a refusal: the first missing one, and all columns with some."""
     if missing not in ("refuse", "drop"):
         raise Refusal(f"{option('missing', safe_text(missing))}: use refuse, drop or impute")
     if not masks:
@@ -177,18 +177,23 @@ def complete_rows(masks: Mapping[str, NDArray[np.bool_]], missing: Missing, sour
     if missing == "refuse" and absent.any():
         row = int(np.argmax(absent))
         column = next(name for name, mask in masks.items() if mask[row])
-        raise missing_value_refusal(row, column, int(absent.sum()), absent.size, source)
+        gaps = {name: int(mask.sum()) for name, mask in masks.items()}
+        raise missing_value_refusal(row, column, int(absent.sum()), absent.size, gaps, source)
     if absent.size and absent.all():
         raise no_complete_row(max(masks, key=lambda name: int(masks[name].sum())), source)
     return np.flatnonzero(~absent)
 
 
-def missing_value_refusal(row: int, column: str, incomplete: int, n: int, source: Location) -> Refusal:
-    """The refusal of the first missing value. incomplete: rows of the n that have one."""
+def missing_value_refusal(
+    row: int, column: str, incomplete: int, n: int, gaps: Mapping[str, int], source: Location
+) -> Refusal:
+    """The refusal of the first missing value. incomplete: rows of the n that have one; gaps: column -> how many."""
     todo = (
         f"fill it ({option('missing', 'impute')}), leave the column out ({option('exclude')}), or leave such rows "
         f"out ({option('missing', 'drop')}: {incomplete} of {n} rows)"
     )
+    counted = [f"{safe_text(name)} ({count})" for name, count in gaps.items() if count]
+    todo += f"; columns with missing values: {safe_list(counted)}" if len(counted) > 1 else ""
     return source.refusal("missing value", todo, row=row, column=column)
 
 

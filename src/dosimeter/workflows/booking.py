@@ -150,7 +150,7 @@ class ReleaseSession:
         if outcome.refused:
             return outcome
         if out is not None:
-            replaced = () if outcome.booked or not out.exists() else (REPLACED.format(safe_text(out.name)),)
+            replaced = self._replaced(out, outcome)
             with outcome.spent(out):
                 pieces = (outcome.artefact,) if released.pieces is None else released.pieces()
                 digest = write_pieces(out, pieces, inputs=inputs)
@@ -158,6 +158,13 @@ class ReleaseSession:
         if self.dose_file is not None:
             write_dose_file(self.dose_file, released, outcome.artefact, inputs)
         return outcome
+
+    def _replaced(self, out: Path, outcome: BookingOutcome) -> tuple[str, ...]:
+        """The remark on an earlier draw that is written over; none for the same bytes."""
+        if outcome.booked or not out.exists():
+            return ()
+        same = bool(outcome.artefact) and out.stat().st_size == len(outcome.artefact)
+        return () if same and out.read_bytes() == outcome.artefact else (REPLACED.format(safe_text(out.name)),)
 
     def book(self, released: Released[R], again: str = "") -> BookingOutcome:
         """The one way into the ledger: bytes and spend in one transaction, or the refusal in sentences.
@@ -175,7 +182,7 @@ class ReleaseSession:
             self.blank,
             recipe=released.recipe,
             artefact=released.artefact,
-            doses=released.doses,
+            doses=tuple(released.doses),
             noise_fingerprint=released.noise_fingerprint,
         )
         try:
@@ -248,5 +255,5 @@ def write_dose_file(path: Path, released: Released[Any], artefact: bytes, inputs
     from dosimeter.files.dose_file import DoseFile, write_doses
 
     digest = hashlib.sha256(artefact).hexdigest()
-    file = DoseFile(released.verb, released.recipe, digest, released.doses, secrets.token_hex(16))
+    file = DoseFile(released.verb, released.recipe, digest, tuple(released.doses), secrets.token_hex(16))
     write_doses(path, file, inputs=inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,19 @@ from dosimeter.glm.noise_choice import ROUNDS
 from dosimeter.models.given_model_release import release_model
 from dosimeter.models.linear_release import TableRelease, release_table
 from dosimeter.results.linear import LinearRelease
+from dosimeter.workflows.block_table import Place, block_source, refuse_given_model
+from dosimeter.workflows.fix_blocks import SIMULATED, fix_blocks, refuse_memory_only
 from dosimeter.workflows.model_file import fitted_model
 from dosimeter.workflows.noise_name import noise_class
-from dosimeter.workflows.people_table import BoundsSource, Constants, FitBounds, as_names, fit_bounds, read_people
+from dosimeter.workflows.people_table import (
+    BoundsSource,
+    Constants,
+    FitBounds,
+    as_names,
+    check_reading,
+    fit_bounds,
+    read_people,
+)
 from dosimeter.workflows.released import Released
 
 if TYPE_CHECKING:
@@ -26,7 +37,6 @@ if TYPE_CHECKING:
 
 SHAPES = ("auto", "hessian", "none")
 MOST_ROUNDS = 1000
-SIMULATED = "the noise was drawn from a seed: a simulation, not for release"
 
 
 def fix(
@@ -55,13 +65,19 @@ def fix(
     even_if_useless: bool = False,
     simulation_seed: int | None = None,
     delimiter: str = ",",
+    engine: str | None = None,
+    memory: str | int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    scheduler: str | None = None,
 ) -> Released[LinearRelease]:
     """A linear model of a table, with noise on its weights such that no person's dose is above a limit.
 
     Parameters
     ----------
     table
-        The training table: pandas, polars, pyarrow, a dict of columns, or the path of a .csv or .parquet file.
+        The training table: pandas, polars, pyarrow, a dict of columns, or the path of a .csv or .parquet file. A folder
+        of Parquet files, a polars LazyFrame, an Arrow dataset, a mapped array and a Dask collection are read in blocks,
+        and so is a .csv or .parquet file too large for `memory`.
     target
         The column that the model predicts.
     model
@@ -96,6 +112,9 @@ def fix(
         Release a model although a constant prediction does better.
     simulation_seed
         Draw the noise from this seed: a simulation, not for release.
+    engine, memory, checkpoint, scheduler
+        Where it is computed, as in `measure`. With a checkpoint the noise is drawn once: the same call returns the same
+        release.
 
     Returns
     -------
@@ -131,6 +150,35 @@ def fix(
     if store_fisher_blocks and person is None:
         raise Refusal(f"{option('store_fisher_blocks')} needs persons: name the column with {option('person')}")
     codes, shared, separate = as_names(categorical), as_names(tied), as_names(not_tied)
+    place = Place(engine, memory, checkpoint, scheduler)
+    if model is not None:
+        refuse_given_model(table, place)
+    source = block_source(table, place, delimiter=delimiter, whole=missing == "impute") if model is None else None
+    if source is not None:
+        refuse_memory_only(equalise=bool(rounds), noise_shape=shape, store_fisher_blocks=store_fisher_blocks)
+        check_reading(target, person, codes, as_names(exclude), shared, separate, missing, impute or {})
+        return fix_blocks(
+            source,
+            target,
+            person,
+            place=place,
+            categorical=codes,
+            exclude=as_names(exclude),
+            tied=shared,
+            not_tied=separate,
+            missing=missing,
+            declared=fit_bounds(bounds, target, person, codes, as_names(exclude)),
+            limit=limit,
+            scale=public_scale,
+            law=law,
+            l2=penalty,
+            loss=loss,
+            kind_chosen=shape == "auto" and public_scale is None,
+            scaler=scaler,
+            even_if_useless=even_if_useless,
+            simulation_seed=simulation_seed,
+            rng=rng,
+        )
     if model is None:
         declared = fit_bounds(bounds, target, person, codes, as_names(exclude))
     else:

@@ -29,6 +29,7 @@ from dosimeter.models.block_model import BlockModel, prepare_blocks
 from dosimeter.results.block_figures import BlockReader, first_pass, first_terms, second_terms
 from dosimeter.results.block_groups import GroupReader, block_groups
 from dosimeter.results.block_measurement import BlockFigures, attributes, block_measurement, wanted_bins
+from dosimeter.results.linear_parts import GroupFigures
 from dosimeter.results.measurement import Measurement
 from dosimeter.tables.block_reading import BlockReading
 from dosimeter.tables.declared_bounds import Range
@@ -103,29 +104,31 @@ class BlockLeakage:
         requested = as_names(groups)
         if limit is not None:
             positive("limit", limit)
-        figures, model = self.figures, self.model
+        figures = self.figures
         for name in requested:
             if name not in self.table.summaries:
                 raise Refusal(f"there is no column {safe_text(name)}: {advice(name, tuple(self.table.summaries))}")
-        stage("comparing groups")
-        names = tuple(dict.fromkeys([*requested, *model.design.blocks]))
-        reader = GroupReader(self.reader.folder, names, model.person)
-        compared = block_groups(
-            reader,
-            self.table.parts,
-            self.table.engine,
-            median=figures.dose(0.5),
-            people=figures.first.people,
-            requested=requested,
-            bounded=self.reader.bounded,
-        )
         return block_measurement(
             figures,
             limit=limit,
-            groups=compared,
+            groups=self.groups(requested),
             requested=requested,
             show_ids=show_ids,
             dropped=self.table.dropped,
+        )
+
+    def groups(self, requested: Sequence[str] = ()) -> list[GroupFigures]:
+        """Groups of people by the columns of the model and those requested; four passes."""
+        stage("comparing groups")
+        names = tuple(dict.fromkeys([*requested, *self.model.design.blocks]))
+        return block_groups(
+            GroupReader(self.reader.folder, names, self.model.person),
+            self.table.parts,
+            self.table.engine,
+            median=self.figures.dose(0.5),
+            people=self.figures.first.people,
+            requested=requested,
+            bounded=self.reader.bounded,
         )
 
     def __repr__(self) -> str:
@@ -177,8 +180,12 @@ def measure_blocks(
     unit: str,
     include_target: bool,
     scaler: str,
+    task: str = "",
 ) -> BlockLeakage:
-    """Fit a model of the table and prepare to measure it; passes over the rows run as they are needed."""
+    """Fit a model of the table and prepare to measure it; passes over the rows run as they are needed.
+
+    task: what else the work in a checkpoint is for.
+    """
     if missing not in ("refuse", "drop"):
         todo = f"use {option('missing', 'drop')}, or fill them in the table"
         raise CannotMeasure(f"{option('missing', missing)} is for tables in memory: {todo}")
@@ -199,7 +206,7 @@ def measure_blocks(
         bounds={name: (b.lower, b.upper) for name, b in bounds.items() if isinstance(b, Range)},
         levels={name: b for name, b in bounds.items() if isinstance(b, tuple) and name != target},
         task=repr((target, person, categorical, exclude, tied, not_tied, missing, bounds, str(noise), loss, l2, unit,
-                   include_target, scaler)),
+                   include_target, scaler)) + task,
     )  # fmt: skip
     stage("preparing the columns")
     with _levels_in_refusals(table, target):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -42,7 +42,7 @@ class Released(Generic[R]):
     """What is sent. Empty if a limit kept the release back, and if it is too large to hold: then see `pieces`."""
     recipe: Recipe
     """Its public constants: kind, noise, settings."""
-    doses: tuple[PersonDoses, ...]
+    doses: Sequence[PersonDoses]
     """What each person receives, for a ledger. Empty if no person was named. Internal."""
     noise_fingerprint: bytes
     """Identifies the noise draw: a second draw from the same data is a second release. Internal."""

@@ -32,7 +32,8 @@ def scan(
     Parameters
     ----------
     file
-        The model: .skops, .onnx, .safetensors, .npz, .npy or .json. A pickle is refused unopened.
+        The model: .skops, .onnx, .safetensors, .npz, .npy or .json. With `data` also .pkl, .joblib, .pt, .rds, .h5,
+        .ubj or .pmml, whose bytes are searched; without it a pickle is refused unopened. Nothing is unpickled.
     data
         The training table, a dataframe or a path: its rows that are in the file are named.
     person, show_ids

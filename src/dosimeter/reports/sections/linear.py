@@ -177,9 +177,8 @@ def _cost(result: LinearRelease) -> list[Part]:
     change, choice = optional(result, "score"), optional(result, "choice")
     if change is None:
         return []
-    parts: list[Part] = [
-        Paragraph(f"{change.name} on this table: {change.before:.3f} without noise, {change.after:.3f} with it.")
-    ]
+    after = "none was drawn" if change.after is None else f"{change.after:.3f} with it"
+    parts: list[Part] = [Paragraph(f"{change.name} on this table: {change.before:.3f} without noise, {after}.")]
     held_out = optional(result, "held_out")
     parts += [] if held_out is None else _held_out(held_out)
     if result.useless:
@@ -228,7 +227,7 @@ def _(result: LinearRelease) -> JsonObject:
             "people": rounded(people),
             "typical": rounded(result.dose.typical),
             "score_before": score(change.name, change.before),
-            "score_after": score(change.name, change.after),
+            "score_after": None if change.after is None else score(change.name, change.after),
             "histogram": histogram(result.distribution),
             "groups": groups(result.groups, people),
         }

@@ -1,0 +1,224 @@
+"""The search of one stream of bytes for the cells of a table, and what the hits prove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dosimeter.core.arrays import Index, Mask
+from dosimeter.scanner.search.arrangement import Hits, arrangement
+from dosimeter.scanner.search.cells import Cells
+from dosimeter.scanner.search.decoys import DecoyTest, decoys, decoys_per_cell
+from dosimeter.scanner.search.locate import Bytes, Needles, locate
+from dosimeter.scanner.search.needles import RUN_BITS, TEXTS, WORDS, CellNeedles, described, runs, texts, words
+from dosimeter.scanner.search.written_numbers import written_hits, written_numbers
+
+LEVEL = 1e-6
+"""Probability that accident alone leads to a verdict about one file, over all encodings and streams."""
+_TESTS = 40
+WRITTEN = "written numbers"
+_FEWEST_TEXTS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class ByteMatch:
+    """What of the table is in the bytes, in one encoding.
+
+    rows: (k,) from 0, those that stand there as rows, or in two columns and more; cells: (m,) row * d + column, of
+    those found; columns: number of columns that stand there value after value; expected: cells, or rows, found by
+    accident; probability: of as many by accident, over all encodings; texts: whether the cells are texts.
+    """
+
+    encoding: str
+    rows: Index
+    cells: Index
+    columns: int
+    expected: float
+    probability: float
+    count: int
+
+    @property
+    def is_rows(self) -> bool:
+        """True if whole rows are there, or values of two and more columns in the order of the table."""
+        return len(self.rows) > 0
+
+
+class ByteSearch:
+    """A table prepared for searching many streams. streams: their number, for which the level is divided."""
+
+    def __init__(self, cells: Cells, streams: int = 1) -> None:
+        self.cells = cells
+        self.level = LEVEL / (_TESTS * max(1, streams))
+        self.factor = float(_TESTS * max(1, streams))
+
+    @cached_property
+    def _needles(self) -> list[tuple[str, CellNeedles]]:
+        kinds = [("word", entry) for entry in words(self.cells)] + [("run", entry) for entry in runs(self.cells)]
+        return [*kinds, *(("text", entry) for entry in self._texts())]
+
+    def _texts(self) -> Iterator[CellNeedles]:
+        wanted: dict[str, int] = {}
+        for column, rows in enumerate(self.cells.single_texts.values()):
+            for text, row in rows.items():
+                wanted.setdefault(text, row * len(self.cells.texts) + column)
+        if wanted:
+            yield from (texts(wanted, encoding) for encoding in TEXTS)
+
+    @property
+    def searched(self) -> int:
+        """Cells that can be told from accidents: of many digits, or in runs."""
+        return len(self._searched_cells)
+
+    @cached_property
+    def _searched_cells(self) -> Index:
+        pieces = [entry.cell for kind, entry in self._needles if kind != "text" and entry.encoding in ("<f8", "<f2")]
+        return np.unique(np.concatenate(pieces)) if pieces else np.empty(0, np.intp)
+
+    def search(self, data: bytes | memoryview) -> tuple[list[ByteMatch], list[str]]:
+        """The matches that accident does not explain, and what could not be searched."""
+        array = np.frombuffer(data, dtype=np.uint8)
+        problems: list[str] = []
+        matches = [*self._machine_numbers(array, problems), *self._written(array, problems)]
+        return matches, problems
+
+    def _machine_numbers(self, data: Bytes, problems: list[str]) -> Iterator[ByteMatch]:
+        needles = [entry for _, entry in self._needles]
+        if not needles:
+            return
+        counts = np.cumsum([0, *(entry.needles.size for entry in needles)])
+        places = locate(data, _joined([entry.needles for entry in needles]))
+        if places.too_common > 0.01 * counts[-1]:
+            problems.append("values of the table that are everywhere in these bytes were not followed")
+        taken = np.zeros(len(data) + 1, dtype=bool)
+        for k, (kind, entry) in enumerate(self._needles):
+            mine = (places.needle >= counts[k]) & (places.needle < counts[k + 1])
+            if mine.any():
+                # Four bytes inside a float64 that was recognised are no float32.
+                mine &= ~taken[places.offset]
+                needle, offset = places.needle[mine] - counts[k], places.offset[mine]
+                if not len(offset):
+                    continue
+                length = entry.needles.length[needle]
+                hits = Hits(offset, offset + length, needle, entry.cell, entry.first)
+                match = self._verdict(kind, entry, hits, data)
+                if match is not None:
+                    for step in range(8 if kind == "word" else 0):
+                        taken[(offset + step).clip(0, len(data))] = True
+                    yield match
+
+    def _verdict(self, kind: str, entry: CellNeedles, hits: Hits, data: Bytes) -> ByteMatch | None:
+        if kind == "run":
+            return self._of_runs(entry, hits, len(data))
+        if kind == "text":
+            return self._of_texts(entry, hits, data)
+        return self._of_values(
+            entry.encoding, hits, lambda table: locate_words(data, table, entry.encoding), described(entry.encoding)
+        )
+
+    def _of_runs(self, entry: CellNeedles, hits: Hits, size: int) -> ByteMatch | None:
+        """Runs carry so much information that one suffices; the expected number is for all places and all runs."""
+        expected = size * entry.needles.size * 2.0 ** -(RUN_BITS - 16)
+        _, cell = hits.expanded(np.unique(hits.needle, return_index=True)[1])
+        cell = np.unique(cell)
+        rows, columns = np.divmod(cell, max(1, self.cells.d))
+        probability = min(1.0, expected * self.factor)
+        if probability >= LEVEL:
+            return None
+        wide = _rows_with_two(rows, columns)
+        whole = len(np.unique(columns))
+        return ByteMatch(described(entry.encoding), wide, cell, whole, expected, probability, len(hits.offset))
+
+    def _of_values(self, encoding: str, hits: Hits, decoy_count: Callable[[Cells], int], name: str) -> ByteMatch | None:
+        order = arrangement(hits, self.cells, self.level)
+        _, cell = hits.expanded(np.unique(hits.needle, return_index=True)[1])
+        cell = np.unique(cell)
+        telling = self.cells.telling.ravel()
+        distinct = np.unique(self.cells.values.ravel()[cell[telling[cell]]])
+        test = self._decoy_test(len(distinct), decoy_count)
+        rows, probability, expected = order.rows, order.probability, order.expected
+        if test.probability < self.level:
+            # The values are the table's own: in columns one after the other, rows are whoever is in two of them.
+            several = _rows_with_two(*np.divmod(order.column_cells, max(1, self.cells.d)))
+            rows, probability, expected = rows if len(rows) else several, test.probability, test.expected
+        elif not len(rows):
+            return None
+        probability = min(1.0, probability * self.factor)
+        return ByteMatch(name, rows, cell, len(order.columns), expected, probability, len(hits.offset))
+
+    def _decoy_test(self, count: int, decoy_count: Callable[[Cells], int]) -> DecoyTest:
+        telling = self.cells.telling[:, self.cells.word_columns]
+        values = len(np.unique(self.cells.values[:, self.cells.word_columns][telling]))
+        if not count or not values:
+            return DecoyTest(0, values, 0, 0)
+        table = decoys(self.cells, decoys_per_cell(count))
+        return DecoyTest(count, values, int(decoy_count(table)), table.n)
+
+    def _of_texts(self, entry: CellNeedles, hits: Hits, data: Bytes) -> ByteMatch | None:
+        """Texts that one row alone has: names and ids. Three of one column, each standing alone, count."""
+        alone = _stands_alone(hits, data, len("a".encode(entry.encoding)))
+        number = np.unique(entry.cell[entry.first[hits.needle[alone]]])
+        rows, column = np.divmod(number, max(1, len(self.cells.texts)))
+        kept = np.bincount(column, minlength=1)[column] >= _FEWEST_TEXTS if len(column) else column > 0
+        if not kept.any():
+            return None
+        nobody = np.empty(0, np.intp)
+        cells = rows[kept]
+        return ByteMatch(
+            described(entry.encoding), nobody, cells, len(np.unique(column[kept])), 0.0, 0.0, int(kept.sum())
+        )
+
+    def _written(self, data: Bytes, problems: list[str]) -> Iterator[ByteMatch]:
+        if not len(self.cells.word_columns):
+            return
+        numbers = written_numbers(data)
+        if not numbers.complete:
+            problems.append("written numbers beyond 3 million were not read")
+        hits = written_hits(numbers, self.cells)
+        if len(hits.offset):
+
+            def decoy_count(table: Cells) -> int:
+                return len(np.unique(written_hits(numbers, table).needle))
+
+            match = self._of_values(WRITTEN, hits, decoy_count, WRITTEN)
+            if match is not None:
+                yield match
+
+
+def locate_words(data: Bytes, table: Cells, encoding: str) -> int:
+    """How many distinct values of a table are in the bytes as words of this encoding."""
+    if encoding not in WORDS:
+        return 0
+    return sum(len(np.unique(locate(data, entry.needles).needle)) for entry in words(table, (encoding,)))
+
+
+def _rows_with_two(rows: Index, columns: Index) -> Index:
+    """Rows of which two and more columns are there."""
+    pairs = np.unique(np.column_stack([rows, columns]), axis=0) if len(rows) else np.empty((0, 2), np.intp)
+    distinct, counts = np.unique(pairs[:, 0], return_counts=True)
+    return np.asarray(distinct[counts >= 2])
+
+
+def _stands_alone(hits: Hits, data: Bytes, width: int) -> Mask:
+    """Whether no letter or digit touches the text on either side."""
+    letters = np.zeros(256, dtype=bool)
+    letters[[ord(c) for c in "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"]] = True
+    before = (hits.offset - width).clip(0)
+    after = hits.end.clip(0, len(data) - 1)
+    touched = (letters[data[before]] & (hits.offset >= width)) | (letters[data[after]] & (hits.end < len(data)))
+    return np.asarray(~touched)
+
+
+def _joined(sets: list[Needles]) -> Needles:
+    shifts = np.cumsum([0, *(len(needles.blob) for needles in sets)])
+    return Needles(
+        np.concatenate([needles.blob for needles in sets]),
+        np.concatenate([needles.start + shift for needles, shift in zip(sets, shifts, strict=False)]),
+        np.concatenate([needles.length for needles in sets]),
+        np.concatenate([needles.key_at for needles in sets]),
+    )
+
+
+__all__ = ["LEVEL", "ByteMatch", "ByteSearch"]

@@ -1,0 +1,227 @@
+"""A table's cells as byte strings: single words, runs of a column, runs of a row, and texts.
+
+A number of many digits is looked for by itself (`words`). Numbers that occur in any file, such as ages, counts and
+flags, are looked for as runs that carry `RUN_BITS` of information together: consecutive rows of a column, or a whole
+row. The information of a cell is -log2 of the share of its column's cells with the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.scanner.search.cells import Cells
+from dosimeter.scanner.search.locate import Needles
+
+RUN_BITS = 72.0
+_FEWEST_BITS = 56.0
+_ORDERS = {"<": "little-endian", ">": "big-endian"}
+WORDS = ("<f8", ">f8", "<f4", ">f4")
+RUNS = ("<f8", ">f8", "<f4", ">f4", "<f2", ">f2", "<i8", ">i8", "<i4", ">i4", "<i2", ">i2", "|i1")
+TEXTS = ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+_NARROW = ("<f2", ">f2", "<i8", ">i8", "<i4", ">i4", "<i2", ">i2", "|i1")
+
+
+@dataclass(frozen=True, eq=False)
+class CellNeedles:
+    """Needles of one encoding. cells of needle k: cell[first[k]:first[k + 1]], each row * d + column."""
+
+    encoding: str
+    needles: Needles
+    cell: Index
+    first: Index
+
+
+def described(encoding: str) -> str:
+    """An encoding in words.
+
+    >>> described(">f8"), described("|i1"), described("utf-8")
+    ('float64, big-endian', 'int8', 'text in utf-8')
+    """
+    if encoding in TEXTS:
+        return f"text in {encoding}"
+    dtype = np.dtype(encoding)
+    name = {"f": "float", "i": "int"}[dtype.kind] + str(8 * dtype.itemsize)
+    return name if encoding[0] == "|" else f"{name}, {_ORDERS[encoding[0]]}"
+
+
+def words(cells: Cells, encodings: tuple[str, ...] = WORDS) -> Iterator[CellNeedles]:
+    """Every distinct value of the columns with many digits, once in each encoding."""
+    columns = cells.word_columns
+    if not len(columns):
+        return
+    usable = ~cells.plain[:, columns]
+    values = cells.values[:, columns]
+    number = (np.arange(cells.n)[:, None] * cells.d + columns)[usable]
+    for width in (8, 4):
+        chosen = [encoding for encoding in encodings if np.dtype(encoding).itemsize == width]
+        if chosen:
+            with np.errstate(over="ignore"):
+                flat = values[usable].astype(f"<f{width}")
+            yield from _words_of_width(flat, number, chosen)
+
+
+def _words_of_width(flat: NDArray[np.floating], number: Index, encodings: list[str]) -> Iterator[CellNeedles]:
+    width = flat.dtype.itemsize
+    kept = np.isfinite(flat) & (flat != 0)
+    bits, number = flat[kept].view(f"<u{width}"), number[kept]
+    order = np.argsort(bits, kind="stable")
+    bits, number = bits[order], number[order]
+    new = np.ones(len(bits), dtype=bool)
+    new[1:] = bits[1:] != bits[:-1]
+    first = np.flatnonzero(new)
+    distinct, m = bits[first], len(first)
+    # The half of a float64 with more distinct values is the key: the lower one of 32.1 and 33.1 is the same.
+    use_low = width == 8 and _low_half_is_better(distinct)
+    sizes = np.full(m, width, dtype=np.int64)
+    start = np.arange(m, dtype=np.int64) * width
+    for encoding in encodings:
+        stored = distinct if encoding[0] == "<" else distinct.byteswap()
+        blob = np.ascontiguousarray(stored).view(np.uint8)
+        key_at = np.full(m, 0 if use_low == (encoding[0] == "<") else width - 4, dtype=np.int64)
+        yield CellNeedles(encoding, Needles(blob, start, sizes, key_at), number, np.append(first, len(bits)))
+
+
+def _low_half_is_better(distinct: NDArray[np.unsignedinteger]) -> bool:
+    """Whether the lower halves of these float64 tell more of them apart than the upper ones."""
+    return len(np.unique(distinct & np.uint64(0xFFFFFFFF))) >= len(np.unique(distinct >> np.uint64(32)))
+
+
+def runs(cells: Cells) -> Iterator[CellNeedles]:
+    """Runs of columns whose single values say nothing, in every encoding; of all columns in narrow ones."""
+    words_alone = np.isin(np.arange(cells.d), cells.word_columns)
+    with np.errstate(divide="ignore"):
+        information = -np.log2(cells.shares) if cells.n else cells.shares
+    for encoding in RUNS:
+        pieces = []
+        for j in range(cells.d):
+            if words_alone[j] and encoding in WORDS:
+                continue
+            stored = encode(cells.values[:, j], encoding)
+            if stored is not None:
+                pieces.append(_column_runs(stored, information[:, j], j, cells.d))
+        if len(cells.word_columns) < 2 or encoding in _NARROW:
+            pieces += list(_row_runs(cells, information, encoding))
+        pieces = [piece for piece in pieces if len(piece.start)]
+        if pieces:
+            yield _joined(encoding, pieces)
+
+
+def encode(values: FloatArray, encoding: str) -> NDArray[np.generic] | None:
+    """The numbers in this encoding, or None if it cannot hold them. Unsigned numbers have the bytes of signed ones."""
+    dtype = np.dtype(encoding)
+    with np.errstate(all="ignore"):
+        if dtype.kind == "f":
+            stored = values.astype(dtype)
+            return stored if np.isfinite(stored).all() else None
+        if not (values == np.rint(values)).all() or not np.isfinite(values).all():
+            return None
+        bits = 8 * dtype.itemsize
+        if values.size and (values.min() < -(2.0 ** (bits - 1)) or values.max() >= 2.0 ** min(bits, 63)):
+            return None
+        return values.astype(np.int64).astype(dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    blob: NDArray[np.uint8]
+    start: Index
+    length: Index
+    key_at: Index
+    cell: Index
+    first: Index
+
+
+def _column_runs(stored: NDArray[np.generic], information: FloatArray, j: int, d: int) -> _Runs:
+    """Consecutive rows of a column, cut where they carry enough; the last run takes the rest."""
+    total = np.cumsum(information)
+    run = np.floor(total / RUN_BITS).astype(np.intp)
+    begin = np.flatnonzero(np.append(True, run[1:] != run[:-1])) if len(run) else np.empty(0, np.intp)
+    weight = np.add.reduceat(information, begin) if len(begin) else np.empty(0)
+    if len(begin) and weight[-1] < _FEWEST_BITS:
+        begin = begin[:-1]
+    end = np.append(begin[1:], len(stored))
+    weight = np.add.reduceat(information, begin) if len(begin) else np.empty(0)
+    width = stored.dtype.itemsize
+    good = (weight >= _FEWEST_BITS) & ((end - begin) * width >= 4)
+    begin, end = begin[good], end[good]
+    rows = np.concatenate([np.arange(b, e) for b, e in zip(begin, end, strict=True)] or [np.empty(0, np.intp)])
+    length = end - begin
+    rarest = _rarest(information, begin, end)
+    return _Runs(
+        np.ascontiguousarray(stored).view(np.uint8),
+        begin * width,
+        length * width,
+        _key_at(rarest - begin, length, stored.dtype),
+        rows * d + j,
+        np.cumsum(length) - length,
+    )
+
+
+def _row_runs(cells: Cells, information: FloatArray, encoding: str) -> Iterator[_Runs]:
+    """Whole rows, also without the first or the last column, which are often an id and a target."""
+    d = cells.d
+    for a, b in dict.fromkeys([(0, d), (1, d), (0, d - 1)]):
+        stored = encode(cells.values[:, a:b], encoding) if b - a >= 2 else None
+        if stored is None or (b - a) * stored.dtype.itemsize < 4:
+            continue
+        heavy = np.flatnonzero(information[:, a:b].sum(axis=1) >= _FEWEST_BITS)
+        width = stored.dtype.itemsize
+        rarest = information[heavy, a:b].argmax(axis=1)
+        size = np.full(len(heavy), b - a, dtype=np.intp)
+        yield _Runs(
+            np.ascontiguousarray(stored[heavy]).view(np.uint8).ravel(),
+            np.arange(len(heavy)) * (b - a) * width,
+            size * width,
+            _key_at(rarest, size, stored.dtype),
+            (heavy[:, None] * d + np.arange(a, b)).ravel(),
+            np.arange(len(heavy)) * (b - a),
+        )
+
+
+def _rarest(information: FloatArray, begin: Index, end: Index) -> Index:
+    """Of each run, the cell that the fewest rows share."""
+    pairs = zip(begin.tolist(), end.tolist(), strict=True)
+    return np.array([b + int(information[b:e].argmax()) for b, e in pairs], dtype=np.intp)
+
+
+def _key_at(cell: Index, cells: Index, dtype: np.dtype[np.generic]) -> Index:
+    """Where the key of a run begins: at its rarest cell, at the end that is not padding."""
+    width = dtype.itemsize
+    at = cell * width
+    if width == 8 and (dtype.kind == "f") == (dtype.byteorder != ">"):
+        at = at + 4  # the upper half of a float64, the lower half of a whole number
+    return np.asarray(np.minimum(at, cells * width - 4))
+
+
+def _joined(encoding: str, pieces: list[_Runs]) -> CellNeedles:
+    shifts = np.cumsum([0, *(len(piece.blob) for piece in pieces)])
+    counts = np.cumsum([0, *(len(piece.cell) for piece in pieces)])
+    needles = Needles(
+        np.concatenate([piece.blob for piece in pieces]),
+        np.concatenate([piece.start + shift for piece, shift in zip(pieces, shifts, strict=False)]),
+        np.concatenate([piece.length for piece in pieces]),
+        np.concatenate([piece.key_at for piece in pieces]),
+    )
+    first = np.concatenate([piece.first + count for piece, count in zip(pieces, counts, strict=False)])
+    return CellNeedles(encoding, needles, np.concatenate([p.cell for p in pieces]), np.append(first, counts[-1]))
+
+
+def texts(wanted: dict[str, int], encoding: str) -> CellNeedles:
+    """Text -> number, as needles; the key is at the end, where ids differ."""
+    strings = [text.encode(encoding, "replace") for text in wanted]
+    key_at = [_last_varied(string) for string in strings]
+    numbers = np.array(list(wanted.values()), dtype=np.intp)
+    return CellNeedles(encoding, Needles.of_strings(strings, key_at), numbers, np.arange(len(strings) + 1))
+
+
+def _last_varied(string: bytes) -> int:
+    """Where the last four bytes that are not all equal begin: equal ones are padding, found in any file."""
+    at = len(string) - 4
+    while at > 0 and len(set(string[at : at + 4])) == 1:
+        at -= 1
+    return max(0, at)

@@ -1,0 +1,133 @@
+"""Numbers written as text in bytes: of CSV, JSON, XML, a model in text form, a pickle of protocol 0.
+
+A written number is a cell's if it is equal to it, or if it has at least four digits and the cell rounded to so many
+digits is equal to it. A number that was rounded to fewer digits is not recognised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.scanner.search.arrangement import Hits
+from dosimeter.scanner.search.cells import Cells
+from dosimeter.scanner.search.locate import Bytes
+
+FEWEST_DIGITS = 4
+_MOST_DIGITS = 15
+MOST_NUMBERS = 3_000_000
+_SHORTEST_RUN = 12
+_NUMBER = re.compile(rb"(?<![\w.])[-+]?(?:\d{1,25}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][-+]?\d{1,3})?(?![\w.])")
+_PRINTABLE = np.zeros(256, dtype=bool)
+_PRINTABLE[[9, 10, 13, *range(32, 127)]] = True
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenNumbers:
+    """offset, end: (k,) where each number stands; value: (k,); digits: (k,) significant digits that were written."""
+
+    offset: Index
+    end: Index
+    value: FloatArray
+    digits: Index
+    complete: bool = True
+
+
+def written_numbers(data: Bytes) -> WrittenNumbers:
+    """The numbers in the printable parts of the bytes, up to a limit."""
+    offsets, tokens = list[int](), list[bytes]()
+    complete = True
+    for begin, end in _printable_runs(data):
+        text = data[begin:end].tobytes()
+        for match in _NUMBER.finditer(text):
+            offsets.append(begin + match.start())
+            tokens.append(match.group())
+        if len(tokens) > MOST_NUMBERS:
+            complete = False
+            break
+    length = np.array([len(token) for token in tokens], dtype=np.intp)
+    offset = np.array(offsets, dtype=np.intp)
+    value = np.array(tokens, dtype="S64").astype(np.float64) if tokens else np.empty(0)
+    digits = np.array([_significant(token) for token in tokens], dtype=np.intp)
+    return WrittenNumbers(offset, offset + length, value, digits, complete)
+
+
+def _printable_runs(data: Bytes) -> Iterator[tuple[int, int]]:
+    """Runs of printable bytes that may hold a few numbers.
+
+    A run of twelve bytes covers a whole block of six, so blocks are tested first: random bytes have few of them.
+    """
+    half = _SHORTEST_RUN // 2
+    blocks = len(data) // half
+    full = _PRINTABLE[data[: blocks * half].reshape(blocks, half)[:, 0]] if blocks else np.empty(0, dtype=bool)
+    chosen = np.flatnonzero(full)
+    for k in range(1, half):
+        chosen = chosen[_PRINTABLE[data[chosen * half + k]]]
+    last = 0
+    for block in chosen.tolist():
+        begin, end = block * half, (block + 1) * half
+        if end <= last:
+            continue
+        begin, end = _extended(data, begin, end, last)
+        last = end
+        if end - begin >= _SHORTEST_RUN:
+            yield begin, end
+
+
+_NOT_PRINTABLE = re.compile(rb"[^\t\n\r -~]")
+
+
+def _extended(data: Bytes, begin: int, end: int, lowest: int) -> tuple[int, int]:
+    """The printable bytes around a printable block."""
+    while begin > lowest and _PRINTABLE[data[begin - 1]]:
+        begin -= 1
+    stop = _NOT_PRINTABLE.search(data.data, end)
+    return begin, len(data) if stop is None else stop.start()
+
+
+def _significant(token: bytes) -> int:
+    mantissa = token.lower().split(b"e")[0].lstrip(b"+-").replace(b".", b"")
+    return len(mantissa.lstrip(b"0"))
+
+
+def written_hits(numbers: WrittenNumbers, cells: Cells) -> Hits:
+    """Which of the written numbers are cells of the table, to the digits that were written."""
+    columns = cells.word_columns
+    usable = ~cells.plain[:, columns]
+    flat = cells.values[:, columns][usable]
+    cell = (np.arange(cells.n)[:, None] * cells.d + columns)[usable]
+    order = np.argsort(flat, kind="stable")
+    flat, cell = flat[order], cell[order]
+    first = np.flatnonzero(np.append(True, flat[1:] != flat[:-1])) if len(flat) else np.empty(0, np.intp)
+    distinct = flat[first]
+    needle = _equal(numbers.value, distinct)
+    for digits in range(FEWEST_DIGITS, _MOST_DIGITS + 1):
+        open_ = np.flatnonzero((needle < 0) & (numbers.digits == digits))
+        if len(open_) and len(distinct):
+            needle[open_] = _rounded(numbers.value[open_], distinct, digits)
+    is_hit = np.flatnonzero(needle >= 0)
+    return Hits(numbers.offset[is_hit], numbers.end[is_hit], needle[is_hit], cell, np.append(first, len(flat)))
+
+
+def _equal(values: FloatArray, distinct: FloatArray) -> NDArray[np.intp]:
+    """(k,) the number of the equal distinct value, or -1."""
+    if not len(distinct):
+        return np.full(len(values), -1)
+    at = np.searchsorted(distinct, values).clip(0, len(distinct) - 1)
+    return np.where(distinct[at] == values, at, -1)
+
+
+def _rounded(values: FloatArray, distinct: FloatArray, digits: int) -> NDArray[np.intp]:
+    """(k,) the number of a distinct value that rounds to this one, or -1. The nearest value alone can."""
+    above = np.searchsorted(distinct, values).clip(0, len(distinct) - 1)
+    below = (above - 1).clip(0)
+    nearest = np.where(np.abs(distinct[below] - values) < np.abs(distinct[above] - values), below, above)
+    with np.errstate(all="ignore"):
+        unit = 10.0 ** (np.floor(np.log10(np.abs(values))) - digits + 1)
+        close = np.abs(distinct[nearest] - values) <= unit * (0.5 + 1e-9)
+    return np.where(close, nearest, -1)

@@ -1,0 +1,88 @@
+"""The streams of bytes in a file: compressed layers and archives are unpacked in memory, and nothing in them is run."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from dosimeter.core.errors import Refusal
+from dosimeter.core.location import Location
+from dosimeter.files.archive import Archive
+
+DEEPEST = 8
+MOST_RATIO = 200
+_FREE = 2**26
+"""Bytes up to which any ratio of compression is accepted."""
+_PIECE = 2**20
+_REMEDY = "unpack it yourself and scan what is inside"
+_CODECS: dict[bytes, tuple[str, Callable[[], Any]]] = {
+    b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(31)),
+    b"BZh": ("bzip2", bz2.BZ2Decompressor),
+    b"\xfd7zXZ\x00": ("xz", lambda: lzma.LZMADecompressor(memlimit=2**27)),
+    b"\x5d\x00\x00": ("lzma", lambda: lzma.LZMADecompressor(memlimit=2**27)),
+    **{bytes((0x78, level)): ("zlib", zlib.decompressobj) for level in (0x01, 0x5E, 0x9C, 0xDA)},
+}
+_CLOSED = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstandard", b"7z\xbc\xaf": "7z"}
+
+Stream = tuple[str, bytes]
+Unread = tuple[str, str]
+
+
+def streams(data: bytes, limit: int, source: Location) -> tuple[list[Stream], list[Unread]]:
+    """(place, bytes) of everything inside, and (place, why) of what stays closed. Limits are refusals."""
+    result: list[Stream] = []
+    unread: list[Unread] = []
+    stack: list[tuple[str, bytes, int]] = [("", data, 0)]
+    total = 0
+    while stack:
+        place, content, depth = stack.pop()
+        if depth > DEEPEST:
+            raise source.refusal(f"nested more than {DEEPEST} deep", _REMEDY)
+        closed = next((name for magic, name in _CLOSED.items() if content.startswith(magic)), "")
+        if closed:
+            unread.append((place or "all", f"compressed with {closed}, which is not unpacked"))
+        inner = _inside(place, content, limit - total, len(data), source)
+        total += sum(len(below) for _, below in inner)
+        stack.extend((below_place, below, depth + 1) for below_place, below in reversed(inner))
+        if not inner and content:
+            result.append((place or "all", content))
+    return result, unread
+
+
+def _inside(place: str, content: bytes, left: int, packed: int, source: Location) -> list[Stream]:
+    """What a compressed layer or an archive holds; [] if these bytes are neither."""
+    if content.startswith(b"PK\x03\x04"):
+        archive = Archive(content, min(left, max(_FREE, MOST_RATIO * packed)), source)
+        return [(f"{place}/{name}".lstrip("/"), archive.read(name)) for name in archive.names]
+    codec = next((entry for magic, entry in _CODECS.items() if content.startswith(magic)), None)
+    if codec is None:
+        return []
+    name, create = codec
+    try:
+        return [(place, _decompressed(create(), content, left, packed, source))]
+    except (zlib.error, OSError, lzma.LZMAError, EOFError, ValueError) as error:
+        if isinstance(error, Refusal):
+            raise
+        if name in ("zlib", "lzma"):  # their first bytes are not a signature: other files begin like this too
+            return []
+        raise source.refusal(f"damaged {name} data", "save the model again") from None
+
+
+def _decompressed(decoder: Any, content: bytes, left: int, packed: int, source: Location) -> bytes:
+    most = min(left, max(_FREE, MOST_RATIO * packed))
+    pieces, size, rest = list[bytes](), 0, content
+    while not decoder.eof:
+        piece = decoder.decompress(rest, _PIECE)
+        rest = decoder.unconsumed_tail if hasattr(decoder, "unconsumed_tail") else b""
+        size += len(piece)
+        if size > most:
+            raise source.refusal(f"it unpacks to more than {most} bytes", _REMEDY)
+        if not piece and not rest and not decoder.eof:
+            raise EOFError
+        pieces.append(piece)
+    if decoder.unused_data.strip(b"\0"):
+        pieces.append(decoder.unused_data)
+    return b"".join(pieces)
