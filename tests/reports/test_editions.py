@@ -82,6 +82,11 @@ def test_the_internal_edition_is_everything(results, verb):
         assert figures["says"] == SAYS["internal"]
 
 
+def without_digests(published):
+    """The text of an edition, less its SHA-256 digests: any three figures may stand in one of them."""
+    return re.sub(r"\b[0-9a-f]{64}\b", "", json.dumps(published))
+
+
 def test_a_field_without_a_mark_never_gets_out():
     class Careless(Result):
         text: Annotated[str, public("a word")]
@@ -102,14 +107,14 @@ def test_a_limit_that_was_not_kept_leaves_no_trace(results):
     exceeded = result.with_fields(verdict=Verdict(limit=1000.0, above=3, within=False))
     never = read({name: value for name, value in result.to_dict().items() if name != "verdict"})
     assert outside(exceeded) == outside(never)
-    assert "1000" not in json.dumps(outside(exceeded))
+    assert "1000" not in without_digests(outside(exceeded))
 
 
 def test_a_scale_found_in_the_data_is_withheld_and_the_sentence_goes_with_the_limit(results):
     result = results[0]["fix"]
     published, scale = outside(result), result.model.scale
     assert result.scale_from == "the data"
-    assert f"{scale:g}"[:6] not in json.dumps(published)
+    assert f"{scale:g}"[:6] not in without_digests(published)
     assert published["limit"] == 5.0
     assert "the scale was chosen from the data: not covered" in published["sentence"]
     assert any("noise" in note and "found in the data" in note for note in published["withheld"])

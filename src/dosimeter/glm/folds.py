@@ -29,7 +29,7 @@ class FoldRule:
     """The fold of each person from the number of their first row.
 
     >>> FoldRule.of(np.array([0, 3, 4])).folds_of(np.array([4, 0])).tolist()
-    [0, 2]
+    [1, 2]
     """
 
     folds: int
@@ -66,7 +66,7 @@ def by_number(numbers: NDArray[Any], folds: int) -> Index:
     """(k,) the fold of each number: a hash of number // folds orders the folds of these `folds` numbers.
 
     >>> by_number(np.arange(6), 3).reshape(2, 3).tolist()
-    [[2, 0, 1], [0, 1, 2]]
+    [[0, 2, 1], [2, 1, 0]]
     """
     orders = np.array(list(permutations(range(folds))), dtype=np.intp)
     quotient, rest = np.divmod(np.asarray(numbers, dtype=np.uint64), np.uint64(folds))
