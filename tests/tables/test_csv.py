@@ -119,7 +119,7 @@ def test_all_plain_ways_of_writing_a_number_are_numbers(tmp_path: Path, cell: st
     assert read(tmp_path, f"x,y\n{cell},1\n2,2\n")["x"].tolist() == [1000, 2]
 
 
-@pytest.mark.parametrize("cell", ["1_000", '"1,000"', "0x1F", "١٢", "1d3", "12kg", "1 000", "--1"])
+@pytest.mark.parametrize("cell", ["1_000", "0x1F", "١٢", "1d3", "12kg", "--1"])
 def test_other_ways_are_text(tmp_path: Path, cell: str) -> None:
     table = read(tmp_path, f"x,y\n{cell},1\n{cell},2\n")
     assert table.kind("x") == "text"

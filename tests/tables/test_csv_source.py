@@ -34,11 +34,12 @@ def whole(path: Path, **options: Any) -> Outcome:
 
 
 def in_blocks(
-    path: Path, block_rows: int, *, folder: Path | None = None, delimiter: str = ",", drop: Any = (), **options: Any
-) -> Outcome:
+    path: Path, block_rows: int, *, folder: Path | None = None, delimiter: str = ",", decimal: str = ".",
+    drop: Any = (), **options: Any
+) -> Outcome:  # fmt: skip
     reading = BlockReading(**{**options, "text": tuple(options.get("text", ()))})
     try:
-        file = CsvFile.of(path, delimiter)
+        file = CsvFile.of(path, delimiter, decimal)
         source = file.convert(reading, tuple(drop), folder or path.parent, block_rows, keep=folder is not None)
         parts = table_parts(source.parts(source.names, block_rows), reading)
         tables = [table for part in parts for table in part.blocks()]

@@ -20,6 +20,7 @@ from dosimeter.cli.options import (
     BoundsFile,
     Categorical,
     Color,
+    Decimal,
     Delimiter,
     DoseFileOut,
     Exclude,
@@ -49,7 +50,7 @@ app = typer.Typer(cls=CommandGroup, invoke_without_command=True)
 
 OF_TABLES = (
     "target", "client", "unit", "person", "site", "test", "bounds", "classes", "categorical", "exclude", "missing",
-    "delimiter",
+    "delimiter", "decimal",
 )  # fmt: skip
 OF_IMAGES = ("image_pooling", "data")
 YOURS = "--table hospitals.csv --target readmitted --client hospital_id --epsilon 8 --out model.safetensors"
@@ -224,6 +225,7 @@ def federate(
         opt("--missing", help="refuse, or drop rows with a missing value (the default with --bounds).", group=TABLE),
     ] = None,
     delimiter: Delimiter = ",",
+    decimal: Decimal = ".",
     history: Annotated[
         Path | None, opt("--history", help="Each round as CSV, V_c and U_s too (internal).", group=OUTPUT)
     ] = None,
@@ -296,6 +298,7 @@ def federate(
         exclude=exclude or (),
         missing=missing,
         delimiter=delimiter,
+        decimal=decimal,
         pipeline=_beside(out) is not None,
     )
     made_by = provenance(context)

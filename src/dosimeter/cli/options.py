@@ -86,6 +86,9 @@ BoundsFile = Annotated[
     ),
 ]
 Delimiter = Annotated[str, opt("--delimiter", help="What separates cells in a .csv.", group=TABLE, show_default=True)]
+Decimal = Annotated[
+    str, opt("--decimal", help="The decimal mark of numbers in a .csv: . or ,", group=TABLE, show_default=True)
+]
 
 # --- where it runs ---
 EngineName = Annotated[

@@ -17,6 +17,7 @@ from dosimeter.cli.options import (
     TABLE,
     Categorical,
     Color,
+    Decimal,
     Delimiter,
     DoseFileOut,
     DosesOut,
@@ -128,6 +129,7 @@ def pate(
         opt("--missing", help="refuse, or drop rows with a missing value (the default with --bounds).", group=TABLE),
     ] = None,
     delimiter: Delimiter = ",",
+    decimal: Decimal = ".",
     key: Annotated[
         str | None,
         opt("--key", help="The public column that names a row in --out, instead of its number.", group=OUTPUT),
@@ -179,6 +181,7 @@ def pate(
         bounds=bounds,
         missing=missing,
         delimiter=delimiter,
+        decimal=decimal,
     )
     check_kind(table, question, [name for name in context.params if was_typed(context, name)])
     demo = table is None and votes is None

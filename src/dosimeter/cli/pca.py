@@ -15,6 +15,7 @@ from dosimeter.cli.options import (
     TABLE,
     Categorical,
     Color,
+    Decimal,
     Delimiter,
     DoseFileOut,
     Exclude,
@@ -115,6 +116,7 @@ def pca(
         ),
     ] = None,
     delimiter: Delimiter = ",",
+    decimal: Decimal = ".",
     ledger: LedgerPlace = None,
     keys: Keys = None,
     no_ledger: NoLedger = False,
@@ -161,6 +163,7 @@ def pca(
         exclude=exclude or (),
         missing=missing,
         delimiter=delimiter,
+        decimal=decimal,
     )
     outcome = session.nothing
     result = released.result.with_fields(reproduce=provenance(context))

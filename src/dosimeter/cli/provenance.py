@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CHOICES = frozenset(
     "target loss noise unit noise_shape missing mechanism neighbours sampling architecture estimator components budget "
-    "hidden dataset scaler".split()
+    "hidden dataset scaler decimal".split()
 )
 """Options whose text is a fixed choice, a number, or the target's name, which is in the release anyway."""
 ASIDE = frozenset(

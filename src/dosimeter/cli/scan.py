@@ -12,6 +12,7 @@ from dosimeter.cli.options import (
     START,
     TABLE,
     Color,
+    Decimal,
     Delimiter,
     Exclude,
     Json,
@@ -46,6 +47,7 @@ def scan(
     exclude: Exclude = None,
     missing: MissingRows = "refuse",
     delimiter: Delimiter = ",",
+    decimal: Decimal = ".",
     json: Json = None,
     quiet: Quiet = False,
     color: Color = True,
@@ -68,6 +70,7 @@ def scan(
         exclude=exclude or (),
         missing=missing,
         delimiter=delimiter,
+        decimal=decimal,
     )
     show(result, quiet=quiet, color=color, json=json, inputs=inputs)
     if result.people_inside:

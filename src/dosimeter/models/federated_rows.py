@@ -114,6 +114,7 @@ def table_clients(
     exclude: Sequence[str] = (),
     missing: str = "refuse",
     delimiter: str = ",",
+    decimal: str = ".",
     categorical: Sequence[str] = (),
     clients: int | None = None,
     site: str | None = None,
@@ -122,7 +123,7 @@ def table_clients(
     declared = None if bounds is None else read_bounds(bounds).columns
     texts = [*categorical, *(name for name, column in (declared or {}).items() if isinstance(column, tuple))]
     numbers = None if declared is None else [name for name in declared if name not in texts]
-    read = {"missing": missing, "delimiter": delimiter}
+    read = {"missing": missing, "delimiter": delimiter, "decimal": decimal}
     rows = _read(table, [target, client, *texts, *([] if site is None else [site])], exclude, read, numbers)
     sites: tuple[Any, ...] = ()
     elsewhere = 0

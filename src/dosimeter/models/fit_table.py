@@ -23,7 +23,7 @@ from dosimeter.models.fitted_scaler import STATISTIC, check_scaler, measure_with
 from dosimeter.models.given_model import SAME, UNITS, check, measure_options
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.tables.column_encoding import CategoryColumn, NumberColumn
-from dosimeter.tables.column_levels import COMMA, as_text, decimal_commas
+from dosimeter.tables.column_levels import as_text, comma_refusal, decimal_commas
 from dosimeter.tables.column_values import spread
 from dosimeter.tables.constant_values import Tied, tie
 from dosimeter.tables.data_checks import class_remarks, id_remarks, target_remarks
@@ -340,7 +340,7 @@ def prepare_target(
     if loss == "auto":
         chosen = "logistic" if len(levels) == 2 else "softmax" if text else "squared"
     if text and decimal_commas(map(str, levels)):
-        raise Refusal(f"the target {shown} holds numbers with a {COMMA}")
+        raise comma_refusal(f"the target {shown}")
     kind = _kind(chosen)
     if text and not kind.classes:
         raise Refusal(f"the target {shown} holds text: use the loss {_class_losses()}")

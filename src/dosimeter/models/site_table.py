@@ -90,7 +90,12 @@ class SiteTable:
 
 
 def read_site_table(
-    path: str | os.PathLike[str], schema: ConsortiumSchema, *, missing: str = "refuse", delimiter: str = ","
+    path: str | os.PathLike[str],
+    schema: ConsortiumSchema,
+    *,
+    missing: str = "refuse",
+    delimiter: str = ",",
+    decimal: str = ".",
 ) -> SiteTable:
     """The site's table; refused in one line if it does not match the schema. Other columns are not read.
 
@@ -108,6 +113,7 @@ def read_site_table(
     table = read_table(
         path,
         delimiter=delimiter,
+        decimal=decimal,
         text=(schema.person, *schema.labels, *targets),
         drop=tuple(name for name in names if name not in wanted),
         needed=tuple(wanted),

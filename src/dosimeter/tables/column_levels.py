@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.arrays import Index
+from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.tables.table import Table
 
-COMMA = 'decimal comma: write them with a point (1.5), for example by pandas.read_csv(..., decimal=",")'
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 _SIGNED_WHOLE = re.compile(r"[+-]?\d+")
 _CODE = re.compile("0|-?[1-9][0-9]{0,17}")
@@ -82,6 +83,12 @@ def frame_levels(levels: Sequence[Any]) -> tuple[NDArray[Any], Index]:
 def sort_codes(levels: Sequence[str]) -> tuple[str, ...]:
     """Levels in the order of `frame_levels`: codes rising, texts as they are."""
     return tuple(levels[j] for j in frame_levels(levels)[1])
+
+
+def comma_refusal(column: str) -> Refusal:
+    """The refusal for a column, or a target, of numbers that are text because of their decimal mark."""
+    todo = f"pass {option('decimal', ',')} for a .csv file, or turn a dataframe's column into numbers first"
+    return Refusal(f"{column} holds numbers with a decimal comma: {todo}")
 
 
 def decimal_commas(cells: Iterable[str]) -> bool:

@@ -13,7 +13,15 @@ from typing import Any
 
 from dosimeter.core.location import Location
 from dosimeter.files.file_checks import GIBIBYTE, os_error_refusal
-from dosimeter.tables.csv_lines import check_delimiter, check_file, header_line, header_of, lines_of, row_by_line
+from dosimeter.tables.csv_lines import (
+    check_delimiter,
+    check_file,
+    check_marks,
+    header_line,
+    header_of,
+    lines_of,
+    row_by_line,
+)
 from dosimeter.tables.csv_scan import Column, CsvOptions, CsvScan
 from dosimeter.tables.missing_values import fill_gaps, refuse_gaps
 from dosimeter.tables.table import Missing, Table, complete_rows
@@ -23,6 +31,7 @@ def read_csv(
     path: str | os.PathLike[str],
     *,
     delimiter: str = ",",
+    decimal: str = ".",
     text: Collection[str] = (),
     drop: Collection[str] = (),
     needed: Collection[str] = (),
@@ -34,8 +43,8 @@ def read_csv(
 ) -> Table:
     """A CSV file as a Table; see `dosimeter.tables.read.read_table`."""
     options = CsvOptions(
-        check_delimiter(delimiter), tuple(text), tuple(drop), tuple(needed),
-        None if declared is None else tuple(declared),
+        check_marks(delimiter, decimal), tuple(text), tuple(drop), tuple(needed),
+        None if declared is None else tuple(declared), decimal,
     )  # fmt: skip
     file, source = check_file(path, limit)
 

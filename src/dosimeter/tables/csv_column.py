@@ -1,7 +1,8 @@
 """One column of a text file while it is read, block by block: numbers or text, or a refusal.
 
-A number is a plain decimal with an optional exponent. Blocks that hold numbers only, which is nearly all of a file, are
-converted at once and their text is discarded; only the other blocks are read cell by cell.
+A number is a plain decimal with an optional exponent; its decimal mark is a point, or a comma if that is asked for.
+Blocks that hold numbers only, which is nearly all of a file, are converted at once and their text is discarded; only
+the other blocks are read cell by cell.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dosimeter.core.face import option
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.tables.column_values import LARGEST_INTEGER, text_array, too_large
+from dosimeter.tables.number_notation import notation_remedy, other_notation
 
 MISSING = frozenset(["", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None"])
 _ONLY_EMPTY = frozenset([""])
@@ -36,8 +38,9 @@ class Cells:
     column that turned out to be mostly text when it was read before.
     """
 
-    def __init__(self, name: str, *, exact: bool = False, verbatim: bool = False) -> None:
+    def __init__(self, name: str, *, exact: bool = False, verbatim: bool = False, decimal: str = ".") -> None:
         self.name = name
+        self._decimal = decimal
         self.exact = exact
         self.verbatim = verbatim or exact
         self.numbers = 0
@@ -47,6 +50,7 @@ class Cells:
         self._missing: list[NDArray[np.bool_]] = []
         self._first_text = (-1, "")
         self._first_large = -1
+        self._grouped = 0  # text cells that are numbers in another notation
         self._discarded = False  # the text of some numbers
         self._memo: dict[str, str] = {}
 
@@ -78,7 +82,7 @@ class Cells:
 
     def add(self, cells: Sequence[str]) -> None:
         """The next block of cells."""
-        numbers = None if self.verbatim else _all_numbers(cells)
+        numbers = None if self.verbatim else _all_numbers(cells, self._decimal)
         if numbers is None:
             self._add_mixed(cells)
         else:
@@ -97,11 +101,16 @@ class Cells:
         absent = _ONLY_EMPTY if self.exact else MISSING
         missing = {cell for cell in counts if cell.strip() in absent}
         numbers_by_text = (
-            {} if self.exact else {c: v for c in counts if c not in missing and (v := _number(c)) is not None}
+            {}
+            if self.exact
+            else {c: v for c in counts if c not in missing and (v := _number(c, self._decimal)) is not None}
         )
         text_cells = sum(counts.values()) - sum(counts[c] for c in missing) - sum(counts[c] for c in numbers_by_text)
         self.text_cells += text_cells
         self.numbers += sum(counts[c] for c in numbers_by_text)
+        if text_cells and not self.exact and self._grouped == self.text_cells - text_cells:
+            others = (c for c in counts if c not in missing and c not in numbers_by_text)
+            self._grouped += sum(counts[c] for c in others if other_notation(c, self._decimal))
         if text_cells and self._first_text[0] < 0:
             i = next(i for i, c in enumerate(cells) if c not in missing and c not in numbers_by_text)
             self._first_text = (self.length + i, cells[i])
@@ -120,7 +129,7 @@ class Cells:
         with np.errstate(invalid="ignore"):
             suspects = np.flatnonzero(np.abs(numbers) >= LARGEST_INTEGER).tolist()
         for i in suspects:
-            if not set(".eEnN") & set(cells[i]) and _is_too_large(float(numbers[i]), cells[i]):
+            if not set(".,eEnN") & set(cells[i]) and _is_too_large(float(numbers[i]), cells[i]):
                 self._first_large = self.length + i
                 return
 
@@ -136,8 +145,15 @@ class Cells:
 
         not_finite: the first kept row with such a number, -1 if there is none.
         """
+        row, text = self._first_text
+        if self.text_cells and not self.exact and self._grouped == self.text_cells:
+            raise source.refusal(
+                f"not a number with the decimal {self._decimal!r}",
+                f"{safe_text(text)!r}: {notation_remedy(text, self.name, self._decimal)}",
+                row=row,
+                column=self.name,
+            )
         if self.text_cells and not self.exact and self.numbers >= self.text_cells:
-            row, text = self._first_text
             todo = f"correct it, or pass {option('categorical', safe_text(self.name))}"
             raise source.refusal("text in a number column", f"{safe_text(text)!r}: {todo}", row=row, column=self.name)
         if self.is_text:
@@ -157,12 +173,14 @@ class Cells:
     @property
     def counts(self) -> list[Any]:
         """Everything but the cells, as JSON."""
-        return [self.numbers, self.text_cells, self.length, *self._first_text, self._first_large, self._discarded]
+        state = [self.numbers, self.text_cells, self.length, *self._first_text, self._first_large, self._grouped]
+        return [*state, self._discarded]
 
     def restore(self, counts: Sequence[Any]) -> None:
         """Go on with these counts."""
-        self.numbers, self.text_cells, self.length, row, text, self._first_large, self._discarded = counts
+        self.numbers, self.text_cells, self.length, row, text, self._first_large, *rest = counts
         self._first_text = (row, text)
+        self._grouped, self._discarded = rest
 
 
 class DeclaredNumbers:
@@ -175,8 +193,9 @@ class DeclaredNumbers:
     is_text = False
     exact = False
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, decimal: str = ".") -> None:
         self.name = name
+        self._decimal = decimal
         self.length = 0
         self._blocks: list[NDArray[np.float64]] = []
 
@@ -187,8 +206,8 @@ class DeclaredNumbers:
 
     def add(self, cells: Sequence[str]) -> None:
         """The next block of cells."""
-        numbers = _all_numbers(cells)
-        self._blocks.append(parse_numbers(cells) if numbers is None else numbers)
+        numbers = _all_numbers(cells, self._decimal)
+        self._blocks.append(parse_numbers(cells, self._decimal) if numbers is None else numbers)
         self.length += len(cells)
 
     def to_array(self, keep: NDArray[np.intp], source: Location) -> NDArray[Any]:
@@ -221,7 +240,7 @@ def _joined(blocks: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
-def parse_numbers(cells: Sequence[str | None]) -> NDArray[np.float64]:
+def parse_numbers(cells: Sequence[str | None], decimal: str = ".") -> NDArray[np.float64]:
     """Text as numbers, (n,); nan where a text is not a number. True and false are 1 and 0.
 
     >>> parse_numbers(["1.5", " 2e1", "abc", "", "1e400", "inf", "true"]).tolist()
@@ -229,15 +248,19 @@ def parse_numbers(cells: Sequence[str | None]) -> NDArray[np.float64]:
     """
     value_by_text: dict[str | None, float] = {}
     for cell in set(cells):
-        number = None if cell is None else _number(cell)
+        number = None if cell is None else _number(cell, decimal)
         truth = _TRUE_OR_FALSE.get("" if cell is None else cell.strip())
         value = float(truth) if truth is not None else np.nan if number is None else number
         value_by_text[cell] = value if np.isfinite(value) else np.nan
     return np.array([value_by_text[cell] for cell in cells], dtype=np.float64)
 
 
-def _all_numbers(cells: Sequence[str]) -> NDArray[np.float64] | None:
+def _all_numbers(cells: Sequence[str], decimal: str) -> NDArray[np.float64] | None:
     joined = "".join(cells)
+    if decimal == ",":
+        if "." in joined or "\n" in joined:
+            return None
+        joined, cells = joined.replace(",", "."), "\n".join(cells).replace(",", ".").split("\n")
     if not joined.isascii() or joined.encode().translate(None, _PLAIN):
         return None
     try:
@@ -249,7 +272,11 @@ def _all_numbers(cells: Sequence[str]) -> NDArray[np.float64] | None:
         return None
 
 
-def _number(cell: str) -> float | None:
+def _number(cell: str, decimal: str) -> float | None:
+    if decimal == ",":
+        if "." in cell:
+            return None
+        cell = cell.replace(",", ".")
     if _NUMBER.fullmatch(cell) or cell.strip().lower() in _INFINITE:
         return float(cell)
     return None

@@ -21,6 +21,7 @@ from dosimeter.files.file_checks import binary_remedy, detect_kind, first_bytes,
 from dosimeter.tables.csv_column import Cells
 
 LONGEST_LINE = 2**24
+DECIMAL_MARKS = (".", ",")
 _TAB_NAMES = {"\\t": "\t", "tab": "\t"}
 _NOT_UTF8 = "save the file as UTF-8 (iconv -f latin1 -t utf-8)"
 
@@ -30,6 +31,21 @@ def check_file(path: str | os.PathLike[str], limit: int) -> tuple[Path, Location
     refuse_pickle(file, source, model=False)
     _refuse_other_kinds(file, source)
     return file, source
+
+
+def check_marks(delimiter: str, decimal: str) -> str:
+    """The delimiter, if the two can be told apart in a line; refused otherwise.
+
+    >>> check_marks("tab", ",")
+    '\\t'
+    """
+    mark = check_delimiter(delimiter)
+    if decimal not in DECIMAL_MARKS:
+        raise Refusal(f"decimal {safe_text(decimal)!r}: use . or ,")
+    if mark == decimal:
+        todo = f"for a file with semicolons pass {option('delimiter', ';')}"
+        raise Refusal(f"decimal and delimiter are both {mark!r}: {todo}")
+    return mark
 
 
 def check_delimiter(delimiter: str) -> str:
@@ -81,9 +97,10 @@ def _looks_like_data(header: list[str]) -> bool:
     """Numbers only, and not the 0, 1, 2, ... that pandas writes for columns without names."""
     if header == [str(j) for j in range(len(header))]:
         return False
-    probe = Cells("header")
-    probe.add(header)
-    return probe.numbers == len(header)
+    probes = [Cells("header", decimal=mark) for mark in DECIMAL_MARKS]
+    for probe in probes:
+        probe.add(header)
+    return any(probe.numbers == len(header) for probe in probes)
 
 
 def rows_of(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:

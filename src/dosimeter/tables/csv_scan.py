@@ -46,6 +46,7 @@ class CsvOptions:
     drop: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
     declared: tuple[str, ...] | None = None
+    decimal: str = "."
 
 
 def nothing() -> None:
@@ -149,7 +150,9 @@ class CsvScan:
             return rows
         while lines := stream.read(_BYTES_PER_BLOCK):
             lines += stream.readline(LONGEST_LINE)
-            numbers = number_block(lines, self.width, self.options.delimiter) if lines[:1] not in b"\r\n" else None
+            numbers = None
+            if lines[:1] not in b"\r\n":
+                numbers = number_block(lines, self.width, self.options.delimiter, self.options.decimal)
             if numbers is None or max(numbers.max(), -numbers.min()) >= LARGEST_INTEGER:
                 stream.seek(-len(lines), os.SEEK_CUR)
                 break
@@ -167,5 +170,5 @@ class CsvScan:
 
 def _column(name: str, options: CsvOptions, verbatim: Collection[str]) -> Column:
     if options.declared is not None and name in options.declared:
-        return DeclaredNumbers(name)
-    return Cells(name, exact=name in options.text, verbatim=name in verbatim)
+        return DeclaredNumbers(name, decimal=options.decimal)
+    return Cells(name, exact=name in options.text, verbatim=name in verbatim, decimal=options.decimal)

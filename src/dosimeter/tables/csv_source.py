@@ -24,7 +24,7 @@ from dosimeter.tables.block_reading import BlockReading
 from dosimeter.tables.column_file import ColumnFile
 from dosimeter.tables.csv_column import as_truth
 from dosimeter.tables.csv_conversion import Conversion
-from dosimeter.tables.csv_lines import check_delimiter, check_file, header_of, lines_of
+from dosimeter.tables.csv_lines import check_file, check_marks, header_of, lines_of
 from dosimeter.tables.csv_scan import CsvOptions
 
 ENDINGS = (".csv", ".tsv", ".txt")
@@ -41,15 +41,16 @@ class CsvFile:
 
     path: Path
     delimiter: str
+    decimal: str
     names: tuple[str, ...]
     rows: int
     """About: as many lines as the file has if all are like some of them."""
     identity: str
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], delimiter: str = ",") -> CsvFile:
+    def of(cls, path: str | os.PathLike[str], delimiter: str = ",", decimal: str = ".") -> CsvFile:
         """Read the header; refused if it is not text."""
-        mark = check_delimiter(delimiter)
+        mark = check_marks(delimiter, decimal)
         file, source = check_file(path, ANY_SIZE)
         try:
             with file.open("rb") as stream:
@@ -58,8 +59,8 @@ class CsvFile:
             rows = _about_rows(file, stat.st_size)
         except OSError as error:
             raise os_error_refusal(error, source, "read") from None
-        identity = f"{file.resolve()}:{stat.st_size}:{stat.st_mtime_ns}:{mark!r}"
-        return cls(file, mark, tuple(names), rows, identity)
+        identity = f"{file.resolve()}:{stat.st_size}:{stat.st_mtime_ns}:{mark!r}:{decimal}"
+        return cls(file, mark, decimal, tuple(names), rows, identity)
 
     @property
     def label(self) -> str:
@@ -70,7 +71,8 @@ class CsvFile:
         self, reading: BlockReading, exclude: Sequence[str], folder: Path, block_rows: int, *, keep: bool
     ) -> CsvSource:
         """Parse it once. keep: leave the columns in the folder, and go on with those that are there."""
-        options = CsvOptions(self.delimiter, reading.exact_text(self.names), tuple(exclude), (), reading.declared)
+        text = reading.exact_text(self.names)
+        options = CsvOptions(self.delimiter, text, tuple(exclude), (), reading.declared, self.decimal)
         conversion = Conversion(self.path, Location(self.label, first=1), options, block_rows)
         columns = conversion.run(folder, keep=keep)
         conversion.check(reading.missing)

@@ -22,7 +22,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.tables.column_encoding import CategoryColumn, ColumnEncoding, NumberColumn
-from dosimeter.tables.column_levels import COMMA, decimal_commas, level_names, sort_codes
+from dosimeter.tables.column_levels import comma_refusal, decimal_commas, level_names, sort_codes
 from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.table import Table
 
@@ -153,7 +153,7 @@ def category_column(
     shown = f"column {safe_text(name)}"
     written = [level for level in levels if level != filled]
     if not declared and decimal_commas(written):
-        raise Refusal(f"{shown} holds numbers with a {COMMA}")
+        raise comma_refusal(shown)
     leave_out = option("exclude", safe_text(name))
     if len(written) > 2 and all(_DATE.fullmatch(level) for level in written):
         raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass {leave_out}")

@@ -17,16 +17,22 @@ _DIGITS = b"0123456789+-.eE\n"
 _LONGEST_CELL = 1000
 
 
-def number_block(lines: bytes, columns: int, delimiter: str) -> FloatArray | None:
+def number_block(lines: bytes, columns: int, delimiter: str, decimal: str = ".") -> FloatArray | None:
     r"""(columns, rows) the numbers of whole lines, None if a cell is not a plain number or a line has another length.
 
     >>> number_block(b"1,-2.5\n30,4e1\n", 2, ",").tolist()
     [[1.0, 30.0], [-2.5, 40.0]]
     >>> number_block(b"1,x\n", 2, ",") is None
     True
+    >>> number_block(b"1;-2,5\n", 2, ";", ",").tolist()
+    [[1.0], [-2.5]]
     """
     mark = delimiter.encode()
     text = lines.replace(b"\r\n", b"\n") if b"\r" in lines else lines
+    if decimal == ",":
+        if b"." in text:  # of thousands, or another decimal mark: the reader of cells decides
+            return None
+        text = text.replace(b",", b".")
     if len(mark) > 1 or mark in _DIGITS or not text or text.translate(None, _DIGITS + mark):
         return None
     text = text if text.endswith(b"\n") else text + b"\n"

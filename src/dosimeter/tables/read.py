@@ -22,6 +22,7 @@ def read_table(
     path: str | os.PathLike[str],
     *,
     delimiter: str = ",",
+    decimal: str = ".",
     text: Collection[str] = (),
     drop: Collection[str] = (),
     needed: Collection[str] = (),
@@ -33,7 +34,8 @@ def read_table(
 ) -> Table:
     """The people in a .csv (.tsv, .txt) or .parquet file.
 
-    delimiter: of text files; text: columns kept as exact text, in which only an empty cell is missing
+    delimiter: of text files; decimal: the mark in their numbers, "." or ","; text: columns kept as exact text, in which
+    only an empty cell is missing
     (identifiers, labels that look like numbers); drop: columns that are not read; needed: columns that must be
     there, checked before any value is read; missing: "refuse" names the first missing value, "drop" leaves such rows
     out (`table.dropped` counts them, `table.rows` says which are left), "impute" fills them (`Table.of`), numbers with
@@ -49,7 +51,7 @@ def read_table(
     options: dict[str, Any] = {"text": text, "drop": drop, "needed": needed, "missing": missing, "limit": limit}
     options |= {"impute": impute, "whole": whole, "declared": declared}
     if kind in _TEXT:
-        return read_csv(path, delimiter=delimiter, **options)
+        return read_csv(path, delimiter=delimiter, decimal=decimal, **options)
     if kind in _PARQUET:
         return read_parquet(path, **options)
     raise _not_a_table(path, limit)

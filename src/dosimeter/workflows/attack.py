@@ -41,6 +41,7 @@ def attack(
     missing: str = "refuse",
     impute: Constants | None = None,
     delimiter: str = ",",
+    decimal: str = ".",
 ) -> AttackReport:
     """Attack a linear model of a table, fitted here and released with noise many times. Nothing is released.
 
@@ -66,7 +67,7 @@ def attack(
         Releases to simulate: 100 for an inversion, 2000 for membership.
     seed
         Of the simulation.
-    categorical, exclude, missing, impute, delimiter
+    categorical, exclude, missing, impute, delimiter, decimal
         How the table is read, as in `measure`.
 
     Returns
@@ -114,6 +115,7 @@ def attack(
         missing=missing,
         impute=impute or {},
         delimiter=delimiter,
+        decimal=decimal,
     )
     options: dict[str, Any] = {"noise": density, "loss": loss, "l2": penalty, "trials": count, "rng": rng}
     options |= {"categorical": codes}

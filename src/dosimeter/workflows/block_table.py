@@ -65,7 +65,9 @@ class Place:
         return memory_bytes(self.memory)
 
 
-def block_source(data: Any, place: Place, *, delimiter: str = ",", whole: bool = False) -> TableSource | None:
+def block_source(
+    data: Any, place: Place, *, delimiter: str = ",", decimal: str = ".", whole: bool = False
+) -> TableSource | None:
     """The source of a table that is to be read in blocks; None if it is read whole.
 
     By default tables that cannot be in memory (a folder, a LazyFrame, a dataset, a mapped array) are read in blocks,
@@ -88,7 +90,7 @@ def block_source(data: Any, place: Place, *, delimiter: str = ",", whole: bool =
         elif path.suffix.lower() in TEXT_ENDINGS and chosen == DASK:
             raise Refusal(f"{option('engine', DASK)}: a text file is not read by workers: write it as Parquet first")
         elif path.suffix.lower() in TEXT_ENDINGS:
-            text = CsvFile.of(path, delimiter)
+            text = CsvFile.of(path, delimiter, decimal)
             small = whole or _fits(text, memory)
             return None if chosen is None and place.checkpoint is None and small else text
     if source is None and (chosen is not None or place.checkpoint is not None):

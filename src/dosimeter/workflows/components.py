@@ -51,6 +51,7 @@ def components(
     exclude: Sequence[str] = (),
     missing: str | None = None,
     delimiter: str = ",",
+    decimal: str = ".",
 ) -> Released[ComponentsRelease]:
     """Release the principal components of a table with noise on its second moment.
 
@@ -87,6 +88,8 @@ def components(
         "drop" what a row with a missing value would add (the default with bounds), or "refuse".
     delimiter
         What separates cells in a .csv.
+    decimal
+        The decimal mark of numbers in a .csv: "." or ",".
 
     Returns
     -------
@@ -117,7 +120,7 @@ def components(
         rows = _digits()
     else:
         declared = None if bounds is None else _declared(bounds, categorical)
-        rows = _read(table, declared, person, categorical, exclude, missing, delimiter)
+        rows = _read(table, declared, person, categorical, exclude, missing, delimiter, decimal)
     relation = neighbour_relation(neighbours, rows.declared)
     recipe = mechanism_of(mechanism, DEMO_EPSILON if epsilon is None else epsilon, delta, relation, mean_share)
     release = release_components(rows, recipe, mechanism, components)
@@ -203,11 +206,12 @@ def _read(
     exclude: Sequence[str],
     missing: str | None,
     delimiter: str,
+    decimal: str,
 ) -> ComponentRows:
     if declared is None:
         people = read_people(
             table, person=person, categorical=categorical, exclude=exclude, missing=missing or "refuse",
-            delimiter=delimiter,
+            delimiter=delimiter, decimal=decimal,
         )  # fmt: skip
         return component_rows(people, bounds_from_table(people.drop([person] if person else [])), person, exclude)
     if person is not None and person in declared.columns:
@@ -218,7 +222,7 @@ def _read(
     codes = list(dict.fromkeys([*categorical, *(name for name in declared.categories if name not in exclude)]))
     people = read_people(
         table, person=person, categorical=codes, exclude=exclude, missing=missing or "drop", delimiter=delimiter,
-        declared=[name for name in names if name not in codes],
+        decimal=decimal, declared=[name for name in names if name not in codes],
     )  # fmt: skip
     persons = every_value(table, person, delimiter) if person and people.dropped else []
     return component_rows(people, declared, person, exclude, persons)

@@ -62,6 +62,7 @@ def federate(
     exclude: Sequence[str] = (),
     missing: str | None = None,
     delimiter: str = ",",
+    decimal: str = ".",
 ) -> Released[FederatedRelease]:
     """Train one model on many clients' rows such that it does not show whether any one client took part.
 
@@ -98,7 +99,7 @@ def federate(
         A .npz file that keeps the state after each round, and whether to go on from it. Internal.
     simulation_seed
         Draw clients and noise from this seed: a simulation, not for release.
-    categorical, exclude, missing, delimiter
+    categorical, exclude, missing, delimiter, decimal
         How the table is read.
 
     Returns
@@ -157,6 +158,7 @@ def federate(
         exclude=exclude,
         missing=missing,
         delimiter=delimiter,
+        decimal=decimal,
     )
     if training.terms.over:
         raise Refusal(f"{training.terms.over}; nothing was trained")
@@ -199,6 +201,7 @@ def prepare(
     exclude: Sequence[str],
     missing: str | None,
     delimiter: str,
+    decimal: str,
     pipeline: bool = False,
 ) -> Training:
     """The rows read, the terms computed, everything checked. If `terms.over` is set there is nothing to train.
@@ -233,6 +236,7 @@ def prepare(
             exclude=exclude,
             missing=_missing_policy(missing, bounds is not None),
             delimiter=delimiter,
+            decimal=decimal,
             categorical=categorical,
             clients=clients,
         )

@@ -65,6 +65,7 @@ def fix(
     even_if_useless: bool = False,
     simulation_seed: int | None = None,
     delimiter: str = ",",
+    decimal: str = ".",
     engine: str | None = None,
     memory: str | int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -102,7 +103,7 @@ def fix(
     noise_shape
         "auto" chooses the noise that costs least, "hessian" shapes it (for the loss "squared"), "none" puts the same
         noise on all weights.
-    categorical, exclude, tied, not_tied, missing, impute, delimiter
+    categorical, exclude, tied, not_tied, missing, impute, delimiter, decimal
         How the table is read, as in `measure`.
     bounds, scaler
         Public bounds, or how a scaler that was fitted on the table counts, as in `measure`.
@@ -153,7 +154,9 @@ def fix(
     place = Place(engine, memory, checkpoint, scheduler)
     if model is not None:
         refuse_given_model(table, place)
-    source = block_source(table, place, delimiter=delimiter, whole=missing == "impute") if model is None else None
+    source = None
+    if model is None:
+        source = block_source(table, place, delimiter=delimiter, decimal=decimal, whole=missing == "impute")
     if source is not None:
         refuse_memory_only(equalise=bool(rounds), noise_shape=shape, store_fisher_blocks=store_fisher_blocks)
         check_reading(target, person, codes, as_names(exclude), shared, separate, missing, impute or {})
@@ -198,6 +201,7 @@ def fix(
         declared=declared.numbers,
         classes=declared.classes(target),
         delimiter=delimiter,
+        decimal=decimal,
     )
     if model is None:
         release = release_table(

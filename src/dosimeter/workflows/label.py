@@ -64,6 +64,7 @@ def label(
     bounds: BoundsSource | None = None,
     missing: str | None = None,
     delimiter: str = ",",
+    decimal: str = ".",
     checkpoint: str | Path | None = None,
     resume: bool = False,
     jobs: int = 1,
@@ -117,6 +118,8 @@ def label(
         "refuse", or "drop" rows with a missing value. Without it: "drop" with bounds, else "refuse".
     delimiter
         What separates cells in a .csv.
+    decimal
+        The decimal mark of numbers in a .csv: "." or ",".
     checkpoint, resume
         A .npz file that keeps the votes while teachers train (internal), and whether to go on from it.
     jobs
@@ -150,7 +153,7 @@ def label(
     """
     question = LabelQuestion(
         target, public, votes, classes, person, queries, teachers, estimator, key, categorical, exclude, bounds,
-        missing, delimiter,
+        missing, delimiter, decimal,
     )  # fmt: skip
     kept = None if checkpoint is None else Path(checkpoint)
     check_kind(table, question, question.passed)

@@ -11,7 +11,7 @@ from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.workflows.people_table import BoundsSource, Data, FitBounds, fit_bounds
 
-OF_TABLES = ("target", "public", "person", "key", "categorical", "exclude", "bounds", "missing", "delimiter")
+OF_TABLES = ("target", "public", "person", "key", "categorical", "exclude", "bounds", "missing", "delimiter", "decimal")
 OF_TEACHERS = ("teachers", "estimator", "student", "doses_out", "checkpoint", "resume", "jobs")
 """Options that do not go with votes made elsewhere."""
 
@@ -34,6 +34,7 @@ class LabelQuestion:
     bounds: BoundsSource | None = None
     missing: str | None = None
     delimiter: str = ","
+    decimal: str = "."
 
     @property
     def passed(self) -> list[str]:

@@ -118,6 +118,7 @@ def _read_private(
         classes=classes,
         keep_class_names=True,
         delimiter=question.delimiter,
+        decimal=question.decimal,
     )
     return declared_rows(people, declared.bounds or {}, aside)
 
@@ -138,6 +139,7 @@ def _read_public(question: LabelQuestion, codes: Sequence[str], used: Sequence[s
         exclude=excluded,
         missing=question.missing_policy,
         delimiter=question.delimiter,
+        decimal=question.decimal,
     )
 
 

@@ -63,6 +63,7 @@ def measure(
     impute: Constants | None = None,
     sample_weight: Any = None,
     delimiter: str = ",",
+    decimal: str = ".",
     engine: str | None = None,
     memory: str | int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -120,6 +121,8 @@ def measure(
         As it was given to the model's `fit`: a column's name, or one value per row.
     delimiter
         What separates cells in a .csv file.
+    decimal
+        The decimal mark of numbers in a .csv file: "." or ",".
     engine
         "memory" reads the table whole, "blocks" a few blocks at a time, "dask" on the workers of a cluster; by default
         the size of the table decides. A Dask DataFrame or Array is measured where it is.
@@ -168,12 +171,21 @@ def measure(
     if estimator is not None:
         refuse_given_model(data, place)
     data = as_source(data)
-    source = block_source(data, place, delimiter=delimiter, whole=missing == "impute") if estimator is None else None
+    source = None
+    if estimator is None:
+        source = block_source(data, place, delimiter=delimiter, decimal=decimal, whole=missing == "impute")
     if y is None and target is None:
         target = formula_target(estimator)
     label = None if y is None and target is None and knows_its_target(estimator) else _target(y, target)
     reading = Reading(
-        as_names(categorical), as_names(exclude), as_names(tied), as_names(not_tied), missing, impute, delimiter
+        as_names(categorical),
+        as_names(exclude),
+        as_names(tied),
+        as_names(not_tied),
+        missing,
+        impute,
+        delimiter,
+        decimal,
     )
     figures = Figures(
         _noise(noise, scale),
@@ -209,6 +221,7 @@ class Reading:
     missing: str
     impute: Constants | None
     delimiter: str
+    decimal: str
 
     @property
     def changes_the_table(self) -> bool:
@@ -288,6 +301,7 @@ def _measure_own(
         declared=declared.numbers,
         classes=declared.classes(label),
         delimiter=reading.delimiter,
+        decimal=reading.decimal,
     )
     fit = fit_table(
         table,
@@ -389,6 +403,7 @@ def _measure_given(
         impute=reading.impute or {},
         model_imputes=True,
         delimiter=reading.delimiter,
+        decimal=reading.decimal,
     )
     leak = measured_on(table, label, person_column).leakage
     return ModelLeakage.of(

@@ -55,6 +55,7 @@ def read_people(
     classes: Sequence[str] | None = None,
     keep_class_names: bool = False,
     delimiter: str = ",",
+    decimal: str = ".",
 ) -> Table:
     """The table, with persons and categories as exact text. Options that contradict each other are refused first.
 
@@ -74,6 +75,7 @@ def read_people(
         table = read_table(
             data,
             delimiter=delimiter,
+            decimal=decimal,
             text=text,
             drop=tuple(exclude),
             needed=needed,

@@ -26,6 +26,7 @@ def scan(
     exclude: Sequence[str] = (),
     missing: str = "refuse",
     delimiter: str = ",",
+    decimal: str = ".",
 ) -> ScanReport:
     """Look for training rows, single people's values, statistics and lists in a model file. Nothing in it is run.
 
@@ -40,7 +41,7 @@ def scan(
         The column that says whose row it is, and whether to name the people whose rows were found.
     tolerance
         Relative difference up to which two numbers are the same. By default what the file's precision allows.
-    exclude, missing, delimiter
+    exclude, missing, delimiter, decimal
         How the table is read.
 
     Returns
@@ -72,7 +73,7 @@ def scan(
     table = (
         None
         if data is None
-        else read_people(data, person=person, exclude=exclude, missing=missing, delimiter=delimiter)
+        else read_people(data, person=person, exclude=exclude, missing=missing, delimiter=delimiter, decimal=decimal)
     )
     compared = None if table is None else table.drop([person] if person else [])
     contents = scan_file(file, compared, tolerance=allowed)
