@@ -12,6 +12,7 @@ from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.models.federated_rows import ClientPopulation
 from dosimeter.models.federated_terms import FederatedTerms
+from dosimeter.models.round_schedule import as_text
 
 if TYPE_CHECKING:
     from dosimeter.federated.curator import Curator
@@ -168,12 +169,17 @@ class Job:
         """How the curator aggregates."""
         from dosimeter.federated.adaptive_clipping import QuantileClip
         from dosimeter.federated.curator import Curator
-        from dosimeter.federated.schedule import Constant
 
         rule = QuantileClip(self.choices.clip, self.choices.quantile)
-        schedule = Constant(self.terms.per_round, self.terms.noise)
         unit = "person" if self.protects_patients else "client"
-        return Curator(self.terms.cohort, schedule, self.terms.budget, rule, self.choices.momentum, unit=unit)
+        return Curator(
+            self.terms.cohort, self.terms.schedule, self.terms.budget, rule, self.choices.momentum, unit=unit
+        )
+
+    @property
+    def drowned(self) -> str:
+        """A warning if the noise of a round is longer than the longest mean update, else ""."""
+        return self.terms.drowned(self.network.size)
 
     @property
     def protects_patients(self) -> bool:
@@ -213,6 +219,7 @@ class Job:
             "per_round": self.terms.per_round,
             "noise": self.terms.noise,
             "rounds": self.terms.rounds,
+            "schedule": as_text(self.terms.listed),
             "budget_epsilon": self.terms.budget.epsilon,
             "budget_delta": self.terms.budget.delta,
         }

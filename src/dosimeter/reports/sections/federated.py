@@ -57,15 +57,26 @@ def _(result: FederatedPlan, view: View) -> list[Section]:
     guarantee = result.guarantee
     meaning = [] if result.over else [_meaning(guarantee)]
     pairs = [
-        ("clients", f"{result.clients}; in a round: {result.per_round:g}, {result.sampling}"),
-        ("noise multiplier", f"{result.noise:.4g} (noise on the sum over the clip)"),
+        ("clients", f"{result.clients}; in a round: {result.per_round:g}{_mean(result.schedule)}, {result.sampling}"),
+        ("noise multiplier", f"{result.noise:.4g}{_mean(result.schedule)} (noise on the sum over the clip)"),
+        ("schedule", result.schedule),
         ("noise on the mean", f"{result.noise_of_the_mean:.3g} clips"),
+        ("largest useful model", _largest(result.largest_model)),
         ("rounds", result.rounds),
         ("updates sent, on average", f"{result.updates_expected:g}"),
         *_guarantee(guarantee, claimed=not result.over),
         ("budget", f"ε = {result.budget.epsilon:g} at δ = {result.budget.delta:g}"),
     ]
     return [Section("The plan", (*meaning, settings(pairs)), EVERYWHERE), *closing(result, view)]
+
+
+def _largest(parameters: int) -> str:
+    """Empty for a plan of an earlier version, which does not say it."""
+    return f"{parameters} parameters: beyond, the noise is longer than any mean update" if parameters else ""
+
+
+def _mean(schedule: str) -> str:
+    return " on average" if schedule else ""
 
 
 def _meaning(guarantee: ClientGuarantee) -> Paragraph:
@@ -126,14 +137,15 @@ def _(result: FederatedRelease, view: View) -> list[Section]:
 def _promised(result: FederatedRelease) -> list[Part]:
     model = result.model
     accuracy = result.accuracy.share if result.shows("accuracy") else None
-    widths = "-".join(map(str, model.widths))
+    widths, schedule = "-".join(map(str, model.widths)), result.recipe.schedule
     left = max(0.0, result.budget.epsilon - amount(result.guarantee.epsilon))
     unmeasured = "not measured: on the clients' rows it would not be private; name public rows with --test"
     pairs = [
         *_guarantee(result.guarantee, _claimed(result)),
         ("budget", f"ε = {result.budget.epsilon:g} at δ = {result.budget.delta:g}, of which {number(left)} is left"),
-        ("clients", f"{result.clients}, {result.per_round:g} a round, {result.sampling}"),
-        ("noise multiplier", f"{result.noise:.4g} (noise on the sum over the clip)"),
+        ("clients", f"{result.clients}, {result.per_round:g} a round{_mean(schedule)}, {result.sampling}"),
+        ("noise multiplier", f"{result.noise:.4g}{_mean(schedule)} (noise on the sum over the clip)"),
+        ("schedule", schedule),
         ("stopped", result.stopped),
         ("network", f"{widths} ({model.parameters} parameters)"),
         ("trained on", optional(result, "source")),
