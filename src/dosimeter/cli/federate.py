@@ -140,7 +140,9 @@ def plan(
 def federate(
     context: typer.Context,
     table: Annotated[Path | None, opt("--table", help="The clients' rows: .csv or .parquet.", group=START)] = None,
-    target: Annotated[str | None, opt("--target", help="The column of classes.", group=START)] = None,
+    target: Annotated[
+        str | None, opt("--target", help="The column of classes; with bounds in --bounds a number.", group=START)
+    ] = None,
     client: Annotated[
         str | None, opt("--client", help="The column that names the client of a row: a hospital.", group=START)
     ] = None,

@@ -50,7 +50,8 @@ INTEGRITY = (
     "integrity: a client or site that lies about its update or sum is not detected; many of them can spoil the model"
 )
 SEVERAL_SITES = (
-    "a patient whose rows lie at several sites: over a network each site clips its own part, and nobody sees it"
+    "a patient with rows at s sites: over a network each site clips its own part, so the noise that hides this patient "
+    "is z/s, and nobody sees it; two ledgers that each book the training once count √2/z where 2/z is spent"
 )
 
 
@@ -205,6 +206,9 @@ class Accuracy(ResultModel):
 
     of: Annotated[str, LOCAL] = ""
     share: Annotated[float | None, NOISED] = None
+    """Of right classes; of a regression R², the explained share of the variance."""
+    measure: Annotated[str, WORDS] = "accuracy"
+    """ "accuracy" or "R²"."""
 
 
 class RoundCounts(ResultModel):
@@ -296,7 +300,9 @@ class FederatedRelease(Result):
         state, people, terms = history.state, job.people, job.terms
         last = state.history[-1].clip if state.history else 0.0
         tested = bool(people.tested)
-        score = Accuracy(of=people.tested, share=job.task.score(state.model).accuracy) if tested else Accuracy()
+        share = job.task.score(state.model).accuracy if tested else None
+        measure = "R²" if job.is_regression else "accuracy"
+        score = Accuracy(of=people.tested, share=share, measure=measure)
         network = NetworkForm(
             widths=list(job.network.widths), parameters=job.network.size, classes=list(people.classes)
         )

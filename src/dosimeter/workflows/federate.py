@@ -72,7 +72,8 @@ def federate(
     table
         The clients' rows: a dataframe, or a path to .csv or .parquet. Without it, made-up clients on public digits.
     target, client
-        The column of classes, and the column that says whose row it is (a hospital).
+        The column of classes, and the column that says whose row it is (a hospital). A target with bounds of its own in
+        `bounds` is a number, and the model a regression.
     unit, person, site
         Whom to protect: "client", or "patient". Then `person` is the column of patients, who take the place of the
         clients: `clients` is the declared number of patients, and each makes one gradient step in a round. `site` is
@@ -228,7 +229,7 @@ def prepare(
         if dataset is not None:
             raise Refusal(f"{option('dataset')} and {option('table')}: whose rows are they? Leave one of the two out")
         for name, value, meaning in (
-            ("target", target, "the column of classes"),
+            ("target", target, "the column to learn"),
             ("person" if patients else "client", column, "the column that says whose row it is"),
         ):
             if value is None:
