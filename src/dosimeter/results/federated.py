@@ -300,9 +300,10 @@ class FederatedRelease(Result):
         state, people, terms = history.state, job.people, job.terms
         last = state.history[-1].clip if state.history else 0.0
         tested = bool(people.tested)
-        share = job.task.score(state.model).accuracy if tested else None
-        measure = "R²" if job.is_regression else "accuracy"
-        score = Accuracy(of=people.tested, share=share, measure=measure)
+        score = Accuracy()
+        if tested:
+            measure = "R²" if job.is_regression else "accuracy"
+            score = Accuracy(of=people.tested, share=job.task.score(state.model).accuracy, measure=measure)
         network = NetworkForm(
             widths=list(job.network.widths), parameters=job.network.size, classes=list(people.classes)
         )
