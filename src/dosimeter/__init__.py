@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dosimeter.core.covariance import CorrelatedGaussian as CorrelatedGaussian
     from dosimeter.core.dose import Dose as Dose
     from dosimeter.core.errors import CannotMeasure as CannotMeasure
+    from dosimeter.core.errors import NoiseWarning as NoiseWarning
     from dosimeter.core.errors import Refusal as Refusal
     from dosimeter.core.noise import Exponential as Exponential
     from dosimeter.core.noise import Gaussian as Gaussian
@@ -53,6 +54,7 @@ _HOME = {
     "Gumbel": "core.noise",
     "Laplace": "core.noise",
     "LogisticNoise": "core.noise",
+    "NoiseWarning": "core.errors",
     "Refusal": "core.errors",
     "Release": "core.release",
     "bounds_template": "workflows.components",

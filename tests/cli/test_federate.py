@@ -368,7 +368,9 @@ def test_a_budget_that_allows_no_round_ends_with_exit_1_and_nothing_written(hosp
     assert "Nothing was trained and nothing was written" in shown
     assert sorted(tmp_path.iterdir()) == before
     facts = trained(
-        capsys, *"plan --clients 100 --epsilon 8 --delta 1e-3 --noise-multiplier 1 --rounds 500".split(), code=1
+        capsys,
+        *"plan --clients 100 --epsilon 8 --delta 1e-3 --noise-multiplier 1 --clients-per-round 25 --rounds 500".split(),
+        code=1,
     )
     assert "500 were requested" in facts["over"]
 

@@ -68,13 +68,17 @@ Delta = Annotated[
 ]
 ClientsPerRound = Annotated[
     float | None,
-    opt("--clients-per-round", help="m: clients asked in a round, on average; K/4 without it.", group=ROUNDS),
+    opt("--clients-per-round", help="m: clients asked in a round, on average; least noise without it.", group=ROUNDS),
 ]
 Rounds = Annotated[
     int | None, opt("--rounds", help="How many; the noise follows. K/20 from 10 to 50 without it.", group=ROUNDS)
 ]
 NoiseMultiplier = Annotated[
     float | None, opt("--noise-multiplier", help="z: noise on the sum over the clip; the rounds follow.", group=ROUNDS)
+]
+Schedule = Annotated[
+    str | None,
+    opt("--schedule", help="m and z that change: ROUNDSxCLIENTS:NOISE by commas, 10x50:1.1,20x200:1.6.", group=ROUNDS),
 ]
 Sampling = Annotated[
     str,
@@ -96,6 +100,11 @@ def plan(
     clients_per_round: ClientsPerRound = None,
     rounds: Rounds = None,
     noise_multiplier: NoiseMultiplier = None,
+    schedule: Schedule = None,
+    parameters: Annotated[
+        int | None,
+        opt("--parameters", help="Of the model to train: warns if the noise exceeds the signal.", group=ROUNDS),
+    ] = None,
     sampling: Sampling = "poisson",
     json: Json = None,
     quiet: Quiet = False,
@@ -120,6 +129,8 @@ def plan(
         clients_per_round=clients_per_round,
         rounds=rounds,
         noise_multiplier=noise_multiplier,
+        schedule=schedule,
+        parameters=parameters,
         sampling=sampling,
     ).with_fields(reproduce=provenance(context))
     show(result, quiet=quiet, color=color, json=json)
@@ -130,7 +141,9 @@ def plan(
 def federate(
     context: typer.Context,
     table: Annotated[Path | None, opt("--table", help="The clients' rows: .csv or .parquet.", group=START)] = None,
-    target: Annotated[str | None, opt("--target", help="The column of classes.", group=START)] = None,
+    target: Annotated[
+        str | None, opt("--target", help="The column of classes; with bounds in --bounds a number.", group=START)
+    ] = None,
     client: Annotated[
         str | None, opt("--client", help="The column that names the client of a row: a hospital.", group=START)
     ] = None,
@@ -157,6 +170,7 @@ def federate(
     clients_per_round: ClientsPerRound = None,
     rounds: Rounds = None,
     noise_multiplier: NoiseMultiplier = None,
+    schedule: Schedule = None,
     sampling: Sampling = "poisson",
     architecture: Annotated[
         str | None, opt("--architecture", help="softmax or mlp; mlp from 1,000 clients on without it.", group=MODEL)
@@ -246,7 +260,7 @@ def federate(
     Without arguments it shows what it does on digits that ship with scikit-learn, dealt to 500 made-up clients.
     `dosimeter federate plan` computes rounds or noise without any training.
     """
-    from dosimeter.cli.output import console, show
+    from dosimeter.cli.output import console, show, warn
     from dosimeter.cli.provenance import provenance
     from dosimeter.models.federated_training import Choices
     from dosimeter.results.federated import FederatedPlan
@@ -278,6 +292,7 @@ def federate(
         clients_per_round=clients_per_round,
         rounds=rounds,
         noise_multiplier=noise_multiplier,
+        schedule=schedule,
         sampling=sampling,
         choices=Choices.from_options(
             architecture=architecture,
@@ -307,6 +322,8 @@ def federate(
         show(refused, quiet=quiet, color=color, json=json, inputs=inputs)
         return 1
     terminal = console(quiet, color, json)
+    if drowned := training.job.drowned:
+        warn(drowned, quiet)
     statistics = history is not None
     trained = train(
         training.job, checkpoint, resume, inputs=inputs, progress=lambda job: _bar(job, terminal), statistics=statistics

@@ -99,6 +99,16 @@ def show(
         out.print(line, soft_wrap=True)
 
 
+def warn(text: str, quiet: bool = False) -> None:
+    """A warning before the work begins, on stderr."""
+    from dosimeter.cli.progress import wipe
+    from dosimeter.core.text import safe_text
+
+    if not quiet:
+        wipe()
+        print(f"dosimeter: warning: {safe_text(text, width=2000)}", file=sys.stderr, flush=True)
+
+
 def write_json(result: Any, place: str, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
     """A result, or plain values, as JSON: to stdout if `place` is "-", else to a file written whole or not at all."""
     from dosimeter.results.result import Result

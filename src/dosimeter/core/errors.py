@@ -41,6 +41,22 @@ class CannotMeasure(Refusal):
     """
 
 
+class NoiseWarning(UserWarning):
+    """The noise of a federated round is longer than the longest mean update: the model will learn little.
+
+    Parameters
+    ----------
+    *args
+        The message, as of any warning.
+
+    Examples
+    --------
+    >>> import dosimeter as dm
+    >>> dm.plan_federation(10, epsilon=8, rounds=20).largest_model       # trainings of more parameters are warned about
+    13
+    """
+
+
 class LimitExceeded(Refusal):
     """A person would exceed a limit; nothing was released or written. Exit code 1."""
 

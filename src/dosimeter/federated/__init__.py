@@ -8,6 +8,7 @@ from dosimeter.federated.budget import BudgetSpent, EpsilonFigure, PrivacyBudget
 from dosimeter.federated.client_dose import ClientDose
 from dosimeter.federated.client_messages import ClientUpdate, UpdateBatch
 from dosimeter.federated.client_sampling import FixedSizeSampling, PoissonSampling
+from dosimeter.federated.client_update import client_update
 from dosimeter.federated.clip import clip, clip_rows
 from dosimeter.federated.curator import Curator
 from dosimeter.federated.history import History, Round
@@ -19,6 +20,7 @@ from dosimeter.federated.patient_rounds import PatientTask, train_patients
 from dosimeter.federated.patient_updates import PatientRows, patient_updates
 from dosimeter.federated.personalisation import PersonalisationResult, personalise
 from dosimeter.federated.schedule import Constant, ListedSchedule, Ramp
+from dosimeter.federated.several_sites import epsilon_at_sites
 from dosimeter.federated.simulate import simulate
 from dosimeter.federated.site_sums import RoundRequest, SiteSum, decode_sum, draw_patients, encode_sum, site_sum
 from dosimeter.federated.state import State
@@ -62,12 +64,14 @@ __all__ = [
     "audit_patients",
     "by_column",
     "charge",
+    "client_update",
     "clip",
     "clip_rows",
     "decode_sum",
     "dirichlet",
     "draw_patients",
     "encode_sum",
+    "epsilon_at_sites",
     "iid",
     "local_only_accuracy",
     "noise_needed",

@@ -65,7 +65,8 @@ def read_network(path: AnyPath, *, limit: int = GIBIBYTE) -> tuple[Network, Floa
     data, remedy = read_bytes(file, source), "use a network that dosimeter wrote"
     try:
         tensors, description = load(data), _metadata(data)
-        network = Network(tuple(description["architecture"]["widths"]), description["architecture"]["bias"])
+        form = description["architecture"]
+        network = Network(tuple(form["widths"]), form["bias"], form["end"])
         parts = [part for k in range(len(network.widths) - 1) for part in _layer(tensors, network, k)]
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise source.refusal(f"not a network of dosimeter ({type(error).__name__})", remedy) from None
@@ -79,7 +80,7 @@ def _architecture(network: Network) -> dict[str, Any]:
         "widths": list(network.widths),
         "bias": network.bias,
         "between": "relu",
-        "end": "softmax",
+        "end": network.end,
         "torch": "nn.Sequential(nn.Linear, nn.ReLU, ..., nn.Linear)",
     }
 

@@ -16,6 +16,7 @@ from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.tables.bounds_file import read_bounds
 from dosimeter.tables.client_rows import ClientEncoding, derive_client_encoding, encode_client_rows
+from dosimeter.tables.declared_bounds import Range
 from dosimeter.tables.read import read_table
 from dosimeter.tables.table import Table
 
@@ -124,14 +125,16 @@ def table_clients(
     texts = [*categorical, *(name for name, column in (declared or {}).items() if isinstance(column, tuple))]
     numbers = None if declared is None else [name for name in declared if name not in texts]
     read = {"missing": missing, "delimiter": delimiter, "decimal": decimal}
-    rows = _read(table, [target, client, *texts, *([] if site is None else [site])], exclude, read, numbers)
+    amount = declared is not None and isinstance(declared.get(target), Range)
+    outcome = [] if amount else [target]
+    rows = _read(table, [*outcome, client, *texts, *([] if site is None else [site])], exclude, read, numbers)
     sites: tuple[Any, ...] = ()
     elsewhere = 0
     if site is not None:
         rows, sites, elsewhere = _at_one_site(rows, client, site)
     listed = _class_list(classes)
     unlisted = 0
-    if declared is not None and listed is not None:
+    if declared is not None and listed is not None and not amount:
         rows, unlisted = _keep_listed_rows(rows, target, listed)
     encoding, from_rows = derive_client_encoding(rows, target, client, declared=declared, classes=listed)
     encoded = encode_client_rows(rows, encoding, client)
@@ -143,9 +146,9 @@ def table_clients(
     if len(encoded.clients) < 2 and clients is None:
         shown = option("client", safe_text(client))
         raise Refusal(f"{shown}: the column names one client only, and one client cannot be hidden")
-    X_test, y_test, tested = np.zeros((1, encoded.X.shape[1])), np.zeros(1, dtype=np.intp), ""
+    X_test, y_test, tested = np.zeros((1, encoded.X.shape[1])), np.zeros(1, dtype=encoded.y.dtype), ""
     if test is not None:
-        X_test, y_test = _encode_test_rows(test, encoding, client, [target, *texts], exclude, read)
+        X_test, y_test = _encode_test_rows(test, encoding, client, [*outcome, *texts], exclude, read)
         tested = f"the {len(y_test)} rows of {_name(test)}, taken as public"
     declare = option("clients")
     counted = (

@@ -12,6 +12,7 @@ from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.models.federated_rows import ClientPopulation
 from dosimeter.models.federated_terms import FederatedTerms
+from dosimeter.models.round_schedule import as_text
 
 if TYPE_CHECKING:
     from dosimeter.federated.curator import Curator
@@ -147,14 +148,34 @@ class Job:
 
     @property
     def network(self) -> Network:
-        """Inputs, hidden layers, classes."""
+        """Inputs, hidden layers, classes or one number."""
         from dosimeter.federated.networks import Network
 
         kind = self.choices.model or (
             "mlp" if self.terms.cohort.clients >= MANY and not self.protects_patients else "softmax"
         )
         hidden = self.choices.hidden if kind == "mlp" else ()
+        if self.is_regression:
+            return Network((self.people.X.shape[1], *hidden, 1), end="identity")
         return Network((self.people.X.shape[1], *hidden, len(self.people.classes)))
+
+    @property
+    def is_regression(self) -> bool:
+        """True if the target is a number with declared bounds."""
+        return self.people.layout is not None and self.people.layout.target_range is not None
+
+    def released_model(self, model: Any) -> Any:
+        """(d,) what leaves: a regression's last layer is brought from [-1, 1] to the unit of its target."""
+        import numpy as np
+
+        flat = np.array(model, dtype=np.float64)
+        if self.is_regression and self.people.layout is not None:
+            centre, half = self.people.layout.target_scale
+            W, b = self.network.layers(flat[None])[-1]
+            W *= half
+            b *= half
+            b += centre
+        return flat
 
     @property
     def local(self) -> LocalSGD:
@@ -168,12 +189,17 @@ class Job:
         """How the curator aggregates."""
         from dosimeter.federated.adaptive_clipping import QuantileClip
         from dosimeter.federated.curator import Curator
-        from dosimeter.federated.schedule import Constant
 
         rule = QuantileClip(self.choices.clip, self.choices.quantile)
-        schedule = Constant(self.terms.per_round, self.terms.noise)
         unit = "person" if self.protects_patients else "client"
-        return Curator(self.terms.cohort, schedule, self.terms.budget, rule, self.choices.momentum, unit=unit)
+        return Curator(
+            self.terms.cohort, self.terms.schedule, self.terms.budget, rule, self.choices.momentum, unit=unit
+        )
+
+    @property
+    def drowned(self) -> str:
+        """A warning if the noise of a round is longer than the longest mean update, else ""."""
+        return self.terms.drowned(self.network.size)
 
     @property
     def protects_patients(self) -> bool:
@@ -213,12 +239,13 @@ class Job:
             "per_round": self.terms.per_round,
             "noise": self.terms.noise,
             "rounds": self.terms.rounds,
+            "schedule": as_text(self.terms.listed),
             "budget_epsilon": self.terms.budget.epsilon,
             "budget_delta": self.terms.budget.delta,
         }
 
     def digest(self) -> str:
-        """Digest of recipe and rows: a checkpoint is resumed only under the same digest."""
+        """Digest of recipe, rows and roster: a checkpoint is resumed only under the same digest."""
         import numpy as np
 
         from dosimeter.files.federated_checkpoint import training_digest
@@ -232,6 +259,8 @@ class Job:
                 np.concatenate(self.people.clients),
                 sizes,
                 *map(np.asarray, self.people.sites),
+                # Which client or patient has which number: the same rows under other names are another training.
+                np.frombuffer("\0".join(self.people.names).encode("utf-8", "surrogatepass"), dtype=np.uint8),
             ],
         )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from pydantic import Field
 
+from dosimeter.models.round_schedule import as_text
 from dosimeter.results.parts import Adjacency, Artefact, Booking, Refused
 from dosimeter.results.result import Result
 from dosimeter.results.visibility import (
@@ -45,9 +46,12 @@ NOT_COVERED = (
     "earlier and later trainings with the same clients: each adds its own (ε, δ), and so does going on from an older "
     "copy of a checkpoint, which draws its rounds a second time",
 )
-INTEGRITY = "integrity: a client or site that lies about its update or sum is not detected; it can spoil the model"
+INTEGRITY = (
+    "integrity: a client or site that lies about its update or sum is not detected; many of them can spoil the model"
+)
 SEVERAL_SITES = (
-    "a patient whose rows lie at several sites: over a network each site clips its own part, and nobody sees it"
+    "a patient with rows at s sites: over a network each site clips its own part, so the noise that hides this patient "
+    "is z/s, and nobody sees it; two ledgers that each book the training once count √2/z where 2/z is spent"
 )
 
 
@@ -124,16 +128,23 @@ class FederatedPlan(Result):
     found: Annotated[str, GIVEN]
     rounds: Annotated[int, TERMS]
     noise: Annotated[float, TERMS]
+    schedule: Annotated[str, GIVEN] = ""
+    """ROUNDSxCLIENTS:NOISE by commas, if rounds were listed; `per_round` and `noise` are then means."""
     updates_expected: Annotated[float, TERMS]
     noise_of_the_mean: Annotated[float, TERMS]
+    """In clips; of the noisiest round."""
+    largest_model: Annotated[int, TERMS] = 0
+    """Parameters at which the noise is as long as the longest mean update."""
+    parameters: Annotated[int | None, GIVEN] = None
     guarantee: Annotated[ClientGuarantee, TERMS]
     over: Annotated[str, TERMS]
     """Why the budget does not allow it; "" if it does."""
     remarks: Annotated[list[str], TERMS]
 
     @classmethod
-    def of(cls, terms: FederatedTerms, *, demo: bool = False) -> FederatedPlan:
-        """From the terms of a training."""
+    def of(cls, terms: FederatedTerms, *, demo: bool = False, parameters: int | None = None) -> FederatedPlan:
+        """From the terms of a training; parameters: of the model that will be trained, if that is known."""
+        drowned = "" if parameters is None or terms.over else terms.drowned(parameters)
         return cls(
             plan=True,
             demo=demo,
@@ -146,10 +157,13 @@ class FederatedPlan(Result):
             rounds=terms.rounds,
             noise=terms.noise,
             updates_expected=terms.rounds * terms.per_round,
-            noise_of_the_mean=terms.noise / terms.per_round,
+            schedule=as_text(terms.listed),
+            noise_of_the_mean=terms.noise_of_the_mean,
+            largest_model=terms.largest_model,
+            parameters=parameters,
             guarantee=ClientGuarantee.of(terms.figure),
             over=terms.over,
-            remarks=list(terms.figure.remarks),
+            remarks=[*terms.figure.remarks, *([drowned] if drowned else [])],
         )
 
 
@@ -182,6 +196,7 @@ class TrainingSettings(ResultModel):
     per_round: Annotated[float, GIVEN]
     noise: Annotated[float, TERMS]
     rounds: Annotated[int, TERMS]
+    schedule: Annotated[str, GIVEN] = ""
     budget_epsilon: Annotated[float, GIVEN]
     budget_delta: Annotated[float, GIVEN]
 
@@ -191,6 +206,9 @@ class Accuracy(ResultModel):
 
     of: Annotated[str, LOCAL] = ""
     share: Annotated[float | None, NOISED] = None
+    """Of right classes; of a regression R², the explained share of the variance."""
+    measure: Annotated[str, WORDS] = "accuracy"
+    """ "accuracy" or "R²"."""
 
 
 class RoundCounts(ResultModel):
@@ -282,7 +300,10 @@ class FederatedRelease(Result):
         state, people, terms = history.state, job.people, job.terms
         last = state.history[-1].clip if state.history else 0.0
         tested = bool(people.tested)
-        score = Accuracy(of=people.tested, share=job.task.score(state.model).accuracy) if tested else Accuracy()
+        score = Accuracy()
+        if tested:
+            measure = "R²" if job.is_regression else "accuracy"
+            score = Accuracy(of=people.tested, share=job.task.score(state.model).accuracy, measure=measure)
         network = NetworkForm(
             widths=list(job.network.widths), parameters=job.network.size, classes=list(people.classes)
         )
@@ -307,7 +328,7 @@ class FederatedRelease(Result):
             by_round=RoundCounts.of(history, tested),
             not_covered=[*people.read_off_rows, *not_covered(job.curator.unit), *people.assumptions],
             assumptions=[*ASSUMPTIONS, *history.figure.remarks],
-            remarks=[*history.figure.remarks, *people.remarks, *_remarks(job)],
+            remarks=[*history.figure.remarks, *people.remarks, *([job.drowned] if job.drowned else [])],
             internal=InternalTrainingFigures.of(history),
             booked=False,
             written=[],
@@ -320,14 +341,3 @@ class FederatedRelease(Result):
             "remarks": public,
             "booked": booked,
         }
-
-
-def _remarks(job: Job) -> list[str]:
-    """A warning where noise drowns the update."""
-    ratio = job.terms.noise * job.network.size**0.5 / job.terms.per_round
-    if ratio <= 1:
-        return []
-    return [
-        f"the noise of a round is about {ratio:.1f} times as long as the longest mean update: more clients, fewer "
-        "parameters or a larger ε would help"
-    ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.arrays import FloatArray, Index
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import advice
@@ -21,7 +21,7 @@ from dosimeter.core.text import safe_list, safe_text
 from dosimeter.federated.partition import Clients, by_column
 from dosimeter.tables.column_encoding import CategoryColumn, NumericColumn, PartColumn, RangeColumn
 from dosimeter.tables.column_levels import level_names
-from dosimeter.tables.declared_bounds import Bounds, Declaration, declarations, text_refusal
+from dosimeter.tables.declared_bounds import Bounds, Declaration, Range, declarations, text_refusal
 from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.table import Table
 
@@ -30,19 +30,33 @@ MOST_CLASSES, MOST_LEVELS = 1000, 1000
 
 @dataclass(frozen=True)
 class ClientEncoding:
-    """How a row becomes numbers and a class: public, written beside the model, the same for every client."""
+    """How a row becomes numbers and a class or a number: public, in the model's file, the same for every client."""
 
     target: str
     classes: tuple[str, ...]
+    """() if the target is a number."""
     columns: TableEncoding
     """Numbers first, scaled by declared bounds or inside each client, then an indicator for each level."""
+    target_range: Range | None = None
+    """Declared bounds of a numeric target, which is scaled to [-1, 1]."""
 
     def to_dict(self) -> dict[str, Any]:
         """For the file's metadata."""
         scaling = "own mean and deviation of the client"
         numbers = {s.name: scaling if s.bounds is None else list(s.bounds) for s in self.columns.numbers}
         levels = {label.name: list(label.levels) for label in self.columns.labels}
-        return {"target": self.target, "classes": list(self.classes), "columns": numbers | levels}
+        outcome: dict[str, Any] = {"classes": list(self.classes)}
+        if self.target_range is not None:
+            outcome = {"target_bounds": [self.target_range.lower, self.target_range.upper]}
+        return {"target": self.target, **outcome, "columns": numbers | levels}
+
+    @property
+    def target_scale(self) -> tuple[float, float]:
+        """(centre, half width) of a numeric target in its own unit."""
+        if self.target_range is None:
+            return 0.0, 1.0
+        low, high = self.target_range.lower, self.target_range.upper
+        return (low + high) / 2, (high - low) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +65,8 @@ class ClientRows:
 
     X: FloatArray
     """(n, width)."""
-    y: Index
+    y: Any
+    """(n,) classes, or numbers in [-1, 1]."""
     clients: Clients
     names: tuple[str, ...]
 
@@ -66,7 +81,8 @@ def derive_client_encoding(
 ) -> tuple[ClientEncoding, tuple[str, ...]]:
     """How to encode the rows of a table, and one sentence for each part of it that was read off the rows.
 
-    declared: column -> a Range, (lower, upper), or a list of levels, for every column or for none.
+    declared: column -> a Range, (lower, upper), or a list of levels, for every column or for none. With bounds of the
+    target itself the target is a number, and the model a regression.
 
     >>> table = Table.of({"age": [31, 54], "ward": ["a", "b"], "ill": ["no", "yes"], "site": ["x", "y"]})
     >>> derive_client_encoding(table, "ill", "site")[0].columns.names
@@ -81,6 +97,7 @@ def derive_client_encoding(
     if not rest:
         raise Refusal("the table has no column besides target and client: there is nothing to learn from")
     known = declarations(declared or {})
+    amount = _target_range(table, target, known, classes)
     _refuse_undeclared(known, rest, whole=declared is not None)
     numbers: list[NumericColumn] = []
     labels: list[CategoryColumn] = []
@@ -89,7 +106,7 @@ def derive_client_encoding(
             labels.append(_label(table, name, known.get(name)))
         else:
             numbers.append(_number(name, known.get(name)))
-    class_names, is_declared = _classes(table, target, classes)
+    class_names, is_declared = ((), True) if amount is not None else _classes(table, target, classes)
     from_rows = []
     if not is_declared:
         count, declare = len(class_names), option("classes")
@@ -98,7 +115,7 @@ def derive_client_encoding(
     if levels_read:
         columns, declare = safe_list(levels_read, 4), option("bounds")
         from_rows.append(f"the levels of {columns} were read from the clients' rows: declare them with {declare}")
-    return ClientEncoding(target, class_names, TableEncoding((*numbers, *labels))), tuple(from_rows)
+    return ClientEncoding(target, class_names, TableEncoding((*numbers, *labels)), amount), tuple(from_rows)
 
 
 def encode_client_rows(table: Table, encoding: ClientEncoding, client: str | None) -> ClientRows:
@@ -125,7 +142,24 @@ def _label(table: Table, name: str, declaration: Declaration | None) -> Category
     raise text_refusal(name)
 
 
-def _codes(table: Table, encoding: ClientEncoding) -> Index:
+def _target_range(
+    table: Table, target: str, known: dict[str, Declaration], classes: Sequence[str] | None
+) -> Range | None:
+    """The declared bounds of a numeric target, taken out of the declarations; None if the target is a class."""
+    declaration = known.get(target)
+    if not isinstance(declaration, Range):
+        return None
+    if classes is not None:
+        raise Refusal(f"{safe_text(target)} has bounds and {option('classes')}: a number, or a class? Leave one out")
+    if table.kind(target) == "text":
+        raise Refusal(f"the target {safe_text(target)} has declared bounds, but holds text: declare numbers only")
+    return known.pop(target)  # type: ignore[return-value]
+
+
+def _codes(table: Table, encoding: ClientEncoding) -> Any:
+    if encoding.target_range is not None:
+        centre, half = encoding.target_scale
+        return np.clip((np.asarray(table[encoding.target], dtype=np.float64) - centre) / half, -1.0, 1.0)
     place = {name: k for k, name in enumerate(encoding.classes)}
     labels = table[encoding.target].astype(str).tolist()
     if not set(labels) <= set(place):  # the value is one person's and is not quoted
@@ -141,7 +175,8 @@ def _classes(table: Table, target: str, declared: Sequence[str] | None) -> tuple
         raise Refusal(f"classes {safe_list(names, 4)}: give at least two different ones")
     if len(names) > MOST_CLASSES or (declared is None and len(names) > 20 and len(names) > table.n / 4):
         raise Refusal(
-            f"column {safe_text(target)} has {len(names)} different values among {table.n} rows: a target is a class"
+            f"column {safe_text(target)} has {len(names)} different values among {table.n} rows: a class "
+            f"has few; for a number declare its lower and upper in {option('bounds')}"
         )
     return names, declared is not None
 

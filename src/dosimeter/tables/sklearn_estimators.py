@@ -148,10 +148,7 @@ def network_classifier(network: Network, model: FloatArray, classes: Sequence[st
     >>> model.predict([[0.8], [-0.2]]).tolist()
     ['yes', 'no']
     """
-    flat = np.asarray(model, dtype=np.float32).astype(np.float64)
-    layers = [(W[0], b[0].sum(axis=0)) for W, b in network.layers(flat[None])]
-    if inputs is not None:
-        layers[0] = layers[0][0][inputs], layers[0][1]
+    layers = _layers(network, model, inputs)
     names = level_values(classes)
     order = np.argsort(names, kind="stable")  # scikit-learn sorts classes
     (W, b), hidden = layers[-1], layers[:-1]
@@ -159,6 +156,41 @@ def network_classifier(network: Network, model: FloatArray, classes: Sequence[st
     if len(names) == 2:  # one output: the log-odds of the second
         W, b = W[:, 1:] - W[:, :1], b[1:] - b[:1]
     return _perceptron([*hidden, (W, b)], names[order]) if hidden else _softmax(W, b, names[order])
+
+
+def network_regressor(network: Network, model: FloatArray, inputs: Index | None = None) -> Any:
+    """The network of a number with parameters model (d,): a LinearRegression, or an MLPRegressor with hidden layers.
+
+    >>> from dosimeter.federated.networks import Network
+    >>> network_regressor(Network((1, 1), end="identity"), np.array([2.0, 0.5])).predict([[1.0], [0.0]]).tolist()
+    [2.5, 0.5]
+    """
+    layers = _layers(network, model, inputs)
+    if len(layers) == 1:
+        (W, b) = layers[0]
+        return _linear_regression(None, W[:, 0], float(b[0]), None)
+    return _regression_perceptron(layers)
+
+
+def _layers(network: Network, model: FloatArray, inputs: Index | None) -> list[tuple[FloatArray, FloatArray]]:
+    """Weights and biases of each layer, as the safetensors file has them."""
+    flat = np.asarray(model, dtype=np.float32).astype(np.float64)
+    layers = [(W[0], b[0].sum(axis=0)) for W, b in network.layers(flat[None])]
+    if inputs is not None:
+        layers[0] = layers[0][0][inputs], layers[0][1]
+    return layers
+
+
+def _regression_perceptron(layers: Sequence[tuple[FloatArray, FloatArray]]) -> Any:
+    from sklearn.neural_network import MLPRegressor
+
+    regressor = MLPRegressor(hidden_layer_sizes=tuple(W.shape[1] for W, _ in layers[:-1]), activation="relu")
+    regressor.coefs_ = [np.ascontiguousarray(W) for W, _ in layers]
+    regressor.intercepts_ = [b for _, b in layers]
+    regressor.n_features_in_, regressor.n_outputs_ = len(layers[0][0]), 1
+    regressor.n_layers_, regressor.n_iter_, regressor.t_ = len(layers) + 1, 0, 0
+    regressor.out_activation_ = "identity"
+    return regressor
 
 
 def _softmax(W: FloatArray, b: FloatArray, classes: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dosimeter.core.errors import Interrupted, Refusal
+from dosimeter.core.errors import Interrupted, NoiseWarning, Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.federated.history import History
@@ -42,6 +43,7 @@ def federate(
     clients_per_round: float | None = None,
     rounds: int | None = None,
     noise_multiplier: float | None = None,
+    schedule: str | Sequence[Any] | None = None,
     sampling: str = "poisson",
     architecture: str | None = None,
     hidden: str | Sequence[int] | None = None,
@@ -71,11 +73,12 @@ def federate(
     table
         The clients' rows: a dataframe, or a path to .csv or .parquet. Without it, made-up clients on public digits.
     target, client
-        The column of classes, and the column that says whose row it is (a hospital).
+        The column of classes, and the column that says whose row it is (a hospital). A target with bounds of its own in
+        `bounds` is a number, and the model a regression.
     unit, person, site
         Whom to protect: "client", or "patient". Then `person` is the column of patients, who take the place of the
-        clients: `clients` is the declared number of patients, each makes one gradient step in a round, and all are
-        asked by default. `site` is the column of the hospital that sums its patients' updates. Needs `bounds`.
+        clients: `clients` is the declared number of patients, and each makes one gradient step in a round. `site` is
+        the column of the hospital that sums its patients' updates. Needs `bounds`.
     dataset
         Made-up clients on public images, instead of a table: "digits" or "mnist" (the latter from the folder `data`).
     test
@@ -85,7 +88,7 @@ def federate(
         off the rows instead makes (ε, δ) unaccounted.
     epsilon, delta
         The budget for the whole training: adding or removing one client with all its rows. δ is 1e-5 by default.
-    clients_per_round, rounds, noise_multiplier, sampling
+    clients_per_round, rounds, noise_multiplier, schedule, sampling
         As in `plan_federation`.
     architecture, hidden, image_pooling
         "softmax" or "mlp", and the widths of an mlp's hidden layers. An mlp from 1,000 clients on by default. MNIST
@@ -107,6 +110,11 @@ def federate(
     Released[FederatedRelease]
         `.artefact` is the model's file: .skops bytes if bounds were declared, else .safetensors. `.extra_files` holds
         the network beside a pipeline. `.result` holds (ε, δ), its standing and what is not covered.
+
+    Warns
+    -----
+    NoiseWarning
+        Before the training, if the noise of a round is longer than the longest mean update.
 
     Raises
     ------
@@ -138,6 +146,7 @@ def federate(
         clients_per_round=clients_per_round,
         rounds=rounds,
         noise_multiplier=noise_multiplier,
+        schedule=schedule,
         sampling=sampling,
         choices=Choices.from_options(
             architecture=architecture,
@@ -162,6 +171,8 @@ def federate(
     )
     if training.terms.over:
         raise Refusal(f"{training.terms.over}; nothing was trained")
+    if drowned := training.job.drowned:
+        warnings.warn(drowned, NoiseWarning, stacklevel=2)
     kept = None if checkpoint is None else Path(checkpoint)
     history = train(training.job, kept, resume)
     return release(training.job, history, demo=demo, pipeline=bounds is not None)
@@ -194,6 +205,7 @@ def prepare(
     clients_per_round: float | None,
     rounds: int | None,
     noise_multiplier: float | None,
+    schedule: str | Sequence[Any] | None,
     sampling: str,
     choices: Choices,
     data: str | Path | None,
@@ -220,7 +232,7 @@ def prepare(
         if dataset is not None:
             raise Refusal(f"{option('dataset')} and {option('table')}: whose rows are they? Leave one of the two out")
         for name, value, meaning in (
-            ("target", target, "the column of classes"),
+            ("target", target, "the column to learn"),
             ("person" if patients else "client", column, "the column that says whose row it is"),
         ):
             if value is None:
@@ -245,8 +257,6 @@ def prepare(
 
             refuse_part_scales(population.layout.columns)
         count = len(population.clients) if clients is None else clients
-        if patients and clients_per_round is None:
-            clients_per_round = float(count)  # the least noise; nobody waits for a patient
     if epsilon is None and not demo:
         raise Refusal(f"state a budget: {option('epsilon', 8)}, say (and {option('delta')}, 1e-05 without it)")
     if count is None:
@@ -260,6 +270,7 @@ def prepare(
         rounds,
         noise_multiplier,
         sampling,
+        schedule,
     )
     if population is None and not agreed.over:
         folder = None if data is None else Path(data)

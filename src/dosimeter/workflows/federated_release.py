@@ -34,7 +34,7 @@ def release(
     if pipeline:
         model, data = _pipeline(job, history)
         metadata["pipeline_sha256"] = sha256(data).hexdigest()
-    network = as_safetensors(job.network, history.state.model, metadata)
+    network = as_safetensors(job.network, job.released_model(history.state.model), metadata)
     return Released(
         "federate",
         result,
@@ -52,12 +52,18 @@ def _pipeline(job: Job, history: History) -> tuple[Any, bytes]:
     """The model as a scikit-learn pipeline, and its skops bytes."""
     import skops.io as sio
 
-    from dosimeter.tables.sklearn_estimators import network_classifier
+    from dosimeter.tables.sklearn_estimators import network_classifier, network_regressor
     from dosimeter.tables.sklearn_export import input_order, pipeline
 
     columns = None if job.people.layout is None else job.people.layout.columns
     inputs = None if columns is None else input_order(columns)
-    model = pipeline(columns, network_classifier(job.network, history.state.model, job.people.classes, inputs))
+    weights = job.released_model(history.state.model)
+    estimator = (
+        network_regressor(job.network, weights, inputs)
+        if job.is_regression
+        else network_classifier(job.network, weights, job.people.classes, inputs)
+    )
+    model = pipeline(columns, estimator)
     data: bytes = sio.dumps(model)
     return model, data
 

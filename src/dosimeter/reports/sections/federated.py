@@ -57,15 +57,26 @@ def _(result: FederatedPlan, view: View) -> list[Section]:
     guarantee = result.guarantee
     meaning = [] if result.over else [_meaning(guarantee)]
     pairs = [
-        ("clients", f"{result.clients}; in a round: {result.per_round:g}, {result.sampling}"),
-        ("noise multiplier", f"{result.noise:.4g} (noise on the sum over the clip)"),
+        ("clients", f"{result.clients}; in a round: {result.per_round:g}{_mean(result.schedule)}, {result.sampling}"),
+        ("noise multiplier", f"{result.noise:.4g}{_mean(result.schedule)} (noise on the sum over the clip)"),
+        ("schedule", result.schedule),
         ("noise on the mean", f"{result.noise_of_the_mean:.3g} clips"),
+        ("largest useful model", _largest(result.largest_model)),
         ("rounds", result.rounds),
         ("updates sent, on average", f"{result.updates_expected:g}"),
         *_guarantee(guarantee, claimed=not result.over),
         ("budget", f"ε = {result.budget.epsilon:g} at δ = {result.budget.delta:g}"),
     ]
     return [Section("The plan", (*meaning, settings(pairs)), EVERYWHERE), *closing(result, view)]
+
+
+def _largest(parameters: int) -> str:
+    """Empty for a plan of an earlier version, which does not say it."""
+    return f"{parameters} parameters: beyond, the noise is longer than any mean update" if parameters else ""
+
+
+def _mean(schedule: str) -> str:
+    return " on average" if schedule else ""
 
 
 def _meaning(guarantee: ClientGuarantee) -> Paragraph:
@@ -126,28 +137,30 @@ def _(result: FederatedRelease, view: View) -> list[Section]:
 def _promised(result: FederatedRelease) -> list[Part]:
     model = result.model
     accuracy = result.accuracy.share if result.shows("accuracy") else None
-    widths = "-".join(map(str, model.widths))
+    measure = result.accuracy.measure if result.shows("accuracy") else "accuracy"
+    widths, schedule = "-".join(map(str, model.widths)), result.recipe.schedule
     left = max(0.0, result.budget.epsilon - amount(result.guarantee.epsilon))
     unmeasured = "not measured: on the clients' rows it would not be private; name public rows with --test"
     pairs = [
         *_guarantee(result.guarantee, _claimed(result)),
         ("budget", f"ε = {result.budget.epsilon:g} at δ = {result.budget.delta:g}, of which {number(left)} is left"),
-        ("clients", f"{result.clients}, {result.per_round:g} a round, {result.sampling}"),
-        ("noise multiplier", f"{result.noise:.4g} (noise on the sum over the clip)"),
+        ("clients", f"{result.clients}, {result.per_round:g} a round{_mean(schedule)}, {result.sampling}"),
+        ("noise multiplier", f"{result.noise:.4g}{_mean(schedule)} (noise on the sum over the clip)"),
+        ("schedule", schedule),
         ("stopped", result.stopped),
         ("network", f"{widths} ({model.parameters} parameters)"),
         ("trained on", optional(result, "source")),
-        ("accuracy on public rows", unmeasured if accuracy is None else f"{accuracy:.1%}"),
+        (f"{measure} on public rows", unmeasured if accuracy is None else f"{accuracy:.1%}"),
     ]
     claimed = _claimed(result)
     return [
-        Tiles(_tiles(result, claimed, accuracy)),
+        Tiles(_tiles(result, claimed, accuracy, measure)),
         *([_meaning(result.guarantee)] if claimed else []),
         settings(pairs),
     ]
 
 
-def _tiles(result: FederatedRelease, claimed: bool, accuracy: float | None) -> tuple[Tile, ...]:
+def _tiles(result: FederatedRelease, claimed: bool, accuracy: float | None, measure: str) -> tuple[Tile, ...]:
     guarantee = result.guarantee
     epsilon = amount(guarantee.epsilon)
     guess = 100 * best_guess(epsilon, guarantee.delta)
@@ -156,7 +169,7 @@ def _tiles(result: FederatedRelease, claimed: bool, accuracy: float | None) -> t
     return (
         Tile("Privacy budget spent", f"ε = {number(epsilon)}", f"per {guarantee.unit}, at δ = {guarantee.delta:g}"),
         Tile("Right guesses, at most", right if claimed else "not claimed", took_part if claimed else ""),
-        Tile("Accuracy", "not measured" if accuracy is None else f"{accuracy:.1%}", "on public rows"),
+        Tile(measure.capitalize(), "not measured" if accuracy is None else f"{accuracy:.1%}", "on public rows"),
     )
 
 
@@ -167,9 +180,11 @@ def _rounds(result: FederatedRelease) -> list[Part]:
     parts: list[Part] = []
     rounds = Axis(ROUND, whole=True)
     if accuracy.size == numbers.size:
-        says = "Share of right answers on public rows after each round."
-        series = [Series("accuracy", numbers, accuracy)]
-        parts.append(drawing("Accuracy by round", rounds, Axis("accuracy"), series, says=says, size=WIDE))
+        measure = result.accuracy.measure if result.shows("accuracy") else "accuracy"
+        says = "Share of right answers (of a number: R²) on public rows after each round."
+        series = [Series(measure, numbers, accuracy)]
+        title = f"{measure.capitalize()} by round"
+        parts.append(drawing(title, rounds, Axis(measure), series, says=says, size=WIDE))
     series = [
         Series("spent", numbers, _column(result.by_round, "epsilon")),
         Series("budget", np.array([numbers[0], numbers[-1]]), np.full(2, result.budget.epsilon)),
