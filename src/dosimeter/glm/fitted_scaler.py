@@ -65,14 +65,14 @@ MOMENTS: ByLaw[Moments] = ByLaw(
 
 def fold_leakage(leak: Leakage, fit: Fit, scaler: Scaler) -> Leakage:
     """The leakage of the folded weights R = A(w + noise), from the frozen one of w + noise."""
-    if not fit.intercept:
+    if not fit.intercept and not scaler.ones_last:
         raise CannotMeasure(
             "a fitted mean folds into an intercept, but this model has none: fit an intercept, or declare bounds"
         )
     base, noise = leak.jacobian, leak.noise if leak.has_noise else Gaussian(1.0)
     classes = len(fit.inner) // len(fit.factor.basis)
     moved = penalty_part(base, fit, scaler)
-    shifted = np.zeros_like(moved)
+    shifted = np.zeros_like(moved) if fit.intercept else intercept_part(base, fit, scaler)
     return _fold(leak, base, scaler, moved, shifted, noise, classes)
 
 
@@ -153,6 +153,22 @@ def penalty_part(base: Jacobian, fit: Fit, scaler: Scaler) -> FloatArray:
     raise TypeError(f"no scaler is known before {type(base).__name__}")
 
 
+def intercept_part(base: Jacobian, fit: Fit, scaler: Scaler) -> FloatArray:
+    """(q, k) whitened -λ₀ H⁻¹(w_f e₀ + w₀ e_f): a penalised intercept, the last weight, moves with the means."""
+    if not isinstance(base, ScalarJacobian):
+        raise CannotMeasure(
+            "what a fitted scaler leaks is not derived for several classes and an intercept with a penalty: fit one "
+            "without, or declare bounds"
+        )
+    k, last = len(scaler.features), len(fit.w) - 1
+    E = np.zeros((len(fit.factor.basis), k + 1))
+    E[[*scaler.features, last], np.arange(k + 1)] = 1.0
+    moves = base.F @ fit.factor.columns(E)
+    of_features, of_intercept = moves[:, :k], moves[:, k:]
+    both = of_intercept * fit.w[scaler.features] + of_features * fit.w[last]
+    return np.asarray(-fit.l2_by_parameter[last] * both)
+
+
 def _correlated_root(noise: CorrelatedGaussian, scaler: Scaler, p: int, classes: int) -> FloatArray:
     """(2k, 2k) for N(0, Σ), Σ = LLᵀ public: ½ tr of products of B + Bᵀ, B = L⁻¹ M L, M the unit moves."""
     L = noise.cholesky
@@ -196,4 +212,13 @@ def frozen_of(leak: Leakage) -> Leakage:
     return replace(leak, jacobian=jacobian.base) if isinstance(jacobian, ScaledJacobian) else leak
 
 
-__all__ = ["MOMENTS", "Moments", "floor_of", "fold_dense_leakage", "fold_leakage", "frozen_of", "penalty_part"]
+__all__ = [
+    "MOMENTS",
+    "Moments",
+    "floor_of",
+    "fold_dense_leakage",
+    "fold_leakage",
+    "frozen_of",
+    "intercept_part",
+    "penalty_part",
+]

@@ -28,6 +28,8 @@ class Scaler:
     """(k, m) how each moves with each unknown of its row, with mean and deviation fixed."""
     fitted_rows: int = 0
     """Rows that mean and deviation are of, if Z holds only some of them; 0: those of Z."""
+    ones_last: bool = False
+    """Whether the last column of X is 1 on every row and no unknown moves it: an intercept with a penalty."""
 
     @classmethod
     def of(cls, X: FloatArray, scaled: Any, P: FloatArray) -> Scaler:
@@ -46,7 +48,8 @@ class Scaler:
             raise Refusal(
                 f"column {j} is marked as standardised but does not have mean 0 and deviation 1 (1/n): standardise it"
             )
-        return cls(features, Z, np.ascontiguousarray(P[features]))
+        ones_last = not mask[-1] and not P[-1].any() and bool((X[:, -1] == 1.0).all())
+        return cls(features, Z, np.ascontiguousarray(P[features]), ones_last=ones_last)
 
     @classmethod
     def of_some_rows(cls, X: FloatArray, scaled: Any, P: FloatArray, n: int) -> Scaler:

@@ -143,12 +143,13 @@ def measure_model(
         columns = {**columns, **filled}
     codes = _row_codes(problem.y) if include_target else None
     shared = _tie(frame, columns, design, codes, ids, target, tied, not_tied)
-    if scaler == "total" and not (np.any(design.fitted) and fit.intercept):
+    has_intercept = fit.intercept or (problem.penalised_intercept and not isinstance(problem.loss, glm.Softmax))
+    if scaler == "total" and not (np.any(design.fitted) and has_intercept):
         raise CannotMeasure(
             f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
-            f"unpenalised intercept: use {option('scaler', 'held')}"
+            f"intercept: use {option('scaler', 'held')}"
         )
-    held = design if fit.intercept else replace(design, fitted=())
+    held = design if has_intercept else replace(design, fitted=())
     figures = measure_with_scaler(fit, held, problem.y, options, scaler)
     leak = TableLeakage(
         figures.leak,

@@ -66,6 +66,8 @@ class Feature:
     """(n,) True where the value is still missing; None if none is."""
     standardised: bool = False
     """Whether the last step subtracted its mean and divided by its standard deviation."""
+    of_these_rows: frozenset[str] = frozenset()
+    """Those of `statistics` that are statistics of exactly these rows, as its values show."""
     levels: tuple[Any, ...] = ()
     """For an indicator of a OneHotEncoder: all levels that its encoder knows."""
     fill: Any = None

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from dosimeter.adapters.steps.chain_rule import elementwise, steeper
 from dosimeter.adapters.steps.feature import Feature, Features
@@ -14,6 +15,20 @@ from dosimeter.adapters.steps.run import Run, require_fitted
 from dosimeter.core.arrays import FloatArray
 
 _BEND = "with clip=True zero outside the range, and at its ends the steeper side"
+
+
+_ROUNDING = 1e-9
+
+
+def _mark(feature: Feature, statistic: str, *facts: bool) -> Feature:
+    """The feature, marked if its values show that the statistic is of these rows: all facts about them hold."""
+    if not all(facts):
+        return feature
+    return replace(feature, of_these_rows=feature.of_these_rows | {statistic})
+
+
+def _near(value: Any, expected: float) -> bool:
+    return bool(abs(float(value) - expected) <= _ROUNDING * max(1.0, abs(expected)))
 
 
 def _scale(features: Features, factor: Any, shift: Any, statistic: str) -> Features:
@@ -34,20 +49,38 @@ def _centre_and_scale(features: Features, centre: Any, scale: Any, statistic: st
 def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scale, mean = require_fitted(scaler, "scale_", len(features)), scaler.mean_ if scaler.with_mean else None
     statistics = ["mean"] * (mean is not None) + ["scale"] * (scale is not None)
-    scaled = _centre_and_scale(features, mean, scale, " and ".join(statistics))
-    return tuple(replace(feature, standardised=len(statistics) == 2) for feature in scaled)
+    statistic = " and ".join(statistics)
+    scaled = _centre_and_scale(features, mean, scale, statistic)
+    if not statistics:
+        return scaled
+    if len(statistics) == 2:  # what a scaler before it took from these rows cancels
+        return tuple(replace(feature, standardised=True, of_these_rows=frozenset({statistic})) for feature in scaled)
+    return tuple(
+        _mark(
+            feature,
+            statistic,
+            mean is None or _near(_observed(feature).mean(), 0.0),
+            scale is None or _near(_observed(feature).std(), 1.0),
+        )
+        for feature in scaled
+    )
 
 
 @step("MinMaxScaler", route=Route.AFFINE, remark=f"minimum and range are held fixed; {_BEND}", foldable=True)
 def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _scale(features, require_fitted(scaler, "scale_", len(features)), scaler.min_, "minimum and range")
     low, high = scaler.feature_range
+    scaled = tuple(
+        _mark(feature, "minimum and range", _near(_observed(feature).min(), low), _near(_observed(feature).max(), high))
+        for feature in scaled
+    )
     return _clip(scaler, scaled, low, high, run) if scaler.clip else scaled
 
 
 @step("MaxAbsScaler", route=Route.AFFINE, remark=f"largest magnitudes are held fixed; {_BEND}", foldable=True)
 def read_max_abs_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _centre_and_scale(features, None, require_fitted(scaler, "scale_", len(features)), "largest magnitudes")
+    scaled = tuple(_mark(f, "largest magnitudes", _near(np.abs(_observed(f)).max(), 1.0)) for f in scaled)
     return _clip(scaler, scaled, -1.0, 1.0, run) if getattr(scaler, "clip", False) else scaled
 
 
@@ -55,7 +88,28 @@ def read_max_abs_scaler(scaler: Any, features: Features, run: Run) -> Features:
 def read_robust_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scale = require_fitted(scaler, "scale_", len(features))
     statistics = ["median"] * (scaler.center_ is not None) + ["quantile range"] * (scale is not None)
-    return _centre_and_scale(features, scaler.center_, scale, " and ".join(statistics))
+    statistic = " and ".join(statistics)
+    scaled = _centre_and_scale(features, scaler.center_, scale, statistic)
+    if not statistics:
+        return scaled
+    low, high = scaler.quantile_range
+    width = float(norm.ppf(high / 100) - norm.ppf(low / 100)) if getattr(scaler, "unit_variance", False) else 1.0
+    return tuple(
+        _mark(
+            feature,
+            statistic,
+            scaler.center_ is None or _near(np.median(_observed(feature)), 0.0),
+            scale is None or _near(np.subtract(*np.percentile(_observed(feature), [high, low])), width),
+        )
+        for feature in scaled
+    )
+
+
+def _observed(feature: Feature) -> FloatArray:
+    """The values that are there; 0 if none is."""
+    values = feature.numbers
+    values = values[~np.isnan(values)] if feature.gaps is None else values[~feature.gaps]
+    return values if len(values) else np.zeros(1)
 
 
 def _clip(scaler: Any, features: Features, low: float, high: float, run: Run) -> Features:
