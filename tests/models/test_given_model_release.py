@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io as sio
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import (
@@ -359,22 +360,45 @@ def test_a_scaler_of_this_table_without_a_figure_is_refused_and_one_of_public_ro
     assert release_model(model, table, "y", scale=1.0).plan.highest > 0
 
 
-def test_what_a_min_max_scaler_leaves_at_any_noise():
-    """Why it is refused: the exact information of the folded weights about the oldest, by refits; held it reads 0."""
-    sigma, h = 1e4, 1e-4
+def information_of_the_fold(scaler, numbers, row, column):
+    """By refits of the scaler: ½ tr(Σ⁻¹Σ')² of noise N(0, I) folded into raw units, for one deviation of a cell."""
+    h, d = 1e-6, numbers.shape[1]
 
-    def law(ages):
-        model = make_pipeline(MinMaxScaler(), Ridge()).fit(ages[:, None], SCORE)
-        factor, shift = model[0].scale_[0], model[0].min_[0]
-        fold = np.array([[factor, 0.0], [shift, 1.0]])
-        return fold @ [model[-1].coef_[0], model[-1].intercept_], sigma**2 * fold @ fold.T
+    def covariance(values):
+        zero, *units = clone(scaler).fit(values).transform(np.vstack([np.zeros(d), np.eye(d)]))
+        fold = np.block([[np.diag(np.diagonal(np.array(units) - zero)), np.zeros((d, 1))], [zero, 1.0]])
+        return fold @ fold.T
 
-    ages = FRAME["age"].to_numpy()
-    step = np.where(np.arange(N) == ages.argmax(), h * ages.std(), 0.0)
-    (up, above), (down, below), (_, at) = law(ages + step), law(ages - step), law(ages)
-    mean, spread = (up - down) / (2 * h), np.linalg.solve(at, above - below) / (2 * h)
-    information = mean @ np.linalg.solve(at, mean) + 0.5 * np.trace(spread @ spread)
-    assert np.sqrt(information) == pytest.approx(np.sqrt(2) * ages.std() / np.ptp(ages), rel=1e-3)
-    held = dm.measure(make_pipeline(MinMaxScaler(), Ridge()).fit(FRAME[["age"]], SCORE), FRAME[["age"]], SCORE,
-                      noise=dm.Gaussian(sigma), unit="sd")  # fmt: skip
-    assert held.leak.examples.max() < 0.01 * np.sqrt(information)
+    step = np.zeros_like(numbers)
+    step[row, column] = h * numbers[:, column].std()
+    move = np.linalg.solve(covariance(numbers), covariance(numbers + step) - covariance(numbers - step)) / (2 * h)
+    return 0.5 * np.trace(move @ move)
+
+
+@pytest.mark.parametrize("scaler", OWN_SCALERS)
+def test_measure_states_what_any_scaler_of_the_table_leaves_at_any_noise(scaler):
+    numbers = FRAME[["age", "bmi"]].to_numpy()
+    model = make_pipeline(scaler(), Ridge()).fit(numbers, SCORE)
+    leak = dm.measure(model, numbers, SCORE, noise=dm.Gaussian(1e4), unit="sd")
+    order = np.argsort(numbers[:, 0])
+    rows = [*order[[0, 1, -1]], *order[[39, 40, 79, 80, 119, 120]], 3]
+    found = [max(information_of_the_fold(scaler(), numbers, row, j) for j in (0, 1)) for row in rows]
+    np.testing.assert_allclose(leak.left[rows], np.sqrt(found), rtol=1e-4, atol=1e-6)
+    assert leak.left.max() > 100 * leak.leak.examples.max()
+    assert not leak.result(limit=0.5 * leak.left.max()).verdict.within
+    assert any("which is NOT in the figures" in remark for remark in leak.remarks)
+
+
+def test_mean_and_deviation_leave_the_same_beside_another_scaler():
+    """Columns of both kinds in one floor; and nothing is left by a scaler of two values, whose ends are its values."""
+    frame = FRAME[["age", "bmi", "smoker"]].astype(float)
+    parts = make_column_transformer(
+        (StandardScaler(), ["age"]), (MinMaxScaler(), ["bmi"]), (MinMaxScaler(), ["smoker"])
+    )
+    leak = dm.measure(make_pipeline(parts, Ridge()).fit(frame, SCORE), frame, SCORE, noise=dm.Gaussian(1.0), unit="sd")
+    alone = make_pipeline(StandardScaler(), Ridge()).fit(frame[["age"]], SCORE)
+    standard = dm.measure(alone, frame[["age"]], SCORE, noise=dm.Gaussian(1.0), unit="sd")
+    bmi = frame["bmi"].to_numpy()
+    inside = (bmi > bmi.min()) & (bmi < bmi.max())
+    np.testing.assert_allclose(leak.left[inside], standard.left[inside], rtol=1e-9)
+    assert (leak.left[~inside] > standard.left[~inside]).all()

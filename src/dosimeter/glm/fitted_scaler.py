@@ -32,7 +32,7 @@ from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.mapped_jacobian import MappedJacobian, with_row_map
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
-from dosimeter.glm.scaler import Scaler
+from dosimeter.glm.scaler import Scaler, StatisticMoves
 from dosimeter.glm.scaler_floor import FloorJacobian
 from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 
@@ -117,14 +117,28 @@ def _fold(
         rest = np.full(k, classes * (law.scale - law.cross**2 / law.information))
         shear = np.full(k, classes * law.information * law.variance)
         root = np.diag(np.sqrt(np.concatenate([rest, shear])))
-        common = classes * law.information * law.mean**2
-        G = np.zeros((2 * k, 2 * k))
-        G[:k, :k] = classes * law.scale * np.eye(k)
-        G[k:, k:] = np.diag(shear) + common
-        floor = _root(G) if common else np.diag(np.sqrt(np.diagonal(G)))
+        floor = _floor_root(law, k, classes)
     floor_jacobian = FloorJacobian(scaler, floor, base.target_width)
     jacobian = ScaledJacobian(base, scaler, moved, shifted, root, floor_jacobian)
     return replace(leak, jacobian=jacobian, of="the weights in the columns' own units", members=None)
+
+
+def _floor_root(law: Moments, k: int, classes: int) -> FloatArray:
+    """R (2k, 2k): RᵀR is the information about log-divisors and shifts of k features that no scale removes."""
+    shear = np.full(k, classes * law.information * law.variance)
+    common = classes * law.information * law.mean**2
+    G = np.zeros((2 * k, 2 * k))
+    G[:k, :k] = classes * law.scale * np.eye(k)
+    G[k:, k:] = np.diag(shear) + common
+    return _root(G) if common else np.diag(np.sqrt(np.diagonal(G)))
+
+
+def floor_of_statistics(leak: Leakage, fit: Fit, moves: StatisticMoves) -> Leakage:
+    """What scalers by any statistics of the table leave at any noise of the law of `leak`."""
+    classes = len(fit.inner) // len(fit.factor.basis)
+    root = _floor_root(_moments(leak.noise if leak.has_noise else None), len(moves.features), classes)
+    jacobian = FloorJacobian(moves, root, leak.jacobian.target_width)
+    return replace(leak, jacobian=jacobian, has_noise=True, of="the fitted scaler", members=None)
 
 
 def _moments(noise: Noise | None) -> Moments:
@@ -216,6 +230,7 @@ __all__ = [
     "MOMENTS",
     "Moments",
     "floor_of",
+    "floor_of_statistics",
     "fold_dense_leakage",
     "fold_leakage",
     "frozen_of",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -78,3 +78,26 @@ class Scaler:
         k = len(self.features)
         by_scale = (Z[:, None, :] * root[:, :k]) @ P
         return np.asarray(by_scale + root[:, k:] @ P)
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticMoves(Scaler):
+    """Scalers by any statistics of the table.
+
+    Z holds how a row moves the log of a feature's divisor, by_mean how it moves its shift; both for one unit of the
+    feature, the scaler held fixed: z/n and 1/n for mean and deviation.
+    """
+
+    by_mean: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    """(n, k)."""
+
+    @classmethod
+    def of_moves(cls, features: Index, by_scale: FloatArray, by_mean: FloatArray, P: FloatArray) -> StatisticMoves:
+        """features (k,), by_scale and by_mean (n, k), P (d, m)."""
+        return cls(features, by_scale, np.ascontiguousarray(P[features]), fitted_rows=1, by_mean=by_mean)
+
+    def rotate_moves(self, rows: Rows, root: FloatArray) -> FloatArray:
+        """(b, r, touched) root (r, 2k) times the moves of log-divisor and shift of each feature."""
+        P, k = self.P[:, self.touched], len(self.features)
+        moves = self.Z[rows][:, None, :] * root[:, :k] + self.by_mean[rows][:, None, :] * root[:, k:]
+        return np.asarray(moves @ P)

@@ -149,7 +149,7 @@ def measure_model(
             f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
             f"intercept: use {option('scaler', 'held')}"
         )
-    held = design if has_intercept else replace(design, fitted=())
+    held = design if has_intercept or isinstance(design, WordDesign) else replace(design, fitted=(), learned=None)
     figures = measure_with_scaler(fit, held, problem.y, options, scaler)
     leak = TableLeakage(
         figures.leak,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.stats import norm
 
-from dosimeter.adapters.steps.chain_rule import elementwise, steeper
+from dosimeter.adapters.steps.chain_rule import elementwise, steeper, stepping
 from dosimeter.adapters.steps.feature import Feature, Features
 from dosimeter.adapters.steps.registry import Route, step
 from dosimeter.adapters.steps.run import Run, require_fitted
+from dosimeter.adapters.steps.statistic_moves import magnitude_moves, moments_moves, quantile_moves, range_moves
 from dosimeter.core.arrays import FloatArray
 
 _BEND = "with clip=True zero outside the range, and at its ends the steeper side"
@@ -20,11 +23,20 @@ _BEND = "with clip=True zero outside the range, and at its ends the steeper side
 _ROUNDING = 1e-9
 
 
-def _mark(feature: Feature, statistic: str, *facts: bool) -> Feature:
-    """The feature, marked if its values show that the statistic is of these rows: all facts about them hold."""
+Moves = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""Values before the scaler (n,) -> how each moves the log of the divisor and the shift, for one unit behind it."""
+
+
+def _mark(before: Feature, after: Feature, statistic: str, moves: Moves, run: Run, *facts: bool) -> Feature:
+    """The feature behind a scaler, marked if all facts about its values hold: the statistic is then of these rows."""
     if not all(facts):
-        return feature
-    return replace(feature, of_these_rows=feature.of_these_rows | {statistic})
+        return after
+    known = not before.statistics and before.gaps is None and not stepping(before, run)
+    return replace(
+        after,
+        of_these_rows=after.of_these_rows | {statistic},
+        statistic_moves=moves(before.numbers) if known else None,
+    )
 
 
 def _near(value: Any, expected: float) -> bool:
@@ -57,12 +69,15 @@ def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
         return tuple(replace(feature, standardised=True, of_these_rows=frozenset({statistic})) for feature in scaled)
     return tuple(
         _mark(
-            feature,
+            before,
+            after,
             statistic,
-            mean is None or _near(_observed(feature).mean(), 0.0),
-            scale is None or _near(_observed(feature).std(), 1.0),
+            partial(moments_moves, with_mean=mean is not None),
+            run,
+            mean is None or _near(_observed(after).mean(), 0.0),
+            scale is None or _near(_observed(after).std(), 1.0),
         )
-        for feature in scaled
+        for before, after in zip(features, scaled, strict=True)
     )
 
 
@@ -71,8 +86,16 @@ def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _scale(features, require_fitted(scaler, "scale_", len(features)), scaler.min_, "minimum and range")
     low, high = scaler.feature_range
     scaled = tuple(
-        _mark(feature, "minimum and range", _near(_observed(feature).min(), low), _near(_observed(feature).max(), high))
-        for feature in scaled
+        _mark(
+            before,
+            after,
+            "minimum and range",
+            partial(range_moves, low=low, high=high),
+            run,
+            _near(_observed(after).min(), low),
+            _near(_observed(after).max(), high),
+        )
+        for before, after in zip(features, scaled, strict=True)
     )
     return _clip(scaler, scaled, low, high, run) if scaler.clip else scaled
 
@@ -80,7 +103,10 @@ def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
 @step("MaxAbsScaler", route=Route.AFFINE, remark=f"largest magnitudes are held fixed; {_BEND}", foldable=True)
 def read_max_abs_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _centre_and_scale(features, None, require_fitted(scaler, "scale_", len(features)), "largest magnitudes")
-    scaled = tuple(_mark(f, "largest magnitudes", _near(np.abs(_observed(f)).max(), 1.0)) for f in scaled)
+    scaled = tuple(
+        _mark(before, after, "largest magnitudes", magnitude_moves, run, _near(np.abs(_observed(after)).max(), 1.0))
+        for before, after in zip(features, scaled, strict=True)
+    )
     return _clip(scaler, scaled, -1.0, 1.0, run) if getattr(scaler, "clip", False) else scaled
 
 
@@ -94,14 +120,20 @@ def read_robust_scaler(scaler: Any, features: Features, run: Run) -> Features:
         return scaled
     low, high = scaler.quantile_range
     width = float(norm.ppf(high / 100) - norm.ppf(low / 100)) if getattr(scaler, "unit_variance", False) else 1.0
+    moves = partial(
+        quantile_moves, low=low, high=high, centred=scaler.center_ is not None, scaled=scale is not None, width=width
+    )
     return tuple(
         _mark(
-            feature,
+            before,
+            after,
             statistic,
-            scaler.center_ is None or _near(np.median(_observed(feature)), 0.0),
-            scale is None or _near(np.subtract(*np.percentile(_observed(feature), [high, low])), width),
+            moves,
+            run,
+            scaler.center_ is None or _near(np.median(_observed(after)), 0.0),
+            scale is None or _near(np.subtract(*np.percentile(_observed(after), [high, low])), width),
         )
-        for feature in scaled
+        for before, after in zip(features, scaled, strict=True)
     )
 
 
