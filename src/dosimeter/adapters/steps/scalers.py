@@ -81,7 +81,12 @@ def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
     )
 
 
-@step("MinMaxScaler", route=Route.AFFINE, remark=f"minimum and range are held fixed, their floor is stated; {_BEND}", foldable=True)
+@step(
+    "MinMaxScaler",
+    route=Route.AFFINE,
+    remark=f"minimum and range are held fixed, their floor is stated; {_BEND}",
+    foldable=True,
+)
 def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _scale(features, require_fitted(scaler, "scale_", len(features)), scaler.min_, "minimum and range")
     low, high = scaler.feature_range
@@ -100,7 +105,12 @@ def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
     return _clip(scaler, scaled, low, high, run) if scaler.clip else scaled
 
 
-@step("MaxAbsScaler", route=Route.AFFINE, remark=f"largest magnitudes are held fixed, their floor is stated; {_BEND}", foldable=True)
+@step(
+    "MaxAbsScaler",
+    route=Route.AFFINE,
+    remark=f"largest magnitudes are held fixed, their floor is stated; {_BEND}",
+    foldable=True,
+)
 def read_max_abs_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _centre_and_scale(features, None, require_fitted(scaler, "scale_", len(features)), "largest magnitudes")
     scaled = tuple(
@@ -110,7 +120,12 @@ def read_max_abs_scaler(scaler: Any, features: Features, run: Run) -> Features:
     return _clip(scaler, scaled, -1.0, 1.0, run) if getattr(scaler, "clip", False) else scaled
 
 
-@step("RobustScaler", route=Route.AFFINE, remark="median and quantile range are held fixed; their floor is stated", foldable=True)
+@step(
+    "RobustScaler",
+    route=Route.AFFINE,
+    remark="median and quantile range are held fixed; their floor is stated",
+    foldable=True,
+)
 def read_robust_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scale = require_fitted(scaler, "scale_", len(features))
     statistics = ["median"] * (scaler.center_ is not None) + ["quantile range"] * (scale is not None)
