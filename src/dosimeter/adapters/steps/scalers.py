@@ -20,7 +20,7 @@ from dosimeter.core.arrays import FloatArray
 _BEND = "with clip=True zero outside the range, and at its ends the steeper side"
 
 
-_ROUNDING = 1e-9
+_ROUNDING = 1e-7
 
 
 Moves = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -65,8 +65,8 @@ def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _centre_and_scale(features, mean, scale, statistic)
     if not statistics:
         return scaled
-    if len(statistics) == 2:  # what a scaler before it took from these rows cancels
-        return tuple(replace(feature, standardised=True, of_these_rows=frozenset({statistic})) for feature in scaled)
+    if len(statistics) == 2:
+        return tuple(_standardised(feature, statistic) for feature in scaled)
     return tuple(
         _mark(
             before,
@@ -79,6 +79,14 @@ def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
         )
         for before, after in zip(features, scaled, strict=True)
     )
+
+
+def _standardised(feature: Feature, statistic: str) -> Feature:
+    """Mean 0 and deviation 1 show that both are of these rows; what a scaler before it took from them then cancels."""
+    values = _observed(feature)
+    if not (_near(values.mean(), 0.0) and _near(values.std(), 1.0)):
+        return replace(feature, standardised=True)
+    return replace(feature, standardised=True, of_these_rows=frozenset({statistic}))
 
 
 @step(
