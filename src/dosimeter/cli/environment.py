@@ -99,7 +99,7 @@ class Command(Grouped, TyperCommand):
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             kept = ctx.params.get("checkpoint") is not None
-            raise Interrupted("the same command goes on from its checkpoint" if kept else "") from None
+            raise Interrupted("the same command resumes from its checkpoint" if kept else "") from None
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options with --help, which typer adds only here."""
