@@ -1,4 +1,4 @@
-"""How much a released model gives away about each person it was trained on.
+"""How much a released model leaks about each person it was trained on.
 
 The names below are imported when first used, so that `dosimeter --help` answers at once.
 """

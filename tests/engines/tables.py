@@ -43,7 +43,7 @@ def people(n: int = 3000, seed: int = 0) -> dict[str, Any]:
 
 
 def written(path: Path, columns: dict[str, Any], rows: int = 320) -> Path:
-    """The table as a Parquet file in row groups of so many rows."""
+    """The table as a Parquet file in row groups of that many rows."""
     pq.write_table(pa.table(columns), path, row_group_size=rows)
     return path
 

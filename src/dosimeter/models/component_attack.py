@@ -12,7 +12,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.progress import stage
 from dosimeter.models.component_rows import ComponentRows
-from dosimeter.pca.mechanisms import Mechanism
+from dosimeter.pca.mechanism import Mechanism
 from dosimeter.pca.membership import MembershipByComponents
 
 LEAST_PEOPLE = 8

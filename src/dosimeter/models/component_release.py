@@ -16,19 +16,9 @@ from dosimeter.core.release import Recipe
 from dosimeter.core.text import safe_text
 from dosimeter.models.component_rows import ComponentRows
 from dosimeter.pca.bounded_sums import root_weights
-from dosimeter.pca.mechanisms import (
-    MEAN_SHARE,
-    MOST_SHARE,
-    AnalyticGaussian,
-    AnalyzeGauss,
-    LaplaceAdvanced,
-    LaplaceJoint,
-    LaplaceScalar,
-    LaplaceSplit,
-    LaplaceVector,
-    Mechanism,
-    PLDLaplace,
-)
+from dosimeter.pca.mechanism import MEAN_SHARE, MOST_SHARE, Mechanism
+from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, LaplaceSplit, PLDLaplace
+from dosimeter.pca.published_mechanisms import AnalyzeGauss, LaplaceAdvanced, LaplaceScalar, LaplaceVector
 from dosimeter.pca.release import PERSON, PrivateComponents
 from dosimeter.pca.sensitivity import REPLACE
 from dosimeter.tables.bounds_file import NEIGHBOURS, TableBounds, nearest

@@ -28,7 +28,7 @@ from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import FISHER, MEMBERSHIP, Notion, Standing
 from dosimeter.pca.bounded_sums import root_weights
 from dosimeter.pca.bounds import ClippedRows
-from dosimeter.pca.mechanisms import true_sensitivity
+from dosimeter.pca.mechanism import true_sensitivity
 from dosimeter.pca.release import PERSON, PrivateComponents
 from dosimeter.pca.secular import diagonal_plus_rank_one, projected_diagonal_eigenvalue
 

@@ -20,7 +20,7 @@ from dosimeter.pca.accounting import cost, event
 from dosimeter.pca.bounded_sums import moments, root_weights
 from dosimeter.pca.bounds import Bounds, Box, bounds_of
 from dosimeter.pca.components import Components, as_rows, components
-from dosimeter.pca.mechanisms import Mechanism, true_sensitivity
+from dosimeter.pca.mechanism import Mechanism, true_sensitivity
 from dosimeter.pca.sensitivity import ADD_OR_REMOVE, REPLACE, Sensitivity
 
 _LOCAL = LocalEngine()

@@ -47,7 +47,7 @@ def _finding(place: str, match: ByteMatch, table: Table, search: ByteSearch) -> 
     held = match.rows if match.is_rows else np.empty(0, np.intp)
     rows = tuple(sorted((table.rows[held] + 1).tolist()))
     remark = f"probability by accident {match.probability:.1g}"
-    how = f"{match.encoding}; {len(match.cells)} of {search.searched} cells that can be told from accidents"
+    how = f"{match.encoding}; {len(match.cells)} of {search.searched} cells that can be distinguished from coincidences"
     found = Match(
         len(rows) or len(match.cells),
         len(rows) or search.searched,

@@ -28,7 +28,7 @@ from dosimeter.workflows.released import Released
 
 DELTA = 1e-6
 DEMO_EPSILON = 1.0
-"""Of the demonstration, fixed beforehand. The bounds of the digits, 0 to 16, are those of the format."""
+"""Of the demonstration, fixed in advance. The bounds of the digits, 0 to 16, are those of the format."""
 DEFAULT_MECHANISM = next(iter(MECHANISMS))
 BoundsSource = str | os.PathLike[str] | Mapping[str, Any] | TableBounds
 """A bounds file (TOML), or its content as a dict."""

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import narwhals.stable.v2 as nw
-import numpy as np
 
 from dosimeter.adapters.formulas import formula_target
 from dosimeter.adapters.registry import knows_its_target
@@ -21,14 +17,14 @@ from dosimeter.core.text import safe_text
 from dosimeter.models.counts import as_source, refuse_own_fit
 from dosimeter.models.fit_table import fit_table
 from dosimeter.models.given_model import GivenModel, measure_model
-from dosimeter.models.table_leakage import TableLeakage
-from dosimeter.tables.row_arguments import column_of, names_of, values_of
+from dosimeter.tables.row_arguments import names_of
 from dosimeter.tables.table import Table
 from dosimeter.workflows.block_table import Place, TableSource, block_source, refuse_given_model
 from dosimeter.workflows.measure_blocks import BlockLeakage, measure_blocks
 from dosimeter.workflows.model_file import fitted_model, is_model
-from dosimeter.workflows.model_leakage import PERSON, TARGET, ModelLeakage, Names
+from dosimeter.workflows.model_leakage import ModelLeakage, Names
 from dosimeter.workflows.noise_name import noise_class
+from dosimeter.workflows.passed_columns import rows_of, with_columns, with_ids_of
 from dosimeter.workflows.people_table import (
     BoundsSource,
     Constants,
@@ -286,7 +282,7 @@ def _measure_own(
     l2: float | None,
 ) -> ModelLeakage:
     """Fit a model of the table, then measure it."""
-    source, label, person_column = _with_columns(data, target, person)
+    source, label, person_column = with_columns(data, target, person)
     declared = fit_bounds(bounds, label, person_column, reading.categorical, reading.exclude)
     table = read_people(
         source,
@@ -319,8 +315,8 @@ def _measure_own(
         own_units=declared.own_units,
         scaler=figures.scaler,
     )
-    leak = _with_ids_of(fit.leakage, source, person_column, table)
-    return ModelLeakage.of(leak, table, fit=fit, person=person, frame=_rows_of(data, table))
+    leak = with_ids_of(fit.leakage, source, person_column, table)
+    return ModelLeakage.of(leak, table, fit=fit, person=person, frame=rows_of(data, table))
 
 
 def _measure_blocks(
@@ -390,7 +386,7 @@ def _measure_given(
     if target is None:
         raise Refusal("a model that takes its target from the frame is measured on that frame as it is: leave out "
                       "the options that change it")  # fmt: skip
-    source, label, person_column = _with_columns(data, target, person)
+    source, label, person_column = with_columns(data, target, person)
     table = read_people(
         source,
         target=label,
@@ -407,52 +403,5 @@ def _measure_given(
     )
     leak = measured_on(table, label, person_column).leakage
     return ModelLeakage.of(
-        _with_ids_of(leak, source, person_column, table), table, person=person, frame=_rows_of(data, table)
+        with_ids_of(leak, source, person_column, table), table, person=person, frame=rows_of(data, table)
     )
-
-
-def _with_columns(data: Any, target: Any, person: Any) -> tuple[Any, str, str | None]:
-    """The table with target and person as columns, and their names. Values that were passed become columns."""
-    values = {
-        name: column
-        for name, column in ((TARGET, target), (PERSON, person))
-        if column is not None and not isinstance(column, str)
-    }
-    label = target if isinstance(target, str) else TARGET
-    person_column = None if person is None else person if isinstance(person, str) else PERSON
-    if not values:
-        return data, label, person_column
-    if is_path(data):
-        raise Refusal(f"{' and '.join(values)}: the table is a file: name a column of it instead of values")
-    names = names_of(data)
-    for name in values:
-        if name in names:
-            raise Refusal(f"the table has a column {name} beside the values that were passed: name a column instead")
-    columns: dict[str, Any] = {name: column_of(data, name) for name in names}
-    n = len(next(iter(columns.values()))) if columns else 0
-    columns |= {name: values_of(data, column, n, name) for name, column in values.items()}
-    return {name: c.to_native() if isinstance(c, nw.Series) else c for name, c in columns.items()}, label, person_column
-
-
-def _with_ids_of(leak: TableLeakage, source: Any, person: str | None, table: Table) -> TableLeakage:
-    """The ids as the caller's column holds them; a table keeps them as text."""
-    if person is None or leak.ids is None or is_path(source) or isinstance(source, Table):
-        return leak
-    column = column_of(source, person)
-    cells = column.to_list() if isinstance(column, nw.Series) else column.tolist()
-    ids = tuple(cells[row] for row in table.rows.tolist())
-    one_to_one = len(set(ids)) == len(set(leak.ids)) == len(set(zip(ids, leak.ids, strict=True)))
-    return replace(leak, ids=ids) if one_to_one else leak
-
-
-def _rows_of(data: Any, table: Table) -> Any:
-    """The caller's frame, or those of its rows that the table has; None for a file."""
-    if is_path(data) or isinstance(data, Table):
-        return None
-    if not table.dropped:
-        return data
-    if isinstance(data, np.ndarray):
-        return data[table.rows]
-    if isinstance(data, Mapping):
-        return {name: np.asarray(column)[table.rows] for name, column in data.items()}
-    return nw.from_native(data, eager_only=True)[table.rows.tolist(), :].to_native()
