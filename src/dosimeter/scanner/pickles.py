@@ -11,10 +11,9 @@ import numpy as np
 from dosimeter.core.location import Location
 from dosimeter.files.archive import Archive
 from dosimeter.scanner.contents import Contents
-from dosimeter.scanner.json_arrays import stack_lists
 from dosimeter.scanner.pickle_program import Machine, NotAPickle
 from dosimeter.scanner.symbolic import Instance, Name, NotAnArray, shape_of
-from dosimeter.scanner.symbolic_contents import parts_of
+from dosimeter.scanner.symbolic_contents import contents_of_values
 
 _STORAGES = {
     "DoubleStorage": "<f8", "FloatStorage": "<f4", "HalfStorage": "<f2", "BFloat16Storage": "bfloat16",
@@ -41,7 +40,9 @@ def read_pickle(data: bytes, rebuild: Callable[[Instance], None] | None = None) 
     >>> [(part.place, part.shape) for part in contents.parts]
     [('support', (3, 3))]
     """
-    objects, unread, offset = [], [], 0
+    objects: list[Any] = []
+    unread: list[tuple[str, str]] = []
+    offset = 0
     while offset < len(data) and len(objects) < _MOST_OBJECTS:
         machine = Machine(data[offset:] if offset else data, rebuild)
         try:
@@ -55,7 +56,7 @@ def read_pickle(data: bytes, rebuild: Callable[[Instance], None] | None = None) 
         unread += [("an array", why) for why in machine.unread]
         offset += end
     values: Any = objects[0] if len(objects) == 1 else objects
-    return Contents("pickle", tuple(stack_lists(parts_of(values))), tuple(unread))
+    return contents_of_values("pickle", values, unread)
 
 
 def read_torch(archive: Archive, source: Location) -> Contents:

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.scanner.contents import Contents
-from dosimeter.scanner.json_arrays import stack_lists
 from dosimeter.scanner.symbolic import Instance, Items, Name
-from dosimeter.scanner.symbolic_contents import parts_of
+from dosimeter.scanner.symbolic_contents import contents_of_values
 
 _MAGIC = (b"X\n", b"RDX2\nX\n", b"RDX3\nX\n")
 _DEEPEST = 120
@@ -45,7 +44,7 @@ def read_r_data(data: bytes) -> Contents:
         if isinstance(error, NotRData):
             raise
         raise NotRData("its items do not fit together") from None
-    return Contents("R data", tuple(stack_lists(parts_of(value))), ())
+    return contents_of_values("R data", value, [])
 
 
 class _Reader:
@@ -99,6 +98,8 @@ class _Reader:
             if has_attributes:
                 self.item(depth + 1)
             tag = self.item(depth + 1) if has_tag else None
+            if tag is not None and not isinstance(tag, str):  # a closure has its environment here
+                cells.pairs.append(("", tag))
             cells.pairs.append((tag if isinstance(tag, str) else "", self.item(depth + 1)))
             flags = self.integer()
             if flags & 0xFF not in _PAIRS:

@@ -224,7 +224,10 @@ def _by_file_name(member: Member, findings: tuple[Finding, ...]) -> tuple[Findin
 def _scan_member(member: Member, table: Table | None, tolerance: float | None, limit: int, source: Location) -> Scan:
     """Scan one file by its name and its first bytes."""
     kind, data = Path(member.name).suffix.lower(), member.data
-    if kind in _READERS and not (is_pickle(data) and kind != ".safetensors"):
+    if kind in _READERS:
+        # A header of 128 bytes starts like a pickle; the brace after its length does not occur in one.
+        if is_pickle(data) and not (kind == ".safetensors" and data[8:9] == b"{"):
+            raise source.refusal(f"not a {kind} file but a pickle, which may run its author's code", "name it .pkl")
         return _compared(_open_contents(kind, data, limit, source), table, tolerance)
     alone = source.label != safe_text(member.name, 120)
     if alone and kind not in CLOSED and not is_pickle(data):

@@ -93,13 +93,13 @@ def dtype_of(described: Any, depth: int = 0) -> np.dtype[Any]:
     code = arguments[0] if isinstance(arguments, tuple) and arguments else None
     if not isinstance(code, str) or not code or len(code) > 8:
         raise NotAnArray("an array whose kind is not described")
-    order = state[1] if isinstance(state, tuple) and len(state) > 1 and state[1] in ("<", ">", "|", "=") else "|"
+    big = isinstance(state, tuple) and len(state) > 1 and state[1] == ">"
     if code[0] == "V":
         return _record(state, depth)
     if code[0] not in _KINDS:
         raise NotAnArray("an array of objects")
     try:
-        return np.dtype(code).newbyteorder("<" if order in "|=" else order)
+        return np.dtype(code).newbyteorder(">" if big else "<")
     except (TypeError, ValueError):
         raise NotAnArray("an array of an unknown kind") from None
 

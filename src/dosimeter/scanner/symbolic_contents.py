@@ -9,13 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.text import safe_text
-from dosimeter.scanner.contents import FileArray
-from dosimeter.scanner.json_arrays import keys_are_hidden
+from dosimeter.scanner.contents import Contents, FileArray
+from dosimeter.scanner.json_arrays import keys_are_hidden, stack_lists
 from dosimeter.scanner.npy import file_array
 from dosimeter.scanner.symbolic import Instance, Items
 
 MOST_PARTS = 200_000
+_LONGEST_PLACE = 1000
 _Node = tuple[Any, str, str, str, str]
+
+
+class TooDeep(ValueError):
+    """Objects inside each other beyond what any model has."""
 
 
 def parts_of(value: Any) -> Iterator[FileArray]:
@@ -43,9 +48,22 @@ def parts_of(value: Any) -> Iterator[FileArray]:
                 else file_array(place or "all", holder, owner, name, array)
             )
             continue
+        if len(place) > _LONGEST_PLACE:
+            raise TooDeep("nested too deeply: what is further inside is not read")
         if isinstance(node, Instance):
             holder, owner = place, node.owner
         stack.extend(reversed(list(_below(node, place, holder, owner, name))))
+
+
+def contents_of_values(kind: str, value: Any, unread: list[tuple[str, str]]) -> Contents:
+    """The arrays of what a file describes, and what was not read."""
+    parts: list[FileArray] = []
+    try:
+        for part in parts_of(value):
+            parts.append(part)
+    except TooDeep as why:
+        unread = [*unread, ("all", str(why))]
+    return Contents(kind, tuple(stack_lists(parts)), tuple(unread))
 
 
 def _below(node: Any, place: str, holder: str, owner: str, name: str) -> Iterator[_Node]:
