@@ -14,6 +14,7 @@ import dosimeter as dm
 from dosimeter.cli.main import run
 from dosimeter.core.errors import Refusal
 from dosimeter.engines import memory
+from dosimeter.engines.parquet_source import ParquetSource
 from tests.engines.tables import people, written
 
 NAMES = ("score", "age", "city", "ill")
@@ -69,6 +70,17 @@ def test_a_row_group_that_was_overwritten(tmp_path: Path, capsys: pytest.Capture
     content[start : start + group.total_compressed_size] = b"\xff" * group.total_compressed_size
     table.write_bytes(bytes(content))
     assert "t.parquet, row group 4: cannot be read as Parquet" in refused(table, tmp_path, capsys)
+
+
+def test_a_damaged_entry_of_a_column_in_the_footer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """pyarrow ends the whole process when it is asked for the size of such a column."""
+    table = written(tmp_path / "t.parquet", columns())
+    content, optional = table.read_bytes(), b"\x25\x02\x18\x03age"
+    assert content.count(optional) == 1
+    table.write_bytes(content.replace(optional, b"\x25\x7f\x18\x03age"))
+    assert "t.parquet, row group 0: cannot be read as Parquet" in refused(table, tmp_path, capsys)
+    with pytest.raises(Refusal, match="cannot be read as Parquet"):
+        ParquetSource.of(table, 4096)  # a row group that is too large as a whole: its columns are looked at
 
 
 @pytest.mark.parametrize("change", ["kind", "less", "more"])
