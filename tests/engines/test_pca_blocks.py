@@ -16,7 +16,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.engines import memory
 from dosimeter.models import component_attack
 from dosimeter.workflows import components_blocks
-from tests.engines.tables import assert_same_figures, people, written
+from tests.engines.tables import assert_same_figures, people, without_component_draw, written
 
 BOUNDS = {
     "score": {"lower": -2.0, "upper": 2.0},
@@ -55,19 +55,12 @@ def others(person: str | None) -> tuple[str, ...]:
     return (*UNNAMED, *(name for name in ("adjacent", "scattered") if name != person))
 
 
-def without_draw(result: Any) -> Any:
-    """The result without what depends on the draw."""
-    variance = result.internal.variance.model_copy(update={"released": []})
-    captured = result.internal.captured.model_copy(update={"q": 0.0})
-    return result.with_fields(internal=result.internal.model_copy(update={"variance": variance, "captured": captured}))
-
-
 def both(table: Any, person: str | None = None, **options: Any) -> tuple[Any, Any]:
     """The release in memory and over blocks, compared figure by figure."""
     options = {**OPTIONS, "person": person, "exclude": others(person), **options}
     whole = dm.components(table, engine="memory", **options)
     blocks = dm.components(table, engine="blocks", **options)
-    assert_same_figures(without_draw(whole.result), without_draw(blocks.result))
+    assert_same_figures(without_component_draw(whole.result), without_component_draw(blocks.result))
     assert blocks.recipe == whole.recipe
     return whole, blocks
 
@@ -170,7 +163,9 @@ def test_every_kind_of_table_has_the_same_figures(table: Path, tmp_path: Path, k
         frame = frame.rename({name: f"x{k}" for k, name in enumerate(names)})
     engine = {"engine": "blocks"} if kind == "csv" else {}
     whole = dm.components(frame, **options)
-    assert_same_figures(without_draw(whole.result), without_draw(dm.components(data, **options, **engine).result))
+    assert_same_figures(
+        without_component_draw(whole.result), without_component_draw(dm.components(data, **options, **engine).result)
+    )
 
 
 def test_a_csv_whose_rows_have_gaps_counts_all_its_people(gaps: Path, tmp_path: Path) -> None:
@@ -182,7 +177,7 @@ def test_a_csv_whose_rows_have_gaps_counts_all_its_people(gaps: Path, tmp_path: 
     options = {**OPTIONS, "person": "scattered"}
     whole = dm.components(path, engine="memory", **options)
     blocks = dm.components(path, engine="blocks", checkpoint=tmp_path / "work", **options)
-    assert_same_figures(without_draw(whole.result), without_draw(blocks.result))
+    assert_same_figures(without_component_draw(whole.result), without_component_draw(blocks.result))
     assert set(whole.doses[0].ids) == set(blocks.doses[0].ids)
 
 
@@ -235,7 +230,7 @@ def test_a_job_that_stops_in_any_pass_goes_on_to_the_same_figures(
         except KeyboardInterrupt:
             continue
     assert stops >= 6
-    assert_same_figures(without_draw(expected.result), without_draw(result))
+    assert_same_figures(without_component_draw(expected.result), without_component_draw(result))
 
 
 def test_what_cannot_be_attacked_or_booked_is_refused(table: Path, tmp_path: Path) -> None:
