@@ -109,7 +109,7 @@ def component_rows(
     columns = declared.for_columns(names, excluded)
     encoding = TableEncoding(tuple(_source(table, name, columns[name], declared.own_units) for name in columns))
     X = encoding.design(table)
-    bounds = _bounds(encoding, columns, declared.row_norm)
+    bounds = row_bounds(encoding, columns, declared.row_norm)
     unlisted = sum(int((label.positions(table) < 0).sum()) for label in encoding.labels)
     ids = None if person is None else tuple(table[person].tolist())
     counts = {} if ids is None else dict(Counter(name for name in every_person or ids if name is not None))
@@ -125,7 +125,7 @@ def _source(table: Table, name: str, declaration: Declaration, own_units: bool) 
     return NumberColumn(name) if own_units else RangeColumn(name, declaration.lower, declaration.upper, clip=False)
 
 
-def _bounds(encoding: TableEncoding, declared: Mapping[str, Declaration], row_norm: float | None) -> Bounds:
+def row_bounds(encoding: TableEncoding, declared: Mapping[str, Declaration], row_norm: float | None) -> Bounds:
     """Public bounds and centre of each column of the design; an indicator lies between 0 and 1 and is not centred."""
     box: list[FloatArray] = []
     for source in encoding.sources:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -180,9 +180,41 @@ def release(
     unit = ROW if person is None else PERSON
     box, N, not_covered = _public_constants(rows, units, unit, mechanism, bounds, n_samples, private)
     box.refuse_extreme()
-    scales, mean_scale = mechanism.scales(box, N), mechanism.mean_scale(box, N)
     changed_rows: list[int] = []
-    A, mean = (total / N for total in moments(_clip_blocks(rows, roots, box, changed_rows), engine))
+    sums = moments(_clip_blocks(rows, roots, box, changed_rows), engine)
+    released = release_sums(*sums, units, mechanism, box=box, n_samples=N, unit=unit, not_covered=not_covered, rng=rng)
+    return replace(released, clipped_share=sum(changed_rows) / len(rows))
+
+
+def person_sums(X: ArrayLike, person: Sequence[Hashable], bounds: Bounds) -> tuple[FloatArray, FloatArray, int]:
+    """(Σ zzᵀ, Σ z, people) of clipped and centred rows, each person's rows weighing 1 together: one party's exact sums.
+
+    Sums of several parties add up to those of all their people, for `release_sums`. Not noised: internal.
+    """
+    rows = as_rows(X)
+    box = bounds.over(rows.shape[1])
+    box.refuse_extreme()
+    roots, people = root_weights(person)
+    products, sums = moments(_clip_blocks(rows, roots, box, []), _LOCAL)
+    return products, sums, people
+
+
+def release_sums(
+    products: FloatArray,
+    sums: FloatArray,
+    units: int,
+    mechanism: Mechanism,
+    *,
+    box: Box,
+    n_samples: int,
+    unit: str = PERSON,
+    not_covered: tuple[str, ...] = (),
+    rng: np.random.Generator | None = None,
+) -> PrivateComponents:
+    """The release from Σ zzᵀ (d, d) and Σ z (d,) of so many rows or people, N = n_samples of which are public."""
+    N = n_samples
+    scales, mean_scale = mechanism.scales(box, N), mechanism.mean_scale(box, N)
+    A, mean = products / N, sums / N
     if mechanism.relation == REPLACE and units < N:
         # A person declared but missing counts as the centre, clipped to the bounds like any row.
         z = box.clip(box.centre[None, :]).rows[0]
@@ -210,8 +242,15 @@ def release(
         if noisy_mean is None
         else components_about_mean(noisy_moment, noisy_mean, variance, box),
         EventDose(event(mechanism, scales, moves, N, mean_scale), unit, mechanism.relation, standing),
-        clipped_share=sum(changed_rows) / len(rows),
     )
+
+
+def dose_of(mechanism: Mechanism, box: Box, n_samples: int, unit: str = PERSON) -> EventDose:
+    """The event of a release with these public constants: what `release_sums` costs, without its sums."""
+    scales, mean_scale = mechanism.scales(box, n_samples), mechanism.mean_scale(box, n_samples)
+    moves = true_sensitivity(mechanism, box, n_samples)
+    composed = event(mechanism, scales, moves, n_samples, mean_scale)
+    return EventDose(composed, unit, mechanism.relation, Standing.UPPER_BOUND)
 
 
 def components_about_mean(A: FloatArray, mean: FloatArray, variance: float, box: Box) -> Components:
