@@ -163,7 +163,12 @@ def fitted_pipeline(rows: ComponentRows, private: PrivateComponents, k: int) -> 
 
     `recipe_` is a plain dict of the public constants. Nothing in it needs this package.
     """
-    model = pipeline(rows.encoding, _reordered(principal_components(private, k), rows.encoding), step="components")
+    return component_pipeline(rows.encoding, private, k)
+
+
+def component_pipeline(encoding: TableEncoding, private: PrivateComponents, k: int) -> Any:
+    """The same without rows."""
+    model = pipeline(encoding, _reordered(principal_components(private, k), encoding), step="components")
     recipe = private.release.recipe
     model.recipe_ = {
         "kind": recipe.kind,

@@ -237,7 +237,7 @@ def release_sums(
         N,
         scales,
         mean_scale,
-        Release({"second_moment": noisy_moment, **mean_value, **_public_arrays(box)}, recipe),
+        Release({"second_moment": noisy_moment, **mean_value, **public_values(box)}, recipe),
         components(noisy_moment, box.centre)
         if noisy_mean is None
         else components_about_mean(noisy_moment, noisy_mean, variance, box),
@@ -378,7 +378,7 @@ def _settings(mechanism: Mechanism, box: Box, N: int, unit: str) -> dict[str, st
     }
 
 
-def _public_arrays(box: Box) -> dict[str, FloatArray]:
+def public_values(box: Box) -> dict[str, FloatArray]:
     """Public arrays that accounting needs."""
     bounded = np.isfinite(box.lower).all()
     return {"centre": box.centre, **({"lower": box.lower, "upper": box.upper} if bounded else {})}

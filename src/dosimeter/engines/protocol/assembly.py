@@ -40,7 +40,9 @@ class Assembly:
         self._study = study
         self._deadline = deadline
         self.round = first_round
-        """Of the next question."""
+        """Of the last question."""
+        self.watch: Callable[[str], None] = lambda operation: None
+        """Called with the name of each operation before it is asked."""
 
     def ask(
         self,
@@ -95,6 +97,7 @@ class Assembly:
         operation = operation_named(name)
         body = pack(operation.question, values, self.sizes)
         self.round += 1
+        self.watch(name)
         open_questions = {
             site: Message(self._study, self.round, site, secrets.token_bytes(16), name, body) for site in self.sites
         }
