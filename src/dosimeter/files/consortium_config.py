@@ -73,9 +73,8 @@ def read_coordinator_config(path: str | os.PathLike[str]) -> CoordinatorConfig:
     values = _Values.read(path)
     values.known("schema", "listen", "port", "authority", "certificate", "key", "state", "out", "deadline", "transport")
     state = values.folder("state")
-    place = ServerPlace(
-        values.text("listen"), values.port(), *(values.file(key) for key in ("authority", "certificate", "key")), state
-    )
+    authority, certificate, key = (values.file(name) for name in ("authority", "certificate", "key"))
+    place = ServerPlace(values.text("listen"), values.port(), authority, certificate, key, state)
     out = values.path("out")
     if out.suffix != ".skops":
         raise values.source.refusal(f"out = {safe_text(out.name)}", "name a .skops file")
@@ -102,13 +101,8 @@ def read_site_config(path: str | os.PathLike[str]) -> SiteConfig:
         remedy = "give the SHA-256 of the coordinator's certificate, 64 hexadecimal digits"
         raise values.source.refusal("coordinator is no fingerprint", remedy)
     state = values.folder("state")
-    place = SitePlace(
-        values.text("host"),
-        values.port(),
-        coordinator,
-        *(values.file(key) for key in ("authority", "certificate", "key")),
-        state,
-    )
+    authority, certificate, key = (values.file(name) for name in ("authority", "certificate", "key"))
+    place = SitePlace(values.text("host"), values.port(), coordinator, authority, certificate, key, state)
     ledger = values.text("ledger")
     return SiteConfig(
         schema=values.file("schema"),

@@ -32,7 +32,7 @@ def exact_moment(study: CoordinatorStudy) -> tuple[FloatArray, FloatArray, int]:
     study.assembly.ask(MATCH.name)
     stage("adding second moments")
     answers = study.assembly.ask(SECOND_MOMENT.name, check=lambda site, values: terms.check(values, noisy=False))
-    return tuple(add_in_order(answers, name) for name in ("products", "sums", "people"))  # type: ignore[return-value]
+    return add_in_order(answers, "products"), add_in_order(answers, "sums"), int(add_in_order(answers, "people"))
 
 
 def prepare_components(study: CoordinatorStudy) -> Draw | Refused:

@@ -37,7 +37,7 @@ class SiteBooking:
     folder: Path
     say: Callable[[str], None]
 
-    def within(self, proposal: bytes, facts: dict[str, Any], doses: Doses, highest: str = "") -> bool:
+    def within(self, proposal: bytes, facts: dict[str, Any], doses: Doses) -> bool:
         """Whether the ledger takes these doses; a yes is kept, so that the release can be booked after a restart.
 
         facts: what `doses` needs later, plain values. As private as the table.
@@ -53,7 +53,7 @@ class SiteBooking:
             self.say(f"{violations[0].people} of this site's patients would exceed its ledger's limits: answered no")
             return False
         write_bytes(self.folder / PENDING, json.dumps(pending).encode())
-        self.say(f"{len(facts['ids'])} patients within their limits{highest}: answered yes")
+        self.say(f"{len(facts['ids'])} patients within their limits: answered yes")
         return True
 
     def booking(self, doses: tuple[PersonDoses, ...], recipe: Recipe, artefact: bytes, fingerprint: bytes) -> Booking:

@@ -82,8 +82,7 @@ class SiteModel:
             "ids": list(doses),
             "doses": [dose.hex() for dose in doses.values()],
         }
-        remark = f", highest dose of this release {highest:.4g}"
-        return {"within": self.books.within(values["proposal"], facts, fisher_doses, remark)}
+        return {"within": self.books.within(values["proposal"], facts, fisher_doses)}
 
     def _score(self, values: Values, table: SiteTable) -> Values:
         m = model_inputs(table.encoder.encoding, table.table) @ values["coef"] + values["intercept"]

@@ -121,14 +121,14 @@ def _draw(study: CoordinatorStudy, training: PatientTraining, state: State, figu
         else network_regressor(network, weights, inputs)
     )
     m, z = training.parameters
-    settings = {
+    settings: dict[str, Any] = {
         "rounds": state.round, "patients": study.schema.patients, "per_round": m, "noise": z,
         "sampling": training.cohort.description, "epsilon": figure.epsilon, "delta": figure.delta, "unit": "person",
         "adjacency": training.cohort.adjacency, "widths": "-".join(map(str, network.widths)),
         "sites": len(study.schema.sites), "study": study.schema.study,
     }  # fmt: skip
     recipe = Recipe("federated model", f"Gaussian on the sum of clipped updates, z = {z:g}", settings)
-    figures = {
+    figures: dict[str, Any] = {
         "epsilon_cost": figure.epsilon if math.isfinite(figure.epsilon) else None,
         "people": study.schema.patients,
         "rounds": state.round,

@@ -190,13 +190,17 @@ def _facts(column: Declaration) -> list[Any]:
     return [column.lower, column.upper, column.middle] if isinstance(column, Range) else list(column)
 
 
-def read_schema(path: str | os.PathLike[str], *, complete: bool = True) -> ConsortiumSchema:
-    """The schema in a file. complete: every site has its certificate."""
+def read_schema(
+    path: str | os.PathLike[str], *, complete: bool = True, noise_at: str | None = None
+) -> ConsortiumSchema:
+    """The schema in a file. complete: every site has its certificate. noise_at: in place of the file's."""
     file, source = regular_file(path, _LARGEST)
     try:
         tables = tomllib.loads(file.read_bytes().decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise source.refusal(f"not valid TOML ({safe_text(error, 120)})", "correct it") from None
+    if noise_at is not None and isinstance(tables.get("release"), dict):
+        tables["release"]["noise-at"] = noise_at
     return schema_of(tables, source, complete=complete)
 
 
