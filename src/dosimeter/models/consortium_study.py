@@ -21,7 +21,7 @@ from dosimeter.files.consortium_journal import RELEASED, Journal
 from dosimeter.models.site_booking import recipe_of, recipe_text
 from dosimeter.tables.consortium_schema import ConsortiumSchema
 
-GOODBYE = 10.0
+GOODBYE = 5.0
 """Seconds that sites have to hear that a study has ended; it is not awaited longer."""
 
 
@@ -41,9 +41,9 @@ class CoordinatorStudy:
         self.journal.keep(proposal=token.hex())
         return token
 
-    def finish(self, released: bool) -> None:
+    def finish(self, released: bool, seconds: float = GOODBYE) -> None:
         """Tell the sites that hear it that the study has ended."""
-        self.assembly.ask_present(FINISH.name, {"released": released}, deadline=GOODBYE)
+        self.assembly.ask_present(FINISH.name, {"released": released}, deadline=seconds)
 
 
 @dataclass(frozen=True, eq=False)

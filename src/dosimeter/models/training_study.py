@@ -7,6 +7,7 @@ killed is asked again, with a new draw at the sites: of the first one nothing wa
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from dosimeter.tables.sklearn_estimators import network_classifier, network_regr
 from dosimeter.tables.sklearn_export import input_order, pipeline
 
 STATE = "training.npz"
+EVERY = 10.0
+"""Seconds between two writings of what a page shows."""
 
 
 def prepare_training(study: CoordinatorStudy) -> Draw | Refused:
@@ -57,6 +60,7 @@ def run_rounds(
     """All rounds that are left."""
     rounds = training.terms.rounds
     stage("training")
+    shown = -math.inf
     while state.is_open or state.round < rounds:
         if not state.is_open:
             state = curator.open_site_round(state)
@@ -68,7 +72,10 @@ def run_rounds(
         writer.keep(state)
         advance(state.round / rounds)
         note(f"round {number + 1} of {rounds}")
-        study.journal.show(**status(study, training, curator, state))
+        # ε of the rounds so far takes a second of accounting: shown from time to time.
+        if time.monotonic() - shown > EVERY or state.round == rounds:
+            shown = time.monotonic()
+            study.journal.show(**status(study, training, curator, state))
     return state
 
 

@@ -15,7 +15,7 @@ from dosimeter.files.atomic import check_output, write_bytes
 from dosimeter.files.consortium_config import CoordinatorConfig, read_coordinator_config
 from dosimeter.files.consortium_journal import RELEASED, Journal, open_journal
 from dosimeter.models.consortium_kinds import coordinate
-from dosimeter.models.consortium_study import CoordinatorStudy, StudyOutcome
+from dosimeter.models.consortium_study import GOODBYE, CoordinatorStudy, StudyOutcome
 from dosimeter.models.model_study import released_score
 from dosimeter.results.consortium import ConsortiumRelease
 from dosimeter.tables.consortium_schema import ConsortiumSchema, read_schema
@@ -91,10 +91,12 @@ def _run(
         )
         assembly.watch = _Watch(schema, journal, exchange, say)
         study = CoordinatorStudy(schema, assembly, journal, say)
+        before = journal.stage
         outcome = coordinate(study)
-        after = released_score(study) if outcome.artefact and journal.stage != RELEASED else None
+        after = released_score(study) if outcome.artefact and before != RELEASED else None
         released = _write(settings, journal, outcome)
-        study.finish(bool(released))
+        # A run after the release only writes the file again; its sites have probably ended.
+        study.finish(bool(released), GOODBYE if before != RELEASED else 1.0)
     journal.show(study=schema.study, kind=schema.kind, stage="released" if released else "nothing was released")
     result = ConsortiumRelease.of(schema, outcome, after)
     if released:
