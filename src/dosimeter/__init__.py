@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from dosimeter.workflows.attack import attack as attack
     from dosimeter.workflows.components import bounds_template as bounds_template
     from dosimeter.workflows.components import components as components
+    from dosimeter.workflows.consortium_init import create_consortium as create_consortium
+    from dosimeter.workflows.consortium_site import run_site as run_site
+    from dosimeter.workflows.coordinator import run_coordinator as run_coordinator
     from dosimeter.workflows.federate import federate as federate
     from dosimeter.workflows.federation_plan import plan_federation as plan_federation
     from dosimeter.workflows.fix import fix as fix
@@ -64,6 +67,9 @@ _HOME = {
     "attack": "workflows.attack",
     "fix": "workflows.fix",
     "measure": "workflows.measure",
+    "create_consortium": "workflows.consortium_init",
+    "run_coordinator": "workflows.coordinator",
+    "run_site": "workflows.consortium_site",
     "federate": "workflows.federate",
     "no_noise": "core.noise",
     "plan_federation": "workflows.federation_plan",

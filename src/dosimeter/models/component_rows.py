@@ -130,7 +130,7 @@ def component_encoding(
         raise Refusal("the table has no column besides the person: components need some")
     columns = declared.for_columns(names, excluded)
     encoding = TableEncoding(tuple(_source(table, name, columns[name], declared.own_units) for name in columns))
-    return encoding, _bounds(encoding, columns, declared.row_norm)
+    return encoding, row_bounds(encoding, columns, declared.row_norm)
 
 
 def unlisted_labels(encoding: TableEncoding, table: Table) -> int:
@@ -160,7 +160,7 @@ def _source(table: Table, name: str, declaration: Declaration, own_units: bool) 
     return NumberColumn(name) if own_units else RangeColumn(name, declaration.lower, declaration.upper, clip=False)
 
 
-def _bounds(encoding: TableEncoding, declared: Mapping[str, Declaration], row_norm: float | None) -> Bounds:
+def row_bounds(encoding: TableEncoding, declared: Mapping[str, Declaration], row_norm: float | None) -> Bounds:
     """Public bounds and centre of each column of the design; an indicator lies between 0 and 1 and is not centred."""
     box: list[FloatArray] = []
     for source in encoding.sources:

@@ -219,6 +219,28 @@ def exact_moments(plan: MomentPlan, units: int, products: FloatArray, sums: Floa
     return MomentPair(A, mean)
 
 
+def person_sums(X: ArrayLike, person: Sequence[Hashable], bounds: Bounds) -> tuple[FloatArray, FloatArray, int]:
+    """(Σ zzᵀ, Σ z, people) of clipped and centred rows, each person's rows weighing 1 together: one party's exact sums.
+
+    Sums of several parties add up to those of all their people, for `exact_moments`. Not noised: internal.
+    """
+    rows = as_rows(X)
+    box = bounds.over(rows.shape[1])
+    box.refuse_extreme()
+    roots, people = root_weights(person)
+    products, sums = moments(_clip_blocks(rows, roots, box, []), _LOCAL)
+    return products, sums, people
+
+
+def release_sums(
+    products: FloatArray, sums: FloatArray, people: int, mechanism: Mechanism, *, bounds: Bounds
+) -> PrivateComponents:
+    """The release from Σ zzᵀ (d, d) and Σ z (d,) of so many people, whose number is public."""
+    plan = plan_moments(len(sums), people, PERSON, mechanism, bounds, n_samples=people)
+    noised = add_noise_to(plan, exact_moments(plan, people, products, sums), None)
+    return private_components(plan, noised, 0.0, False)
+
+
 def add_noise_to(plan: MomentPlan, exact: MomentPair, rng: np.random.Generator | None) -> MomentPair:
     """The noised pair. rng: a simulation; None: random bits from the operating system."""
     if exact.mean is None:
@@ -249,13 +271,21 @@ def private_components(
         N,
         plan.scales,
         mean_scale,
-        Release({"second_moment": noised.second_moment, **mean_value, **_public_arrays(box)}, recipe),
+        Release({"second_moment": noised.second_moment, **mean_value, **public_values(box)}, recipe),
         components(noised.second_moment, box.centre)
         if noised.mean is None
         else components_about_mean(noised.second_moment, noised.mean, variance, box),
         EventDose(event(mechanism, plan.scales, moves, N, mean_scale), plan.unit, mechanism.relation, standing),
         clipped_share=clipped_share,
     )
+
+
+def dose_of(mechanism: Mechanism, box: Box, n_samples: int, unit: str = PERSON) -> EventDose:
+    """The event of a release with these public constants: what `release_sums` costs, without its sums."""
+    scales, mean_scale = mechanism.scales(box, n_samples), mechanism.mean_scale(box, n_samples)
+    moves = true_sensitivity(mechanism, box, n_samples)
+    composed = event(mechanism, scales, moves, n_samples, mean_scale)
+    return EventDose(composed, unit, mechanism.relation, Standing.UPPER_BOUND)
 
 
 def components_about_mean(A: FloatArray, mean: FloatArray, variance: float, box: Box) -> Components:
@@ -339,7 +369,7 @@ def _settings(mechanism: Mechanism, box: Box, N: int, unit: str) -> dict[str, st
     }
 
 
-def _public_arrays(box: Box) -> dict[str, FloatArray]:
+def public_values(box: Box) -> dict[str, FloatArray]:
     """Public arrays that accounting needs."""
     bounded = np.isfinite(box.lower).all()
     return {"centre": box.centre, **({"lower": box.lower, "upper": box.upper} if bounded else {})}
