@@ -1,6 +1,6 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
-from dosimeter.glm.answer_information import Answer, AnswerInformation
+from dosimeter.glm.answer_information import Answer, AnswerInformation, independent_queries
 from dosimeter.glm.answers import leakage_of_answers, measure_answers
 from dosimeter.glm.attribute_inversion import white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
@@ -104,6 +104,7 @@ __all__ = [
     "fit_cox",
     "fit_cox_at",
     "frontier",
+    "independent_queries",
     "irfil",
     "leakage_of_answers",
     "measure",

@@ -128,6 +128,22 @@ class AnswerInformation:
         return int(self.root.shape[1]) - self.independent
 
 
+def independent_queries(fit: Any, queries: Any) -> int:
+    """How many independent functions of the parameters the margins of these queries show, from the queries alone.
+
+    With an intercept the rank does not depend on where a column is centred or how it is scaled: columns are taken in
+    units of the queries themselves, so that a scaler of the table has no part in it.
+    """
+    rows = _queries(fit, queries)
+    if fit.intercept:
+        cells, ones = rows[:, :-1], rows[:, -1:]
+        spread, size = cells.std(axis=0), np.abs(cells).max(axis=0)
+        varies = spread > INDEPENDENT * size
+        rows = np.hstack([(cells[:, varies] - cells[:, varies].mean(axis=0)) / spread[varies], ones])
+    outputs = int(fit.w.size) // len(fit.w)
+    return _rank(rows) * outputs
+
+
 def _kind(answer: Answer | str) -> Answer:
     try:
         return Answer(answer)
