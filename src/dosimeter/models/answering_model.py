@@ -69,7 +69,14 @@ class AnsweringModel:
         return fit
 
     def read(self, queries: Any, delimiter: str = ",", decimal: str = ".") -> FloatArray:
-        """(k, d) queries of a file or a frame, encoded as the model's own columns are. Other columns are ignored."""
+        """(k, d) queries of a file or a frame, encoded as the model's own columns are. Internal: see `table`."""
+        return self.encode(self.table(queries, delimiter, decimal))
+
+    def table(self, queries: Any, delimiter: str = ",", decimal: str = ".") -> Table:
+        """Queries of a file or a frame as they were asked; columns that the model does not read are left out.
+
+        Public, where the encoded rows are not: these may be standardised by the table's own mean and deviation.
+        """
         if isinstance(queries, str | os.PathLike):
             names: Sequence[str] = table_names(queries, delimiter=delimiter)
             drop = [name for name in names if name not in self.columns]
@@ -84,7 +91,7 @@ class AnsweringModel:
             table = Table.of(queries, text=self.text, drop=[name for name in names if name not in self.columns])
         if not 0 < table.n <= MOST_QUERIES:
             raise Refusal(f"there are {table.n} queries: pass 1 to {MOST_QUERIES}")
-        return self.encode(table)
+        return table
 
     def answers(self, rows: FloatArray, answer: glm.Answer) -> FloatArray:
         """(k, outputs) exact margins, or predictions, of encoded queries. Internal."""
