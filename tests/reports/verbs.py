@@ -100,6 +100,8 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "attack of classes": ["attack", "inversion", classes, *CLASSES.split(),
                               *"--exclude who --scale 1 --column ward --trials 20".split()],
         "attack inversion": ["attack", "inversion", table, *ATTACKED.split(), "--column", "ward", "--trials", "20"],
+        "attack answers": ["attack", "inversion", table, *ATTACKED.split(), *ANSWERS.split(), "--queries", public,
+                           "--column", "ward", "--trials", "20"],
         "attack membership": ["attack", "membership", table, *ATTACKED.split(), "--trials", "50"],
         "pca": ["pca", table, *f"--person who --exclude site --bounds {bounds} --epsilon 2 --attack".split()],
         "pca open": ["pca", table, *"--person who --exclude site --not-private --epsilon 2".split()],

@@ -1,5 +1,7 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
+from dosimeter.glm.answer_attacks import answers_inversion, answers_membership, answers_presence
+from dosimeter.glm.answer_channel import AnswerChannel
 from dosimeter.glm.answer_information import Answer, AnswerInformation, independent_queries
 from dosimeter.glm.answers import leakage_of_answers, measure_answers
 from dosimeter.glm.attribute_inversion import white_box
@@ -48,6 +50,7 @@ from dosimeter.glm.wide_leakage import RowCells, WideLeakage
 __all__ = [
     "LOSSES",
     "Answer",
+    "AnswerChannel",
     "AnswerInformation",
     "Candidates",
     "Choice",
@@ -89,6 +92,9 @@ __all__ = [
     "Tweedie",
     "WideFit",
     "WideLeakage",
+    "answers_inversion",
+    "answers_membership",
+    "answers_presence",
     "best_exponent",
     "black_box",
     "calibrate",

@@ -14,7 +14,7 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian, Noise
 from dosimeter.core.text import safe_text
-from dosimeter.models.fit_table import TableFit, by_output
+from dosimeter.models.fit_table import by_output
 from dosimeter.models.given_model import GivenModel
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.tables.encoding import TableEncoding
@@ -26,6 +26,17 @@ UNIT = Gaussian(1.0)
 """The noise at which the parameters are measured first: the answers' information multiplies their Jacobian."""
 MOST_QUERIES = 1_000_000
 OFFSET = "a model with an offset answers by an offset of each query, which no column holds: measure its weights"
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The queries of a model that only answers, and how a file of them is read."""
+
+    queries: Any
+    answer: glm.Answer
+    noise: Any
+    delimiter: str = ","
+    decimal: str = "."
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +55,21 @@ class AnsweringModel:
     """Classes in the order of the answers; () for a number."""
 
     @classmethod
-    def of_fit(cls, fit: TableFit, encoding: TableEncoding, categorical: Sequence[str]) -> AnsweringModel:
+    def of_fit(
+        cls, leakage: TableLeakage, encoding: TableEncoding, categorical: Sequence[str], classes: tuple[Any, ...] = ()
+    ) -> AnsweringModel:
         """Of a model that was fitted here."""
         names = tuple(source.name for source in encoding.sources)
         text = tuple(name for name in categorical if name in names)
-        return cls(_checked(fit.leakage), names, encoding.design, text, fit.classes)
+
+        def encode(table: Table) -> FloatArray:
+            try:
+                return encoding.design(table)
+            except Refusal as refusal:  # its remedy is for rows of the training table
+                fault = str(refusal).rsplit(": ", 1)[0]
+                raise Refusal(f"queries: {fault}: ask with levels and numbers that the model knows") from None
+
+        return cls(_checked(leakage), names, encode, text, classes)
 
     @classmethod
     def of_given(cls, given: GivenModel) -> AnsweringModel:

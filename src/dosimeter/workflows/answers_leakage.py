@@ -13,7 +13,7 @@ from dosimeter.core.face import option
 from dosimeter.core.noise import Noise
 from dosimeter.core.notion import Standing
 from dosimeter.core.text import safe_text
-from dosimeter.models.answering_model import AnsweringModel
+from dosimeter.models.answering_model import AnsweringModel, Asked
 from dosimeter.results.answers import AnswersMeasurement
 from dosimeter.tables.table import Table
 from dosimeter.workflows.model_leakage import ModelLeakage, Names
@@ -21,17 +21,6 @@ from dosimeter.workflows.people_table import as_names
 
 RELEASES = ("weights", "predictions")
 """What may be released of a model."""
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """The queries of a model that only answers, and how a file of them is read."""
-
-    queries: Any
-    answer: glm.Answer
-    noise: Any
-    delimiter: str = ","
-    decimal: str = "."
 
 
 def asked_queries(

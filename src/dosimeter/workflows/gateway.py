@@ -59,7 +59,7 @@ class Gateway:
     ledger : Ledger
         An open ledger. It stays open when the gateway is closed.
     noise : Noise, optional
-        Independent noise on each number of an answer; for labels on each margin. By default the noise that was measured.
+        Independent noise on each number of an answer; for labels on each margin. By default the measured noise.
     budget : float
         Highest η of a person from all answers of this gateway. The ledger's own limits hold beside it.
     answer : {"predictions", "margins", "labels"}, optional
@@ -131,6 +131,7 @@ class Gateway:
         self._ids = _people(model)
         self._lock = threading.RLock()
         self._exhausted = False
+        self._information: glm.AnswerInformation | None = None
         self._mark = ledger.keys.noise_mark(_fingerprint(model))
         self._load()
 
@@ -248,7 +249,7 @@ class Gateway:
         dose = Dose(
             FISHER,
             "person",
-            tuple(self._ids[i] for i in persons),
+            tuple(self._ids[int(i)] for i in persons),
             amounts,
             standing=standing,
             measured_in=leak.measured_in,
@@ -271,12 +272,14 @@ class Gateway:
             return (noised[:, 0] if noised.shape[1] == 1 else noised), (noised - exact).tobytes()
         classes = np.asarray(self._model.classes if self._model.classes else (0, 1))
         if exact.shape[1] == 1:
-            above = exact[:, 0] - self._model.fit.loss.threshold
+            loss: Any = self._model.fit.loss
+            above = exact[:, 0] - loss.threshold
             chosen = noisy_at_least(above, self._noise, fresh_bits()).astype(np.intp)
         else:
             # The exact argmax is for whole numbers: margins in steps of the public grid, far below the noise.
-            g = grid_of(self._noise)
-            chosen = noisy_argmax(np.rint(exact / g), type(self._noise)(self._noise.scale / g), fresh_bits())
+            g, law = grid_of(self._noise), type(self._noise)
+            in_steps: Any = law(self._noise.scale / g)  # type: ignore[call-arg]
+            chosen = noisy_argmax(np.rint(exact / g), in_steps, fresh_bits())
         return classes[chosen], secrets.token_bytes(32)
 
     def _doses_of(self, information: glm.AnswerInformation) -> FloatArray:
@@ -289,7 +292,7 @@ class Gateway:
     def _load(self) -> None:
         """What was answered under this name so far, from the ledger itself."""
         entries = [entry for entry in self._ledger.releases() if _is_batch(entry, self._name)]
-        self._information: glm.AnswerInformation | None = None
+        self._information = None
         self._step = self._budget**2 / STEPS
         self._batches = len(entries)
         for entry in entries:

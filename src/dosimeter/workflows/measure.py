@@ -18,14 +18,14 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.noise import no_noise
 from dosimeter.core.text import safe_text
-from dosimeter.models.answering_model import UNIT, AnsweringModel
+from dosimeter.models.answering_model import UNIT, AnsweringModel, Asked
 from dosimeter.models.counts import as_source, refuse_own_fit
 from dosimeter.models.fit_table import fit_table
 from dosimeter.models.given_model import GivenModel, measure_model
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.tables.row_arguments import column_of, names_of, values_of
 from dosimeter.tables.table import Table
-from dosimeter.workflows.answers_leakage import AnswersLeakage, Asked, asked_queries
+from dosimeter.workflows.answers_leakage import AnswersLeakage, asked_queries
 from dosimeter.workflows.block_table import Place, TableSource, block_source, refuse_given_model
 from dosimeter.workflows.measure_blocks import BlockLeakage, measure_blocks
 from dosimeter.workflows.model_file import fitted_model, is_model
@@ -340,7 +340,7 @@ def _measure_own(
     )
     leak = _with_ids_of(fit.leakage, source, person_column, table)
     if asked is not None:
-        model = AnsweringModel.of_fit(replace(fit, leakage=leak), fit.encoding, reading.categorical)
+        model = AnsweringModel.of_fit(leak, fit.encoding, reading.categorical, fit.classes)
         frame = _rows_of(data, table)
         return AnswersLeakage.of_queries(model, asked, table, fit=fit, person=person, frame=frame)
     return ModelLeakage.of(leak, table, fit=fit, person=person, frame=_rows_of(data, table))
