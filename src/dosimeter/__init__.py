@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dosimeter.workflows.federate import federate as federate
     from dosimeter.workflows.federation_plan import plan_federation as plan_federation
     from dosimeter.workflows.fix import fix as fix
+    from dosimeter.workflows.gateway import Gateway as Gateway
     from dosimeter.workflows.label import label as label
     from dosimeter.workflows.measure import measure as measure
     from dosimeter.workflows.release import release as release
@@ -53,6 +54,7 @@ _HOME = {
     "CorrelatedGaussian": "core.covariance",
     "Dose": "core.dose",
     "Exponential": "core.noise",
+    "Gateway": "workflows.gateway",
     "Gaussian": "core.noise",
     "Gumbel": "core.noise",
     "Laplace": "core.noise",
