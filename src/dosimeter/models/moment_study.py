@@ -18,7 +18,7 @@ from dosimeter.models.component_rows import encoded_pipeline
 from dosimeter.models.consortium_moments import MomentTerms
 from dosimeter.models.consortium_study import CoordinatorStudy, Draw, Refused, sites_without
 from dosimeter.pca.distributed import NoisyMoment, join
-from dosimeter.pca.mechanisms import true_sensitivity
+from dosimeter.pca.mechanism import true_sensitivity
 from dosimeter.pca.release import PrivateComponents, public_values, release_sums
 from dosimeter.tables.declared_bounds import Range
 from dosimeter.tables.sklearn_estimators import linear_model

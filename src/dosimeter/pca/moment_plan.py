@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.pca.bounds import Bounds, Box
-from dosimeter.pca.mechanisms import Mechanism
+from dosimeter.pca.mechanism import Mechanism
 from dosimeter.pca.sensitivity import ADD_OR_REMOVE, REPLACE
 
 ROW, PERSON = "example", "person"

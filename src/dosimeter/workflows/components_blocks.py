@@ -43,7 +43,7 @@ from dosimeter.models.component_attack import (
 from dosimeter.models.component_release import component_count, dose_units, released_count
 from dosimeter.models.component_rows import bounds_from_table, component_encoding
 from dosimeter.pca.bounds import Bounds
-from dosimeter.pca.mechanisms import Mechanism
+from dosimeter.pca.mechanism import Mechanism
 from dosimeter.pca.moment_plan import PERSON, ROW, MomentPlan, plan_moments
 from dosimeter.pca.release import MomentPair, exact_moments, private_components
 from dosimeter.pca.sensitivity import REPLACE

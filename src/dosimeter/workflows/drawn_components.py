@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter.core.location import Location
-from dosimeter.engines.checkpoint import write_whole
+from dosimeter.engines.checkpoint import read_sealed, write_sealed
 from dosimeter.models.block_components import ComponentModel
 from dosimeter.models.component_release import released_count
 from dosimeter.models.component_rows import encoded_pipeline
@@ -72,14 +72,11 @@ def _write(path: Path, noised: MomentPair, artefact: bytes) -> None:
     mean = {} if noised.mean is None else {"mean": noised.mean}
     stream = io.BytesIO()
     np.savez(stream, second_moment=noised.second_moment, artefact=np.frombuffer(artefact, dtype=np.uint8), **mean)  # type: ignore[arg-type]
-    write_whole(path, stream.getvalue(), private=True)
+    write_sealed(path, stream.getvalue())
 
 
 def _read(path: Path) -> tuple[MomentPair, bytes]:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            mean = arrays["mean"] if "mean" in arrays.files else None
-            return MomentPair(arrays["second_moment"], mean), bytes(arrays["artefact"])
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        fault = f"is damaged ({error})"
-        raise Location(str(path)).refusal(fault, "delete the folder if nothing was sent") from None
+    content = read_sealed(path, Location(str(path)).refusal("is damaged", "delete the folder if nothing was sent"))
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        mean = arrays["mean"] if "mean" in arrays.files else None
+        return MomentPair(arrays["second_moment"], mean), bytes(arrays["artefact"])
