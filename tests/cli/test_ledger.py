@@ -14,7 +14,6 @@ from tests.fixed_noise import fixed_noise
 
 from .booked import asked, command, contents, everything, released
 
-
 _TWO_MONTHS = {}
 
 

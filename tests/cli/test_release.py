@@ -14,7 +14,6 @@ from tests.fixed_noise import fixed_noise
 from .booked import ACCOUNTS, ENDING, VERBS, WHO, asked, command, everything
 from .test_booking import found, planted
 
-
 _RELEASED = {}
 
 
