@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SAMPLING = ("poisson", "fixed")
 DELTA, DEMO_EPSILON, DEMO_DELTA = 1e-5, 8.0, 1e-4
-"""The last two are fixed beforehand: those of the demonstration, with 500 clients."""
+"""The last two are fixed in advance: those of the demonstration, with 500 clients."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class FederatedTerms:
         return min(int(self.noise_of_the_mean**-2), 1 << 53) if self.parts else 0
 
     def drowned(self, parameters: int) -> str:
-        """A warning if the noise of a round is longer than the longest mean update of so many parameters, else ""."""
+        """A warning if the noise of a round is longer than the longest mean update of that many parameters, else ""."""
         ratio = self.noise_of_the_mean * parameters**0.5
         if ratio <= 1:
             return ""
