@@ -48,7 +48,7 @@ def _finding(place: str, match: ByteMatch, table: Table, search: ByteSearch) -> 
     rows = tuple(sorted((table.rows[held] + 1).tolist()))
     remark = f"probability by accident {match.probability:.1g}"
     how = f"{match.encoding}; {len(match.cells)} of {search.searched} cells that can be distinguished from coincidences"
-    found = Match(
+    match_summary = Match(
         len(rows) or len(match.cells),
         len(rows) or search.searched,
         rows,
@@ -61,5 +61,5 @@ def _finding(place: str, match: ByteMatch, table: Table, search: ByteSearch) -> 
         match.is_rows,
     )
     return Finding(
-        place, severity, match.encoding, _WHY, len(rows) or len(match.cells), "", (), "matched", found, remark
+        place, severity, match.encoding, _WHY, len(rows) or len(match.cells), "", (), "matched", match_summary, remark
     )
