@@ -1,6 +1,8 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
-from dosimeter.glm.answer_information import Answer, AnswerInformation
+from dosimeter.glm.answer_attacks import answers_inversion, answers_membership, answers_presence
+from dosimeter.glm.answer_channel import AnswerChannel
+from dosimeter.glm.answer_information import Answer, AnswerInformation, independent_queries
 from dosimeter.glm.answers import leakage_of_answers, measure_answers
 from dosimeter.glm.attribute_inversion import white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
@@ -50,6 +52,7 @@ from dosimeter.glm.wide_leakage import RowCells, WideLeakage
 __all__ = [
     "LOSSES",
     "Answer",
+    "AnswerChannel",
     "AnswerInformation",
     "Candidates",
     "Choice",
@@ -91,6 +94,9 @@ __all__ = [
     "Tweedie",
     "WideFit",
     "WideLeakage",
+    "answers_inversion",
+    "answers_membership",
+    "answers_presence",
     "best_exponent",
     "black_box",
     "calibrate",
@@ -106,6 +112,7 @@ __all__ = [
     "fit_cox",
     "fit_cox_at",
     "frontier",
+    "independent_queries",
     "irfil",
     "leakage_of_answers",
     "measure",

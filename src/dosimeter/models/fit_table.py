@@ -59,6 +59,10 @@ class TableFit:
     score: float
     penalty: glm.Penalty
     """λ and where it comes from."""
+    encoding: TableEncoding
+    """How a row becomes numbers: of a query as of a row of the table."""
+    classes: tuple[Any, ...] = ()
+    """The classes of the target as the table writes them; () if it is a number."""
 
     def __repr__(self) -> str:
         loss = self.leakage.fit.loss.name
@@ -82,6 +86,7 @@ def fit_table(
     bounds: Bounds | None = None,
     own_units: bool = False,
     scaler: str = "total",
+    answers: bool = False,
 ) -> TableFit:
     """Fit eq. 13 with penalty l2 on the standardised columns and measure the release of its weights.
 
@@ -90,6 +95,7 @@ def fit_table(
     of the table. Without them columns are standardised by their own mean and deviation.
     scaler: 'total' measures the weights as they are released, folded into the columns' own units, through mean and
     deviation; 'held' takes these as public, and what they leave at any noise is reported beside the figures.
+    answers: the model answers queries and is not released, so that a scaler leaves nothing beside the answers.
 
     >>> from dosimeter.core.noise import Gaussian
     >>> people = Table.of({"age": [40, 50, 60, 70], "sex": list("fmfm"), "ill": ["no", "no", "yes", "no"]})
@@ -115,13 +121,21 @@ def fit_table(
     penalty = ready.penalty(l2)
     fit = ready.fit(penalty.l2)
     leakage = ready.read(
-        fit, noise=noise, include_target=include_target, unit=unit, frame=table, remarks=(penalty_remark(penalty),)
+        fit,
+        noise=noise,
+        include_target=include_target,
+        unit=unit,
+        frame=table,
+        remarks=(penalty_remark(penalty),),
+        answers=answers,
     )
     W = by_output(fit, fit.w)
     names = ready.columns.names
     coef = {name: tuple(row) for name, row in zip(names, W[:-1].tolist(), strict=True)}
     name_and_score = score(fit.loss, fit.margin, ready.y)
-    return TableFit(leakage, names, ready.outputs, coef, tuple(W[-1].tolist()), *name_and_score, penalty)
+    classes = () if ready.classes is None else tuple(ready.classes.tolist())
+    intercept = tuple(W[-1].tolist())
+    return TableFit(leakage, names, ready.outputs, coef, intercept, *name_and_score, penalty, ready.columns, classes)
 
 
 def penalty_remark(penalty: glm.Penalty) -> str:
@@ -170,9 +184,17 @@ class PreparedTable:
             return glm.fit(self.design.X, self.y, self.loss, l2, intercept=True)
 
     def read(
-        self, fit: glm.Fit, *, noise: Any, include_target: bool, unit: str, frame: Any, remarks: Sequence[str] = ()
+        self,
+        fit: glm.Fit,
+        *,
+        noise: Any,
+        include_target: bool,
+        unit: str,
+        frame: Any,
+        remarks: Sequence[str] = (),
+        answers: bool = False,
     ) -> TableLeakage:
-        """The `TableLeakage` of a fit of this table."""
+        """The `TableLeakage` of a fit of this table; answers: as in `fit_table`."""
         options = measure_options(self.design, self.loss, self.y, noise=noise, include_target=include_target, unit=unit)
         figures = measure_with_scaler(fit, self.design, self.y, options, self.scaler)
         kinks, sides = kink_remarks(fit)
@@ -193,7 +215,7 @@ class PreparedTable:
             floor=figures.floor,
             scaler=self.scaler,
         )
-        return leak.with_floor_remark()
+        return leak if answers else leak.with_floor_remark()
 
     @property
     def not_covered(self) -> tuple[str, ...]:

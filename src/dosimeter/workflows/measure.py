@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dosimeter.adapters.formulas import formula_target
@@ -14,11 +14,13 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.noise import no_noise
 from dosimeter.core.text import safe_text
+from dosimeter.models.answering_model import UNIT, AnsweringModel, Asked
 from dosimeter.models.counts import as_source, refuse_own_fit
 from dosimeter.models.fit_table import fit_table
 from dosimeter.models.given_model import GivenModel, measure_model
 from dosimeter.tables.row_arguments import names_of
 from dosimeter.tables.table import Table
+from dosimeter.workflows.answers_leakage import AnswersLeakage, asked_queries
 from dosimeter.workflows.block_table import Place, TableSource, block_source, refuse_given_model
 from dosimeter.workflows.measure_blocks import BlockLeakage, measure_blocks
 from dosimeter.workflows.model_file import fitted_model, is_model
@@ -45,6 +47,9 @@ def measure(
     person: Any = None,
     noise: Any = None,
     scale: float | None = None,
+    release: str = "weights",
+    queries: Any = None,
+    answer: str | None = None,
     loss: str = "auto",
     l2: float | None = None,
     unit: str | None = None,
@@ -89,6 +94,15 @@ def measure(
     noise, scale
         The noise on each released weight: an object such as `Gaussian(0.05)`, or a name ("gaussian", "laplace",
         "gumbel", "logistic") with its scale. Without both the exact weights are released and figures are unbounded.
+        With `release="predictions"` it is the noise on each answer.
+    release
+        "weights", or "predictions" if the model stays inside and only answers `queries`.
+    queries
+        The public rows that are answered: a frame with the model's columns, or the path of a .csv or .parquet file.
+        Other columns are ignored. A row that is asked twice counts twice.
+    answer
+        What a query is answered with: "predictions" (the mean, the probability of class 1, or one for each class; the
+        default), "margins", or "labels" (the class of the largest noised margin).
     loss, l2
         Of a model that is fitted here: "auto", "squared", "logistic", "poisson", "softmax" or another name in
         `glm.LOSSES`, and the strength of the squared penalty; without it scikit-learn's default for the loss.
@@ -135,8 +149,8 @@ def measure(
     -------
     ModelLeakage
         `.persons`, `.examples`, `.cells`, `.attributes`, `.group(by)`; `.result(limit=...)` is what reports are made
-        of. For a table that is read in blocks a `BlockLeakage`: `.result(limit=...)`, `.attributes`, `.doses()`,
-        `.write_doses(path)`.
+        of. An `AnswersLeakage` for `release="predictions"`. For a table that is read in blocks a `BlockLeakage`:
+        `.result(limit=...)`, `.attributes`, `.doses()`, `.write_doses(path)`.
 
     Raises
     ------
@@ -189,6 +203,9 @@ def measure(
         unit=unit or ("sd" if estimator is None else "raw"),
         scaler=scaler or ("total" if estimator is None else "held"),
     )
+    asked = asked_queries(release, queries, answer, figures.noise, blocks=source is not None, scaler=scaler)
+    if asked is not None:
+        asked = replace(asked, delimiter=delimiter, decimal=decimal)
     if estimator is None:
         refuse_own_fit(data)
         if sample_weight is not None:
@@ -196,14 +213,14 @@ def measure(
         penalty = None if l2 is None else not_negative("l2", l2)
         if source is not None:
             return _measure_blocks(source, place, label, person, reading, figures, bounds, loss, penalty)
-        return _measure_own(data, label, person, reading, figures, bounds, loss, penalty)
+        return _measure_own(data, label, person, reading, figures, bounds, loss, penalty, asked)
     for name, value in (("loss", None if loss == "auto" else loss), ("l2", l2), ("bounds", bounds)):
         if value is not None:
             raise Refusal(
                 f"{option(name)} is for a model fitted here and {option('model')} has its own: leave one of the two out"
             )
     with fitted_model(estimator) as fitted:
-        return _measure_given(fitted, data, label, person, reading, figures, sample_weight)
+        return _measure_given(fitted, data, label, person, reading, figures, sample_weight, asked)
 
 
 @dataclass(frozen=True)
@@ -280,8 +297,9 @@ def _measure_own(
     bounds: BoundsSource | None,
     loss: str,
     l2: float | None,
+    asked: Asked | None,
 ) -> ModelLeakage:
-    """Fit a model of the table, then measure it."""
+    """Fit a model of the table, then measure it, or its answers."""
     source, label, person_column = with_columns(data, target, person)
     declared = fit_bounds(bounds, label, person_column, reading.categorical, reading.exclude)
     table = read_people(
@@ -303,7 +321,7 @@ def _measure_own(
         table,
         label,
         l2=l2,
-        noise=figures.noise,
+        noise=figures.noise if asked is None else UNIT,
         loss=loss,
         person=person_column,
         categorical=reading.categorical,
@@ -314,8 +332,13 @@ def _measure_own(
         bounds=declared.bounds,
         own_units=declared.own_units,
         scaler=figures.scaler,
+        answers=asked is not None,
     )
     leak = with_ids_of(fit.leakage, source, person_column, table)
+    if asked is not None:
+        model = AnsweringModel.of_fit(leak, fit.encoding, reading.categorical, fit.classes)
+        frame = rows_of(data, table)
+        return AnswersLeakage.of_queries(model, asked, table, fit=fit, person=person, frame=frame)
     return ModelLeakage.of(leak, table, fit=fit, person=person, frame=rows_of(data, table))
 
 
@@ -359,7 +382,14 @@ def _measure_blocks(
 
 
 def _measure_given(
-    model: Any, data: Any, target: Any, person: Any, reading: Reading, figures: Figures, sample_weight: Any
+    model: Any,
+    data: Any,
+    target: Any,
+    person: Any,
+    reading: Reading,
+    figures: Figures,
+    sample_weight: Any,
+    asked: Asked | None,
 ) -> ModelLeakage:
     """A dataframe is measured as it stands, unless an option of reading asks for more; a file is read first."""
 
@@ -369,19 +399,22 @@ def _measure_given(
             frame,
             label,
             person=ids,
-            noise=figures.noise,
+            noise=figures.noise if asked is None else UNIT,
             tied=reading.tied,
             not_tied=reading.not_tied,
             include_target=figures.counts_target,
             unit=figures.unit,
             sample_weight=sample_weight,
             scaler=figures.scaler,
+            answers=asked is not None,
         )
 
     if not is_path(data) and not reading.changes_the_table:
         measured = measured_on(data, target, person)
         leak = measured.leakage
         table = data if isinstance(data, Table) else measured.table
+        if asked is not None:
+            return AnswersLeakage.of_queries(AnsweringModel.of_given(measured), asked, table, person=person)
         return ModelLeakage.of(leak, table, person=person)
     if target is None:
         raise Refusal("a model that takes its target from the frame is measured on that frame as it is: leave out "
@@ -401,7 +434,10 @@ def _measure_given(
         delimiter=reading.delimiter,
         decimal=reading.decimal,
     )
-    leak = measured_on(table, label, person_column).leakage
-    return ModelLeakage.of(
-        with_ids_of(leak, source, person_column, table), table, person=person, frame=rows_of(data, table)
-    )
+    measured = measured_on(table, label, person_column)
+    leak = with_ids_of(measured.leakage, source, person_column, table)
+    frame = rows_of(data, table)
+    if asked is not None:
+        answering = AnsweringModel.of_given(replace(measured, leakage=leak))
+        return AnswersLeakage.of_queries(answering, asked, table, person=person, frame=frame)
+    return ModelLeakage.of(leak, table, person=person, frame=frame)

@@ -218,6 +218,7 @@ def _joined(sets: list[Needles]) -> Needles:
         np.concatenate([needles.start + shift for needles, shift in zip(sets, shifts, strict=False)]),
         np.concatenate([needles.length for needles in sets]),
         np.concatenate([needles.key_at for needles in sets]),
+        np.concatenate([needles.sieve_at for needles in sets]),
     )
 
 
