@@ -145,17 +145,17 @@ def measure_model(
         columns = {**columns, **filled}
     codes = _row_codes(problem.y) if include_target else None
     shared = _tie(frame, columns, design, codes, ids, target, tied, not_tied)
-    through_scaler = bool(np.any(design.fitted)) and fit.intercept
+    has_intercept = fit.intercept or (problem.penalised_intercept and not isinstance(problem.loss, glm.Softmax))
     if answers:
         if opened.target_map is not None:
             raise CannotMeasure("answers behind a transformed target have no figure here: answer with the model inside")
-        scaler = "total" if through_scaler else "held"
-    if scaler == "total" and not through_scaler:
+        scaler = "total" if np.any(design.fitted) and fit.intercept else "held"
+    if scaler == "total" and not (np.any(design.fitted) and has_intercept):
         raise CannotMeasure(
             f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
-            f"unpenalised intercept: use {option('scaler', 'held')}"
+            f"intercept: use {option('scaler', 'held')}"
         )
-    held = design if fit.intercept else replace(design, fitted=())
+    held = design if has_intercept or isinstance(design, WordDesign) else replace(design, fitted=(), learned=None)
     figures = measure_with_scaler(fit, held, problem.y, options, scaler)
     leak = TableLeakage(
         figures.leak,
