@@ -28,6 +28,7 @@ from dosimeter.adapters.wrappers import unwrap
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
+from dosimeter.core.notion import Standing
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.models.counts import read_counts, takes_counts
@@ -172,6 +173,7 @@ def measure_model(
             *problem.remarks,
             *polished.remarks,
             *design.remarks,
+            *_bounds_remark(figures.leak),
             *shared.remarks,
             *_inside(design, steps),
         ),
@@ -192,6 +194,17 @@ def measure_model(
     )
 
 
+BOUNDS = (
+    "the figures of rows, people and the table are upper bounds: the exact ones need matrices that are too large for "
+    "this table; no figure is too low"
+)
+
+
+def _bounds_remark(leak: glm.Leakage) -> tuple[str, ...]:
+    """Said also where the standing names something else, such as what is not covered."""
+    return (BOUNDS,) if getattr(leak, "standing", None) is Standing.UPPER_BOUND else ()
+
+
 def _inside(design: Design, steps: tuple[Any, ...]) -> tuple[str, ...]:
     """What a file that holds the fitted steps leaks whatever the noise."""
     if isinstance(design, WordDesign):
@@ -200,10 +213,12 @@ def _inside(design: Design, steps: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def _on_counts(problem: AnyProblem, design: WordDesign, model: str) -> tuple[AnyProblem, Design]:
-    """A problem of one margin on the sparse table; others on a table that is written out."""
+    """A problem of one margin, or of many weights, on the sparse table; others on a table that is written out."""
     if isinstance(problem, EquationsProblem) and problem.one_margin is not None:
         problem = problem.one_margin
     if isinstance(problem, Problem) and isinstance(problem.loss, glm.ScalarLoss):
+        return problem, design
+    if isinstance(problem, Problem) and not design.can_be_written_out(problem.w.shape[1]):
         return problem, design
     return problem, design.written_out(model)
 
