@@ -170,7 +170,9 @@ def _several_classes(problem: Problem) -> bool:
 
 def _route(problem: Problem, design: Design) -> str | None:
     """The route of `glm.fit` on this design; None for the rule by size."""
-    return design.route if isinstance(design, WordDesign) and not _several_classes(problem) else None
+    if _several_classes(problem) or not issparse(design.X):
+        return None
+    return design.route if isinstance(design, WordDesign) else "primal"
 
 
 def _why_not(problem: Problem, X: FloatArray, start: glm.Fit, exact: glm.Fit) -> str:
