@@ -21,6 +21,8 @@ from dosimeter.models.client_training import end_training, network_digest, train
 from tests.engines.client_process import MODULES
 from tests.engines.clients import HERE, ClientNetwork
 
+# A connection that the other side's death left open is closed by the collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 WITHOUT_FLOWER = pytest.mark.skipif(
     importlib.util.find_spec("flwr") is None, reason="flwr is not installed: `make flower` runs this"
 )
