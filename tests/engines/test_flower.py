@@ -158,7 +158,8 @@ APP = {
         from flwr.app import ConfigRecord, Message, RecordDict
         from flwr.clientapp import ClientApp
         from flwr.serverapp import ServerApp
-        client, server = ClientApp(), ServerApp()
+        client = ClientApp()
+        server = ServerApp()
 
         @client.train()
         def read(message, context):
@@ -201,6 +202,7 @@ def test_a_stranger_with_the_authoritys_certificate_who_submits_an_app_that_read
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path)
     assert "ROWS" not in run.stdout + run.stderr
     assert run.returncode != 0, run.stdout
+    assert "Connection to the SuperLink is unavailable" in run.stdout + run.stderr  # and not a fault of the app
     assert not list(network.folder.rglob("STOLEN"))
     assert not list(tmp_path.rglob("STOLEN"))
     network.assembly(exchange, first_round=5000).ask("match")  # the study goes on
