@@ -1,7 +1,7 @@
 """What the site reads off the program: the command line, verb by verb, and docstrings in the site's markup.
 
 `python docs/generate.py` prints the command line's pages and writes the table of result fields into
-docs/reference/results.md; the site itself needs no run of it beforehand.
+docs/reference/results.md; the site itself needs no run of it in advance.
 """
 
 from __future__ import annotations

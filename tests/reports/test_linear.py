@@ -235,7 +235,7 @@ def test_the_most_exposed_value_in_words():
 def test_the_page_says_what_its_figure_means():
     """η = 5 is a fifth of a standard deviation."""
     text = text_of(document(result_of("linear release", limit=5.0)), "What a dose means")
-    assert "±0.2 standard deviations of its column" in text
+    assert "in standard deviations of its column. At the limit of 5 that is ±0.2." in text
     assert "keeps at least 20 % of the uncertainty" in text
     assert "released nothing" in text_of(document(result_of("measurement", **EXACT)), "Settings")
     assert "limit" not in text_of(document(result_of("measurement")), "What a dose means")

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dosimeter.cli.environment import Command, CommandGroup
+from dosimeter.cli.federate_coordinator import coordinator
+from dosimeter.cli.federate_init import init
+from dosimeter.cli.federate_site import site as site_command
 from dosimeter.cli.options import (
     MODEL,
     NOISE,
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
     from dosimeter.workflows.booking import BookingOutcome, ReleaseSession
 
 app = typer.Typer(cls=CommandGroup, invoke_without_command=True)
+app.command("init", cls=Command)(init)
+app.command("coordinator", cls=Command)(coordinator)
+app.command("site", cls=Command)(site_command)
 
 OF_TABLES = (
     "target", "client", "unit", "person", "site", "test", "bounds", "classes", "categorical", "exclude", "missing",

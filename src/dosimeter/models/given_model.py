@@ -94,13 +94,15 @@ def measure_model(
     unit: str = "raw",
     sample_weight: Any = None,
     scaler: str = "held",
+    answers: bool = False,
 ) -> GivenModel:
     """What the model's coefficients and intercept, released with `noise` on each, leak about its table.
 
     model: a fitted scikit-learn linear model, alone or behind a Pipeline of steps that treat rows one by one (held
     fixed); statsmodels GLM results; or `Coefficients`. frame: the table it was trained on. y, person, sample_weight: a
     column's name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. include_target: whether
-    the target counts among a row's unknowns.
+    the target counts among a row's unknowns. answers: the model answers queries. Its figures then go through a fitted
+    scaler where they can, whatever `scaler` says, and a mapped target is refused.
     """
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)
@@ -143,7 +145,12 @@ def measure_model(
         columns = {**columns, **filled}
     codes = _row_codes(problem.y) if include_target else None
     shared = _tie(frame, columns, design, codes, ids, target, tied, not_tied)
-    if scaler == "total" and not (np.any(design.fitted) and fit.intercept):
+    through_scaler = bool(np.any(design.fitted)) and fit.intercept
+    if answers:
+        if opened.target_map is not None:
+            raise CannotMeasure("answers behind a transformed target have no figure here: answer with the model inside")
+        scaler = "total" if through_scaler else "held"
+    if scaler == "total" and not through_scaler:
         raise CannotMeasure(
             f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
             f"unpenalised intercept: use {option('scaler', 'held')}"
@@ -173,14 +180,14 @@ def measure_model(
             *polished.remarks,
             *design.remarks,
             *shared.remarks,
-            *_inside(design, steps),
+            *(() if answers else _inside(design, steps)),
         ),
         floor=figures.floor,
         scaler=scaler,
     )
     classes = getattr(final, "classes_", None)
     return GivenModel(
-        leak.with_floor_remark(),
+        leak if answers else leak.with_floor_remark(),
         problem,
         shared,
         () if chain is None else chain.features,

@@ -112,7 +112,9 @@ def load_types() -> Mapping[str, type[Result]]:
     from importlib import import_module
 
     for module in (
-        "attack", "components", "federated", "labels", "ledger", "linear", "measurement", "reproduction", "scan",
+        "answers", "attack", "components", "consortium", "federated", "labels", "ledger", "linear", "measurement",
+        "reproduction",
+        "scan",
     ):  # fmt: skip
         import_module(f"dosimeter.results.{module}")
     return REGISTRY

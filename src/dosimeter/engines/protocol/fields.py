@@ -60,6 +60,34 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class WholeNumbers:
+    """An array of int64; its dimensions by name or by size."""
+
+    shape: tuple[str | int, ...]
+
+    def dimensions(self, sizes: Sizes) -> tuple[int, ...]:
+        """The sizes of the dimensions."""
+        return tuple(sizes[n] if isinstance(n, str) else n for n in self.shape)
+
+    def most_bytes(self, sizes: Sizes) -> int:
+        """Its length."""
+        return 8 * math.prod(self.dimensions(sizes))
+
+    def pack(self, value: Any, sizes: Sizes) -> bytes:
+        """The bytes of an array of this shape."""
+        array = np.ascontiguousarray(value, dtype="<i8")
+        if array.shape != self.dimensions(sizes):
+            raise Malformed(f"an array of shape {array.shape} where {self.dimensions(sizes)} is agreed")
+        return array.tobytes()
+
+    def unpack(self, data: memoryview, sizes: Sizes) -> tuple[Any, int]:
+        """The array and the bytes that it took."""
+        size = self.most_bytes(sizes)
+        _need(data, size)
+        return np.frombuffer(data[:size], dtype="<i8").reshape(self.dimensions(sizes)).astype(np.int64), size
+
+
+@dataclass(frozen=True)
 class Number:
     """One float64; may_be_infinite also takes +inf."""
 
@@ -208,7 +236,7 @@ class Singles:
         return array, size
 
 
-Field = Numbers | Number | Count | Flag | Blob | Text | Singles
+Field = Numbers | WholeNumbers | Singles | Number | Count | Flag | Blob | Text
 Layout = Mapping[str, Field]
 
 

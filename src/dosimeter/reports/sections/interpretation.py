@@ -7,7 +7,7 @@ import math
 from dosimeter.core.cramer_rao import accuracy_of_two, error_with_prior
 from dosimeter.reports.layout import Grid, Paragraph, Part, Tile, number
 
-UNIT = {"standard deviations": "standard deviations of its column", "own units": "in its column's own unit"}
+UNIT = {"standard deviations": "standard deviations of its column", "own units": "its column's own unit"}
 MEASURED = "This is a measurement: it released nothing, and does not check that a release was made with this noise."
 DOSES = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Those of the table in docs/explanation/limits.md."""
@@ -19,18 +19,16 @@ def of_eta(measured_in: str, unit: str, limit: float | None) -> Paragraph:
     """What a dose is, and what the limit comes to if there is one.
 
     >>> print(of_eta("standard deviations", "person", 2.0).text)
-    The dose (η) says how closely a person's values can be known from the release: an attacker who knows everything else
-    and guesses without bias misses each of them by at least 1/η (standard deviation). At the limit of 2 that is ±0.5
-    standard deviations of its column.
+    The dose (η) says how closely a person's values can be known from the release. An attacker who knows everything else
+    and guesses without bias misses each of them by 1/η or more, in standard deviations of its column. At the limit of 2
+    that is ±0.5.
     """
-    text = (
-        f"The dose (η) says how closely a {unit}'s values can be known from the release: an attacker who knows "
-        "everything else and guesses without bias misses each of them by at least 1/η (standard deviation)."
-    )
-    if limit is None:
-        return Paragraph(text)
     of = UNIT.get(measured_in, measured_in)
-    return Paragraph(f"{text} At the limit of {limit:g} that is ±{number(1 / limit)} {of}.")
+    text = (
+        f"The dose (η) says how closely a {unit}'s values can be known from the release. An attacker who knows "
+        f"everything else and guesses without bias misses each of them by 1/η or more, in {of}."
+    )
+    return Paragraph(text if limit is None else f"{text} At the limit of {limit:g} that is ±{number(1 / limit)}.")
 
 
 def remaining(limit: float, measured_in: str) -> str:

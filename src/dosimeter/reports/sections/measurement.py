@@ -60,7 +60,10 @@ from dosimeter.results.to_json import JsonObject
 @public_verdict.register
 def _(result: Measurement) -> str:
     if not result.bounded:
-        return "The exact weights of this model leak an unbounded amount about the people in its training table."
+        return (
+            f"The exact {result.released} of this model leak an unbounded amount about the people in its training "
+            "table."
+        )
     noise, verdict = f"With {result.noise} on {result.noise_on}", result.verdict
     if verdict is not None and verdict.within:
         return f"{noise}, no {result.unit}'s dose is above the stated limit η = {verdict.limit:g}; {BIT}."
@@ -71,7 +74,7 @@ def _(result: Measurement) -> str:
 def _(result: Measurement) -> str:
     dose, verdict = result.dose, result.verdict
     if not result.bounded:
-        return "Unbounded: the exact weights are released, and nothing limits what they leak."
+        return f"Unbounded: the exact {result.released} are released, and nothing limits what they leak."
     highest = f"the highest is {figure(dose.highest)}"
     if verdict is None:
         return f"No limit was stated: {highest}, a typical {result.unit}'s {DOSE} is {figure(dose.typical)}."
@@ -126,7 +129,7 @@ def _(result: Measurement, view: View) -> list[Section]:
 
 
 def _noise(result: Measurement) -> str:
-    return result.noise if result.bounded else "none: the exact weights"
+    return result.noise if result.bounded else f"none: the exact {result.released}"
 
 
 def _in_short(result: Measurement) -> list[tuple[str, Any]]:
