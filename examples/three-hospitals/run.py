@@ -93,7 +93,7 @@ def main() -> int:
     options = parser.parse_args()
     chosen = STUDIES if options.study == "all" else (options.study,)
     codes = []
-    with tempfile.TemporaryDirectory() as temporary, (loopback() if options.plain else namespaces()) as network:
+    with tempfile.TemporaryDirectory() as temporary, loopback() if options.plain else namespaces() as network:
         print(network.describe)
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
