@@ -23,8 +23,9 @@ from dosimeter.models.consortium_study import CoordinatorStudy
 from dosimeter.models.model_study import joint_fit, prepare_model
 from dosimeter.models.moment_study import exact_moment
 from dosimeter.pca.release import person_sums
+from dosimeter.tables.consortium_schema import schema_of
 from tests.models.consortium import patients, schema_for
-from tests.models.study_parts import schema_with
+from tests.models.study_parts import COLUMNS, schema_with
 from tests.workflows.network_parts import FAULT, RELEASED, SAID_NO, SPOILED, Hospitals
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a fork server")
@@ -268,3 +269,27 @@ def test_a_table_that_does_not_match_is_explained_at_the_site_only(tmp_path: Pat
     assert "error: site 3 does not match the schema; its own terminal says where" in hospitals.said("coordinator")
     assert "a level that the schema does not list" in hospitals.said(3)
     assert "CANARY" not in hospitals.said(3) + hospitals.said("coordinator")
+
+
+def test_a_training_of_clients_runs_with_the_same_commands_and_is_booked_client_by_client(tmp_path: Path) -> None:
+    clients = {"epsilon": 50.0, "delta": 1e-3, "rounds": 2, "noise-multiplier": 1.0, "epochs": 1}
+    schema = schema_of(
+        {
+            "study": "practices", "target": "y", "clients": clients, "release": {"name": "r1"},
+            "columns": {**COLUMNS, "y": {"levels": ["no", "yes"]}},
+            "sites": [{"name": name} for name in ("north", "south", "east")],
+        },
+        complete=False,
+    )  # fmt: skip
+    hospitals = Hospitals(tmp_path, schema, patients("logistic"))
+    dm.Ledger.create(hospitals.coordinator / "ledger.db", ["eps=60@1e-3"]).close()
+    hospitals.set("coordinator", "ledger", '"ledger.db"')
+    with hospitals.sites() as running:
+        assert hospitals.coordinate() == RELEASED, hospitals.said("coordinator")
+        for process in running:
+            process.join(30)
+        assert [process.exitcode for process in running] == [0, 0, 0]
+    with dm.Ledger.open(hospitals.coordinator / "ledger.db") as ledger:
+        (entry,) = ledger.releases()
+        assert entry.people == 3
+        assert ledger.artefact("r1") == hospitals.release.read_bytes()

@@ -93,6 +93,8 @@ def read_coordinator_config(path: str | os.PathLike[str]) -> CoordinatorConfig:
         values.seconds("deadline", DEADLINE),
         values.transport(),
         values.source,
+        values.ledger(),
+        values.path("keys") if "keys" in values.table else None,
     )
 
 
