@@ -17,7 +17,8 @@ from dosimeter.results.result import Result
 from dosimeter.results.to_json import JsonObject, to_json
 
 SECTIONS = (
-    "answers", "attack", "components", "federated", "labels", "ledger", "linear", "measurement", "reproduction", "scan",
+    "answers", "attack", "check", "components", "federated", "labels", "ledger", "linear", "measurement",
+    "reproduction", "scan",
 )  # fmt: skip
 """Modules of `report.sections`; each registers its result types."""
 NOTHING = "Nothing was released."
