@@ -29,7 +29,7 @@ DEFINITION = re.compile(r"^\[([^\]]+)\]:\s+(\S+)", re.M)
 KEY = re.compile(r"\[([A-Z][A-Za-z]+\d\d(?:-v\d)?)[\],]")
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(?:\.?[\w-]+/)+(?:[\w.-]+\.\w+|\{[^}]*\})?|[\w-]+/\w+\.(?:py|md)")
-FILE = re.compile(r"""["'][\w./-]+\.(?:csv|parquet|skops|json|db)["']""")
+FILE = re.compile(r"""["'][\w./-]+\.(?:csv|parquet|skops|json)["']""")
 MODULES = {
     "dm": "dosimeter",
     "estimators": "dosimeter.estimators",
