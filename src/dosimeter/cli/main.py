@@ -39,8 +39,8 @@ app = typer.Typer(
     "variables such as DOSIMETER_MEASURE_MAX_DOSE.",
 )
 VERBS = (
-    "demo", "measure", "fix", "attack", "pca", "pate", "federate", "release", "ledger", "report", "scan", "serve",
-    "reproduce",
+    "demo", "measure", "fix", "attack", "pca", "pate", "federate", "release", "ledger", "report", "scan", "check",
+    "serve", "reproduce",
 )  # fmt: skip
 """Each is a module of `cli`: with an `app` of subcommands, or a function of the same name."""
 for _verb in VERBS:
