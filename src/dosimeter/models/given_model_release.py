@@ -62,6 +62,7 @@ def release_model(
             "that minimises one loss"
         )
     refuse_unexportable(measured.problem.loss)
+    _refuse_transformed_target(measured)
     _refuse_unfoldable(measured)
     _refuse_other_problem(measured.problem)
     _refuse_learned_constants(measured)
@@ -202,6 +203,15 @@ def _classes(measured: GivenModel) -> Any:
     if measured.classes is not None or not kind.classes:
         return measured.classes
     return np.array([0.0, 1.0]) if kind is glm.TargetKind.TWO_CLASSES else np.unique(measured.y)
+
+
+def _refuse_transformed_target(measured: GivenModel) -> None:
+    problem = measured.problem
+    if not problem.loss.target.classes and not np.array_equal(np.ravel(measured.y), np.ravel(problem.y)):
+        raise CannotMeasure(
+            "the model transforms its target, and the released file would predict the transformed values: transform "
+            "the target in the table and fit the model inside"
+        )
 
 
 def _refuse_other_problem(problem: Problem) -> None:
