@@ -18,9 +18,11 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.noise import no_noise
 from dosimeter.core.text import safe_text
-from dosimeter.models.counts import as_source, refuse_own_fit
+from dosimeter.glm.sparse_table import is_sparse
+from dosimeter.models.counts import as_source
 from dosimeter.models.fit_table import fit_table
 from dosimeter.models.given_model import GivenModel, measure_model
+from dosimeter.models.sparse_fit import fit_sparse
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.tables.row_arguments import column_of, names_of, values_of
 from dosimeter.tables.table import Table
@@ -193,8 +195,10 @@ def measure(
         unit=unit or ("sd" if estimator is None else "raw"),
         scaler=scaler or ("total" if estimator is None else "held"),
     )
+    if estimator is None and is_sparse(data):
+        figures = replace(figures, unit=unit or "raw", scaler=scaler or "held")
+        return _measure_sparse(data, label, person, reading, figures, bounds, loss, l2, sample_weight)
     if estimator is None:
-        refuse_own_fit(data)
         if sample_weight is not None:
             raise Refusal(f"{option('sample_weight')} is for a given model: one that is fitted here has no weights")
         penalty = None if l2 is None else not_negative("l2", l2)
@@ -321,6 +325,25 @@ def _measure_own(
     )
     leak = _with_ids_of(fit.leakage, source, person_column, table)
     return ModelLeakage.of(leak, table, fit=fit, person=person, frame=_rows_of(data, table))
+
+
+def _measure_sparse(
+    data: Any,
+    target: Any,
+    person: Any,
+    reading: Reading,
+    figures: Figures,
+    bounds: BoundsSource | None,
+    loss: str,
+    l2: float | None,
+    sample_weight: Any,
+) -> ModelLeakage:
+    """Fit a model of a sparse table on its columns as they are, then measure it."""
+    for name, value in (("bounds", bounds), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise Refusal(f"{option(name)} is not for a sparse table that is fitted here: leave it out or pass a model")
+    model = fit_sparse(data, target, loss, None if l2 is None else not_negative("l2", l2))
+    return _measure_given(model, data, target, person, reading, figures, None)
 
 
 def _measure_blocks(
