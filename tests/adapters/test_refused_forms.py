@@ -47,7 +47,7 @@ def test_a_generalised_additive_model_is_named():
     sm = pytest.importorskip("statsmodels.api")
     splines = sm.gam.BSplines(FRAME[["bmi"]], df=[5], degree=[3])
     results = sm.GLMGam(BINARY, sm.add_constant(FRAME[["age"]]), smoother=splines, family=sm.families.Binomial()).fit()
-    with pytest.raises(dm.Refusal, match="GLMGam|columns"):
+    with pytest.raises(dm.Refusal, match="GLMGam"):
         dm.measure(results, FRAME, BINARY, noise=dm.Gaussian(1.0))
 
 
@@ -62,6 +62,6 @@ def test_a_pandas_frame_of_sparse_columns_is_read_as_the_same_numbers(columns):
     frame = pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(X), columns=[f"c{j}" for j in range(columns)])
     y = np.resize([0, 1, 1], 50)
     exact = LogisticRegression(tol=1e-10, max_iter=1000)
-    oracle = dm.measure(exact.fit(X.toarray(), y), X.toarray(), y, noise=dm.Gaussian(1.0))
+    oracle = dm.measure(exact.fit(X, y), X, y, noise=dm.Gaussian(1.0))
     leak = dm.measure(exact.fit(frame, y), frame, y, noise=dm.Gaussian(1.0))
     np.testing.assert_allclose(np.asarray(leak.examples), np.asarray(oracle.examples), rtol=1e-7)

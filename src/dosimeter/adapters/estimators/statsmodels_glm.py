@@ -40,11 +40,6 @@ _LOSSES: dict[tuple[str, str], Callable[[Any], glm.ScalarLoss]] = {
 def generalised_linear_model(results: Any, target: Target) -> Problem:
     """Frequency and variance weights multiply."""
     model = results.model
-    if hasattr(model, "smoother"):
-        raise CannotMeasure(
-            "GLMGam penalises the bends of its splines with a matrix, which is not read here: fit a GLM on a formula "
-            "with bs(column, df=...)"
-        )
     loss = _loss(model)
     design = FittedDesign.of(results)
     gradient = np.zeros(len(design.w))
