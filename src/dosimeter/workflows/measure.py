@@ -28,7 +28,7 @@ from dosimeter.tables.row_arguments import column_of, names_of, values_of
 from dosimeter.tables.table import Table
 from dosimeter.workflows.block_table import Place, TableSource, block_source, refuse_given_model
 from dosimeter.workflows.measure_blocks import BlockLeakage, measure_blocks
-from dosimeter.workflows.model_file import fitted_model, is_model
+from dosimeter.workflows.model_file import fitted_model, is_model, names_a_table
 from dosimeter.workflows.model_leakage import PERSON, TARGET, ModelLeakage, Names
 from dosimeter.workflows.noise_name import noise_class
 from dosimeter.workflows.people_table import (
@@ -250,7 +250,7 @@ def _model_and_table(model: Any, table: Any) -> tuple[Any, Any]:
         if model is None or is_model(model):
             raise Refusal("there is no table: pass measure(model, table, y), or measure(table, target=...)")
         return None, model
-    if model is not None and not is_model(model) and (is_path(model) or names_of(model)):
+    if model is not None and not is_model(model) and (names_a_table(model) or names_of(model)):
         raise Refusal("the first of two arguments is the model, and this is a table: pass measure(table, target=...)")
     return model, table
 
