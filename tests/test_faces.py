@@ -34,6 +34,7 @@ FUNCTIONS = {
     "release": "release",
     "report": "report",
     "scan": "scan",
+    "check": "check",
     "reproduce": "reproduce",
 }
 """Verb -> its function in `dosimeter`."""

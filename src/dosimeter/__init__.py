@@ -1,4 +1,4 @@
-"""How much a released model gives away about each person it was trained on.
+"""How much a released model leaks about each person it was trained on.
 
 The names below are imported when first used, so that `dosimeter --help` answers at once.
 """
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dosimeter.reports.report import report as report
     from dosimeter.reproductions.reproduce import reproduce as reproduce
     from dosimeter.workflows.attack import attack as attack
+    from dosimeter.workflows.check import check as check
     from dosimeter.workflows.components import bounds_template as bounds_template
     from dosimeter.workflows.components import components as components
     from dosimeter.workflows.consortium_init import create_consortium as create_consortium
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from dosimeter.workflows.federate import federate as federate
     from dosimeter.workflows.federation_plan import plan_federation as plan_federation
     from dosimeter.workflows.fix import fix as fix
+    from dosimeter.workflows.gateway import Gateway as Gateway
     from dosimeter.workflows.label import label as label
     from dosimeter.workflows.measure import measure as measure
     from dosimeter.workflows.release import release as release
@@ -53,6 +55,7 @@ _HOME = {
     "CorrelatedGaussian": "core.covariance",
     "Dose": "core.dose",
     "Exponential": "core.noise",
+    "Gateway": "workflows.gateway",
     "Gaussian": "core.noise",
     "Gumbel": "core.noise",
     "Laplace": "core.noise",
@@ -61,6 +64,7 @@ _HOME = {
     "Refusal": "core.errors",
     "Release": "core.release",
     "bounds_template": "workflows.components",
+    "check": "workflows.check",
     "components": "workflows.components",
     "label": "workflows.label",
     "maximal_leakage": "core.channel",

@@ -83,6 +83,7 @@ def spoil(reply: bytes, kind: str) -> bytes:
         "1e300": lambda: np.full(update.size, 1e300, dtype="<f8").tobytes(),
         "wrong shape": lambda: update[:-1].tobytes(),
         "100 MB": lambda: bytes(100 << 20),
+        "opposite": lambda: (-1000 * update).astype("<f4").tobytes(),
     }
     if kind == "old round":
         return type(message)(

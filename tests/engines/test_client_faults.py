@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 
 from dosimeter.files.federated_checkpoint import read_state
+from dosimeter.models.client_desk import client_rows
 from dosimeter.models.client_training import end_training, network_digest, train_over_network
+from dosimeter.tables.bounds_file import bounds_of
 from tests.engines.client_process import MODULES
-from tests.engines.clients import HERE, ClientNetwork
+from tests.engines.clients import COLUMNS, HERE, ClientNetwork, write_rows
 
 # A connection that the other side's death left open is closed by the collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -172,3 +174,29 @@ def test_a_killed_an_expired_and_an_unknown_client_are_absent(tmp_path: Path, tr
     assert max(accepted) <= 2
     assert sum(accepted[1:]) >= 2
     assert not {3, 4} & set(exchange.seen)
+
+
+def hostile_training(folder: Path, transport: str, hostile: int, rounds: int) -> tuple[float, Any]:
+    """Accuracy on public rows after these rounds with 10 clients, some of which send the opposite of their update."""
+    terms = {"rounds": rounds, "epsilon": 100, "noise-multiplier": 1.5, "learning-rate": 1.0, "epochs": 4}
+    network, port = ClientNetwork(folder, 10, transport=transport, **terms), free_port()
+    with ExitStack() as stack, open_exchange(network, port) as exchange:
+        for number in range(1, 11):
+            sends = "opposite" if number <= hostile else ""
+            stack.enter_context(network.client(number, port, sends=sends, patience=PATIENCE))
+        assert wait_until(lambda: len(exchange.seen) == 10)
+        history = train(network, exchange, deadline=PATIENCE)
+        end_training(network.job, exchange, history, study=network.study, released=False)
+    write_rows(folder / "public.csv", seed=99, n=2000)
+    X, y = client_rows(folder / "public.csv", bounds_of(COLUMNS).columns, "ill")
+    return network.job.network.score(history.state.model, X, y).accuracy, history
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_third_of_hostile_clients_for_a_hundred_rounds_changes_no_dose(tmp_path: Path, transport: str) -> None:
+    """The training ends, the model is finite and (ε, δ) is that of the plan. What the model learns is not protected."""
+    _, history = hostile_training(tmp_path, transport, hostile=3, rounds=100)
+    assert np.isfinite(history.state.model).all()
+    assert [entry.accepted for entry in history.rounds] == [10] * 100
+    assert history.figure.epsilon <= 100

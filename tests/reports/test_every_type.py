@@ -100,3 +100,17 @@ def test_it_renders_as_page_terminal_notebook_and_card_and_reads_back(every, sch
     assert "<details" in result._repr_html_() or "<p" in result._repr_html_()
     assert document(result, "external").verdict.text[:10] in result.to_card().replace("\\", "")
     assert read(json.loads(result.to_json())).to_dict() == result.to_dict()
+
+
+@pytest.mark.parametrize("schema", sorted(load_types()))
+def test_a_notebook_shows_a_report_in_its_own_edition(every, schema: str) -> None:
+    """An external report that showed internal figures would be saved with the notebook."""
+    result = every[schema]
+    for edition in ("external", "internal"):
+        report = dm.report(result, edition=edition)
+        own, other = (document(result, e) for e in (edition, "internal" if edition == "external" else "external"))
+        shown = unescape(report._repr_html_())
+        assert own.verdict.text[:40] in shown
+        assert own.says in shown
+        assert own.says == other.says or other.says not in shown
+        assert repr(report).startswith(f"<Report of a {type(result).__name__}, {edition} edition")

@@ -22,7 +22,10 @@ def serve(
     json: Json = None,
     quiet: Quiet = False,
 ) -> int:
-    """People by total, releases, budgets, and what stronger noise would have given. It only reads. Ctrl-C ends it."""
+    """Serve pages over the ledger: people by total, releases, budgets, and what stronger noise would have given.
+
+    It only reads, and only this machine can reach it. Ctrl-C ends it.
+    """
     from dosimeter.cli.output import console, write_json
     from dosimeter.core.errors import Refusal
     from dosimeter.core.text import safe_text

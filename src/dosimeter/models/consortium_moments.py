@@ -15,7 +15,7 @@ from dosimeter.engines.protocol.fields import Malformed
 from dosimeter.models.component_release import mechanism_of
 from dosimeter.models.component_rows import row_bounds
 from dosimeter.pca.bounds import Bounds, Box
-from dosimeter.pca.mechanisms import MEAN_SHARE, Mechanism
+from dosimeter.pca.mechanism import MEAN_SHARE, Mechanism
 from dosimeter.pca.release import dose_of
 from dosimeter.pca.sensitivity import REPLACE
 from dosimeter.tables.column_encoding import CategoryColumn, ColumnEncoding, RangeColumn

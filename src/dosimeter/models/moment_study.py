@@ -14,11 +14,11 @@ from dosimeter.core.release import Recipe, Release
 from dosimeter.engines.consortium_operations import EVENT_LIMITS, MATCH, NOISY_MOMENT, SECOND_MOMENT
 from dosimeter.engines.protocol.assembly import Values, add_in_order
 from dosimeter.models.component_release import TAKEN
-from dosimeter.models.component_rows import component_pipeline
+from dosimeter.models.component_rows import encoded_pipeline
 from dosimeter.models.consortium_moments import MomentTerms
 from dosimeter.models.consortium_study import CoordinatorStudy, Draw, Refused, sites_without
 from dosimeter.pca.distributed import NoisyMoment, join
-from dosimeter.pca.mechanisms import true_sensitivity
+from dosimeter.pca.mechanism import true_sensitivity
 from dosimeter.pca.release import PrivateComponents, public_values, release_sums
 from dosimeter.tables.declared_bounds import Range
 from dosimeter.tables.sklearn_estimators import linear_model
@@ -45,7 +45,7 @@ def prepare_components(study: CoordinatorStudy) -> Draw | Refused:
     if refused:
         return Refused(refused)
     stage("drawing the noise")
-    private = release_sums(products, sums, people, terms.mechanism, box=terms.box, n_samples=people)
+    private = release_sums(products, sums, people, terms.mechanism, bounds=terms.bounds)
     return _components(study, terms, private, {"epsilon_cost": private.epsilon(), "people": people})
 
 
@@ -55,7 +55,7 @@ def _components(
     import skops.io as sio
 
     k = study.schema.components.components if study.schema.components else private.box.d
-    model = component_pipeline(terms.encoding, private, k)
+    model = encoded_pipeline(terms.encoding, private, k)
     recipe = private.release.recipe
     settings = {**recipe.settings, "components": k, "sites": len(study.schema.sites), "study": study.schema.study}
     return Draw(

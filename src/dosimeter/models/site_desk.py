@@ -105,7 +105,7 @@ class SiteDesk:
 
     def _check(self, question: Message) -> None:
         if question.status is not None or question.site != self.number:
-            raise Declined("a message to somebody else")
+            raise Declined("a message to another site")
         if question.study != self.schema.digest:
             raise Declined("the coordinator has another schema file than this site")
         if question.round < self._last_round:

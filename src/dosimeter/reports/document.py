@@ -17,8 +17,9 @@ from dosimeter.results.result import Result
 from dosimeter.results.to_json import JsonObject, to_json
 
 SECTIONS = (
-    "attack", "components", "consortium", "federated", "labels", "ledger", "linear", "measurement", "reproduction",
-    "scan",
+    "answers", "attack", "check", "components", "consortium", "federated", "labels", "ledger", "linear",
+    "measurement",
+    "reproduction", "scan",
 )  # fmt: skip
 """Modules of `report.sections`; each registers its result types."""
 NOTHING = "Nothing was released."
