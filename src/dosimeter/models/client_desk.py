@@ -1,7 +1,7 @@
 """What a client of a training answers: its update, computed from its own rows, and nothing else.
 
 `answer` never raises. Whatever goes wrong becomes a status without a text, and the reason is said at the client. A
-client trains once on a round's model: if the same round comes with another model, somebody noised it twice, or asks for
+client trains once on a round's model: if the same round comes with another model, it was noised twice, or asks for
 more than was agreed, and the client refuses.
 """
 
@@ -82,7 +82,7 @@ class ClientDesk:
 
     def _body(self, question: Message) -> bytes:
         if question.status is not None or question.site != self.number:
-            raise Declined("a message to somebody else")
+            raise Declined("a message to another client")
         if question.study != self.study:
             raise Declined("the coordinator has another schema file than this client")
         if question.operation == ENDED.name:
