@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -26,7 +27,8 @@ from dosimeter.engines import flower
 from dosimeter.engines.flower_gate import CALLS, public_key
 from dosimeter.engines.https_site import client_context
 from dosimeter.engines.protocol.assembly import SiteFault
-from dosimeter.engines.transports import ServerPlace, transport_named
+from dosimeter.engines.tls_server import TlsServer, server_context
+from dosimeter.engines.transports import ServerPlace, SitePlace, transport_named
 from tests.engines.clients import HERE, ClientNetwork
 from tests.engines.test_client_faults import PATIENCE, free_port, open_exchange, train, wait_until
 from tests.engines.test_https import Network
@@ -268,6 +270,41 @@ def test_a_site_that_is_killed_within_a_question_comes_back_and_answers_it(tmp_p
         with network.site(1, exchange.port, **facts):
             worker.join(timeout=PATIENCE)
     assert answers == [{1: {}}]
+
+
+@needs_flower
+@pytest.mark.parametrize("kind", ["a redirect", "a long response"])
+def test_a_site_follows_no_redirect_and_reads_no_long_response(tmp_path: Path, kind: str) -> None:
+    """A coordinator must not send a site's calls into the hospital's network, nor fill its memory."""
+    network, sent = FlowerNetwork(tmp_path), []
+    target = free_port()
+
+    async def coordinator(scope: Any, receive: Any, send: Any) -> None:
+        sent.append(scope["path"])
+        headers = [(b"location", f"https://{HERE}:{target}/v1/fleet/activate-node".encode()), (b"content-length", b"0")]
+        if kind == "a long response":
+            headers = [(b"content-length", str(1 << 30).encode())]
+        await send({"type": "http.response.start", "status": 307 if kind == "a redirect" else 200, "headers": headers})
+        for _ in range(64 if kind == "a long response" else 1):
+            body = bytes(1 << 16) if kind == "a long response" else b""
+            await send({"type": "http.response.body", "body": body, "more_body": kind == "a long response"})
+
+    context = server_context(tmp_path / "ca.crt", tmp_path / "own.crt", tmp_path / "own.key")
+    place = tmp_path / "site1"
+    with (
+        socket.create_server((HERE, target)) as hospital,
+        TlsServer(coordinator, context, HERE, 0, connections=64) as server,
+    ):
+        site = SitePlace(
+            HERE, server.port, network.own, tmp_path / "ca.crt", place / "site.crt", place / "site.key", place
+        )
+        options = {"most": 1000, "stop": lambda: False, "patience": 1.0, "say": lambda text: None}
+        with pytest.raises(Refusal, match="was not reached"):
+            flower.serve_site(site, lambda data: data, **options)  # type: ignore[arg-type]
+        hospital.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            hospital.accept()
+    assert set(sent) == {"/v1/fleet/activate-node"}
 
 
 @needs_flower
