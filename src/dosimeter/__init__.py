@@ -1,4 +1,4 @@
-"""How much a released model gives away about each person it was trained on.
+"""How much a released model leaks about each person it was trained on.
 
 The names below are imported when first used, so that `dosimeter --help` answers at once.
 """
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from dosimeter.workflows.check import check as check
     from dosimeter.workflows.components import bounds_template as bounds_template
     from dosimeter.workflows.components import components as components
+    from dosimeter.workflows.consortium_init import create_consortium as create_consortium
+    from dosimeter.workflows.consortium_site import run_site as run_site
+    from dosimeter.workflows.coordinator import run_coordinator as run_coordinator
     from dosimeter.workflows.federate import federate as federate
     from dosimeter.workflows.federation_plan import plan_federation as plan_federation
     from dosimeter.workflows.fix import fix as fix
@@ -68,6 +71,9 @@ _HOME = {
     "attack": "workflows.attack",
     "fix": "workflows.fix",
     "measure": "workflows.measure",
+    "create_consortium": "workflows.consortium_init",
+    "run_coordinator": "workflows.coordinator",
+    "run_site": "workflows.consortium_site",
     "federate": "workflows.federate",
     "no_noise": "core.noise",
     "plan_federation": "workflows.federation_plan",

@@ -25,7 +25,7 @@ from dosimeter.models.accuracy_frontier import frontier
 from dosimeter.noise_addition.release import release
 from dosimeter.pca.accounting import cost
 from dosimeter.pca.bounds import Bounds, Box
-from dosimeter.pca.mechanisms import Mechanism, true_sensitivity
+from dosimeter.pca.mechanism import Mechanism, true_sensitivity
 from dosimeter.workflows.noise_name import noise_class
 from tests.laws import test_noise_laws as laws
 

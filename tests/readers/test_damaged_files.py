@@ -75,7 +75,10 @@ def attempt(reader: Reader, folder: Path) -> str:
 def _logs(reader: Reader) -> set[str]:
     """SQLite leaves its logs beside a file that it cannot close well; a lock file lies beside a checkpoint."""
     books = ("book.db", "book.db.keys", "spare.db", "spare.db.keys")
-    return {f"{name}{end}" for name in books for end in ("-wal", "-shm", "-journal")} | {"training.npz.lock"}
+    return {f"{name}{end}" for name in books for end in ("-wal", "-shm", "-journal")} | {
+        "training.npz.lock",
+        "patients.npz.lock",
+    }
 
 
 def damaged(name: str, samples: Path, folder: Path, seed: int, count: int) -> None:

@@ -14,7 +14,7 @@ from dosimeter.glm.cross_validation import HeldOut, cross_validate
 from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution
 from dosimeter.glm.estimating_jacobian import EstimatingJacobian, measure_solution
 from dosimeter.glm.fisher import compose, measure
-from dosimeter.glm.fit import Fit, fit, fit_at
+from dosimeter.glm.fit import fit, fit_at
 from dosimeter.glm.gaussian_naive_bayes import GaussianNaiveBayes
 from dosimeter.glm.huber_regression import HuberRegression
 from dosimeter.glm.inversion_problem import Candidates
@@ -27,13 +27,15 @@ from dosimeter.glm.loss import LOSSES, Logistic, Poisson, ScalarLoss, Squared, T
 from dosimeter.glm.map_parts import Levels, Slopes
 from dosimeter.glm.margin_losses import Huber, SquaredEpsilonInsensitive, SquaredHinge
 from dosimeter.glm.membership import membership, shaped_membership
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.noise_choice import Choice, choose
 from dosimeter.glm.one_versus_rest import one_versus_rest
 from dosimeter.glm.penalty import Penalty, penalty
 from dosimeter.glm.person_fisher import fisher_blocks
 from dosimeter.glm.positive_losses import Gamma, InverseGaussian, Tweedie
 from dosimeter.glm.prediction_inversion import black_box
-from dosimeter.glm.release_plan import ReleasePlan, plan
+from dosimeter.glm.release_plan import ReleasePlan
+from dosimeter.glm.release_planning import plan
 from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.reweighted_leakage import total_leakage
 from dosimeter.glm.ridge_outputs import ridge_classifier, ridge_outputs

@@ -19,9 +19,9 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.noise import Gaussian, Noise
 from dosimeter.core.progress import stage, track
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.inversion_problem import Candidates, InversionProblem
 from dosimeter.glm.membership import log_density
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.refitted_scaler import ScalerChange
 from dosimeter.glm.row_changes import parts
 

@@ -75,8 +75,14 @@ class Report:
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             raise Refusal(f"{CONTRADICTION}: run the verb again") from None
 
+    def __repr__(self) -> str:
+        return f"<Report of a {type(self.result).__name__}, {self.edition} edition: .write(path), .html, .card>"
+
     def _repr_html_(self) -> str:
-        return self.result._repr_html_()
+        """The short sections of this edition; an external report shows no internal figure in a notebook either."""
+        from dosimeter.reports.notebook import as_fragment
+
+        return self._checked(lambda: as_fragment(self.document))
 
 
 def report(

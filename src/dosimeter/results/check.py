@@ -44,7 +44,7 @@ class RegressionFacts(ResultModel):
     """The file that holds it."""
     indicators: Annotated[list[str], STATISTIC] = Field(default_factory=list)
     counts: Annotated[list[str], STATISTIC] = Field(default_factory=list)
-    """The smallest counts of people that the file gives away, as text."""
+    """The smallest counts of people that the file reveals, as text."""
     smallest: Annotated[int | None, STATISTIC] = None
     leverage: Annotated[float | None, STATISTIC] = None
     """The highest of a row, with the table: 1 if a row alone determines a coefficient."""

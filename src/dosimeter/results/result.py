@@ -112,8 +112,8 @@ def load_types() -> Mapping[str, type[Result]]:
     from importlib import import_module
 
     for module in (
-        "answers", "attack", "check", "components", "federated", "labels", "ledger", "linear", "measurement",
-        "reproduction", "scan",
+        "answers", "attack", "check", "components", "consortium", "federated", "labels", "ledger", "linear",
+        "measurement", "reproduction", "scan",
     ):  # fmt: skip
         import_module(f"dosimeter.results.{module}")
     return REGISTRY

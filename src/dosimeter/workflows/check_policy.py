@@ -2,7 +2,7 @@
 
 max-dose = 1.0                   # highest η of a person from one file; without it no dose fails
 least-residual-df = 10           # ACRO's rule for regressions
-least-count = 10                 # smallest count of people that a file may give away
+least-count = 10                 # smallest count of people that a file may reveal
 exact = "review"                 # coefficients without noise: fail, review or allow
 unread = "review"                # files that could not be looked into: fail, review or allow
 booked = "allow"                 # models that are not in the ledger: fail, review or allow

@@ -41,7 +41,7 @@ def check_regression(file: Path, table: CoefficientTable, desk: Desk, findings: 
     small = facts.smallest
     if small is not None and small.count < policy.least_count:
         enough = f"; {MISLEADS}" if kept else ""
-        findings.add("fail", f"the covariance gives away a count of {small.count} ({safe_text(small, 120)}){enough}")
+        findings.add("fail", f"the covariance reveals a count of {small.count} ({safe_text(small, 120)}){enough}")
     elif facts.sums:
         findings.add("pass", f"the covariance gives all sums of columns; the smallest count is {small and small.count}")
     if desk.table is None:

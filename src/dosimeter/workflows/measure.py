@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-
-import narwhals.stable.v2 as nw
-import numpy as np
 
 from dosimeter.adapters.formulas import formula_target
 from dosimeter.adapters.registry import knows_its_target
@@ -22,15 +18,15 @@ from dosimeter.models.answering_model import UNIT, AnsweringModel, Asked
 from dosimeter.models.counts import as_source, refuse_own_fit
 from dosimeter.models.fit_table import fit_table
 from dosimeter.models.given_model import GivenModel, measure_model
-from dosimeter.models.table_leakage import TableLeakage
-from dosimeter.tables.row_arguments import column_of, names_of, values_of
+from dosimeter.tables.row_arguments import names_of
 from dosimeter.tables.table import Table
 from dosimeter.workflows.answers_leakage import AnswersLeakage, asked_queries
 from dosimeter.workflows.block_table import Place, TableSource, block_source, refuse_given_model
 from dosimeter.workflows.measure_blocks import BlockLeakage, measure_blocks
 from dosimeter.workflows.model_file import fitted_model, is_model
-from dosimeter.workflows.model_leakage import PERSON, TARGET, ModelLeakage, Names
+from dosimeter.workflows.model_leakage import ModelLeakage, Names
 from dosimeter.workflows.noise_name import noise_class
+from dosimeter.workflows.passed_columns import rows_of, with_columns, with_ids_of
 from dosimeter.workflows.people_table import (
     BoundsSource,
     Constants,
@@ -304,7 +300,7 @@ def _measure_own(
     asked: Asked | None,
 ) -> ModelLeakage:
     """Fit a model of the table, then measure it, or its answers."""
-    source, label, person_column = _with_columns(data, target, person)
+    source, label, person_column = with_columns(data, target, person)
     declared = fit_bounds(bounds, label, person_column, reading.categorical, reading.exclude)
     table = read_people(
         source,
@@ -338,12 +334,12 @@ def _measure_own(
         scaler=figures.scaler,
         answers=asked is not None,
     )
-    leak = _with_ids_of(fit.leakage, source, person_column, table)
+    leak = with_ids_of(fit.leakage, source, person_column, table)
     if asked is not None:
         model = AnsweringModel.of_fit(leak, fit.encoding, reading.categorical, fit.classes)
-        frame = _rows_of(data, table)
+        frame = rows_of(data, table)
         return AnswersLeakage.of_queries(model, asked, table, fit=fit, person=person, frame=frame)
-    return ModelLeakage.of(leak, table, fit=fit, person=person, frame=_rows_of(data, table))
+    return ModelLeakage.of(leak, table, fit=fit, person=person, frame=rows_of(data, table))
 
 
 def _measure_blocks(
@@ -423,7 +419,7 @@ def _measure_given(
     if target is None:
         raise Refusal("a model that takes its target from the frame is measured on that frame as it is: leave out "
                       "the options that change it")  # fmt: skip
-    source, label, person_column = _with_columns(data, target, person)
+    source, label, person_column = with_columns(data, target, person)
     table = read_people(
         source,
         target=label,
@@ -439,56 +435,9 @@ def _measure_given(
         decimal=reading.decimal,
     )
     measured = measured_on(table, label, person_column)
-    leak = _with_ids_of(measured.leakage, source, person_column, table)
-    frame = _rows_of(data, table)
+    leak = with_ids_of(measured.leakage, source, person_column, table)
+    frame = rows_of(data, table)
     if asked is not None:
         answering = AnsweringModel.of_given(replace(measured, leakage=leak))
         return AnswersLeakage.of_queries(answering, asked, table, person=person, frame=frame)
     return ModelLeakage.of(leak, table, person=person, frame=frame)
-
-
-def _with_columns(data: Any, target: Any, person: Any) -> tuple[Any, str, str | None]:
-    """The table with target and person as columns, and their names. Values that were passed become columns."""
-    values = {
-        name: column
-        for name, column in ((TARGET, target), (PERSON, person))
-        if column is not None and not isinstance(column, str)
-    }
-    label = target if isinstance(target, str) else TARGET
-    person_column = None if person is None else person if isinstance(person, str) else PERSON
-    if not values:
-        return data, label, person_column
-    if is_path(data):
-        raise Refusal(f"{' and '.join(values)}: the table is a file: name a column of it instead of values")
-    names = names_of(data)
-    for name in values:
-        if name in names:
-            raise Refusal(f"the table has a column {name} beside the values that were passed: name a column instead")
-    columns: dict[str, Any] = {name: column_of(data, name) for name in names}
-    n = len(next(iter(columns.values()))) if columns else 0
-    columns |= {name: values_of(data, column, n, name) for name, column in values.items()}
-    return {name: c.to_native() if isinstance(c, nw.Series) else c for name, c in columns.items()}, label, person_column
-
-
-def _with_ids_of(leak: TableLeakage, source: Any, person: str | None, table: Table) -> TableLeakage:
-    """The ids as the caller's column holds them; a table keeps them as text."""
-    if person is None or leak.ids is None or is_path(source) or isinstance(source, Table):
-        return leak
-    column = column_of(source, person)
-    cells = column.to_list() if isinstance(column, nw.Series) else column.tolist()
-    ids = tuple(cells[row] for row in table.rows.tolist())
-    one_to_one = len(set(ids)) == len(set(leak.ids)) == len(set(zip(ids, leak.ids, strict=True)))
-    return replace(leak, ids=ids) if one_to_one else leak
-
-
-def _rows_of(data: Any, table: Table) -> Any:
-    """The caller's frame, or those of its rows that the table has; None for a file."""
-    if is_path(data) or isinstance(data, Table):
-        return None
-    if not table.dropped:
-        return data
-    if isinstance(data, np.ndarray):
-        return data[table.rows]
-    if isinstance(data, Mapping):
-        return {name: np.asarray(column)[table.rows] for name, column in data.items()}
-    return nw.from_native(data, eager_only=True)[table.rows.tolist(), :].to_native()

@@ -111,7 +111,7 @@ def _of_regression(facts: RegressionFacts | None) -> list[tuple[str, Any]]:
         ("rows of the table", facts.rows),
         ("covariance in", facts.covariance or None),
         ("indicators that it shows", facts.indicators or None),
-        ("smallest counts that it gives away", facts.counts or None),
+        ("smallest counts that it reveals", facts.counts or None),
         ("highest leverage of a row", None if facts.leverage is None else number(facts.leverage)),
         ("rows whose target follows exactly", facts.alone),
     ]
