@@ -65,6 +65,7 @@ def write(path: Path, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Pa
 
 LINEAR = "--target score --person who --exclude ill --exclude site"
 LOGISTIC = "--target ill --exclude who --exclude site --exclude score"
+ANSWERS = "--release predictions --answer margins"
 SHAPED = "--scale 50 --max-dose 1000 --noise-shape hessian"
 ATTACKED = "--target score --exclude who --exclude ill --exclude site --scale 1"
 CLASSES = "--target ill --exclude site --exclude score"
@@ -89,6 +90,8 @@ def commands(folder: Path) -> dict[str, list[str]]:
     return {
         "measure": ["measure", table, *LINEAR.split(), *"--scale 1 --max-dose 1000".split()],
         "measure exact": ["measure", table, *LINEAR.split()],
+        "measure answers": ["measure", table, *LINEAR.split(), *ANSWERS.split(), "--queries", public, "--scale", "300"],
+        "measure exact answers": ["measure", table, *LINEAR.split(), *ANSWERS.split(), "--queries", public],
         "measure logistic": ["measure", table, *LOGISTIC.split(), "--scale", "1"],
         "fix": ["fix", table, *LINEAR.split(), *"--max-dose 5".split()],
         "fix with a scale": ["fix", table, *LINEAR.split(), *SHAPED.split()],
@@ -97,6 +100,8 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "attack of classes": ["attack", "inversion", classes, *CLASSES.split(),
                               *"--exclude who --scale 1 --column ward --trials 20".split()],
         "attack inversion": ["attack", "inversion", table, *ATTACKED.split(), "--column", "ward", "--trials", "20"],
+        "attack answers": ["attack", "inversion", table, *ATTACKED.split(), *ANSWERS.split(), "--queries", public,
+                           "--column", "ward", "--trials", "20"],
         "attack membership": ["attack", "membership", table, *ATTACKED.split(), "--trials", "50"],
         "pca": ["pca", table, *f"--person who --exclude site --bounds {bounds} --epsilon 2 --attack".split()],
         "pca open": ["pca", table, *"--person who --exclude site --not-private --epsilon 2".split()],

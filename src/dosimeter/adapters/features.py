@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dosimeter import glm
 from dosimeter.adapters.chain import Chain, KeptRows
 from dosimeter.adapters.source_readings import SourceReading, readings
-from dosimeter.adapters.steps.feature import Feature, Unknown, Varies, matrix_of, raw_feature
+from dosimeter.adapters.steps.feature import Feature, Unknown, Varies, raw_feature, table_of
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.category import coordinates, simplex, step_of
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.text import safe_list
 from dosimeter.glm.map_parts import level_roots
+from dosimeter.glm.sparse_table import Table, is_sparse
 from dosimeter.tables.column_values import spread
 
 LEVELS_AT_ONCE = 32 << 20
@@ -60,8 +62,8 @@ class LearnedScalers:
 class Design:
     """The model's design matrix, and how it depends on the source columns."""
 
-    X: FloatArray
-    """(n, d)."""
+    X: Table
+    """(n, d): an array, or a scipy.sparse table where a category has many levels."""
     names: tuple[str, ...]
     """(d,) the features."""
     constant_map: FloatArray
@@ -116,7 +118,7 @@ class Design:
         """A last column of ones that no unknown moves."""
         return replace(
             self,
-            X=np.hstack([self.X, np.ones((len(self.X), 1))]),
+            X=_with_ones(self.X),
             names=(*self.names, "intercept"),
             constant_map=np.vstack([self.constant_map, np.zeros((1, self.constant_map.shape[1]))]),
             row_map=None if self.row_map is None else self.row_map.with_constant_column(),
@@ -127,6 +129,11 @@ class Design:
     def nominal(self) -> frozenset[str]:
         """The categories."""
         return frozenset(self.vertices)
+
+
+def _with_ones(X: Table) -> Table:
+    ones = np.ones((X.shape[0], 1))
+    return sparse.csr_array(sparse.hstack([X, ones])) if is_sparse(X) else np.hstack([X, ones])
 
 
 def known_cells(
@@ -162,7 +169,7 @@ def assemble(chain: Chain, sources: Sequence[str]) -> Design:
     vertices |= {name: simplex(len(blocks[name]) + 1) for name in level_read}
     log = chain.log
     return Design(
-        X=matrix_of(features),
+        X=table_of(features),
         names=tuple(feature.name for feature in features),
         constant_map=constant_map,
         blocks=blocks,

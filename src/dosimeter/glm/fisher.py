@@ -13,11 +13,11 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
 from dosimeter.glm.cox_jacobian import CoxJacobian
 from dosimeter.glm.dense_jacobian import Jacobian, StackedJacobian
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import fold_leakage
 from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.mapped_jacobian import MappedJacobian, with_row_map
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.precision import refuse_imprecise
 from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
@@ -121,7 +121,7 @@ class LeakageOfFit:
         whiten = (noise if has_noise else Gaussian(1.0)).whiten
         jacobian: Jacobian
         if isinstance(fit.loss, Softmax):
-            jacobian = _softmax(fit, X, P, whiten, self.target_unit)
+            jacobian = softmax_jacobian(fit, X, P, whiten, self.target_unit)
         else:
             jacobian = jacobian_of_margin(fit, X, P, whiten(fit.factor.matrix @ fit.inner), self.target_unit)
 
@@ -243,9 +243,10 @@ def jacobian_of_margin(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, un
     )
 
 
-def _softmax(
+def softmax_jacobian(
     fit: Fit, X: FloatArray, P: FloatArray, whiten: Callable[[FloatArray], FloatArray], unit: float
 ) -> SoftmaxJacobian:
+    """The Jacobian of a softmax fit: P (p, m) as `SoftmaxJacobian.P`, unit of the target."""
     omega, loss, A = fit.sample_weight, fit.loss, fit.factor.matrix
     if not isinstance(loss, Softmax):
         raise TypeError("this Jacobian is for softmax")

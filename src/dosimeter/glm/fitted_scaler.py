@@ -26,10 +26,10 @@ from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.noise import Density, Gaussian, Gumbel, Laplace, LogisticNoise, Noise, no_noise
 from dosimeter.glm.dense_jacobian import Jacobian
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.known_cells import KnownCells, with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.mapped_jacobian import MappedJacobian, with_row_map
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
 from dosimeter.glm.scaler import Scaler, StatisticMoves

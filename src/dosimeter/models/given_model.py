@@ -28,8 +28,11 @@ from dosimeter.adapters.wrappers import unwrap
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
+from dosimeter.core.notion import Standing
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_list, safe_text
+from dosimeter.glm.sparse_table import is_sparse
+from dosimeter.glm.wide_softmax_fit import MOST, WRITTEN_OUT
 from dosimeter.models.counts import read_counts, takes_counts
 from dosimeter.models.fitted_scaler import INSIDE, check_scaler, measure_with_scaler
 from dosimeter.models.table_leakage import TableLeakage
@@ -94,13 +97,15 @@ def measure_model(
     unit: str = "raw",
     sample_weight: Any = None,
     scaler: str = "held",
+    answers: bool = False,
 ) -> GivenModel:
     """What the model's coefficients and intercept, released with `noise` on each, leak about its table.
 
     model: a fitted scikit-learn linear model, alone or behind a Pipeline of steps that treat rows one by one (held
     fixed); statsmodels GLM results; or `Coefficients`. frame: the table it was trained on. y, person, sample_weight: a
     column's name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. include_target: whether
-    the target counts among a row's unknowns.
+    the target counts among a row's unknowns. answers: the model answers queries. Its figures then go through a fitted
+    scaler where they can, whatever `scaler` says, and a mapped target is refused.
     """
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)
@@ -123,6 +128,8 @@ def measure_model(
     problem = problem_of(final, mapped)
     if isinstance(design, WordDesign):
         problem, design = _on_counts(problem, design, type(final).__name__)
+    elif is_sparse(design.X):
+        design = _on_many_levels(problem, design, type(final).__name__)
     if problem.penalised_intercept:
         design = design.with_ones()
     options = measure_options(design, problem.loss, problem.y, noise=noise, include_target=include_target, unit=unit)
@@ -144,6 +151,10 @@ def measure_model(
     codes = _row_codes(problem.y) if include_target else None
     shared = _tie(frame, columns, design, codes, ids, target, tied, not_tied)
     has_intercept = fit.intercept or (problem.penalised_intercept and not isinstance(problem.loss, glm.Softmax))
+    if answers:
+        if opened.target_map is not None:
+            raise CannotMeasure("answers behind a transformed target have no figure here: answer with the model inside")
+        scaler = "total" if np.any(design.fitted) and fit.intercept else "held"
     if scaler == "total" and not (np.any(design.fitted) and has_intercept):
         raise CannotMeasure(
             f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
@@ -179,15 +190,16 @@ def measure_model(
             *problem.remarks,
             *polished.remarks,
             *design.remarks,
+            *_bounds_remark(figures.leak),
             *shared.remarks,
-            *_inside(design, steps),
+            *(() if answers else _inside(design, steps)),
         ),
         floor=figures.floor,
         scaler=scaler,
     )
     classes = getattr(final, "classes_", None)
     return GivenModel(
-        leak.with_floor_remark(),
+        leak if answers else leak.with_floor_remark(),
         problem,
         shared,
         () if chain is None else chain.features,
@@ -197,6 +209,17 @@ def measure_model(
         classes,
         y_as_read,
     )
+
+
+BOUNDS = (
+    "the figures of rows, people and the table are upper bounds: the exact ones need matrices that are too large for "
+    "this table; no figure is too low"
+)
+
+
+def _bounds_remark(leak: glm.Leakage) -> tuple[str, ...]:
+    """Said also where the standing names something else, such as what is not covered."""
+    return (BOUNDS,) if getattr(leak, "standing", None) is Standing.UPPER_BOUND else ()
 
 
 def _held(design: Any, fit: Any, features: Sequence[Feature], has_intercept: bool, transformed: bool) -> Any:
@@ -226,12 +249,40 @@ def _inside(design: Design, steps: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def _on_counts(problem: AnyProblem, design: WordDesign, model: str) -> tuple[AnyProblem, Design]:
-    """A problem of one margin on the sparse table; others on a table that is written out."""
+    """A problem of one margin, or of many weights, on the sparse table; others on a table that is written out."""
     if isinstance(problem, EquationsProblem) and problem.one_margin is not None:
         problem = problem.one_margin
     if isinstance(problem, Problem) and isinstance(problem.loss, glm.ScalarLoss):
         return problem, design
+    if isinstance(problem, Problem) and not design.can_be_written_out(problem.w.shape[1]):
+        return problem, design
     return problem, design.written_out(model)
+
+
+SCALER_LEFT = (
+    "what the scaler leaves at any noise is not computed for a table of this many columns; its mean and scale are held "
+    "fixed"
+)
+
+
+def _on_many_levels(problem: AnyProblem, design: Design, model: str) -> Design:
+    """A sparse table of indicators for a smooth loss of one margin with a penalty; written out for others."""
+    n, d = design.X.shape
+    if d <= MOST and isinstance(problem, Problem) and _has_sparse_route(problem):
+        remarks = (*design.remarks, SCALER_LEFT) if np.any(design.fitted) else design.remarks
+        return replace(design, fitted=(), remarks=remarks)
+    if n * d > WRITTEN_OUT:
+        raise CannotMeasure(
+            f"{model} on {n} rows x {d} columns of indicators is not measured: use a loss of one margin with an L2 "
+            f"penalty and at most {MOST} columns, or pool rare levels (OneHotEncoder(min_frequency=...))"
+        )
+    return replace(design, X=design.X.toarray())
+
+
+def _has_sparse_route(problem: Problem) -> bool:
+    """A smooth convex loss of one margin, one penalty for all columns, and no offset."""
+    one_margin = isinstance(problem.loss, glm.ScalarLoss) and problem.loss.convex
+    return one_margin and problem.offset is None and np.ndim(problem.penalty) == 0 and problem.penalty > 0
 
 
 def _no_probe(columns: Mapping[str, NDArray[Any]]) -> FloatArray:

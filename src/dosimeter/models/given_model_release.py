@@ -15,6 +15,7 @@ import numpy as np
 
 from dosimeter import glm
 from dosimeter.adapters.problem import Problem
+from dosimeter.adapters.words.design import WordDesign
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian, no_noise
@@ -182,9 +183,11 @@ def _refuse_unfoldable(measured: GivenModel) -> None:
     """Only scalers, one-hot encoders, constants that fill gaps and columns as they are fold into weights."""
     design = measured.leakage.design
     if design.unfoldable or design.row_map is not None:
+        texts = "; for texts put PrivateLogisticRegression or PrivateRidge behind the vectorizer"
         raise CannotMeasure(
             f"the model has {safe_list(design.unfoldable)} before it, which does not fold into weights of the table's "
             "own columns: it can be measured, but released only behind scalers and one-hot encoders"
+            f"{texts if isinstance(design, WordDesign) else ''}"
         )
     numbers, labels = (
         {source for f in measured.features for source, level in f.slopes if (level is None) is want}

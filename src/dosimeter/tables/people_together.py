@@ -61,12 +61,46 @@ class PersonRuns:
     @property
     def adjacent(self) -> bool:
         """Whether the rows of every person are next to each other. Two people of one hash count as one person."""
-        return len(np.unique(self.starts)) == len(self.starts)
+        return self.people == len(self.starts)
+
+    @property
+    def people(self) -> int:
+        """How many people there are."""
+        return len(np.unique(self.starts))
 
     @property
     def boundaries(self) -> NDArray[np.int64]:
         """Rows at which a person begins, ascending: about one for each block."""
         return self.cuts[1:]
+
+
+@term
+@dataclass(frozen=True)
+class RunLengths:
+    """Runs of rows of one person, by a hash of the person and the number of rows; those of blocks add.
+
+    Arrays are joined once, at the end: joining them block by block would copy them again and again.
+    """
+
+    pieces: tuple[tuple[NDArray[np.uint64], NDArray[np.int64]], ...]
+
+    @classmethod
+    def of(cls, table: Table, person: str) -> RunLengths:
+        """Of a block."""
+        ids = table[person]
+        at = np.concatenate([[0], np.flatnonzero(np.asarray(ids[1:] != ids[:-1], dtype=bool)) + 1])
+        hashes = np.array([person_hash(str(name)) for name in ids[at].tolist()], dtype=np.uint64)
+        return cls(((hashes, np.diff(np.append(at, len(ids))).astype(np.int64)),))
+
+    def __add__(self, other: RunLengths) -> RunLengths:
+        return RunLengths((*self.pieces, *other.pieces))
+
+    @property
+    def rows_of_people(self) -> NDArray[np.int64]:
+        """(people,) rows of each person."""
+        _, person = np.unique(np.concatenate([hashes for hashes, _ in self.pieces]), return_inverse=True)
+        lengths = np.concatenate([lengths for _, lengths in self.pieces])
+        return np.bincount(person, weights=lengths).astype(np.int64)
 
 
 def person_hash(name: str) -> int:
