@@ -50,7 +50,7 @@ slow: $(VENV)/.test  ## the tests that take longer
 lifelines: $(VENV)/.test  ## the Cox models of lifelines, which needs an older pandas than the other tests use
 	$(PYTHON) -m venv build/lifelines
 	build/lifelines/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' lifelines
-	OPENBLAS_NUM_THREADS=1 build/lifelines/bin/python -m pytest -q tests/adapters/test_cox_models.py tests/adapters/test_coverage.py -k "Cox or cox or formula or PHReg"
+	OPENBLAS_NUM_THREADS=1 build/lifelines/bin/python -m pytest -q tests/adapters/test_cox_models.py tests/adapters/test_coverage.py tests/glm/test_cox.py -k "Cox or cox or formula or PHReg"
 
 kernels: $(VENV)/.test  ## the numerical packages under other kernels of the BLAS, as other processors have them
 	$(PY) tests/matrix.py kernels
