@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dosimeter.reports.report import report as report
     from dosimeter.reproductions.reproduce import reproduce as reproduce
     from dosimeter.workflows.attack import attack as attack
+    from dosimeter.workflows.check import check as check
     from dosimeter.workflows.components import bounds_template as bounds_template
     from dosimeter.workflows.components import components as components
     from dosimeter.workflows.consortium_init import create_consortium as create_consortium
@@ -63,6 +64,7 @@ _HOME = {
     "Refusal": "core.errors",
     "Release": "core.release",
     "bounds_template": "workflows.components",
+    "check": "workflows.check",
     "components": "workflows.components",
     "label": "workflows.label",
     "maximal_leakage": "core.channel",

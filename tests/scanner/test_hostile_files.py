@@ -24,7 +24,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.scanner import scan
 from tests.scanner.people import X, table
 
-BIG = 2**27
+BIG = 2**26 + 2**20
 
 
 def _zip(members: dict[str, bytes]) -> bytes:
@@ -166,6 +166,16 @@ def _twice(name: str) -> bytes:
     return buffer.getvalue()
 
 
+HARMLESS = {
+    "zip bomb.npz",
+    "number of many digits.pkl",
+    "long of a megabyte.pkl",
+    "shared lists.pkl",
+    "twenty thousand strings.json",
+}
+"""Read to the end although they try to cost much. Of all others something is refused or listed as not looked into."""
+
+
 def test_there_are_sixty_of_them() -> None:
     assert len(FILES) >= 60
 
@@ -185,6 +195,7 @@ def test_a_hostile_file_is_one_line_and_little_cost(name: str, tmp_path: Path) -
         else:
             lines = [f"{place}: {reason}" for place, reason in result.unread]
             assert not result.rows_inside
+            assert lines or name in HARMLESS
         assert all(line.isprintable() and len(line) < 400 for line in lines)
     after = resource.getrusage(resource.RUSAGE_SELF)
     # Kilobytes on Linux; the peak of the process, so a test before this one may have set it.

@@ -55,7 +55,8 @@ class Hospitals:
                 sheet = csv.writer(file)
                 sheet.writerow(part)
                 sheet.writerows(zip(*part.values(), strict=True))
-            Ledger.create(place / "ledger.db", [budget]).close()
+            if schema.clients is None:
+                Ledger.create(place / "ledger.db", [budget]).close()
         self.set("coordinator", "deadline", "30")
         for k in (1, 2, 3):
             self.set(k, "patience", "30")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from dosimeter import glm
 from dosimeter.adapters.any_problem import AnyProblem
@@ -100,7 +101,8 @@ def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any])
     after = _figures(exact, problem, X, options)  # a noise that has no figure is refused here
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            route = _route(design)
+            # Where figures are compared through proxies, margins are enough, and iterations need no decomposition.
+            route = "iterative" if _by_proxies(exact, X) and _several_classes(problem) else _route(problem, design)
             start = glm.fit_at(X, problem.y, problem.loss, problem.w, problem.l2, **problem.settings, route=route)
             before = _figures(start, problem, X, options)
     except (Refusal, ValueError, np.linalg.LinAlgError):
@@ -141,7 +143,7 @@ def kink_remarks(exact: glm.Fit) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _figures(state: glm.Fit, problem: Problem, X: FloatArray, options: dict[str, Any]) -> list[FloatArray]:
     """(n,) each row's figure as requested, and without its label."""
-    if isinstance(state, WideFit) and X.shape[0] * X.shape[1] > COMPARED:
+    if _by_proxies(state, X):
         return [_proxies(state)] * 2
     targets = (options["include_target"], False)
     return [
@@ -149,16 +151,28 @@ def _figures(state: glm.Fit, problem: Problem, X: FloatArray, options: dict[str,
     ]
 
 
+def _by_proxies(state: glm.Fit, X: FloatArray) -> bool:
+    """Whether the table is too large to compute every figure twice."""
+    return isinstance(state, WideFit) and X.shape[0] * X.shape[1] > COMPARED
+
+
 def _proxies(state: glm.Fit) -> FloatArray:
     """(n,) |r| + a ||w|| of each row, which its figure follows: four readings of a large table would take longer than
     the one that is reported, and where figures are bounds, two of them say nothing about a difference."""
-    size = float(np.linalg.norm(state.coef))
-    return np.asarray(np.abs(state.residual) + np.abs(state.curvature) * size)
+    size, n = float(np.linalg.norm(state.coef)), state.n
+    residual, curvature = (np.linalg.norm(part.reshape(n, -1), axis=1) for part in (state.residual, state.curvature))
+    return np.asarray(residual + curvature * size)
 
 
-def _route(design: Design) -> str | None:
+def _several_classes(problem: Problem) -> bool:
+    return isinstance(problem.loss, glm.Softmax)
+
+
+def _route(problem: Problem, design: Design) -> str | None:
     """The route of `glm.fit` on this design; None for the rule by size."""
-    return design.route if isinstance(design, WordDesign) else None
+    if _several_classes(problem) or not issparse(design.X):
+        return None
+    return design.route if isinstance(design, WordDesign) else "primal"
 
 
 def _why_not(problem: Problem, X: FloatArray, start: glm.Fit, exact: glm.Fit) -> str:
@@ -188,7 +202,8 @@ def _no_weights(problem: Problem, X: FloatArray) -> glm.Fit:
     start = np.zeros_like(problem.w)
     if isinstance(problem.loss, glm.ScalarLoss) and problem.intercept:
         start[-1] = float(np.median(problem.loss.link(problem.y)))
-    return glm.fit_at(X, problem.y, problem.loss, start, problem.l2, **problem.settings)  # only its margins are used
+    route = "iterative" if issparse(X) and _several_classes(problem) else None
+    return glm.fit_at(X, problem.y, problem.loss, start, problem.l2, **problem.settings, route=route)  # for its margins
 
 
 def _objective(problem: Problem, state: glm.Fit) -> float:
@@ -236,7 +251,7 @@ def _minimiser(problem: Problem, design: Design) -> glm.Fit:
     if len(problem.w) != p:
         raise Refusal(f"the model has {len(problem.w)} coefficients for {p} columns: pass the training table")
     check_wide(X, problem.y, problem.weight)
-    settings = {**problem.settings, "route": _route(design)}
+    settings = {**problem.settings, "route": _route(problem, design)}
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             return glm.fit(X, problem.y, problem.loss, problem.l2, start=problem.w, **settings)

@@ -63,6 +63,20 @@ def _variables(command: Any, prefix: str) -> Iterator[str]:
         yield from _variables(under, f"{prefix}_{name.upper().replace('-', '_')}")
 
 
+def position(heading: str) -> int:
+    """The place of a group of options; groups that are not in GROUPS stand last."""
+    return GROUPS.index(heading) if heading in GROUPS else len(GROUPS)
+
+
+def plain_types(names: str) -> str:
+    """The names of an option with the type of one value.
+
+    >>> plain_types("--exclude <list[str]>")
+    '--exclude <str>'
+    """
+    return LIST.sub(r"<\1>", names)
+
+
 class Grouped:
     """Help with the options in groups, those that a newcomer needs first."""
 
@@ -79,9 +93,9 @@ class Grouped:
             record = param.get_help_record(ctx)
             if record is not None:
                 first = GROUPS[0] if param.param_type_name == "argument" else OTHER
-                names = LIST.sub(r"<\1>", record[0])
+                names = plain_types(record[0])
                 groups.setdefault(getattr(param, "rich_help_panel", None) or first, []).append((names, record[1]))
-        for heading in sorted(groups, key=lambda name: GROUPS.index(name) if name in GROUPS else len(GROUPS)):
+        for heading in sorted(groups, key=position):
             with formatter.section(heading):
                 formatter.write_dl(groups[heading])
 

@@ -221,6 +221,10 @@ def federate(
     processes: Annotated[
         int, opt("--processes", help="Processes that train clients.", group=MODEL, show_default=True)
     ] = 1,
+    scheduler: Annotated[
+        str | None,
+        opt("--scheduler", help="A Dask scheduler, tls://HOST:PORT, whose workers train clients.", group=MODEL),
+    ] = None,
     checkpoint: Annotated[
         Path | None, opt("--checkpoint", help="A .npz that keeps the state of each round (internal).", group=OUTPUT)
     ] = None,
@@ -311,6 +315,7 @@ def federate(
             clip_quantile=clip_quantile,
             clip=clip,
             processes=processes,
+            scheduler=scheduler,
             simulation_seed=simulation_seed,
             image_pooling=image_pooling,
         ),

@@ -28,6 +28,7 @@ def coordinator(
     check_outputs([json_path(json)], [config])
     released = run_coordinator(config, say=spoken(quiet))
     result = released.result.with_fields(reproduce=provenance(context))
-    written = [Path(result.written)] if result.written else []
+    paths = [result.written] if isinstance(result.written, str) else result.written
+    written = [Path(path) for path in paths if path]
     show(result, quiet=quiet, color=color, json=json, inputs=[config], written=written)
     return 0 if released.artefact else 1

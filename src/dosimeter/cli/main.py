@@ -39,8 +39,8 @@ app = typer.Typer(
     "variables such as DOSIMETER_MEASURE_MAX_DOSE.",
 )
 VERBS = (
-    "demo", "measure", "fix", "attack", "pca", "pate", "federate", "release", "ledger", "report", "scan", "serve",
-    "reproduce",
+    "demo", "measure", "fix", "attack", "pca", "pate", "federate", "release", "ledger", "report", "scan", "check",
+    "serve", "reproduce",
 )  # fmt: skip
 """Each is a module of `cli`: with an `app` of subcommands, or a function of the same name."""
 for _verb in VERBS:
@@ -73,7 +73,7 @@ def root(
 
 
 @cache
-def _command() -> Any:
+def command_line() -> Any:
     """The verbs and their options. typer reads every signature anew at each call, which is half of a short command."""
     command: Any = typer.main.get_command(app)
     command.commands = {verb: command.commands[verb] for verb in VERBS}  # typer puts those with subcommands last
@@ -119,7 +119,7 @@ def run(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        result: Any = _command()(arguments, prog_name="dosimeter", standalone_mode=False)
+        result: Any = command_line()(arguments, prog_name="dosimeter", standalone_mode=False)
         code = result if isinstance(result, int) else 0
     except typer.Exit as stop:
         code = stop.exit_code

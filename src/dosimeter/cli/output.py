@@ -74,11 +74,13 @@ def show(
     footer: Sequence[str] = (),
 ) -> None:
     """Write a verb's result as JSON if asked, then print it with what was written and booked."""
+    if json is not None:
+        write_json(result, json, inputs=inputs)
+    if quiet:
+        return
     from dosimeter.core.text import safe_text
     from dosimeter.reports.terminal import Lines, to_terminal
 
-    if json is not None:
-        write_json(result, json, inputs=inputs)
     out = console(quiet, color, json)
     if heading:
         out.print(f"{heading}\n")

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
-from dosimeter.estimators.private_weights import PrivateWeights, written_out
+from dosimeter.estimators.private_weights import PrivateWeights
 
 
 class PrivateLogisticRegression(ClassifierMixin, PrivateWeights):  # type: ignore[misc]
@@ -108,7 +108,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateWeights):  # type: ignor
             raise Refusal("There is one class. The target has 1 class: two are needed")
         loss = glm.Logistic() if K == 2 else glm.Softmax(K, "mean")
         description = f"LogisticRegression(C={self.C!r})"
-        self._fit(written_out(X), positions.astype(np.float64), loss, 1.0 / self.C, description, sample_weight)
+        self._fit(self._released_table(X), positions.astype(np.float64), loss, 1.0 / self.C, description, sample_weight)
         return self
 
     def _set_weights(self, coef: FloatArray, intercept: FloatArray) -> None:

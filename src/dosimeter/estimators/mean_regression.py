@@ -37,7 +37,7 @@ class MeanRegressor(PrivateRegressor):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit X (n, d), y (n,), draw the noise, keep the release."""
         X, y = self._table(X, y)
-        total = len(X) if sample_weight is None else float(np.asarray(sample_weight).sum())
+        total = X.shape[0] if sample_weight is None else float(np.asarray(sample_weight).sum())
         description = f"{type(self._plain()).__name__}(alpha={self.alpha!r})"
         self._fit(X, y, self._loss(), self.alpha * total, description, sample_weight)
         return self

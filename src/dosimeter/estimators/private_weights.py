@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dosimeter.core.arrays import FloatArray
+from dosimeter.core.category import step_of
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import NOISES
 from dosimeter.glm.category_steps import units_of_columns
@@ -51,7 +52,7 @@ class PrivateWeights(BaseEstimator):  # type: ignore[misc]
             X,
             y,
             loss,
-            penalty / len(X),
+            penalty / X.shape[0],
             max_dose=self.max_dose,
             scale=self.scale,
             law=NOISES[self.noise],
@@ -59,7 +60,7 @@ class PrivateWeights(BaseEstimator):  # type: ignore[misc]
             noise_shape=self.noise_shape,
             sample_weight=sample_weight,
             intercept=self.fit_intercept,
-            input_map=np.diag(units_of_columns(X)),
+            input_map=units_of_sparse_columns(X) if sparse.issparse(X) else np.diag(units_of_columns(X)),
             target_unit=loss.target.unit(y, 1.0),
         )
         self.release_ = replace(release_plan, penalty=description).draw(generator(self.random_state))
@@ -67,6 +68,10 @@ class PrivateWeights(BaseEstimator):  # type: ignore[misc]
         """η of the most exposed row: computed from the data without protection, so internal. It is not saved."""
         coef = self.release_.values["coef"]
         self._set_weights(coef, self.release_.values.get("intercept", np.zeros(len(np.atleast_2d(coef)))))
+
+    def _released_table(self, X: Any) -> Any:
+        """The table as `_fit` takes it: an array, or a large sparse table as it is."""
+        return table_of_release(X, sparse_route=self._rounds() == 0 and self.noise_shape is None)
 
     def _rounds(self) -> int:
         """Rounds of reweighting; 0 without."""
@@ -102,21 +107,44 @@ class PrivateWeights(BaseEstimator):  # type: ignore[misc]
         return plain
 
 
-def written_out(X: Any) -> FloatArray:
-    """(n, d) as an array; a sparse table that is too large for the matrices of a release is refused.
+def table_of_release(X: Any, *, sparse_route: bool) -> Any:
+    """(n, d) as an array; a large sparse table stays sparse if its release has a route that needs no more.
 
-    >>> written_out(sparse.csr_array([[0.0, 2.0]]))
+    >>> table_of_release(sparse.csr_array([[0.0, 2.0]]), sparse_route=True)
     array([[0., 2.]])
     """
     if not sparse.issparse(X):
         return np.asarray(X)
     n, d = X.shape
-    if d > PRIMAL or n * d > WRITTEN_OUT:
+    if d <= PRIMAL and n * d <= WRITTEN_OUT:
+        return np.asarray(X.toarray())
+    if not sparse_route:
         raise Refusal(
-            f"a release of a sparse table of {n} x {d} needs a matrix with a row and a column for every weight: use at "
-            f"most {PRIMAL} columns and {WRITTEN_OUT} numbers (fewer words, or TruncatedSVD before the model)"
+            f"equalise and noise_shape need a matrix with a row and a column for every weight: on a sparse table of "
+            f"{n} x {d} use equal noise on all weights, or at most {PRIMAL} columns and {WRITTEN_OUT} numbers"
         )
-    return np.asarray(X.toarray())
+    return sparse.csr_array(X)
+
+
+def units_of_sparse_columns(X: Any) -> FloatArray:
+    """(d,) as `units_of_columns`: the step of each column that has two values, 1 for the others.
+
+    >>> units_of_sparse_columns(sparse.csr_array([[0.0, 2.0, 1.0], [3.0, 2.0, 4.0], [0.0, 2.0, 2.0]])).tolist()
+    [3.0, 1.0, 1.0]
+    """
+    columns = sparse.csc_array(X)
+    columns.sum_duplicates()
+    columns.eliminate_zeros()
+    n, stored = columns.shape[0], np.diff(columns.indptr)
+    units = np.ones(columns.shape[1])
+    for j in np.flatnonzero(stored == n).tolist():  # no zero: both values are stored
+        units[j] = step_of(columns.data[columns.indptr[j] : columns.indptr[j + 1]]) or 1.0
+    some = np.flatnonzero((stored > 0) & (stored < n))
+    if len(some):
+        starts = columns.indptr[some]
+        low, high = np.minimum.reduceat(columns.data, starts), np.maximum.reduceat(columns.data, starts)
+        units[some] = np.where(low == high, np.abs(low), 1.0)
+    return units
 
 
 def generator(random_state: Any) -> np.random.Generator | None:
@@ -134,4 +162,4 @@ class PrivateRegressor(RegressorMixin, PrivateWeights):  # type: ignore[misc]
 
     def _table(self, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, accept_sparse="csr")
-        return written_out(X), np.asarray(y, dtype=np.float64)
+        return self._released_table(X), np.asarray(y, dtype=np.float64)

@@ -46,6 +46,9 @@ class CoordinatorConfig:
     deadline: float
     transport: str
     source: Location
+    ledger: str | None = None
+    """Where a training of clients is booked, client by client; sites of other studies have their own."""
+    keys: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class SiteConfig:
     site: str
     place: SitePlace
     table: Path
-    ledger: str
+    ledger: str | None
+    """None for a client of a training, which the coordinator books."""
     keys: Path | None
     state: Path
     missing: str
@@ -71,7 +75,10 @@ class SiteConfig:
 def read_coordinator_config(path: str | os.PathLike[str]) -> CoordinatorConfig:
     """The config of a coordinator; refused in one line if a key is missing, unknown or of another kind."""
     values = _Values.read(path)
-    values.known("schema", "listen", "port", "authority", "certificate", "key", "state", "out", "deadline", "transport")
+    values.known(
+        "schema", "listen", "port", "authority", "certificate", "key", "state", "out", "deadline", "transport",
+        "ledger", "keys",
+    )  # fmt: skip
     state = values.folder("state")
     authority, certificate, key = (values.file(name) for name in ("authority", "certificate", "key"))
     place = ServerPlace(values.text("listen"), values.port(), authority, certificate, key, state)
@@ -86,6 +93,8 @@ def read_coordinator_config(path: str | os.PathLike[str]) -> CoordinatorConfig:
         values.seconds("deadline", DEADLINE),
         values.transport(),
         values.source,
+        values.ledger(),
+        values.path("keys") if "keys" in values.table else None,
     )
 
 
@@ -103,13 +112,12 @@ def read_site_config(path: str | os.PathLike[str]) -> SiteConfig:
     state = values.folder("state")
     authority, certificate, key = (values.file(name) for name in ("authority", "certificate", "key"))
     place = SitePlace(values.text("host"), values.port(), coordinator, authority, certificate, key, state)
-    ledger = values.text("ledger")
     return SiteConfig(
         schema=values.file("schema"),
         site=values.text("site"),
         place=place,
         table=values.path("table"),
-        ledger=ledger if "://" in ledger else str(values.path("ledger")),
+        ledger=values.ledger(),
         keys=values.path("keys") if "keys" in values.table else None,
         state=state,
         missing=values.text("missing", "refuse"),
@@ -188,6 +196,13 @@ class _Values:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e7:
             raise self.source.refusal(f"{key} = {safe_text(repr(value))}", "give seconds, above 0")
         return float(value)
+
+    def ledger(self) -> str | None:
+        """A path, or the URL of a database; None without the key."""
+        if "ledger" not in self.table:
+            return None
+        place = self.text("ledger")
+        return place if "://" in place else str(self.path("ledger"))
 
     def transport(self) -> str:
         """The name of a transport."""

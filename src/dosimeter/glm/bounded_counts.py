@@ -36,7 +36,11 @@ class BoundedCounts(Unwritten):
 
     @property
     def target_width(self) -> int:
-        return 1
+        return self.inner.target_width
+
+    def target_steps(self, vertices: FloatArray, shared: list[Index] | None) -> FloatArray:
+        """Steps between several classes, as in the inner Jacobian."""
+        return np.asarray(self.inner.target_steps(vertices, shared))  # type: ignore[attr-defined]
 
     def row_bracket(self, columns: Index, include_target: bool) -> tuple[FloatArray, FloatArray]:
         """(n,), (n,) what the target alone leaks, and an upper bound."""

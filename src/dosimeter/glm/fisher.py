@@ -121,7 +121,7 @@ class LeakageOfFit:
         whiten = (noise if has_noise else Gaussian(1.0)).whiten
         jacobian: Jacobian
         if isinstance(fit.loss, Softmax):
-            jacobian = _softmax(fit, X, P, whiten, self.target_unit)
+            jacobian = softmax_jacobian(fit, X, P, whiten, self.target_unit)
         else:
             jacobian = jacobian_of_margin(fit, X, P, whiten(fit.factor.matrix @ fit.inner), self.target_unit)
 
@@ -243,9 +243,10 @@ def jacobian_of_margin(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, un
     )
 
 
-def _softmax(
+def softmax_jacobian(
     fit: Fit, X: FloatArray, P: FloatArray, whiten: Callable[[FloatArray], FloatArray], unit: float
 ) -> SoftmaxJacobian:
+    """The Jacobian of a softmax fit: P (p, m) as `SoftmaxJacobian.P`, unit of the target."""
     omega, loss, A = fit.sample_weight, fit.loss, fit.factor.matrix
     if not isinstance(loss, Softmax):
         raise TypeError("this Jacobian is for softmax")

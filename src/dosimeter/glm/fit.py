@@ -51,8 +51,8 @@ def fit(
     Parameters
     ----------
     X, y : array_like of shape (n, d) and (n,)
-        The table; for losses of two classes y is 0 or 1, for Softmax a class number. X may be a scipy.sparse table if
-        the loss has one margin; it is never written out.
+        The table; for losses of two classes y is 0 or 1, for Softmax a class number. X may be a scipy.sparse table; it
+        is never written out for a loss with one margin.
     loss : Loss
         One of `glm.LOSSES`, such as `Squared()`, `Logistic()`, `Gamma()`, `Huber(epsilon=1.5)`; or `Softmax(...)`.
     l2 : float or array_like of shape (d,) or (d + 1,), default 0

@@ -2,7 +2,7 @@
 
 X Xᵀ of the rows at unit length is factored by Cholesky with pivoting; with X_P the k pivot rows at unit length and L
 (k, k) their triangle, V = X_Pᵀ L⁻ᵀ. All figures of rows depend on X only through Y = X V (n, k), Y Yᵀ = X Xᵀ; columns
-enter through rows of V. A penalised minimiser lies in the row space; other parameters add one direction to it.
+enter through rows of V. A penalised minimiser lies in the row space; other parameters add directions to it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class RowSpace:
     rows: FloatArray
     """Y (n, k) = X V."""
     outside: FloatArray
-    """(d, k − r): the direction of given parameters outside the row space, if there is one."""
+    """(d, k − r): the directions of given parameters outside the row space, if there are any."""
 
     @classmethod
     def of(cls, X: Table, gram: FloatArray, w: FloatArray) -> RowSpace:
-        """Of a table with X Xᵀ = gram, extended if w (d,) is not in its row space."""
+        """Of a table with X Xᵀ = gram, extended if w (d,), or a column of w (d, j), is not in its row space."""
         lengths = np.sqrt(gram.diagonal())
         unit = np.where(lengths > 0, lengths, 1.0)
         scaled = gram / unit
@@ -49,12 +49,14 @@ class RowSpace:
         Y *= lengths[:, None]
         keep = order[:rank]
         space = cls(X[keep], unit[keep], np.tril(factor[:rank, :rank]), Y, np.empty((X.shape[1], 0)))
-        beyond = w - space.lift(space.project(w))
+        beyond = (w - space.lift(space.project(w))).reshape(len(w), -1)
         size = float(np.linalg.norm(beyond))
         if size <= OUTSIDE * float(np.linalg.norm(w)):
             return space
-        Y = np.column_stack([Y, np.zeros(len(Y))])
-        return cls(space.pivots, space.norms, space.triangle, Y, (beyond / size)[:, None])
+        directions, triangle = np.linalg.qr(beyond)
+        outside = directions[:, np.abs(triangle.diagonal()) > OUTSIDE * size]
+        Y = np.column_stack([Y, np.zeros((len(Y), outside.shape[1]))])
+        return cls(space.pivots, space.norms, space.triangle, Y, outside)
 
     @property
     def width(self) -> int:

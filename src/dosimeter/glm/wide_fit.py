@@ -18,7 +18,9 @@ from dosimeter.glm.inverse_hessian import EASY, Factor
 from dosimeter.glm.loss import LOSSES, ScalarLoss, is_registered
 from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.route import Route, choose_route, forced_route
+from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.sparse_table import (
+    Table,
     check_wide,
     fingerprint_direction,
     gram_of_rows,
@@ -103,6 +105,12 @@ def fit_wide(
     at: Any = None,
 ) -> WideFit:
     """`glm.fit`, or `glm.fit_at` if parameters `at` are passed, for a table that `goes_wide`."""
+    if type(loss) is Softmax:
+        from dosimeter.glm.wide_softmax_fit import fit_wide_softmax  # imported late: it imports this module
+
+        return fit_wide_softmax(
+            X, y, loss, l2, sample_weight, intercept, start=start, route=route, engine=engine, at=at
+        )
     problem = _problem(X, y, loss, l2, sample_weight, intercept, engine)
     chosen = forced_route(route, problem.n, problem.d, is_sparse(problem.X))
     if chosen is not Route.PRIMAL and problem.l2 == 0:
@@ -129,7 +137,15 @@ def fit_wide(
 def _problem(X: Any, y: Any, loss: Any, l2: float, sample_weight: Any, intercept: bool, engine: object) -> WideProblem:
     if not is_registered(loss):
         known = ", ".join(f"{kind.__name__}()" for kind in LOSSES.values())
-        raise Refusal(f"a sparse table, or a named route, needs a loss with one margin ({known}), not {loss!r}")
+        raise Refusal(f"a sparse table, or a named route, needs a loss of {known}, Softmax(...), not {loss!r}")
+    X, y, weight = check_problem(X, y, loss, l2, sample_weight, intercept, engine)
+    return WideProblem(X, y, weight, loss, float(l2), bool(intercept))
+
+
+def check_problem(
+    X: Any, y: Any, loss: Any, l2: Any, sample_weight: Any, intercept: bool, engine: object
+) -> tuple[Table, FloatArray, FloatArray]:
+    """X, y, ω after the checks that every loss has."""
     if engine is not None:
         raise Refusal("a sparse or wide table is fitted in this process: leave the engine out")
     X, y, weight = check_wide(X, y, sample_weight)
@@ -138,7 +154,7 @@ def _problem(X: Any, y: Any, loss: Any, l2: float, sample_weight: Any, intercept
         raise Refusal(f"l2 must be a finite number >= 0 (and at most {HUGE:g}), not {l2!r}")
     strengths = np.append(np.full(X.shape[1], float(l2)), [0.0] * bool(intercept))
     refuse_if_unbounded(y, weight, loss, strengths, bool(intercept))
-    return WideProblem(X, y, weight, loss, float(l2), bool(intercept))
+    return X, y, weight
 
 
 def _parameters(problem: WideProblem, values: Any) -> FloatArray:

@@ -239,8 +239,11 @@ class WideLeakage(Leakage):
     def category(
         self, columns: int | Sequence[int], vertices: Any = None, shared: Sequence[Index] | None = None
     ) -> FloatArray:
-        """(n,) as in `Leakage` for a category of one column; more columns are refused."""
+        """(n,) as in `Leakage` for a category of one column, or for the classes of the target; others are refused."""
         several = np.size(columns) != 1 or shared is not None
+        steps = getattr(self.jacobian, "target_steps", None)
+        if steps is not None and np.array_equal(np.atleast_1d(columns), self.target_positions):
+            return self._figure(steps(np.asarray(vertices, dtype=np.float64), None if shared is None else list(shared)))
         if several and not isinstance(self.jacobian, ScalarJacobian):
             raise CannotMeasure("a category of several columns is not available for a sparse or wide table")
         return super().category(columns, vertices, shared)

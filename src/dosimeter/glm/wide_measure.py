@@ -13,21 +13,26 @@ from dosimeter.glm.bounded_counts import BoundedCounts
 from dosimeter.glm.dense_jacobian import Jacobian
 from dosimeter.glm.dual import MANY, dual_jacobian
 from dosimeter.glm.first_unknowns import FirstUnknowns
-from dosimeter.glm.fisher import refuse_other_table
+from dosimeter.glm.fisher import refuse_other_table, softmax_jacobian
 from dosimeter.glm.iterative import iterative_jacobian
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.mapped_jacobian import MappedJacobian
 from dosimeter.glm.normalised_rows import NormalisedJacobian, normalised_map
-from dosimeter.glm.precision import EPS, PROMISE
+from dosimeter.glm.precision import EPS, PROMISE, refuse_imprecise
 from dosimeter.glm.route import DIRECT, Route
 from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.scaled_dual import scaled_dual_jacobian
+from dosimeter.glm.scaled_unknowns import ScaledUnknowns
 from dosimeter.glm.softmax import Softmax
+from dosimeter.glm.softmax_bounds import BoundedSoftmax
+from dosimeter.glm.softmax_dual import SoftmaxDual
 from dosimeter.glm.sparse_jacobian import SparseJacobian
-from dosimeter.glm.sparse_table import Table, as_table, is_sparse, reach, row_squares
+from dosimeter.glm.sparse_table import Table, as_table, dense_rows, is_sparse, reach, row_squares
 from dosimeter.glm.validation import HUGE, TINY, as_floats
 from dosimeter.glm.wide_fit import WideFit
 from dosimeter.glm.wide_leakage import WideLeakage
+from dosimeter.glm.wide_softmax import CentredSoftmax
+from dosimeter.glm.wide_softmax_fit import WideSoftmaxFit
 
 
 def measure_wide(
@@ -60,6 +65,12 @@ def _jacobian(fit: WideFit, X: Table, input_map: Any, whitening: float, target_u
     """The Jacobian of the fit's route, after the checks of its precision."""
     if isinstance(input_map, RowMap):
         return _behind_rows(fit, X, input_map, whitening, target_unit)
+    if isinstance(fit, WideSoftmaxFit):
+        inner = _several_classes(fit, X, whitening, target_unit)
+        if input_map is None:
+            return inner
+        unit = units(input_map, X.shape[1])
+        return inner if (unit == 1.0).all() else ScaledUnknowns(inner, unit)
     if fit.route is Route.PRIMAL:
         return _primal(fit, X, input_map, whitening, target_unit)
     if isinstance(input_map, np.ndarray) and input_map.ndim == 1 and len(input_map) < X.shape[1]:
@@ -91,6 +102,41 @@ def _behind_rows(fit: WideFit, X: Table, maps: RowMap, whitening: float, target_
             f"of at most {DIRECT}: use fewer words (max_features, min_df), an l2 norm, or TruncatedSVD"
         )
     return BoundedCounts(inner if maps.m == inner.m else FirstUnknowns(inner, maps.m), form.bound, form)
+
+
+def _several_classes(fit: WideSoftmaxFit, X: Table, whitening: float, target_unit: float) -> Jacobian:
+    """About the columns of X, in units of one."""
+    loss, weight = fit.loss, fit.sample_weight
+    if not isinstance(loss, Softmax):
+        raise TypeError("this is for several classes")
+    if fit.reduced is None:
+        D = weight[:, None, None] * fit.curvature
+        S = CentredSoftmax(X, D, fit.n * fit.l2, fit.intercept)
+        C = loss.contrast * target_unit
+        return BoundedSoftmax(S, fit.coef, weight[:, None] * fit.residual, weight, C, whitening)
+    rows = dense_rows(X, slice(None)) if fit.space is None else fit.space.rows
+    k = rows.shape[1]
+    P = np.eye(k + fit.intercept, k)
+    inner = softmax_jacobian(fit.reduced, rows, P, lambda matrix: whitening * matrix, target_unit)
+    refuse_imprecise(fit.reduced, inner)
+    dual = SoftmaxDual(fit.space, inner, X.shape[1], whitening / (fit.n * fit.l2) if fit.l2 else 0.0)
+    if fit.iterations and fit.space is not None:
+        _refuse_lost_rows(dual, X)
+    return dual
+
+
+def _refuse_lost_rows(dual: SoftmaxDual, X: Table) -> None:
+    """Rounding of X Xᵀ moves a row by about √ε of its length in any direction, and s/nλ multiplies that."""
+    figures, rho = dual.target_norms(), np.linalg.norm(dual.inner.rho, axis=1)
+    figures = np.maximum(figures, dual.level * rho)
+    moved = dual.level * dual.inner.weight * float(np.linalg.norm(dual.inner.C, 2))
+    used = figures > 0
+    worst = float((EPS * row_squares(X)[used] * (moved[used] / figures[used]) ** 2).max(initial=0.0))
+    if worst > PROMISE:
+        raise Refusal(
+            f"float64 would give these figures a relative error of {worst:.1g}, but {PROMISE:g} is promised: the "
+            "penalty is small relative to the table; use a larger l2, or scale the rows"
+        )
 
 
 def target_moves(fit: WideFit, target_unit: float) -> FloatArray:

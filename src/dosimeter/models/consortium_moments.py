@@ -69,7 +69,7 @@ class MomentTerms:
         return self.encoding.design(table)
 
     def dose(self, people: int) -> EventDose:
-        """What a release of the moments of so many people costs each of them."""
+        """What a release of the moments of `people` people costs each of them."""
         return dose_of(self.mechanism, self.box, people)
 
     def check(self, values: Values, *, noisy: bool) -> None:

@@ -14,13 +14,13 @@ from dosimeter import glm
 from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.chain import Chain
 from dosimeter.adapters.cox_problem import CoxProblem
-from dosimeter.adapters.features import Design, Feature, assemble
+from dosimeter.adapters.features import Design, Feature, assemble, learned_scalers
 from dosimeter.adapters.formulas import Formula
 from dosimeter.adapters.pipelines import columns_read
 from dosimeter.adapters.polish import polish
 from dosimeter.adapters.problem import EquationsProblem, Problem, Target
 from dosimeter.adapters.registry import measurable_adapter, model_library, problem_of, sources_of
-from dosimeter.adapters.solved_equations import target_units
+from dosimeter.adapters.solved_equations import SolvedEquations, target_units
 from dosimeter.adapters.statsmodels_design import constant_place
 from dosimeter.adapters.target_map import target_slopes
 from dosimeter.adapters.words.design import WordDesign
@@ -28,8 +28,11 @@ from dosimeter.adapters.wrappers import unwrap
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
+from dosimeter.core.notion import Standing
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_list, safe_text
+from dosimeter.glm.sparse_table import is_sparse
+from dosimeter.glm.wide_softmax_fit import MOST, WRITTEN_OUT
 from dosimeter.models.counts import read_counts, takes_counts
 from dosimeter.models.fitted_scaler import INSIDE, check_scaler, measure_with_scaler
 from dosimeter.models.table_leakage import TableLeakage
@@ -125,6 +128,8 @@ def measure_model(
     problem = problem_of(final, mapped)
     if isinstance(design, WordDesign):
         problem, design = _on_counts(problem, design, type(final).__name__)
+    elif is_sparse(design.X):
+        design = _on_many_levels(problem, design, type(final).__name__)
     if problem.penalised_intercept:
         design = design.with_ones()
     options = measure_options(design, problem.loss, problem.y, noise=noise, include_target=include_target, unit=unit)
@@ -145,17 +150,23 @@ def measure_model(
         columns = {**columns, **filled}
     codes = _row_codes(problem.y) if include_target else None
     shared = _tie(frame, columns, design, codes, ids, target, tied, not_tied)
-    through_scaler = bool(np.any(design.fitted)) and fit.intercept
+    has_intercept = fit.intercept or (problem.penalised_intercept and not isinstance(problem.loss, glm.Softmax))
     if answers:
         if opened.target_map is not None:
             raise CannotMeasure("answers behind a transformed target have no figure here: answer with the model inside")
-        scaler = "total" if through_scaler else "held"
-    if scaler == "total" and not through_scaler:
+        scaler = "total" if np.any(design.fitted) and fit.intercept else "held"
+    if scaler == "total" and not (np.any(design.fitted) and has_intercept):
         raise CannotMeasure(
             f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
-            f"unpenalised intercept: use {option('scaler', 'held')}"
+            f"intercept: use {option('scaler', 'held')}"
         )
-    held = design if fit.intercept else replace(design, fitted=())
+    if scaler == "total" and slopes is not None:
+        raise CannotMeasure(
+            f"{option('scaler', 'total')} is not derived for a transformed target: use {option('scaler', 'held')}"
+        )
+    held = _held(design, fit, () if chain is None else chain.features, has_intercept, slopes is not None)
+    if isinstance(held, Design) and held.learned is not None and ids is not None:
+        held = replace(held, learned=held.learned.of_people(ids, _features_of(held, shared.columns)))
     figures = measure_with_scaler(fit, held, problem.y, options, scaler)
     leak = TableLeakage(
         figures.leak,
@@ -179,6 +190,7 @@ def measure_model(
             *problem.remarks,
             *polished.remarks,
             *design.remarks,
+            *_bounds_remark(figures.leak),
             *shared.remarks,
             *(() if answers else _inside(design, steps)),
         ),
@@ -199,6 +211,36 @@ def measure_model(
     )
 
 
+BOUNDS = (
+    "the figures of rows, people and the table are upper bounds: the exact ones need matrices that are too large for "
+    "this table; no figure is too low"
+)
+
+
+def _bounds_remark(leak: glm.Leakage) -> tuple[str, ...]:
+    """Said also where the standing names something else, such as what is not covered."""
+    return (BOUNDS,) if getattr(leak, "standing", None) is Standing.UPPER_BOUND else ()
+
+
+def _held(design: Any, fit: Any, features: Sequence[Feature], has_intercept: bool, transformed: bool) -> Any:
+    """The design with what a fitted scaler leaves: through `fitted` where that is derived, else through `learned`."""
+    if isinstance(design, WordDesign) or (has_intercept and not transformed):
+        return design
+    if isinstance(fit, SolvedEquations):
+        folds = not isinstance(fit.solution.equations, glm.GaussianNaiveBayes)
+    else:
+        folds = has_intercept or isinstance(fit, glm.CoxFit)
+    return replace(design, fitted=(), learned=learned_scalers(features) if folds else None)
+
+
+def _features_of(design: Design, sources: Sequence[str]) -> NDArray[np.bool_]:
+    """(d,) features that move with these source columns and no others."""
+    positions = [j for name in sources for j in design.blocks.get(name, ())]
+    others = np.setdiff1d(np.arange(design.constant_map.shape[1]), positions)
+    moved = design.constant_map != 0.0
+    return np.asarray(moved[:, positions].any(axis=1) & ~moved[:, others].any(axis=1))
+
+
 def _inside(design: Design, steps: tuple[Any, ...]) -> tuple[str, ...]:
     """What a file that holds the fitted steps leaks whatever the noise."""
     if isinstance(design, WordDesign):
@@ -207,12 +249,40 @@ def _inside(design: Design, steps: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def _on_counts(problem: AnyProblem, design: WordDesign, model: str) -> tuple[AnyProblem, Design]:
-    """A problem of one margin on the sparse table; others on a table that is written out."""
+    """A problem of one margin, or of many weights, on the sparse table; others on a table that is written out."""
     if isinstance(problem, EquationsProblem) and problem.one_margin is not None:
         problem = problem.one_margin
     if isinstance(problem, Problem) and isinstance(problem.loss, glm.ScalarLoss):
         return problem, design
+    if isinstance(problem, Problem) and not design.can_be_written_out(problem.w.shape[1]):
+        return problem, design
     return problem, design.written_out(model)
+
+
+SCALER_LEFT = (
+    "what the scaler leaves at any noise is not computed for a table of this many columns; its mean and scale are held "
+    "fixed"
+)
+
+
+def _on_many_levels(problem: AnyProblem, design: Design, model: str) -> Design:
+    """A sparse table of indicators for a smooth loss of one margin with a penalty; written out for others."""
+    n, d = design.X.shape
+    if d <= MOST and isinstance(problem, Problem) and _has_sparse_route(problem):
+        remarks = (*design.remarks, SCALER_LEFT) if np.any(design.fitted) else design.remarks
+        return replace(design, fitted=(), remarks=remarks)
+    if n * d > WRITTEN_OUT:
+        raise CannotMeasure(
+            f"{model} on {n} rows x {d} columns of indicators is not measured: use a loss of one margin with an L2 "
+            f"penalty and at most {MOST} columns, or pool rare levels (OneHotEncoder(min_frequency=...))"
+        )
+    return replace(design, X=design.X.toarray())
+
+
+def _has_sparse_route(problem: Problem) -> bool:
+    """A smooth convex loss of one margin, one penalty for all columns, and no offset."""
+    one_margin = isinstance(problem.loss, glm.ScalarLoss) and problem.loss.convex
+    return one_margin and problem.offset is None and np.ndim(problem.penalty) == 0 and problem.penalty > 0
 
 
 def _no_probe(columns: Mapping[str, NDArray[Any]]) -> FloatArray:

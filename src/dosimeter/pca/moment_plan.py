@@ -45,7 +45,7 @@ def plan_moments(
     private: bool = True,
     bounds_read: bool = False,
 ) -> MomentPlan:
-    """The constants for a table of d columns with so many rows, or people. bounds_read: from the table."""
+    """The constants for a table of d columns with `units` rows, or people. bounds_read: from the table."""
     N, rows_read = _divisor(units, unit, mechanism, n_samples, private)
     box = bounds.over(d)
     box.refuse_extreme()

@@ -209,7 +209,7 @@ class MomentPair:
 
 
 def exact_moments(plan: MomentPlan, units: int, products: FloatArray, sums: FloatArray) -> MomentPair:
-    """A and the mean from Σ yyᵀ and Σ r y of so many rows, or people. Internal."""
+    """A and the mean from Σ yyᵀ and Σ r y of `units` rows, or people. Internal."""
     N = plan.n_samples
     A, mean = products / N, sums / N
     if plan.mechanism.relation == REPLACE and units < N:
@@ -235,7 +235,7 @@ def person_sums(X: ArrayLike, person: Sequence[Hashable], bounds: Bounds) -> tup
 def release_sums(
     products: FloatArray, sums: FloatArray, people: int, mechanism: Mechanism, *, bounds: Bounds
 ) -> PrivateComponents:
-    """The release from Σ zzᵀ (d, d) and Σ z (d,) of so many people, whose number is public."""
+    """The release from Σ zzᵀ (d, d) and Σ z (d,) of `people` people, whose number is public."""
     plan = plan_moments(len(sums), people, PERSON, mechanism, bounds, n_samples=people)
     noised = add_noise_to(plan, exact_moments(plan, people, products, sums), None)
     return private_components(plan, noised, 0.0, False)

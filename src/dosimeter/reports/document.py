@@ -17,7 +17,8 @@ from dosimeter.results.result import Result
 from dosimeter.results.to_json import JsonObject, to_json
 
 SECTIONS = (
-    "answers", "attack", "components", "consortium", "federated", "labels", "ledger", "linear", "measurement",
+    "answers", "attack", "check", "components", "consortium", "federated", "labels", "ledger", "linear",
+    "measurement",
     "reproduction", "scan",
 )  # fmt: skip
 """Modules of `report.sections`; each registers its result types."""

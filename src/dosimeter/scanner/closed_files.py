@@ -82,11 +82,12 @@ def _structured(content: bytes) -> tuple[Contents | None, str]:
             return read_r_data(content), ""
         except NotRData as why:
             return None, f"R data that is not followed: {why}"
-    if is_pickle(content):
+    if is_pickle(content) or content.endswith(b"."):  # protocol 0 has no signature, but every pickle has this end
         try:
             return read_pickle(content), ""
         except NotAPickle as why:
-            return None, f"{_PICKLE}: {why}"
+            if is_pickle(content):
+                return None, f"{_PICKLE}: {why}"
     if is_lightgbm(content):
         return read_lightgbm(content), ""
     if content.startswith(b"\x89HDF"):

@@ -59,18 +59,18 @@ from dosimeter.tables.declared_bounds import Declaration, Range
 from dosimeter.tables.schema_values import SchemaValues
 
 _LARGEST = 1 << 20
-_KEYS = ("study", "person", "target", "loss", "l2", "release", "components", "training", "columns", "sites")
+_KEYS = ("study", "person", "target", "loss", "l2", "release", "components", "training", "clients", "columns", "sites")
 LOSSES = ("squared", "logistic", "poisson")
 """Losses that are a sum over rows with a residual that grows with the margin: what `engines/plausible.py` bounds."""
-MODEL, NOISY_MODEL, COMPONENTS, NOISY_COMPONENTS, TRAINING = (
-    "model", "model, noise at the sites", "components", "components, noise at the sites", "training",
+MODEL, NOISY_MODEL, COMPONENTS, NOISY_COMPONENTS, TRAINING, CLIENTS = (
+    "model", "model, noise at the sites", "components", "components, noise at the sites", "training", "clients",
 )  # fmt: skip
 """Kinds of study: each has its own list of operations that a site answers."""
 COX = (
     "the loss cox does not run over a network: its risk sets join the rows of all sites, so each site would have to "
     "send the times of its own patients' events; fit a Cox model of each site, or pool the rows"
 )
-MOST_SITES, MOST_COLUMNS = 200, 2000
+MOST_SITES, MOST_CLIENTS, MOST_COLUMNS = 200, 65_535, 2000
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
@@ -104,10 +104,14 @@ class ConsortiumSchema:
     l2: float = 0.0
     components: ComponentTerms | None = None
     training: TrainingTerms | None = None
+    clients: Mapping[str, Any] | None = None
+    """[clients] as it stands in the file: `models/client_training.py` reads it."""
 
     @property
     def kind(self) -> str:
         """What is released, and who adds the noise."""
+        if self.clients is not None:
+            return CLIENTS
         if self.training is not None:
             return TRAINING
         if self.components is not None:
@@ -124,6 +128,7 @@ class ConsortiumSchema:
             "sites": [[site.name, site.certificate, site.patients] for site in self.sites],
             "components": None if self.components is None else vars(self.components),
             "training": None if self.training is None else vars(self.training),
+            "clients": None if self.clients is None else dict(self.clients),
         }  # fmt: skip
         return sha256(json.dumps(facts, sort_keys=True, allow_nan=False).encode()).digest()
 
@@ -214,16 +219,18 @@ class _Reader(SchemaValues):
 
     def schema(self, complete: bool) -> ConsortiumSchema:
         self.known(self.tables, _KEYS, "")
-        person = self.column("person")
-        columns = self._columns(person)
-        kind = [key for key in ("loss", "components", "training") if key in self.tables]
+        kind = [key for key in ("loss", "components", "training", "clients") if key in self.tables]
         if len(kind) != 1:
-            remedy = "give loss and l2, or [components], or [training]: one of the three"
+            remedy = "give loss and l2, or [components], or [training], or [clients]: one of them"
             raise self.source.refusal(f"{' and '.join(kind) or 'no kind of study'}", remedy)
+        if kind == ["clients"] and "person" in self.tables:
+            raise self.source.refusal("[clients] protects each client with all its rows", "leave person out")
+        person = "" if kind == ["clients"] else self.column("person")
+        columns = self._columns(person)
         target = "" if kind == ["components"] else self._target(columns)
         study = self.word("study", self.tables.get("study"))
         terms = release_terms(self, kind[0])
-        sites = self._sites(complete)
+        sites = self._sites(complete, MOST_CLIENTS if kind == ["clients"] else MOST_SITES)
         parts: dict[str, Any] = {}
         if kind == ["loss"]:
             parts = {"loss": self._loss(target, columns), "l2": self._l2()}
@@ -237,6 +244,11 @@ class _Reader(SchemaValues):
             if "target" in self.tables:
                 raise self.source.refusal("components have no target", "leave it out")
             schema = replace(schema, components=component_terms(self, schema.indicators))
+        elif kind == ["clients"]:
+            clients = self.tables["clients"]
+            if not isinstance(clients, Mapping):
+                raise self.source.refusal("[clients] is not a table", "write [clients] and its keys below")
+            schema = replace(schema, clients=dict(clients))
         elif kind == ["training"]:
             if not all(site.patients for site in sites):
                 raise self.source.refusal("a training needs declared patients", "add patients = ... to each [[sites]]")
@@ -284,9 +296,9 @@ class _Reader(SchemaValues):
             raise self.source.refusal(f"l2 = {value:g}", "give 0 or more")
         return value
 
-    def _sites(self, complete: bool) -> tuple[Site, ...]:
+    def _sites(self, complete: bool, most: int) -> tuple[Site, ...]:
         entries = self.tables.get("sites")
-        if not isinstance(entries, list) or not 2 <= len(entries) <= MOST_SITES:
+        if not isinstance(entries, list) or not 2 <= len(entries) <= most:
             raise self.source.refusal("the roster needs two sites or more", 'write [[sites]] and name = "..." for each')
         sites = []
         for k, entry in enumerate(entries, start=1):

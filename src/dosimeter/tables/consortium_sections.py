@@ -84,10 +84,13 @@ class TrainingTerms:
 
 
 def release_terms(values: SchemaValues, kind: str) -> ReleaseTerms:
-    """[release]. kind: "loss", "components" or "training"."""
+    """[release]. kind: "loss", "components", "training" or "clients"."""
     keys = ("name", "max-dose", "scale", "noise", "epsilon", "delta", "noise-at")
     table = values.known(values.tables.get("release", {}), keys, "release")
     name = values.word("[release] name", table.get("name"))
+    if kind == "clients":
+        values.known(table, ("name",), "release")
+        return ReleaseTerms(name)
     noise_at = values.choice(table, "noise-at", "release", NOISE_AT)
     if kind == "training" and noise_at == SITES:
         raise values.source.refusal('[release] noise-at = "sites" is not for a training', "leave it out")

@@ -40,7 +40,7 @@ def schema_text(schema: ConsortiumSchema) -> str:
 
 def _tables(schema: ConsortiumSchema) -> Iterator[str]:
     fits = schema.loss != ""
-    top = {"study": schema.study, "person": schema.person, "target": schema.target or None}
+    top = {"study": schema.study, "person": schema.person or None, "target": schema.target or None}
     yield table_text("", {**top, **({"loss": schema.loss, "l2": schema.l2} if fits else {})})
     terms = schema.release
     exact = fits and terms.noise_at == COORDINATOR
@@ -52,6 +52,8 @@ def _tables(schema: ConsortiumSchema) -> Iterator[str]:
             "noise-at": None if terms.noise_at == COORDINATOR else terms.noise_at,
         },
     )  # fmt: skip
+    if schema.clients is not None:
+        yield table_text("[clients]", schema.clients)
     if schema.components is not None:
         settings = schema.components
         yield table_text("[components]", {"components": settings.components, "mean-share": settings.mean_share})

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dosimeter.tables.consortium_schema import MODEL, ConsortiumSchema
+from dosimeter.tables.consortium_schema import CLIENTS, MODEL, ConsortiumSchema
 
 FISHER, EPSILON = "fil=2", "eps=8@1e-6"
 
 
 def checklist(schema: ConsortiumSchema, folders: Mapping[int, str], host: str, port: int, coordinator: str) -> str:
     """Markdown."""
-    budget = FISHER if schema.kind == MODEL else EPSILON
     rows = "\n".join(
         f"| {site.number} | {site.name} | `{folders[site.number]}` | `{site.certificate[:16]}…` |"
         for site in schema.sites
@@ -38,8 +37,7 @@ Schema (SHA-256): `{schema.digest.hex()}`. Coordinator: {host} port {port}, cert
       and the roster.
 - [ ] Read `schema.toml`. You agree to what it says.
 - [ ] Put the table where `site.toml` says (`table`), or change the path there. Other columns are not read.
-- [ ] Make a ledger, if there is none: `dosimeter ledger init --ledger ledger.db --budget {budget}`.
-- [ ] Allow outgoing connections to {host} port {port}. No port is opened at the site.
+{_ledger(schema)}- [ ] Allow outgoing connections to {host} port {port}. No port is opened at the site.
 - [ ] Run `dosimeter federate site --config site.toml`. It answers until the study has ended.
 
 ## The coordinator
@@ -50,3 +48,10 @@ Schema (SHA-256): `{schema.digest.hex()}`. Coordinator: {host} port {port}, cert
 
 What each party sees is on the page "A consortium" of the documentation.
 """
+
+
+def _ledger(schema: ConsortiumSchema) -> str:
+    if schema.kind == CLIENTS:
+        return "- [ ] No ledger is needed here: the coordinator books each client.\n"
+    budget = FISHER if schema.kind == MODEL else EPSILON
+    return f"- [ ] Make a ledger, if there is none: `dosimeter ledger init --ledger ledger.db --budget {budget}`.\n"

@@ -17,6 +17,7 @@ from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.results.consortium import ConsortiumCreated
 from dosimeter.tables.consortium_schema import (
+    CLIENTS,
     ConsortiumSchema,
     Site,
     read_schema,
@@ -135,9 +136,12 @@ def _agreed(path: str | os.PathLike[str], site_noise: bool) -> ConsortiumSchema:
     schema = read_schema(path, complete=False, noise_at=SITES if site_noise else None)
     if any(site.certificate for site in schema.sites):
         raise Location(os.fspath(path)).refusal("it has certificates already", "take the schema before `federate init`")
-    if schema.training is None:
-        return schema
-    return _with_noise(schema)
+    if schema.kind == CLIENTS:
+        from dosimeter.models.client_training import refuse_over_budget
+        from dosimeter.workflows.client_coordinator import job_of
+
+        refuse_over_budget(job_of(schema))
+    return schema if schema.training is None else _with_noise(schema)
 
 
 def _with_noise(schema: ConsortiumSchema) -> ConsortiumSchema:
@@ -207,7 +211,10 @@ def _write(
         write_certificate(place / "site.crt", certificate)
         write_key(place / "site.key", key)
         write_private(place / "schema.toml", text)
-        write_private(place / "site.toml", _site_config(site.name, host, port, fingerprint_of(own)).encode())
+        write_private(
+            place / "site.toml",
+            _site_config(site.name, host, port, fingerprint_of(own), books=agreed.kind != CLIENTS).encode(),
+        )
     write_private(folder / "CHECKLIST.md", checklist(complete, folders, host, port, fingerprint_of(own)).encode())
     certificates = {"coordinator": fingerprint_of(own), **{site.name: site.certificate for site in sites}}
     return complete, certificates
@@ -237,11 +244,12 @@ def _coordinator_config(host: str, port: int) -> str:
     )  # fmt: skip
 
 
-def _site_config(name: str, host: str, port: int, coordinator: str) -> str:
+def _site_config(name: str, host: str, port: int, coordinator: str, *, books: bool) -> str:
     return table_text(
         "",
         {
-            "schema": "schema.toml", "site": name, "table": "patients.csv", "ledger": "ledger.db", "host": host,
+            "schema": "schema.toml", "site": name, "table": "patients.csv",
+            "ledger": "ledger.db" if books else None, "host": host,
             "port": port, "coordinator": coordinator, "authority": "ca.crt", "certificate": "site.crt",
             "key": "site.key", "state": "state",
         },

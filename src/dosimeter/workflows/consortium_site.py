@@ -17,7 +17,7 @@ from dosimeter.models.site_booking import PENDING
 from dosimeter.models.site_desk import SiteDesk
 from dosimeter.models.site_table import read_site_table
 from dosimeter.results.consortium import SiteRecord
-from dosimeter.tables.consortium_schema import ConsortiumSchema, Site, read_schema
+from dosimeter.tables.consortium_schema import CLIENTS, ConsortiumSchema, Site, read_schema
 
 Say = Callable[[str], None]
 
@@ -58,9 +58,16 @@ def run_site(config: str | os.PathLike[str], *, say: Say | None = None) -> SiteR
     schema = read_schema(settings.schema)
     site = _site(schema, settings)
     tell = say or _silent
-    with Ledger.open(settings.ledger, settings.keys):
-        pass  # refused now, not in the middle of a study
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if schema.kind == CLIENTS:
+        return _run_client(schema, site, settings, tell)
+    ledger = settings.ledger
+    if ledger is None:
+        raise settings.source.refusal(
+            "there is no ledger", 'write ledger = "ledger.db"; `dosimeter ledger init` makes one'
+        )
+    with Ledger.open(ledger, settings.keys):
+        pass  # refused now, not in the middle of a study
     with checkpoint_lock(settings.state / "site"):
         desk = SiteDesk(
             schema,
@@ -72,7 +79,7 @@ def run_site(config: str | os.PathLike[str], *, say: Say | None = None) -> SiteR
                 delimiter=settings.delimiter,
                 decimal=settings.decimal,
             ),
-            lambda: Ledger.open(settings.ledger, settings.keys),
+            lambda: Ledger.open(ledger, settings.keys),
             settings.state,
             tell,
             settings.most_questions,
@@ -86,7 +93,7 @@ def run_site(config: str | os.PathLike[str], *, say: Say | None = None) -> SiteR
             patience=settings.patience,
             say=tell,
         )
-    return _record(schema, site, settings, bool(desk.finished))
+    return _record(schema, site, settings, ledger, bool(desk.finished))
 
 
 def _silent(text: str) -> None:
@@ -104,9 +111,47 @@ def _site(schema: ConsortiumSchema, settings: SiteConfig) -> Site:
     )
 
 
-def _record(schema: ConsortiumSchema, site: Site, settings: SiteConfig, released: bool) -> SiteRecord:
+def _run_client(schema: ConsortiumSchema, site: Site, settings: SiteConfig, say: Say) -> SiteRecord:
+    """A client of a training, whose rows all belong to it. The coordinator books it."""
+    from dosimeter.models.client_desk import ClientDesk, client_rows
+    from dosimeter.workflows.client_coordinator import job_of
+
+    def read() -> tuple[object, object]:
+        return client_rows(
+            settings.table,
+            schema.columns,
+            schema.target,
+            missing=settings.missing,
+            delimiter=settings.delimiter,
+            decimal=settings.decimal,
+        )
+
+    with checkpoint_lock(settings.state / "site"):
+        desk = ClientDesk(schema.digest, site.number, job_of(schema), read, settings.state, say)
+        say(f"client {site.number}, {safe_text(site.name)}: connecting to {safe_text(settings.place.host)}")
+        transport_named(settings.transport).serve_site(
+            settings.place,
+            desk.answer,
+            most=desk.most_question,
+            stop=lambda: desk.finished is not None,
+            patience=settings.patience,
+            say=say,
+        )
+    return SiteRecord(
+        study=schema.study,
+        kind=schema.kind,
+        name=schema.release.name,
+        site=site.number,
+        questions=0,
+        released=bool(desk.finished),
+        booked=False,
+        people=0,
+    )
+
+
+def _record(schema: ConsortiumSchema, site: Site, settings: SiteConfig, place: str, released: bool) -> SiteRecord:
     questions, pending = settings.state / "questions", settings.state / PENDING
-    with Ledger.open(settings.ledger, settings.keys) as ledger:
+    with Ledger.open(place, settings.keys) as ledger:
         entries = [entry for entry in ledger.releases() if entry.name == schema.release.name]
     people = entries[0].people if entries else 0
     if not entries and pending.exists():

@@ -18,7 +18,8 @@ from dosimeter.models.consortium_kinds import coordinate
 from dosimeter.models.consortium_study import GOODBYE, CoordinatorStudy, StudyOutcome
 from dosimeter.models.model_study import released_score
 from dosimeter.results.consortium import ConsortiumRelease
-from dosimeter.tables.consortium_schema import ConsortiumSchema, read_schema
+from dosimeter.results.federated import FederatedRelease
+from dosimeter.tables.consortium_schema import CLIENTS, ConsortiumSchema, read_schema
 from dosimeter.workflows.released import Released
 
 Say = Callable[[str], None]
@@ -26,7 +27,9 @@ EVERY = 0.5
 """Seconds between two writings of what a page shows."""
 
 
-def run_coordinator(config: str | os.PathLike[str], *, say: Say | None = None) -> Released[ConsortiumRelease]:
+def run_coordinator(
+    config: str | os.PathLike[str], *, say: Say | None = None
+) -> Released[ConsortiumRelease] | Released[FederatedRelease]:
     """Run a study over its sites: fit, ask for limits, draw the noise once, have every site book, write the release.
 
     Parameters
@@ -39,8 +42,9 @@ def run_coordinator(config: str | os.PathLike[str], *, say: Say | None = None) -
     Returns
     -------
     Released[ConsortiumRelease]
-        `.artefact` is the released file, which was also written to `out`; empty if a site said no. `.doses` is empty:
-        each site has those of its own patients in its own ledger.
+        Of a training of clients a `Released[FederatedRelease]`. `.artefact` is the released file, which was also
+        written to `out`; empty if a site said no. `.doses` is empty: each site has those of its own patients in its
+        own ledger.
 
     Raises
     ------
@@ -64,6 +68,10 @@ def run_coordinator(config: str | os.PathLike[str], *, say: Say | None = None) -
     check_output(settings.out, inputs=[config, settings.schema])
     transport = transport_named(settings.transport)
     roster = {site.certificate: site.number for site in schema.sites}
+    if schema.kind == CLIENTS:
+        from dosimeter.workflows.client_coordinator import run_clients
+
+        return run_clients(settings, schema, transport.open_exchange, say or _silent)
     with open_journal(settings.state, schema.digest) as journal:
         return _run(settings, schema, journal, transport.open_exchange(settings.place, roster), say or _silent)
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_text
+from dosimeter.glm.sparse_table import Table
 
 Unknown = tuple[str, str | None]
 """(source column, level), the level None for a number."""
@@ -46,6 +48,29 @@ class Coded:
 
 
 @dataclass(frozen=True, eq=False)
+class IndicatorColumn:
+    """Whether each row has one level of a category of many: an array that is made when it is asked for."""
+
+    codes: Index
+    """(n,) each row's level; shared by the indicators of a category."""
+    level: int
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(bool)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.codes[rows] == self.level
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.codes == self.level, dtype=dtype)
+
+    def tolist(self) -> list[bool]:
+        """As a list of booleans."""
+        return np.asarray(self).tolist()  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
 class Feature:
     """One column on its way into the model.
 
@@ -66,6 +91,11 @@ class Feature:
     """(n,) True where the value is still missing; None if none is."""
     standardised: bool = False
     """Whether the last step subtracted its mean and divided by its standard deviation."""
+    of_these_rows: frozenset[str] = frozenset()
+    """Those of `statistics` that are statistics of exactly these rows, as its values show."""
+    statistic_moves: tuple[FloatArray, FloatArray] | None = None
+    """(n,) how each row's value moves the log of the divisor, and the shift, of the scaler that it came through; None
+    if there is no scaler of these rows, or it is not known."""
     levels: tuple[Any, ...] = ()
     """For an indicator of a OneHotEncoder: all levels that its encoder knows."""
     fill: Any = None
@@ -108,6 +138,7 @@ class Feature:
             slopes={unknown: times(slope, factor) for unknown, slope in self.slopes.items()},
             raw=False,
             standardised=False,
+            statistic_moves=None,
         )
         return replace(feature, statistics=self.statistics | {statistic}) if statistic else feature
 
@@ -124,6 +155,36 @@ def raw_feature(name: str, column: NDArray[Any], gaps: NDArray[np.bool_] | None 
 
 
 Features = tuple[Feature, ...]
+
+
+LARGE = 1 << 24
+"""Numbers of a table from which indicators of many levels stay sparse: 134 MB."""
+
+
+def table_of(features: Features) -> Table:
+    """(n, d) as `matrix_of`; a scipy.sparse table if it is large and most columns are indicators of many levels."""
+    n, indicators = len(features[0].values), [isinstance(feature.values, IndicatorColumn) for feature in features]
+    if n * len(features) <= LARGE or np.mean(indicators) < 0.8:
+        return matrix_of(features)
+    columns: list[tuple[Index, FloatArray]] = []
+    kept_order: dict[int, tuple[Index, Index]] = {}
+    for feature in features:
+        values: Any = feature.values
+        if isinstance(values, IndicatorColumn):
+            if id(values.codes) not in kept_order:
+                order = np.argsort(values.codes, kind="stable")
+                kept_order[id(values.codes)] = (order, values.codes[order])
+            order, ordered = kept_order[id(values.codes)]
+            first, last = np.searchsorted(ordered, [values.level, values.level + 1])
+            rows = np.sort(order[first:last])
+            columns.append((rows, np.ones(len(rows))))
+        else:
+            numbers = feature.numbers
+            rows = np.flatnonzero(numbers)
+            columns.append((rows, numbers[rows]))
+    ends = np.cumsum([0, *(len(rows) for rows, _ in columns)])
+    data, indices = (np.concatenate([column[k] for column in columns]) for k in (1, 0))
+    return sparse.csr_array(sparse.csc_array((data, indices, ends), shape=(n, len(features))))
 
 
 def matrix_of(features: Features) -> FloatArray:

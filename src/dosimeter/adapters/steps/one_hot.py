@@ -11,10 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dosimeter.adapters.steps.feature import Feature, Features, Slope, Unknown
+from dosimeter.adapters.steps.feature import Feature, Features, IndicatorColumn, Slope, Unknown
 from dosimeter.adapters.steps.levels import OTHER, LevelSet, positions_of, read_labels
 from dosimeter.adapters.steps.registry import Route, step
 from dosimeter.adapters.steps.run import Run, require_fitted
+
+MANY = 256
+"""Levels from which an indicator is held as the level's code, not as an array of its own."""
 
 
 @step(
@@ -56,6 +59,12 @@ def _indicators(encoder: Any, feature: Feature, level_set: LevelSet, run: Run) -
             slopes[0] = {(labels.name, level): -1.0 for level in category.levels[1:]}
     bent = labels.bent if labels.raw else labels.bent | labels.sources
     return [
-        Feature(f"{feature.name}={level_set.groups[g][0]}", group == g, slope, sources=labels.sources, bent=bent)
+        Feature(
+            f"{feature.name}={level_set.groups[g][0]}",
+            IndicatorColumn(group, g) if len(shown) > MANY else group == g,  # type: ignore[arg-type]
+            slope,
+            sources=labels.sources,
+            bent=bent,
+        )
         for g, slope in zip(shown, slopes, strict=True)
     ]

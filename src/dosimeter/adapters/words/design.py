@@ -18,6 +18,7 @@ from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.route import DIRECT
 from dosimeter.glm.row_chain import RowChain
 from dosimeter.glm.sparse_table import Table, dense_rows, is_sparse
+from dosimeter.glm.wide_softmax_fit import MOST
 
 WRITTEN_OUT = 1 << 24
 """Numbers of a table that is written out for a model of several outputs: 134 MB."""
@@ -99,6 +100,11 @@ class WordDesign(Design):
             ),
             row_map=None if self.row_map is None else self.row_map.with_constant_column(),
         )
+
+    def can_be_written_out(self, classes: int) -> bool:
+        """Whether a dense table of these columns, and a matrix of the weights of all margins, are small."""
+        n, d = self.X.shape
+        return not is_sparse(self.X) or (n * d <= WRITTEN_OUT and d <= DIRECT and classes * (d + 1) <= MOST)
 
     def written_out(self, model: str) -> Design:
         """A dense table, for a model of several outputs; refused if it is large."""

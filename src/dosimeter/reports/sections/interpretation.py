@@ -36,9 +36,10 @@ def remaining(limit: float, measured_in: str) -> str:
 
     >>> print(remaining(1.0, "standard deviations"))
     At a dose of 1 an attacker keeps at least 71 % of the uncertainty they had before (its standard deviation, for a
-    normal prior), and picks the true one of two equally likely values 69 times in 100.
+    normal prior), and picks the true one of two equally likely values about 69 times in 100.
     """
-    two = f"picks the true one of two equally likely values {times_right(limit)}"
+    right = times_right(limit)
+    two = f"picks the true one of two equally likely values {right if right == 'always' else f'about {right}'}"
     if measured_in != "standard deviations":
         return f"At a dose of {limit:g} an attacker {two}, if the values are 1 apart in the column's own unit."
     left = f"{100 * error_with_prior(limit):.0f} %"
@@ -62,10 +63,28 @@ def guess_tile(eta: float) -> Tile:
     """What the highest dose means for a yes or no.
 
     >>> guess_tile(1.0).value
-    '69 times in 100'
+    '69 in 100'
     """
     note = "an attacker picks the true one of two values of the most exposed; 50 is chance"
-    return Tile("right guesses, at most", times_right(eta), note)
+    return Tile("right guesses, about", times_right(eta).replace(" times", ""), note)
+
+
+def without_symbols(eta: float, who: str, measured_in: str, *, bound: bool = False) -> str:
+    """What a dose comes to, for a reader who knows no notation. who: whose value is guessed; bound: η is a limit.
+
+    >>> print(without_symbols(1.0, "any person", "standard deviations", bound=True))
+    An attacker who knows everything else has to choose between two values of any person: a yes or a no, or amounts one
+    standard deviation apart. The choice is right about 69 times in 100, or less often. A coin toss is right 50 times.
+    """
+    if not eta > 0 or math.isinf(eta):
+        return ""
+    amounts = ", or amounts one standard deviation apart" if measured_in == "standard deviations" else ""
+    right = times_right(eta)
+    often = "always right" if right == "always" else f"right about {right}{', or less often' if bound else ''}"
+    return (
+        f"An attacker who knows everything else has to choose between two values of {who}: a yes or a no{amounts}. The "
+        f"choice is {often}. A coin toss is right 50 times."
+    )
 
 
 def best_guess(epsilon: float, delta: float) -> float:

@@ -61,7 +61,7 @@ def attack_chart(attack: InversionSummary | None) -> tuple[Part, ...]:
     )
     rows = tuple((span.name, span.value, span.low, span.high) for span in spans)
     grid = Grid(title, ("who was guessed", share, "low", "high"), rows, folded=True)
-    chart = Drawing(title, dots(title, Axis(share), spans), grid, says)
+    chart = Drawing(title, dots(title, Axis(share, share=True), spans), grid, says)
     return (chart,) if attack.rare is None else (chart, _rare_table(attack.rare, attack.column))
 
 

@@ -44,6 +44,7 @@ from dosimeter.reports.sections.linear_figures import (
     meaning_of_dose,
     model_name,
     person_name,
+    plain_meaning,
     ranking,
     standing,
 )
@@ -64,10 +65,10 @@ def _(result: Measurement) -> str:
             f"The exact {result.released} of this model leak an unbounded amount about the people in its training "
             "table."
         )
-    noise, verdict = f"With {result.noise} on {result.noise_on}", result.verdict
+    noise, verdict = f"The noise is {result.noise}, on {result.noise_on}", result.verdict
     if verdict is not None and verdict.within:
-        return f"{noise}, no {result.unit}'s dose is above the stated limit η = {verdict.limit:g}; {BIT}."
-    return f"{noise}: no limit on anyone's dose is claimed."
+        return f"No {result.unit} has a {DOSE} above the stated limit of {verdict.limit:g}; {BIT}. {noise}."
+    return f"No limit on anyone's dose is claimed. {noise}."
 
 
 @internal_verdict.register
@@ -89,7 +90,7 @@ def _(result: Measurement) -> str:
 def _(result: Measurement, view: View) -> VerdictBanner:
     dose, limit = optional(result, "dose"), _limit(result)
     shown = None if dose is None else gauge(amount(dose.highest), amount(dose.typical), limit)
-    return VerdictBanner(view.sentence, _tone(result), shown)
+    return VerdictBanner(view.sentence, _tone(result), shown, plain_meaning(result, dose, limit))
 
 
 def _tone(result: Measurement) -> Tone:
