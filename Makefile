@@ -63,6 +63,11 @@ flower: $(VENV)/.test  ## Flower as a transport, in an environment of its own: i
 	build/flower/bin/python -m pip check
 	OPENBLAS_NUM_THREADS=1 timeout 900 build/flower/bin/python -m pytest -q tests/engines/test_flower.py tests/engines/test_client_faults.py -k "flower or Flower"
 
+torch: $(VENV)/.test  ## the tests that need PyTorch, in an environment of its own
+	$(PYTHON) -m venv build/torch
+	build/torch/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,torch]'
+	OPENBLAS_NUM_THREADS=1 build/torch/bin/python -m pytest -q tests/federated/test_torch_learner.py tests/noise_addition/test_bits.py tests/files/test_federated_checkpoint.py -k torch
+
 kernels: $(VENV)/.test  ## the numerical packages under other kernels of the BLAS, as other processors have them
 	$(PY) tests/matrix.py kernels
 
