@@ -16,7 +16,7 @@ WORKERS ?= 2
 RUN := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test slow lifelines flower kernels matrix check lint format types layers bench picture reproduce wheel docs clean
+.PHONY: help install demo test slow lifelines mlflow flower kernels matrix check lint format types layers bench picture reproduce wheel docs clean
 
 help:  ## list the goals
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -51,6 +51,11 @@ lifelines: $(VENV)/.test  ## the Cox models of lifelines, which needs an older p
 	$(PYTHON) -m venv build/lifelines
 	build/lifelines/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' lifelines
 	OPENBLAS_NUM_THREADS=1 build/lifelines/bin/python -m pytest -q tests/adapters/test_cox_models.py tests/adapters/test_coverage.py -k "Cox or cox or formula or PHReg"
+
+mlflow: $(VENV)/.test  ## the evaluator for MLflow with a real tracking store, in an environment of its own
+	$(PYTHON) -m venv build/mlflow
+	build/mlflow/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,mlflow]'
+	OPENBLAS_NUM_THREADS=1 build/mlflow/bin/python -m pytest -q tests/workflows/test_mlflow_evaluator.py
 
 flower: $(VENV)/.test  ## Flower as a transport, in an environment of its own: it needs older versions of other packages
 	$(PYTHON) -m venv build/flower

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import forked
 from tests.fixed_noise import FROM_THE_SYSTEM, fixed_noise, install
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -52,6 +53,11 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[None]:
     name = f"{fixturedef.baseid} {fixturedef.argname} {request.param_index}"
     with nullcontext() if fixturedef.scope == "function" else fixed_noise(name):
         return (yield)
+
+
+def pytest_sessionfinish() -> None:
+    """No process is left behind."""
+    forked.close()
 
 
 def _folder(path: Path, what: str) -> Path:

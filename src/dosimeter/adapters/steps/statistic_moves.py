@@ -65,5 +65,5 @@ def _weights(u: FloatArray, percent: float) -> FloatArray:
     at = percent / 100 * (len(u) - 1)
     below = int(np.floor(at))
     share = at - below
-    out = (1.0 - share) * (u == order[below])
-    return out if share == 0.0 else np.maximum(out, 0.0) + share * (u == order[below + 1])
+    out: FloatArray = (1.0 - share) * (u == order[below])
+    return out if share == 0.0 else np.asarray(out + share * (u == order[below + 1]), dtype=np.float64)
