@@ -23,8 +23,6 @@ from dosimeter.tables.bounds_file import bounds_of
 from tests.engines.client_process import MODULES
 from tests.engines.clients import COLUMNS, HERE, ClientNetwork, write_rows
 
-# A connection that the other side's death left open is closed by the collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 WITHOUT_FLOWER = pytest.mark.skipif(
     importlib.util.find_spec("flwr") is None, reason="flwr is not installed: `make flower` runs this"
 )
