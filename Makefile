@@ -10,13 +10,15 @@ PY := $(BIN)/python
 DATA ?= $(or $(DOSIMETER_DATA),../shared/data)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+# A version whose build for processors alone is small; another one may bring gigabytes of libraries for accelerators.
+TORCH ?= torch==2.13.0
 # Two workers with one BLAS thread each: more threads than cores make every test slower. Bytecode is kept whatever the
 # environment says: without it every worker and every process that a test starts compiles all modules again.
 WORKERS ?= 2
 RUN := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test slow lifelines mlflow flower kernels matrix check lint format types layers bench picture reproduce wheel docs clean
+.PHONY: help install demo test slow lifelines mlflow flower torch kernels matrix check lint format types layers bench picture reproduce wheel docs clean
 
 help:  ## list the goals
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -65,6 +67,7 @@ flower: $(VENV)/.test  ## Flower as a transport, in an environment of its own: i
 
 torch: $(VENV)/.test  ## the tests that need PyTorch, in an environment of its own
 	$(PYTHON) -m venv build/torch
+	build/torch/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	build/torch/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,torch]'
 	OPENBLAS_NUM_THREADS=1 build/torch/bin/python -m pytest -q tests/federated/test_torch_learner.py tests/noise_addition/test_bits.py tests/files/test_federated_checkpoint.py -k torch
 
