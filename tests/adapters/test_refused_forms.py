@@ -67,6 +67,8 @@ def test_a_pandas_frame_of_sparse_columns_is_read_as_the_same_numbers(columns):
     np.testing.assert_allclose(np.asarray(leak.examples), np.asarray(oracle.examples), rtol=1e-7)
 
 
-def test_a_pickle_is_named_as_one_and_not_taken_for_a_table():
+def test_a_pickle_is_named_as_one_and_not_taken_for_a_table(tmp_path):
+    file = tmp_path / "model.pkl"
+    file.write_bytes(b"\x80\x04N.")
     with pytest.raises(dm.Refusal, match="may run its author's code"):
-        dm.measure("model.pkl", FRAME, BINARY, noise=dm.Gaussian(1.0))
+        dm.measure(str(file), FRAME, BINARY, noise=dm.Gaussian(1.0))

@@ -36,8 +36,6 @@ from tests.engines.test_https import Network
 from tests.models.consortium import patients, schema_for
 from tests.workflows.network_parts import RELEASED, Hospitals
 
-# A connection that the other side's death left open is closed by the collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 flwr_installed = importlib.util.find_spec("flwr") is not None
 needs_flower = pytest.mark.skipif(not flwr_installed, reason="flwr is not installed: `make flower` runs this")
 

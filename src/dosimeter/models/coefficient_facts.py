@@ -95,7 +95,7 @@ def _recovered(table: CoefficientTable) -> tuple[float | None, str]:
         t = table.estimate / table.error
     if t is None or table.test == "z":
         return None, ""
-    estimates = []
+    solutions: list[float] = []
     for statistic, p in zip(np.abs(t), table.p_value, strict=True):
         if not (np.isfinite(statistic) and statistic > 1.0 and 1e-200 < p < 0.4):
             continue
@@ -105,12 +105,12 @@ def _recovered(table: CoefficientTable) -> tuple[float | None, str]:
 
         low, high = gap(np.log(0.5)), gap(np.log(MOST_DF))
         if low * high < 0:
-            estimates.append(float(np.exp(brentq(gap, np.log(0.5), np.log(MOST_DF), xtol=1e-12))))
-    if len(estimates) < 1:
+            solutions.append(float(np.exp(brentq(gap, np.log(0.5), np.log(MOST_DF), xtol=1e-12))))
+    if not solutions:
         return None, ""
-    middle = float(np.median(estimates))
-    agree = [value for value in estimates if abs(value - middle) <= AGREE * middle]
-    if 2 * len(agree) <= len(estimates) or (len(estimates) > 1 and len(agree) < 2):
+    middle = float(np.median(solutions))
+    agree = [value for value in solutions if abs(value - middle) <= AGREE * middle]
+    if 2 * len(agree) <= len(solutions) or (len(solutions) > 1 and len(agree) < 2):
         return None, ""
     whole = round(float(np.median(agree)))
     return (float(whole), "t tests and p-values") if whole >= 1 else (None, "")

@@ -41,7 +41,7 @@ def range_moves(u: FloatArray, low: float, high: float) -> Moves:
 def magnitude_moves(u: FloatArray) -> Moves:
     """MaxAbsScaler: k = 1 / max |u|.
 
-    >>> magnitude_moves(np.array([1.0, -4.0]))
+    >>> magnitude_moves(np.array([-1.0, -4.0]))
     (array([0., 1.]), array([0., 0.]))
     """
     return -np.sign(u) * (np.abs(u) == np.abs(u).max()), np.zeros(len(u))
