@@ -3,7 +3,7 @@
     python benchmarks/fisher.py [--threads 1] [--runs 5] [--quick | --small]
 
 Given the fit, `glm.measure(...).examples` (the checks of the table included) against X @ H⁻¹ of the same size with its
-output allocated beforehand; `cells` likewise; `dataset` against one Gram product; all η against dense batched SVD; peak
+output allocated in advance; `cells` likewise; `dataset` against one Gram product; all η against dense batched SVD; peak
 extra memory against the table; and how the cost grows with n and with d.
 """
 

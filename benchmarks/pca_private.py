@@ -27,7 +27,8 @@ from sklearn.datasets import load_digits
 from dosimeter.datasets.papers import adult_codes
 from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.components import components, second_moment
-from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, Mechanism, PLDLaplace
+from dosimeter.pca.mechanism import Mechanism
+from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, PLDLaplace
 from dosimeter.pca.release import release
 from dosimeter.pca.utility import explained_variance, random_subspace, rank_for_variance
 

@@ -1,7 +1,7 @@
 """What the site reads off the program: the command line, verb by verb, and docstrings in the site's markup.
 
 `python docs/generate.py` prints the command line's pages and writes the table of result fields into
-docs/reference/results.md; the site itself needs no run of it beforehand.
+docs/reference/results.md; the site itself needs no run of it in advance.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+
+from dosimeter.cli.environment import plain_types, position
 
 RESULTS = Path(__file__).parent / "reference" / "results.md"
 MARK = "## Every field\n"
@@ -25,9 +26,9 @@ UNGROUPED = "Options"
 
 def command() -> Any:
     """The whole command line as click knows it (typer may bring a click of its own, so types are not named)."""
-    from dosimeter.cli.main import app
+    from dosimeter.cli.main import command_line as commands
 
-    return typer.main.get_command(app)
+    return commands()
 
 
 def verbs(root: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -60,7 +61,7 @@ def _verb(path: tuple[str, ...], verb: Any) -> Iterator[str]:
     for option in shown:
         if option.param_type_name == "option":
             groups.setdefault(getattr(option, "rich_help_panel", None) or UNGROUPED, []).append(option)
-    for title, options in groups.items():
+    for title, options in sorted(groups.items(), key=lambda group: position(group[0])):
         yield from (f"| {title} | | |", "|---|---|---|")
         yield from (_option(option, context) for option in options)
         yield ""
@@ -71,10 +72,10 @@ def _place(argument: Any) -> str:
 
 
 def _option(option: Any, context: Any) -> str:
-    names = " ".join(option.get_help_record(context)[0].split())
+    names = plain_types(" ".join(option.get_help_record(context)[0].split()))
     default = option.default
     said = "required" if option.required else ""
-    if not option.is_flag and default not in (None, (), []) and not callable(default):
+    if not option.is_flag and default not in (None, (), [], "") and not callable(default):
         said = f"`{getattr(default, 'value', default)}`"
     return f"| `{names}` | {_cell(option.help or '')} | {said} |"
 

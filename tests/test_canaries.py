@@ -1,8 +1,8 @@
-"""Unique numbers in every numeric cell and unique ids: what leaves the house has none of them, in no rounding.
+"""Unique numbers in every numeric cell and unique ids: what is released has none of them, in no rounding.
 
 Names of columns and levels of categories are no canaries: they stand in released models by design. The encoders of a
 linear model and of components list their levels, a network's metadata lists levels and classes, a labelling classes.
-Files for the house alone (doses, dose files, checkpoints, the internal page with --show-ids) have ids by design too.
+Internal files (doses, dose files, checkpoints, the internal page with --show-ids) have ids by design too.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def test_ids_are_shown_where_somebody_asks_for_them_and_in_the_internal_edition_
 
 
 def test_bounds_read_off_the_table_are_the_only_cells_that_a_model_said_to_be_not_private_shows(house, capfd):
-    """pca --not-private: the scaler needs lowest and highest, which are somebody's, and every figure is unaccounted."""
+    """pca --not-private: the scaler holds lowest and highest values, which are cells; every figure is unaccounted."""
     facts = facts_of(house, "pca open")
     assert facts["guarantee"]["standing"] == "unaccounted"
     model = (house / "pca-open" / "model.skops").read_bytes()
@@ -170,7 +170,7 @@ def test_a_refusal_quotes_no_planted_value(house, tmp_path, capfd, monkeypatch, 
 
 @pytest.mark.parametrize("verb", ["fix", "pca", "pate", "federate"])
 def test_the_ledger_and_its_exports_know_nobody_by_name(house, tmp_path, capfd, verb):
-    """The dose file and the table are for the house; what is booked from them is not known by name."""
+    """The dose file and the table are internal; what is booked from them is not known by name."""
     ledger = str(house / "book.sqlite")
     assert run(["ledger", "init", "--ledger", ledger, "--budget", "fil=1000"]) == 0
     facts_of(house, verb, ["--ledger", ledger, "--name", "first", "--to", "partners"])

@@ -28,9 +28,13 @@ FUNCTIONS = {
     "pate": "label",
     "federate": "federate",
     "federate plan": "plan_federation",
+    "federate init": "create_consortium",
+    "federate coordinator": "run_coordinator",
+    "federate site": "run_site",
     "release": "release",
     "report": "report",
     "scan": "scan",
+    "check": "check",
     "reproduce": "reproduce",
 }
 """Verb -> its function in `dosimeter`."""
@@ -41,7 +45,7 @@ COMMAND_LINE_ONLY = {
 }
 PRESENTATION = set(
     "help json quiet color show_ids out doses_out dose_file card html history ledger keys no_ledger name to note "
-    "override".split()
+    "override allow_review".split()
 )
 """Options of showing, writing and booking: in Python methods of what a verb returns."""
 ELSEWHERE = {

@@ -1,4 +1,4 @@
-"""How much a released model gives away about each person it was trained on.
+"""How much a released model leaks about each person it was trained on.
 
 The names below are imported when first used, so that `dosimeter --help` answers at once.
 """
@@ -33,11 +33,16 @@ if TYPE_CHECKING:
     from dosimeter.reports.report import report as report
     from dosimeter.reproductions.reproduce import reproduce as reproduce
     from dosimeter.workflows.attack import attack as attack
+    from dosimeter.workflows.check import check as check
     from dosimeter.workflows.components import bounds_template as bounds_template
     from dosimeter.workflows.components import components as components
+    from dosimeter.workflows.consortium_init import create_consortium as create_consortium
+    from dosimeter.workflows.consortium_site import run_site as run_site
+    from dosimeter.workflows.coordinator import run_coordinator as run_coordinator
     from dosimeter.workflows.federate import federate as federate
     from dosimeter.workflows.federation_plan import plan_federation as plan_federation
     from dosimeter.workflows.fix import fix as fix
+    from dosimeter.workflows.gateway import Gateway as Gateway
     from dosimeter.workflows.label import label as label
     from dosimeter.workflows.measure import measure as measure
     from dosimeter.workflows.release import release as release
@@ -50,6 +55,7 @@ _HOME = {
     "CorrelatedGaussian": "core.covariance",
     "Dose": "core.dose",
     "Exponential": "core.noise",
+    "Gateway": "workflows.gateway",
     "Gaussian": "core.noise",
     "Gumbel": "core.noise",
     "Laplace": "core.noise",
@@ -58,12 +64,16 @@ _HOME = {
     "Refusal": "core.errors",
     "Release": "core.release",
     "bounds_template": "workflows.components",
+    "check": "workflows.check",
     "components": "workflows.components",
     "label": "workflows.label",
     "maximal_leakage": "core.channel",
     "attack": "workflows.attack",
     "fix": "workflows.fix",
     "measure": "workflows.measure",
+    "create_consortium": "workflows.consortium_init",
+    "run_coordinator": "workflows.coordinator",
+    "run_site": "workflows.consortium_site",
     "federate": "workflows.federate",
     "no_noise": "core.noise",
     "plan_federation": "workflows.federation_plan",

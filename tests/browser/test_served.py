@@ -1,4 +1,4 @@
-"""The served page in a real browser: it is drawn, the slider moves, nothing is fetched, no stranger's text runs."""
+"""The served page in a real browser: it is drawn, the slider moves, nothing is fetched, no untrusted text runs."""
 
 from __future__ import annotations
 

@@ -312,7 +312,7 @@ def test_the_nats_of_a_person_are_those_of_the_sheet(ledger, tmp_path, capsys):
     for who in sorted(rows)[:5]:
         assert totals(capsys, who)["leakage|person|own units"]["reading"] == pytest.approx(rows[who], abs=1e-9)
     gaps = asked(capsys, "person", min(rows))["not_covered"]
-    assert any("queries fixed beforehand" in note for note in gaps)
+    assert any("queries fixed in advance" in note for note in gaps)
     assert not any("each run adds its own" in note for note in gaps)  # here they are added
 
 

@@ -10,16 +10,28 @@ import sqlite3
 import pytest
 
 from dosimeter.cli.main import run
+from tests.fixed_noise import fixed_noise
 
 from .booked import asked, command, contents, everything, released
+
+_TWO_MONTHS = {}
 
 
 @pytest.fixture
 def two_months(ledger, tmp_path, capsys):
-    """The same model, released in two months; the second time with more noise."""
-    facts = [released("fix", tmp_path, capsys, "may", "--to", "Hospital B", "--note", "=cmd()")[0]]
-    facts.append(released("fix", tmp_path, capsys, "june", "--max-dose", "1")[0])
-    return facts
+    """The same model, released in two months; the second time with more noise. Released once, then copied."""
+    if not _TWO_MONTHS:
+        with fixed_noise("two months"):
+            facts = [released("fix", tmp_path, capsys, "may", "--to", "Hospital B", "--note", "=cmd()")[0]]
+            facts.append(released("fix", tmp_path, capsys, "june", "--max-dose", "1")[0])
+        files = {path.name: (path.read_bytes(), path.stat().st_mode) for path in tmp_path.iterdir()}
+        _TWO_MONTHS.update(facts=json.dumps(facts), files=files)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    for name, (content, mode) in _TWO_MONTHS["files"].items():
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(mode)
+    return json.loads(_TWO_MONTHS["facts"])
 
 
 def said(capsys, *arguments, code=0):

@@ -122,7 +122,7 @@ def test_what_is_told_is_the_guarantee_and_what_is_internal(people, bounds, tmp_
     inside = facts["internal"]
     assert inside["most_rows_of_a_person"] == 2
     assert inside["people"] == facts["people_public"] == N // 2
-    assert "rows_public" not in facts  # how many rows somebody has is their own
+    assert "rows_public" not in facts  # how many rows a person has is private
     assert 0 <= inside["captured"]["at_random"] <= inside["captured"]["q"] + 1
     assert inside["dose"]["highest"] >= inside["dose"]["typical"] > 0
     assert inside["dose"]["standing"] == inside["membership"]["standing"] == "upper bound"

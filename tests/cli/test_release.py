@@ -9,16 +9,27 @@ import re
 import pytest
 
 from dosimeter.cli.main import run
+from tests.fixed_noise import fixed_noise
 
 from .booked import ACCOUNTS, ENDING, VERBS, WHO, asked, command, everything
 from .test_booking import found, planted
 
+_RELEASED = {}
+
 
 def made(verb, folder, capsys, stem="model", more=()):
-    """An artefact that was made without a ledger, and its dose file."""
+    """An artefact that was made without a ledger, and its dose file; the same for every test that asks for it."""
     out, dose = folder / f"{stem}.{ENDING[verb]}", folder / f"{stem}.json"
-    assert run([*command(verb, folder, out), "--no-ledger", "--dose-file", str(dose), "-q", *more]) == 0
-    capsys.readouterr()
+    arguments = [*command(verb, folder, out), "--no-ledger", "--dose-file", str(dose), "-q", *more]
+    key = (verb, stem, *more)
+    if key not in _RELEASED:
+        with fixed_noise(repr(key)):
+            assert run(arguments) == 0
+        capsys.readouterr()
+        _RELEASED[key] = [(path.read_bytes(), path.stat().st_mode) for path in (out, dose)]
+    for path, (content, mode) in zip((out, dose), _RELEASED[key], strict=True):
+        path.write_bytes(content)
+        path.chmod(mode)
     return out, dose
 
 

@@ -171,10 +171,19 @@ def test_a_person_column_that_is_not_there_is_refused(given, refused):
     assert "no column name" in line
 
 
-@pytest.mark.parametrize("name", ["m.pkl", "m.joblib", "m.pt", "m.onnx", "m.skops", "m.json", "m"])
-def test_a_pickle_is_refused_in_one_line(name, given, refused):
+@pytest.mark.parametrize("name", ["m.onnx", "m.skops", "m.json"])
+def test_a_pickle_under_a_false_name_is_refused_in_one_line(name, given, refused):
     (given / name).write_bytes(pickle.dumps({"a": 1}))
     refused(["scan", given / name])
+
+
+@pytest.mark.parametrize("name", ["m.pkl", "m.joblib", "m.pt", "m"])
+def test_a_pickle_is_read_without_being_opened(name, given, capsys):
+    (given / name).write_bytes(pickle.dumps({"a": 1}))
+    assert run(["scan", str(given / name)]) == 0
+    (given / name).write_bytes(pickle.dumps({"support_vectors_": X}))
+    assert run(["scan", str(given / name)]) == 1
+    assert "read without running anything in it" in capsys.readouterr().out
 
 
 def test_the_output_is_never_the_input(given, refused):

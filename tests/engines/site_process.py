@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from dosimeter.core.errors import Refusal
-from dosimeter.engines.https_site import Coordinator, client_context, serve_site
 from dosimeter.engines.protocol.operations import largest_question
+from dosimeter.engines.transports import SitePlace, transport_named
 from dosimeter.ledger import Ledger
 from dosimeter.models.site_desk import SiteDesk
 from dosimeter.models.site_table import read_site_table
@@ -36,12 +36,13 @@ def main(folder: Path) -> int:
         time.sleep(facts.get("slow", 0.0))
         return desk.answer(data)
 
-    coordinator = Coordinator("127.0.0.1", facts["port"], facts["coordinator"], folder / "ca.crt")
-    context = client_context(folder / "ca.crt", folder / "site.crt", folder / "site.key")
+    place = SitePlace(
+        "127.0.0.1", facts["port"], facts["coordinator"], folder / "ca.crt", folder / "site.crt", folder / "site.key",
+        folder,
+    )  # fmt: skip
     try:
-        serve_site(
-            coordinator,
-            context,
+        transport_named(facts.get("transport", "https")).serve_site(
+            place,
             answer,
             most=largest_question(schema.sizes),
             stop=lambda: desk.finished is not None,

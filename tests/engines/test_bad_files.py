@@ -14,6 +14,7 @@ import dosimeter as dm
 from dosimeter.cli.main import run
 from dosimeter.core.errors import Refusal
 from dosimeter.engines import memory
+from dosimeter.engines.parquet_source import ParquetSource
 from tests.engines.tables import people, written
 
 NAMES = ("score", "age", "city", "ill")
@@ -28,12 +29,20 @@ def columns(n: int = 1000) -> dict[str, Any]:
     return {name: column for name, column in people(n).items() if name in NAMES}
 
 
-def refused(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
+VERBS = {
+    "measure": ("--target", "ill", "--scale", "0.1"),
+    "fix": ("--target", "ill", "--max-dose", "1"),
+    "pca": ("--epsilon", "1", "--not-private"),
+}
+
+
+def refused(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], *more: str, verb: str = "measure") -> str:
     """The one line of a refusal; nothing is written."""
     out = tmp_path / "written"
     out.mkdir()
-    files = ["--json", str(out / "r.json"), "--doses-out", str(out / "d.parquet")]
-    code = run(["measure", str(table), "--target", "ill", "--scale", "0.1", "--engine", "blocks", *files, *more])
+    released = ["--doses-out", str(out / "d.parquet")] if verb == "measure" else ["--out", str(out / "m.skops")]
+    files = ["--json", str(out / "r.json"), *released]
+    code = run([verb, str(table), *VERBS[verb], "--engine", "blocks", *files, *more])
     shown = capsys.readouterr()
     assert code == 2
     assert not list(out.iterdir())
@@ -41,38 +50,56 @@ def refused(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], *mo
     return line
 
 
-def test_a_number_that_is_missing_far_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_number_that_is_missing_far_down(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
     rows = columns(16 * 800)
     rows["age"][16 * 700 + 3] = np.nan
-    line = refused(written(tmp_path / "t.parquet", rows, rows=160), tmp_path, capsys)
+    line = refused(written(tmp_path / "t.parquet", rows, rows=160), tmp_path, capsys, verb=verb)
     assert f"t.parquet, row group 70: missing value (row {16 * 700 + 4}, column age)" in line
 
 
-def test_a_number_that_is_not_finite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_number_that_is_not_finite(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
     rows = columns()
     rows["score"][937] = np.inf
-    line = refused(written(tmp_path / "t.parquet", rows, rows=100), tmp_path, capsys)
+    line = refused(written(tmp_path / "t.parquet", rows, rows=100), tmp_path, capsys, verb=verb)
     assert "t.parquet, row group 9: number that is not finite (row 938, column score)" in line
 
 
-def test_a_truncated_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_truncated_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
     table = written(tmp_path / "t.parquet", columns())
     table.write_bytes(table.read_bytes()[:-100])
-    assert "t.parquet: cannot be read as Parquet" in refused(table, tmp_path, capsys)
+    assert "t.parquet: cannot be read as Parquet" in refused(table, tmp_path, capsys, verb=verb)
 
 
-def test_a_row_group_that_was_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_row_group_that_was_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
     table = written(tmp_path / "t.parquet", columns(), rows=100)
     group = pq.ParquetFile(table).metadata.row_group(4).column(1)
     content = bytearray(table.read_bytes())
     start = group.dictionary_page_offset or group.data_page_offset
     content[start : start + group.total_compressed_size] = b"\xff" * group.total_compressed_size
     table.write_bytes(bytes(content))
-    assert "t.parquet, row group 4: cannot be read as Parquet" in refused(table, tmp_path, capsys)
+    assert "t.parquet, row group 4: cannot be read as Parquet" in refused(table, tmp_path, capsys, verb=verb)
 
 
+def test_a_damaged_entry_of_a_column_in_the_footer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """pyarrow ends the whole process when it is asked for the size of such a column."""
+    table = written(tmp_path / "t.parquet", columns())
+    content, optional = table.read_bytes(), b"\x25\x02\x18\x03age"
+    assert content.count(optional) == 1
+    table.write_bytes(content.replace(optional, b"\x25\x7f\x18\x03age"))
+    assert "t.parquet, row group 0: cannot be read as Parquet" in refused(table, tmp_path, capsys)
+    with pytest.raises(Refusal, match="cannot be read as Parquet"):
+        ParquetSource.of(table, 4096)  # a row group that is too large as a whole: its columns are looked at
+
+
+@pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("change", ["kind", "less", "more"])
-def test_a_schema_that_changes_within_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str) -> None:
+def test_a_schema_that_changes_within_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str, verb: str
+) -> None:
     folder, rows = tmp_path / "folder", columns()
     folder.mkdir()
     written(folder / "a.parquet", rows)
@@ -83,17 +110,20 @@ def test_a_schema_that_changes_within_a_folder(tmp_path: Path, capsys: pytest.Ca
     else:
         rows["weight"] = rows["age"]
     written(folder / "b.parquet", rows)
-    line = refused(folder, tmp_path, capsys)
+    line = refused(folder, tmp_path, capsys, verb=verb)
     assert "b.parquet" in line
     assert "same columns" in line
     assert ("age" if change != "more" else "weight") in line
 
 
-def test_a_class_that_first_appears_in_the_last_block(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("verb", ["measure", "fix"])
+def test_a_class_that_first_appears_in_the_last_block(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
     rows = columns()
     rows["ill"] = rows["ill"].astype(object)
     rows["ill"][998] = "perhaps"
-    line = refused(written(tmp_path / "t.parquet", rows, rows=100), tmp_path, capsys, "--loss", "logistic")
+    line = refused(written(tmp_path / "t.parquet", rows, rows=100), tmp_path, capsys, "--loss", "logistic", verb=verb)
     assert "t.parquet, row group 9: the target ill has 3 values and logistic needs two" in line
     assert "perhaps first in row 999" in line
 
@@ -107,6 +137,22 @@ def test_a_label_that_first_appears_in_the_last_block_is_a_level(tmp_path: Path)
     assert "city=Linz" in leak.model.design.names
     levels = {group.group for group in leak.result().groups if group.column == "city"}
     assert levels == {"= Ulm", "= Graz", "= Bonn", "= Wien", "= Linz"}
+
+
+def test_a_label_of_the_last_block_is_a_component_if_bounds_are_read_off_and_unlisted_if_they_are_declared(
+    tmp_path: Path,
+) -> None:
+    rows = columns()
+    rows["city"] = rows["city"].astype(object)
+    rows["city"][990:] = "Linz"
+    table = written(tmp_path / "t.parquet", rows, rows=100)
+    options = {"epsilon": 1.0, "exclude": ("ill", "age"), "engine": "blocks"}
+    read = dm.components(table, not_private=True, **options)
+    assert read.result.components.columns == 1 + 5
+    bounds = {"score": {"lower": -3, "upper": 3}, "city": {"levels": ["Ulm", "Graz", "Bonn", "Wien"]}}
+    declared = dm.components(table, bounds=bounds, **options)
+    assert declared.result.components.columns == 1 + 4
+    assert declared.result.internal.labels_outside_the_list == 10
 
 
 def test_a_row_group_that_is_too_large_is_refused_with_a_command_that_works(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def outgoing(client):
 
 
 def forgets_everything(client):
-    """Whether the workers hold nothing any more; they are told after the client has its result."""
+    """Whether the workers hold nothing any more; they are notified after the client has its result."""
     deadline = time.monotonic() + 20
     while any(client.run(lambda dask_worker: len(dask_worker.data)).values()):
         if time.monotonic() > deadline:
@@ -352,7 +352,7 @@ def test_an_array_of_dask_is_a_table_in_parts(client, rows):
     source = DaskSource.of(array)
     assert is_dask(array)
     assert (source.rows, source.names, source.row_bytes) == (N, (*NAMES, "x4"), 40)
-    assert "partition 1: bad (row 2)" in str(source.place_of(701).refusal("bad", "mend it", row=701))
+    assert "partition 1: bad (row 2)" in str(source.place_of(701).refusal("bad", "correct it", row=701))
     parts = [MappedPart(part, as_numbers) for part in source.parts(source.names, 256)]
     n, gram, products = DaskEngine(client).sum_over(parts, moments)
     np.testing.assert_allclose(gram, X.T @ X, rtol=1e-12)

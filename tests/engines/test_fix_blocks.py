@@ -12,7 +12,7 @@ import skops.io as sio
 import dosimeter as dm
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.engines import memory
-from dosimeter.glm import folds
+from dosimeter.glm import block_folds, folds
 from dosimeter.workflows import fix_blocks
 from tests.engines.tables import assert_same_figures, people, written
 from tests.engines.test_measure_blocks import ALL, BOUNDS, but
@@ -179,3 +179,17 @@ def test_the_engine_of_a_cluster_has_the_same_figures(table: Path) -> None:
     options: dict[str, Any] = {"target": "ill", "exclude": others("ill"), "max_dose": 3.0, "even_if_useless": True}
     one, other = (without_draw(dm.fix(table, engine=name, **options).result) for name in ("blocks", "dask"))
     assert_same_figures(one.with_fields(remarks=[]), other.with_fields(remarks=[]))
+
+
+def test_a_file_that_cannot_be_read_while_folds_are_fitted_is_refused_and_no_reason_to_release(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had counted as "nothing could be scored", and a model that no one had scored was released."""
+    damaged = Refusal("people.parquet, row group 1: cannot be read as Parquet: write it again")
+
+    def fail(*arguments: Any, **options: Any) -> Any:
+        raise damaged
+
+    monkeypatch.setattr(block_folds, "scalar_sums", fail)
+    with pytest.raises(Refusal, match="row group 1"):
+        dm.fix(table, "cost", engine="blocks", exclude=others("cost"), scale=1000.0)

@@ -15,7 +15,7 @@ from dosimeter.cli.main import run
 from dosimeter.core.errors import Refusal
 from dosimeter.engines import memory, registry
 from tests.engines.clusters import HarmedEngine, cluster, dies_once, separate_cluster
-from tests.engines.tables import assert_same_figures, people, written
+from tests.engines.tables import assert_same_figures, people, without_component_draw, written
 
 dd = pytest.importorskip("dask.dataframe")
 da = pytest.importorskip("dask.array")
@@ -99,6 +99,40 @@ def test_a_worker_that_is_killed_in_every_stage_changes_nothing(client, path, lo
     assert_same_figures(local, result(path, engine="dask", **OPTIONS))
     assert len(passes) * every >= 8  # columns, fit, rows, columns over all rows, groups
     assert sorted(os.listdir(tmp_path)) == sorted(f"killed-{number}" for number in passes)
+
+
+COMPONENTS = {
+    "epsilon": 1.0,
+    "person": "adjacent",
+    "exclude": ("smokes", "sex", "born", "ill", "cost", "stays", "scattered", "visits"),
+    "bounds": {
+        "score": {"lower": -2.0, "upper": 2.0},
+        "age": {"lower": 20, "upper": 90},
+        "dose": {"lower": 2.9, "upper": 3.1},
+        "city": {"levels": ["Ulm", "Graz", "Bonn"]},
+    },
+    "attack": True,
+}
+
+
+@pytest.mark.parametrize("kind", ["file", "collection", "harmed"])
+def test_components_on_the_cluster_have_the_figures_of_the_table_in_memory(
+    client, columns, path, kind, tmp_path, monkeypatch
+):
+    whole = dm.components(path, engine="memory", **COMPONENTS)
+
+    def harm(f, number):
+        return f if number % 2 else partial(dies_once, f=f, marker=tmp_path / f"killed-{number}")
+
+    if kind == "harmed":
+        monkeypatch.setitem(registry.ENGINES, "dask", lambda _: HarmedEngine(client, harm))
+    table = dd.from_pandas(pd.DataFrame(columns), npartitions=4) if kind == "collection" else path
+    there = dm.components(table, **({} if kind == "collection" else {"engine": "dask"}), **COMPONENTS)
+    assert_same_figures(without_component_draw(whole.result), without_component_draw(there.result))
+    figures = [dict(zip(r.doses[1].ids, r.doses[1].figures, strict=True)) for r in (whole, there)]
+    assert figures[0].keys() == figures[1].keys()
+    assert max(abs(figures[1][name] / eta - 1) for name, eta in figures[0].items()) < 1e-9
+    assert len(os.listdir(tmp_path)) == (3 if kind == "harmed" else 0)
 
 
 def test_readings_are_written_by_the_workers_whole(client, path, local, tmp_path):

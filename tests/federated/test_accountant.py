@@ -57,7 +57,7 @@ def hockey_stick_by_draws(q: float, z: float, rounds: int, eps: float, n: int, s
 def test_sampled_rounds_agree_with_draws_and_five_per_cent_less_noise_does_not(
     q: float, z: float, rounds: int, eps: float
 ) -> None:
-    """Five standard errors: wrong once in two million; the seeds are fixed beforehand."""
+    """Five standard errors: wrong once in two million; the seeds are fixed in advance."""
     estimate, error = hockey_stick_by_draws(q, z, rounds, eps, 400_000, seed=11)
     right, less, more = (delta([Spend(1000 * q, f * z, rounds)], PoissonSampling(1000), eps) for f in (1, 0.95, 1.05))
     assert estimate - 5 * error <= right <= estimate + 5 * error

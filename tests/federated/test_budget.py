@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import pytest
 
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.notion import Standing
 from dosimeter.federated import FixedSizeSampling, PoissonSampling, PrivacyBudget, Spend, noise_needed, rounds_allowed
 from dosimeter.federated.accountant import delta
-from dosimeter.federated.budget import check_budget, figure, is_affordable
+from dosimeter.federated.budget import _first_within, check_budget, figure, is_affordable
 
 CASES = [(PoissonSampling(500), 60, 1.1), (FixedSizeSampling(500), 60, 2.2)]
 
@@ -90,3 +93,27 @@ def test_invalid_budgets_are_refused(wrong: tuple[float, float]) -> None:
 def test_a_plan_is_for_a_whole_number_of_rounds(rounds: int) -> None:
     with pytest.raises(Refusal, match="rounds"):
         noise_needed(PoissonSampling(10), 5, rounds, PrivacyBudget(8.0, 1e-3))
+
+
+@pytest.mark.parametrize(
+    "falls",
+    [
+        lambda s: (7321.5 / s) ** 30,
+        lambda s: math.exp(-((s / 7321.5) ** 2 - 1) * 40),
+        lambda s: math.erfc(2 * s / 7321.5) / math.erfc(2),
+        lambda s: max(0.0, 1 - (s - 7321.5) / 500),
+        lambda s: 2.0 if s < 7321.5 else 0.0,
+        lambda s: 0.5,
+    ],
+    ids=["power", "square", "erfc", "line", "step", "low"],
+)
+def test_the_first_step_within_a_limit_is_found_on_any_falling_curve(falls: Callable[[int], float]) -> None:
+    asked: list[int] = []
+
+    def delta(steps: int) -> float:
+        asked.append(steps)
+        return falls(steps)
+
+    brute = next(s for s in range(5000, 10001) if falls(s) <= 1.0)
+    assert _first_within(delta, 1.0, 5000, 10000) == brute
+    assert len(asked) <= 45

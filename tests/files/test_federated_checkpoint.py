@@ -8,15 +8,12 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import dosimeter
 from dosimeter.core.errors import Refusal
 from dosimeter.federated import ClientUpdate, Constant, Curator, PoissonSampling, PrivacyBudget
 from dosimeter.federated.state import State
@@ -30,6 +27,7 @@ from dosimeter.files.federated_checkpoint import (
     write_state,
 )
 from dosimeter.files.safetensors import read_network, write_network
+from tests import forked
 
 CURATOR = Curator(PoissonSampling(50), Constant(20, 2.0), PrivacyBudget(8.0, 1e-3))
 
@@ -229,20 +227,10 @@ COMMAND = (
 )
 
 
-ROUNDS = 300
-"""Enough that every kill hits a running process."""
-
-
 def start(folder, *extra):
     """Start the command line in its own process."""
     arguments = [*COMMAND.split(), "--checkpoint", "ck.npz", "--out", "m.safetensors", *extra]
-    return subprocess.Popen(
-        [sys.executable, "-m", "dosimeter", *arguments],
-        cwd=folder,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(Path(dosimeter.__file__).parents[1])},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return forked.start(["-m", "dosimeter", *arguments], cwd=folder, stderr=subprocess.PIPE, text=True)
 
 
 def last(folder) -> State | None:
@@ -268,12 +256,12 @@ def follows(before: State | None, after: State | None) -> bool:
     return same and paid[1] >= paid[0] and paid[1] == after.round + after.is_open and open_one
 
 
-def killed_and_resumed(folder, kills, seed):
+def killed_and_resumed(folder, kills, seed, rounds):
     """Kill at random moments after the first state appears; how many hit a running process, and the last state."""
     rng, hits = random.Random(seed), 0
     stored: State | None = None
     for _ in range(kills):
-        process = start(folder, "--rounds", str(ROUNDS))
+        process = start(folder, "--rounds", str(rounds))
         until, began = rng.uniform(0, 0.15), time.monotonic()
         while process.poll() is None and last(folder) is None and time.monotonic() - began < 60:
             time.sleep(0.01)
@@ -296,30 +284,31 @@ def killed_and_resumed(folder, kills, seed):
     return hits, stored
 
 
-def check_kills(folder, kills, seed):
-    hits, stored = killed_and_resumed(folder, kills, seed)
+def check_kills(folder, kills, seed, rounds):
+    """Enough rounds that every kill hits a running process."""
+    hits, stored = killed_and_resumed(folder, kills, seed, rounds)
     assert hits == kills
-    process = start(folder, "--rounds", str(ROUNDS))
+    process = start(folder, "--rounds", str(rounds))
     _, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
     end = last(folder)
     assert follows(stored, end)
-    assert (end.round, end.is_open, sum(s.rounds for s in end.spent)) == (ROUNDS, False, ROUNDS)
+    assert (end.round, end.is_open, sum(s.rounds for s in end.spent)) == (rounds, False, rounds)
     network, model, description = read_network(folder / "m.safetensors")
     np.testing.assert_allclose(model, end.model, rtol=1e-6, atol=1e-7)
-    assert description["guarantee"]["rounds"] == ROUNDS
+    assert description["guarantee"]["rounds"] == rounds
     assert network.widths == (64, 10)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX only")
 def test_a_training_killed_at_random_moments_resumes_and_loses_nothing(tmp_path):
-    check_kills(tmp_path, kills=4, seed=1)
+    check_kills(tmp_path, kills=4, seed=1, rounds=150)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX only")
 def test_a_training_killed_fifty_times_resumes_and_loses_nothing(tmp_path):
-    check_kills(tmp_path, kills=50, seed=2)
+    check_kills(tmp_path, kills=50, seed=2, rounds=300)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX only")

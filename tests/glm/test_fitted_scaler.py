@@ -11,7 +11,7 @@ from dosimeter import glm
 from dosimeter.core.scale_ladder import rung
 from dosimeter.glm.calibrate import HIGHEST, highest_group
 from dosimeter.glm.fitted_scaler import MOMENTS, floor_of
-from dosimeter.glm.release_plan import plan
+from dosimeter.glm.release_planning import plan
 from tests.glm.whole_pipeline import fold, information, minimiser, norm, released, residual_and_curvature
 
 LOSSES = {"squared": glm.Squared(), "logistic": glm.Logistic(), "poisson": glm.Poisson()}

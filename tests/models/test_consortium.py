@@ -41,7 +41,7 @@ def test_fit_and_doses_are_those_of_the_joint_table(loss: str, tmp_path: Path) -
     expected = {str(person): eta for person, eta in joint.persons.items()}
     measured: dict[str, float] = {}
     for desk in consortium.desks.values():
-        measured |= desk.doses(fit_values(fitted, totals), desk._checked_table(), scale)
+        measured |= desk.study.doses(fit_values(fitted, totals), desk._checked_table(), scale)
     assert measured.keys() == expected.keys()
     np.testing.assert_allclose([measured[p] for p in expected], list(expected.values()), rtol=1e-9)
     assert max(measured.values()) <= 1.0

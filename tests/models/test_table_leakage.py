@@ -151,7 +151,7 @@ def test_a_sentence_names_the_attackers_knowledge_and_the_columns_own_unit() -> 
         row = 5
         least = leak.deviations["pulse"].iloc[row]
         assert leak.sentence(row, "pulse") == (
-            "Nobody who knows everything else in the table and guesses without bias can pin `pulse` of row "
+            "No one who knows everything else in the table and guesses without bias can pin `pulse` of row "
             f"{row} "
             f"closer than ±{least:.2g} (standard deviation, in the column's own unit)."
         )

@@ -9,14 +9,9 @@ import pytest
 
 from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.calibration import crossover, eps_prime
-from dosimeter.pca.mechanisms import (
-    AnalyticGaussian,
-    AnalyzeGauss,
-    LaplaceAdvanced,
-    LaplaceScalar,
-    LaplaceVector,
-    entries_of,
-)
+from dosimeter.pca.mechanism import entries_of
+from dosimeter.pca.mechanisms import AnalyticGaussian
+from dosimeter.pca.published_mechanisms import AnalyzeGauss, LaplaceAdvanced, LaplaceScalar, LaplaceVector
 
 pytestmark = pytest.mark.paper
 

@@ -31,7 +31,11 @@ def pdf(law: Density, x: mpmath.mpf) -> mpmath.mpf:
 
 
 def cdf(law: Density, x: mpmath.mpf) -> mpmath.mpf:
-    z = mp.mpf(x) / mp.mpf(law.scale)
+    return _cdf(law, mp.mpf(x) / mp.mpf(law.scale), mp.prec)
+
+
+@functools.lru_cache(1 << 16)
+def _cdf(law: Density, z: mpmath.mpf, bits: int) -> mpmath.mpf:
     if isinstance(law, Laplace):
         return mp.exp(z) / 2 if z < 0 else 1 - mp.exp(-z) / 2
     if isinstance(law, Gaussian):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -22,9 +23,8 @@ LAWS: dict[type[Density], tuple[Function, Function]] = {
 """Density and distribution function at scale one."""
 
 
-def win(counts: Sequence[int], noise: Density, j: int) -> mp.mpf:
+def win(counts: Sequence[int], g: Function, G: Function, noise: Density, j: int) -> mp.mpf:
     """P(Y = j | counts) = ∫ g(s - v_j) Π_{l≠j} G(s - v_l) ds, in the precision of the caller's mp context."""
-    g, G = LAWS[type(noise)]
     v = [mp.mpf(int(n)) / mp.mpf(noise.scale) for n in counts]
     reach = mp.sqrt(5 * mp.mp.dps) if isinstance(noise, Gaussian) else mp.mpf(2.4) * mp.mp.dps
     low = max(v) if isinstance(noise, Exponential) else min(v) - reach
@@ -47,16 +47,18 @@ def win(counts: Sequence[int], noise: Density, j: int) -> mp.mpf:
 
 def leakage(others: Sequence[int], noise: Density, shift: int = 1, digits: int = 30) -> float:
     """log Σⱼ P(Y = j | v⁻ + shift·δⱼ)."""
+    g, G = map(functools.cache, LAWS[type(noise)])  # the integrals of all classes have points in common
     with mp.workdps(digits):
         total = mp.mpf(0)
         for j in range(len(others)):
             counts = list(others)
             counts[j] += shift
-            total += win(counts, noise, j)
+            total += win(counts, g, G, noise, j)
         return float(mp.log(total))
 
 
 def wins(counts: Sequence[int], noise: Density, digits: int = 30) -> np.ndarray:
     """(m,) P(Y = j | counts)."""
+    g, G = map(functools.cache, LAWS[type(noise)])
     with mp.workdps(digits):
-        return np.array([float(win(counts, noise, j)) for j in range(len(counts))])
+        return np.array([float(win(counts, g, G, noise, j)) for j in range(len(counts))])

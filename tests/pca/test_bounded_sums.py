@@ -10,7 +10,8 @@ import pytest
 from dosimeter.core.engine import LocalEngine, split
 from dosimeter.pca.bounded_sums import BLOCK, ROUNDINGS, PairwiseSum, moments, root_weights
 from dosimeter.pca.bounds import ROUNDING, Bounds
-from dosimeter.pca.mechanisms import AnalyticGaussian, true_sensitivity
+from dosimeter.pca.mechanism import true_sensitivity
+from dosimeter.pca.mechanisms import AnalyticGaussian
 from dosimeter.pca.sensitivity import NEIGHBOURS, sensitivity
 
 UNIT = Bounds(-1.0, 1.0).over(2)

@@ -77,7 +77,8 @@ def test_gaussian_noise_is_enough_in_sixty_digits_wherever_it_is_not_refused():
 def test_the_cost_of_gaussian_noise_is_never_below_the_truth_and_keeps_its_budget():
     from dosimeter.pca.accounting import cost
     from dosimeter.pca.bounds import Bounds
-    from dosimeter.pca.mechanisms import AnalyticGaussian, true_sensitivity
+    from dosimeter.pca.mechanism import true_sensitivity
+    from dosimeter.pca.mechanisms import AnalyticGaussian
 
     box = Bounds(row_norm=1.0).over(2)
     for epsilon, delta in budgets():

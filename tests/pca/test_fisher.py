@@ -14,7 +14,8 @@ from dosimeter.core.notion import FISHER, LEAKAGE, MEMBERSHIP, Standing
 from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.components import second_moment
 from dosimeter.pca.fisher import measure
-from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, LaplaceScalar, LaplaceSplit, PLDLaplace
+from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, LaplaceSplit, PLDLaplace
+from dosimeter.pca.published_mechanisms import LaplaceScalar
 from dosimeter.pca.release import release
 from dosimeter.pca.secular import diagonal_plus_rank_one, projected_diagonal_eigenvalue
 

@@ -15,14 +15,9 @@ from dosimeter.core.notion import MEMBERSHIP
 from dosimeter.pca.accounting import cost, event
 from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.fisher import measure
-from dosimeter.pca.mechanisms import (
-    AnalyticGaussian,
-    AnalyzeGauss,
-    LaplaceJoint,
-    LaplaceSplit,
-    PLDLaplace,
-    true_sensitivity,
-)
+from dosimeter.pca.mechanism import true_sensitivity
+from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, LaplaceSplit, PLDLaplace
+from dosimeter.pca.published_mechanisms import AnalyzeGauss
 from dosimeter.pca.release import release
 from dosimeter.pca.sensitivity import NEIGHBOURS, sensitivity
 

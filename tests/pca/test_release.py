@@ -15,17 +15,9 @@ from dosimeter.core.engine import LocalEngine
 from dosimeter.core.notion import Standing
 from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.components import second_moment
-from dosimeter.pca.mechanisms import (
-    AnalyticGaussian,
-    AnalyzeGauss,
-    LaplaceAdvanced,
-    LaplaceJoint,
-    LaplaceScalar,
-    LaplaceSplit,
-    LaplaceVector,
-    PLDLaplace,
-    true_sensitivity,
-)
+from dosimeter.pca.mechanism import true_sensitivity
+from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, LaplaceSplit, PLDLaplace
+from dosimeter.pca.published_mechanisms import AnalyzeGauss, LaplaceAdvanced, LaplaceScalar, LaplaceVector
 from dosimeter.pca.release import release
 from dosimeter.pca.sensitivity import NEIGHBOURS
 

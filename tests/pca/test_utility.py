@@ -9,7 +9,8 @@ from scipy.stats import ortho_group
 import dosimeter as dm
 from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.components import components, second_moment
-from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceScalar
+from dosimeter.pca.mechanisms import AnalyticGaussian
+from dosimeter.pca.published_mechanisms import LaplaceScalar
 from dosimeter.pca.release import release
 from dosimeter.pca.utility import explained_variance, noise_alone, random_subspace, rank_for_variance, utility
 

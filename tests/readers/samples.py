@@ -63,10 +63,21 @@ TRAIN = (
     "federate --table people.csv --target ill --client site --exclude id --epsilon 8 --delta 1e-3 --rounds 2 "
     "--epochs 1 --clients 6 --classes no,yes -q"
 )
+PATIENTS = (
+    "federate --table people.csv --target bmi --unit patient --person id --site site --exclude ill --epsilon 8 "
+    "--delta 1e-3 --rounds 2 --clients 14 --bounds patients.toml -q"
+)
+BLOCK_BOUNDS = "blocks.toml"
 READERS: dict[str, Reader] = {
     "csv": Reader("people.csv", TEXT, MEASURE, (0, 2)),
     "tsv": Reader("people.tsv", TEXT, MEASURE + " --delimiter tab"),
     "parquet": Reader("people.parquet", any_bytes, MEASURE),
+    "csv in blocks": Reader("people.csv", TEXT, MEASURE + " --engine blocks"),
+    "csv in blocks with bounds": Reader("people.csv", TEXT, f"{MEASURE} --bounds {BLOCK_BOUNDS} --exclude site "
+                                        "--missing drop --engine blocks"),
+    "parquet in blocks": Reader("people.parquet", any_bytes, MEASURE + " --engine blocks"),
+    "bounds of blocks": Reader(BLOCK_BOUNDS, TEXT, MEASURE.format("people.csv") + " --exclude site --bounds {} "
+                               "--engine blocks"),
     "public table": Reader("public.csv", TEXT, f"{PATE} --out labels.csv", writes=("labels.csv",)),
     "skops": Reader("linear.skops", SKOPS, OWN, (0, 2, 3)),
     "coefficients": Reader("coefficients.json", JSON, OWN, (0, 2, 3)),
@@ -76,6 +87,8 @@ READERS: dict[str, Reader] = {
                            ("labels.csv", "state.npz")),
     "checkpoint": Reader("training.npz", NPZ, f"{TRAIN} --out net.safetensors --checkpoint {{}} --resume", (0, 2),
                          ("net.safetensors", "training.npz.lock")),
+    "checkpoint of patients": Reader("patients.npz", NPZ, f"{PATIENTS} --out net.safetensors --checkpoint {{}} "
+                                     "--resume", (0, 2), ("net.safetensors", "patients.npz.lock")),
     "dose file": Reader("doses.json", JSON, "release fresh.skops --dose-file {} --ledger spare.db --name second -q",
                         (0, 1, 2), ("spare.db", "spare.db.keys")),
     "bounds": Reader("bounds.toml", TEXT, "pca people.csv --person id --exclude site --epsilon 2 -q --out pca.skops "
@@ -125,6 +138,11 @@ READERS: dict[str, Reader] = {
     "scan npz": Reader("arrays.npz", NPZ, "scan {} --data numbers.csv -q", (0, 1, 2, 3)),
     "scan npy": Reader("votes.npy", NPY, "scan {} --data numbers.csv -q", (0, 1, 2, 3)),
     "scan json": Reader("facts.json", JSON, "scan {} --data numbers.csv -q", (0, 1, 2, 3)),
+    "scan pickle": Reader("model.pkl", any_bytes, "scan {} --data numbers.csv -q", (0, 1, 2, 3), good=(1, 3)),
+    "scan joblib": Reader("model.joblib", any_bytes, "scan {} --data numbers.csv -q", (0, 1, 2, 3), good=(1, 3)),
+    "scan torch": Reader("model.pt", any_bytes, "scan {} --data numbers.csv -q", (0, 1, 2, 3), good=(1, 3)),
+    "scan pmml": Reader("model.pmml", TEXT, "scan {} --data numbers.csv -q", (0, 1, 2, 3), good=(1, 3)),
+    "scan rds": Reader("model.rds", any_bytes, "scan {} --data numbers.csv -q", (0, 1, 2, 3), good=(1, 3)),
     "scan its table": Reader("numbers.csv", TEXT, "scan svm.skops --data {} -q", (0, 1, 2, 3), good=(1,)),
 }  # fmt: skip
 
@@ -167,6 +185,8 @@ def prepare(folder: Path) -> None:
     (folder / "numbers.csv").write_text(table({name: rows[name] for name in ("age", "bmi", "ill")}))
     (folder / "bounds.toml").write_text(BOUNDS)
     (folder / "clients.toml").write_text("\n".join(BOUNDS.split("\n")[2:-3]))
+    (folder / "patients.toml").write_text("\n".join(BOUNDS.split("\n")[2:-3]))
+    (folder / BLOCK_BOUNDS).write_text("\n".join(BOUNDS.split("\n")[2:-3]))
     _tables(folder, rows)
     _models(folder, rows)
     _states(folder)
@@ -202,6 +222,7 @@ def _models(folder: Path, rows: dict[str, list[Any]]) -> None:
               {"who": "1,2\n3,4"})  # fmt: skip
     np.savez(folder / "arrays.npz", X=X, name=np.array(["a", "b"]), k=np.arange(3), c=X[:, 0])
     (folder / "model.onnx").write_bytes(_onnx(X))
+    _closed(folder, X)
     nested = {
         "rows": X.tolist(),
         "by": {"a": [1, 2], "b": [3, 4]},
@@ -209,6 +230,26 @@ def _models(folder: Path, rows: dict[str, list[Any]]) -> None:
         "note": "1,2\n3,4",
     }
     (folder / "facts.json").write_text(json.dumps(nested))
+
+
+def _closed(folder: Path, X: Any) -> None:
+    """Files that are never opened: a pickle, packed pickles, an archive of one, XML, packed bytes."""
+    import gzip
+    import pickle
+    import zipfile
+    import zlib
+
+    pickled = pickle.dumps({"rows": X, "names": ["age", "bmi"]})
+    (folder / "model.pkl").write_bytes(pickled)
+    (folder / "model.joblib").write_bytes(zlib.compress(pickled))
+    (folder / "model.rds").write_bytes(gzip.compress(X.astype(">f8").tobytes(), mtime=0))
+    with zipfile.ZipFile(folder / "model.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", pickled)
+        archive.writestr("archive/data/0", X.astype("<f4").tobytes())
+    rows = "".join(f"<row><age>{a}</age><bmi>{b}</bmi></row>" for a, b in X.tolist())
+    (folder / "model.pmml").write_text(
+        f'<?xml version="1.0"?><PMML version="4.4"><InlineTable>{rows}</InlineTable></PMML>'
+    )
 
 
 def _onnx(X: Any) -> bytes:
@@ -230,6 +271,7 @@ def _states(folder: Path) -> None:
     np.save(folder / "votes.npy", votes)
     made(*PATE.split(), "--out", "labels.csv", "--checkpoint", "state.npz", "--json", "labelled.json")
     made(*TRAIN.split(), "--out", "net.safetensors", "--checkpoint", "training.npz", "--json", "trained.json")
+    made(*PATIENTS.split(), "--out", "net.safetensors", "--checkpoint", "patients.npz")
 
 
 FIX = "fix people.csv --target bmi --person id --exclude ill --scale 20 --max-dose 1e6 -q --even-if-useless"

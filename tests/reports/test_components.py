@@ -51,7 +51,11 @@ def test_the_internal_edition_has_every_section_in_order():
         "What was promised", "Dose", "Most exposed", "Checked by attack", "What the components are worth", "Ledger",
         "Assumptions and what is not covered", "How to reproduce it",
     ]  # fmt: skip
-    assert [chart.title for chart in report.drawings] == ["η per row", "AUC by components seen", "Explained variance"]
+    assert [chart.title for chart in report.drawings] == [
+        "Dose (η) per row",
+        "AUC by components seen",
+        "Explained variance",
+    ]
     assert all(chart.grid.rows and chart.says for chart in report.drawings)
 
 

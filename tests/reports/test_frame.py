@@ -74,7 +74,7 @@ def test_the_plot_of_a_linear_result_is_the_histogram_of_its_doses(name, tmp_pat
     assert [value["y"] for value in bars["data"]["values"]] == [4, 9, 2]
     assert [value["x"] for value in rule["data"]["values"]] == [2.0]
     assert bundle[MIME]["$schema"].endswith("v5.json")
-    assert bundle["text/plain"] == "<Plot: η per person>"
+    assert bundle["text/plain"] == "<Plot: Dose (η) per person>"
     plot.write(tmp_path / "doses.html")
     page = (tmp_path / "doses.html").read_text(encoding="utf-8")
     assert "Content-Security-Policy" in page

@@ -40,10 +40,10 @@ INTERNAL = {
 """Sections of the page, top to bottom."""
 CHARTS = {
     "measurement": (
-        "η per person", "Dose by group", "What leaks about the most exposed, column by column",
+        "Dose (η) per person", "Dose by group", "What leaks about the most exposed, column by column",
         "What the attack achieved", "Accuracy against dose",
     ),
-    "linear release": ("Accuracy against dose", "η per person"),
+    "linear release": ("Accuracy against dose", "Dose (η) per person"),
     "federation": ("Accuracy by round", "ε by round", "V_c and U_s by round"),
     "plan": (),
 }  # fmt: skip

@@ -100,7 +100,7 @@ def test_classes_that_were_not_listed_withhold_every_figure():
         told = text_of(document(unlisted(), "internal"), "What was promised")
     assert "Nothing to publish: the classes were read off the private table" in told
     assert "List them with --classes" in told
-    assert "If these 2 classes had been listed beforehand: at most 4 nats" in told
+    assert "If these 2 classes had been listed in advance: at most 4 nats" in told
 
 
 def test_the_bound_is_about_persons_only_if_ids_decide_their_teachers():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -72,8 +73,30 @@ def test_a_measurement_without_a_limit_claims_none():
     del values["verdict"]
     inside, outside = (document(read(values), edition).verdict for edition in ("internal", "external"))
     assert inside.text == "No limit was stated: the highest is 2.5, a typical person's dose (η) is 0.6."
-    assert outside.text == "With Gaussian(sigma=1.0) on each released weight: no limit on anyone's dose is claimed."
+    assert (
+        outside.text
+        == "No limit on anyone's dose is claimed. The noise is Gaussian(sigma=1.0), on each released weight."
+    )
     assert (inside.tone, outside.tone) == ("", "")
+
+
+def test_the_first_screen_says_without_symbols_what_an_attacker_can_do():
+    """Inside of the highest dose, outside of the stated limit: Φ(2.5/2) and Φ(3/2). No limit, nothing to say."""
+    kept = {"verdict": {"limit": 3.0, "above": 0, "within": True}}
+    inside, outside = (
+        document(result_of("measurement", **kept), edition).verdict for edition in ("internal", "external")
+    )
+    assert "the most exposed person" in inside.meaning
+    assert "right about 89 times in 100" in inside.meaning
+    assert "any person" in outside.meaning
+    assert "right about 93 times in 100, or less often" in outside.meaning
+    assert document(result_of("measurement")).verdict.meaning == ""  # the limit was exceeded, which is internal
+    assert document(result_of("measurement", **EXACT), "internal").verdict.meaning == ""
+    for edition in ("internal", "external"):
+        released = document(result_of("linear release"), edition)
+        assert "A coin toss is right 50 times." in released.verdict.meaning
+        assert not re.search("[α-ω]", released.verdict.meaning)
+        assert released.verdict.meaning in lay_out(released)
 
 
 def test_a_scaler_that_is_held_fixed_is_named_if_it_alone_exceeds_the_limit():
@@ -132,19 +155,19 @@ def test_the_first_figures_are_tiles_with_what_they_mean():
     (tiles,) = parts(document(result_of("measurement"), "internal"), Tiles, "terminal")
     assert [(tile.label, tile.value, tile.tone) for tile in tiles.tiles] == [
         ("typical dose (η)", "0.6", ""), ("worst 1 %", "2.4", ""), ("highest", "2.5", "bad"),
-        ("right guesses, at most", "89 times in 100", ""), ("above the limit", "3 of 16", "bad"),
+        ("right guesses, about", "89 in 100", ""), ("above the limit", "3 of 16", "bad"),
     ]  # fmt: skip
     assert tiles.tiles[0].note == "an unbiased guess errs by ±1.67 standard deviations or more"
     assert tiles.tiles[2].note == "person patient 0"
     assert "the person of row 10" in terminal(read(without_ids()))
     (after,) = parts(document(result_of("linear release"), "internal"), Tiles, "terminal")
-    assert [tile.value for tile in after.tiles] == ["0.5", "1.9", "3.8", "83 times in 100"]
+    assert [tile.value for tile in after.tiles] == ["0.5", "1.9", "3.8", "83 in 100"]
     assert parts(document(result_of("linear release")), Tiles) == []
 
 
 def test_the_histogram_shows_its_counts_and_the_limit():
     report = document(result_of("measurement"), "internal")
-    (drawn,) = [drawing for drawing in report.drawings if drawing.title == "η per person"]
+    (drawn,) = [drawing for drawing in report.drawings if drawing.title == "Dose (η) per person"]
     bars, rule = drawn.spec["layer"]
     assert [(v["x"], v["x2"], v["y"]) for v in bars["data"]["values"]] == [(0.1, 0.3, 4), (0.3, 1, 9), (1, 3, 2)]
     assert [v["x"] for v in rule["data"]["values"]] == [2.0]
@@ -197,9 +220,9 @@ def test_without_ids_people_are_rows():
 
 def test_each_of_the_most_exposed_can_be_looked_into():
     found = grids(document(result_of("measurement"), "internal"))
-    assert found["patient 0: what leaks about them"].rows == (("age", 2.0, 0.5), ("sex", 1.0, 1.0))
-    assert found["patient 1: what leaks about them"].rows == (("age", math.inf, 0.0), ("sex", 0.0, None))
-    assert found["patient 1: what leaks about them"].folded
+    assert found["What leaks about patient 0"].rows == (("age", 2.0, 0.5), ("sex", 1.0, 1.0))
+    assert found["What leaks about patient 1"].rows == (("age", math.inf, 0.0), ("sex", 0.0, None))
+    assert found["What leaks about patient 1"].folded
 
 
 def test_the_frontier_leaves_out_models_of_no_use_and_says_so():
@@ -225,7 +248,7 @@ def test_the_most_exposed_value_in_words():
          ("the target “ill”", "1 from one class to the next")),
         ("a category", {"meaning": {"row": 10, "cell_row": 11, "column": "sex", "kind": "category", "eta": 2.0,
                                     "typical_eta": 0.6, "r2": 0.3}},
-         ("“sex” of person patient 0 (the highest dose; in row 11): a dose (η) of 2", "right 84 times in 100 at best",
+         ("“sex” of person patient 0 (the highest dose; in row 11): a dose (η) of 2", "right about 84 times in 100",
           "without the release: 0.30")),
     ):  # fmt: skip
         text = text_of(document(result_of("measurement", **changes), "internal"), "The most exposed value")
@@ -235,7 +258,7 @@ def test_the_most_exposed_value_in_words():
 def test_the_page_says_what_its_figure_means():
     """η = 5 is a fifth of a standard deviation."""
     text = text_of(document(result_of("linear release", limit=5.0)), "What a dose means")
-    assert "±0.2 standard deviations of its column" in text
+    assert "in standard deviations of its column. At the limit of 5 that is ±0.2." in text
     assert "keeps at least 20 % of the uncertainty" in text
     assert "released nothing" in text_of(document(result_of("measurement", **EXACT)), "Settings")
     assert "limit" not in text_of(document(result_of("measurement")), "What a dose means")

@@ -87,4 +87,5 @@ def test_the_section_fits_into_a_card_of_skops(results):
 
     card = Card(Ridge(), model_diagram=False)
     card.add(Privacy=to_card(results[0]["fix"]))
-    assert "scaled so that no person's dose is above the stated limit η = 5" in card.render()
+    assert "No person has a dose" in card.render()
+    assert "above the stated limit of 5. " in card.render()

@@ -95,7 +95,8 @@ def test_what_laplace_noise_cannot_measure_is_named_and_the_rest_is_there():
 def test_a_result_is_read_back_from_its_own_json():
     import json
 
-    result = ComponentsRelease.of(released())
+    release = released()
+    result = ComponentsRelease.of(release, InternalComponentFigures.of(release))
     again = read(json.loads(result.to_json()))
     assert again == result
     assert again.to_json() == result.to_json()

@@ -185,13 +185,21 @@ def test_our_own_coefficients_are_not_a_finding(tmp_path: Path) -> None:
     assert not scan(tmp_path / "m.json", table()).rows_inside
 
 
-@pytest.mark.parametrize("name", [f"m.{kind}" for kind in "pkl joblib pickle sav pt pth ckpt bin h5 json onnx".split()])
-def test_a_pickle_is_refused_unopened_with_how_to_convert_it(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [f"m.{kind}" for kind in "pkl joblib pickle sav pt pth ckpt bin h5".split()])
+def test_a_pickle_of_any_name_is_read_and_nothing_in_it_runs(name: str, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    (tmp_path / name).write_bytes(pickle.dumps(Bomb(trace)))
-    remedy = r"safetensors\.torch\.save_file" if name.endswith(("pt", "pth", "ckpt", "bin")) else r"skops\.io\.dump"
-    with pytest.raises(Refusal, match=remedy):
-        scan(tmp_path / name)
+    (tmp_path / name).write_bytes(pickle.dumps({"first": Bomb(trace), "support_vectors_": X[:9]}))
+    assert [finding.place for finding in scan(tmp_path / name).findings if finding.rows_inside] == ["support_vectors_"]
+    assert scan(tmp_path / name, table()).matched_rows == tuple(range(1, 10))
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize("kind", ["json", "onnx", "skops", "safetensors"])
+def test_a_pickle_under_the_name_of_an_open_format_is_refused(kind: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    (tmp_path / f"m.{kind}").write_bytes(pickle.dumps(Bomb(trace)))
+    with pytest.raises(Refusal, match=f"not a .{kind} file but a pickle"):
+        scan(tmp_path / f"m.{kind}", table())
     assert not trace.exists()
 
 

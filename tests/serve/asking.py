@@ -33,7 +33,7 @@ class Answer:
 
 @dataclass
 class Client:
-    """A browser without a page: it keeps cookies, and sends Host unless told otherwise."""
+    """A browser without a page: it keeps cookies, and sends Host unless it is asked not to."""
 
     app: Any
     host: str = f"127.0.0.1:{PORT}"

@@ -1,4 +1,4 @@
-"""Tables whose columns were declared beforehand: the content of a line changes its row and nothing else."""
+"""Tables whose columns were declared in advance: the content of a line changes its row and nothing else."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_the_external_edition_holds_no_figure_of_the_attack(options):
 def test_a_terminal_and_a_dataframe_show_the_attack():
     report = dm.attack(FRAME, "cost", column="ill", scale=0.001, trials=100)
     text = " ".join(report.to_text().split())
-    assert "from everything else, without the weights" in text
+    assert "from everything else, without the release" in text
     assert "Of those with ill = yes" in text
     assert report.to_frame()["figure"].tolist() == [report.inversion.figure]
     assert report.plot().spec

@@ -34,6 +34,31 @@ FEW_LEVELS = 256
 
 
 @dataclass(frozen=True, eq=False)
+class LearnedScalers:
+    """Features behind a scaler of exactly these rows, and how the rows move its constants."""
+
+    features: Index
+    """(k,)."""
+    by_scale: FloatArray
+    """(n, k) as in `glm.scaler.StatisticMoves`."""
+    by_mean: FloatArray
+    """(n, k)."""
+    statistics: tuple[str, ...]
+    """What the scalers took from the rows."""
+    additive: NDArray[np.bool_]
+    """(k,) whether the moves of several rows add: of means and deviations, not of extremes and quantiles."""
+
+    def of_people(self, ids: Sequence[Any], tied: NDArray[np.bool_]) -> LearnedScalers:
+        """The same for rows of people. tied: (d,) features of columns that never change within a person.
+
+        The rows of a person share an extreme or a quantile, and move it once, not once each.
+        """
+        _, person, counts = np.unique(np.array(list(map(str, ids))), return_inverse=True, return_counts=True)
+        share = np.where(tied[self.features] & ~self.additive, 1.0 / counts[person][:, None], 1.0)
+        return replace(self, by_scale=self.by_scale * share, by_mean=self.by_mean * share)
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
     """The model's design matrix, and how it depends on the source columns."""
 
@@ -56,6 +81,8 @@ class Design:
     """(n, m) True where a cell was filled: it is a constant, not an unknown. None if no cell was filled."""
     fitted: Any = ()
     """(d,) which features were standardised by mean and deviation (1/n) of exactly these rows; empty for none."""
+    learned: LearnedScalers | None = None
+    """Scalers of these rows by other statistics, and those of `fitted`; None if there is none but those of `fitted`."""
     row_map: glm.RowMap | None = None
     """dX/d unknown of every row, `constant_map` included; None if it is the same on every row."""
     binned: frozenset[str] = frozenset()
@@ -151,6 +178,7 @@ def assemble(chain: Chain, sources: Sequence[str]) -> Design:
         not_covered=_not_covered(features),
         known=known_cells(blocks, chain.filled, chain.n, len(unknowns)),
         fitted=_fitted(features),
+        learned=_learned(features),
         row_map=_row_map(chain, constant_map, by_source, blocks),
         binned=frozenset(name for name, r in by_source.items() if r.category is not None and r.category.binned),
         remarks=(*log.remarks, *(_estimate_remark(name, error) for name, error in log.estimates.items())),
@@ -269,6 +297,37 @@ def _fitted(features: Sequence[Feature]) -> Any:
     """(d,) standardised features whose values do have mean 0 and deviation 1: scalers of other rows do not."""
     standardised = [f.standardised and _has_mean_0_and_deviation_1(f.numbers) for f in features]
     return np.array(standardised, dtype=bool) if any(standardised) else ()
+
+
+def _learned(features: Sequence[Feature]) -> LearnedScalers | None:
+    """None if the last scalers of all features are whole StandardScalers, or of other rows."""
+    if all(feature.statistic_moves is None for feature in features):
+        return None
+    return learned_scalers(features)
+
+
+def learned_scalers(features: Sequence[Feature]) -> LearnedScalers | None:
+    """Every feature behind a scaler of these rows whose moves are known; None if there is none."""
+    chosen, by_scale, by_mean, statistics, additive = [], [], [], [], []
+    for j, feature in enumerate(features):
+        moves, n = feature.statistic_moves, len(feature.values)
+        if moves is None and feature.standardised and _has_mean_0_and_deviation_1(feature.numbers):
+            moves = feature.numbers / n, np.full(n, 1.0 / n)
+        if moves is not None:
+            chosen.append(j)
+            by_scale.append(moves[0])
+            by_mean.append(moves[1])
+            statistics += sorted(feature.of_these_rows)
+            additive.append(feature.of_these_rows <= {"mean", "scale", "mean and scale"})
+    if not chosen:
+        return None
+    return LearnedScalers(
+        np.array(chosen, dtype=np.intp),
+        np.column_stack(by_scale),
+        np.column_stack(by_mean),
+        tuple(dict.fromkeys(statistics)),
+        np.array(additive),
+    )
 
 
 def _has_mean_0_and_deviation_1(values: FloatArray) -> bool:

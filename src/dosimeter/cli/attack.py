@@ -43,6 +43,27 @@ Noise = Annotated[
         show_default=True,
     ),
 ]
+ReleaseKind = Annotated[
+    str,
+    opt(
+        "--release",
+        help="weights, or predictions: an attack on the answers to --queries alone.",
+        group=NOISE,
+        show_default=True,
+    ),
+]
+Queries = Annotated[
+    Path | None, opt("--queries", help="The public rows that are answered, with the model's columns.", group=NOISE)
+]
+AnswerKind = Annotated[
+    str | None,
+    opt(
+        "--answer",
+        help="What a query is answered with: predictions (the default), margins or labels. --scale is then of the "
+        "noise on each answer.",
+        group=NOISE,
+    ),
+]
 Trials = Annotated[int, opt("--trials", help="Releases to simulate.", group=NOISE, show_default=True)]
 Seed = Annotated[int, opt("--seed", help="Of the simulation. Nothing is released.", group=NOISE, show_default=True)]
 
@@ -55,6 +76,9 @@ def inversion(
     column: Annotated[str, opt("--column", help="The column that is guessed.", group=START)],
     scale: Scale,
     noise: Noise = "gaussian",
+    release: ReleaseKind = "weights",
+    queries: Queries = None,
+    answer: AnswerKind = None,
     loss: Loss = "auto",
     l2: Penalty = None,
     trials: Trials = 100,
@@ -69,7 +93,7 @@ def inversion(
     quiet: Quiet = False,
     color: Color = True,
 ) -> int:
-    """Guess one column of every row from the released weights; the attacker knows everything else in the table."""
+    """Guess one column of every row from released weights or answers; the attacker knows everything else."""
     return _attack(context, table, json, quiet, color)
 
 
@@ -80,6 +104,9 @@ def membership(
     target: Target,
     scale: Scale,
     noise: Noise = "gaussian",
+    release: ReleaseKind = "weights",
+    queries: Queries = None,
+    answer: AnswerKind = None,
     loss: Loss = "auto",
     l2: Penalty = None,
     trials: Trials = 2000,
@@ -108,11 +135,13 @@ def _attack(context: typer.Context, table: Path, json: str | None, quiet: bool, 
     from dosimeter.cli.provenance import provenance
     from dosimeter.workflows.attack import attack
 
-    check_outputs([json_path(json)], [table])
+    queries = context.params["queries"]
+    inputs = [path for path in (table, queries) if path is not None]
+    check_outputs([json_path(json)], inputs)
     options: dict[str, Any] = {name: value for name, value in context.params.items() if name not in SHOWN}
     lists = ("categorical", "exclude", "impute")
     options |= {name: options[name] or () for name in lists}
     report = attack(table, options.pop("target"), kind=str(context.info_name), **options)
     result = report.with_fields(reproduce=provenance(context))
-    show(result, quiet=quiet, color=color, json=json, inputs=[table])
+    show(result, quiet=quiet, color=color, json=json, inputs=inputs)
     return 0

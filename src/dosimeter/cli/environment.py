@@ -7,6 +7,7 @@ from the options' names, and one that names no option is refused: a misspelt lim
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
@@ -17,6 +18,9 @@ STOPPING = ("help", "version", "install_completion", "show_completion")
 PREFIX = "DOSIMETER"
 GROUPS = ("Start here", "Table", "Model", "Noise and limit", "Rounds and noise", "Ledger", "Output")
 OTHER = "Other"
+LIST = re.compile(r"<list\[(\w+)\]>")
+"""How some versions of typer write the type of an option that may be repeated."""
+SENTENCE = re.compile(r"(?<=\.)\s|\n\n")
 OURS = ("DOSIMETER_TRACEBACK",)
 """Variables that are read and belong to no option."""
 NEAR = 0.9
@@ -59,17 +63,39 @@ def _variables(command: Any, prefix: str) -> Iterator[str]:
         yield from _variables(under, f"{prefix}_{name.upper().replace('-', '_')}")
 
 
+def position(heading: str) -> int:
+    """The place of a group of options; groups that are not in GROUPS stand last."""
+    return GROUPS.index(heading) if heading in GROUPS else len(GROUPS)
+
+
+def plain_types(names: str) -> str:
+    """The names of an option with the type of one value.
+
+    >>> plain_types("--exclude <list[str]>")
+    '--exclude <str>'
+    """
+    return LIST.sub(r"<\1>", names)
+
+
 class Grouped:
     """Help with the options in groups, those that a newcomer needs first."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Arguments in capitals; some versions of typer write {table}."""
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
+        return [piece.strip("{}").upper() if piece.startswith("{") else piece for piece in pieces]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """One heading per group, in the order of GROUPS."""
+        """One heading per group, in the order of GROUPS; arguments stand in the first."""
         groups: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):  # type: ignore[attr-defined]
+        params = self.get_params(ctx)  # type: ignore[attr-defined]
+        for param in sorted(params, key=lambda param: param.param_type_name != "argument"):
             record = param.get_help_record(ctx)
             if record is not None:
-                groups.setdefault(getattr(param, "rich_help_panel", None) or OTHER, []).append(record)
-        for heading in sorted(groups, key=lambda name: GROUPS.index(name) if name in GROUPS else len(GROUPS)):
+                first = GROUPS[0] if param.param_type_name == "argument" else OTHER
+                names = plain_types(record[0])
+                groups.setdefault(getattr(param, "rich_help_panel", None) or first, []).append((names, record[1]))
+        for heading in sorted(groups, key=position):
             with formatter.section(heading):
                 formatter.write_dl(groups[heading])
 
@@ -87,7 +113,7 @@ class Command(Grouped, TyperCommand):
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             kept = ctx.params.get("checkpoint") is not None
-            raise Interrupted("the same command goes on from its checkpoint" if kept else "") from None
+            raise Interrupted("the same command resumes from its checkpoint" if kept else "") from None
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options with --help, which typer adds only here."""
@@ -98,9 +124,16 @@ class CommandGroup(Grouped, TyperGroup):
     """The program, or a verb with subcommands."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """The options in groups, then the commands."""
-        super().format_options(ctx, formatter)
+        """The commands, then the options in groups."""
         self.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Each command with the first sentence of its help, never cut off."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, SENTENCE.split(command.help or "")[0]) for name, command in commands if command is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, " ".join(sentence.split())) for name, sentence in rows])
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options with --help, which typer adds only here."""

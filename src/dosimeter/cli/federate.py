@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dosimeter.cli.environment import Command, CommandGroup
+from dosimeter.cli.federate_coordinator import coordinator
+from dosimeter.cli.federate_init import init
+from dosimeter.cli.federate_site import site as site_command
 from dosimeter.cli.options import (
     MODEL,
     NOISE,
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
     from dosimeter.workflows.booking import BookingOutcome, ReleaseSession
 
 app = typer.Typer(cls=CommandGroup, invoke_without_command=True)
+app.command("init", cls=Command)(init)
+app.command("coordinator", cls=Command)(coordinator)
+app.command("site", cls=Command)(site_command)
 
 OF_TABLES = (
     "target", "client", "unit", "person", "site", "test", "bounds", "classes", "categorical", "exclude", "missing",
@@ -215,6 +221,10 @@ def federate(
     processes: Annotated[
         int, opt("--processes", help="Processes that train clients.", group=MODEL, show_default=True)
     ] = 1,
+    scheduler: Annotated[
+        str | None,
+        opt("--scheduler", help="A Dask scheduler, tls://HOST:PORT, whose workers train clients.", group=MODEL),
+    ] = None,
     checkpoint: Annotated[
         Path | None, opt("--checkpoint", help="A .npz that keeps the state of each round (internal).", group=OUTPUT)
     ] = None,
@@ -305,6 +315,7 @@ def federate(
             clip_quantile=clip_quantile,
             clip=clip,
             processes=processes,
+            scheduler=scheduler,
             simulation_seed=simulation_seed,
             image_pooling=image_pooling,
         ),

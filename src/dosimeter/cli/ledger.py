@@ -37,7 +37,10 @@ def init(
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Create a ledger with budgets that refuse. Its key file, which alone knows the ids, is written beside it."""
+    """Create a ledger with budgets that refuse.
+
+    Its key file is written beside it and is the only place that holds the ids.
+    """
     from dosimeter.cli.output import show
     from dosimeter.core.accounts import LedgerLimit
     from dosimeter.core.errors import Refusal
@@ -54,7 +57,7 @@ def init(
 
 @app.command("list", cls=Command)
 def list_(ledger: LedgerPlace = None, keys: Keys = None, json: Json = None, quiet: Quiet = False) -> None:
-    """All releases, with their dates, receivers and number of people."""
+    """List the releases with their dates, receivers and number of people."""
     from dosimeter.cli.output import show
     from dosimeter.results.ledger import LedgerReleases
 
@@ -66,7 +69,7 @@ def list_(ledger: LedgerPlace = None, keys: Keys = None, json: Json = None, quie
 def person(
     person: PersonId, ledger: LedgerPlace = None, keys: Keys = None, json: Json = None, quiet: Quiet = False
 ) -> None:
-    """What was released about one person: each release, its dose, the totals, and what is left of the budgets."""
+    """Show what was released about one person: each release, its dose, the totals, and what is left of the budgets."""
     from dosimeter.cli.output import show
     from dosimeter.results.ledger import PersonAnswer
 
@@ -86,7 +89,7 @@ def budget(
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """The budgets and the highest total under each; or set a budget, which is recorded."""
+    """Show the budgets and the highest total under each, or set a budget; a new budget is recorded."""
     from dosimeter.cli.output import show
     from dosimeter.core.accounts import LedgerLimit
     from dosimeter.core.errors import Refusal
@@ -114,7 +117,7 @@ def compare(
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Two releases side by side, such as this month's model and the last one's."""
+    """Compare two releases, such as this month's model and last month's."""
     from dosimeter.cli.output import show
     from dosimeter.results.ledger import LedgerComparison
 
@@ -132,7 +135,7 @@ def verify(
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Check every entry against the hash chain. Exit 4: something was changed, dropped or rolled back."""
+    """Check every entry against the hash chain. Exit 4: something was changed, removed or rolled back."""
     from dosimeter.cli.output import show
     from dosimeter.core.errors import Refusal
     from dosimeter.core.text import safe_text
@@ -156,7 +159,7 @@ def export(
     ledger: LedgerPlace = None,
     keys: Keys = None,
 ) -> None:
-    """The ledger as JSON or CSV, people under their pseudonyms (internal)."""
+    """Write the ledger as JSON or CSV, people under their pseudonyms (internal)."""
     from dosimeter.core.errors import Refusal
     from dosimeter.core.text import safe_text
     from dosimeter.files.atomic import write_text
@@ -181,7 +184,7 @@ def artefact(
     keys: Keys = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a release's bytes once more, as they were booked; nothing is spent."""
+    """Write the file of a release again, as it was booked; nothing is spent."""
     from dosimeter.cli.output import console
     from dosimeter.core.text import safe_text
     from dosimeter.files.atomic import write_bytes
@@ -220,7 +223,7 @@ def backup(
     keys: Keys = None,
     quiet: Quiet = False,
 ) -> None:
-    """Copy the key file. Keep the copy apart from the database, and as safe."""
+    """Copy the key file. Keep the copy in another place than the database, and as safe."""
     from dosimeter.cli.output import console
     from dosimeter.core.text import safe_text
 
@@ -231,7 +234,7 @@ def backup(
 
 @keys_app.command("rotate", cls=Command)
 def rotate(ledger: LedgerPlace = None, keys: Keys = None, quiet: Quiet = False) -> None:
-    """Use a new master key: people move over when they appear again; pseudonyms stay."""
+    """Use a new master key. People get it when they are booked again; pseudonyms stay the same."""
     from dosimeter.cli.output import console
 
     with _open(ledger, keys, None) as opened:

@@ -26,7 +26,8 @@ INTERRUPTED = 130
 app = typer.Typer(
     name="dosimeter",
     cls=CommandGroup,
-    help="How much a released model leaks about each person it was trained on.",
+    help="How much a released model leaks about each person it was trained on.\n\n"
+    "Start with `dosimeter demo`, then `dosimeter measure TABLE --target COLUMN --person COLUMN`.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -38,8 +39,8 @@ app = typer.Typer(
     "variables such as DOSIMETER_MEASURE_MAX_DOSE.",
 )
 VERBS = (
-    "demo", "measure", "fix", "attack", "pca", "pate", "federate", "release", "ledger", "report", "scan", "serve",
-    "reproduce",
+    "demo", "measure", "fix", "attack", "pca", "pate", "federate", "release", "ledger", "report", "scan", "check",
+    "serve", "reproduce",
 )  # fmt: skip
 """Each is a module of `cli`: with an `app` of subcommands, or a function of the same name."""
 for _verb in VERBS:
@@ -63,15 +64,20 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """How much a released model leaks about each person it was trained on."""
+    """How much a released model leaks about each person it was trained on.
+
+    Start with `dosimeter demo`, then `dosimeter measure TABLE --target COLUMN --person COLUMN`.
+    """
     check_variables(context.command, os.environ)
     context.default_map = _lists(context.command, settings_file(_options(context.command)))
 
 
 @cache
-def _command() -> Any:
+def command_line() -> Any:
     """The verbs and their options. typer reads every signature anew at each call, which is half of a short command."""
-    return typer.main.get_command(app)
+    command: Any = typer.main.get_command(app)
+    command.commands = {verb: command.commands[verb] for verb in VERBS}  # typer puts those with subcommands last
+    return command
 
 
 def _options(command: Any) -> Any:
@@ -113,7 +119,7 @@ def run(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        result: Any = _command()(arguments, prog_name="dosimeter", standalone_mode=False)
+        result: Any = command_line()(arguments, prog_name="dosimeter", standalone_mode=False)
         code = result if isinstance(result, int) else 0
     except typer.Exit as stop:
         code = stop.exit_code
@@ -140,9 +146,9 @@ def _failed(error: Exception) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(usage(), file=sys.stderr)
             return 2
-        _nearest(error)
         command = getattr(getattr(error, "ctx", None), "command_path", "") or "dosimeter"
-        return _report_error(f"{usage()} See {command} --help.", 2)
+        message = _mistyped(error) or usage()
+        return _report_error(f"{message}{'' if message.endswith(('.', '?')) else '.'} See {command} --help.", 2)
     for kind, code in ((CannotMeasure, 3), (LimitExceeded, 1), (Tampered, 4)):
         if isinstance(error, kind):
             return _report_error(str(error), code)
@@ -160,13 +166,15 @@ def _failed(error: Exception) -> int:
     )
 
 
-def _nearest(error: Any) -> None:
-    """Of the options that a mistyped one might mean, keep the most similar."""
+def _mistyped(error: Any) -> str:
+    """What to say about an option that is not there; "" for another error."""
     from difflib import get_close_matches
 
-    meant = getattr(error, "possibilities", None)
-    if meant:
-        error.possibilities = get_close_matches(str(getattr(error, "option_name", "")), meant, n=1, cutoff=0.0)
+    name = getattr(error, "option_name", None)
+    if not name or type(error).__name__ != "NoSuchOption":
+        return ""
+    near = get_close_matches(str(name), getattr(error, "possibilities", None) or (), n=1, cutoff=0.0)
+    return f"no such option: {name}" + (f". Did you mean {near[0]}?" if near else "")
 
 
 def _report_error(message: str, code: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -56,6 +57,28 @@ def measure(
     max_dose: MaxDose = None,
     scale: Scale = None,
     noise: NoiseLaw = "gaussian",
+    release: Annotated[
+        str,
+        opt(
+            "--release",
+            help="weights, or predictions: the model stays inside and only answers --queries.",
+            group=MODEL,
+            show_default=True,
+        ),
+    ] = "weights",
+    queries: Annotated[
+        Path | None,
+        opt("--queries", help="The public rows that are answered, with the model's columns.", group=MODEL),
+    ] = None,
+    answer: Annotated[
+        str | None,
+        opt(
+            "--answer",
+            help="What a query is answered with: predictions (a mean or probabilities; the default), margins or "
+            "labels. --scale is then of the noise on each answer.",
+            group=MODEL,
+        ),
+    ] = None,
     unit: Annotated[
         str,
         opt(
@@ -114,7 +137,7 @@ def measure(
 
     if model is not None:
         refuse_fit_options(context, ("loss", "l2", "bounds"))
-    inputs = [path for path in (table, model, bounds) if path is not None]
+    inputs = [path for path in (table, model, bounds, queries) if path is not None]
     check_outputs([doses_out, json_path(json)], inputs)
     limit = None if max_dose is None else positive("max_dose", max_dose)
     noise_class(noise)  # a wrong name is refused although an exact release has no noise
@@ -126,6 +149,9 @@ def measure(
         person=person,
         noise=None if scale is None else noise,
         scale=scale,
+        release=release,
+        queries=queries,
+        answer=answer,
         loss=loss if fitted_here else "auto",
         l2=l2 if fitted_here else None,
         bounds=bounds if fitted_here else None,

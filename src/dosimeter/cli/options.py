@@ -106,7 +106,7 @@ CheckpointFolder = Annotated[
     Path | None,
     opt(
         "--checkpoint",
-        help="A folder for finished work of --engine blocks or dask: after a stop the same command goes on.",
+        help="A folder for finished work of --engine blocks or dask: the same command resumes after a stop.",
         group=TABLE,
     ),
 ]

@@ -6,7 +6,7 @@ import json as json_module
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +74,13 @@ def show(
     footer: Sequence[str] = (),
 ) -> None:
     """Write a verb's result as JSON if asked, then print it with what was written and booked."""
+    if json is not None:
+        write_json(result, json, inputs=inputs)
+    if quiet:
+        return
     from dosimeter.core.text import safe_text
     from dosimeter.reports.terminal import Lines, to_terminal
 
-    if json is not None:
-        write_json(result, json, inputs=inputs)
     out = console(quiet, color, json)
     if heading:
         out.print(f"{heading}\n")
@@ -97,6 +99,22 @@ def show(
     lines.print(out)
     for line in footer:
         out.print(line, soft_wrap=True)
+
+
+def spoken(quiet: bool = False) -> Callable[[str], None]:
+    """Prints one line with its time for each step of a long command, on stderr."""
+    from datetime import datetime
+
+    from dosimeter.cli.progress import wipe
+    from dosimeter.core.text import safe_text
+
+    def say(text: str) -> None:
+        if not quiet:
+            wipe()
+            now = datetime.now().strftime("%H:%M:%S")
+            print(f"{now} {safe_text(text, width=400)}", file=sys.stderr, flush=True)
+
+    return say
 
 
 def warn(text: str, quiet: bool = False) -> None:

@@ -14,14 +14,17 @@ from dosimeter.cli.options import (
     START,
     TABLE,
     Categorical,
+    CheckpointFolder,
     Color,
     Decimal,
     Delimiter,
     DoseFileOut,
+    EngineName,
     Exclude,
     Json,
     Keys,
     LedgerPlace,
+    Memory,
     Name,
     NoLedger,
     Note,
@@ -29,6 +32,7 @@ from dosimeter.cli.options import (
     Override,
     Person,
     Quiet,
+    SchedulerAddress,
     To,
     opt,
 )
@@ -52,7 +56,9 @@ def pca(
     table: Annotated[
         Path | None,
         typer.Argument(
-            help="The table: .csv or .parquet. Without it: a demonstration.", show_default=False, rich_help_panel=START
+            help="The table: .csv, .parquet, or a folder of Parquet files. Without it: a demonstration.",
+            show_default=False,
+            rich_help_panel=START,
         ),
     ] = None,
     person: Person = None,
@@ -117,6 +123,10 @@ def pca(
     ] = None,
     delimiter: Delimiter = ",",
     decimal: Decimal = ".",
+    engine: EngineName = None,
+    memory: Memory = None,
+    checkpoint: CheckpointFolder = None,
+    scheduler: SchedulerAddress = None,
     ledger: LedgerPlace = None,
     keys: Keys = None,
     no_ledger: NoLedger = False,
@@ -164,6 +174,10 @@ def pca(
         missing=missing,
         delimiter=delimiter,
         decimal=decimal,
+        engine=engine,
+        memory=memory,
+        checkpoint=checkpoint,
+        scheduler=scheduler,
     )
     outcome = session.nothing
     result = released.result.with_fields(reproduce=provenance(context))

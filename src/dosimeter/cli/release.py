@@ -44,7 +44,10 @@ def release(
     quiet: Quiet = False,
     color: Color = True,
 ) -> int:
-    """Book a release for everyone in it. Exit 1: someone would exceed a budget; nothing was booked or written."""
+    """Book a release in the ledger for every person in it.
+
+    Exit 1: someone would exceed a budget; nothing was booked or written.
+    """
     from dosimeter.cli.output import show
     from dosimeter.core.errors import Refusal
     from dosimeter.workflows.release import book_file

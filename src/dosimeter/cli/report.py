@@ -34,6 +34,18 @@ def report(
             group=OUTPUT,
         ),
     ] = False,
+    template: Annotated[
+        str | None,
+        opt(
+            "--template",
+            help="Answer a questionnaire instead: edpb (opinion 28/2024) or aisvs (OWASP AISVS C12.3).",
+            group=START,
+        ),
+    ] = None,
+    also: Annotated[
+        list[Path] | None,
+        opt("--also", help="Another result that --template draws on. May be repeated.", group=START),
+    ] = None,
     card: Annotated[
         Path | None, opt("--card", help="Write a model card section here (Markdown, external content).", group=START)
     ] = None,
@@ -61,10 +73,13 @@ def report(
         raise Refusal("name the result to report on: dosimeter report RESULT.json --out page.html")
     if out is None and card is None and json is None:
         raise Refusal("say where the page goes: --out page.html (or --card CARD.md, --json -)")
-    check_outputs([out, card, json_path(json)], [result])
+    inputs = [result, *(also or ())]
+    check_outputs([out, card, json_path(json)], inputs)
+    if card is not None and template is not None:
+        raise Refusal("--card is for the report of one result: leave it, or --template, out")
     if out is not None and out.suffix.lower() not in PAGES:
         raise Refusal(f"--out {safe_text(out.name)}: a page is an .html file (a browser prints it as PDF)")
-    document = report_on(result, edition=edition, statistics=statistics)
+    document = report_on(result, edition=edition, statistics=statistics, template=template, also=also or ())
     try:
         pages = ((path, getattr(document, form)) for path, form in ((out, "html"), (card, "card")) if path is not None)
         texts = list(pages)
@@ -72,9 +87,9 @@ def report(
     except Refusal as error:
         raise Refusal(f"{safe_text(result, 120)}: {error}") from None
     for path, text in texts:
-        write_text(path, text, inputs=[result])
+        write_text(path, text, inputs=inputs)
     if json is not None:
-        write_json(figures, json, inputs=[result])
+        write_json(figures, json, inputs=inputs)
     lines = Lines()
     show_verdict(document.document, lines)
     for k, (path, _) in enumerate(texts):

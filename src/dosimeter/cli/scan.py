@@ -29,7 +29,7 @@ def scan(
     file: Annotated[
         Path,
         typer.Argument(
-            help="The model: .skops, .onnx, .safetensors, .npz, .npy, .json; with --data .pkl, .joblib, .pt, .rds.",
+            help="A model file (.skops, .onnx, .safetensors, .npz, .json, .pkl, .joblib, .pt, .rds), or a folder.",
             show_default=False,
         ),
     ],
@@ -41,6 +41,10 @@ def scan(
     show_ids: Annotated[
         bool, opt("--show-ids", help="Show whose rows were found; with --person.", group=OUTPUT)
     ] = False,
+    redact: Annotated[
+        Path | None,
+        opt("--redact", help="Write the model without the people in it here: .skops, .npz, MLflow.", group=OUTPUT),
+    ] = None,
     tolerance: Annotated[
         float | None, opt("--tolerance", help="Relative difference that is still the same number.", group=TABLE)
     ] = None,
@@ -54,18 +58,20 @@ def scan(
 ) -> int:
     """Look for training rows, single people's values, statistics and lists in a model file.
 
-    Exit 1: rows or single people's values are inside. Exit 3: none were seen, but part of the file could not be read.
+    Nothing in the file is run. Exit 1: rows or single people's values are inside. Exit 3: none were seen, but part of
+    the file could not be read.
     """
     from dosimeter.cli.output import show
     from dosimeter.workflows.scan import scan as scan_file
 
     inputs = [file, *([data] if data else [])]
-    check_outputs([json_path(json)], inputs)
+    check_outputs([json_path(json), redact], inputs)
     result = scan_file(
         file,
         data=data,
         person=person,
         show_ids=show_ids,
+        redact=redact,
         tolerance=tolerance,
         exclude=exclude or (),
         missing=missing,
@@ -73,6 +79,6 @@ def scan(
         decimal=decimal,
     )
     show(result, quiet=quiet, color=color, json=json, inputs=inputs)
-    if result.people_inside:
+    if result.people_inside and not result.removed:
         return 1
     return 3 if result.not_looked_into else 0

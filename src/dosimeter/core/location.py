@@ -61,10 +61,15 @@ def advice(name: str, names: Collection[str]) -> str:
     'did you mean age?'
     >>> advice("age", ("age;bmi",))
     "there is one column, age;bmi: read the file with the separator ';'"
+    >>> advice("age,bmi", ("age", "bmi", "sex"))
+    'these are 2 columns: name each of them separately'
     """
     only = next(iter(names)) if len(names) == 1 else ""
     separator = next((mark for mark in ";\t|" if mark in only and name in only.split(mark)), "")
     if separator:
         return f"there is one column, {safe_text(only)}: read the file with the separator {separator!r}"
+    parts = [part.strip() for part in name.split(",")]
+    if len(parts) > 1 and all(part in names for part in parts):
+        return f"these are {len(parts)} columns: name each of them separately"
     near = get_close_matches(name[:100], [known for known in names if len(known) <= 100], n=1)
     return f"did you mean {safe_text(near[0])}?" if near else f"the columns are {safe_list(names)}"

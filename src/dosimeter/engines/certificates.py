@@ -21,7 +21,7 @@ EARLIER = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class Authority:
-    """Signs the certificates of one consortium. Its key stays with whoever set the consortium up."""
+    """Signs the certificates of one consortium. Its key stays with the administrator who set the consortium up."""
 
     certificate: x509.Certificate
     key: Any

@@ -4,14 +4,16 @@ A computation is a sequence of passes over the same parts, each with a function 
 file, named by a fingerprint of its function and arguments: how many parts are finished, and their sum. After a stop the
 same computation runs again from its start; passes that are finished are read instead of computed, and the one that was
 stopped goes on after its last finished part. Files hold arrays and JSON, no pickle: reading them runs nobody's code.
+Every file ends with a digest of its content, so that a damaged one is refused and never read as other numbers. Files
+are as private as the table: folder and files are created for their owner alone, unless others may write to the folder.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
-import zipfile
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +43,7 @@ class Checkpoint:
 
     def __init__(self, folder: Path, task: str) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         marker = folder / TASK
         if not marker.exists():
             if any(folder.iterdir()):
@@ -55,12 +57,10 @@ class Checkpoint:
         path = self._path(key)
         if not path.exists():
             return PassState(0, False, None)
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                tree = json.loads(bytes(arrays["tree"]).decode())
-                return PassState(tree["finished"], tree["complete"], decode(tree["value"], arrays))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise self._refusal(f"is damaged ({path.name}: {error})", "delete it and start again") from None
+        content = read_sealed(path, self._refusal(f"is damaged ({path.name})", "delete it and start again"))
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            tree = json.loads(bytes(arrays["tree"]).decode())
+            return PassState(tree["finished"], tree["complete"], decode(tree["value"], arrays))
 
     def save(self, key: str, state: PassState) -> None:
         """Replace the state of a pass."""
@@ -70,7 +70,7 @@ class Checkpoint:
         arrays["tree"] = np.frombuffer(tree.encode(), dtype=np.uint8)
         stream = io.BytesIO()
         np.savez(stream, **arrays)
-        write_whole(self._path(key), stream.getvalue())
+        write_sealed(self._path(key), stream.getvalue())
 
     def _path(self, key: str) -> Path:
         return self.folder / f"pass-{key}.npz"
@@ -86,15 +86,35 @@ def _task_of(marker: Path) -> Any:
         return None
 
 
-def write_whole(path: Path, content: bytes, *, lasting: bool = True, private: bool = False) -> None:
-    """Write a file whole or not at all, also if the process is killed. lasting: and if the computer stops.
+def write_sealed(path: Path, content: bytes, *, lasting: bool = True) -> None:
+    """`write_whole` with a digest at the end, which `read_sealed` compares."""
+    write_whole(path, content + _digest(content), lasting=lasting)
 
-    private: readable by its owner only.
-    """
+
+def read_sealed(path: Path, refusal: Refusal) -> bytes:
+    """What `write_sealed` wrote; the refusal if the file cannot be read, or a byte of it is another one now."""
+    try:
+        sealed = path.read_bytes()
+    except OSError:
+        raise refusal from None
+    content = sealed[:-_DIGEST_BYTES]
+    if _digest(content) != sealed[-_DIGEST_BYTES:]:
+        raise refusal
+    return content
+
+
+_DIGEST_BYTES = 16
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+
+
+def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
+    """Write a file whole or not at all, also if the process is killed. lasting: and if the computer stops."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0),
-                               0o600 if private else 0o666), "wb") as file:  # fmt: skip
+        with os.fdopen(create_private(beside), "wb") as file:
             file.write(content)
             file.flush()
             if lasting:
@@ -102,6 +122,16 @@ def write_whole(path: Path, content: bytes, *, lasting: bool = True, private: bo
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def create_private(path: Path) -> int:
+    """The descriptor of a new, empty file for its owner alone; in a folder that others may write to, also for them."""
+    shared = path.parent.stat().st_mode & 0o022
+    mode = 0o600 | (0o060 if shared & 0o020 else 0) | (0o006 if shared & 0o002 else 0)
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), mode)
+    if shared and hasattr(os, "fchmod"):  # a usual umask would take the others' right to write again
+        os.fchmod(number, mode)
+    return number
 
 
 def encode(value: Any, arrays: dict[str, Any]) -> Any:

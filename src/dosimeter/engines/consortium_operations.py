@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dosimeter.core.scale_ladder import LEAST_RUNG, MOST_RUNG
-from dosimeter.engines.protocol.fields import Blob, Count, Flag, Layout, Number, Numbers, Text
+from dosimeter.engines.protocol.fields import Blob, Count, Flag, Layout, Number, Numbers, Text, WholeNumbers
 from dosimeter.engines.protocol.operations import operation
 
 MOST_ROWS = 10**10
@@ -67,3 +67,35 @@ BOOK = operation(
     says="that its ledger holds the release",
 )
 FINISH = operation("finish", {"released": Flag()}, {}, says="that it knows that the study has ended")
+
+# --- components, and noise at the sites ---
+
+MOMENT: Layout = {"people": Count(1, MOST_ROWS), "products": Numbers(("q", "q")), "sums": Numbers(("q",))}
+SECOND_MOMENT = operation(
+    "second moment",
+    {},
+    MOMENT,
+    says="its number of patients; sums of the encoded columns and of their products, exact",
+)
+NOISY_MOMENT = operation(
+    "noisy moment",
+    {},
+    MOMENT,
+    says="its number of patients; mean and second moment of the encoded columns with the site's own noise",
+)
+
+# --- patients as the unit ---
+
+EVENT_LIMITS = operation(
+    "within budget",
+    {**PROPOSAL, "people": Count(1, MOST_ROWS)},
+    {"within": Flag()},
+    says="whether all its patients stay within their limits: yes or no, internal",
+)
+MOST_PATIENTS = 1 << 30
+PATIENT_SUM = operation(
+    "patient sum",
+    {"round": Count(), "model": Numbers(("weights",)), "clip": Number()},
+    {"steps": WholeNumbers(("weights",)), "halves": Count(-MOST_PATIENTS, MOST_PATIENTS)},
+    says="the sum of its drawn patients' clipped updates, and how many were not clipped, exact",
+)

@@ -45,7 +45,7 @@ def open_client(address: str | None) -> Any:
     where = option("scheduler", safe_text(address, 120))
     try:
         return Client(address, security=Security(), timeout=CONNECT, set_as_default=False)
-    except Exception as error:  # no route, no certificate, a certificate of somebody else, another protocol
+    except Exception as error:  # no route, no certificate, a certificate of another authority, another protocol
         raise Refusal(
             f"{where}: no scheduler can be reached ({safe_text(error, 120)}); check the address, and the certificates "
             "in Dask's configuration (distributed.comm.tls)"
@@ -76,7 +76,7 @@ def refuse_open_transport(address: str) -> None:
         return
     if scheme == "tcp" and _is_here(host):
         return
-    fault = "it is not encrypted, and whoever reaches it can run code" if scheme == "tcp" else "it is no address"
+    fault = "it is not encrypted, and anyone who reaches it can run code" if scheme == "tcp" else "it is no address"
     todo = "use tls://HOST:PORT with certificates"
     raise Refusal(f"{option('scheduler', safe_text(address, 120))}: {fault}; {todo}")
 

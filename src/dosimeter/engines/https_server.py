@@ -8,55 +8,22 @@ is. Bytes beyond the agreed length are refused before they are read. Nothing is 
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from hashlib import sha256
-from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from uvicorn import Config, Server
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from dosimeter.core.errors import Refusal
-from dosimeter.core.text import safe_text
+from dosimeter.engines.tls_server import CERTIFICATE, TlsServer, server_context
+
+__all__ = ["HttpsExchange", "server_context"]
 
 HOLD = 10.0
 """Seconds that a request for work waits before it is answered with nothing."""
-CERTIFICATE = "dosimeter.certificate"
-"""Where a request carries the certificate of its sender."""
-
-
-class _CertifiedProtocol(H11Protocol):
-    """HTTP that tells the application which certificate the connection has."""
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        tls = transport.get_extra_info("ssl_object")
-        certificate = None if tls is None else tls.getpeercert(binary_form=True)
-        inner: Any = self.app
-        mark = sha256(certificate).hexdigest() if certificate else ""
-
-        async def certified(scope: Any, receive: Any, send: Any) -> None:
-            await inner({**scope, CERTIFICATE: mark}, receive, send)
-
-        self.app = certified
-
-
-def server_context(authority: Path, certificate: Path, key: Path) -> ssl.SSLContext:
-    """TLS 1.3 that demands a certificate of this authority from the other side."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(authority)
-    context.load_cert_chain(certificate, key)
-    return context
 
 
 class HttpsExchange:
@@ -67,32 +34,28 @@ class HttpsExchange:
 
     def __init__(self, roster: Mapping[str, int], context: ssl.SSLContext, address: str, port: int = 0) -> None:
         self._roster = dict(roster)
-        self._context = context
-        self._listener = _listen(address, port)
-        self.port = int(self._listener.getsockname()[1])
         self._lock = threading.Lock()
         self._questions: dict[int, bytes] = {}
         self._answers: dict[int, bytes] = {}
         self._most = 0
         self._accept: Callable[[int, bytes], bool] = lambda site, data: False
         self._changed = threading.Condition(self._lock)
-        self._work: asyncio.Event | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._work = asyncio.Event()
         self.seen: dict[int, float] = {}
         """When each site was last heard of, in seconds of the monotonic clock."""
         self.bytes_in = self.bytes_out = 0
         """Bytes of messages so far, without HTTP and TLS."""
-        self._server = self._create_server()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
+        routes = [Route("/v1/next", self._next, methods=["POST"]), Route("/v1/answer", self._take, methods=["POST"])]
+        connections = 8 * max(8, len(self._roster))
+        self._server = TlsServer(Starlette(routes=routes), context, address, port, connections=connections)
+        self.port = self._server.port
 
     def __enter__(self) -> HttpsExchange:
-        self._thread.start()
+        self._server.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._server.should_exit = True
-        self._thread.join(timeout=10)
-        self._listener.close()
+        self._server.__exit__()
 
     # --- the coordinator's thread ---
 
@@ -113,39 +76,10 @@ class HttpsExchange:
         return answers
 
     def _wake(self) -> None:
-        if self._loop is not None and self._work is not None:
-            self._loop.call_soon_threadsafe(self._work.set)
+        if self._server.loop is not None:
+            self._server.loop.call_soon_threadsafe(self._work.set)
 
     # --- the server's thread ---
-
-    def _create_server(self) -> Server:
-        routes = [Route("/v1/next", self._next, methods=["POST"]), Route("/v1/answer", self._take, methods=["POST"])]
-        config = Config(
-            Starlette(routes=routes),
-            http=_CertifiedProtocol,
-            log_level="critical",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            lifespan="off",
-            ws="none",
-            timeout_keep_alive=60,
-            timeout_graceful_shutdown=1,
-            limit_concurrency=8 * max(8, len(self._roster)),
-            h11_max_incomplete_event_size=16_384,
-        )
-        config.load()
-        config.ssl = self._context
-        server = Server(config)
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        return server
-
-    def _serve(self) -> None:
-        asyncio.run(self._run())
-
-    async def _run(self) -> None:
-        self._loop, self._work = asyncio.get_running_loop(), asyncio.Event()
-        await self._server.serve(sockets=[self._listener])
 
     def _site(self, request: Request) -> int | None:
         site = self._roster.get(request.scope.get(CERTIFICATE, ""))
@@ -159,7 +93,7 @@ class HttpsExchange:
         if site is None:
             return Response(status_code=403)
         end = time.monotonic() + HOLD
-        while self._work is not None:
+        while True:
             self._work.clear()
             with self._lock:
                 question = self._questions.get(site)
@@ -198,18 +132,3 @@ class HttpsExchange:
             del self._questions[site]
             self._changed.notify_all()
         return Response(status_code=204)
-
-
-def _listen(address: str, port: int) -> socket.socket:
-    """A socket of the named address, and of no other."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address, port))
-        listener.listen(64)
-    except OSError as error:
-        listener.close()
-        shown = f"{safe_text(address)} port {port}"
-        raise Refusal(f"cannot listen at {shown} ({error.strerror}): name an address of this computer") from None
-    return listener

@@ -39,7 +39,7 @@ def memory_bytes(text: str | int | None) -> int:
 
 
 def rows_of_block(columns: int, memory: int) -> int:
-    """Rows of a block of so many columns within `memory` bytes, a power of two."""
+    """Rows of a block with this many columns within `memory` bytes, a power of two."""
     spare = max(1 << 24, memory - FIXED) // 2
     rows = spare // (8 * COPIES * max(1, columns))
     return int(min(MOST_ROWS, 1 << max(8, rows.bit_length() - 1)))

@@ -127,7 +127,8 @@ class ParquetSource:
                     footer, own = file.metadata, file.schema_arrow
                     groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
                     files.append(ParquetFileFacts(str(each), tuple(g.num_rows for g in groups)))
-                    widest = max(widest, *(largest_page_bytes(g) for g in groups), 0)
+                    enough = memory // 4
+                    widest = max(widest, *(largest_page_bytes(file, g, enough) for g in range(len(groups))), 0)
             except Exception as error:
                 raise damaged(error, place) from None
             stat = each.stat()
@@ -192,10 +193,17 @@ def refuse_other_schema(first: Any, other: Any, place: Location, first_path: str
 ONE_SCHEMA = "write all files of the folder with the same columns"
 
 
-def largest_page_bytes(group: Any) -> int:
-    """At least the size of the largest page of a row group: its largest column, if it was written as one page."""
-    sizes = [group.column(j).total_uncompressed_size for j in range(group.num_columns)]
-    return int(max(sizes, default=0)) if group.num_rows else 0
+def largest_page_bytes(file: Any, group: int, enough: int) -> int:
+    """At least the size of the largest page of a row group: its largest column, if it was written as one page.
+
+    A row group that is small as a whole has no large column. Otherwise one row is read first: pyarrow ends the process
+    if a column's entry in the footer is damaged, unless reading the column refuses it.
+    """
+    facts = file.metadata.row_group(group)
+    if not facts.num_rows or facts.total_byte_size <= enough:
+        return int(facts.total_byte_size) if facts.num_rows else 0
+    next(file.iter_batches(1, row_groups=[group], use_threads=False), None)
+    return max((int(facts.column(j).total_uncompressed_size) for j in range(facts.num_columns)), default=0)
 
 
 def refuse_large_pages(column_bytes: int, memory: int, label: str) -> None:

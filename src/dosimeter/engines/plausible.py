@@ -62,7 +62,7 @@ class PublicBounds:
         return ends + Y * (M + math.log1p(Y) + 1.0)
 
     def check_newton(self, rows: int, matrix: FloatArray, w: FloatArray, answer: dict[str, Any]) -> None:
-        """Refuse value, gradient and Hessian that no table of so many rows gives."""
+        """Refuse value, gradient and Hessian that no table of this many rows gives."""
         z = self.coordinates(matrix)
         self.check_sums(np.array([answer["value"]]), np.array([rows * self.value(w)]))
         self.check_sums(answer["gradient"], rows * self.residual(w) * z)

@@ -74,5 +74,5 @@ class BlockSource(Protocol):
         ...
 
     def parts(self, columns: Sequence[str], block_rows: int) -> Sequence[SourcePart]:
-        """The parts in order, with these columns, in blocks of at most so many rows."""
+        """The parts in order, with these columns, in blocks of at most that many rows."""
         ...

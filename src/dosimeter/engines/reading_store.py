@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.engines.checkpoint import write_whole
+from dosimeter.core.location import Location
+from dosimeter.engines.checkpoint import read_sealed, write_sealed
 
 _NAME = "readings-{first:015d}.npz"
 
 
 def write_readings(folder: Path, first: int, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Keep the arrays of the block whose first row is `first`."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     stream = io.BytesIO()
     np.savez(stream, **dict(arrays))  # type: ignore[arg-type]
-    write_whole(folder / _NAME.format(first=first), stream.getvalue(), lasting=False)
+    write_sealed(folder / _NAME.format(first=first), stream.getvalue(), lasting=False)
 
 
 def read_readings(folder: Path, first: int) -> dict[str, NDArray[Any]]:
@@ -35,5 +36,6 @@ def every_reading(folder: Path) -> Iterator[dict[str, NDArray[Any]]]:
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as arrays:
+    content = read_sealed(path, Location(str(path)).refusal("is damaged", "delete its folder and start again"))
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}

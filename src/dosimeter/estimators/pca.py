@@ -19,14 +19,8 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.estimators.private_weights import generator
 from dosimeter.pca.bounds import Bounds
-from dosimeter.pca.mechanisms import (
-    MEAN_SHARE,
-    AnalyticGaussian,
-    LaplaceJoint,
-    LaplaceSplit,
-    Mechanism,
-    PLDLaplace,
-)
+from dosimeter.pca.mechanism import MEAN_SHARE, Mechanism
+from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, LaplaceSplit, PLDLaplace
 from dosimeter.pca.release import release
 from dosimeter.pca.utility import rank_for_variance
 

@@ -21,7 +21,7 @@ from dosimeter.core.category import step_of
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import NOISES
 from dosimeter.glm.category_steps import units_of_columns
-from dosimeter.glm.release_plan import plan
+from dosimeter.glm.release_planning import plan
 from dosimeter.glm.route import PRIMAL
 
 WRITTEN_OUT = 1 << 24

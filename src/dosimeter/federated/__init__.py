@@ -2,9 +2,10 @@
 
 from dosimeter.federated.accountant import Spend
 from dosimeter.federated.adaptive_clipping import FixedClip, QuantileClip
-from dosimeter.federated.audit import CanaryAudit, audit, audit_patients
+from dosimeter.federated.audit import audit, audit_patients
 from dosimeter.federated.baseline import FedAvgBaseline, local_only_accuracy
 from dosimeter.federated.budget import BudgetSpent, EpsilonFigure, PrivacyBudget, noise_needed, rounds_allowed
+from dosimeter.federated.canary_audit import CanaryAudit
 from dosimeter.federated.client_dose import ClientDose
 from dosimeter.federated.client_messages import ClientUpdate, UpdateBatch
 from dosimeter.federated.client_sampling import FixedSizeSampling, PoissonSampling

@@ -1,7 +1,7 @@
 """Accountant: composes rounds, each with its own (q, z), with dp-accounting; (ε, δ) from privacy loss distributions.
 
-A round is a Poisson-sampled Gaussian mechanism with noise multiplier z, or one with samples of fixed size
-(`fixed_size_accounting`). Rounds with equal parameters are one entry with a count, so T rounds cost one
+A round is a Poisson-sampled Gaussian mechanism with noise multiplier z (`poisson_accounting`), or one with samples of
+fixed size (`fixed_size_accounting`). Rounds with equal parameters are one entry with a count, so T rounds cost one
 self-composition instead of T. Recent compositions are cached: if the parameters change each round, a further round
 costs one composition.
 """
@@ -21,6 +21,7 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.checks import number
 from dosimeter.core.errors import Refusal
 from dosimeter.federated import fixed_size_accounting as fixed_size
+from dosimeter.federated import poisson_accounting as poisson
 from dosimeter.federated.client_sampling import Cohort, FixedSizeSampling, PoissonSampling
 
 WORKING_GRID = 1e-3
@@ -197,12 +198,8 @@ _MOST_STEPS = 1 << 22
 
 @lru_cache(maxsize=64)
 def _round_loss_distribution(cohort: Cohort, per_round: float, noise: float, grid: float) -> Any:
-    q = cohort.rate(per_round)
-    if _is_fixed(cohort):
-        return fixed_size.loss_distribution(q, noise, grid)
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    return pld.from_gaussian_mechanism(noise, value_discretization_interval=grid, sampling_prob=q)
+    of_sampling = fixed_size if _is_fixed(cohort) else poisson
+    return of_sampling.loss_distribution(cohort.rate(per_round), noise, grid)
 
 
 def _renyi_divergences(spent: Sequence[Spend], cohort: Cohort) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -214,6 +215,11 @@ def rounds_allowed(
     return max(_most_rounds(others, per_round, noise, cohort, budget) - already, 0)
 
 
+def allows_rounds(cohort: Cohort, per_round: float, noise: float, rounds: int, budget: PrivacyBudget) -> bool:
+    """Whether `rounds_allowed` is at least this many: one computation instead of a search."""
+    return rounds <= _MOST_ROUNDS and check_budget((Spend(per_round, noise, rounds),), cohort, budget)[0]
+
+
 def noise_needed(cohort: Cohort, per_round: float, rounds: int, budget: PrivacyBudget, *, digits: int = 4) -> float:
     """The least noise multiplier z with which this many rounds stay within the budget.
 
@@ -252,9 +258,11 @@ def noise_needed(cohort: Cohort, per_round: float, rounds: int, budget: PrivacyB
     """
     times, places = whole("rounds", rounds, 1, _MOST_ROUNDS), 10.0 ** whole("digits", digits, 1, 8)
 
+    def delta(steps: int, grid: float = WORKING_GRID) -> float:
+        return accountant.delta((Spend(per_round, steps / places, times),), cohort, budget.epsilon, grid=grid)
+
     def holds(steps: int, grid: float = WORKING_GRID) -> bool:
-        spent = (Spend(per_round, steps / places, times),)
-        return accountant.delta(spent, cohort, budget.epsilon, grid=grid) <= budget.delta
+        return delta(steps, grid) <= budget.delta
 
     high = round(places)
     while not holds(high):
@@ -267,7 +275,7 @@ def noise_needed(cohort: Cohort, per_round: float, rounds: int, budget: PrivacyB
     low = high
     while low > _LEAST_NOISE * places and holds(low):
         low //= 2
-    steps_needed = _first_true(holds, low, high)
+    steps_needed = _first_within(delta, budget.delta, low, high)
     while steps_needed > 1 and holds(steps_needed - 1, CERTIFYING_GRID):  # the coarse grid is a step or two too high
         steps_needed -= 1
     return steps_needed / places
@@ -307,3 +315,35 @@ def _first_true(holds: Callable[[int], bool], low: int, high: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return high
+
+
+def _first_within(delta: Callable[[int], float], limit: float, low: int, high: int) -> int:
+    """The first whole number in [low, high] with δ <= limit; δ falls, and holds at `high`.
+
+    Secants of log δ over log z, which is nearly a line, find it in about seven steps where bisection takes thirteen.
+
+    >>> _first_within(lambda steps: 2.0**-steps, 1e-6, 1, 64)
+    20
+    """
+    above, below = _log_ratio(delta(low), limit), _log_ratio(delta(high), limit)
+    if above <= 0:
+        return low
+    widths, moved = [math.inf] * 3, ""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if 2 * (high - low) <= widths[-3]:  # otherwise bisect: three steps have not halved the range
+            middle = math.ceil(low * (high / low) ** (above / (above - below)))
+            middle = min(max(middle, low + 1), high - 1)
+        widths.append(high - low)
+        at_middle = _log_ratio(delta(middle), limit)
+        # If the same end moves twice, the other one counts half (the Illinois rule): on a convex curve it would stay.
+        if at_middle <= 0:
+            high, below, above, moved = middle, at_middle, above / 2 if moved == "high" else above, "high"
+        else:
+            low, above, below, moved = middle, at_middle, below / 2 if moved == "low" else below, "low"
+    return high
+
+
+def _log_ratio(delta: float, limit: float) -> float:
+    """log(δ/limit), with a finite value for δ = 0."""
+    return math.log(max(delta, 1e-300) / limit)

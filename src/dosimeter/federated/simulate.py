@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,7 +26,7 @@ from dosimeter.federated.schedule import ScheduleEnded
 from dosimeter.federated.state import State
 from dosimeter.federated.task import Task
 from dosimeter.federated.update_statistics import UpdateStatistics
-from dosimeter.federated.worker_pool import Trainer, open_trainer
+from dosimeter.federated.worker_pool import Trainer, TrainerFactory, open_trainer
 
 _SAMPLES, _NOISES = 0, 1
 """Purpose of the draws of a round, as part of their seed."""
@@ -54,6 +55,7 @@ def simulate(
     rounds: int | None = None,
     state: State | None = None,
     processes: int = 1,
+    trainer: TrainerFactory | None = None,
     clients_per_batch: int | None = None,
     update_statistics: bool = True,
     for_release: bool = False,
@@ -77,6 +79,9 @@ def simulate(
     processes : int, default 1
         Processes to train in, beside this one if more than 1. A script that uses them must keep its code under
         `if __name__ == "__main__":`, because each process imports the script again.
+    trainer : callable, optional
+        Where clients are trained instead of in processes of this machine: called with the task, a seed and the clients
+        in a batch, it opens a `Trainer`. `dosimeter.engines.dask_trainer.dask_trainer` is one.
     clients_per_batch : int, optional
         Clients trained together; by default as many as the network allows. It changes rounding only. For a release
         even that is too much, so there each client is trained by itself.
@@ -131,7 +136,12 @@ def simulate(
     stop_reason = f"{most_rounds} rounds, as planned"
     # A public seed would tie a client's shuffle to its number, which changes if a client before it joins or leaves.
     shuffle_seed, batch_size = (secrets.randbits(128), 1) if for_release else (seed, clients_per_batch)
-    with open_trainer(task, shuffle_seed, whole("processes", processes, 1, 1024), batch_size) as trainer:
+    count = whole("processes", processes, 1, 1024)
+    if trainer is not None and count > 1:
+        raise Refusal("processes and trainer: clients are trained in one place; leave one of the two out")
+    together = batch_size or task.learner.clients_per_batch
+    here = partial(open_trainer, processes=count)
+    with (trainer or here)(task, shuffle_seed, together) as opened:
         while now.is_open or now.round < most_rounds:
             draws = _Draws(seed, now.round, for_release)
             try:
@@ -139,7 +149,7 @@ def simulate(
             except (BudgetSpent, ScheduleEnded) as why:
                 stop_reason = str(why)
                 break
-            now, entry = _close_round(curator, now, trainer, draws, update_statistics=update_statistics)
+            now, entry = _close_round(curator, now, opened, draws, update_statistics=update_statistics)
             finished.append(entry)
             if save_state is not None:
                 save_state(now, finished)

@@ -91,7 +91,7 @@ class Task:
 
     def start(self, seed: int) -> FloatArray:
         """(d,) the public model before the first round."""
-        return self.learner.start(np.random.default_rng([seed, _STARTS]))
+        return start_model(self.learner, seed)
 
     def updates(self, model: Any, clients: Any, *, seed: int, t: int = 0) -> Any:
         """(c, d) float32: what these clients, (c,), would send in round t."""
@@ -127,6 +127,11 @@ class Task:
             f"<Task of {len(sizes)} clients with {min(sizes)} to {max(sizes)} rows, {self.learner.size} parameters, "
             f"{len(self.X_test)} test rows>"
         )
+
+
+def start_model(learner: Learner, seed: int) -> FloatArray:
+    """(d,) the public model before the first round of a training with this public seed."""
+    return learner.start(np.random.default_rng([seed, _STARTS]))
 
 
 def _rows(name: str, table: Any) -> Any:

@@ -11,10 +11,10 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from multiprocessing import get_context, parent_process
@@ -44,15 +44,18 @@ class Trainer(Protocol):
         """Of the model on the test rows."""
 
 
+TrainerFactory = Callable[[Task, int, int], AbstractContextManager[Trainer]]
+"""Opens a trainer for a task, the seed of the shuffles, and a number of clients in a batch."""
+
+
 @contextmanager
-def open_trainer(task: Task, seed: int, processes: int, clients_per_batch: int | None = None) -> Iterator[Trainer]:
+def open_trainer(task: Task, seed: int, clients_per_batch: int, processes: int) -> Iterator[Trainer]:
     """A trainer in this process, or in this many others."""
-    c = clients_per_batch or task.learner.clients_per_batch
     if processes == 1:
-        yield InProcessTrainer(task, seed, c)
+        yield InProcessTrainer(task, seed, clients_per_batch)
         return
     with _closed_pipes_are_errors():
-        pool_trainer = ProcessPoolTrainer(task, seed, c, processes)
+        pool_trainer = ProcessPoolTrainer(task, seed, clients_per_batch, processes)
         try:
             pool_trainer.start()
             yield pool_trainer

@@ -163,6 +163,18 @@ def checkpoint_lock(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def lock_is_held(path: Path) -> bool:
+    """Whether a run holds the lock of this checkpoint now."""
+    lock = path.with_name(path.name + ".lock")
+    if not lock.exists():
+        return False
+    handle = os.open(lock, os.O_RDWR)
+    try:
+        return not _try_lock(handle)
+    finally:
+        os.close(handle)
+
+
 def _try_lock(handle: int) -> bool:
     try:
         import fcntl

@@ -66,7 +66,7 @@ def npy_array_of(data: bytes, source: Location, remedy: str) -> NDArray[Any]:
 
 
 def _checked_header(data: bytes, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, order, type and the first byte of the numbers, from the beginning of a file of so many bytes."""
+    """Shape, order, type and the first byte of the numbers, from the beginning of a file of this many bytes."""
     shape, fortran, dtype, start = _header(data)
     if dtype.hasobject:
         raise UnreadableArray(OBJECTS)

@@ -1,6 +1,8 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
-from dosimeter.glm.answer_information import Answer, AnswerInformation
+from dosimeter.glm.answer_attacks import answers_inversion, answers_membership, answers_presence
+from dosimeter.glm.answer_channel import AnswerChannel
+from dosimeter.glm.answer_information import Answer, AnswerInformation, independent_queries
 from dosimeter.glm.answers import leakage_of_answers, measure_answers
 from dosimeter.glm.attribute_inversion import white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
@@ -12,7 +14,7 @@ from dosimeter.glm.cross_validation import HeldOut, cross_validate
 from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution
 from dosimeter.glm.estimating_jacobian import EstimatingJacobian, measure_solution
 from dosimeter.glm.fisher import compose, measure
-from dosimeter.glm.fit import Fit, fit, fit_at
+from dosimeter.glm.fit import fit, fit_at
 from dosimeter.glm.gaussian_naive_bayes import GaussianNaiveBayes
 from dosimeter.glm.huber_regression import HuberRegression
 from dosimeter.glm.inversion_problem import Candidates
@@ -25,13 +27,15 @@ from dosimeter.glm.loss import LOSSES, Logistic, Poisson, ScalarLoss, Squared, T
 from dosimeter.glm.map_parts import Levels, Slopes
 from dosimeter.glm.margin_losses import Huber, SquaredEpsilonInsensitive, SquaredHinge
 from dosimeter.glm.membership import membership, shaped_membership
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.noise_choice import Choice, choose
 from dosimeter.glm.one_versus_rest import one_versus_rest
 from dosimeter.glm.penalty import Penalty, penalty
 from dosimeter.glm.person_fisher import fisher_blocks
 from dosimeter.glm.positive_losses import Gamma, InverseGaussian, Tweedie
 from dosimeter.glm.prediction_inversion import black_box
-from dosimeter.glm.release_plan import ReleasePlan, plan
+from dosimeter.glm.release_plan import ReleasePlan
+from dosimeter.glm.release_planning import plan
 from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.reweighted_leakage import total_leakage
 from dosimeter.glm.ridge_outputs import ridge_classifier, ridge_outputs
@@ -48,6 +52,7 @@ from dosimeter.glm.wide_leakage import RowCells, WideLeakage
 __all__ = [
     "LOSSES",
     "Answer",
+    "AnswerChannel",
     "AnswerInformation",
     "Candidates",
     "Choice",
@@ -89,6 +94,9 @@ __all__ = [
     "Tweedie",
     "WideFit",
     "WideLeakage",
+    "answers_inversion",
+    "answers_membership",
+    "answers_presence",
     "best_exponent",
     "black_box",
     "calibrate",
@@ -104,6 +112,7 @@ __all__ = [
     "fit_cox",
     "fit_cox_at",
     "frontier",
+    "independent_queries",
     "irfil",
     "leakage_of_answers",
     "measure",

@@ -86,7 +86,7 @@ class AnswerInformation:
         answer : Answer
             What is answered.
         """
-        rows = _queries(fit, queries)
+        rows = query_rows(fit, queries)
         kind, exact = _kind(answer), noise is no_noise
         law: Any = None if exact else noise
         if exact and kind is Answer.LABELS:
@@ -128,6 +128,22 @@ class AnswerInformation:
         return int(self.root.shape[1]) - self.independent
 
 
+def independent_queries(fit: Any, queries: Any) -> int:
+    """How many independent functions of the parameters the margins of these queries show, from the queries alone.
+
+    With an intercept the rank does not depend on where a column is centred or how it is scaled: columns are taken in
+    units of the queries themselves, so that a scaler of the table has no part in it.
+    """
+    rows = query_rows(fit, queries)
+    if fit.intercept:
+        cells, ones = rows[:, :-1], rows[:, -1:]
+        spread, size = cells.std(axis=0), np.abs(cells).max(axis=0)
+        varies = spread > INDEPENDENT * size
+        rows = np.hstack([(cells[:, varies] - cells[:, varies].mean(axis=0)) / spread[varies], ones])
+    outputs = int(fit.w.size) // len(fit.w)
+    return _rank(rows) * outputs
+
+
 def _kind(answer: Answer | str) -> Answer:
     try:
         return Answer(answer)
@@ -136,7 +152,7 @@ def _kind(answer: Answer | str) -> Answer:
         raise Refusal(f"answers are {known}, not {answer!r}") from None
 
 
-def _queries(fit: Any, queries: Any) -> FloatArray:
+def query_rows(fit: Any, queries: Any) -> FloatArray:
     """(k, p), with a one for the intercept."""
     rows = np.asarray(queries, dtype=np.float64)
     d = len(fit.w) - (1 if fit.intercept else 0)

@@ -21,9 +21,9 @@ from dosimeter.glm.answer_information import Answer, AnswerInformation
 from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows
 from dosimeter.glm.estimating_jacobian import EstimatingJacobian
 from dosimeter.glm.fisher import measure
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.mapped_jacobian import MappedJacobian
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
 from dosimeter.glm.softmax_jacobian import SoftmaxJacobian

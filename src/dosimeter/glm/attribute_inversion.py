@@ -19,9 +19,9 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.noise import Gaussian, Noise
 from dosimeter.core.progress import stage, track
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.inversion_problem import Candidates, InversionProblem
 from dosimeter.glm.membership import log_density
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.refitted_scaler import ScalerChange
 from dosimeter.glm.row_changes import parts
 
@@ -163,7 +163,7 @@ class _Guesser:
             scores = log_density(noise, away if scaler is None else scaler.unfold(away))
         if noise is not None:
             scores += log_prior[:, :, None] + (0.0 if scaler is None else scaler.log_stretch[:, :, None])
-        return _first_best(scores)
+        return first_best(scores)
 
 
 def _stretched(D: FloatArray, b: FloatArray, scaler: ScalerChange) -> FloatArray:
@@ -173,7 +173,7 @@ def _stretched(D: FloatArray, b: FloatArray, scaler: ScalerChange) -> FloatArray
     return np.asarray(along * (0.5 * (growth + shift**2) * along + shift * intercept))
 
 
-def _first_best(scores: FloatArray) -> NDArray[np.uint16]:
+def first_best(scores: FloatArray) -> NDArray[np.uint16]:
     """(rows, t) argmax over the middle axis: a running comparison is several times faster than np.argmax."""
     best, winner = scores[:, 0].copy(), np.zeros((scores.shape[0], scores.shape[2]), dtype=np.uint16)
     for c in range(1, scores.shape[1]):

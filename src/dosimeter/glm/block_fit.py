@@ -22,10 +22,11 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import Engine, Largest, RowBlock, add_terms, rows_per_block, split
 from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.glm.fit import Fit, fit
+from dosimeter.glm.fit import fit
 from dosimeter.glm.inverse_hessian import Factor, factor_in, inverse_factor
 from dosimeter.glm.iterative_refinement import ROUNDS, residual, two_sum
 from dosimeter.glm.loss import ScalarLoss
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.newton import ROUNDING, SETTLED, STEPS, scalar_sums
 
 IN_CACHE = 1 << 20

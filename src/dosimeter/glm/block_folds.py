@@ -34,6 +34,10 @@ STEPS, HALVINGS = 40, 30
 NO_FOLD = "a fold of the cross-validation has no finite minimiser: use a larger l2"
 
 
+class NoFoldFit(Refusal):
+    """The table has a fit, and without one of its folds it has none or no score. Nothing is wrong with its files."""
+
+
 @dataclass(frozen=True, eq=False)
 class FoldFits:
     """A fit without each fold. Internal."""
@@ -84,13 +88,13 @@ def fit_folds(
         if whole.loss.quadratic:  # one step is exact
             return FoldFits(whole, v - moves)
         v, at = _downhill(parts, whole, v, moves, at, ridges, engine)
-    raise Refusal(NO_FOLD)
+    raise NoFoldFit(NO_FOLD)
 
 
 def _ridge(T: Factor, whole: BlockFit, rows: int, l2: Callable[[int], float]) -> FloatArray:
     """(p, p) the penalty of a fold in the coordinates of T."""
     if rows < 1:
-        raise Refusal(NO_FOLD)
+        raise NoFoldFit(NO_FOLD)
     strength = np.full(len(whole.w), rows * l2(rows))
     strength[len(whole.coef) :] = 0.0
     roots = T.columns(np.diag(np.sqrt(strength)))
@@ -105,7 +109,7 @@ def _newton_step(sums: _Sums) -> FloatArray:
     try:
         return np.asarray(cho_solve(cho_factor(sums.hessian), sums.gradient))
     except (np.linalg.LinAlgError, ValueError):
-        raise Refusal(NO_FOLD) from None
+        raise NoFoldFit(NO_FOLD) from None
 
 
 def _downhill(
@@ -128,7 +132,7 @@ def _downhill(
         if not rose.any():
             return trial, there
         lengths[rose] /= 2
-    raise Refusal(NO_FOLD)
+    raise NoFoldFit(NO_FOLD)
 
 
 # --- what a pass sums ---
@@ -188,7 +192,7 @@ def held_out_scores(
 def _mean_score(loss: ScalarLoss, terms: FloatArray) -> float:
     scores = [score_of(loss, line) for line in terms if not np.isnan(line).all()]
     if not scores or None in scores:
-        raise Refusal(f"the score of the {loss.name} loss is not a ratio of sums here")
+        raise NoFoldFit(f"the score of the {loss.name} loss is not a ratio of sums here")
     return float(np.mean([s for s in scores if s is not None]))
 
 

@@ -17,9 +17,9 @@ from dosimeter.core.noise import Gaussian, Noise, no_noise
 from dosimeter.glm.block_fit import BlockFit
 from dosimeter.glm.dense_jacobian import Jacobian
 from dosimeter.glm.fisher import jacobian_of_margin
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import fold_leakage
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.precision import refuse_imprecise
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian

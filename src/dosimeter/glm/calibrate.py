@@ -23,9 +23,9 @@ from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.notion import Standing
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung, rung_above
 from dosimeter.glm.fisher import LeakageOfFit
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import floor_of
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.minimiser import Fit
 
 Law = type[Density] | CorrelatedGaussian
 """A noise without its scale: a class of `core.noise`, or a covariance from public data that is multiplied by scale²."""

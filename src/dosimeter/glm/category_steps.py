@@ -21,6 +21,8 @@ from dosimeter.glm.scalar_jacobian import CANCELLED, ScalarJacobian
 
 BLOCK = 16 << 20
 """Bytes of Jacobians, or of Gram matrices, at a time."""
+IN_CACHE = 1 << 18
+"""Bytes of one temporary array of the pairs of levels: several of them stay in the cache."""
 
 
 def units_of_columns(X: Any) -> FloatArray:
@@ -54,7 +56,7 @@ def _(jacobian: ScalarJacobian, columns: Index, vertices: FloatArray) -> FloatAr
     slope, apart = gamma[first] - gamma[second], beta[:, first] - beta[:, second]
     length = np.einsum("qk,qk->k", apart, apart)
     out, lost = np.empty(jacobian.n), np.zeros(jacobian.n, dtype=bool)
-    some = max(1, BLOCK // (8 * max(len(first), len(jacobian.F))))
+    some = max(256, IN_CACHE // (8 * max(len(first), len(jacobian.F))))
     for i in range(0, jacobian.n, some):
         s = slice(i, min(i + some, jacobian.n))
         a, r, U = jacobian.a[s], jacobian.r[s], jacobian.factor.rows(jacobian.X[s], jacobian.F.T)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.fit import fit as refit
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.row_changes import RowChanges
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.softmax_row_changes import SoftmaxRowChanges

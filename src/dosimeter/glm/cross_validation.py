@@ -25,10 +25,10 @@ from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.progress import stage, track
-from dosimeter.glm.fit import Loss
 from dosimeter.glm.fit import fit as minimise
 from dosimeter.glm.folds import FOLDS, FoldRule
 from dosimeter.glm.irfil import irfil
+from dosimeter.glm.newton import Loss
 from dosimeter.glm.noise_choice import EQUALISED, KINDS, SHAPED
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.validation import check_offset

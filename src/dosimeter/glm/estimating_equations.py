@@ -21,9 +21,9 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Noise
 from dosimeter.glm.dense_jacobian import Jacobian, Rows
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.inverse_blocks import InverseBlocks, invert
 from dosimeter.glm.loss import TargetKind
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.released_map import ReleasedMap
 
 STEPS = 100

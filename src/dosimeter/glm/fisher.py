@@ -13,11 +13,11 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
 from dosimeter.glm.cox_jacobian import CoxJacobian
 from dosimeter.glm.dense_jacobian import Jacobian, StackedJacobian
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import fold_leakage
 from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.mapped_jacobian import MappedJacobian, with_row_map
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.precision import refuse_imprecise
 from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian

@@ -26,13 +26,13 @@ from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.noise import Density, Gaussian, Gumbel, Laplace, LogisticNoise, Noise, no_noise
 from dosimeter.glm.dense_jacobian import Jacobian
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.known_cells import KnownCells, with_known
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.mapped_jacobian import MappedJacobian, with_row_map
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
-from dosimeter.glm.scaler import Scaler
+from dosimeter.glm.scaler import Scaler, StatisticMoves
 from dosimeter.glm.scaler_floor import FloorJacobian
 from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 
@@ -65,14 +65,14 @@ MOMENTS: ByLaw[Moments] = ByLaw(
 
 def fold_leakage(leak: Leakage, fit: Fit, scaler: Scaler) -> Leakage:
     """The leakage of the folded weights R = A(w + noise), from the frozen one of w + noise."""
-    if not fit.intercept:
+    if not fit.intercept and not scaler.ones_last:
         raise CannotMeasure(
             "a fitted mean folds into an intercept, but this model has none: fit an intercept, or declare bounds"
         )
     base, noise = leak.jacobian, leak.noise if leak.has_noise else Gaussian(1.0)
     classes = len(fit.inner) // len(fit.factor.basis)
     moved = penalty_part(base, fit, scaler)
-    shifted = np.zeros_like(moved)
+    shifted = np.zeros_like(moved) if fit.intercept else intercept_part(base, fit, scaler)
     return _fold(leak, base, scaler, moved, shifted, noise, classes)
 
 
@@ -117,14 +117,27 @@ def _fold(
         rest = np.full(k, classes * (law.scale - law.cross**2 / law.information))
         shear = np.full(k, classes * law.information * law.variance)
         root = np.diag(np.sqrt(np.concatenate([rest, shear])))
-        common = classes * law.information * law.mean**2
-        G = np.zeros((2 * k, 2 * k))
-        G[:k, :k] = classes * law.scale * np.eye(k)
-        G[k:, k:] = np.diag(shear) + common
-        floor = _root(G) if common else np.diag(np.sqrt(np.diagonal(G)))
+        floor = _floor_root(law, k, classes)
     floor_jacobian = FloorJacobian(scaler, floor, base.target_width)
     jacobian = ScaledJacobian(base, scaler, moved, shifted, root, floor_jacobian)
     return replace(leak, jacobian=jacobian, of="the weights in the columns' own units", members=None)
+
+
+def _floor_root(law: Moments, k: int, classes: int) -> FloatArray:
+    """R (2k, 2k): RᵀR is the information about log-divisors and shifts of k features that no scale removes."""
+    shear = np.full(k, classes * law.information * law.variance)
+    common = classes * law.information * law.mean**2
+    G = np.zeros((2 * k, 2 * k))
+    G[:k, :k] = classes * law.scale * np.eye(k)
+    G[k:, k:] = np.diag(shear) + common
+    return _root(G) if common else np.diag(np.sqrt(np.diagonal(G)))
+
+
+def floor_of_statistics(leak: Leakage, classes: int, moves: StatisticMoves) -> Leakage:
+    """What scalers by any statistics of the table leave at any noise of the law of `leak`, of weights by class."""
+    root = _floor_root(_moments(leak.noise if leak.has_noise else None), len(moves.features), classes)
+    jacobian = FloorJacobian(moves, root, leak.jacobian.target_width)
+    return replace(leak, jacobian=jacobian, has_noise=True, of="the fitted scaler", members=None)
 
 
 def _moments(noise: Noise | None) -> Moments:
@@ -151,6 +164,22 @@ def penalty_part(base: Jacobian, fit: Fit, scaler: Scaler) -> FloatArray:
         by_class = base.N.reshape(q, K, p) @ A
         return np.asarray(-2.0 * strength * np.einsum("qck,kc->qk", by_class, fit.w[scaler.features]))
     raise TypeError(f"no scaler is known before {type(base).__name__}")
+
+
+def intercept_part(base: Jacobian, fit: Fit, scaler: Scaler) -> FloatArray:
+    """(q, k) whitened -λ₀ H⁻¹(w_f e₀ + w₀ e_f): a penalised intercept, the last weight, moves with the means."""
+    if not isinstance(base, ScalarJacobian):
+        raise CannotMeasure(
+            "what a fitted scaler leaks is not derived for several classes and an intercept with a penalty: fit one "
+            "without, or declare bounds"
+        )
+    k, last = len(scaler.features), len(fit.w) - 1
+    E = np.zeros((len(fit.factor.basis), k + 1))
+    E[[*scaler.features, last], np.arange(k + 1)] = 1.0
+    moves = base.F @ fit.factor.columns(E)
+    of_features, of_intercept = moves[:, :k], moves[:, k:]
+    both = of_intercept * fit.w[scaler.features] + of_features * fit.w[last]
+    return np.asarray(-fit.l2_by_parameter[last] * both)
 
 
 def _correlated_root(noise: CorrelatedGaussian, scaler: Scaler, p: int, classes: int) -> FloatArray:
@@ -196,4 +225,14 @@ def frozen_of(leak: Leakage) -> Leakage:
     return replace(leak, jacobian=jacobian.base) if isinstance(jacobian, ScaledJacobian) else leak
 
 
-__all__ = ["MOMENTS", "Moments", "floor_of", "fold_dense_leakage", "fold_leakage", "frozen_of", "penalty_part"]
+__all__ = [
+    "MOMENTS",
+    "Moments",
+    "floor_of",
+    "floor_of_statistics",
+    "fold_dense_leakage",
+    "fold_leakage",
+    "frozen_of",
+    "intercept_part",
+    "penalty_part",
+]

@@ -70,11 +70,11 @@ def by_number(numbers: NDArray[Any], folds: int) -> Index:
     """
     orders = np.array(list(permutations(range(folds))), dtype=np.intp)
     quotient, rest = np.divmod(np.asarray(numbers, dtype=np.uint64), np.uint64(folds))
-    chosen = (_mixed(quotient) % np.uint64(len(orders))).astype(np.intp)
+    chosen = (mixed(quotient) % np.uint64(len(orders))).astype(np.intp)
     return np.asarray(orders[chosen, rest.astype(np.intp)])
 
 
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SplitMix64: every bit of the input changes half of those of the result."""
     z = x + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

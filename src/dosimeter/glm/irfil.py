@@ -21,8 +21,10 @@ from dosimeter.core.engine import Engine
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian, Noise, no_noise
 from dosimeter.glm.fisher import measure
-from dosimeter.glm.fit import Fit, Loss, fit
+from dosimeter.glm.fit import fit
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.minimiser import Fit
+from dosimeter.glm.newton import Loss
 
 UNIT = Gaussian(1.0)
 

@@ -25,9 +25,10 @@ from dosimeter.core.noise import Gaussian, Noise
 from dosimeter.glm.dense_jacobian import Jacobian, Rows
 from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution, accept
 from dosimeter.glm.fisher import measure
-from dosimeter.glm.fit import Fit, fit, fit_at
+from dosimeter.glm.fit import fit, fit_at
 from dosimeter.glm.inverse_blocks import InverseBlocks
 from dosimeter.glm.loss import ScalarLoss, TargetKind
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.outputs_jacobian import OutputsJacobian, WhitenedOutputs
 from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian

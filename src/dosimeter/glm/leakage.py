@@ -15,17 +15,16 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.category import simplex
-from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.cramer_rao import unbiased_variance
 from dosimeter.core.dose import Dose
 from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.core.noise import Density, Gaussian, Noise
+from dosimeter.core.noise import Density, Noise
 from dosimeter.core.notion import FISHER
 from dosimeter.glm.category_steps import shared_step_norms, step_norms
 from dosimeter.glm.dense_jacobian import Jacobian
 from dosimeter.glm.row_groups import first_appearance, groups_by_size
-from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.screening import Near, Screened, highest_of, highest_of_groups
+from dosimeter.glm.weight_functions import map_jacobian
 
 LARGE_GROUP = 64
 """Groups with more rows than this are few and large: each is a sum over its rows, taken by blocks."""
@@ -333,36 +332,9 @@ class Leakage:
 
     def of_linear_map(self, A: Any) -> Leakage:
         """The leakage of A w' instead of the noised weights w' (Gaussian noise): JᵀAᵀ(AΣAᵀ)⁺AJ, never more."""
-        jacobian = self.jacobian
-        if not isinstance(jacobian, ScalarJacobian) or not self.has_noise:
-            raise CannotMeasure("post-processing can be measured for one noised release with a single margin only")
-        A = np.atleast_2d(np.asarray(A, dtype=np.float64))
-        p = len(jacobian.P)
-        if A.shape[1] != p or not np.isfinite(A).all():
-            raise Refusal(f"A needs {p} finite columns, one for each released weight, not shape {A.shape}")
-        if type(self.noise) is Gaussian:
-            root = self.noise.sigma * np.eye(p)
-        elif type(self.noise) is CorrelatedGaussian:
-            root = self.noise.cholesky
-        else:
-            raise CannotMeasure(f"a linear image of {self.noise} has no closed form; the leakage of w' bounds it")
-        size = np.linalg.norm(A @ root, axis=1)
-        if not size.any():
-            raise Refusal("A is zero, so nothing would be released")
-        # Scale each function to unit noise: scaling a function does not change what it reveals.
-        A = A[size > 0] / size[size > 0, None]
-        U, s, _ = np.linalg.svd(A @ root, full_matrices=False)
-        keep = s > 1e-13 * s[0]
-        if (s[keep] < 1e-8 * s[0]).any():
-            raise Refusal("the functions in A are nearly dependent, and float64 cannot count them: drop one")
-        F = (U[:, keep] / s[keep]).T @ A @ jacobian.factor.matrix
-        return replace(
-            self,
-            jacobian=replace(jacobian, F=F),
-            noise=None,
-            of=f"{len(A)} linear functions of the weights",
-            members=None,
-        )
+        jacobian, count = map_jacobian(self.jacobian, self.noise if self.has_noise else None, A)
+        of = f"{count} linear functions of the weights"
+        return replace(self, jacobian=jacobian, noise=None, of=of, members=None)
 
     def __repr__(self) -> str:
         summary = "unbounded (exact release)" if not self.has_noise else f"highest η = {self.examples.max():.4g}"

@@ -23,8 +23,10 @@ from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian
 from dosimeter.glm.choice_sample import ChoiceSample
-from dosimeter.glm.fit import Fit, Loss
-from dosimeter.glm.release_plan import ReleasePlan, Route, route
+from dosimeter.glm.minimiser import Fit
+from dosimeter.glm.newton import Loss
+from dosimeter.glm.release_plan import ReleasePlan
+from dosimeter.glm.release_planning import Route, route
 from dosimeter.glm.reweighting_gradient import no_reweighting_gradient
 
 ISOTROPIC, SHAPED, EQUALISED = "isotropic", "shaped", "equalised"

@@ -19,8 +19,8 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.iterative_refinement import cancels
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.softmax import Softmax
 

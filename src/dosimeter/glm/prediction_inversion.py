@@ -24,11 +24,11 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.progress import stage, track
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
 from dosimeter.glm.count_losses import NegativeBinomial
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.inversion_problem import Candidates, InversionProblem
 from dosimeter.glm.loss import Logistic, Poisson, Squared
 from dosimeter.glm.margin_losses import SquaredHinge
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.positive_losses import Gamma, InverseGaussian, Tweedie
 from dosimeter.glm.softmax import Softmax
 

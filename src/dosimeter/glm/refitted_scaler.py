@@ -17,8 +17,8 @@ from dosimeter.core.arrays import FloatArray, Mask
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.fit import fit as refit
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.row_changes import RowChanges
 
 CONSTANT = 1e-12

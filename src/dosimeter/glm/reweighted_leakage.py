@@ -15,9 +15,9 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian, Noise, no_noise
 from dosimeter.glm.fisher import measure
-from dosimeter.glm.fit import Loss
 from dosimeter.glm.irfil import UNIT, EqualisationTarget, Reweighting, irfil, summary, unevenness
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.newton import Loss
 from dosimeter.glm.reweighting_gradient import TotalJacobian, total_jacobian
 
 __all__ = ["EqualisedReweighting", "ReweightedLeakage", "TotalJacobian", "equalise", "total_leakage"]

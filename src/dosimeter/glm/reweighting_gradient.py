@@ -21,9 +21,9 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.dense_jacobian import DenseJacobian, Rows
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.irfil import EqualisationTarget, Reweighting, ReweightingRound
 from dosimeter.glm.loss import ScalarLoss
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.newton import Loss
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.loss import ScalarLoss
+from dosimeter.glm.minimiser import Fit
 
 CELLS = 1 << 20
 """Numbers in one temporary array: 8 MB."""

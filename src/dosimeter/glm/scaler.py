@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,8 @@ class Scaler:
     """(k, m) how each moves with each unknown of its row, with mean and deviation fixed."""
     fitted_rows: int = 0
     """Rows that mean and deviation are of, if Z holds only some of them; 0: those of Z."""
+    ones_last: bool = False
+    """Whether the last column of X is 1 on every row and no unknown moves it: an intercept with a penalty."""
 
     @classmethod
     def of(cls, X: FloatArray, scaled: Any, P: FloatArray) -> Scaler:
@@ -46,7 +48,8 @@ class Scaler:
             raise Refusal(
                 f"column {j} is marked as standardised but does not have mean 0 and deviation 1 (1/n): standardise it"
             )
-        return cls(features, Z, np.ascontiguousarray(P[features]))
+        ones_last = not mask[-1] and not P[-1].any() and bool((X[:, -1] == 1.0).all())
+        return cls(features, Z, np.ascontiguousarray(P[features]), ones_last=ones_last)
 
     @classmethod
     def of_some_rows(cls, X: FloatArray, scaled: Any, P: FloatArray, n: int) -> Scaler:
@@ -75,3 +78,26 @@ class Scaler:
         k = len(self.features)
         by_scale = (Z[:, None, :] * root[:, :k]) @ P
         return np.asarray(by_scale + root[:, k:] @ P)
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticMoves(Scaler):
+    """Scalers by any statistics of the table.
+
+    Z holds how a row moves the log of a feature's divisor, by_mean how it moves its shift; both for one unit of the
+    feature, the scaler held fixed: z/n and 1/n for mean and deviation.
+    """
+
+    by_mean: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    """(n, k)."""
+
+    @classmethod
+    def of_moves(cls, features: Index, by_scale: FloatArray, by_mean: FloatArray, P: FloatArray) -> StatisticMoves:
+        """features (k,), by_scale and by_mean (n, k), P (d, m)."""
+        return cls(features, by_scale, np.ascontiguousarray(P[features]), fitted_rows=1, by_mean=by_mean)
+
+    def rotate_moves(self, rows: Rows, root: FloatArray) -> FloatArray:
+        """(b, r, touched) root (r, 2k) times the moves of log-divisor and shift of each feature."""
+        P, k = self.P[:, self.touched], len(self.features)
+        moves = self.Z[rows][:, None, :] * root[:, :k] + self.by_mean[rows][:, None, :] * root[:, k:]
+        return np.asarray(moves @ P)

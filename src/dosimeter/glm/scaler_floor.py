@@ -9,7 +9,7 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.glm.dense_jacobian import DenseJacobian, Rows
-from dosimeter.glm.scaler import Scaler
+from dosimeter.glm.scaler import Scaler, StatisticMoves
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,8 @@ class SeparateColumns:
     @classmethod
     def of(cls, scaler: Scaler, root: FloatArray) -> SeparateColumns | None:
         """root (r, 2k) as in `Scaler.rotate_moves`; None if features, or unknowns of a feature, are coupled."""
+        if isinstance(scaler, StatisticMoves):
+            return None
         k, moves = len(scaler.features), scaler.P != 0.0
         information = root.T @ root
         coupled = np.count_nonzero(information - np.diag(np.diagonal(information)))

@@ -19,7 +19,8 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import Standing
 from dosimeter.glm.fisher import measure
-from dosimeter.glm.fit import Fit, Loss
+from dosimeter.glm.minimiser import Fit
+from dosimeter.glm.newton import Loss
 
 SLACK = 1e-6
 """Share of L that the solver's remaining gradient may have, and by which the sensitivity is raised for it."""

@@ -21,8 +21,8 @@ from dosimeter.glm.calibrate import (
     check_target,
     least_rung,
 )
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.shaped_noise import EXPONENTS, ShapedNoise, shape_noise
 
 EXPONENT_CHOSEN = "the exponent of the shape was chosen from the data: the choice itself is not covered"

@@ -18,8 +18,8 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.glm.dense_jacobian import Rows
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.fitted_scaler import penalty_part
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.scaler import Scaler
 from dosimeter.glm.screening import Near
 from dosimeter.glm.shaped_jacobian import ShapedJacobian, Spectrum

@@ -12,7 +12,7 @@ from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.engine import rows_per_block
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.dense_jacobian import DenseJacobian, Rows
-from dosimeter.glm.fit import Fit
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.screening import Near
 from dosimeter.glm.secular import largest_eigenvalues

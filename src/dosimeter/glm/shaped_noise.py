@@ -28,8 +28,8 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.notion import Standing
 from dosimeter.glm.fisher import measure
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.shaped_jacobian import ShapedJacobian, Spectrum
 

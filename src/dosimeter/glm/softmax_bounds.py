@@ -181,8 +181,8 @@ class BoundedSoftmax(Unwritten):
             s = slice(i, i + BLOCK)
             values, vectors = np.linalg.eigh(moves[s])
             half = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-            one, other = (half.transpose(0, 2, 1) @ bound[s] @ half for bound in (self._spread, self._own))
-            tried = [np.linalg.eigvalsh(t * one + (1.0 - t) * other)[:, -1] for t in MIXTURES]
+            by_spread, by_own = (half.transpose(0, 2, 1) @ bound[s] @ half for bound in (self._spread, self._own))
+            tried = [np.linalg.eigvalsh(t * by_spread + (1.0 - t) * by_own)[:, -1] for t in MIXTURES]
             out[s] = np.sqrt(np.maximum(np.min(tried, axis=0), 0.0))
         return out
 

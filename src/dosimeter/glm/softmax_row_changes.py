@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index, Mask
-from dosimeter.glm.fit import Fit
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.row_changes import CACHE, parts, weighted
 from dosimeter.glm.softmax import Softmax
 

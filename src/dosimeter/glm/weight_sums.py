@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray
-from dosimeter.glm.fit import Fit
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.softmax import Softmax
 from dosimeter.noise_addition import noisy_linear_map
 from dosimeter.noise_addition.bits import Bits

@@ -14,9 +14,9 @@ from dosimeter.core.face import option
 from dosimeter.core.progress import stage
 from dosimeter.glm.conjugate_gradients import Centred, IterativeInverse
 from dosimeter.glm.existence import refuse_if_unbounded
-from dosimeter.glm.fit import Fit
 from dosimeter.glm.inverse_hessian import EASY, Factor
 from dosimeter.glm.loss import LOSSES, ScalarLoss, is_registered
+from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.route import Route, choose_route, forced_route
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.sparse_table import (

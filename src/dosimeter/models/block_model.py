@@ -26,17 +26,11 @@ from dosimeter.glm.block_fit import BlockFit, refuse_unsuitable
 from dosimeter.glm.block_leakage import measure_block
 from dosimeter.glm.existence import refuse_if_unbounded
 from dosimeter.glm.fitted_scaler import floor_of
-from dosimeter.models.fit_table import (
-    clip_target,
-    design_of,
-    loss_names,
-    penalty_remark,
-    prepare_target,
-    target_declaration,
-)
+from dosimeter.models.fit_table import design_of, penalty_remark
 from dosimeter.models.fitted_scaler import check_scaler, floor_remark, not_covered_with_scaler
 from dosimeter.models.given_model import SAME, UNITS, check
 from dosimeter.models.table_leakage import TableLeakage
+from dosimeter.models.table_target import clip_target, loss_names, prepare_target, target_declaration
 from dosimeter.tables.column_encoding import CategoryColumn, NumberColumn
 from dosimeter.tables.constant_values import Tied, TieFacts, decide_ties, tie_facts
 from dosimeter.tables.data_checks import class_remarks, target_remarks

@@ -19,9 +19,9 @@ from dosimeter.core.progress import stage
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED
 from dosimeter.glm import penalty as penalty_for
 from dosimeter.glm.block_fit import BlockFit
-from dosimeter.glm.block_folds import fit_folds, held_out_scores
+from dosimeter.glm.block_folds import NoFoldFit, fit_folds, held_out_scores
 from dosimeter.glm.calibrate import at_scale
-from dosimeter.glm.folds import MANY, FoldRule
+from dosimeter.glm.folds import MANY, TOO_FEW, FoldRule
 from dosimeter.glm.noise_choice import CHOSEN, ISOTROPIC, KINDS, underived
 from dosimeter.glm.penalty import STATED
 from dosimeter.glm.release_plan import ReleasePlan
@@ -156,11 +156,14 @@ def _usefulness(highest: HighestDose, scale: float, limit: float, l2: Callable[[
     """Scores on people left out, at this limit and at others, as `usefulness.usefulness`."""
     model, engine, law, exact = highest.model, highest.engine, highest.law, highest.exact
     stage("scoring on people left out")
+    first = exact.people if exact.people > MANY else exact.first_rows()
+    if exact.people < 2:
+        return Usefulness("", 0.0, 0.0, 0.0, 0, (), TOO_FEW)
+    rule = FoldRule.of(first)
+    parts = [MappedPart(part, FoldedRows(model, rule)) for part in highest.parts]
     try:
-        rule = FoldRule.of(exact.people if exact.people > MANY else exact.first_rows())
-        parts = [MappedPart(part, FoldedRows(model, rule)) for part in highest.parts]
         fits = fit_folds(parts, highest.fitted, rule.folds, l2, engine)
-    except (Refusal, CannotMeasure) as error:
+    except NoFoldFit as error:  # no other refusal: a file that cannot be read does not make a model useful
         return Usefulness("", 0.0, 0.0, 0.0, 0, (), str(error))
     stage("trying other limits")
     others = [_other_limit(highest, limit * k) for k in AROUND if k != 1.0]

@@ -11,25 +11,16 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
-from dosimeter.core.notion import FISHER, MEMBERSHIP
+from dosimeter.core.notion import FISHER, MEMBERSHIP, Notion
 from dosimeter.core.release import Recipe
 from dosimeter.core.text import safe_text
 from dosimeter.models.component_rows import ComponentRows
 from dosimeter.pca.bounded_sums import root_weights
-from dosimeter.pca.mechanisms import (
-    MEAN_SHARE,
-    MOST_SHARE,
-    AnalyticGaussian,
-    AnalyzeGauss,
-    LaplaceAdvanced,
-    LaplaceJoint,
-    LaplaceScalar,
-    LaplaceSplit,
-    LaplaceVector,
-    Mechanism,
-    PLDLaplace,
-)
-from dosimeter.pca.release import PERSON, PrivateComponents
+from dosimeter.pca.mechanism import MEAN_SHARE, MOST_SHARE, Mechanism
+from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, LaplaceSplit, PLDLaplace
+from dosimeter.pca.moment_plan import PERSON
+from dosimeter.pca.published_mechanisms import AnalyzeGauss, LaplaceAdvanced, LaplaceScalar, LaplaceVector
+from dosimeter.pca.release import PrivateComponents
 from dosimeter.pca.sensitivity import REPLACE
 from dosimeter.tables.bounds_file import NEIGHBOURS, TableBounds, nearest
 
@@ -59,12 +50,12 @@ PRESENCE = "presence against absence, N fixed"
 TAKEN = "the bounds are taken as known without the table: this is not checked"
 
 
-@dataclass(frozen=True, eq=False)
-class TableComponents:
-    """The release of a table's components, with the rows it was computed from. Internal."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NoisedComponents:
+    """A release of components, as it leaves and as it was declared."""
 
-    rows: ComponentRows
     private: PrivateComponents
+    declared: TableBounds
     mechanism: str
     """Its name in MECHANISMS."""
     k: int
@@ -75,7 +66,21 @@ class TableComponents:
     @property
     def is_released(self) -> bool:
         """Whether it may be released: the stated (ε, δ) is proved, or nothing is claimed."""
-        return not self.rows.declared.public or self.private.holds
+        return not self.declared.public or self.private.holds
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it was made: public constants."""
+        recipe = self.private.release.recipe
+        settings = {**recipe.settings, "components": self.k}
+        return replace(recipe, settings=settings, not_covered=(*recipe.not_covered, TAKEN))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableComponents(NoisedComponents):
+    """The release of a table's components, with the rows it was computed from. Internal."""
+
+    rows: ComponentRows
 
     @cached_property
     def covariance(self) -> FloatArray:
@@ -92,12 +97,10 @@ class TableComponents:
         from dosimeter.pca.fisher import measure
 
         ids = self.rows.ids
-        # μ has no unit of an unknown; what it compares takes its place, so that unlike comparisons are never added.
-        units = (FISHER, MEASURED_IN[self.rows.declared.own_units]), (MEMBERSHIP, PRESENCE)
         doses: list[Dose] = []
         try:
             leakage = measure(self.private, self.rows.X, ids)
-            for notion, unit in units:
+            for notion, unit in dose_units(self.declared):
                 doses.append(leakage.dose(ids, of="components", notion=notion, measured_in=unit))
         except CannotMeasure as reason:  # Laplace noise has no μ, and an entry without noise no η
             return tuple(doses), str(reason)
@@ -114,13 +117,6 @@ class TableComponents:
         if self.rows.ids is None or not self.rows.declared.public:
             return ()
         return (SharedEventDose(tuple(self.rows.counts), self.private.dose), *self.measured[0])
-
-    @property
-    def recipe(self) -> Recipe:
-        """How it was made: public constants."""
-        recipe = self.private.release.recipe
-        settings = {**recipe.settings, "components": self.k}
-        return replace(recipe, settings=settings, not_covered=(*recipe.not_covered, TAKEN))
 
     @property
     def noise(self) -> FloatArray:
@@ -140,18 +136,32 @@ def release_components(
     components: how many, or a share of the noisy variance below 1; FEW, or all columns if there are fewer, if None.
     """
     from dosimeter.pca.release import release
-    from dosimeter.pca.utility import rank_for_variance
 
     count = component_count(components, rows.X.shape[1])
     public = rows.declared.public
     X, person = rows.for_release(mechanism.relation)
     n = rows.n_public(mechanism.relation)
     private = release(X, mechanism, bounds=rows.bounds if public else None, person=person, n_samples=n, private=public)
+    k, share = released_count(private, count)
+    return TableComponents(private=private, declared=rows.declared, mechanism=name, k=k, share=share, rows=rows)
+
+
+def released_count(private: PrivateComponents, count: int | float) -> tuple[int, float | None]:
+    """How many components leave, and the share of the noisy variance that decided it."""
+    from dosimeter.pca.utility import rank_for_variance
+
     if isinstance(count, int):
-        return TableComponents(rows, private, name, count)
+        return count, None
     values = private.components.values
-    k = rank_for_variance(values, count) if values.sum() > 0 else 1
-    return TableComponents(rows, private, name, k, count)
+    return rank_for_variance(values, count) if values.sum() > 0 else 1, count
+
+
+def dose_units(declared: TableBounds) -> tuple[tuple[Notion, str], ...]:
+    """Notions of a dose and the unit of each.
+
+    μ has no unit of an unknown; what it compares takes its place, so that unlike comparisons are never added.
+    """
+    return (FISHER, MEASURED_IN[declared.own_units]), (MEMBERSHIP, PRESENCE)
 
 
 def component_count(components: int | float | None, d: int) -> int | float:

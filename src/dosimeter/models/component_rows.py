@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dosimeter.core.arrays import FloatArray
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
 from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.sensitivity import REPLACE
@@ -43,6 +44,14 @@ class ComponentRows:
     """Rows of the table that are not in X: a value is missing or cannot be read. Internal."""
     counts: Mapping[Hashable, int] = field(default_factory=dict)
     """Rows of each person, incomplete rows included; empty if no person was named. Internal."""
+    numbers: Index | None = None
+    """(n,) number of each row in its source; None: rows are numbered as they stand."""
+
+    @property
+    def first_rows(self) -> NDArray[np.int64]:
+        """(n,) number of the first row of each row's person; the row's own if no person was named."""
+        numbers = np.arange(len(self.X)) if self.numbers is None else self.numbers
+        return numbers.astype(np.int64) if self.ids is None else first_rows(np.array(self.ids, dtype=object), numbers)
 
     @property
     def absent(self) -> list[Hashable]:
@@ -103,17 +112,43 @@ def component_rows(
     every_person: the person of each row of the file, incomplete rows included, None for a row without one. Empty if
     all rows are complete.
     """
+    encoding, bounds = component_encoding(table, declared, person, excluded)
+    X = encoding.design(table)
+    ids = None if person is None else tuple(table[person].tolist())
+    counts = {} if ids is None else dict(Counter(name for name in every_person or ids if name is not None))
+    return ComponentRows(
+        X, encoding, bounds, declared, ids, unlisted_labels(encoding, table), table.dropped, counts, table.rows
+    )
+
+
+def component_encoding(
+    table: Table, declared: TableBounds, person: str | None, excluded: Sequence[str] = ()
+) -> tuple[TableEncoding, Bounds]:
+    """How the columns become numbers, and the bounds of these. Only the kinds of the columns are read."""
     names = [name for name in table.names if name != person]
     if not names:
         raise Refusal("the table has no column besides the person: components need some")
     columns = declared.for_columns(names, excluded)
     encoding = TableEncoding(tuple(_source(table, name, columns[name], declared.own_units) for name in columns))
-    X = encoding.design(table)
-    bounds = _bounds(encoding, columns, declared.row_norm)
-    unlisted = sum(int((label.positions(table) < 0).sum()) for label in encoding.labels)
-    ids = None if person is None else tuple(table[person].tolist())
-    counts = {} if ids is None else dict(Counter(name for name in every_person or ids if name is not None))
-    return ComponentRows(X, encoding, bounds, declared, ids, unlisted, table.dropped, counts)
+    return encoding, row_bounds(encoding, columns, declared.row_norm)
+
+
+def unlisted_labels(encoding: TableEncoding, table: Table) -> int:
+    """Labels outside the public lists. Internal."""
+    return sum(int((label.positions(table) < 0).sum()) for label in encoding.labels)
+
+
+def first_rows(ids: NDArray[Any], numbers: Index) -> NDArray[np.int64]:
+    """(n,) the smallest number among the rows of each row's person.
+
+    >>> first_rows(np.array(["a", "b", "a"], dtype=object), np.array([7, 4, 5])).tolist()
+    [5, 4, 5]
+    """
+    code: dict[Hashable, int] = {}
+    person = np.array([code.setdefault(name, len(code)) for name in ids.tolist()], dtype=np.intp)
+    first = np.full(len(code), np.iinfo(np.int64).max)
+    np.minimum.at(first, person, numbers)
+    return np.asarray(first[person])
 
 
 def _source(table: Table, name: str, declaration: Declaration, own_units: bool) -> ColumnEncoding:
@@ -125,7 +160,7 @@ def _source(table: Table, name: str, declaration: Declaration, own_units: bool) 
     return NumberColumn(name) if own_units else RangeColumn(name, declaration.lower, declaration.upper, clip=False)
 
 
-def _bounds(encoding: TableEncoding, declared: Mapping[str, Declaration], row_norm: float | None) -> Bounds:
+def row_bounds(encoding: TableEncoding, declared: Mapping[str, Declaration], row_norm: float | None) -> Bounds:
     """Public bounds and centre of each column of the design; an indicator lies between 0 and 1 and is not centred."""
     box: list[FloatArray] = []
     for source in encoding.sources:
@@ -159,11 +194,16 @@ def _reordered(pca: Any, encoding: TableEncoding) -> Any:
 
 
 def fitted_pipeline(rows: ComponentRows, private: PrivateComponents, k: int) -> Any:
+    """A fitted Pipeline over the source columns, as `encoded_pipeline`."""
+    return encoded_pipeline(rows.encoding, private, k)
+
+
+def encoded_pipeline(encoding: TableEncoding, private: PrivateComponents, k: int) -> Any:
     """A fitted Pipeline over the source columns: public bounds, then a scikit-learn PCA with k released components.
 
     `recipe_` is a plain dict of the public constants. Nothing in it needs this package.
     """
-    model = pipeline(rows.encoding, _reordered(principal_components(private, k), rows.encoding), step="components")
+    model = pipeline(encoding, _reordered(principal_components(private, k), encoding), step="components")
     recipe = private.release.recipe
     model.recipe_ = {
         "kind": recipe.kind,

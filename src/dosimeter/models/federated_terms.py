@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SAMPLING = ("poisson", "fixed")
 DELTA, DEMO_EPSILON, DEMO_DELTA = 1e-5, 8.0, 1e-4
-"""The last two are fixed beforehand: those of the demonstration, with 500 clients."""
+"""The last two are fixed in advance: those of the demonstration, with 500 clients."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class FederatedTerms:
         return min(int(self.noise_of_the_mean**-2), 1 << 53) if self.parts else 0
 
     def drowned(self, parameters: int) -> str:
-        """A warning if the noise of a round is longer than the longest mean update of so many parameters, else ""."""
+        """A warning if the noise of a round is longer than the longest mean update of that many parameters, else ""."""
         ratio = self.noise_of_the_mean * parameters**0.5
         if ratio <= 1:
             return ""
@@ -153,9 +153,11 @@ def _with_noise_solved(cohort: Any, budget: PrivacyBudget, expected: float | Non
 def _with_rounds_solved(
     cohort: Any, budget: PrivacyBudget, m: float, wanted: int | None, noise: float
 ) -> FederatedTerms:
-    from dosimeter.federated.budget import rounds_allowed
+    from dosimeter.federated.budget import allows_rounds, rounds_allowed
 
     z = float(noise)
+    if wanted and allows_rounds(cohort, m, z, wanted, budget):
+        return FederatedTerms(cohort, budget, m, wanted, z, "rounds")
     allowed = rounds_allowed(cohort, m, z, budget)
     short = f"with z = {z:g} the budget (ε, δ) = ({budget.epsilon:g}, {budget.delta:g}) allows {allowed} rounds"
     if allowed == 0:
@@ -188,12 +190,12 @@ def _listed_terms(cohort: Any, budget: PrivacyBudget, listed: Spending, sampling
 
 def _most_that_fits(cohort: Any, noise: float, rounds: int | None, budget: PrivacyBudget) -> float:
     """The largest m with which z allows the rounds: at a fixed z the noise of the mean falls with m."""
-    from dosimeter.federated.budget import rounds_allowed
+    from dosimeter.federated.budget import allows_rounds
 
     wanted = default_rounds(cohort.clients) if rounds is None else rounds
     m: float = cohort.clients
     for m in _ladder(cohort.clients):
-        if rounds_allowed(cohort, m, float(noise), budget) >= wanted:
+        if allows_rounds(cohort, m, float(noise), wanted, budget):
             break
     return m
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dosimeter.federated.patient_rounds import PatientTask
     from dosimeter.federated.state import State
     from dosimeter.federated.task import Task
+    from dosimeter.federated.worker_pool import TrainerFactory
 
 ARCHITECTURES = ("softmax", "mlp")
 MANY = 1000
@@ -48,6 +49,8 @@ class Choices:
     pool: int
     unit: str = "client"
     """ "client", or "patient"."""
+    scheduler: str | None = None
+    """Of a Dask cluster whose workers train the clients."""
 
     @property
     def seed(self) -> int:
@@ -70,6 +73,7 @@ class Choices:
         processes: int,
         simulation_seed: int | None,
         image_pooling: int,
+        scheduler: str | None = None,
     ) -> Choices:
         """The options, each refused if it makes no sense."""
         if architecture is not None and architecture not in ARCHITECTURES:
@@ -88,6 +92,10 @@ class Choices:
         ):
             if value is not None and not low <= value <= high:
                 raise Refusal(f"{option(name, value)}: give a whole number from {low} to {high}")
+        if scheduler is not None and processes != 1:
+            raise Refusal(
+                f"{option('scheduler')} and {option('processes')}: clients are trained in one place; leave one out"
+            )
         if image_pooling not in (1, 2, 4, 7):
             pooling = option("image_pooling", image_pooling)
             raise Refusal(f"{pooling}: squares of 1, 2, 4 or 7 pixels a side fill an image of 28")
@@ -113,13 +121,14 @@ class Choices:
             processes,
             simulation_seed,
             image_pooling,
+            scheduler=scheduler,
         )
 
     def for_patients(self) -> Choices:
         """The same for patients: each makes one gradient step in a round."""
         defaults = (4, BATCHES, 0, 1)
-        if (self.epochs, self.batches, self.batch, self.processes) != defaults:
-            names = ", ".join(option(name) for name in ("epochs", "batches", "batch_size", "processes"))
+        if (self.epochs, self.batches, self.batch, self.processes) != defaults or self.scheduler is not None:
+            names = ", ".join(option(name) for name in ("epochs", "batches", "batch_size", "processes", "scheduler"))
             raise Refusal(f"{names} are for clients: a patient makes one gradient step in a round, in this process")
         return replace(self, epochs=1, batches=1, unit="patient")
 
@@ -230,7 +239,8 @@ class Job:
     def recipe(self) -> dict[str, Any]:
         """Everything that fixes the training but the rows; plain values."""
         settings = asdict(self.choices)
-        settings.pop("processes")  # the number of processes does not change the result
+        for place in ("processes", "scheduler"):  # where clients are trained does not change the result
+            settings.pop(place)
         return {
             **settings,
             "widths": list(self.network.widths),
@@ -264,6 +274,14 @@ class Job:
             ],
         )
 
+    def _trainer(self) -> TrainerFactory | None:
+        """The workers of a cluster, if one was named."""
+        if self.choices.scheduler is None:
+            return None
+        from dosimeter.engines.dask_trainer import dask_trainer
+
+        return dask_trainer(self.choices.scheduler)
+
     def run(
         self,
         state: State | None,
@@ -292,7 +310,8 @@ class Job:
         else:
             history = simulate(
                 self.task, self.curator, seed=seed, rounds=rounds, state=state, processes=self.choices.processes,
-                update_statistics=spread, for_release=release, save_state=keep, progress=progress,
+                trainer=self._trainer(), update_statistics=spread, for_release=release, save_state=keep,
+                progress=progress,
             ).after(earlier)  # fmt: skip
         if state is not None and state.round:
             reason = f"{history.stop_reason}; {state.round} were in the checkpoint"

@@ -20,7 +20,8 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.glm.fisher import LeakageOfFit
-from dosimeter.glm.fitted_scaler import floor_of
+from dosimeter.glm.fitted_scaler import floor_of, floor_of_statistics
+from dosimeter.glm.scaler import StatisticMoves
 
 SCALERS = ("total", "held")
 STATISTIC = "mean and scale"
@@ -52,7 +53,11 @@ def measure_with_scaler(
     fit: AnyFit, design: Design, y: FloatArray, options: dict[str, Any], scaler: str
 ) -> ScalerReading:
     """The figure with this scaler; options as in `glm.measure`. Filled cells are constants, not unknowns."""
-    if not isinstance(fit, glm.Fit) or "target_slopes" in options or not np.any(design.fitted):
+    learned = getattr(design, "learned", None)
+    if learned is not None and scaler == "held":
+        leak = leakage_of(fit, design.X, y, **options)
+        return ScalerReading(design.read(leak), _floor_of_learned(leak, fit, design, options), design.not_covered)
+    if not isinstance(fit, glm.Fit) or not np.any(design.fitted):
         return ScalerReading(design.read(leakage_of(fit, design.X, y, **options)), None, design.not_covered)
     settings = {name: value for name, value in options.items() if name != "noise"}
     leakage_at = LeakageOfFit(fit, design.X, y, **settings)
@@ -60,6 +65,24 @@ def measure_with_scaler(
     if scaler == "held":
         return ScalerReading(design.read(leakage_at(options["noise"])), floor_of(total), design.not_covered)
     return ScalerReading(total, floor_of(total), not_covered_with_scaler(design))
+
+
+def _floor_of_learned(leak: glm.Leakage, fit: AnyFit, design: Design, options: dict[str, Any]) -> glm.Leakage | None:
+    """What scalers by any statistics leave at any noise; None if a step after them bends.
+
+    Of a model that is not one fit it is that of one weight for each column that the model uses, and of one intercept.
+    """
+    learned = design.learned
+    if learned is None or design.row_map is not None:
+        return None
+    P = np.array(options["input_map"], dtype=np.float64)
+    by_mean = learned.by_mean
+    if not isinstance(fit, glm.Fit):
+        P[:, leak.jacobian.column_norms()[: P.shape[1]] == 0.0] = 0.0
+        by_mean = np.zeros_like(by_mean) if isinstance(fit, glm.CoxFit) else by_mean
+    classes = len(fit.inner) // len(fit.factor.basis) if isinstance(fit, glm.Fit) else 1
+    moves = StatisticMoves.of_moves(learned.features, learned.by_scale, by_mean, P)
+    return design.read(floor_of_statistics(leak, classes, moves))
 
 
 def not_covered_with_scaler(design: Design) -> tuple[str, ...]:
@@ -79,9 +102,8 @@ def floor_for_law(
 def floor_remark(design: Design, highest: float, scaler: str, unit: str) -> str:
     """A remark on what the scaler leaves at any noise. Internal: it holds a figure."""
     names = fitted_sources(design)
-    left = (
-        f"mean and deviation of {safe_list(names, 6)} are statistics of the table: they leave up to η = {highest:.3g}"
-    )
+    statistics = "mean and deviation" if design.learned is None else ", ".join(design.learned.statistics)
+    left = f"{statistics} of {safe_list(names, 6)} are statistics of the table: they leave up to η = {highest:.3g}"
     if scaler == "total":
         return (
             f"{left} of a {unit} at any noise, which is in the figures; declared bounds ({option('bounds')}) remove it"
@@ -92,5 +114,8 @@ def floor_remark(design: Design, highest: float, scaler: str, unit: str) -> str:
 
 def fitted_sources(design: Design) -> list[str]:
     """Source columns that are standardised by the table."""
-    touched = design.touched_by(design.fitted)
+    features = (
+        design.fitted if design.learned is None else np.isin(np.arange(len(design.names)), design.learned.features)
+    )
+    touched = design.touched_by(features)
     return [name for name, block in design.blocks.items() if any(touched[j] for j in block)]

@@ -63,12 +63,14 @@ def release_model(
             "that minimises one loss"
         )
     refuse_unexportable(measured.problem.loss)
+    _refuse_transformed_target(measured)
     _refuse_unfoldable(measured)
     _refuse_other_problem(measured.problem)
     _refuse_learned_constants(measured)
     scaler = "total" if np.any(measured.leakage.design.fitted) else "held"
     if scaler == "total":
         measured = measure_model(model, table, target, **options, scaler=scaler)
+    _refuse_own_statistics(measured)
     columns, rows = fold_model(measured)
     fills = {source: f.fill for f in measured.features for source, _ in f.slopes if f.fill is not None}
     leak, problem = measured.leakage, measured.problem
@@ -206,6 +208,15 @@ def _classes(measured: GivenModel) -> Any:
     return np.array([0.0, 1.0]) if kind is glm.TargetKind.TWO_CLASSES else np.unique(measured.y)
 
 
+def _refuse_transformed_target(measured: GivenModel) -> None:
+    problem = measured.problem
+    if not problem.loss.target.classes and not np.array_equal(np.ravel(measured.y), np.ravel(problem.y)):
+        raise CannotMeasure(
+            "the model transforms its target, and the released file would predict the transformed values: transform "
+            "the target in the table and fit the model inside"
+        )
+
+
 def _refuse_other_problem(problem: Problem) -> None:
     if problem.offset is not None:
         raise CannotMeasure(
@@ -214,6 +225,45 @@ def _refuse_other_problem(problem: Problem) -> None:
         )
     if np.ndim(problem.penalty):
         raise CannotMeasure("the model has a penalty for each weight: fit it with one penalty to release it with fix")
+
+
+def _refuse_own_statistics(measured: GivenModel) -> None:
+    """Refuse scalers of this table that the figures do not go through: the fold shows their constants at any noise.
+
+    Without an intercept the released one is a sum of the other weights times these constants, and reveals them exactly.
+    """
+    problem, fitted = measured.problem, measured.leakage.design.fitted
+    numbers = [j for j, f in enumerate(measured.features) if any(level is None for _, level in f.slopes)]
+    centred = [measured.features[j] for j in numbers if measured.features[j].statistics and _shift(measured, j)]
+    if centred and not (problem.intercept or getattr(problem, "penalised_intercept", False)):
+        raise CannotMeasure(
+            f"the model has no intercept, and {_of(centred)} before it: folded into the weights, these would be in the "
+            "released file exactly, at any noise; fit an intercept, or do not centre"
+        )
+    two_valued = measured.leakage.design.nominal  # their minimum and range are their two values
+    held = [measured.features[j] for j in numbers if not (len(fitted) and fitted[j])]
+    own = [f for f in held if f.of_these_rows and any(source not in two_valued for source, _ in f.slopes)]
+    if own:
+        raise CannotMeasure(
+            f"{_of(own)} before the model are of this very table: no noise on the weights hides them, and what they "
+            "leak is derived for a StandardScaler only; use it, or fit the scaler on public bounds instead of the table"
+        )
+
+
+def _shift(measured: GivenModel, j: int) -> bool:
+    """Whether the model's j-th input is not 0 for a row of zeros."""
+    return bool(measured.probe({"": np.zeros(1), **_zeros(measured)})[0, j])
+
+
+def _zeros(measured: GivenModel) -> dict[str, Any]:
+    levels = {source: f.levels[0] for f in measured.features for source, level in f.slopes if level is not None}
+    return {name: np.array([level, None], dtype=object)[:1] for name, level in levels.items()}
+
+
+def _of(features: Sequence[Any]) -> str:
+    statistics = sorted({statistic for feature in features for statistic in feature.statistics})
+    names = dict.fromkeys(source for feature in features for source, _ in feature.slopes)
+    return f"{safe_list(statistics)} of {safe_list(names)}"
 
 
 def _refuse_learned_constants(measured: GivenModel) -> None:

@@ -60,7 +60,7 @@ class LabelTask:
     """The queries are the first public rows, this many."""
     classes: tuple[str, ...]
     declared: bool
-    """Whether the classes were listed beforehand. If read off the private table, one person's label changes them."""
+    """Whether the classes were listed in advance. If read off the private table, one person's label changes them."""
     not_covered: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     """On public columns that are not used."""
@@ -200,7 +200,7 @@ def _not_covered(target: str, person: str | None, read: bool) -> tuple[str, ...]
         notes.insert(
             0,
             f"the list of classes: read off {safe_text(target)}, where one person's label changes it, and with it the "
-            f"noise and every figure ({option('classes')} lists them beforehand)",
+            f"noise and every figure ({option('classes')} lists them in advance)",
         )
     if person is None:
         notes += [

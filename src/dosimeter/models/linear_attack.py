@@ -17,9 +17,12 @@ from dosimeter.core.location import advice
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_text
+from dosimeter.glm.answer_attacks import answers_inversion, answers_presence, ranking_of
+from dosimeter.glm.answer_channel import AnswerChannel
 from dosimeter.glm.column_prediction import predict_from_other_columns
 from dosimeter.glm.membership import likelihood_ratio, removal
 from dosimeter.glm.refitted_scaler import removal_through_scaler
+from dosimeter.models.answering_model import UNIT, AnsweringModel, Asked
 from dosimeter.models.column_control import encode_table
 from dosimeter.models.fit_table import PreparedTable, penalty_remark, prepare
 from dosimeter.tables.column_encoding import CategoryColumn
@@ -58,6 +61,8 @@ class Inversion:
     rare: LevelGuesses | None = None
     """Of a category: recall and precision of its rarest level."""
     rare_level: str = ""
+    queries: int = 0
+    """Queries whose answers were attacked; 0 for weights."""
 
     def share_of_top(self, share: float = 0.01) -> tuple[float, float]:
         """How often the most exposed `share` of rows was guessed, and the others."""
@@ -82,6 +87,10 @@ class Presence:
     remarks: tuple[str, ...] = ()
     scaler_held: bool = False
     """Whether the table itself standardises columns, which μ does not count."""
+    queries: int = 0
+    """Queries whose answers were attacked; 0 for weights."""
+    has_mu: bool = True
+    """Whether μ describes the best attack: not of labels, nor of other noise than Gaussian."""
 
 
 def _prepare_and_fit(
@@ -104,8 +113,12 @@ def invert(
     trials: int,
     rng: np.random.Generator,
     categorical: Sequence[str] = (),
+    asked: Asked | None = None,
 ) -> Inversion:
-    """Guess `column` of every row from `trials` releases of the weights; a number is guessed among GRID values."""
+    """Guess `column` of every row from `trials` releases of the weights; a number is guessed among GRID values.
+
+    asked: from as many lists of answers to these queries instead.
+    """
     ready, fit, remarks = _prepare_and_fit(table, target, loss, l2, categorical)
     X, block = ready.design.X, ready.design.blocks.get(column)
     if not block:
@@ -116,22 +129,37 @@ def invert(
     else:
         values = np.unique(np.quantile(X[:, block[0]], (np.arange(GRID) + 0.5) / GRID))
         candidates = glm.Candidates.grid(block[0], np.unique(X[:, block[0]]) if _few(X[:, block[0]]) else values)
-    draws = noise.draw(rng, (trials, fit.w.size))
     attribute = X[:, list(block)]
     everything = encode_table(table, [*ready.design.blocks, target], ready.design.nominal)
     guess = predict_from_other_columns(everything.without(column), attribute)
     levels = column in ready.design.nominal and candidates.k == len(block) + 1
     prior = _level_prior(candidates, guess) if levels else _number_prior(candidates, attribute, guess)
-    guesses = glm.white_box(
-        fit, X, ready.y, candidates, draws, noise=noise, prior=prior, scaled=np.asarray(ready.design.fitted)
-    )
+    scaled = np.asarray(ready.design.fitted)
+    if asked is None:
+        draws = noise.draw(rng, (trials, fit.w.size))
+        guesses = glm.white_box(fit, X, ready.y, candidates, draws, noise=noise, prior=prior, scaled=scaled)
+        eta = ready.read(fit, noise=noise, include_target=True, unit="sd", frame=table).cell(column)
+    else:
+        model, queries = _answering(ready, fit, table, categorical, asked)
+        channel = AnswerChannel.of(fit, queries, noise, asked.answer)
+        guesses = answers_inversion(channel, X, ready.y, candidates, rng, trials, prior=prior, scaled=scaled)
+        eta = model.leakage(model.information(queries, noise, asked.answer)).cell(column)
     if isinstance(fit.loss, glm.Softmax) and np.asarray(ready.design.fitted)[list(block)].any():
         remarks += (HELD_FOR_CLASSES,)
-    eta = ready.read(fit, noise=noise, include_target=True, unit="sd", frame=table).cell(column)
     by_prior = float(np.bincount(guesses.truths).max() / len(X))
     rare = rarest_level_guesses(guesses) if levels else None
     name = "" if rare is None else _level_name(ready, table, column, rare.level)
-    return Inversion(guesses, eta, candidates.k, by_prior, fit.loss, remarks, rare, name)
+    count = 0 if asked is None else len(queries)
+    return Inversion(guesses, eta, candidates.k, by_prior, fit.loss, remarks, rare, name, count)
+
+
+def _answering(
+    ready: PreparedTable, fit: glm.Fit, table: Table, categorical: Sequence[str], asked: Asked
+) -> tuple[AnsweringModel, FloatArray]:
+    """The model with its table, and the queries in its columns."""
+    unit = ready.read(fit, noise=UNIT, include_target=True, unit="sd", frame=table, answers=True)
+    model = AnsweringModel.of_fit(unit, ready.columns, categorical)
+    return model, model.read(asked.queries, asked.delimiter, asked.decimal)
 
 
 def _number_prior(candidates: glm.Candidates, true: FloatArray, guess: FloatArray) -> FloatArray:
@@ -170,9 +198,15 @@ def presence(
     trials: int,
     rng: np.random.Generator,
     categorical: Sequence[str] = (),
+    asked: Asked | None = None,
 ) -> Presence:
-    """μ of every row, and the best attack simulated on the most exposed one."""
+    """μ of every row, and the best attack simulated on the most exposed one; asked: from answers to these queries."""
     ready, fit, remarks = _prepare_and_fit(table, target, loss, l2, categorical)
+    if asked is not None:
+        _, queries = _answering(ready, fit, table, categorical, asked)
+        return _presence_in_answers(
+            ready, fit, AnswerChannel.of(fit, queries, noise, asked.answer), remarks, rng, trials
+        )
     X, scaled = ready.design.X, np.asarray(ready.design.fitted)
     stage("finding the most exposed row")
     mu = glm.membership(fit, X, ready.y, noise).mu
@@ -185,6 +219,34 @@ def presence(
     move, without = removal_through_scaler(fit, X, row, scaled, noise)
     played = likelihood_ratio(move, noise, rng, trials, noise_without=without)
     return Presence(mu, played, row, fit.loss, (*remarks, HELD), True)
+
+
+def _presence_in_answers(
+    ready: PreparedTable,
+    fit: glm.Fit,
+    channel: AnswerChannel,
+    remarks: tuple[str, ...],
+    rng: np.random.Generator,
+    trials: int,
+) -> Presence:
+    """The same from answers. The simulated attack refits mean and deviation of the columns without the row."""
+    X, scaled = ready.design.X, np.asarray(ready.design.fitted)
+    stage("finding the most exposed row")
+    numbers = channel.answer is not glm.Answer.LABELS
+    mu = ranking_of(channel, X, ready.y)
+    row = int(np.argmax(mu))
+    if not np.isfinite(mu[row]):
+        raise Refusal(f"without row {row} counted from 0 the model does not exist, so the row is certain to be in it")
+    held = bool(scaled.any())
+    if held and not isinstance(fit.loss, glm.Softmax):
+        move = removal_through_scaler(fit, X, row, scaled, Gaussian(1.0))[0]
+        remarks += (HELD,)
+    else:
+        move = removal(fit, X, ready.y, [row])[0]
+        remarks += (HELD_FOR_CLASSES,) if held else ()
+    played = answers_presence(channel, move, rng, trials)
+    has_mu = numbers and type(channel.noise) is Gaussian
+    return Presence(mu, played, row, fit.loss, remarks, held, len(channel.rows), has_mu)
 
 
 def _identifiers(table: Table, target: str, categorical: Sequence[str]) -> tuple[str, ...]:

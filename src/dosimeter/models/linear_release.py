@@ -19,7 +19,8 @@ from dosimeter.core.progress import stage
 from dosimeter.core.release import Release
 from dosimeter.glm.noise_choice import CHOSEN, EQUALISED, ISOTROPIC, ROUNDS, SHAPED
 from dosimeter.glm.penalty import STATED
-from dosimeter.glm.release_plan import ReleasePlan, route
+from dosimeter.glm.release_plan import ReleasePlan
+from dosimeter.glm.release_planning import route
 from dosimeter.glm.weight_sums import exact_sums
 from dosimeter.models.fit_table import PreparedTable, prepare, score
 from dosimeter.models.given_model import target_unit

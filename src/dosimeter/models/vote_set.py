@@ -42,7 +42,7 @@ class VoteSet:
     source: str
     not_covered: tuple[str, ...]
     declared: bool
-    """Whether the classes were listed beforehand."""
+    """Whether the classes were listed in advance."""
     remarks: tuple[str, ...] = ()
     task: LabelTask | None = None
     """None for imported votes."""

@@ -13,7 +13,7 @@ def cell_sentence(column: str, row: int, eta: float, deviation: float | None, ro
     """One cell of figure η; `deviation` is 1/η in the column's own unit, None for a category, which has no unit.
 
     >>> print(cell_sentence("bmi", 417, 0.4, 2.5))
-    Nobody who knows everything else in the table and guesses without bias can pin `bmi` of row 417 closer
+    No one who knows everything else in the table and guesses without bias can pin `bmi` of row 417 closer
     than ±2.5 (standard deviation, in the column's own unit).
     >>> print(cell_sentence("bmi", 417, 0.0, float("inf")))
     The release says nothing about `bmi` of row 417: even an attacker who knows everything else in the table has
@@ -36,6 +36,6 @@ def cell_sentence(column: str, row: int, eta: float, deviation: float | None, ro
             "(standard deviation)."
         )
     return (
-        f"Nobody who knows {KNOWN} and guesses without bias can pin {cell}{once} closer than "
+        f"No one who knows {KNOWN} and guesses without bias can pin {cell}{once} closer than "
         f"±{deviation:.2g} (standard deviation, in the column's own unit)."
     )

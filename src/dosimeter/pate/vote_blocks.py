@@ -62,7 +62,7 @@ class VoteBlocks:
 
 def queries_per_block(n_teachers: int, n_classes: int) -> int:
     """Queries of a block: from the numbers of teachers and classes alone, so that a simulation repeats itself."""
-    # L votes fall into histograms of at most √(2L) + 1 different counts, so a query has so many different v⁻.
+    # L votes fall into histograms of at most √(2L) + 1 different counts, so a query has at most that many different v⁻.
     different = min(n_classes, math.isqrt(2 * n_teachers) + 1)
     return max(1, min(MOST_QUERIES, 2 * _MOST_CELLS // n_teachers, _MOST_CELLS // (n_classes * different)))
 

@@ -13,29 +13,20 @@ from dosimeter.pca.distributed import (
 from dosimeter.pca.fisher import MomentLeakage, measure
 from dosimeter.pca.interception import InterceptionAttack, intercept_by_party_count, intercept_each, share_out
 from dosimeter.pca.likelihood import Population, leverage, leverage_scores, likelihood_ratio
-from dosimeter.pca.mechanisms import (
-    AnalyticGaussian,
-    AnalyzeGauss,
-    LaplaceAdvanced,
-    LaplaceJoint,
-    LaplaceScalar,
-    LaplaceSplit,
-    LaplaceVector,
-    PLDLaplace,
-)
+from dosimeter.pca.mechanisms import AnalyticGaussian, LaplaceJoint, LaplaceSplit, PLDLaplace
 from dosimeter.pca.membership import (
     MembershipByComponents,
-    MembershipRanking,
     attack,
     auc_by_components,
     decide,
-    rank_suspects,
     reconstruction_error,
     scores,
 )
 from dosimeter.pca.null_distribution import NullBand, null_band
+from dosimeter.pca.published_mechanisms import AnalyzeGauss, LaplaceAdvanced, LaplaceScalar, LaplaceVector
 from dosimeter.pca.reconstruction import as_components
 from dosimeter.pca.release import PrivateComponents, release
+from dosimeter.pca.suspects import MembershipRanking, rank_suspects
 from dosimeter.pca.utility import explained_variance, random_subspace, rank_for_variance, utility
 
 __all__ = [

@@ -13,7 +13,7 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.by_law import ByLaw
 from dosimeter.core.noise import Gaussian, Laplace
 from dosimeter.pca.calibration import check_budget, gaussian_epsilon, laplace_epsilon
-from dosimeter.pca.mechanisms import Mechanism
+from dosimeter.pca.mechanism import Mechanism
 from dosimeter.pca.sensitivity import REPLACE, Sensitivity
 
 _LEVELS = 32
@@ -28,7 +28,8 @@ def cost(
     mean_scale: of the noise on each entry of the mean, if it is released from the same rows; else 0.
 
     >>> from dosimeter.pca.bounds import Bounds
-    >>> from dosimeter.pca.mechanisms import AnalyzeGauss, true_sensitivity
+    >>> from dosimeter.pca.mechanism import true_sensitivity
+    >>> from dosimeter.pca.published_mechanisms import AnalyzeGauss
     >>> box, mechanism = Bounds(row_norm=1.0).over(4), AnalyzeGauss(0.9, 1e-3)
     >>> round(cost(mechanism, mechanism.scales(box, 100), true_sensitivity(mechanism, box, 100), 100, 1e-3), 3)
     0.845

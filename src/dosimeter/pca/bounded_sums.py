@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray
-from dosimeter.core.engine import Engine, RowBlock, split
+from dosimeter.core.engine import Engine, RowBlock, split, term
 from dosimeter.core.errors import Refusal
 from dosimeter.pca.bounds import ROUNDING
 
@@ -26,6 +25,7 @@ weighting a row, 2 divisions, and about 100 spare for their products with each o
 """
 
 
+@term
 @dataclass(frozen=True, eq=False)
 class PairwiseSum:
     """A pairwise sum: level l holds the sum of 2^l parts or nothing, like the digits of a binary counter.
@@ -70,7 +70,7 @@ class PairwiseSum:
 
 def moments(blocks: Iterable[RowBlock], engine: Engine) -> tuple[FloatArray, FloatArray]:
     """(Σ yyᵀ, Σ r y), (d, d) and (d,), of blocks (y, r): rows y = r z (n, d), r (n,) the roots of their weights."""
-    products, sums = engine.sum_over(blocks, _block_moments)
+    products, sums = engine.sum_over(blocks, block_moments)
     return products.total, sums.total
 
 
@@ -90,7 +90,8 @@ def root_weights(person: Sequence[Hashable]) -> tuple[FloatArray, int]:
     return np.array([roots.get(name, 0.0) for name in person]), len(counts)
 
 
-def _block_moments(block: RowBlock) -> tuple[Any, ...]:
+def block_moments(block: RowBlock) -> tuple[PairwiseSum, PairwiseSum]:
+    """Both sums of one block (y, r)."""
     products, sums = PairwiseSum(()), PairwiseSum(())
     for Y, r in split(block, BLOCK):
         products += PairwiseSum.of(Y.T @ Y)

@@ -23,7 +23,7 @@ from dosimeter.core.release import Release
 from dosimeter.pca.accounting import cost
 from dosimeter.pca.bounds import Bounds, Box
 from dosimeter.pca.components import Components, as_rows, components, second_moment
-from dosimeter.pca.mechanisms import Mechanism
+from dosimeter.pca.mechanism import Mechanism
 from dosimeter.pca.null_distribution import Generator
 from dosimeter.pca.release import components_about_mean, release
 from dosimeter.pca.sensitivity import Sensitivity

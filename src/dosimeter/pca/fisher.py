@@ -28,8 +28,9 @@ from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import FISHER, MEMBERSHIP, Notion, Standing
 from dosimeter.pca.bounded_sums import root_weights
 from dosimeter.pca.bounds import ClippedRows
-from dosimeter.pca.mechanisms import true_sensitivity
-from dosimeter.pca.release import PERSON, PrivateComponents
+from dosimeter.pca.mechanism import true_sensitivity
+from dosimeter.pca.moment_plan import PERSON, MomentPlan
+from dosimeter.pca.release import PrivateComponents
 from dosimeter.pca.secular import diagonal_plus_rank_one, projected_diagonal_eigenvalue
 
 _NUMBERS = 1 << 20
@@ -61,8 +62,8 @@ class MomentLeakage:
     [1.0, 2.0]
     """
 
-    private_pca: PrivateComponents
-    """The release that was measured."""
+    private_pca: PrivateComponents | MomentPlan
+    """The release that was measured, or its plan: the figures do not depend on the draw."""
     clipped: ClippedRows
     """Its rows are y = r z, with weight 1, or less if a person has several rows."""
     V: FloatArray
@@ -134,7 +135,7 @@ class MomentLeakage:
             raise Refusal(f"of={of!r} is not one of {MATRIX!r}, {COMPONENTS!r}")
         if notion not in (FISHER, MEMBERSHIP):
             raise Refusal(f"a private second moment has no {notion} dose: use FISHER or MEMBERSHIP")
-        not_covered = self.private_pca.release.recipe.not_covered
+        not_covered = self.private_pca.not_covered
         standing = Standing.EXACT if of == MATRIX else Standing.UPPER_BOUND
         options = {"standing": Standing.UNACCOUNTED if not_covered else standing, "not_covered": not_covered, **options}
         if person is None and self.private_pca.unit == PERSON:
@@ -270,15 +271,17 @@ class MomentLeakage:
         return (both + diagonal) / 2
 
 
-def measure(private_pca: PrivateComponents, X: ArrayLike, person: Sequence[Hashable] | None = None) -> MomentLeakage:
+def measure(
+    private_pca: PrivateComponents | MomentPlan, X: ArrayLike, person: Sequence[Hashable] | None = None
+) -> MomentLeakage:
     """Fisher information loss and membership μ of each row, for a noisy second moment and mean.
 
     Parameters
     ----------
-    private_pca : PrivateComponents
-        The release.
+    private_pca : PrivateComponents or MomentPlan
+        The release, or its plan.
     X : array_like of shape (n, d)
-        The table it was made from.
+        The table it was made from, or some of its rows; of a person all or none.
     person : sequence of hashable, optional
         Whose each row is, as passed to `release`; needed if the release's unit is a person.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dosimeter.attacks.result import Scores
-from dosimeter.core.arrays import FloatArray, Index, Mask
+from dosimeter.core.arrays import FloatArray, Mask
 from dosimeter.core.errors import Refusal
 from dosimeter.core.notion import Standing
 from dosimeter.pca.components import Components
@@ -331,60 +331,6 @@ def decide(rows: ArrayLike, components: Components | ArrayLike, R: float) -> Mas
     if not R >= 0:
         raise Refusal(f"R is a threshold on a squared length and must be >= 0, not {R}")
     return np.asarray(reconstruction_error(rows, components) <= R)
-
-
-@dataclass(frozen=True, eq=False)
-class MembershipRanking:
-    """People ordered by suspicion of membership, the likeliest member first.
-
-    Examples
-    --------
-    >>> rank_suspects([[3.0, 4.0], [3.0, 0.5]], ["ann", "bob"], [[1.0], [0.0]]).order.tolist()
-    [1, 0]
-    """
-
-    ids: tuple[Hashable, ...]
-    errors: FloatArray
-    """(n,) reconstruction errors, rising."""
-    order: Index
-    """(n,) the row of each id."""
-
-
-def rank_suspects(
-    rows: ArrayLike, ids: Sequence[Hashable], components: Components | ArrayLike, k: int | None = None
-) -> MembershipRanking:
-    """Rank people by their reconstruction error; equals stay in the caller's order.
-
-    Parameters
-    ----------
-    rows : array_like of shape (n, d)
-        One row per person.
-    ids : sequence of hashable of length n
-        Their ids.
-    components : Components or array_like of shape (d, k)
-        Components, or intercepted vectors as columns.
-    k : int, optional
-        Number of components used; default: all.
-
-    Returns
-    -------
-    MembershipRanking
-
-    Raises
-    ------
-    Refusal
-        If there is not one id per row.
-
-    Examples
-    --------
-    >>> rank_suspects([[3.0, 4.0], [3.0, 0.5]], ["ann", "bob"], [[1.0], [0.0]]).ids
-    ('bob', 'ann')
-    """
-    errors = reconstruction_error(rows, components, k)
-    if len(ids) != len(errors):
-        raise Refusal(f"{len(errors)} rows need one id each, not {len(ids)} ids")
-    order = np.argsort(errors, kind="stable")
-    return MembershipRanking(tuple(ids[i] for i in order), errors[order], order)
 
 
 def _refuse_few(m: int, s: int, between: tuple[int, int] | None) -> None:

@@ -20,15 +20,12 @@ from dosimeter.pca.accounting import cost, event
 from dosimeter.pca.bounded_sums import moments, root_weights
 from dosimeter.pca.bounds import Bounds, Box, bounds_of
 from dosimeter.pca.components import Components, as_rows, components
-from dosimeter.pca.mechanisms import Mechanism, true_sensitivity
-from dosimeter.pca.sensitivity import ADD_OR_REMOVE, REPLACE, Sensitivity
+from dosimeter.pca.mechanism import Mechanism, true_sensitivity
+from dosimeter.pca.moment_plan import PERSON, ROW, MomentPlan, plan_moments
+from dosimeter.pca.sensitivity import REPLACE, Sensitivity
 
 _LOCAL = LocalEngine()
 NOT_PRIVATE = "not private"
-ROW, PERSON = "example", "person"
-"""The unit of a guarantee: one row, or all rows of one person."""
-_BOUNDS = "not private: the bounds, and so the centre and the scale of the noise, were read from the table"
-_ROWS = "not private: the number of rows was read from the table, although neighbours add or remove a row"
 _ONE_ROW = "the unit is a row: a person with several rows is protected less than the figure says"
 _ONE_PERSON = (
     "the unit is a person: all rows of one person together weigh as much as one row; which names are in the table, "
@@ -81,6 +78,11 @@ class PrivateComponents:
     def unit(self) -> str:
         """Whom the guarantee protects: "example", one row, or "person", all rows of one person."""
         return self.dose.unit
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """Constants that were read from the table."""
+        return self.release.recipe.not_covered
 
     @property
     def sensitivity(self) -> Sensitivity:
@@ -177,41 +179,113 @@ def release(
     if person is not None and len(person) != len(rows):
         raise Refusal(f"{len(rows)} rows need one person each, not {len(person)} names")
     roots, units = (np.ones(len(rows)), len(rows)) if person is None else root_weights(person)
-    unit = ROW if person is None else PERSON
-    box, N, not_covered = _public_constants(rows, units, unit, mechanism, bounds, n_samples, private)
-    box.refuse_extreme()
-    scales, mean_scale = mechanism.scales(box, N), mechanism.mean_scale(box, N)
+    if bounds is None and private:
+        raise Refusal(
+            "a private release needs bounds that are known without the table: pass bounds=Bounds(lower, upper) or "
+            "Bounds(row_norm=C); private=False reads them from the table and marks the release not private"
+        )
+    plan = plan_moments(
+        rows.shape[1],
+        units,
+        ROW if person is None else PERSON,
+        mechanism,
+        bounds_of(rows) if bounds is None else bounds,
+        n_samples=n_samples,
+        private=private,
+        bounds_read=bounds is None,
+    )
     changed_rows: list[int] = []
-    A, mean = (total / N for total in moments(_clip_blocks(rows, roots, box, changed_rows), engine))
-    if mechanism.relation == REPLACE and units < N:
+    exact = exact_moments(plan, units, *moments(_clip_blocks(rows, roots, plan.box, changed_rows), engine))
+    return private_components(plan, add_noise_to(plan, exact, rng), sum(changed_rows) / len(rows), rng is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class MomentPair:
+    """A second moment (d, d) about the centre and a mean (d,) relative to it: exact and internal, or noised."""
+
+    second_moment: FloatArray
+    mean: FloatArray | None
+    """None if no mean is released."""
+
+
+def exact_moments(plan: MomentPlan, units: int, products: FloatArray, sums: FloatArray) -> MomentPair:
+    """A and the mean from Σ yyᵀ and Σ r y of `units` rows, or people. Internal."""
+    N = plan.n_samples
+    A, mean = products / N, sums / N
+    if plan.mechanism.relation == REPLACE and units < N:
         # A person declared but missing counts as the centre, clipped to the bounds like any row.
-        z = box.clip(box.centre[None, :]).rows[0]
+        z = plan.box.clip(plan.box.centre[None, :]).rows[0]
         A, mean = A + (N - units) / N * np.outer(z, z), mean + (N - units) / N * z
-    noisy_moment, noisy_mean = _add_noise(A, mean, scales, mean_scale, box, mechanism, rng)
+    return MomentPair(A, mean)
+
+
+def person_sums(X: ArrayLike, person: Sequence[Hashable], bounds: Bounds) -> tuple[FloatArray, FloatArray, int]:
+    """(Σ zzᵀ, Σ z, people) of clipped and centred rows, each person's rows weighing 1 together: one party's exact sums.
+
+    Sums of several parties add up to those of all their people, for `exact_moments`. Not noised: internal.
+    """
+    rows = as_rows(X)
+    box = bounds.over(rows.shape[1])
+    box.refuse_extreme()
+    roots, people = root_weights(person)
+    products, sums = moments(_clip_blocks(rows, roots, box, []), _LOCAL)
+    return products, sums, people
+
+
+def release_sums(
+    products: FloatArray, sums: FloatArray, people: int, mechanism: Mechanism, *, bounds: Bounds
+) -> PrivateComponents:
+    """The release from Σ zzᵀ (d, d) and Σ z (d,) of `people` people, whose number is public."""
+    plan = plan_moments(len(sums), people, PERSON, mechanism, bounds, n_samples=people)
+    noised = add_noise_to(plan, exact_moments(plan, people, products, sums), None)
+    return private_components(plan, noised, 0.0, False)
+
+
+def add_noise_to(plan: MomentPlan, exact: MomentPair, rng: np.random.Generator | None) -> MomentPair:
+    """The noised pair. rng: a simulation; None: random bits from the operating system."""
+    if exact.mean is None:
+        raise Refusal("the exact mean is missing")
+    A, mean = exact.second_moment, exact.mean
+    return MomentPair(*_add_noise(A, mean, plan.scales, plan.mean_scale, plan.box, plan.mechanism, rng))
+
+
+def private_components(
+    plan: MomentPlan, noised: MomentPair, clipped_share: float, simulation: bool
+) -> PrivateComponents:
+    """Components, recipe and privacy cost of a noised pair: post-processing."""
+    mechanism, box, N, mean_scale = plan.mechanism, plan.box, plan.n_samples, plan.mean_scale
     recipe = Recipe(
-        "principal components" + (f", {NOT_PRIVATE}" if not_covered else ""),
-        _describe_noise(mechanism, scales, mean_scale),
-        _settings(mechanism, box, N, unit),
-        not_covered,
-        simulation=rng is not None,
+        "principal components" + (f", {NOT_PRIVATE}" if plan.not_covered else ""),
+        _describe_noise(mechanism, plan.scales, mean_scale),
+        _settings(mechanism, box, N, plan.unit),
+        plan.not_covered,
+        simulation=simulation,
     )
     moves = true_sensitivity(mechanism, box, N)
-    standing = Standing.UNACCOUNTED if not_covered else Standing.UPPER_BOUND
-    mean_value = {} if noisy_mean is None else {"mean": box.centre + noisy_mean}
+    standing = Standing.UNACCOUNTED if plan.not_covered else Standing.UPPER_BOUND
+    mean_value = {} if noised.mean is None else {"mean": box.centre + noised.mean}
     variance = mechanism.law(1.0).variance * mean_scale**2  # type: ignore[call-arg]
     return PrivateComponents(
         mechanism,
         box,
         N,
-        scales,
+        plan.scales,
         mean_scale,
-        Release({"second_moment": noisy_moment, **mean_value, **_public_arrays(box)}, recipe),
-        components(noisy_moment, box.centre)
-        if noisy_mean is None
-        else components_about_mean(noisy_moment, noisy_mean, variance, box),
-        EventDose(event(mechanism, scales, moves, N, mean_scale), unit, mechanism.relation, standing),
-        clipped_share=sum(changed_rows) / len(rows),
+        Release({"second_moment": noised.second_moment, **mean_value, **public_values(box)}, recipe),
+        components(noised.second_moment, box.centre)
+        if noised.mean is None
+        else components_about_mean(noised.second_moment, noised.mean, variance, box),
+        EventDose(event(mechanism, plan.scales, moves, N, mean_scale), plan.unit, mechanism.relation, standing),
+        clipped_share=clipped_share,
     )
+
+
+def dose_of(mechanism: Mechanism, box: Box, n_samples: int, unit: str = PERSON) -> EventDose:
+    """The event of a release with these public constants: what `release_sums` costs, without its sums."""
+    scales, mean_scale = mechanism.scales(box, n_samples), mechanism.mean_scale(box, n_samples)
+    moves = true_sensitivity(mechanism, box, n_samples)
+    composed = event(mechanism, scales, moves, n_samples, mean_scale)
+    return EventDose(composed, unit, mechanism.relation, Standing.UPPER_BOUND)
 
 
 def components_about_mean(A: FloatArray, mean: FloatArray, variance: float, box: Box) -> Components:
@@ -225,50 +299,6 @@ def components_about_mean(A: FloatArray, mean: FloatArray, variance: float, box:
     shrinkage = max(0.0, 1 - max(box.d - 2, 1) * variance / size) if size > 0 else 0.0
     m = np.clip(shrinkage * mean, box.low, box.high)
     return components(A - np.outer(m, m), box.centre + m)
-
-
-def _public_constants(
-    rows: NDArray[np.generic],
-    units: int,
-    unit: str,
-    mechanism: Mechanism,
-    bounds: Bounds | None,
-    n_samples: int | None,
-    private: bool,
-) -> tuple[Box, int, tuple[str, ...]]:
-    """The public constants, and a list of those that were not public."""
-    d, kind = rows.shape[1], "rows" if unit == ROW else "people"
-    not_covered: list[str] = []
-    if bounds is None:
-        if private:
-            raise Refusal(
-                "a private release needs bounds that are known without the table: pass bounds=Bounds(lower, upper) or "
-                "Bounds(row_norm=C); private=False reads them from the table and marks the release not private"
-            )
-        bounds = bounds_of(rows)
-        not_covered.append(_BOUNDS)
-    if mechanism.relation == REPLACE:
-        # N is the same in all neighbours, so it is public by the relation itself.
-        if unit == ROW and n_samples not in (None, units):
-            raise Refusal(
-                f"n_samples = {n_samples}, but the table has {units} rows, and replacing a row keeps their number"
-            )
-        N = units if n_samples is None else n_samples
-        if units > N:
-            raise Refusal(f"the table has more people than the declared n_samples = {N}; nothing was released")
-        if N < 1:
-            raise Refusal("no row has a person; nothing was released")
-        return bounds.over(d), N, tuple(not_covered)
-    if n_samples is None:
-        if private:
-            raise Refusal(
-                f"neighbours = {ADD_OR_REMOVE!r} hides the number of {kind}: pass n_samples, a public N to divide by"
-            )
-        not_covered.append(_ROWS)
-    N = units if n_samples is None else n_samples
-    if units > 2 * N:
-        raise Refusal(f"the table has more than twice the declared n_samples = {N} {kind}; nothing was released")
-    return bounds.over(d), N, tuple(not_covered)
 
 
 def _clip_blocks(rows: NDArray[np.generic], roots: FloatArray, box: Box, changed: list[int]) -> Iterator[RowBlock]:
@@ -339,7 +369,7 @@ def _settings(mechanism: Mechanism, box: Box, N: int, unit: str) -> dict[str, st
     }
 
 
-def _public_arrays(box: Box) -> dict[str, FloatArray]:
+def public_values(box: Box) -> dict[str, FloatArray]:
     """Public arrays that accounting needs."""
     bounded = np.isfinite(box.lower).all()
     return {"centre": box.centre, **({"lower": box.lower, "upper": box.upper} if bounded else {})}

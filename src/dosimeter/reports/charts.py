@@ -41,6 +41,8 @@ class Axis:
     log: bool = False
     whole: bool = False
     """Rounds, ranks, numbers of components: there is nothing between two of them."""
+    share: bool = False
+    """From 0 to 1: a short axis would make a small difference look large."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +145,8 @@ def _colour(names: Sequence[str]) -> VegaSpec:
 
 def _field(name: str, axis: Axis) -> VegaSpec:
     scale: VegaSpec = {"type": "log", "nice": False} if axis.log else {"zero": False}
+    if axis.share:
+        scale = {"domain": [0, 1]}
     encoding = {"field": name, "type": "quantitative", "title": axis.label, "scale": scale}
     return encoding | ({"axis": {"tickMinStep": 1, "format": "d"}} if axis.whole else {})
 

@@ -16,7 +16,11 @@ from dosimeter.results.editions import Edition, external, says, withheld
 from dosimeter.results.result import Result
 from dosimeter.results.to_json import JsonObject, to_json
 
-SECTIONS = ("attack", "components", "federated", "labels", "ledger", "linear", "measurement", "reproduction", "scan")
+SECTIONS = (
+    "answers", "attack", "check", "components", "consortium", "federated", "labels", "ledger", "linear",
+    "measurement",
+    "reproduction", "scan",
+)  # fmt: skip
 """Modules of `report.sections`; each registers its result types."""
 NOTHING = "Nothing was released."
 """The external edition does not say why: that a dose or a total was too high is a fact about the data."""

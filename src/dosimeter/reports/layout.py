@@ -197,11 +197,12 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class VerdictBanner:
-    """One sentence, with a gauge if there is a figure to show."""
+    """One sentence, what it means without symbols, and a gauge if there is a figure to show."""
 
     text: str
     tone: Tone = ""
     gauge: Gauge | None = None
+    meaning: str = ""
 
 
 @dataclass(frozen=True, eq=False)

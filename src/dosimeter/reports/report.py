@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,7 @@ from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.reports.document import document
 from dosimeter.reports.layout import Document
+from dosimeter.reports.questionnaire import Questionnaire, template_of
 from dosimeter.results.editions import Edition
 from dosimeter.results.read import read_result
 from dosimeter.results.result import Result
@@ -27,12 +29,18 @@ class Report:
     result: Result
     edition: Edition
     statistics: bool = False
+    template: Questionnaire | None = None
+    """Points that are answered instead of the result's own report."""
+    also: tuple[Result, ...] = ()
+    """Other results that the template draws on."""
 
     @cached_property
     def document(self) -> Document:
         """Title, verdict and sections. Figures that contradict each other are refused."""
         with_statistics = self.statistics
         try:
+            if self.template is not None:
+                return self.template.document((self.result, *self.also), self.edition)
             return document(self.result, self.edition, statistics=with_statistics)
         except Refusal:
             raise
@@ -67,11 +75,24 @@ class Report:
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             raise Refusal(f"{CONTRADICTION}: run the verb again") from None
 
+    def __repr__(self) -> str:
+        return f"<Report of a {type(self.result).__name__}, {self.edition} edition: .write(path), .html, .card>"
+
     def _repr_html_(self) -> str:
-        return self.result._repr_html_()
+        """The short sections of this edition; an external report shows no internal figure in a notebook either."""
+        from dosimeter.reports.notebook import as_fragment
+
+        return self._checked(lambda: as_fragment(self.document))
 
 
-def report(result: Any, *, edition: str = "external", statistics: bool = False) -> Report:
+def report(
+    result: Any,
+    *,
+    edition: str = "external",
+    statistics: bool = False,
+    template: str | None = None,
+    also: Sequence[Any] = (),
+) -> Report:
     """A report of a result: what may be said about a release, or everything that is known about it.
 
     Parameters
@@ -82,6 +103,11 @@ def report(result: Any, *, edition: str = "external", statistics: bool = False) 
         "external" holds only what does not depend on the data. "internal" holds every figure: do not publish it.
     statistics
         Add rounded statistics of doses over groups of ten or more to the external edition. They are not protected.
+    template
+        Answer a questionnaire instead: "edpb" for opinion 28/2024 of the European Data Protection Board, "aisvs" for
+        OWASP AISVS C12.3. Only what was computed is claimed; a point without an answer says so.
+    also
+        Other results, or their JSON files, that the template draws on: a scan, an attack, answers to queries.
 
     Returns
     -------
@@ -105,8 +131,19 @@ def report(result: Any, *, edition: str = "external", statistics: bool = False) 
     if edition == "internal" and statistics:
         name = option("statistics")
         raise Refusal(f"{name} is for the external edition: the internal one has every figure already")
+    if also and template is None:
+        raise Refusal(f"{option('also')} is for a page that several results answer: pass {option('template')} as well")
+    if template is not None and statistics:
+        raise Refusal(f"{option('statistics')} is for the report of one result: leave it, or {option('template')}, out")
+    questions = None if template is None else template_of(template)
+    shown: Edition = "internal" if edition == "internal" else "external"
+    return Report(_result(result), shown, statistics, questions, tuple(_result(other) for other in also))
+
+
+def _result(result: Any) -> Result:
+    """The result of a file, of what a verb returned, or itself."""
     known = read_result(result) if isinstance(result, str | os.PathLike) else getattr(result, "result", result)
     known = known() if callable(known) else known  # what `measure` returns makes its result when asked
     if not isinstance(known, Result):
         raise Refusal(f"{safe_text(type(result).__name__)} is not a result of dosimeter: pass what a verb returned")
-    return Report(known, "internal" if edition == "internal" else "external", statistics)
+    return known

@@ -8,7 +8,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_text
 
 BIT = "that the limit was kept is itself read off the data (one bit): not covered"
-UNLISTED = "their classes were read off the private table and not listed beforehand (not covered)"
+UNLISTED = "their classes were read off the private table and not listed in advance (not covered)"
 CHOSEN = "the scale was chosen from the data: not covered"
 
 

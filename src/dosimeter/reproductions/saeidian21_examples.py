@@ -44,7 +44,7 @@ def example_14() -> list[Row]:
         Row("Example 14 log B1", 8.61e-2, data_independent_bound(4, GAMMA), 5e-5),
         Row("Example 14 Theorem 13", 0.1, uniform_bound(GAMMA), 0.0),
         claim(
-            "Example 14: (4, 3, 2, 1) leaks most, as Schur-concavity says beforehand",
+            "Example 14: (4, 3, 2, 1) leaks most, as Schur-concavity says in advance",
             bool(ours.argmax() == 0) and all(majorises(v, (4, 3, 2, 1)) for v in PRINTED),
             ", ".join(f"{value:.7f}" for value in ours),
         ),

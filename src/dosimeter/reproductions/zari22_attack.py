@@ -234,7 +234,7 @@ def _chance_rows(name: str, table_curves: tuple[AttackCurve, ...], level: float)
     why = "the largest of several AUCs lies above 1/2 by luck; this one is not clearly above that of dealt names"
     return [
         claim(
-            f"figure 1 {name}, N = {c.N}: members are told from strangers",
+            f"figure 1 {name}, N = {c.N}: members are distinguished from strangers",
             c.p_value <= level,
             f"{c.text}; {c.auc_at_other_k:.3f} at a k chosen on other rows; required: p at most {level:.2g}, that is "
             f"{FAMILY:g} shared by all curves of figure 1",

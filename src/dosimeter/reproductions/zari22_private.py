@@ -16,14 +16,9 @@ from dosimeter import pca
 from dosimeter.core.arrays import FloatArray
 from dosimeter.noise_addition import simulate
 from dosimeter.pca.bounds import Bounds
-from dosimeter.pca.mechanisms import (
-    AnalyticGaussian,
-    AnalyzeGauss,
-    LaplaceAdvanced,
-    LaplaceScalar,
-    LaplaceVector,
-    Mechanism,
-)
+from dosimeter.pca.mechanism import Mechanism
+from dosimeter.pca.mechanisms import AnalyticGaussian
+from dosimeter.pca.published_mechanisms import AnalyzeGauss, LaplaceAdvanced, LaplaceScalar, LaplaceVector
 from dosimeter.pca.utility import explained_variance, random_subspace, rank_for_variance
 from dosimeter.reproductions.zari22_attack import half_interval
 from dosimeter.reproductions.zari22_data import TableStudy

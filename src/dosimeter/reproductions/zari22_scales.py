@@ -10,7 +10,8 @@ from dosimeter.core.arrays import FloatArray, Mask
 from dosimeter.pca.accounting import cost
 from dosimeter.pca.bounds import Bounds
 from dosimeter.pca.calibration import crossover, eps_prime, laplace_epsilon
-from dosimeter.pca.mechanisms import AnalyzeGauss, true_sensitivity
+from dosimeter.pca.mechanism import true_sensitivity
+from dosimeter.pca.published_mechanisms import AnalyzeGauss
 from dosimeter.pca.sensitivity import REPLACE, sensitivity
 from dosimeter.reproductions.comparison import Row, claim, weak
 from dosimeter.reproductions.zari22_data import TableStudy

@@ -8,6 +8,7 @@ from pydantic import PrivateAttr
 
 from dosimeter.core.errors import Refusal
 from dosimeter.core.notion import Standing
+from dosimeter.results.answers import ANSWERS
 from dosimeter.results.linear_parts import SEEN
 from dosimeter.results.measurement import InversionSummary, noise_on
 from dosimeter.results.parts import AttackSummary
@@ -50,8 +51,11 @@ class MembershipFigures(ResultModel):
 
     notion: Annotated[str, WORDS]
     standing: Annotated[str, WORDS]
-    auc: Annotated[AucFigures, STATISTIC]
-    tpr_at_1_percent_fpr: Annotated[DetectionFigures, STATISTIC]
+    auc: Annotated[AucFigures | None, STATISTIC] = None
+    """Absent for answers without a closed form: labels, and other noise than Gaussian."""
+    tpr_at_1_percent_fpr: Annotated[DetectionFigures | None, STATISTIC] = None
+    row: Annotated[int | None, ONE] = None
+    """The number of the row that was attacked, from 1."""
     played: Annotated[AttackSummary, STATISTIC]
     """The best attack on the most exposed row, on simulated releases."""
 
@@ -63,11 +67,15 @@ class MembershipFigures(ResultModel):
 
         from dosimeter.results.people import number_of
 
-        auc, caught = ndtr(presence.mu / np.sqrt(2)), ndtr(presence.mu + ndtri(LOW_FPR))
         row = number_of(table, presence.row)
+        if not presence.has_mu:  # the simulated attack alone, on the row whose absence moves the answers most
+            standing, played = presence.played.standing.value, _summary(presence.played)
+            return cls(notion="membership, strongest adversary", standing=standing, row=row, played=played)
+        auc, caught = ndtr(presence.mu / np.sqrt(2)), ndtr(presence.mu + ndtri(LOW_FPR))
         return cls(
             notion="membership, strongest adversary",
             standing=(Standing.UNACCOUNTED if presence.scaler_held else Standing.EXACT).value,
+            row=row,
             auc=AucFigures(typical=float(np.median(auc)), highest=float(auc.max()), highest_row=row),
             tpr_at_1_percent_fpr=DetectionFigures(typical=float(np.median(caught)), highest=float(caught.max())),
             played=_summary(presence.played),
@@ -78,7 +86,7 @@ class AttackReport(Result):
     """What an attack on simulated releases of a linear model achieved."""
 
     schema_name: ClassVar[str] = "dosimeter.attack/3"
-    title: ClassVar[str] = "What an attack on these weights finds"
+    title: ClassVar[str] = "What an attack on this release finds"
 
     internal: Annotated[bool, WHOLE]
     kind: Annotated[Kind, GIVEN]
@@ -91,6 +99,10 @@ class AttackReport(Result):
     attacker: Annotated[str, WORDS]
     trials: Annotated[int, GIVEN]
     """Releases that were simulated."""
+    release: Annotated[str, GIVEN] = "weights"
+    """What was attacked: weights or answers."""
+    queries: Annotated[int | None, GIVEN] = None
+    """Public queries that were answered."""
     inversion: Annotated[InversionSummary | None, STATISTIC] = None
     highest_eta: Annotated[float | None, ONE] = None
     """The highest figure of the guessed column over the rows."""
@@ -109,18 +121,18 @@ class AttackReport(Result):
 
     @classmethod
     def of_inversion(
-        cls, inversion: Inversion, column: str, *, target: str, noise: Density, trials: int
+        cls, inversion: Inversion, column: str, *, target: str, noise: Density, trials: int, answer: str | None = None
     ) -> AttackReport:
-        """column: the one that was guessed."""
+        """column: the one that was guessed. answer: what queries were answered with, if answers were attacked."""
         report = cls(
             internal=True,
             kind="inversion",
             target=target,
             loss=inversion.loss.description,
             noise=str(noise),
-            noise_on=noise_on(inversion.loss, True),
             attacker=ATTACKERS["inversion"],
             trials=trials,
+            **_released(inversion, answer),
             inversion=InversionSummary.of(inversion, column, simulation=True),
             highest_eta=float(inversion.eta.max()),
             remarks=list(inversion.remarks),
@@ -130,7 +142,7 @@ class AttackReport(Result):
 
     @classmethod
     def of_membership(
-        cls, presence: Presence, table: Table, *, target: str, noise: Density, trials: int
+        cls, presence: Presence, table: Table, *, target: str, noise: Density, trials: int, answer: str | None = None
     ) -> AttackReport:
         """table: the attacked rows."""
         report = cls(
@@ -139,14 +151,21 @@ class AttackReport(Result):
             target=target,
             loss=presence.loss.description,
             noise=str(noise),
-            noise_on=noise_on(presence.loss, True),
             attacker=ATTACKERS["membership"],
             trials=trials,
+            **_released(presence, answer),
             membership=MembershipFigures.of(presence, table),
             remarks=list(presence.remarks),
         )
         report._attack_result = presence.played
         return report
+
+
+def _released(attacked: Inversion | Presence, answer: str | None) -> dict[str, Any]:
+    """What was attacked, and what the noise is on."""
+    if answer is None:
+        return {"noise_on": noise_on(attacked.loss, True)}
+    return {"noise_on": ANSWERS[answer], "release": "answers", "queries": attacked.queries}
 
 
 def _summary(attack: AttackResult) -> AttackSummary:

@@ -120,14 +120,13 @@ class CapturedVariance(ResultModel):
     """The same of random directions, expected."""
 
     @classmethod
-    def of(cls, release: TableComponents) -> CapturedVariance:
-        """q of section 5.3 of [Zari22], about the mean; 0 for a table without variance."""
+    def of(cls, A: FloatArray, vectors: FloatArray, k: int) -> CapturedVariance:
+        """q of section 5.3 of [Zari22] for A (d, d) about the mean; 0 for a table without variance."""
         from dosimeter.pca.utility import explained_variance, random_subspace
 
-        A, k = release.covariance, release.k
         if not np.any(A):
             return cls(k=k, q=0.0, at_random=0.0)
-        q = explained_variance(A, release.private.components.vectors, k)
+        q = explained_variance(A, vectors, k)
         return cls(k=k, q=q, at_random=random_subspace(A, k))
 
 
@@ -217,7 +216,7 @@ class InternalComponentFigures(ResultModel):
             clipped_share=release.private.clipped_share,
             labels_outside_the_list=rows.unlisted,
             rows_left_out=rows.incomplete,
-            captured=CapturedVariance.of(release),
+            captured=CapturedVariance.of(A, vectors, release.k),
             **present(
                 variance=VarianceByComponents.of(A, vectors) if np.any(A) else None,
                 dose=eta,
@@ -326,6 +325,8 @@ class SplitHalfAttack(ResultModel):
 
     members: Annotated[int, STATISTIC]
     strangers: Annotated[int, STATISTIC]
+    attacked: Annotated[int | None, STATISTIC] = None
+    """Rows that were attacked, if they were not all: those of people whom a public rule chose."""
     simulation: Annotated[bool, STATISTIC]
     dealt_by: Annotated[str, STATISTIC]
     interval_over: Annotated[str, STATISTIC]
@@ -343,4 +344,5 @@ class SplitHalfAttack(ResultModel):
             interval_over=INTERVAL,
             before=MembershipSummary.of(attack.before),
             after=MembershipSummary.of(attack.after),
+            **present(attacked=attack.attacked if attack.attacked < attack.members + attack.strangers else None),
         )

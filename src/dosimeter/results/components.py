@@ -21,7 +21,7 @@ from dosimeter.results.visibility import GIVEN, LOCAL, NOISED, STATISTIC, WORDS,
 
 if TYPE_CHECKING:
     from dosimeter.models.component_attack import SplitHalf
-    from dosimeter.models.component_release import TableComponents
+    from dosimeter.models.component_release import NoisedComponents
     from dosimeter.pca.release import PrivateComponents
 
 ROWS = public("declared, or the same in all neighbours", lambda result: bool(result.private), READ)
@@ -61,11 +61,13 @@ class ComponentsRelease(Result):
     written: Annotated[str, LOCAL]
 
     @classmethod
-    def of(cls, release: TableComponents, attack: SplitHalf | None = None) -> ComponentsRelease:
-        """From the release of a table's components, and an attack on its halves if one was run."""
+    def of(
+        cls, release: NoisedComponents, internal: InternalComponentFigures, attack: SplitHalf | None = None
+    ) -> ComponentsRelease:
+        """From the release of a table's components, its figures, and an attack on its halves if one was run."""
         from dosimeter.models.component_release import MEASURED_IN, TAKEN
 
-        private, declared = release.private, release.rows.declared
+        private, declared = release.private, release.declared
         known = [PUBLIC_BOUNDS, *_remarks(private)] if declared.public else []
         people = unit_of(private) == "person"
         return cls(
@@ -79,7 +81,7 @@ class ComponentsRelease(Result):
             not_covered=[*private.release.recipe.not_covered, *([TAKEN] if declared.public else [])],
             assumptions=[FRESH, OTHERS, *known],
             remarks=_remarks(private),
-            internal=InternalComponentFigures.of(release),
+            internal=internal,
             booked=False,
             written="",
             **present(

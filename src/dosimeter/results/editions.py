@@ -6,12 +6,12 @@ until someone has marked it. docs/reference/results.md has the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
-from dosimeter.results.result import Result, fields, load_types
+from dosimeter.results.result import Result, fields, load_types, part_types
 from dosimeter.results.visibility import visibility_of
 
 Edition = Literal["external", "internal"]
@@ -59,6 +59,37 @@ def _public_value(value: Any, result: Result) -> Any:
     if isinstance(value, list | tuple):
         return [_public_value(part, result) for part in value]
     return value
+
+
+PAGE_FIELDS = frozenset({"edition", "says", "sentence", "withheld", "statistics"})
+"""What the JSON of an external edition has beside the fields of its result."""
+
+
+def internal_fields(kind: type[Result], values: Mapping[str, Any]) -> Iterator[str]:
+    """Paths in a result's JSON that are not public, or that its type does not declare.
+
+    >>> from dosimeter.results.result import load_types
+    >>> kind = load_types()["dosimeter.measurement/3"]
+    >>> list(internal_fields(kind, {"noise": "Gaussian(sigma=1.0)", "dose": {"highest": 3.0}, "mine": 1}))
+    ['dose', 'mine']
+    """
+    yield from _internal(kind, values, "", PAGE_FIELDS)
+
+
+def _internal(kind: Any, values: Mapping[str, Any], path: str, more: frozenset[str] = frozenset()) -> Iterator[str]:
+    names = {field.alias or name: field for name, field in kind.model_fields.items()}
+    for key, value in values.items():
+        if key in more:
+            continue
+        mark = visibility_of(names[key]) if key in names else None
+        if mark is None or mark.edition == "internal":
+            yield f"{path}{key}"
+            continue
+        parts = list(part_types(names[key].annotation))
+        inner = [value] if isinstance(value, Mapping) else value if isinstance(value, list) else []
+        for entry in inner:
+            if isinstance(entry, Mapping) and len(parts) == 1:
+                yield from _internal(parts[0], entry, f"{path}{key}.")
 
 
 def withheld(result: Result) -> list[str]:

@@ -20,7 +20,7 @@ from dosimeter.results.visibility import (
 if TYPE_CHECKING:
     from dosimeter.models.accuracy_frontier import AccuracyFrontier, FrontierStep
 
-LIMIT = "stated beforehand; that it was kept is one bit of the data, and the edition says so"
+LIMIT = "stated in advance; that it was kept is one bit of the data, and the edition says so"
 """If the limit was exceeded, the external edition does not mention a limit at all: "withheld" would reveal that."""
 ATTACKER = "knows everything else in the table and guesses without bias"
 ASSUMPTIONS = (

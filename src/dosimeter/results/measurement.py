@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
@@ -249,6 +249,8 @@ class Measurement(Result):
 
     schema_name: ClassVar[str] = "dosimeter.measurement/3"
     title: ClassVar[str] = "What the weights of this model leak"
+    released: ClassVar[str] = "weights"
+    """What the figures are about."""
 
     internal: Annotated[bool, WHOLE]
     notion: Annotated[NotionInfo, WORDS]
@@ -293,7 +295,7 @@ class Measurement(Result):
         fit: TableFit | None = None,
         show_ids: bool = False,
         attack: InversionSummary | None = None,
-    ) -> Measurement:
+    ) -> Self:
         """Every figure of a measurement.
 
         table: the measured rows. limit: the highest dose allowed. groups: columns whose groups are compared besides

@@ -66,7 +66,7 @@ class Ranked(ResultModel):
 
 
 class AttackSummary(ResultModel):
-    """What an attack got, its interval, and what somebody gets who never saw the release."""
+    """What an attack got, its interval, and what a guess without the release gets."""
 
     attack: Annotated[str, STATISTIC]
     measure: Annotated[str, STATISTIC]

@@ -112,7 +112,8 @@ def load_types() -> Mapping[str, type[Result]]:
     from importlib import import_module
 
     for module in (
-        "attack", "components", "federated", "labels", "ledger", "linear", "measurement", "reproduction", "scan",
+        "answers", "attack", "check", "components", "consortium", "federated", "labels", "ledger", "linear",
+        "measurement", "reproduction", "scan",
     ):  # fmt: skip
         import_module(f"dosimeter.results.{module}")
     return REGISTRY
@@ -184,12 +185,13 @@ def fields(model: type[ResultModel], path: str = "") -> Iterator[tuple[str, Any]
     """(path, mark) of every field of a model and of its parts."""
     for name, field in model.model_fields.items():
         yield f"{path}{field.alias or name}", visibility_of(field)
-        for part in _parts(field.annotation):
+        for part in part_types(field.annotation):
             yield from fields(part, f"{path}{name}.")
 
 
-def _parts(annotation: Any) -> Iterator[type[ResultModel]]:
+def part_types(annotation: Any) -> Iterator[type[ResultModel]]:
+    """The parts that a field holds."""
     if isinstance(annotation, type) and issubclass(annotation, ResultModel):
         yield annotation
     for inner in getattr(annotation, "__args__", ()):
-        yield from _parts(inner)
+        yield from part_types(inner)

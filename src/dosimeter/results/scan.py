@@ -116,11 +116,14 @@ class ScanReport(Result):
     not_covered: Annotated[list[str], WORDS]
     parts_read: Annotated[int, LOCAL] = 1
     """Arrays and lists that were looked into."""
+    removed: Annotated[list[str], LOCAL] = Field(default_factory=list)
+    """Places that a redacted copy of the file does not have."""
 
     @classmethod
-    def of(cls, scan: Scan, file: str, ids: Sequence[str] = ()) -> ScanReport:
-        """file: its name. ids: whose rows were found, if that was asked for."""
+    def of(cls, scan: Scan, file: str, ids: Sequence[str] = (), removed: Sequence[str] = ()) -> ScanReport:
+        """file: its name. ids: whose rows were found, if that was asked for. removed: what a redacted copy lacks."""
         optional: Any = {"ids_found": list(ids)} if ids else {}
+        optional |= {"removed": list(removed)} if removed else {}
         return cls(
             internal=True,
             file=file,

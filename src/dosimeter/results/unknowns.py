@@ -66,7 +66,7 @@ class Unknown:
         """An error over that of a guess without the release; of a choice, 1/η of its step. Infinite for what follows.
 
         R² says how an amount spreads about its best guess. It says nothing about how well two values one step apart
-        can be told apart, so it does not lower the rank of a class or of a category.
+        can be distinguished, so it does not lower the rank of a class or of a category.
         """
         if self.by_step:
             return np.full_like(deviation, np.inf) if self.nearly_given else deviation

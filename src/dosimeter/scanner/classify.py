@@ -18,6 +18,7 @@ from dosimeter.scanner.known_attributes import WEIGHTS, KnownAttribute, known_at
 Siblings = Mapping[str, FileArray]
 _NUMBER = re.compile(r"\[\d+\]")
 _MERGED_ABOVE = 3
+_LEAF = "the path to the leaf describes one person, and the leaf's value is their target"
 _COULD_BE = "its shape could be a table of people: compare it with the training table"
 
 
@@ -91,6 +92,8 @@ def _classify_part(part: FileArray, siblings: Siblings, kind: str) -> Iterator[F
             shape = table.shape if lines and table is not None else part.shape
             yield Finding(part.place, entry.severity, entry.content, entry.why, count, part.owner, shape)
             yield from _groups_of_one(part, siblings)
+    elif part.owner == "LightGBM":
+        yield from _leaf_counts(part)
     elif part.name not in WEIGHTS:
         yield from _by_shape(part, kind)
 
@@ -124,6 +127,15 @@ def _groups_of_one(part: FileArray, siblings: Siblings) -> Iterator[Finding]:
         yield Finding(part.place, "rows", "means of groups of one", why, singles, part.owner, (singles, part.shape[1]))
 
 
+def _leaf_counts(part: FileArray) -> Iterator[Finding]:
+    """Leaves that hold one person, in a model written as text."""
+    singles = int((part.values == 1).sum()) if part.name == "leaf_count" else 0
+    if singles:
+        yield Finding(
+            part.place, "values of single people", "leaves of one person", _LEAF, singles, part.owner, part.shape
+        )
+
+
 def _tree_nodes(part: FileArray) -> Iterator[Finding]:
     """Trees: leaves of one person, and thresholds halfway between two people's values."""
     names = part.values.dtype.names or ()
@@ -137,8 +149,7 @@ def _tree_nodes(part: FileArray) -> Iterator[Finding]:
     singles = int((part.values[size][leaf] == 1).sum())
     severity: Severity = "values of single people"
     if singles:
-        why = "the path to the leaf describes one person, and the leaf's value is their target"
-        yield Finding(part.place, severity, "leaves of one person", why, singles, part.owner, part.shape)
+        yield Finding(part.place, severity, "leaves of one person", _LEAF, singles, part.owner, part.shape)
     if (~leaf).any():
         why = "each lies halfway between two people's values of a column"
         yield Finding(part.place, severity, "thresholds", why, int((~leaf).sum()), part.owner, part.shape)

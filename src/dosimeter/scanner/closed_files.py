@@ -1,45 +1,116 @@
-"""Files that only their author's code can open (pickle, joblib, torch, R): their bytes are searched for the table."""
+"""Files that only their author's code can open (pickle, joblib, torch, R).
+
+Their instructions are read without running any (`pickles`, `r_data`), which gives arrays under their names. With a
+table their bytes are searched for its cells as well, whatever the file calls them.
+"""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
+from dosimeter.files.archive import Archive
+from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.scanner.finding import Finding, Match, Severity
+from dosimeter.scanner.pickle_program import NotAPickle
+from dosimeter.scanner.pickles import is_pickle, read_pickle, read_torch
+from dosimeter.scanner.r_data import NotRData, is_r_data, read_r_data
 from dosimeter.scanner.search import ByteMatch, ByteSearch, Cells
-from dosimeter.scanner.unpack import Unread, streams
+from dosimeter.scanner.text_models import is_lightgbm, read_lightgbm, read_lines
+from dosimeter.scanner.unpack import Stream, Unread, streams
 from dosimeter.tables.table import Table
 
-CLOSED = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".rds", ".rdata", ".h5", ".hdf5", ".ubj", ".pmml")
 _WHY = "cells of the table are in these bytes, whatever the file calls them"
-_HDF5 = "an HDF5 file is searched as it is: compressed parts and links are not followed"
-
-_OLD_PROTOCOL = "a pickle of protocol 0 to 2 writes the bytes of arrays as text: they are not searched"
-
-
-def is_closed(path: str | os.PathLike[str]) -> bool:
-    """Whether a file of this name is searched as bytes."""
-    return Path(path).suffix.lower() in CLOSED
+_HDF5 = "an HDF5 file is searched as it is: shuffled parts and links are not followed"
+_OPAQUE = "only its bytes can be searched: pass the training table"
+_PICKLE = "its instructions are not followed"
 
 
-def closed_findings(data: bytes, table: Table, limit: int, source: Location) -> tuple[list[Finding], list[Unread], int]:
-    """What of the table is in the bytes, what was not looked into, and the number of streams."""
+@dataclass(frozen=True)
+class ClosedFile:
+    """What was read without running anything: arrays, and the streams of bytes that a table can be looked for in."""
+
+    contents: Contents
+    streams: list[Stream]
+    opaque: tuple[str, ...]
+    """Places of which only the bytes are known."""
+
+
+def read_closed(data: bytes, limit: int, source: Location) -> ClosedFile:
+    """Unpack all layers, and read what can be read in each."""
     pieces, unread = streams(data, limit, source)
-    search = ByteSearch(Cells.of(table), len(pieces))
-    findings: list[Finding] = []
+    torch = _torch(data, limit, source)
+    parts: list[FileArray] = list(torch.parts) if torch else []
+    kinds = ["torch"] if torch else []
+    opaque: list[str] = []
+    unread += list(torch.unread) if torch else []
     for place, content in pieces:
-        if content.startswith(b"\x89HDF"):
-            unread.append((place, _HDF5))
-        if b"_codecs\nencode\n" in content:
-            unread.append((place, _OLD_PROTOCOL))
+        if torch is not None:
+            continue
+        read, problem = _structured(content)
+        if read is None:
+            opaque.append(place)
+            unread += [(place, problem)] if problem else []
+            continue
+        prefix = "" if len(pieces) == 1 else f"{place}: "
+        kinds.append(read.kind)
+        parts += [replace(part, place=prefix + part.place, holder=prefix + part.holder) for part in read.parts]
+        unread += [(prefix + where, why) for where, why in read.unread]
+    return ClosedFile(Contents(" and ".join(dict.fromkeys(kinds)), tuple(parts), tuple(unread)), pieces, tuple(opaque))
+
+
+def _torch(data: bytes, limit: int, source: Location) -> Contents | None:
+    """The tensors, if this is a file of torch that can be read."""
+    if not data.startswith(b"PK\x03\x04"):
+        return None
+    archive = Archive(data, limit, source)
+    if not any(name.endswith("data.pkl") for name in archive.names):
+        return None
+    try:
+        return replace(read_torch(archive, source), kind="torch")
+    except (NotAPickle, Refusal):
+        return None
+
+
+def _structured(content: bytes) -> tuple[Contents | None, str]:
+    """What the bytes describe, or None and what is to be said about it."""
+    if is_r_data(content):
+        try:
+            return read_r_data(content), ""
+        except NotRData as why:
+            return None, f"R data that is not followed: {why}"
+    if is_pickle(content) or content.endswith(b"."):  # protocol 0 has no signature, but every pickle has this end
+        try:
+            return read_pickle(content), ""
+        except NotAPickle as why:
+            if is_pickle(content):
+                return None, f"{_PICKLE}: {why}"
+    if is_lightgbm(content):
+        return read_lightgbm(content), ""
+    if content.startswith(b"\x89HDF"):
+        return None, _HDF5
+    return read_lines(content), ""
+
+
+def without_table(file: ClosedFile) -> list[Unread]:
+    """What stays unknown if there is no table to look for."""
+    known = {place for place, _ in file.contents.unread}
+    return [(place, _OPAQUE) for place in file.opaque if place not in known]
+
+
+def byte_findings(file: ClosedFile, table: Table) -> tuple[list[Finding], list[Unread]]:
+    """What of the table is in the bytes, and what was not looked into."""
+    search = ByteSearch(Cells.of(table), len(file.streams))
+    findings: list[Finding] = []
+    unread: list[Unread] = []
+    for place, content in file.streams:
         matches, problems = search.search(content)
         unread += [(place, problem) for problem in problems]
         findings += [_finding(place, match, table, search) for match in matches]
-    order = sorted(findings, key=lambda finding: finding.severity != "rows")
-    return order, unread, len(pieces)
+    return sorted(findings, key=lambda finding: finding.severity != "rows"), unread
 
 
 def _finding(place: str, match: ByteMatch, table: Table, search: ByteSearch) -> Finding:
@@ -47,8 +118,8 @@ def _finding(place: str, match: ByteMatch, table: Table, search: ByteSearch) -> 
     held = match.rows if match.is_rows else np.empty(0, np.intp)
     rows = tuple(sorted((table.rows[held] + 1).tolist()))
     remark = f"probability by accident {match.probability:.1g}"
-    how = f"{match.encoding}; {len(match.cells)} of {search.searched} cells that can be told from accidents"
-    found = Match(
+    how = f"{match.encoding}; {len(match.cells)} of {search.searched} cells that can be distinguished from coincidences"
+    in_table = Match(
         len(rows) or len(match.cells),
         len(rows) or search.searched,
         rows,
@@ -61,5 +132,5 @@ def _finding(place: str, match: ByteMatch, table: Table, search: ByteSearch) -> 
         match.is_rows,
     )
     return Finding(
-        place, severity, match.encoding, _WHY, len(rows) or len(match.cells), "", (), "matched", found, remark
+        place, severity, match.encoding, _WHY, len(rows) or len(match.cells), "", (), "matched", in_table, remark
     )

@@ -20,7 +20,7 @@ class KnownAttribute:
     why: str
 
 
-_WHOLE_ROWS = "every line is one person's whole row, original or scaled"
+WHOLE_ROWS = "every line is one person's whole row, original or scaled"
 _LABELS = "one value per person, in the order of the training table"
 PEOPLES_EXTREMES = "the smallest and the largest value of a column are single people's values"
 EXTREME = f"unless they were declared in advance, {PEOPLES_EXTREMES}"
@@ -35,22 +35,27 @@ _COUNT = "it changes by one with each person"
 _SIGN = "its sign or size reveals that person's target"
 
 _TABLE: tuple[tuple[Severity, str, str, str], ...] = (
-    ("rows", "support vectors", _WHOLE_ROWS,
+    ("rows", "support vectors", WHOLE_ROWS,
      "support_vectors_ SVMClassifier.support_vectors SVMRegressor.support_vectors"),
-    ("rows", "the table that neighbours are looked up in", _WHOLE_ROWS, "_fit_X KDTree[0] BallTree[0]"),
-    ("rows", "the table that the kernel is taken against", _WHOLE_ROWS, "X_fit_"),
-    ("rows", "the table of a Gaussian process", _WHOLE_ROWS, "X_train_"),
-    ("rows", "the table that was embedded", _WHOLE_ROWS, "training_data_"),
-    ("rows", "the table that labels spread over", _WHOLE_ROWS, "LabelPropagation.X_ LabelSpreading.X_"),
-    ("rows", "rows chosen as examples", _WHOLE_ROWS,
+    ("rows", "the table that neighbours are looked up in", WHOLE_ROWS, "_fit_X KDTree[0] BallTree[0]"),
+    ("rows", "the table that the kernel is taken against", WHOLE_ROWS, "X_fit_"),
+    ("rows", "the table of a Gaussian process", WHOLE_ROWS, "X_train_"),
+    ("rows", "the table that was embedded", WHOLE_ROWS, "training_data_"),
+    ("rows", "the table that labels spread over", WHOLE_ROWS, "LabelPropagation.X_ LabelSpreading.X_"),
+    ("rows", "the cells of a dataframe", WHOLE_ROWS, "data.frame.numbers _unpickle_block[0]"),
+    ("rows", "the design of the training rows", WHOLE_ROWS, "exog orig_exog wexog lm.x glm.x loess.x svm.SV qr.qr"),
+    ("rows", "rows chosen as examples", WHOLE_ROWS,
      "DBSCAN.components_ HDBSCAN.medoids_ AffinityPropagation.cluster_centers_ Nystroem.components_"),
-    ("values of single people", "labels of the training rows", _LABELS, "_y y_train_ y_ transduction_ _targets"),
+    ("values of single people", "labels of the training rows", _LABELS,
+     "_y y_train_ y_ transduction_ _targets endog wendog orig_endog lm.y glm.y loess.y randomForest.y coxph.y"),
     ("values of single people", "a value for every training row", _LABELS,
      "labels_ label_distributions_ oob_decision_function_ oob_prediction_ inlier_mask_ outliers_ dist_ embedding_"
      " x_scores_ y_scores_ _x_scores _y_scores f_cached pi_ W_sr_ L_ negative_outlier_factor_ cv_values_"
-     " probabilities_ reachability_ core_distances_ _distances_fit_X_ GaussianProcessRegressor.alpha_"),
+     " probabilities_ reachability_ core_distances_ _distances_fit_X_ GaussianProcessRegressor.alpha_"
+     " pinv_wexog wresid fittedvalues fitted.values residuals effects linear.predictors prior.weights loess.fitted"
+     " randomForest.predicted randomForest.votes randomForest.oob.times svm.fitted svm.decision.values"),
     ("values of single people", "numbers of training rows", "they say which rows of the training table were chosen",
-     "support_ core_sample_indices_ cluster_centers_indices_ component_indices_ _neighbors_indices_fit_X_"),
+     "support_ svm.index core_sample_indices_ cluster_centers_indices_ component_indices_ _neighbors_indices_fit_X_"),
     ("values of single people", "a weight for every stored row", _SIGN,
      "dual_coef_ SVMClassifier.coefficients SVMRegressor.coefficients"),
     ("values of single people", "smallest and largest values", EXTREME,
@@ -58,8 +63,8 @@ _TABLE: tuple[tuple[Severity, str, str, str], ...] = (
     ("values of single people", "a shift or scale made of the extremes", EXTREME,
      "data_range_ MinMaxScaler.min_ MinMaxScaler.scale_ MaxAbsScaler.scale_"),
     ("values of single people", "cut points", _CUTS,
-     "quantiles_ bin_edges_ bin_thresholds_ X_thresholds_ y_thresholds_ TreeEnsembleClassifier.nodes_values"
-     " TreeEnsembleRegressor.nodes_values"),
+     "quantiles_ bin_edges_ bin_thresholds_ X_thresholds_ y_thresholds_ split_conditions LightGBM.threshold"
+     " TreeEnsembleClassifier.nodes_values TreeEnsembleRegressor.nodes_values"),
     ("values of single people", "medians", "a median is one person's value, or halfway between two", "center_"),
     ("values of single people", "fill-in values for gaps", "a median or the most frequent value is a person's value",
      "SimpleImputer.statistics_ Imputer.imputed_value_floats"),

@@ -10,21 +10,25 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.location import Location
 from dosimeter.core.progress import stage, track
 from dosimeter.core.text import safe_text
 from dosimeter.files.archive import Archive
-from dosimeter.files.file_checks import GIBIBYTE, first_bytes, os_error_refusal, read_bytes, refuse_pickle, regular_file
+from dosimeter.files.file_checks import GIBIBYTE, read_bytes, regular_file
 from dosimeter.scanner.classify import classify, merge_similar, siblings_of
-from dosimeter.scanner.closed_files import closed_findings, is_closed
+from dosimeter.scanner.closed_files import ClosedFile, byte_findings, read_closed, without_table
 from dosimeter.scanner.compare import Comparison, compare
 from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.scanner.embedded_text import arrays_in_text
 from dosimeter.scanner.finding import SEVERITIES, Finding
 from dosimeter.scanner.json_arrays import read_json
-from dosimeter.scanner.known_attributes import EXTREME, NOT_IN_TABLE
+from dosimeter.scanner.known_attributes import EXTREME, NOT_IN_TABLE, WHOLE_ROWS
+from dosimeter.scanner.members import Member, members_of
 from dosimeter.scanner.npy import read_npy, read_npz
 from dosimeter.scanner.onnx import read_onnx
+from dosimeter.scanner.pickles import is_pickle
 from dosimeter.scanner.safetensors import read_safetensors
 from dosimeter.scanner.skops import read_skops
 from dosimeter.tables.table import Table
@@ -38,11 +42,18 @@ _READERS: dict[str, Callable[[bytes, int, Location], Contents]] = {
     ".json": lambda data, limit, source: read_json(data, source),
 }
 KINDS = tuple(_READERS)
+CLOSED = (
+    ".pkl", ".pickle", ".joblib", ".pt", ".pth", ".rds", ".rdata", ".rda", ".h5", ".hdf5", ".ubj", ".pmml", ".txt",
+    ".model", ".bst", ".vocab",
+)  # fmt: skip
+"""Endings of files that are read or searched without being opened; a pickle is one whatever its name."""
 MOST_COMPARED = 3000
 """Arrays that are compared with a table: a forest of a thousand trees has fewer, and each takes milliseconds."""
 _MAGIC = {".skops": b"PK", ".npz": b"PK", ".npy": b"\x93NUMPY"}
-_TORCH = (".pt", ".pth", ".ckpt", ".bin")
-_SAVE_TORCH = "save the weights with safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
+_EXAMPLES = ("input_example", "serving_input_example")
+"""Files of MLflow that hold rows on purpose: examples of the input, as a rule the first rows of the training table."""
+_TABLES = (".csv", ".parquet", ".feather", ".arrow", ".sas7bdat", ".dta", ".sav", ".xlsx")
+_ONLY_BYTES = "only its bytes can be searched, for the cells of a table"
 
 
 @dataclass(frozen=True)
@@ -121,8 +132,9 @@ def scan(
     Parameters
     ----------
     path : path
-        A .skops, .onnx, .safetensors, .npz, .npy or .json file. With a table also a pickle, .joblib, .pt or .rds file:
-        its bytes are searched, and it is never unpickled.
+        A .skops, .onnx, .safetensors, .npz, .npy or .json file; a pickle, .joblib, .pt or .rds file, which is read
+        without running anything in it; with a table also .h5, .ubj and .pmml, whose bytes are searched. Or a folder,
+        a .zip or a .tar of such files.
     table : Table, optional
         The training table, to tell which of its rows are in the file.
     tolerance : float, optional
@@ -137,7 +149,8 @@ def scan(
     Raises
     ------
     Refusal
-        If the file is a pickle and there is no table, of unknown kind, damaged, or too large.
+        If the file is of unknown kind, damaged, or too large, or if only its bytes could be searched and there is no
+        table.
 
     Notes
     -----
@@ -155,9 +168,94 @@ def scan(
     (True, ['support_vectors_'])
     """
     stage(f"reading {safe_text(Path(path).name, 40)}")
-    if table is not None and is_closed(path):
-        return scan_closed(path, table, limit)
-    contents = contents_of(path, limit=limit)
+    members, unread, source = members_of(path, limit)
+    if [member.name for member in members] == [""]:
+        return _ranked(_scan_member(Member(Path(path).name, members[0].data), table, tolerance, limit, source))
+    scans = [_scan_part(member, table, tolerance, limit) for member in track(members)]
+    findings = tuple(finding for part in scans for finding in part.findings)
+    kinds = sorted({part.kind for part in scans if part.kind})
+    return _ranked(
+        Scan(
+            f"{len(members)} files ({', '.join(kinds)})" if kinds else f"{len(members)} files",
+            findings,
+            (*unread, *(entry for part in scans for entry in part.unread)),
+            0 if table is None else table.n,
+            sum(part.arrays_read for part in scans),
+        )
+    )
+
+
+def _ranked(result: Scan) -> Scan:
+    """The findings with the worst first."""
+    order = sorted(
+        result.findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.certainty == "possible")
+    )
+    return replace(result, findings=tuple(order))
+
+
+def _scan_part(member: Member, table: Table | None, tolerance: float | None, limit: int) -> Scan:
+    """One file of several, its places under its name; one that cannot be read is listed."""
+    name = safe_text(member.name, 120)
+    if not member.data:
+        return Scan("", (), (), 0, 0)
+    try:
+        result = _scan_member(member, table, tolerance, limit, Location(name, first=1))
+    except Refusal as why:
+        reason = str(why).removeprefix(f"{name}: ")
+        return Scan("", (), ((name, safe_text(reason, 200)),), 0, 0)
+    named = tuple(replace(finding, place=f"{name}: {finding.place}") for finding in result.findings)
+    unread = tuple((f"{name}: {place}" if place != name else name, why) for place, why in result.unread)
+    return replace(result, findings=(*_by_file_name(member, named), *named), unread=unread)
+
+
+def _by_file_name(member: Member, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Files whose name says that they hold rows."""
+    file = Path(member.name)
+    name = safe_text(member.name, 120)
+    if any(finding.rows_inside for finding in findings):
+        return ()
+    if file.stem in _EXAMPLES:
+        return (Finding(name, "rows", "an example of the input", WHOLE_ROWS, 1),)
+    if file.suffix.lower() in _TABLES:
+        return (Finding(name, "rows", "a table", WHOLE_ROWS, 1, certainty="possible"),)
+    return ()
+
+
+def _scan_member(member: Member, table: Table | None, tolerance: float | None, limit: int, source: Location) -> Scan:
+    """Scan one file by its name and its first bytes."""
+    kind, data = Path(member.name).suffix.lower(), member.data
+    if kind in _READERS:
+        # A header of 128 bytes starts like a pickle; the brace after its length does not occur in one.
+        if is_pickle(data) and not (kind == ".safetensors" and data[8:9] == b"{"):
+            raise source.refusal(f"not a {kind} file but a pickle, which may run its author's code", "name it .pkl")
+        return _compared(_open_contents(kind, data, limit, source), table, tolerance)
+    alone = source.label != safe_text(member.name, 120)
+    if alone and kind not in CLOSED and not is_pickle(data):
+        ending = f"the ending {safe_text(kind, 20)}" if kind else "a name without ending"
+        known = ", ".join((*KINDS, *CLOSED[:6]))
+        raise source.refusal(f"{ending} is not that of a model file that can be scanned", f"give {known}")
+    file = read_closed(data, limit, source)
+    if table is None:
+        if alone and not file.contents.parts:
+            raise source.refusal(_ONLY_BYTES, f"pass the training table ({option('data')})")
+        contents = replace(file.contents, unread=(*file.contents.unread, *without_table(file)))
+        return _compared(contents, None, tolerance)
+    return _searched(file, kind, table, tolerance)
+
+
+def _searched(file: ClosedFile, kind: str, table: Table, tolerance: float | None) -> Scan:
+    """Named arrays are compared with the table, and all bytes are searched for its cells."""
+    named = _compared(file.contents, table, tolerance)
+    in_bytes, unread = byte_findings(file, table)
+    called = file.contents.kind or kind.removeprefix(".")
+    return Scan(
+        f"{called}, searched as bytes", (*named.findings, *in_bytes), (*named.unread, *unread), table.n,
+        max(1, named.arrays_read),
+    )  # fmt: skip
+
+
+def _compared(contents: Contents, table: Table | None, tolerance: float | None) -> Scan:
+    """Classify the arrays and, with a table, compare them."""
     stage("looking for people")
     siblings = siblings_of(contents)
     findings = classify(contents)
@@ -177,41 +275,22 @@ def scan(
         rows = {finding.place for finding, _ in findings if finding.severity == "rows"}
         findings = [(_decide(finding, rows), part) for finding, part in findings]
         contents = replace(contents, unread=(*contents.unread, *unread))
-    merged_findings = merge_similar([finding for finding, _ in findings])
-    ranked = sorted(
-        merged_findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.certainty == "possible")
-    )
-    return Scan(contents.kind, tuple(ranked), contents.unread, 0 if table is None else table.n, len(contents.parts))
-
-
-def scan_closed(path: str | os.PathLike[str], table: Table, limit: int = GIBIBYTE) -> Scan:
-    """Search the bytes of a file that only its author's code can open."""
-    file, source = regular_file(path, limit)
-    findings, unread, read = closed_findings(read_bytes(file, source), table, limit, source)
-    kind = file.suffix.lower().removeprefix(".")
-    return Scan(f"{kind}, searched as bytes", tuple(findings), tuple(unread), table.n, read)
+    merged = merge_similar([finding for finding, _ in findings])
+    return Scan(contents.kind, tuple(merged), contents.unread, 0 if table is None else table.n, len(contents.parts))
 
 
 def contents_of(path: str | os.PathLike[str], *, limit: int = GIBIBYTE) -> Contents:
-    """Everything in the file that can be read without running any of its code."""
+    """Everything in one file that can be read without running any of its code."""
     kind = Path(path).suffix.lower()
     file, source = regular_file(path, limit)
-    if kind in _TORCH:
-        problem = f"a {kind} file may run its author's code when it is opened, so it is not opened"
-        raise source.refusal(problem, _SAVE_TORCH)
-    # A header of 128 bytes starts like a pickle; the brace after its length does not occur in one.
-    tensors = kind == ".safetensors" and first_bytes(file, source)[8:9] == b"{"
-    if kind not in (".npy", ".npz") and not tensors:
-        refuse_pickle(file, source, model=True)
-    if kind not in _READERS:
-        ending = f"the ending {safe_text(kind, 20)}" if kind else "a name without ending"
-        raise source.refusal(f"{ending} is not that of a model file that can be scanned", f"give {', '.join(KINDS)}")
-    if not first_bytes(file, source).startswith(_MAGIC.get(kind, b"")):
+    data = read_bytes(file, source)
+    return _open_contents(kind, data, limit, source) if kind in _READERS else read_closed(data, limit, source).contents
+
+
+def _open_contents(kind: str, data: bytes, limit: int, source: Location) -> Contents:
+    """The arrays of a file of an open format, and those written in its texts."""
+    if not data.startswith(_MAGIC.get(kind, b"")):
         raise source.refusal(f"not a {kind} file", "check the name")
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise os_error_refusal(error, source, "read") from None
     contents = _READERS[kind](data, limit, source)
     embedded, unread = arrays_in_text(contents.parts)
     return replace(contents, parts=(*contents.parts, *embedded), unread=(*contents.unread, *unread))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import re
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,12 @@ _CODECS: dict[bytes, tuple[str, Callable[[], Any]]] = {
     b"\x5d\x00\x00": ("lzma", lambda: lzma.LZMADecompressor(memlimit=2**27)),
     **{bytes((0x78, level)): ("zlib", zlib.decompressobj) for level in (0x01, 0x5E, 0x9C, 0xDA)},
 }
-_CLOSED = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstandard", b"7z\xbc\xaf": "7z"}
+_CLOSED = {b"\x28\xb5\x2f\xfd": "zstandard", b"7z\xbc\xaf": "7z"}
+_LZ4 = b"\x04\x22\x4d\x18"
+_NO_LZ4 = "compressed with lz4: install dosimeter[scan], or unpack it yourself"
+_CHUNK_START = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
+_MOST_CHUNKS = 20_000
+_LARGEST_CHUNK = 2**24
 
 Stream = tuple[str, bytes]
 Unread = tuple[str, str]
@@ -44,10 +50,12 @@ def streams(data: bytes, limit: int, source: Location) -> tuple[list[Stream], li
         closed = next((name for magic, name in _CLOSED.items() if content.startswith(magic)), "")
         if closed:
             unread.append((place or "all", f"compressed with {closed}, which is not unpacked"))
+        if content.startswith(_LZ4) and _lz4_decoder() is None:
+            unread.append((place or "all", _NO_LZ4))
         inner = _inside(place, content, limit - total, len(data), source)
         total += sum(len(below) for _, below in inner)
         stack.extend((below_place, below, depth + 1) for below_place, below in reversed(inner))
-        if not inner and content:
+        if content and (not inner or content.startswith(b"\x89HDF")):  # chunks are a part of it only
             result.append((place or "all", content))
     return result, unread
 
@@ -57,18 +65,50 @@ def _inside(place: str, content: bytes, left: int, packed: int, source: Location
     if content.startswith(b"PK\x03\x04"):
         archive = Archive(content, min(left, max(_FREE, MOST_RATIO * packed)), source)
         return [(f"{place}/{name}".lstrip("/"), archive.read(name)) for name in archive.names]
+    if content.startswith(b"\x89HDF"):
+        return _chunks(place, content, min(left, max(_FREE, MOST_RATIO * packed)))
     codec = next((entry for magic, entry in _CODECS.items() if content.startswith(magic)), None)
+    lz4 = _lz4_decoder() if content.startswith(_LZ4) else None
+    codec = codec if lz4 is None else ("lz4", lz4)
     if codec is None:
         return []
     name, create = codec
     try:
         return [(place, _decompressed(create(), content, left, packed, source))]
-    except (zlib.error, OSError, lzma.LZMAError, EOFError, ValueError) as error:
+    except (zlib.error, OSError, lzma.LZMAError, EOFError, ValueError, RuntimeError) as error:
         if isinstance(error, Refusal):
             raise
         if name in ("zlib", "lzma"):  # their first bytes are not a signature: other files begin like this too
             return []
         raise source.refusal(f"damaged {name} data", "save the model again") from None
+
+
+def _lz4_decoder() -> Callable[[], Any] | None:
+    """A decoder of lz4, or None if the extra is not installed."""
+    try:
+        from lz4.frame import LZ4FrameDecompressor
+    except ImportError:
+        return None
+    decoder: Callable[[], Any] = LZ4FrameDecompressor
+    return decoder
+
+
+def _chunks(place: str, content: bytes, most: int) -> list[Stream]:
+    """The compressed chunks inside a file that keeps them between other bytes, as HDF5 does, as one stream."""
+    pieces: list[bytes] = []
+    size = 0
+    for k, start in enumerate(_CHUNK_START.finditer(content)):
+        if k >= _MOST_CHUNKS or size > most:
+            break
+        decoder = zlib.decompressobj()
+        try:
+            piece = decoder.decompress(content[start.start() : start.start() + _LARGEST_CHUNK], _LARGEST_CHUNK)
+        except zlib.error:
+            continue
+        if decoder.eof and len(piece) >= 16:
+            pieces.append(piece)
+            size += len(piece)
+    return [(f"{place or 'all'} (chunks)", b"".join(pieces))] if pieces else []
 
 
 def _decompressed(decoder: Any, content: bytes, left: int, packed: int, source: Location) -> bytes:

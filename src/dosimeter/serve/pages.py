@@ -21,6 +21,8 @@ AT_ONCE = 100
 """People on one page."""
 PSEUDONYMS = "People are listed by pseudonym; dosimeter ledger person ID shows one person."
 MENU = (("/", "overview"), ("/people", "people"), ("/releases", "releases"), ("/budgets", "budgets"))
+CONSORTIUM = ("/consortium", "consortium")
+"""Shown if a running consortium was named."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class ServedPage:
     label: str
     slider: Slider | None = None
     here: str = ""
-    menu: ClassVar[tuple[tuple[str, str], ...]] = MENU
+    menu: tuple[tuple[str, str], ...] = MENU
     status: int = 200
     links: Mapping[str, Link] = field(default_factory=dict)
     ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

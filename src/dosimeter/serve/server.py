@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from dosimeter.core.errors import Refusal
@@ -46,12 +47,12 @@ class Serving:
         """What to open: it carries the token, and is for the person who started this."""
         return f"http://{HERE}:{self.port}/?token={self.token}"
 
-    def server(self, ledger: Ledger) -> Any:
+    def server(self, ledger: Ledger | None, consortium: Path | None = None) -> Any:
         """The server, created but not yet running. Nothing is logged: addresses carry the token."""
         import uvicorn
 
         config = uvicorn.Config(
-            application(ledger, self.port, self.token),
+            application(ledger, self.port, self.token, consortium),
             log_level="critical",
             access_log=False,
             server_header=False,
@@ -64,10 +65,10 @@ class Serving:
         )
         return uvicorn.Server(config)
 
-    def run(self, ledger: Ledger) -> None:
+    def run(self, ledger: Ledger | None, consortium: Path | None = None) -> None:
         """Until it is interrupted."""
         try:
-            self.server(ledger).run(sockets=[self.socket])
+            self.server(ledger, consortium).run(sockets=[self.socket])
         except KeyboardInterrupt:
             return
         finally:

@@ -34,7 +34,7 @@ class BlockReading:
     """Columns that were declared to hold numbers."""
     target: str = ""
     classes: tuple[str, ...] | None = None
-    """Classes of the target that were listed beforehand; its cells are then read as text."""
+    """Classes of the target that were listed in advance; its cells are then read as text."""
     keep_class_names: bool = False
 
     def table(self, raw: RawBlock) -> Table:

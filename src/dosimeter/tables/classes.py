@@ -1,4 +1,4 @@
-"""Classes of a target: as a table names them, or listed beforehand.
+"""Classes of a target: as a table names them, or listed in advance.
 
 A list alone decides what a label means, and any other label counts as missing.
 """
@@ -27,7 +27,7 @@ MOST_CLASSES = 50
 def class_names(table: Table, target: str, classes: Sequence[str] | None = None) -> NDArray[np.str_]:
     """(n,) the target as the names of classes: whole numbers without a point, text as it is.
 
-    classes: listed beforehand. Then the number of classes in the table is private and never refused.
+    classes: listed in advance. Then the number of classes in the table is private and never refused.
     """
     levels, position = level_positions(table, target)
     shown = safe_text(target)

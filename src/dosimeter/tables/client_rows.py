@@ -7,7 +7,7 @@ Classes and levels are declared, or read off the rows; then the list reveals a c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,27 @@ def derive_client_encoding(
         columns, declare = safe_list(levels_read, 4), option("bounds")
         from_rows.append(f"the levels of {columns} were read from the clients' rows: declare them with {declare}")
     return ClientEncoding(target, class_names, TableEncoding((*numbers, *labels)), amount), tuple(from_rows)
+
+
+def declared_encoding(columns: Mapping[str, Declaration], target: str) -> ClientEncoding:
+    """How to encode rows whose columns were all declared, the target among them; nothing is read off any row.
+
+    >>> columns = {"age": Range(18, 100), "ward": ("a", "b"), "ill": ("no", "yes")}
+    >>> declared_encoding(columns, "ill").columns.names
+    ('age', 'ward=a', 'ward=b')
+    """
+    if target not in columns:
+        raise Refusal(f"the target {safe_text(target)} is not declared: {advice(target, list(columns))}")
+    rest = {name: column for name, column in columns.items() if name != target}
+    if not rest:
+        raise Refusal("no column is declared besides the target: there is nothing to learn from")
+    numbers = [RangeColumn(name, c.lower, c.upper) for name, c in rest.items() if isinstance(c, Range)]
+    labels = [CategoryColumn(name, c, indicators=True) for name, c in rest.items() if isinstance(c, tuple)]
+    outcome = columns[target]
+    amount, classes = (outcome, ()) if isinstance(outcome, Range) else (None, outcome)
+    if amount is None and len(set(classes)) < 2:
+        raise Refusal(f"the target {safe_text(target)} has fewer than two levels: declare its classes")
+    return ClientEncoding(target, classes, TableEncoding((*numbers, *labels)), amount)
 
 
 def encode_client_rows(table: Table, encoding: ClientEncoding, client: str | None) -> ClientRows:

@@ -2,13 +2,15 @@
 
 A segment is a line of JSON that describes it, which of its rows are incomplete (a bit each), and then every column:
 float64 as they are, or the distinct texts of the segment and each row's position among them. The file describes itself,
-so that a reader needs nothing else after a stop. It is as private as the table.
+so that a reader needs nothing else after a stop, and holds a checksum of each of these, so that a damaged file is never
+read as another table. It is as private as the table.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -31,15 +33,16 @@ class Segment:
     rows: int
     incomplete: int
     """Bytes of the bits of incomplete rows; 0 if every row is complete."""
-    columns: tuple[tuple[str, int, int], ...]
-    """Of each column: f or the kind of its positions, bytes of numbers or positions, bytes of texts."""
+    incomplete_checksum: int
+    columns: tuple[tuple[str, int, int, int], ...]
+    """Of each column: f or the kind of its positions, bytes of numbers or positions, bytes of texts, checksum."""
     offset: int
     """Of the bits."""
 
     @property
     def end(self) -> int:
         """Of the segment, in bytes of the file."""
-        return self.offset + self.incomplete + sum(a + b for _, a, b in self.columns)
+        return self.offset + self.incomplete + sum(a + b for _, a, b, _ in self.columns)
 
 
 class ColumnFile:
@@ -65,14 +68,16 @@ class ColumnFile:
         pieces, described = [bits], []
         for column in columns:
             kind, numbers, texts = _texts(column) if column.dtype == object else ("f", _numbers(column), b"")
-            described.append((kind, len(numbers), len(texts)))
+            described.append((kind, len(numbers), len(texts), zlib.crc32(texts, zlib.crc32(numbers))))
             pieces += [numbers, texts]
-        head = json.dumps([len(incomplete), len(bits), described]).encode() + b"\n"
+        description = json.dumps([len(incomplete), len(bits), zlib.crc32(bits), described]).encode()
+        head = b"%08x %b\n" % (zlib.crc32(description), description)
         self._stream.seek(self.end)
         self._stream.write(head)
         for piece in pieces:
             self._stream.write(piece)
-        segment = Segment(self.rows, len(incomplete), len(bits), tuple(described), self.end + len(head))
+        at = self.end + len(head)
+        segment = Segment(self.rows, len(incomplete), len(bits), zlib.crc32(bits), tuple(described), at)
         self.segments.append(segment)
         self.end = segment.end
 
@@ -85,24 +90,25 @@ class ColumnFile:
         """(n,) rows that have a missing value; None if there is none."""
         if not segment.incomplete:
             return None
-        bits = np.frombuffer(self._read(segment.offset, segment.incomplete), dtype=np.uint8)
+        content = self._read(segment.offset, segment.incomplete, segment.incomplete_checksum)
+        bits = np.frombuffer(content, dtype=np.uint8)
         return np.unpackbits(bits, count=segment.rows).astype(bool)
 
     def column(self, segment: Segment, j: int) -> NDArray[Any]:
         """The j-th column of a segment, float64 or texts (n,)."""
-        start = segment.offset + segment.incomplete + sum(a + b for _, a, b in segment.columns[:j])
-        kind, length, texts = segment.columns[j]
-        content = self._read(start, length + texts)
+        start = segment.offset + segment.incomplete + sum(a + b for _, a, b, _ in segment.columns[:j])
+        kind, length, texts, checksum = segment.columns[j]
+        content = self._read(start, length + texts, checksum)
         if kind == "f":
             return np.frombuffer(content, dtype=np.float64)
         levels = np.array([*content[length:].decode().split(_END_OF_TEXT), None], dtype=object)[:-1]
         return np.asarray(levels[np.frombuffer(content, dtype=np.dtype(kind), count=segment.rows)])
 
-    def _read(self, offset: int, size: int) -> bytes:
+    def _read(self, offset: int, size: int, checksum: int) -> bytes:
         self._stream.seek(offset)
         content = self._stream.read(size)
-        if len(content) < size:
-            raise Refusal("the file of columns was cut while it was read: start again")
+        if zlib.crc32(content) != checksum:
+            raise Refusal("the file of columns is damaged: delete the folder of the checkpoint and start again")
         return content
 
     def _described(self, end: int) -> Iterator[Segment]:
@@ -110,8 +116,11 @@ class ColumnFile:
         while at < end:
             self._stream.seek(at)
             head = self._stream.readline()
-            rows, bits, columns = json.loads(head)
-            segment = Segment(first, rows, bits, tuple((k, a, b) for k, a, b in columns), at + len(head))
+            checksum, _, description = head.rstrip(b"\n").partition(b" ")
+            if checksum != b"%08x" % zlib.crc32(description):
+                raise ValueError("the file of columns is damaged")
+            rows, bits, of_bits, columns = json.loads(description)
+            segment = Segment(first, rows, bits, of_bits, tuple((k, a, b, c) for k, a, b, c in columns), at + len(head))
             yield segment
             at, first = segment.end, first + rows
 

@@ -9,6 +9,7 @@ l2 = 0.01
 [release]
 name = "readmission-2026-11"     # every site's ledger books it under this name
 max-dose = 1.0                   # the noise follows from it; or scale = 0.05, a public scale
+                                 # with noise-at = "sites": epsilon and delta instead (squared loss)
 
 [columns.age]
 lower = 18
@@ -21,18 +22,20 @@ levels = ["no", "yes"]
 name = "north"
 certificate = "..."              # SHA-256 of the site's certificate; `dosimeter federate init` writes it
 
+A study without a loss has [components] (principal components) or [training] (rounds that protect patients), and epsilon
+and delta in [release]: `tables/consortium_sections.py`.
+
 Two sites have the same schema if and only if `digest` is the same, and every message carries it.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -41,20 +44,33 @@ from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.files.file_checks import regular_file
-from dosimeter.tables.bounds_file import bounds_of, nearest
+from dosimeter.tables.bounds_file import bounds_of
+from dosimeter.tables.consortium_sections import (
+    COORDINATOR,
+    SITES,
+    ComponentTerms,
+    ReleaseTerms,
+    TrainingTerms,
+    component_terms,
+    release_terms,
+    training_terms,
+)
 from dosimeter.tables.declared_bounds import Declaration, Range
+from dosimeter.tables.schema_values import SchemaValues
 
 _LARGEST = 1 << 20
-_KEYS = ("study", "person", "target", "loss", "l2", "release", "columns", "sites")
+_KEYS = ("study", "person", "target", "loss", "l2", "release", "components", "training", "clients", "columns", "sites")
 LOSSES = ("squared", "logistic", "poisson")
 """Losses that are a sum over rows with a residual that grows with the margin: what `engines/plausible.py` bounds."""
-NOISES = ("gaussian", "laplace")
+MODEL, NOISY_MODEL, COMPONENTS, NOISY_COMPONENTS, TRAINING, CLIENTS = (
+    "model", "model, noise at the sites", "components", "components, noise at the sites", "training", "clients",
+)  # fmt: skip
+"""Kinds of study: each has its own list of operations that a site answers."""
 COX = (
     "the loss cox does not run over a network: its risk sets join the rows of all sites, so each site would have to "
     "send the times of its own patients' events; fit a Cox model of each site, or pool the rows"
 )
-MOST_SITES, MOST_COLUMNS = 200, 2000
-_WORD = re.compile(r"\w(?:[\w .+\-]{0,58}[\w.+\-])?")
+MOST_SITES, MOST_CLIENTS, MOST_COLUMNS = 200, 65_535, 2000
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
@@ -67,18 +83,8 @@ class Site:
     name: str
     certificate: str
     """SHA-256 of its certificate, hex; "" before `federate init`."""
-
-
-@dataclass(frozen=True)
-class ReleaseTerms:
-    """What is released, and the limit that all sites agreed on."""
-
-    name: str
-    max_dose: float | None = None
-    """Highest η of a person at any site."""
-    scale: float | None = None
-    """A public noise scale instead."""
-    noise: str = "gaussian"
+    patients: int | None = None
+    """Declared patients, public; a training needs them."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +97,26 @@ class ConsortiumSchema:
     """In the order of the file, the target among them."""
     release: ReleaseTerms
     sites: tuple[Site, ...]
-    target: str
-    loss: str
-    l2: float
+    target: str = ""
+    """ "" for components."""
+    loss: str = ""
+    """ "" unless a model is fitted."""
+    l2: float = 0.0
+    components: ComponentTerms | None = None
+    training: TrainingTerms | None = None
+    clients: Mapping[str, Any] | None = None
+    """[clients] as it stands in the file: `models/client_training.py` reads it."""
+
+    @property
+    def kind(self) -> str:
+        """What is released, and who adds the noise."""
+        if self.clients is not None:
+            return CLIENTS
+        if self.training is not None:
+            return TRAINING
+        if self.components is not None:
+            return COMPONENTS if self.release.noise_at == COORDINATOR else NOISY_COMPONENTS
+        return MODEL if self.release.noise_at == COORDINATOR else NOISY_MODEL
 
     @cached_property
     def digest(self) -> bytes:
@@ -102,7 +125,10 @@ class ConsortiumSchema:
             "study": self.study, "person": self.person, "target": self.target, "loss": self.loss, "l2": self.l2,
             "release": vars(self.release),
             "columns": [[name, _facts(column)] for name, column in self.columns.items()],
-            "sites": [[site.name, site.certificate] for site in self.sites],
+            "sites": [[site.name, site.certificate, site.patients] for site in self.sites],
+            "components": None if self.components is None else vars(self.components),
+            "training": None if self.training is None else vars(self.training),
+            "clients": None if self.clients is None else dict(self.clients),
         }  # fmt: skip
         return sha256(json.dumps(facts, sort_keys=True, allow_nan=False).encode()).digest()
 
@@ -124,8 +150,13 @@ class ConsortiumSchema:
     @property
     def classes(self) -> tuple[str, ...] | None:
         """The levels of the target, None if it is a number."""
-        declared = self.columns[self.target]
+        declared = self.columns.get(self.target)
         return declared if isinstance(declared, tuple) else None
+
+    @property
+    def indicators(self) -> int:
+        """Numbers of a row if every level has an indicator: of components and of a training."""
+        return sum(1 if isinstance(c, Range) else len(c) for c in self.features.values())
 
     @property
     def width(self) -> int:
@@ -140,7 +171,19 @@ class ConsortiumSchema:
             "p": self.width + 1,
             "numbers": len(self.numbers),
             "unknowns": len(self.features) + 1,
+            "q": self.indicators + (self.kind == NOISY_MODEL),
+            "weights": 1 if self.training is None else self.training.network(self.indicators, self.outputs).size,
         }
+
+    @property
+    def outputs(self) -> int:
+        """Of a trained network: its classes, or one number."""
+        return 1 if self.classes is None else len(self.classes)
+
+    @property
+    def patients(self) -> int:
+        """K: the declared patients of all sites."""
+        return sum(site.patients or 0 for site in self.sites)
 
     @property
     def bounds(self) -> dict[str, Any]:
@@ -152,13 +195,17 @@ def _facts(column: Declaration) -> list[Any]:
     return [column.lower, column.upper, column.middle] if isinstance(column, Range) else list(column)
 
 
-def read_schema(path: str | os.PathLike[str], *, complete: bool = True) -> ConsortiumSchema:
-    """The schema in a file. complete: every site has its certificate."""
+def read_schema(
+    path: str | os.PathLike[str], *, complete: bool = True, noise_at: str | None = None
+) -> ConsortiumSchema:
+    """The schema in a file. complete: every site has its certificate. noise_at: in place of the file's."""
     file, source = regular_file(path, _LARGEST)
     try:
         tables = tomllib.loads(file.read_bytes().decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise source.refusal(f"not valid TOML ({safe_text(error, 120)})", "correct it") from None
+    if noise_at is not None and isinstance(tables.get("release"), dict):
+        tables["release"]["noise-at"] = noise_at
     return schema_of(tables, source, complete=complete)
 
 
@@ -167,53 +214,54 @@ def schema_of(tables: Mapping[str, Any], source: Location | None = None, *, comp
     return _Reader(tables, source or Location("schema")).schema(complete)
 
 
-class _Reader:
+class _Reader(SchemaValues):
     """The checks of a schema, one key after the other."""
 
-    def __init__(self, tables: Mapping[str, Any], source: Location) -> None:
-        self.tables = tables
-        self.source = source
-
     def schema(self, complete: bool) -> ConsortiumSchema:
-        self._known(self.tables, _KEYS, "")
-        person, target = self._name("person"), self._name("target")
+        self.known(self.tables, _KEYS, "")
+        kind = [key for key in ("loss", "components", "training", "clients") if key in self.tables]
+        if len(kind) != 1:
+            remedy = "give loss and l2, or [components], or [training], or [clients]: one of them"
+            raise self.source.refusal(f"{' and '.join(kind) or 'no kind of study'}", remedy)
+        if kind == ["clients"] and "person" in self.tables:
+            raise self.source.refusal("[clients] protects each client with all its rows", "leave person out")
+        person = "" if kind == ["clients"] else self.column("person")
         columns = self._columns(person)
-        if target not in columns:
-            raise self.source.refusal(f"target = {safe_text(target)} is no [columns] entry", "declare the target too")
-        schema = ConsortiumSchema(
-            study=self._word("study", self.tables.get("study")),
-            person=person,
-            columns=columns,
-            release=self._release(),
-            sites=self._sites(complete),
-            target=target,
-            loss=self._loss(target, columns),
-            l2=self._l2(),
-        )
+        target = "" if kind == ["components"] else self._target(columns)
+        study = self.word("study", self.tables.get("study"))
+        terms = release_terms(self, kind[0])
+        sites = self._sites(complete, MOST_CLIENTS if kind == ["clients"] else MOST_SITES)
+        parts: dict[str, Any] = {}
+        if kind == ["loss"]:
+            parts = {"loss": self._loss(target, columns), "l2": self._l2()}
+            if terms.noise_at == SITES and parts["loss"] != "squared":
+                remedy = "use the squared loss, or leave noise-at out"
+                raise self.source.refusal('noise-at = "sites" is for the loss squared', remedy)
+        elif "l2" in self.tables:
+            raise self.source.refusal("l2 is for a study with a loss", "leave it out")
+        schema = ConsortiumSchema(study, person, columns, terms, sites, target, **parts)
+        if kind == ["components"]:
+            if "target" in self.tables:
+                raise self.source.refusal("components have no target", "leave it out")
+            schema = replace(schema, components=component_terms(self, schema.indicators))
+        elif kind == ["clients"]:
+            clients = self.tables["clients"]
+            if not isinstance(clients, Mapping):
+                raise self.source.refusal("[clients] is not a table", "write [clients] and its keys below")
+            schema = replace(schema, clients=dict(clients))
+        elif kind == ["training"]:
+            if not all(site.patients for site in sites):
+                raise self.source.refusal("a training needs declared patients", "add patients = ... to each [[sites]]")
+            schema = replace(schema, training=training_terms(self, schema.patients, complete=complete))
         if schema.width < 1 or len(columns) > MOST_COLUMNS:
             raise self.source.refusal(f"{len(columns)} columns", f"declare at least one, at most {MOST_COLUMNS}")
         return schema
 
-    def _known(self, table: Any, keys: tuple[str, ...], where: str) -> Mapping[str, Any]:
-        if not isinstance(table, Mapping):
-            raise self.source.refusal(f"[{where}] is not a table", f"write [{where}] and its keys below")
-        for key in table:
-            if key not in keys:
-                shown = f"[{where}] {safe_text(key)}" if where else safe_text(key)
-                raise self.source.refusal(f"{shown} is not a key", nearest(str(key), keys))
-        return table
-
-    def _word(self, key: str, value: Any) -> str:
-        if not isinstance(value, str) or not _WORD.fullmatch(value):
-            fault = f"{key} = {safe_text(repr(value))}"
-            raise self.source.refusal(fault, "give 1 to 60 letters, digits, . _ - + and blanks")
-        return value
-
-    def _name(self, key: str) -> str:
-        value = self.tables.get(key)
-        if not isinstance(value, str) or not value.strip():
-            raise self.source.refusal(f"there is no {key}", f'name the column: {key} = "patient_id"')
-        return value
+    def _target(self, columns: Mapping[str, Declaration]) -> str:
+        target = self.column("target")
+        if target not in columns:
+            raise self.source.refusal(f"target = {safe_text(target)} is no [columns] entry", "declare the target too")
+        return target
 
     def _columns(self, person: str) -> dict[str, Declaration]:
         tables = self.tables.get("columns")
@@ -243,52 +291,26 @@ class _Reader:
         return str(loss)
 
     def _l2(self) -> float:
-        value = self._number(self.tables, "l2", "")
+        value = self.number(self.tables, "l2", "")
         if value < 0:
             raise self.source.refusal(f"l2 = {value:g}", "give 0 or more")
         return value
 
-    def _release(self) -> ReleaseTerms:
-        keys = ("name", "max-dose", "scale", "noise")
-        table = self._known(self.tables.get("release", {}), keys, "release")
-        name = self._word("[release] name", table.get("name"))
-        limit, scale = (
-            self._positive(self._number(table, key, "release"), key) if key in table else None
-            for key in ("max-dose", "scale")
-        )
-        if (limit is None) == (scale is None):
-            raise self.source.refusal("[release] needs a limit", "give max-dose or a public scale, one of the two")
-        noise = table.get("noise", NOISES[0])
-        if noise not in NOISES:
-            raise self.source.refusal(f"[release] noise = {safe_text(repr(noise))}", f"use {' or '.join(NOISES)}")
-        return ReleaseTerms(name, limit, scale, noise)
-
-    def _sites(self, complete: bool) -> tuple[Site, ...]:
+    def _sites(self, complete: bool, most: int) -> tuple[Site, ...]:
         entries = self.tables.get("sites")
-        if not isinstance(entries, list) or not 2 <= len(entries) <= MOST_SITES:
+        if not isinstance(entries, list) or not 2 <= len(entries) <= most:
             raise self.source.refusal("the roster needs two sites or more", 'write [[sites]] and name = "..." for each')
         sites = []
         for k, entry in enumerate(entries, start=1):
-            table = self._known(entry, ("name", "certificate"), "[sites]")
+            table = self.known(entry, ("name", "certificate", "patients"), "[sites]")
             certificate = table.get("certificate", "")
             if not isinstance(certificate, str) or not (_FINGERPRINT.fullmatch(certificate) or not complete):
                 todo = "`dosimeter federate init` writes the SHA-256 of its certificate"
                 raise self.source.refusal(f"site {k} has no certificate", todo)
-            sites.append(Site(k, self._word(f"name of site {k}", table.get("name")), certificate))
+            patients = self.whole(table, "patients", "[sites]", 1, 1 << 30) if "patients" in table else None
+            sites.append(Site(k, self.word(f"name of site {k}", table.get("name")), certificate, patients))
         for what in ("name", "certificate"):
             values = [getattr(site, what) for site in sites if getattr(site, what)]
             if len(set(values)) < len(values):
                 raise self.source.refusal(f"two sites have the same {what}", "give each its own")
         return tuple(sites)
-
-    def _number(self, table: Mapping[str, Any], key: str, where: str) -> float:
-        value = table.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            shown = f"[{where}] {key}" if where else key
-            raise self.source.refusal(f"{shown} = {safe_text(repr(value))}", "give a number")
-        return float(value)
-
-    def _positive(self, value: float, key: str) -> float:
-        if not 0 < value <= 1e6:
-            raise self.source.refusal(f"{key} = {value:g}", "give a number above 0")
-        return value

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location
-from dosimeter.engines.checkpoint import write_whole
+from dosimeter.engines.checkpoint import read_sealed, write_sealed
 from dosimeter.files.file_checks import os_error_refusal
 from dosimeter.tables.column_file import ColumnFile
 from dosimeter.tables.csv_column import truth_spellings
@@ -202,12 +202,8 @@ class _State:
         """The last state, {} if there is none; refused if the file begins otherwise than then."""
         if not self._path.exists():
             return {}
-        try:
-            kept: dict[str, Any] = json.loads(self._path.read_text())
-            same = self._digest_until(kept["offset"]) == kept["digest"]
-        except (ValueError, KeyError, TypeError):
-            raise _damaged(self._path.parent) from None
-        if not same:
+        kept: dict[str, Any] = json.loads(read_sealed(self._path, _damaged(self._path.parent)))
+        if self._digest_until(kept["offset"]) != kept["digest"]:
             todo = "name an empty folder, or delete that of the checkpoint"
             raise self._source.refusal("the file is not the one that the checkpoint was begun with", todo)
         return kept
@@ -220,7 +216,7 @@ class _State:
         """Columns first, then the state that speaks of them."""
         out.sync()
         content = {**state, "digest": self._digest_until(state["offset"]), "end": out.end}
-        write_whole(self._path, json.dumps(content).encode(), private=True)
+        write_sealed(self._path, json.dumps(content).encode())
 
     def _digest_until(self, offset: int) -> str:
         if offset < self._read:  # it is read again from its start
@@ -237,7 +233,7 @@ def _opened(stream: BinaryIO, kept: dict[str, Any], folder: Path) -> ColumnFile:
     try:
         with _refusing(folder):
             return ColumnFile(stream, kept.get("end", 0))
-    except (ValueError, TypeError):
+    except ValueError:
         raise _damaged(folder) from None
 
 

@@ -34,7 +34,7 @@ def check_file(path: str | os.PathLike[str], limit: int) -> tuple[Path, Location
 
 
 def check_marks(delimiter: str, decimal: str) -> str:
-    """The delimiter, if the two can be told apart in a line; refused otherwise.
+    """The delimiter, refused if it cannot be distinguished from the decimal mark in a line.
 
     >>> check_marks("tab", ",")
     '\\t'

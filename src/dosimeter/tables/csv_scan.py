@@ -1,7 +1,7 @@
 """One pass over a text table, a block of rows at a time into its columns. It can begin where another one stopped.
 
 Whole blocks of lines or of a column are converted to numbers at once (`number_block`). If columns were declared
-beforehand (`declared`), no line can stop the reading or change the meaning of another line: every line after the header
+in advance (`declared`), no line can stop the reading or change the meaning of another line: every line after the header
 is one row, and a line that does not split into the header's cells is a row of missing values.
 """
 

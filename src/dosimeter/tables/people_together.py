@@ -8,6 +8,9 @@ into memory; the files are then the parts. That takes as much room on the disk a
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +23,8 @@ from numpy.typing import NDArray
 from dosimeter.core.engine import term
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
+from dosimeter.core.location import Location
+from dosimeter.engines.checkpoint import create_private, read_sealed, write_sealed
 from dosimeter.tables.table import Table
 
 
@@ -56,12 +61,46 @@ class PersonRuns:
     @property
     def adjacent(self) -> bool:
         """Whether the rows of every person are next to each other. Two people of one hash count as one person."""
-        return len(np.unique(self.starts)) == len(self.starts)
+        return self.people == len(self.starts)
+
+    @property
+    def people(self) -> int:
+        """How many people there are."""
+        return len(np.unique(self.starts))
 
     @property
     def boundaries(self) -> NDArray[np.int64]:
         """Rows at which a person begins, ascending: about one for each block."""
         return self.cuts[1:]
+
+
+@term
+@dataclass(frozen=True)
+class RunLengths:
+    """Runs of rows of one person, by a hash of the person and the number of rows; those of blocks add.
+
+    Arrays are joined once, at the end: joining them block by block would copy them again and again.
+    """
+
+    pieces: tuple[tuple[NDArray[np.uint64], NDArray[np.int64]], ...]
+
+    @classmethod
+    def of(cls, table: Table, person: str) -> RunLengths:
+        """Of a block."""
+        ids = table[person]
+        at = np.concatenate([[0], np.flatnonzero(np.asarray(ids[1:] != ids[:-1], dtype=bool)) + 1])
+        hashes = np.array([person_hash(str(name)) for name in ids[at].tolist()], dtype=np.uint64)
+        return cls(((hashes, np.diff(np.append(at, len(ids))).astype(np.int64)),))
+
+    def __add__(self, other: RunLengths) -> RunLengths:
+        return RunLengths((*self.pieces, *other.pieces))
+
+    @property
+    def rows_of_people(self) -> NDArray[np.int64]:
+        """(people,) rows of each person."""
+        _, person = np.unique(np.concatenate([hashes for hashes, _ in self.pieces]), return_inverse=True)
+        lengths = np.concatenate([lengths for _, lengths in self.pieces])
+        return np.bincount(person, weights=lengths).astype(np.int64)
 
 
 def person_hash(name: str) -> int:
@@ -157,11 +196,12 @@ class BucketPart:
     path: Path
     person: str
     rows: int
+    checksum: int
     block_rows: int
 
     def blocks(self) -> Iterator[Table]:
         """The people in the order of their first rows, in blocks of whole people."""
-        table = _read_bucket(self.path)
+        table = _read_bucket(self.path, self.checksum)
         _, number = np.unique(table[self.person].astype(str), return_inverse=True)
         first = np.full(int(number.max()) + 1, np.iinfo(np.int64).max)
         np.minimum.at(first, number, table.rows)
@@ -180,22 +220,27 @@ def bring_people_together(
 ) -> list[BucketPart]:
     """Write every row into one of `buckets` files by a hash of its person; done once for a folder."""
     done = folder / "people.json"
-    import json
-
     if not done.exists():
-        sizes = _write_buckets(parts, person, folder, buckets)
-        beside = folder / ".people.json"
-        beside.write_text(json.dumps(sizes))
-        beside.replace(done)
-    sizes = json.loads(done.read_text())
-    return [BucketPart(_bucket(folder, k), person, rows, block_rows) for k, rows in enumerate(sizes) if rows]
+        written = _write_buckets(parts, person, folder, buckets)
+        write_sealed(done, json.dumps(written).encode())
+    written = json.loads(read_sealed(done, _damaged(done)))
+    return [
+        BucketPart(_bucket(folder, k), person, rows, checksum, block_rows)
+        for k, (rows, checksum) in enumerate(written)
+        if rows
+    ]
+
+
+def _damaged(path: Path) -> Refusal:
+    return Location(str(path)).refusal("is damaged", "delete its folder and start again")
 
 
 def _bucket(folder: Path, k: int) -> Path:
     return folder / f"people-{k:05d}.arrows"
 
 
-def _write_buckets(parts: Sequence[Any], person: str, folder: Path, buckets: int) -> list[int]:
+def _write_buckets(parts: Sequence[Any], person: str, folder: Path, buckets: int) -> list[tuple[int, int]]:
+    """Rows and checksum of each file."""
     try:
         import pyarrow as pa
     except ImportError:
@@ -216,6 +261,7 @@ def _write_buckets(parts: Sequence[Any], person: str, folder: Path, buckets: int
                     arrays = [pa.array(some.rows.astype(np.int64)), *(pa.array(c) for c in some.columns)]
                     batch = pa.record_batch(arrays, names=["", *some.names])
                     if k not in writers:
+                        os.close(create_private(_bucket(folder, k)))
                         stream = pa.OSFile(str(_bucket(folder, k)), "wb")
                         writers[k] = (pa.ipc.new_stream(stream, batch.schema), stream)
                     writers[k][0].write_batch(batch)
@@ -224,12 +270,23 @@ def _write_buckets(parts: Sequence[Any], person: str, folder: Path, buckets: int
         for writer, stream in writers.values():
             writer.close()
             stream.close()
-    return sizes
+    return [(rows, _checksum(_bucket(folder, k)) if rows else 0) for k, rows in enumerate(sizes)]
 
 
-def _read_bucket(path: Path) -> Table:
+def _checksum(path: Path) -> int:
+    checksum = 0
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            checksum = zlib.crc32(piece, checksum)
+    return checksum
+
+
+def _read_bucket(path: Path, checksum: int) -> Table:
+    """A damaged file is refused before pyarrow sees it: reading one can end the process."""
     import pyarrow as pa
 
+    if not path.exists() or _checksum(path) != checksum:
+        raise _damaged(path)
     with pa.memory_map(str(path)) as stream:
         frame = pa.ipc.open_stream(stream).read_all()
         names = frame.schema.names[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.models.linear_attack import invert, presence
 from dosimeter.results.attack import AttackReport
+from dosimeter.workflows.answers_leakage import asked_queries
 from dosimeter.workflows.noise_name import noise_class
 from dosimeter.workflows.people_table import Constants, as_names, read_people
 
@@ -32,6 +34,9 @@ def attack(
     column: str | None = None,
     scale: float,
     noise: str = "gaussian",
+    release: str = "weights",
+    queries: Any = None,
+    answer: str | None = None,
     loss: str = "auto",
     l2: float | None = None,
     trials: int | None = None,
@@ -58,7 +63,11 @@ def attack(
         The column that an inversion guesses.
     scale, noise
         The noise on each released weight: "gaussian", "laplace", "gumbel" or "logistic"; membership has a figure for
-        "gaussian" alone. For softmax it is on the K - 1 orthonormal contrasts between the classes.
+        "gaussian" alone. For softmax it is on the K - 1 orthonormal contrasts between the classes. With
+        `release="predictions"` it is the noise on each answer, of any of these laws.
+    release, queries, answer
+        "weights", or "predictions" for an attack on answers alone: the public rows that are answered, and with what, as
+        in `measure`.
     loss
         "auto", or any loss that `measure` fits.
     l2
@@ -117,10 +126,12 @@ def attack(
         delimiter=delimiter,
         decimal=decimal,
     )
+    asked = asked_queries(release, queries, answer, density)
+    asked = None if asked is None else replace(asked, delimiter=delimiter, decimal=decimal)
     options: dict[str, Any] = {"noise": density, "loss": loss, "l2": penalty, "trials": count, "rng": rng}
-    options |= {"categorical": codes}
+    options |= {"categorical": codes, "asked": asked}
+    settings: dict[str, Any] = {"target": target, "noise": density, "trials": count}
+    settings |= {} if asked is None else {"answer": asked.answer.value}
     if column is not None:
-        inversion = invert(people, target, column, **options)
-        return AttackReport.of_inversion(inversion, column, target=target, noise=density, trials=count)
-    membership = presence(people, target, **options)
-    return AttackReport.of_membership(membership, people, target=target, noise=density, trials=count)
+        return AttackReport.of_inversion(invert(people, target, column, **options), column, **settings)
+    return AttackReport.of_membership(presence(people, target, **options), people, **settings)

@@ -152,6 +152,8 @@ class BlockTable:
     """Evenly spaced rows."""
     folder: Path
     """Where readings are kept."""
+    people: int | None = None
+    """People with a complete row; None if no person was named."""
     keep: Any = field(repr=False, default=None)
     """Holds a temporary folder as long as the table."""
 
@@ -181,8 +183,12 @@ def open_blocks(
     bounds: dict[str, tuple[float, float]],
     levels: dict[str, tuple[str, ...]],
     task: str,
+    sampled: bool = True,
 ) -> BlockTable:
-    """Read the table once: kinds, moments and levels of its columns, and how the rows of people lie."""
+    """Read the table once: kinds, moments and levels of its columns, and how the rows of people lie.
+
+    sampled: keep some evenly spaced rows.
+    """
     label = Location(source.label)
     label.check_known([*exclude, *needed], source.names)
     columns = [name for name in source.names if name not in exclude]
@@ -199,12 +205,12 @@ def open_blocks(
         raise label.refusal("there is no row" if source.rows == 0 else "there is only one row", "give at least two")
     raw = source.parts(columns, block_rows)
     parts: list[Any] = table_parts(raw, reading)
-    options = SummaryOptions(bounds, levels, _evenly_spaced(source.rows))
+    options = SummaryOptions(bounds, levels, _evenly_spaced(source.rows if sampled else 0))
     stage("reading the columns")
     n, sample, runs, summaries = _summarise(engine, parts, columns, options, person)
     if n < 2:
         raise label.refusal("only one row is left", "give at least two people")
-    if n < source.rows:  # some rows are left out: evenly spaced ones among the others
+    if sampled and n < source.rows:  # some rows are left out: evenly spaced ones among the others
         stage("reading some rows")
         (sample,) = engine.sum_over(parts, partial(_sampled, chosen=_kept_rows(engine, parts, n)))
     if person is not None and runs is not None:
@@ -212,7 +218,8 @@ def open_blocks(
             fault = f"the rows of a person are not adjacent ({option('person')}), and a cluster moves no rows"
             raise label.refusal(fault, "sort the table by person first")
         parts = _whole_people(raw, parts, runs, person, reading, folder, source, block_rows, memory)
-    return BlockTable(source, engine, parts, n, summaries, sample.table, folder, temporary)
+    people = None if runs is None else runs.people
+    return BlockTable(source, engine, parts, n, summaries, sample.table, folder, people, temporary)
 
 
 def _evenly_spaced(n: int) -> Any:

@@ -171,11 +171,11 @@ class ReleaseSession:
 
         again: the verb that would make the release once more, if it is not the one that was called.
         """
+        if self.ledger is None or self.blank is None:
+            return BookingOutcome(self.text, released.artefact)
         from dosimeter.ledger import OverBudget
         from dosimeter.workflows.ledger_refusal import passed_limit, ways_out
 
-        if self.ledger is None or self.blank is None:
-            return BookingOutcome(self.text, released.artefact)
         if released.pieces is not None:
             raise Refusal("a ledger keeps the bytes of a release, and these are too large to hold: release fewer rows")
         booking = replace(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from dosimeter.core.checks import positive
@@ -11,6 +12,9 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
+from dosimeter.engines.frame_sources import frame_source
+from dosimeter.engines.memory import memory_bytes
+from dosimeter.engines.parquet_source import ParquetSource
 from dosimeter.models.component_release import (
     MECHANISMS,
     TableComponents,
@@ -19,16 +23,19 @@ from dosimeter.models.component_release import (
     release_components,
 )
 from dosimeter.models.component_rows import ComponentRows, bounds_from_table, component_rows
+from dosimeter.results.component_parts import InternalComponentFigures
 from dosimeter.results.components import ComponentsRelease
 from dosimeter.tables.bounds_file import TableBounds, bounds_of, read_bounds, template, template_hint
 from dosimeter.tables.declared_bounds import Range
 from dosimeter.tables.table import Table
-from dosimeter.workflows.people_table import Data, every_value, names_of, read_people
+from dosimeter.workflows.block_table import Place, block_source
+from dosimeter.workflows.components_blocks import ComponentReading, components_blocks
+from dosimeter.workflows.people_table import Data, check_reading, every_value, is_path, names_of, read_people
 from dosimeter.workflows.released import Released
 
 DELTA = 1e-6
 DEMO_EPSILON = 1.0
-"""Of the demonstration, fixed beforehand. The bounds of the digits, 0 to 16, are those of the format."""
+"""Of the demonstration, fixed in advance. The bounds of the digits, 0 to 16, are those of the format."""
 DEFAULT_MECHANISM = next(iter(MECHANISMS))
 BoundsSource = str | os.PathLike[str] | Mapping[str, Any] | TableBounds
 """A bounds file (TOML), or its content as a dict."""
@@ -52,6 +59,10 @@ def components(
     missing: str | None = None,
     delimiter: str = ",",
     decimal: str = ".",
+    engine: str | None = None,
+    memory: str | int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    scheduler: str | None = None,
 ) -> Released[ComponentsRelease]:
     """Release the principal components of a table with noise on its second moment.
 
@@ -61,7 +72,9 @@ def components(
     Parameters
     ----------
     table
-        A .csv or .parquet file, or a dataframe: one row or more a person.
+        A .csv or .parquet file, or a dataframe: one row or more a person. A folder of Parquet files, a polars
+        LazyFrame, an Arrow dataset and an array mapped into memory are read in blocks, and so is a .csv or .parquet
+        file too large for `memory`.
     person
         The column that says whose row it is. ε is then for a person with all their rows, else for a row.
     epsilon, delta
@@ -81,7 +94,8 @@ def components(
     neighbours
         "replace-one" (the default), or "add-or-remove", which needs a public n in the bounds.
     attack
-        Also run the membership attack on halves of the table, before and after the noise. A simulation.
+        Also run the membership attack on halves of the table, before and after the noise. A simulation. Of a table of
+        more than 65,536 rows it attacks some people only, whom a public rule chooses.
     categorical, exclude
         Columns of codes, and columns to leave out.
     missing
@@ -90,6 +104,9 @@ def components(
         What separates cells in a .csv.
     decimal
         The decimal mark of numbers in a .csv: "." or ",".
+    engine, memory, checkpoint, scheduler
+        Where it is computed, as in `measure`. With a checkpoint the noise is drawn once: the same call returns the same
+        release.
 
     Returns
     -------
@@ -116,15 +133,36 @@ def components(
     (True, (1, 2))
     """
     _check(table, epsilon, bounds, not_private)
+    place = Place(engine, memory, checkpoint, scheduler)
     if table is None:
+        if place != Place():
+            raise Refusal(f"{option('engine')} and the like are for a table: name the table first")
         rows = _digits()
     else:
         declared = None if bounds is None else _declared(bounds, categorical)
+        source = block_source(table, place, delimiter=delimiter, decimal=decimal)
+        if source is not None:
+            policy = missing or ("refuse" if declared is None else "drop")
+            check_reading(None, person, categorical, exclude, (), (), policy, None)
+            _check_person(person, declared)
+            relation = neighbour_relation(neighbours, declared or TableBounds({}, public=False))
+            recipe = mechanism_of(mechanism, _budget(epsilon), delta, relation, mean_share)
+            reading = ComponentReading(person, tuple(categorical), tuple(exclude), policy, declared)
+            return components_blocks(source, place, reading, recipe, mechanism, components, attack)
         rows = _read(table, declared, person, categorical, exclude, missing, delimiter, decimal)
     relation = neighbour_relation(neighbours, rows.declared)
-    recipe = mechanism_of(mechanism, DEMO_EPSILON if epsilon is None else epsilon, delta, relation, mean_share)
+    recipe = mechanism_of(mechanism, _budget(epsilon), delta, relation, mean_share)
     release = release_components(rows, recipe, mechanism, components)
     return _released(release, attack or table is None)
+
+
+def _budget(epsilon: float | None) -> float:
+    return DEMO_EPSILON if epsilon is None else epsilon
+
+
+def _check_person(person: str | None, declared: TableBounds | None) -> None:
+    if person is not None and declared is not None and person in declared.columns:
+        raise Refusal(f"{option('person', safe_text(person))}: the bounds declare it a column; leave it out there")
 
 
 def bounds_template(
@@ -135,7 +173,7 @@ def bounds_template(
     Parameters
     ----------
     table
-        A .csv or .parquet file, or a dataframe. Only the names of its columns are read.
+        A .csv or .parquet file, a dataframe, or a table that is read in blocks. Only the names of its columns are read.
     person, exclude
         The column of persons and columns to leave out: they need no bounds.
     delimiter
@@ -151,7 +189,10 @@ def bounds_template(
     >>> print(bounds_template({"id": ["a"], "age": [31]}, person="id").splitlines()[-3])
     [age]
     """
-    names = names_of(table, delimiter)
+    source = frame_source(table)
+    if source is None and is_path(table) and Path(table).is_dir():
+        source = ParquetSource.of(Path(table), memory_bytes(None))
+    names = names_of(table, delimiter) if source is None else list(source.names)
     label = os.path.basename(table) if isinstance(table, str | os.PathLike) else "frame"
     Location(label).check_known([*exclude, *([] if person is None else [person])], names)
     return template([name for name in names if name != person and name not in exclude])
@@ -214,8 +255,7 @@ def _read(
             delimiter=delimiter, decimal=decimal,
         )  # fmt: skip
         return component_rows(people, bounds_from_table(people.drop([person] if person else [])), person, exclude)
-    if person is not None and person in declared.columns:
-        raise Refusal(f"{option('person', safe_text(person))}: the bounds declare it a column; leave it out there")
+    _check_person(person, declared)
     # Names before values: a column that is not declared is refused whatever its cells are.
     names = [name for name in names_of(table, delimiter) if name not in exclude and name != person]
     declared.for_columns(names, exclude)
@@ -245,7 +285,7 @@ def _released(release: TableComponents, attack: bool) -> Released[ComponentsRele
     from dosimeter.models.component_rows import fitted_pipeline
 
     attacked = split_half_attack(release.rows, release.private.mechanism, release.k) if attack else None
-    result = ComponentsRelease.of(release, attacked)
+    result = ComponentsRelease.of(release, InternalComponentFigures.of(release), attacked)
     model = fitted_pipeline(release.rows, release.private, release.k) if release.is_released else None
     return Released(
         verb="pca",

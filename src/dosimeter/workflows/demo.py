@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dosimeter.tables.table import Table
 
 SCALE, LIMIT, TRIALS = 1.0, 1.0, 200
-"""Fixed beforehand, not tuned on the patients. docs/explanation/limits.md suggests this limit."""
+"""Fixed in advance, not tuned on the patients. docs/explanation/limits.md suggests this limit."""
 
 
 def demo_measurement(scale: float = SCALE, max_dose: float = LIMIT) -> Measurement:

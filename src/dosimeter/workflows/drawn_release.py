@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.location import Location
 from dosimeter.core.release import Recipe
-from dosimeter.engines.checkpoint import write_whole
+from dosimeter.engines.checkpoint import read_sealed, write_sealed
 from dosimeter.glm.block_scores import score_of, score_terms
 from dosimeter.glm.weight_sums import exact_sums
 from dosimeter.models.block_model import BlockModel
@@ -97,7 +97,7 @@ def _write(path: Path, drawn: DrawnRelease) -> None:
     arrays = {"coef": drawn.coef, "intercept": drawn.intercept, "artefact": _bytes(drawn.artefact)}
     stream = io.BytesIO()
     np.savez(stream, recipe=_bytes(text.encode()), **arrays)  # type: ignore[arg-type]
-    write_whole(path, stream.getvalue())
+    write_sealed(path, stream.getvalue())
 
 
 def _bytes(content: bytes) -> NDArray[np.uint8]:
@@ -105,13 +105,10 @@ def _bytes(content: bytes) -> NDArray[np.uint8]:
 
 
 def _read(path: Path, release: BlockRelease) -> DrawnRelease:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            coef, intercept, artefact = arrays["coef"], arrays["intercept"], bytes(arrays["artefact"])
-            recipe = json.loads(bytes(arrays["recipe"]).decode())
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        fault = f"is damaged ({error})"
-        raise Location(str(path)).refusal(fault, "delete the folder if nothing was sent") from None
+    content = read_sealed(path, Location(str(path)).refusal("is damaged", "delete the folder if nothing was sent"))
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        coef, intercept, artefact = arrays["coef"], arrays["intercept"], bytes(arrays["artefact"])
+        recipe = json.loads(bytes(arrays["recipe"]).decode())
     model = _pipeline(release.model, coef, intercept)
     of_then = Recipe(
         recipe["kind"], recipe["noise"], recipe["settings"], tuple(recipe["not_covered"]), recipe["simulation"]

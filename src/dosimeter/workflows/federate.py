@@ -56,6 +56,7 @@ def federate(
     clip_quantile: float = 0.7,
     clip: float = 1.0,
     processes: int = 1,
+    scheduler: str | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     simulation_seed: int | None = None,
@@ -95,6 +96,9 @@ def federate(
         images are averaged over squares of `image_pooling` pixels a side.
     epochs, batches, batch_size, learning_rate, processes
         How a client trains in a round, and in how many processes clients are trained.
+    scheduler
+        Address of a Dask scheduler, `tls://HOST:PORT`, whose workers train the clients instead. They get the rows of
+        all clients.
     momentum, clip_quantile, clip
         How the curator aggregates: server momentum, the share of updates that the adaptive clip leaves whole, and its
         first value.
@@ -161,6 +165,7 @@ def federate(
             processes=processes,
             simulation_seed=simulation_seed,
             image_pooling=image_pooling,
+            scheduler=scheduler,
         ),
         data=data,
         categorical=categorical,

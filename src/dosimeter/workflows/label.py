@@ -36,7 +36,7 @@ MOST_HELD = 1 << 22
 """Labels of imported votes whose .csv is held as bytes; more of them are written piece by piece."""
 BESIDE = "the (ε, δ) shown beside the nats: the same labels, so they are booked once, in nats"
 ADAPTIVE = (
-    "queries chosen after earlier labels were seen: nats read off the votes add for queries fixed beforehand; "
+    "queries chosen after earlier labels were seen: nats read off the votes add for queries fixed in advance; "
     "the published nats of each release add for all"
 )
 
@@ -86,7 +86,7 @@ def label(
         Instead of tables: votes made elsewhere, teachers × queries, as a .npy file or an array of class numbers. A
         file, and a memory map opened for reading only, may be larger than memory: they are read in blocks of queries.
     classes
-        The list of classes, fixed beforehand: a list, or text with commas. With votes their number. If it is left out,
+        The list of classes, fixed in advance: a list, or text with commas. With votes their number. If it is left out,
         the classes are read off the private table, and no figure is claimed.
     person
         The column that says whose row it is. All rows of a person go to one teacher.

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-
-import narwhals.stable.v2 as nw
-import numpy as np
 
 from dosimeter.adapters.formulas import formula_target
 from dosimeter.adapters.registry import knows_its_target
@@ -19,18 +15,20 @@ from dosimeter.core.face import option
 from dosimeter.core.noise import no_noise
 from dosimeter.core.text import safe_text
 from dosimeter.glm.sparse_table import is_sparse
+from dosimeter.models.answering_model import UNIT, AnsweringModel, Asked
 from dosimeter.models.counts import as_source
 from dosimeter.models.fit_table import fit_table
 from dosimeter.models.given_model import GivenModel, measure_model
 from dosimeter.models.sparse_fit import fit_sparse
-from dosimeter.models.table_leakage import TableLeakage
-from dosimeter.tables.row_arguments import column_of, names_of, values_of
+from dosimeter.tables.row_arguments import names_of
 from dosimeter.tables.table import Table
+from dosimeter.workflows.answers_leakage import AnswersLeakage, asked_queries
 from dosimeter.workflows.block_table import Place, TableSource, block_source, refuse_given_model
 from dosimeter.workflows.measure_blocks import BlockLeakage, measure_blocks
 from dosimeter.workflows.model_file import fitted_model, is_model, names_a_table
-from dosimeter.workflows.model_leakage import PERSON, TARGET, ModelLeakage, Names
+from dosimeter.workflows.model_leakage import ModelLeakage, Names
 from dosimeter.workflows.noise_name import noise_class
+from dosimeter.workflows.passed_columns import rows_of, with_columns, with_ids_of
 from dosimeter.workflows.people_table import (
     BoundsSource,
     Constants,
@@ -51,6 +49,9 @@ def measure(
     person: Any = None,
     noise: Any = None,
     scale: float | None = None,
+    release: str = "weights",
+    queries: Any = None,
+    answer: str | None = None,
     loss: str = "auto",
     l2: float | None = None,
     unit: str | None = None,
@@ -95,6 +96,15 @@ def measure(
     noise, scale
         The noise on each released weight: an object such as `Gaussian(0.05)`, or a name ("gaussian", "laplace",
         "gumbel", "logistic") with its scale. Without both the exact weights are released and figures are unbounded.
+        With `release="predictions"` it is the noise on each answer.
+    release
+        "weights", or "predictions" if the model stays inside and only answers `queries`.
+    queries
+        The public rows that are answered: a frame with the model's columns, or the path of a .csv or .parquet file.
+        Other columns are ignored. A row that is asked twice counts twice.
+    answer
+        What a query is answered with: "predictions" (the mean, the probability of class 1, or one for each class; the
+        default), "margins", or "labels" (the class of the largest noised margin).
     loss, l2
         Of a model that is fitted here: "auto", "squared", "logistic", "poisson", "softmax" or another name in
         `glm.LOSSES`, and the strength of the squared penalty; without it scikit-learn's default for the loss.
@@ -141,8 +151,8 @@ def measure(
     -------
     ModelLeakage
         `.persons`, `.examples`, `.cells`, `.attributes`, `.group(by)`; `.result(limit=...)` is what reports are made
-        of. For a table that is read in blocks a `BlockLeakage`: `.result(limit=...)`, `.attributes`, `.doses()`,
-        `.write_doses(path)`.
+        of. An `AnswersLeakage` for `release="predictions"`. For a table that is read in blocks a `BlockLeakage`:
+        `.result(limit=...)`, `.attributes`, `.doses()`, `.write_doses(path)`.
 
     Raises
     ------
@@ -195,23 +205,26 @@ def measure(
         unit=unit or ("sd" if estimator is None else "raw"),
         scaler=scaler or ("total" if estimator is None else "held"),
     )
+    asked = asked_queries(release, queries, answer, figures.noise, blocks=source is not None, scaler=scaler)
+    if asked is not None:
+        asked = replace(asked, delimiter=delimiter, decimal=decimal)
     if estimator is None and is_sparse(data):
         figures = replace(figures, unit=unit or "raw", scaler=scaler or "held")
-        return _measure_sparse(data, label, person, reading, figures, bounds, loss, l2, sample_weight)
+        return _measure_sparse(data, label, person, reading, figures, bounds, loss, l2, sample_weight, asked)
     if estimator is None:
         if sample_weight is not None:
             raise Refusal(f"{option('sample_weight')} is for a given model: one that is fitted here has no weights")
         penalty = None if l2 is None else not_negative("l2", l2)
         if source is not None:
             return _measure_blocks(source, place, label, person, reading, figures, bounds, loss, penalty)
-        return _measure_own(data, label, person, reading, figures, bounds, loss, penalty)
+        return _measure_own(data, label, person, reading, figures, bounds, loss, penalty, asked)
     for name, value in (("loss", None if loss == "auto" else loss), ("l2", l2), ("bounds", bounds)):
         if value is not None:
             raise Refusal(
                 f"{option(name)} is for a model fitted here and {option('model')} has its own: leave one of the two out"
             )
     with fitted_model(estimator) as fitted:
-        return _measure_given(fitted, data, label, person, reading, figures, sample_weight)
+        return _measure_given(fitted, data, label, person, reading, figures, sample_weight, asked)
 
 
 @dataclass(frozen=True)
@@ -288,9 +301,10 @@ def _measure_own(
     bounds: BoundsSource | None,
     loss: str,
     l2: float | None,
+    asked: Asked | None,
 ) -> ModelLeakage:
-    """Fit a model of the table, then measure it."""
-    source, label, person_column = _with_columns(data, target, person)
+    """Fit a model of the table, then measure it, or its answers."""
+    source, label, person_column = with_columns(data, target, person)
     declared = fit_bounds(bounds, label, person_column, reading.categorical, reading.exclude)
     table = read_people(
         source,
@@ -311,7 +325,7 @@ def _measure_own(
         table,
         label,
         l2=l2,
-        noise=figures.noise,
+        noise=figures.noise if asked is None else UNIT,
         loss=loss,
         person=person_column,
         categorical=reading.categorical,
@@ -322,9 +336,14 @@ def _measure_own(
         bounds=declared.bounds,
         own_units=declared.own_units,
         scaler=figures.scaler,
+        answers=asked is not None,
     )
-    leak = _with_ids_of(fit.leakage, source, person_column, table)
-    return ModelLeakage.of(leak, table, fit=fit, person=person, frame=_rows_of(data, table))
+    leak = with_ids_of(fit.leakage, source, person_column, table)
+    if asked is not None:
+        model = AnsweringModel.of_fit(leak, fit.encoding, reading.categorical, fit.classes)
+        frame = rows_of(data, table)
+        return AnswersLeakage.of_queries(model, asked, table, fit=fit, person=person, frame=frame)
+    return ModelLeakage.of(leak, table, fit=fit, person=person, frame=rows_of(data, table))
 
 
 def _measure_sparse(
@@ -337,13 +356,14 @@ def _measure_sparse(
     loss: str,
     l2: float | None,
     sample_weight: Any,
+    asked: Asked | None,
 ) -> ModelLeakage:
     """Fit a model of a sparse table on its columns as they are, then measure it."""
     for name, value in (("bounds", bounds), ("sample_weight", sample_weight)):
         if value is not None:
             raise Refusal(f"{option(name)} is not for a sparse table that is fitted here: leave it out or pass a model")
     model = fit_sparse(data, target, loss, None if l2 is None else not_negative("l2", l2))
-    return _measure_given(model, data, target, person, reading, figures, None)
+    return _measure_given(model, data, target, person, reading, figures, None, asked)
 
 
 def _measure_blocks(
@@ -386,7 +406,14 @@ def _measure_blocks(
 
 
 def _measure_given(
-    model: Any, data: Any, target: Any, person: Any, reading: Reading, figures: Figures, sample_weight: Any
+    model: Any,
+    data: Any,
+    target: Any,
+    person: Any,
+    reading: Reading,
+    figures: Figures,
+    sample_weight: Any,
+    asked: Asked | None,
 ) -> ModelLeakage:
     """A dataframe is measured as it stands, unless an option of reading asks for more; a file is read first."""
 
@@ -396,24 +423,27 @@ def _measure_given(
             frame,
             label,
             person=ids,
-            noise=figures.noise,
+            noise=figures.noise if asked is None else UNIT,
             tied=reading.tied,
             not_tied=reading.not_tied,
             include_target=figures.counts_target,
             unit=figures.unit,
             sample_weight=sample_weight,
             scaler=figures.scaler,
+            answers=asked is not None,
         )
 
     if not is_path(data) and not reading.changes_the_table:
         measured = measured_on(data, target, person)
         leak = measured.leakage
         table = data if isinstance(data, Table) else measured.table
+        if asked is not None:
+            return AnswersLeakage.of_queries(AnsweringModel.of_given(measured), asked, table, person=person)
         return ModelLeakage.of(leak, table, person=person)
     if target is None:
         raise Refusal("a model that takes its target from the frame is measured on that frame as it is: leave out "
                       "the options that change it")  # fmt: skip
-    source, label, person_column = _with_columns(data, target, person)
+    source, label, person_column = with_columns(data, target, person)
     table = read_people(
         source,
         target=label,
@@ -428,54 +458,10 @@ def _measure_given(
         delimiter=reading.delimiter,
         decimal=reading.decimal,
     )
-    leak = measured_on(table, label, person_column).leakage
-    return ModelLeakage.of(
-        _with_ids_of(leak, source, person_column, table), table, person=person, frame=_rows_of(data, table)
-    )
-
-
-def _with_columns(data: Any, target: Any, person: Any) -> tuple[Any, str, str | None]:
-    """The table with target and person as columns, and their names. Values that were passed become columns."""
-    values = {
-        name: column
-        for name, column in ((TARGET, target), (PERSON, person))
-        if column is not None and not isinstance(column, str)
-    }
-    label = target if isinstance(target, str) else TARGET
-    person_column = None if person is None else person if isinstance(person, str) else PERSON
-    if not values:
-        return data, label, person_column
-    if is_path(data):
-        raise Refusal(f"{' and '.join(values)}: the table is a file: name a column of it instead of values")
-    names = names_of(data)
-    for name in values:
-        if name in names:
-            raise Refusal(f"the table has a column {name} beside the values that were passed: name a column instead")
-    columns: dict[str, Any] = {name: column_of(data, name) for name in names}
-    n = len(next(iter(columns.values()))) if columns else 0
-    columns |= {name: values_of(data, column, n, name) for name, column in values.items()}
-    return {name: c.to_native() if isinstance(c, nw.Series) else c for name, c in columns.items()}, label, person_column
-
-
-def _with_ids_of(leak: TableLeakage, source: Any, person: str | None, table: Table) -> TableLeakage:
-    """The ids as the caller's column holds them; a table keeps them as text."""
-    if person is None or leak.ids is None or is_path(source) or isinstance(source, Table):
-        return leak
-    column = column_of(source, person)
-    cells = column.to_list() if isinstance(column, nw.Series) else column.tolist()
-    ids = tuple(cells[row] for row in table.rows.tolist())
-    one_to_one = len(set(ids)) == len(set(leak.ids)) == len(set(zip(ids, leak.ids, strict=True)))
-    return replace(leak, ids=ids) if one_to_one else leak
-
-
-def _rows_of(data: Any, table: Table) -> Any:
-    """The caller's frame, or those of its rows that the table has; None for a file."""
-    if is_path(data) or isinstance(data, Table):
-        return None
-    if not table.dropped:
-        return data
-    if isinstance(data, np.ndarray):
-        return data[table.rows]
-    if isinstance(data, Mapping):
-        return {name: np.asarray(column)[table.rows] for name, column in data.items()}
-    return nw.from_native(data, eager_only=True)[table.rows.tolist(), :].to_native()
+    measured = measured_on(table, label, person_column)
+    leak = with_ids_of(measured.leakage, source, person_column, table)
+    frame = rows_of(data, table)
+    if asked is not None:
+        answering = AnsweringModel.of_given(replace(measured, leakage=leak))
+        return AnswersLeakage.of_queries(answering, asked, table, person=person, frame=frame)
+    return ModelLeakage.of(leak, table, person=person, frame=frame)

@@ -205,8 +205,8 @@ def measure_blocks(
         person=person,
         bounds={name: (b.lower, b.upper) for name, b in bounds.items() if isinstance(b, Range)},
         levels={name: b for name, b in bounds.items() if isinstance(b, tuple) and name != target},
-        task=repr((target, person, categorical, exclude, tied, not_tied, missing, bounds, str(noise), loss, l2, unit,
-                   include_target, scaler)) + task,
+        task=repr((target, person, categorical, exclude, tied, not_tied, missing, bounds, declared.own_units,
+                   str(noise), loss, l2, unit, include_target, scaler)) + task,
     )  # fmt: skip
     stage("preparing the columns")
     with _levels_in_refusals(table, target):

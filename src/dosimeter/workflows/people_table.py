@@ -61,7 +61,7 @@ def read_people(
 
     impute: constants for missing="impute", by column; None for a verb that fills nothing in. model_imputes: a given
     model fills its gaps itself. declared: columns with declared bounds, where a cell that cannot be read is missing.
-    classes: of the target, listed beforehand; a row of another class counts as one with a missing value.
+    classes: of the target, listed in advance; a row of another class counts as one with a missing value.
     keep_class_names: keep them as text.
     """
     constants = check_reading(target, person, categorical, exclude, tied, not_tied, missing, impute, model_imputes)

@@ -58,11 +58,11 @@ def release(
     >>> rng = np.random.default_rng(0)
     >>> table = {"id": [f"p{k}" for k in range(60)], "x": rng.normal(size=60), "y": rng.normal(size=60)}
     >>> from tempfile import TemporaryDirectory
-    >>> made = dm.fix(table, "y", person="id", max_dose=1.0, even_if_useless=True)
+    >>> released = dm.fix(table, "y", person="id", max_dose=1.0, even_if_useless=True)
     >>> with TemporaryDirectory() as folder:
     ...     dm.Ledger.create(f"{folder}/ledger.db", ["fil=2"]).close()
-    ...     made.write(f"{folder}/model.skops")
-    ...     made.write_doses(f"{folder}/doses.json")
+    ...     released.write(f"{folder}/model.skops")
+    ...     released.write_doses(f"{folder}/doses.json")
     ...     entry = dm.release(
     ...         f"{folder}/model.skops", dose_file=f"{folder}/doses.json", ledger=f"{folder}/ledger.db", name="june"
     ...     )

@@ -94,7 +94,12 @@ class Released(Generic[R]):
         empty = "nothing released" if self.pieces is None else "in pieces"
         size = f"{len(self.artefact)} bytes" if self.artefact else empty
         people = len({person for dose in self.doses for person in dose.ids})
-        return f"<Released by {self.verb}: {size}, {self.recipe.noise}, doses of {people} people>"
+        doses = f"doses of {people} people" if people else "no doses for a ledger"
+        return f"<Released by {self.verb}: {size}, {self.recipe.noise}, {doses}>"
+
+    def plot(self) -> Any:
+        """The main chart of the result, as `result.plot()`. Internal."""
+        return self.result.plot()
 
     def _repr_html_(self) -> str:
         return self.result._repr_html_()

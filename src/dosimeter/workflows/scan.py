@@ -12,6 +12,7 @@ from dosimeter.core.face import option
 from dosimeter.results.scan import ScanReport
 from dosimeter.scanner import Scan
 from dosimeter.scanner import scan as scan_file
+from dosimeter.scanner.redacted_file import redacted
 from dosimeter.tables.table import Table
 from dosimeter.workflows.people_table import read_people
 
@@ -22,6 +23,7 @@ def scan(
     data: Any = None,
     person: str | None = None,
     show_ids: bool = False,
+    redact: str | Path | None = None,
     tolerance: float | None = None,
     exclude: Sequence[str] = (),
     missing: str = "refuse",
@@ -33,12 +35,16 @@ def scan(
     Parameters
     ----------
     file
-        The model: .skops, .onnx, .safetensors, .npz, .npy or .json. With `data` also .pkl, .joblib, .pt, .rds, .h5,
-        .ubj or .pmml, whose bytes are searched; without it a pickle is refused unopened. Nothing is unpickled.
+        The model: .skops, .onnx, .safetensors, .npz, .npy or .json; .pkl, .joblib, .pt or .rds, which are read without
+        running anything in them; with `data` also .h5, .ubj and .pmml, whose bytes are searched. Or a folder, a .zip or
+        a .tar of such files.
     data
         The training table, a dataframe or a path: its rows that are in the file are named.
     person, show_ids
         The column that says whose row it is, and whether to name the people whose rows were found.
+    redact
+        Write the same model without the people in it to this place: a .skops or .npz file, or a folder of MLflow.
+        Refused if its predictions would change or people would still be inside.
     tolerance
         Relative difference up to which two numbers are the same. By default what the file's precision allows.
     exclude, missing, delimiter, decimal
@@ -77,7 +83,8 @@ def scan(
     )
     compared = None if table is None else table.drop([person] if person else [])
     contents = scan_file(file, compared, tolerance=allowed)
-    return ScanReport.of(contents, Path(file).name, _ids(contents, table, person) if show_ids else ())
+    removed = () if redact is None else redacted(file, redact, contents, compared)
+    return ScanReport.of(contents, Path(file).name, _ids(contents, table, person) if show_ids else (), removed)
 
 
 def _ids(contents: Scan, table: Table | None, person: str | None) -> list[str]:

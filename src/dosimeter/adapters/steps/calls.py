@@ -66,7 +66,7 @@ def _call(step: Any, data: Any) -> Any:
     try:
         return step.transform(data)
     except Exception as error:
-        # Somebody else's code: whatever it raises, the step has no output here.
+        # Foreign code: whatever it raises, the step has no output here.
         raise StepFailure(step, error) from error
 
 

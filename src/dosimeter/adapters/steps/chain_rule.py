@@ -48,6 +48,7 @@ def elementwise(
         slopes=slopes,
         raw=False,
         standardised=False,
+        statistic_moves=None,
         levels=(),
         coded=None,
         statistics=feature.statistics | frozenset(statistics),

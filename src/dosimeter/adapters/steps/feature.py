@@ -91,6 +91,11 @@ class Feature:
     """(n,) True where the value is still missing; None if none is."""
     standardised: bool = False
     """Whether the last step subtracted its mean and divided by its standard deviation."""
+    of_these_rows: frozenset[str] = frozenset()
+    """Those of `statistics` that are statistics of exactly these rows, as its values show."""
+    statistic_moves: tuple[FloatArray, FloatArray] | None = None
+    """(n,) how each row's value moves the log of the divisor, and the shift, of the scaler that it came through; None
+    if there is no scaler of these rows, or it is not known."""
     levels: tuple[Any, ...] = ()
     """For an indicator of a OneHotEncoder: all levels that its encoder knows."""
     fill: Any = None
@@ -133,6 +138,7 @@ class Feature:
             slopes={unknown: times(slope, factor) for unknown, slope in self.slopes.items()},
             raw=False,
             standardised=False,
+            statistic_moves=None,
         )
         return replace(feature, statistics=self.statistics | {statistic}) if statistic else feature
 

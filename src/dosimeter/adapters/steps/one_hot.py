@@ -32,7 +32,7 @@ def read_one_hot(encoder: Any, features: Features, run: Run) -> Features:
     require_fitted(encoder, "categories_", len(features))
     infrequent = getattr(encoder, "infrequent_categories_", None) or [None] * len(features)
     dropped = [None] * len(features) if encoder.drop_idx_ is None else list(encoder.drop_idx_)
-    # Levels that the user listed beforehand reveal nothing about the data.
+    # Levels that the user listed in advance reveal nothing about the data.
     learned = frozenset({"the levels"}) if isinstance(encoder.categories, str) else frozenset()
     outputs: list[Feature] = []
     for feature, levels, rare, drop in zip(features, encoder.categories_, infrequent, dropped, strict=True):

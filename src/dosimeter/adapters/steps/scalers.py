@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
-from dosimeter.adapters.steps.chain_rule import elementwise, steeper
+from dosimeter.adapters.steps.chain_rule import elementwise, steeper, stepping
 from dosimeter.adapters.steps.feature import Feature, Features
 from dosimeter.adapters.steps.registry import Route, step
 from dosimeter.adapters.steps.run import Run, require_fitted
+from dosimeter.adapters.steps.statistic_moves import magnitude_moves, moments_moves, quantile_moves, range_moves
 from dosimeter.core.arrays import FloatArray
 
 _BEND = "with clip=True zero outside the range, and at its ends the steeper side"
+
+
+_ROUNDING = 1e-7
+
+
+Moves = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""Values before the scaler (n,) -> how each moves the log of the divisor and the shift, for one unit behind it."""
+
+
+def _mark(before: Feature, after: Feature, statistic: str, moves: Moves, run: Run, *facts: bool) -> Feature:
+    """The feature behind a scaler, marked if all facts about its values hold: the statistic is then of these rows."""
+    if not all(facts):
+        return after
+    known = not before.statistics and before.gaps is None and not stepping(before, run)
+    return replace(
+        after,
+        of_these_rows=after.of_these_rows | {statistic},
+        statistic_moves=moves(before.numbers) if known else None,
+    )
+
+
+def _near(value: Any, expected: float) -> bool:
+    return bool(abs(float(value) - expected) <= _ROUNDING * max(1.0, abs(expected)))
 
 
 def _scale(features: Features, factor: Any, shift: Any, statistic: str) -> Features:
@@ -34,28 +61,110 @@ def _centre_and_scale(features: Features, centre: Any, scale: Any, statistic: st
 def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scale, mean = require_fitted(scaler, "scale_", len(features)), scaler.mean_ if scaler.with_mean else None
     statistics = ["mean"] * (mean is not None) + ["scale"] * (scale is not None)
-    scaled = _centre_and_scale(features, mean, scale, " and ".join(statistics))
-    return tuple(replace(feature, standardised=len(statistics) == 2) for feature in scaled)
+    statistic = " and ".join(statistics)
+    scaled = _centre_and_scale(features, mean, scale, statistic)
+    if not statistics:
+        return scaled
+    if len(statistics) == 2:
+        return tuple(_standardised(feature, statistic) for feature in scaled)
+    return tuple(
+        _mark(
+            before,
+            after,
+            statistic,
+            partial(moments_moves, with_mean=mean is not None),
+            run,
+            mean is None or _near(_observed(after).mean(), 0.0),
+            scale is None or _near(_observed(after).std(), 1.0),
+        )
+        for before, after in zip(features, scaled, strict=True)
+    )
 
 
-@step("MinMaxScaler", route=Route.AFFINE, remark=f"minimum and range are held fixed; {_BEND}", foldable=True)
+def _standardised(feature: Feature, statistic: str) -> Feature:
+    """Mean 0 and deviation 1 show that both are of these rows; what a scaler before it took from them then cancels."""
+    values = _observed(feature)
+    if not (_near(values.mean(), 0.0) and _near(values.std(), 1.0)):
+        return replace(feature, standardised=True)
+    return replace(feature, standardised=True, of_these_rows=frozenset({statistic}))
+
+
+@step(
+    "MinMaxScaler",
+    route=Route.AFFINE,
+    remark=f"minimum and range are held fixed, their floor is stated; {_BEND}",
+    foldable=True,
+)
 def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _scale(features, require_fitted(scaler, "scale_", len(features)), scaler.min_, "minimum and range")
     low, high = scaler.feature_range
+    scaled = tuple(
+        _mark(
+            before,
+            after,
+            "minimum and range",
+            partial(range_moves, low=low, high=high),
+            run,
+            _near(_observed(after).min(), low),
+            _near(_observed(after).max(), high),
+        )
+        for before, after in zip(features, scaled, strict=True)
+    )
     return _clip(scaler, scaled, low, high, run) if scaler.clip else scaled
 
 
-@step("MaxAbsScaler", route=Route.AFFINE, remark=f"largest magnitudes are held fixed; {_BEND}", foldable=True)
+@step(
+    "MaxAbsScaler",
+    route=Route.AFFINE,
+    remark=f"largest magnitudes are held fixed, their floor is stated; {_BEND}",
+    foldable=True,
+)
 def read_max_abs_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _centre_and_scale(features, None, require_fitted(scaler, "scale_", len(features)), "largest magnitudes")
+    scaled = tuple(
+        _mark(before, after, "largest magnitudes", magnitude_moves, run, _near(np.abs(_observed(after)).max(), 1.0))
+        for before, after in zip(features, scaled, strict=True)
+    )
     return _clip(scaler, scaled, -1.0, 1.0, run) if getattr(scaler, "clip", False) else scaled
 
 
-@step("RobustScaler", route=Route.AFFINE, remark="median and quantile range are held fixed", foldable=True)
+@step(
+    "RobustScaler",
+    route=Route.AFFINE,
+    remark="median and quantile range are held fixed; their floor is stated",
+    foldable=True,
+)
 def read_robust_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scale = require_fitted(scaler, "scale_", len(features))
     statistics = ["median"] * (scaler.center_ is not None) + ["quantile range"] * (scale is not None)
-    return _centre_and_scale(features, scaler.center_, scale, " and ".join(statistics))
+    statistic = " and ".join(statistics)
+    scaled = _centre_and_scale(features, scaler.center_, scale, statistic)
+    if not statistics:
+        return scaled
+    low, high = scaler.quantile_range
+    width = float(norm.ppf(high / 100) - norm.ppf(low / 100)) if getattr(scaler, "unit_variance", False) else 1.0
+    moves = partial(
+        quantile_moves, low=low, high=high, centred=scaler.center_ is not None, scaled=scale is not None, width=width
+    )
+    return tuple(
+        _mark(
+            before,
+            after,
+            statistic,
+            moves,
+            run,
+            scaler.center_ is None or _near(np.median(_observed(after)), 0.0),
+            scale is None or _near(np.subtract(*np.percentile(_observed(after), [high, low])), width),
+        )
+        for before, after in zip(features, scaled, strict=True)
+    )
+
+
+def _observed(feature: Feature) -> FloatArray:
+    """The values that are there; 0 if none is."""
+    values = feature.numbers
+    values = values[~np.isnan(values)] if feature.gaps is None else values[~feature.gaps]
+    return values if len(values) else np.zeros(1)
 
 
 def _clip(scaler: Any, features: Features, low: float, high: float, run: Run) -> Features:

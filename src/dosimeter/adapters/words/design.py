@@ -102,7 +102,7 @@ class WordDesign(Design):
         )
 
     def can_be_written_out(self, classes: int) -> bool:
-        """Whether a dense table of these columns, and a matrix of the weights of so many margins, are small."""
+        """Whether a dense table of these columns, and a matrix of the weights of all margins, are small."""
         n, d = self.X.shape
         return not is_sparse(self.X) or (n * d <= WRITTEN_OUT and d <= DIRECT and classes * (d + 1) <= MOST)
 

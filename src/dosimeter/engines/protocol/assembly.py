@@ -40,7 +40,9 @@ class Assembly:
         self._study = study
         self._deadline = deadline
         self.round = first_round
-        """Of the next question."""
+        """Of the last question."""
+        self.watch: Callable[[str], None] = lambda operation: None
+        """Called with the name of each operation before it is asked."""
 
     def ask(
         self,
@@ -54,20 +56,48 @@ class Assembly:
 
         check: refuses an answer that no table within the schema gives, with a `Refusal`.
         """
-        replies = self._replies(name, values or {}, self._deadline if deadline is None else deadline)
-        answers = {}
+        seconds = self._deadline if deadline is None else deadline
+        replies = self._replies(name, values or {}, seconds)
+        absent = [site for site in self.sites if site not in replies]
+        if absent:
+            listed = ", ".join(map(str, absent))
+            subject = f"site {listed}" if len(absent) == 1 else f"sites {listed}"
+            raise SiteFault(f"{subject} did not answer {name} within {seconds:g} s")
+        return {site: self._checked(site, name, replies[site], check) for site in self.sites}
+
+    def ask_present(
+        self,
+        name: str,
+        values: Values | None = None,
+        *,
+        check: Callable[[int, Values], None] | None = None,
+        deadline: float | None = None,
+    ) -> tuple[dict[int, Values], dict[int, str]]:
+        """The checked answers that arrived, and why others are missing: for sums in which an absent site is zero."""
+        seconds = self._deadline if deadline is None else deadline
+        replies = self._replies(name, values or {}, seconds)
+        answers: dict[int, Values] = {}
+        faults: dict[int, str] = {}
         for site in self.sites:
-            reply = replies[site]
-            if reply.status is not Status.DONE:
-                status = reply.status or Status.FAILED
-                raise SiteFault(f"site {site} {SAYS[status].format(operation=name)}")
-            answers[site] = self._values(site, name, reply, check)
-        return answers
+            try:
+                if site not in replies:
+                    raise SiteFault(f"site {site} did not answer {name} within {seconds:g} s")
+                answers[site] = self._checked(site, name, replies[site], check)
+            except SiteFault as fault:
+                faults[site] = str(fault)
+        return answers, faults
+
+    def _checked(self, site: int, name: str, reply: Message, check: Callable[[int, Values], None] | None) -> Values:
+        if reply.status is not Status.DONE:
+            status = reply.status or Status.FAILED
+            raise SiteFault(f"site {site} {SAYS[status].format(operation=name)}")
+        return self._values(site, name, reply, check)
 
     def _replies(self, name: str, values: Values, deadline: float) -> dict[int, Message]:
         operation = operation_named(name)
         body = pack(operation.question, values, self.sizes)
         self.round += 1
+        self.watch(name)
         open_questions = {
             site: Message(self._study, self.round, site, secrets.token_bytes(16), name, body) for site in self.sites
         }
@@ -77,12 +107,7 @@ class Assembly:
             most=operation.answer_bytes(self.sizes),
             accept=lambda site, data: answers_question(open_questions.get(site), data),
         )
-        absent = [site for site in self.sites if site not in answers]
-        if absent:
-            listed = ", ".join(map(str, absent))
-            subject = f"site {listed}" if len(absent) == 1 else f"sites {listed}"
-            raise SiteFault(f"{subject} did not answer {name} within {deadline:g} s")
-        return {site: read_message(answers[site]) for site in self.sites}
+        return {site: read_message(answers[site]) for site in self.sites if site in answers}
 
     def _values(self, site: int, name: str, reply: Message, check: Callable[[int, Values], None] | None) -> Values:
         try:

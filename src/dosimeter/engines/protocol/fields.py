@@ -60,6 +60,34 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class WholeNumbers:
+    """An array of int64; its dimensions by name or by size."""
+
+    shape: tuple[str | int, ...]
+
+    def dimensions(self, sizes: Sizes) -> tuple[int, ...]:
+        """The sizes of the dimensions."""
+        return tuple(sizes[n] if isinstance(n, str) else n for n in self.shape)
+
+    def most_bytes(self, sizes: Sizes) -> int:
+        """Its length."""
+        return 8 * math.prod(self.dimensions(sizes))
+
+    def pack(self, value: Any, sizes: Sizes) -> bytes:
+        """The bytes of an array of this shape."""
+        array = np.ascontiguousarray(value, dtype="<i8")
+        if array.shape != self.dimensions(sizes):
+            raise Malformed(f"an array of shape {array.shape} where {self.dimensions(sizes)} is agreed")
+        return array.tobytes()
+
+    def unpack(self, data: memoryview, sizes: Sizes) -> tuple[Any, int]:
+        """The array and the bytes that it took."""
+        size = self.most_bytes(sizes)
+        _need(data, size)
+        return np.frombuffer(data[:size], dtype="<i8").reshape(self.dimensions(sizes)).astype(np.int64), size
+
+
+@dataclass(frozen=True)
 class Number:
     """One float64; may_be_infinite also takes +inf."""
 
@@ -177,7 +205,38 @@ class Text:
             raise Malformed("a text that is not UTF-8") from None
 
 
-Field = Numbers | Number | Count | Flag | Blob | Text
+@dataclass(frozen=True)
+class Singles:
+    """An array of finite float32, half as long as `Numbers`: models and updates of many clients."""
+
+    shape: tuple[str | int, ...]
+
+    def dimensions(self, sizes: Sizes) -> tuple[int, ...]:
+        """The sizes of the dimensions."""
+        return tuple(sizes[n] if isinstance(n, str) else n for n in self.shape)
+
+    def most_bytes(self, sizes: Sizes) -> int:
+        """Its length."""
+        return 4 * math.prod(self.dimensions(sizes))
+
+    def pack(self, value: Any, sizes: Sizes) -> bytes:
+        """The bytes of an array of this shape."""
+        array = np.ascontiguousarray(value, dtype="<f4")
+        if array.shape != self.dimensions(sizes):
+            raise Malformed(f"an array of shape {array.shape} where {self.dimensions(sizes)} is agreed")
+        return array.tobytes()
+
+    def unpack(self, data: memoryview, sizes: Sizes) -> tuple[Any, int]:
+        """The array and the bytes that it took."""
+        size = self.most_bytes(sizes)
+        _need(data, size)
+        array = np.frombuffer(data[:size], dtype="<f4").reshape(self.dimensions(sizes)).astype(np.float32)
+        if not np.isfinite(array).all():
+            raise Malformed("a number that is not finite")
+        return array, size
+
+
+Field = Numbers | WholeNumbers | Singles | Number | Count | Flag | Blob | Text
 Layout = Mapping[str, Field]
 
 

@@ -50,5 +50,10 @@ def operation_named(name: str) -> Operation:
 
 
 def largest_question(sizes: Sizes) -> int:
-    """Bytes of the largest question that a site takes."""
-    return max(each.question_bytes(sizes) for each in OPERATIONS.values())
+    """Bytes of the largest question that a site takes; of the operations whose dimensions have a size."""
+    return max(each.question_bytes(sizes) for each in OPERATIONS.values() if _is_sized(each, sizes))
+
+
+def _is_sized(listed: Operation, sizes: Sizes) -> bool:
+    fields = (*listed.question.values(), *listed.answer.values())
+    return all(name in sizes for field in fields for name in getattr(field, "shape", ()) if isinstance(name, str))

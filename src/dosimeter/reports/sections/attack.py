@@ -26,7 +26,7 @@ from dosimeter.results.attack import AttackReport, MembershipFigures
 from dosimeter.results.measurement import InversionSummary
 from dosimeter.results.to_json import JsonObject
 
-NAMES = {"inversion": "attribute inversion (white box)", "membership": "membership inference (strongest adversary)"}
+NAMES = {"inversion": "attribute inversion", "membership": "membership inference (strongest adversary)"}
 NONE = "an attack has no statistics of doses to publish: measure the model instead"
 COIN = "An AUC of 0.5 is a coin."
 
@@ -49,10 +49,15 @@ def _(result: AttackReport) -> str:
         attack = result.inversion
         return (
             f"An attacker who knows everything else in the table guessed “{attack.column}” right for "
-            f"{_percent(attack.figure)} of the rows; without the weights for {_percent(attack.control)}."
+            f"{_percent(attack.figure)} of the rows; without the release for {_percent(attack.control)}."
         )
     if result.membership is not None:
-        auc = result.membership.auc
+        auc, played = result.membership.auc, result.membership.played
+        if auc is None:
+            return (
+                f"An attacker who knows all other rows tells whether row {result.membership.row} took part with an AUC "
+                f"of {played.figure:.3f} (simulated)."
+            )
         return (
             f"An attacker who knows all other rows tells whether a row took part with an AUC of {auc.typical:.3f} "
             f"(typical) to {auc.highest:.3f} (row {auc.highest_row})."
@@ -90,7 +95,7 @@ def _inversion(attack: InversionSummary | None, highest_eta: float | None) -> tu
     by_prior = None if attack.by_prior is None else _percent(attack.by_prior)
     rows = [
         ("right guesses", f"{_percent(attack.figure)} {interval}, among {attack.candidates} values"),
-        ("from everything else, without the weights", _percent(attack.control)),
+        ("from everything else, without the release", _percent(attack.control)),
         ("from the shares of the values alone", by_prior),
         ("of the 1 % most exposed rows", _percent(attack.top_1_percent)),
         ("of the others", _percent(attack.others)),
@@ -104,15 +109,18 @@ def _membership(figures: MembershipFigures | None, trials: int) -> tuple[Part, .
     if figures is None:
         return ()
     auc, caught, played = figures.auc, figures.tpr_at_1_percent_fpr, figures.played
+    attacked = figures.row if auc is None else auc.highest_row
+    simulated = Paragraph(
+        f"Simulated on row {attacked}: AUC {played.figure:.3f} [{played.low:.3f}, {played.high:.3f}] from "
+        f"{trials} releases with the row and {trials} without it. {COIN}"
+    )
+    if auc is None or caught is None:
+        return (simulated,)
     rows = (
         ("AUC of the best attack", auc.typical, auc.highest),
         ("found at 1 % false alarms", _percent(caught.typical), _percent(caught.highest)),
     )
-    simulated = (
-        f"Simulated on row {auc.highest_row}: AUC {played.figure:.3f} [{played.low:.3f}, {played.high:.3f}] from "
-        f"{trials} releases with the row and {trials} without it. {COIN}"
-    )
-    return Grid(f"Membership of each row ({figures.standing})", ("", "typical", "highest"), rows), Paragraph(simulated)
+    return Grid(f"Membership of each row ({figures.standing})", ("", "typical", "highest"), rows), simulated
 
 
 def _settings(result: AttackReport) -> list[tuple[str, Any]]:
@@ -120,6 +128,7 @@ def _settings(result: AttackReport) -> list[tuple[str, Any]]:
         ("attack", NAMES[result.kind]),
         ("the attacker", result.attacker),
         ("model", f"{optional(result, 'loss') or 'linear'} model of {result.target}, fitted here"),
+        ("attacked", f"answers to {result.queries} queries" if result.release == "answers" else "the weights"),
         ("noise", f"{result.noise} on {result.noise_on}"),
         ("simulated releases", result.trials),
     ]

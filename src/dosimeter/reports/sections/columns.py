@@ -38,7 +38,7 @@ def _of_category(worst: WorstCell, person: str, unit: str) -> str:
     return (
         f"The release says most about “{worst.column}” of {person}: a {DOSE} of {number(eta)} for the step from one "
         f"value to another; for a typical {unit} {number(cell(worst.typical_eta))}. An attacker who considers two "
-        f"values equally likely is right {times_right(eta)} at best.{follows}"
+        f"values equally likely is right {'' if (right := times_right(eta)) == 'always' else 'about '}{right}.{follows}"
     )
 
 

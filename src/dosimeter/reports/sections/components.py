@@ -204,12 +204,15 @@ def _attack(attack: SplitHalfAttack) -> list[Part]:
         )
         parts.append(drawing("AUC by components seen", Axis(K, whole=True), Axis("AUC"), series, says=says, size=WIDE))
     parts.append(_attack_grid(attack.before, attack.after))
+    some = (
+        "" if attack.attacked is None else f" {attack.attacked} of these rows were attacked, chosen by a public rule."
+    )
     narrow = " Too narrow if a person has several rows." if attack.dealt_by == "person" else ""
     parts.append(
         Paragraph(
             f"A simulation on halves of the table, not on the release: {attack.members} rows as members, "
-            f"{attack.strangers} as strangers, split by {attack.dealt_by}, with noise for one half. Interval over "
-            f"{attack.interval_over}.{narrow} A lower bound: an attack that fails proves nothing.",
+            f"{attack.strangers} as strangers, split by {attack.dealt_by}, with noise for one half.{some} "
+            f"Interval over {attack.interval_over}.{narrow} A lower bound: an attack that fails proves nothing.",
             quiet=True,
         )
     )

@@ -50,8 +50,10 @@ def histogram(doses: Distribution) -> list[Part]:
         if doses.limit:
             series.append(Series(f"limit {doses.limit:g}", np.array([doses.limit]), np.array([]), kind="rule"))
         says = f"Each bar counts the {many} with a dose in its range. Exact counts, computed without protection."
-        axes = Axis(doses.of, log=True), Axis(f"number of {many}")
-        parts.append(drawing(f"{doses.of} per {doses.unit}", *axes, series, says=says, size=WIDE))
+        of = "dose (η)" if doses.of == "η" else doses.of
+        axes = Axis(of, log=True), Axis(f"number of {many}")
+        title = f"{of.replace('dose', 'Dose')} per {doses.unit}"
+        parts.append(drawing(title, *axes, series, says=says, size=WIDE))
     if doses.zero:
         parts.append(
             Paragraph(f"Without any dose: {doses.zero} (zero has no place on a logarithmic axis).", quiet=True)
@@ -108,7 +110,7 @@ def exposure_by_person(matrix: ExposureMatrix) -> list[Part]:
         pairs = sorted(zip(matrix.columns, map(amount, row), strict=True), key=lambda pair: -pair[1])
         rows = tuple((column, eta, 1 / eta if eta else None) for column, eta in pairs)
         headings = ("column", "η", "least error, in standard deviations of the column")
-        parts.append(Grid(f"{name}: what leaks about them", headings, rows, folded=True))
+        parts.append(Grid(f"What leaks about {name}", headings, rows, folded=True))
     return parts
 
 

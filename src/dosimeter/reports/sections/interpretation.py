@@ -7,7 +7,7 @@ import math
 from dosimeter.core.cramer_rao import accuracy_of_two, error_with_prior
 from dosimeter.reports.layout import Grid, Paragraph, Part, Tile, number
 
-UNIT = {"standard deviations": "standard deviations of its column", "own units": "in its column's own unit"}
+UNIT = {"standard deviations": "standard deviations of its column", "own units": "its column's own unit"}
 MEASURED = "This is a measurement: it released nothing, and does not check that a release was made with this noise."
 DOSES = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Those of the table in docs/explanation/limits.md."""
@@ -19,18 +19,16 @@ def of_eta(measured_in: str, unit: str, limit: float | None) -> Paragraph:
     """What a dose is, and what the limit comes to if there is one.
 
     >>> print(of_eta("standard deviations", "person", 2.0).text)
-    The dose (η) says how closely a person's values can be known from the release: an attacker who knows everything else
-    and guesses without bias misses each of them by at least 1/η (standard deviation). At the limit of 2 that is ±0.5
-    standard deviations of its column.
+    The dose (η) says how closely a person's values can be known from the release. An attacker who knows everything else
+    and guesses without bias misses each of them by 1/η or more, in standard deviations of its column. At the limit of 2
+    that is ±0.5.
     """
-    text = (
-        f"The dose (η) says how closely a {unit}'s values can be known from the release: an attacker who knows "
-        "everything else and guesses without bias misses each of them by at least 1/η (standard deviation)."
-    )
-    if limit is None:
-        return Paragraph(text)
     of = UNIT.get(measured_in, measured_in)
-    return Paragraph(f"{text} At the limit of {limit:g} that is ±{number(1 / limit)} {of}.")
+    text = (
+        f"The dose (η) says how closely a {unit}'s values can be known from the release. An attacker who knows "
+        f"everything else and guesses without bias misses each of them by 1/η or more, in {of}."
+    )
+    return Paragraph(text if limit is None else f"{text} At the limit of {limit:g} that is ±{number(1 / limit)}.")
 
 
 def remaining(limit: float, measured_in: str) -> str:
@@ -38,9 +36,10 @@ def remaining(limit: float, measured_in: str) -> str:
 
     >>> print(remaining(1.0, "standard deviations"))
     At a dose of 1 an attacker keeps at least 71 % of the uncertainty they had before (its standard deviation, for a
-    normal prior), and picks the true one of two equally likely values 69 times in 100.
+    normal prior), and picks the true one of two equally likely values about 69 times in 100.
     """
-    two = f"picks the true one of two equally likely values {times_right(limit)}"
+    right = times_right(limit)
+    two = f"picks the true one of two equally likely values {right if right == 'always' else f'about {right}'}"
     if measured_in != "standard deviations":
         return f"At a dose of {limit:g} an attacker {two}, if the values are 1 apart in the column's own unit."
     left = f"{100 * error_with_prior(limit):.0f} %"
@@ -64,10 +63,28 @@ def guess_tile(eta: float) -> Tile:
     """What the highest dose means for a yes or no.
 
     >>> guess_tile(1.0).value
-    '69 times in 100'
+    '69 in 100'
     """
     note = "an attacker picks the true one of two values of the most exposed; 50 is chance"
-    return Tile("right guesses, at most", times_right(eta), note)
+    return Tile("right guesses, about", times_right(eta).replace(" times", ""), note)
+
+
+def without_symbols(eta: float, who: str, measured_in: str, *, bound: bool = False) -> str:
+    """What a dose comes to, for a reader who knows no notation. who: whose value is guessed; bound: η is a limit.
+
+    >>> print(without_symbols(1.0, "any person", "standard deviations", bound=True))
+    An attacker who knows everything else has to choose between two values of any person: a yes or a no, or amounts one
+    standard deviation apart. The choice is right about 69 times in 100, or less often. A coin toss is right 50 times.
+    """
+    if not eta > 0 or math.isinf(eta):
+        return ""
+    amounts = ", or amounts one standard deviation apart" if measured_in == "standard deviations" else ""
+    right = times_right(eta)
+    often = "always right" if right == "always" else f"right about {right}{', or less often' if bound else ''}"
+    return (
+        f"An attacker who knows everything else has to choose between two values of {who}: a yes or a no{amounts}. The "
+        f"choice is {often}. A coin toss is right 50 times."
+    )
 
 
 def best_guess(epsilon: float, delta: float) -> float:

@@ -19,7 +19,7 @@ def attack_in_short(attack: InversionSummary | None, unit: str) -> tuple[Part, .
     text = (
         f"An attacker who knows everything else in the table guessed “{attack.column}” among {attack.candidates} "
         f"values: right for {top} of the 1 % most exposed and {others} of the other {plural(unit)}; without the "
-        f"weights, from everything else, {without}."
+        f"release, from everything else, {without}."
     )
     rare = attack.rare
     level = [] if rare is None or rare.share >= RARE else [Paragraph(" ".join(rare_level(rare, attack.column)))]
@@ -40,7 +40,7 @@ def rare_level(rare: RareLevel, column: str) -> tuple[str, str]:
 def _share(share: float, low: float | None, high: float | None, without: float | None) -> str:
     alone = "names no one" if without is None else f"{100 * without:.1f} %"
     between = "" if low is None or high is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
-    return f"{100 * share:.1f} %{between} (without the weights: {alone})"
+    return f"{100 * share:.1f} %{between} (without the release: {alone})"
 
 
 def attack_chart(attack: InversionSummary | None) -> tuple[Part, ...]:
@@ -52,7 +52,7 @@ def attack_chart(attack: InversionSummary | None) -> tuple[Part, ...]:
         Span("everyone", attack.figure, attack.low, attack.high),
         Span("the 1 % most exposed", attack.top_1_percent),
         Span("the others", attack.others),
-        Span("control: without the weights", attack.control),
+        Span("control: without the release", attack.control),
     ]
     says = (
         f"An attacker who knows everything else guessed “{attack.column}” among {attack.candidates} values"
@@ -61,7 +61,7 @@ def attack_chart(attack: InversionSummary | None) -> tuple[Part, ...]:
     )
     rows = tuple((span.name, span.value, span.low, span.high) for span in spans)
     grid = Grid(title, ("who was guessed", share, "low", "high"), rows, folded=True)
-    chart = Drawing(title, dots(title, Axis(share), spans), grid, says)
+    chart = Drawing(title, dots(title, Axis(share, share=True), spans), grid, says)
     return (chart,) if attack.rare is None else (chart, _rare_table(attack.rare, attack.column))
 
 
@@ -76,4 +76,4 @@ def _rare_table(rare: RareLevel, column: str) -> Grid:
         rare.precision_control,
     )
     title = f"The rarest value: {column} = {rare.group}, {number(rare.share)} of the rows"
-    return Grid(title, ("", "share", "low", "high", "without the weights"), (recall, precision))
+    return Grid(title, ("", "share", "low", "high", "without the release"), (recall, precision))

@@ -128,7 +128,7 @@ def _nothing_to_publish(bound: PublishedBound) -> str:
     return (
         "Nothing to publish: the classes were read off the private table, so one person's label changes the noise and "
         f"every figure. List them with {option('classes')}. If these {bound.classes} classes had been listed "
-        f"beforehand: at most {number(bound.nats)} nats, (ε, δ) = ({number(amount(bound.epsilon))}, {bound.delta:g})."
+        f"in advance: at most {number(bound.nats)} nats, (ε, δ) = ({number(amount(bound.epsilon))}, {bound.delta:g})."
     )
 
 

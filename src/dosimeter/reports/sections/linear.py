@@ -42,6 +42,7 @@ from dosimeter.reports.sections.linear_figures import (
     meaning_of_dose,
     model_name,
     person_name,
+    plain_meaning,
     ranking,
     standing,
 )
@@ -59,14 +60,14 @@ ATTEMPT = "Nothing was released: these are the settings of the attempt."
 
 @public_verdict.register
 def _(result: LinearRelease) -> str:
-    no_one = f"no {result.unit}'s dose is above the stated limit"
+    no_one = f"No {result.unit} has a {DOSE} above the stated limit"
     if result.scale_from == "the data":
-        limit = f"η = {result.limit:g}" if result.limit is not None else ""
-        return f"{result.law} noise was added to {result.noise_on}, scaled so that {no_one} {limit}; {CHOSEN}."
-    noise = f"{result.noise} was added to {result.noise_on}"
+        limit = "" if result.limit is None else f" of {result.limit:g}"
+        return f"{no_one}{limit}. {result.law} noise was added to {result.noise_on}; {CHOSEN}."
+    noise = f"The noise {result.noise} was added to {result.noise_on}"
     if result.limit is None:
-        return f"{noise}; no limit on anyone's dose is claimed."
-    return f"{noise}, and {no_one} η = {result.limit:g}; {BIT}."
+        return f"No limit on anyone's dose is claimed. {noise}."
+    return f"{no_one} of {result.limit:g}; {BIT}. {noise}."
 
 
 @internal_verdict.register
@@ -90,7 +91,7 @@ def _(result: LinearRelease, view: View) -> VerdictBanner:
     dose, limit = optional(result, "dose"), optional(result, "limit")
     tone: Tone = "bad" if not view.released else "" if limit is None else "good"
     shown = None if dose is None else gauge(dose.highest, dose.typical, limit)
-    return VerdictBanner(view.sentence, tone, shown)
+    return VerdictBanner(view.sentence, tone, shown, plain_meaning(result, dose, limit) if view.released else "")
 
 
 # --- the sections ---

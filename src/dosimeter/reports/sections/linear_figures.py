@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from dosimeter.reports.sections.doses import (
     most_exposed,
     plural,
 )
-from dosimeter.reports.sections.interpretation import good_dose, of_eta, remaining
+from dosimeter.reports.sections.interpretation import good_dose, of_eta, remaining, without_symbols
 from dosimeter.results.linear import LinearRelease
 from dosimeter.results.linear_parts import AccuracyPoint, ExposureMatrix, FittedScaler, Frontier, GroupFigures
 from dosimeter.results.measurement import Measurement
@@ -37,6 +38,15 @@ LEAST_SCORE = -1.0
 def gauge(highest: float, typical: float, limit: float | None) -> Gauge | None:
     """The highest dose beside the typical one and the limit."""
     return Gauge.of(f"highest {DOSE}", highest, limit, (("typical", typical), ("highest", highest)))
+
+
+def plain_meaning(result: LinearResult, dose: Any, limit: float | None) -> str:
+    """The highest dose without symbols; outside, where doses are not shown, the stated limit."""
+    if dose is not None:
+        return without_symbols(amount(dose.highest), f"the most exposed {result.unit}", result.notion.measured_in)
+    if limit is None:
+        return ""
+    return without_symbols(limit, f"any {result.unit}", result.notion.measured_in, bound=True)
 
 
 def standing(result: LinearResult) -> str:

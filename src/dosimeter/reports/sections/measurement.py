@@ -44,6 +44,7 @@ from dosimeter.reports.sections.linear_figures import (
     meaning_of_dose,
     model_name,
     person_name,
+    plain_meaning,
     ranking,
     standing,
 )
@@ -60,18 +61,21 @@ from dosimeter.results.to_json import JsonObject
 @public_verdict.register
 def _(result: Measurement) -> str:
     if not result.bounded:
-        return "The exact weights of this model leak an unbounded amount about the people in its training table."
-    noise, verdict = f"With {result.noise} on {result.noise_on}", result.verdict
+        return (
+            f"The exact {result.released} of this model leak an unbounded amount about the people in its training "
+            "table."
+        )
+    noise, verdict = f"The noise is {result.noise}, on {result.noise_on}", result.verdict
     if verdict is not None and verdict.within:
-        return f"{noise}, no {result.unit}'s dose is above the stated limit η = {verdict.limit:g}; {BIT}."
-    return f"{noise}: no limit on anyone's dose is claimed."
+        return f"No {result.unit} has a {DOSE} above the stated limit of {verdict.limit:g}; {BIT}. {noise}."
+    return f"No limit on anyone's dose is claimed. {noise}."
 
 
 @internal_verdict.register
 def _(result: Measurement) -> str:
     dose, verdict = result.dose, result.verdict
     if not result.bounded:
-        return "Unbounded: the exact weights are released, and nothing limits what they leak."
+        return f"Unbounded: the exact {result.released} are released, and nothing limits what they leak."
     highest = f"the highest is {figure(dose.highest)}"
     if verdict is None:
         return f"No limit was stated: {highest}, a typical {result.unit}'s {DOSE} is {figure(dose.typical)}."
@@ -86,7 +90,7 @@ def _(result: Measurement) -> str:
 def _(result: Measurement, view: View) -> VerdictBanner:
     dose, limit = optional(result, "dose"), _limit(result)
     shown = None if dose is None else gauge(amount(dose.highest), amount(dose.typical), limit)
-    return VerdictBanner(view.sentence, _tone(result), shown)
+    return VerdictBanner(view.sentence, _tone(result), shown, plain_meaning(result, dose, limit))
 
 
 def _tone(result: Measurement) -> Tone:
@@ -126,7 +130,7 @@ def _(result: Measurement, view: View) -> list[Section]:
 
 
 def _noise(result: Measurement) -> str:
-    return result.noise if result.bounded else "none: the exact weights"
+    return result.noise if result.bounded else f"none: the exact {result.released}"
 
 
 def _in_short(result: Measurement) -> list[tuple[str, Any]]:

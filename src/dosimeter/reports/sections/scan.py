@@ -61,6 +61,8 @@ def _file(result: ScanReport) -> list[Part]:
             which = f": {_some(list(map(str, rows)))}" if rows else ": the rows inside are not this table's, or changed"
             parts.append(Paragraph(f"{len(rows)} of the table's {result.compared_with_rows} rows{which}"))
         parts.append(Paragraph(NO_ROWS, quiet=True))
+    if result.removed:
+        parts.append(Paragraph(f"A copy without these was written; it predicts the same: {_some(result.removed)}"))
     if result.ids_found:
         parts.append(Paragraph(f"Whose: {_some(result.ids_found)}"))
     return parts

@@ -69,7 +69,7 @@ class ByteSearch:
 
     @property
     def searched(self) -> int:
-        """Cells that can be told from accidents: of many digits, or in runs."""
+        """Cells that can be distinguished from coincidences: of many digits, or in runs."""
         return len(self._searched_cells)
 
     @cached_property
@@ -140,7 +140,7 @@ class ByteSearch:
         test = self._decoy_test(len(distinct), decoy_count)
         rows, probability, expected = order.rows, order.probability, order.expected
         if test.probability < self.level:
-            # The values are the table's own: in columns one after the other, rows are whoever is in two of them.
+            # The values are the table's own: in columns one after the other, rows are those that are in two of them.
             several = _rows_with_two(*np.divmod(order.column_cells, max(1, self.cells.d)))
             rows, probability, expected = rows if len(rows) else several, test.probability, test.expected
         elif not len(rows):
@@ -218,6 +218,7 @@ def _joined(sets: list[Needles]) -> Needles:
         np.concatenate([needles.start + shift for needles, shift in zip(sets, shifts, strict=False)]),
         np.concatenate([needles.length for needles in sets]),
         np.concatenate([needles.key_at for needles in sets]),
+        np.concatenate([needles.sieve_at for needles in sets]),
     )
 
 

@@ -1,4 +1,4 @@
-"""A table as cells to look for: which columns are told apart by single values, and which only by runs of values."""
+"""A table as cells to look for: which columns single values identify, and which only runs of values do."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _SEED = 20
 
 @dataclass(frozen=True)
 class DecoyTest:
-    """found: distinct values of the table in the bytes; decoys_found: of so many decoys."""
+    """found: distinct values of the table in the bytes; decoys_found: how many of the decoys are in them."""
 
     found: int
     values: int
@@ -38,7 +38,7 @@ class DecoyTest:
 
     @property
     def probability(self) -> float:
-        """Of so many of the table's own among those found, if the bytes had nothing to do with it.
+        """Of at least this many of the table's own among the values found, if the bytes had nothing to do with it.
 
         >>> DecoyTest(found=20, values=1000, decoys_found=0, decoys=1000).probability < 1e-6
         True

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.scanner.search.cells import Cells
-from dosimeter.scanner.search.locate import Needles
+from dosimeter.scanner.search.locate import NO_SIEVE, Needles, sorted_unique
 
 RUN_BITS = 72.0
 _FEWEST_BITS = 56.0
@@ -82,13 +82,17 @@ def _words_of_width(flat: NDArray[np.floating], number: Index, encodings: list[s
     for encoding in encodings:
         stored = distinct if encoding[0] == "<" else distinct.byteswap()
         blob = np.ascontiguousarray(stored).view(np.uint8)
-        key_at = np.full(m, 0 if use_low == (encoding[0] == "<") else width - 4, dtype=np.int64)
-        yield CellNeedles(encoding, Needles(blob, start, sizes, key_at), number, np.append(first, len(bits)))
+        at = 0 if use_low == (encoding[0] == "<") else width - 4
+        key_at = np.full(m, at, dtype=np.int64)
+        sieve_at = np.full(m, (width - 2 if encoding[0] == "<" else 0) - at, dtype=np.int64)  # sign and exponent
+        needles = Needles(blob, start, sizes, key_at, sieve_at)
+        yield CellNeedles(encoding, needles, number, np.append(first, len(bits)))
 
 
 def _low_half_is_better(distinct: NDArray[np.unsignedinteger]) -> bool:
     """Whether the lower halves of these float64 tell more of them apart than the upper ones."""
-    return len(np.unique(distinct & np.uint64(0xFFFFFFFF))) >= len(np.unique(distinct >> np.uint64(32)))
+    lower, upper = distinct.astype(np.uint32), (distinct >> np.uint64(32)).astype(np.uint32)
+    return len(sorted_unique(lower)) >= len(sorted_unique(upper))
 
 
 def runs(cells: Cells) -> Iterator[CellNeedles]:
@@ -206,6 +210,7 @@ def _joined(encoding: str, pieces: list[_Runs]) -> CellNeedles:
         np.concatenate([piece.start + shift for piece, shift in zip(pieces, shifts, strict=False)]),
         np.concatenate([piece.length for piece in pieces]),
         np.concatenate([piece.key_at for piece in pieces]),
+        np.full(sum(len(piece.start) for piece in pieces), NO_SIEVE, dtype=np.int64),
     )
     first = np.concatenate([piece.first + count for piece, count in zip(pieces, counts, strict=False)])
     return CellNeedles(encoding, needles, np.concatenate([p.cell for p in pieces]), np.append(first, counts[-1]))

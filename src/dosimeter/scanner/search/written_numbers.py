@@ -1,6 +1,6 @@
 """Numbers written as text in bytes: of CSV, JSON, XML, a model in text form, a pickle of protocol 0.
 
-A written number is a cell's if it is equal to it, or if it has at least four digits and the cell rounded to so many
+A written number is a cell's if it is equal to it, or if it has at least four digits and the cell rounded to that many
 digits is equal to it. A number that was rounded to fewer digits is not recognised.
 """
 

@@ -1,0 +1,373 @@
+"""A round of many clients over the network against Flower's own FedAvg without privacy, on the same model.
+
+python benchmarks/network_rounds.py [--rounds 5] [--hidden 64] [--columns 196] [--only https,flower,fedavg]
+
+Coordinator and clients are processes of their own on the loopback, TLS everywhere. A relay counts the bytes of every
+connection, as they are on the wire. `flower` and `fedavg` need flwr (`pip install dosimeter[flower]`). FedAvg runs as
+Flower documents it: a SuperLink, SuperNodes with node keys, an app. Prints one JSON line for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dosimeter.core.location import Location
+from dosimeter.engines.certificates import Authority, fingerprint_of, write_certificate, write_key
+from dosimeter.engines.transports import ServerPlace, SitePlace, transport_named
+from dosimeter.models.client_desk import ClientDesk
+from dosimeter.models.client_training import client_job, client_terms_of, end_training, train_over_network
+from dosimeter.tables.bounds_file import bounds_of
+
+HERE, CLIENTS, ROWS = "127.0.0.1", 3, 200
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def agreed(options: dict[str, Any]) -> tuple[Any, bytes]:
+    """A training of noise that does not matter here, and the digest of it."""
+    columns = {f"x{j}": {"lower": -1, "upper": 1} for j in range(options["columns"])} | {"y": {"levels": ["0", "1"]}}
+    hidden = {"architecture": "mlp", "hidden": options["hidden"]} if options["hidden"] else {}
+    section = {
+        "epsilon": 100,
+        "rounds": options["rounds"],
+        "noise-multiplier": 5.0,
+        "epochs": 1,
+        "batches": 2,
+        **hidden,
+    }
+    terms = client_terms_of(section, Location("benchmark"))
+    job = client_job(terms, bounds_of(columns).columns, "y", [f"client{k}" for k in range(1, CLIENTS + 1)])
+    return job, sha256(json.dumps(options, sort_keys=True).encode()).digest()
+
+
+def rows(number: int, columns: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(number)
+    X = rng.uniform(-1, 1, size=(ROWS, columns)).astype(np.float32)
+    return X, (X[:, 0] > 0).astype(np.intp)
+
+
+class Relay:
+    """Passes connections on and counts their bytes: to the server (`up`) and from it (`down`)."""
+
+    def __init__(self, target: int) -> None:
+        self.up = self.down = 0
+        self._target = target
+        self._listener = socket.create_server((HERE, 0))
+        self.port = int(self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+                far = socket.create_connection((HERE, self._target), timeout=5)
+            except OSError:
+                if self._listener.fileno() < 0:
+                    return
+                near.close()
+                continue
+            far.settimeout(None)
+            for source, sink, name in ((near, far, "up"), (far, near, "down")):
+                threading.Thread(target=self._pass, args=(source, sink, name), daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket, name: str) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                setattr(self, name, getattr(self, name) + len(data))
+                sink.sendall(data)
+        except OSError:
+            pass
+        for each in (source, sink):
+            each.close()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@contextmanager
+def process(command: list[str], environment: dict[str, str] | None = None, log: Path | None = None) -> Any:
+    """A process with a session of its own, which ends with everything that it started."""
+    output = subprocess.DEVNULL if log is None else log.open("w")
+    child = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def session_figures(leader: int) -> tuple[float, float]:
+    """(processor seconds, megabytes) of all processes of a session, and of their children that have ended."""
+    seconds = memory = 0.0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(fields[3]) == leader:
+                seconds += sum(map(int, fields[11:15])) / TICKS
+                rss = [line for line in (folder / "status").read_text().splitlines() if line.startswith("VmRSS")]
+                memory += int(rss[0].split()[1]) / 1024 if rss else 0.0
+        except (OSError, IndexError, ValueError):
+            continue
+    return seconds, memory
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((HERE, 0))
+        return int(listener.getsockname()[1])
+
+
+def certificates(folder: Path) -> dict[str, int]:
+    """An authority, the coordinator's and the clients' certificates; the roster."""
+    authority = Authority.create("benchmark", 2)
+    own, key = authority.coordinator(HERE, 2)
+    write_certificate(folder / "ca.crt", authority.certificate)
+    write_certificate(folder / "own.crt", own)
+    write_key(folder / "own.key", key)
+    (folder / "own.mark").write_text(fingerprint_of(own))
+    roster = {}
+    for number in range(1, CLIENTS + 1):
+        place = folder / f"client{number}"
+        place.mkdir()
+        certificate, site_key = authority.site(place.name, 2)
+        write_certificate(place / "site.crt", certificate)
+        write_key(place / "site.key", site_key)
+        roster[fingerprint_of(certificate)] = number
+    return roster
+
+
+def run_client(folder: Path, number: int, transport: str, port: int, options: dict[str, Any]) -> None:
+    """A client, in its process."""
+    job, study = agreed(options)
+    place = folder / f"client{number}"
+    desk = ClientDesk(study, number, job, lambda: rows(number, options["columns"]), place, lambda text: None)
+    mark = (folder / "own.mark").read_text()
+    where = SitePlace(HERE, port, mark, folder / "ca.crt", place / "site.crt", place / "site.key", place)
+    transport_named(transport).serve_site(
+        where, desk.answer, most=desk.most_question, stop=lambda: False, patience=120.0, say=lambda text: None
+    )
+
+
+def ours(transport: str, options: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Our rounds over a transport: the coordinator is this process."""
+    roster, (job, study) = certificates(folder), agreed(options)
+    place = ServerPlace(HERE, 0, folder / "ca.crt", folder / "own.crt", folder / "own.key", folder)
+    with ExitStack() as stack:
+        exchange = stack.enter_context(transport_named(transport).open_exchange(place, roster))
+        relay = Relay(exchange.port)
+        stack.callback(relay.close)
+        clients = []
+        for number in range(1, CLIENTS + 1):
+            arguments = [str(folder), str(number), transport, str(relay.port), json.dumps(options)]
+            clients.append(stack.enter_context(process([sys.executable, __file__, "client", *arguments])))
+        while len(exchange.seen) < CLIENTS:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        marks: list[tuple[float, float, int]] = []
+
+        def mark(entry: Any = None) -> None:
+            marks.append((time.perf_counter(), time.process_time(), relay.up + relay.down))
+
+        mark()
+        history = train_over_network(
+            job, exchange, study=study, checkpoint=folder / "state.npz", deadline=120.0, progress=mark
+        )
+        assert all(entry.accepted == CLIENTS for entry in history.rounds)
+        figures = [session_figures(client.pid) for client in clients]
+        end_training(job, exchange, history, study=study, released=False)
+    # The first round also reads rows and computes the budget.
+    n = len(marks) - 2
+    seconds, processor, size = ((marks[-1][k] - marks[1][k]) / n for k in range(3))
+    return {
+        "what": transport,
+        "parameters": job.network.size,
+        "seconds a round": round(seconds, 3),
+        "coordinator's processor seconds a round": round(processor, 3),
+        "bytes a round and client": round(size / CLIENTS),
+        "memory of a client, MB": round(max(memory for _, memory in figures)),
+        "processor seconds of a client in all": round(max(each for each, _ in figures), 2),
+    }
+
+
+APP = {
+    "pyproject.toml": """
+        [build-system]
+        requires = ["hatchling"]
+        build-backend = "hatchling.build"
+        [project]
+        name = "fedavg"
+        version = "1.0.0"
+        description = ""
+        license = "Apache-2.0"
+        dependencies = ["flwr"]
+        [tool.hatch.build.targets.wheel]
+        packages = ["."]
+        [tool.flwr.app]
+        publisher = "benchmark"
+        [tool.flwr.app.components]
+        serverapp = "fedavg.apps:server"
+        clientapp = "fedavg.apps:client"
+        [tool.flwr.app.config]
+        """,
+    "fedavg/__init__.py": "",
+    "fedavg/apps.py": """
+        import json, os, sys, time
+        sys.path.insert(0, {folder!r})
+        import numpy as np
+        from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
+        from flwr.clientapp import ClientApp
+        from flwr.serverapp import ServerApp
+        from flwr.serverapp.strategy import FedAvg
+        from dosimeter.federated import client_update
+        from network_rounds import CLIENTS, agreed, rows
+        options = json.loads({options!r})
+        client = ClientApp()
+        server = ServerApp()
+
+        @client.train()
+        def train(message, context):
+            job, _ = agreed(options)
+            model = message.content["arrays"].to_numpy_ndarrays()[0]
+            number = int(context.node_config["number"])
+            update = client_update(job.network, job.local, model, *rows(number, options["columns"]))
+            content = RecordDict({{
+                "arrays": ArrayRecord([(model + update).astype(np.float32)]),
+                "metrics": MetricRecord({{"num-examples": 200}}),
+            }})
+            return Message(content, reply_to=message)
+
+        class Timed(FedAvg):
+            def aggregate_train(self, server_round, replies):
+                result = super().aggregate_train(server_round, replies)
+                with open({marks!r}, "a") as file:
+                    file.write(f"{{time.time()}}\\n")
+                return result
+
+        @server.main()
+        def main(grid, context):
+            job, _ = agreed(options)
+            strategy = Timed(fraction_evaluate=0.0, min_train_nodes=CLIENTS, min_available_nodes=CLIENTS)
+            start = ArrayRecord([np.zeros(job.network.size, dtype=np.float32)])
+            strategy.start(grid=grid, initial_arrays=start, num_rounds=options["rounds"], timeout=600)
+        """,
+}
+
+
+def fedavg(options: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Flower's FedAvg without privacy, as Flower documents a deployment."""
+    certificates(folder)
+    binary, marks = Path(sys.executable).parent, folder / "marks"
+    facts = {"folder": str(Path(__file__).parent), "options": json.dumps(options), "marks": str(marks)}
+    for name, text in APP.items():
+        (folder / "app" / name).parent.mkdir(parents=True, exist_ok=True)
+        content = textwrap.dedent(text)
+        (folder / "app" / name).write_text(content.format(**facts) if name.endswith("apps.py") else content)
+    base = {
+        **os.environ, "PATH": f"{binary}{os.pathsep}{os.environ['PATH']}", "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    }  # fmt: skip
+
+    def home(name: str) -> dict[str, str]:
+        (folder / name).mkdir(exist_ok=True)
+        return {**base, "FLWR_HOME": str(folder / name)}
+
+    port = free_port()
+    with ExitStack() as stack:
+        link = [
+            str(binary / "flower-superlink"), "--ssl-ca-certfile", str(folder / "ca.crt"), "--ssl-certfile",
+            str(folder / "own.crt"), "--ssl-keyfile", str(folder / "own.key"), "--enable-supernode-auth",
+            "--disable-runtime-dependency-installation", "--database", str(folder / "link.db"), "--host", HERE,
+            "--port", str(port),
+        ]  # fmt: skip
+        stack.enter_context(process(link, home("link"), folder / "link.log"))
+        wait_for(port)
+        relay = Relay(port)
+        stack.callback(relay.close)
+        user = home("user")
+        (folder / "user" / "config.toml").write_text(
+            f'[superlink]\ndefault = "local"\n[superlink.local]\naddress = "{HERE}:{port}"\n'
+            f'root-certificates = "{folder / "ca.crt"}"\n'
+        )
+        nodes = []
+        for number in range(1, CLIENTS + 1):
+            key = folder / f"node{number}"
+            subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", str(key)], check=True)
+            register = [str(binary / "flwr"), "supernode", "register", f"{key}.pub", "local"]
+            subprocess.run(register, env=user, check=True, stdout=subprocess.DEVNULL, timeout=120)
+            node = [
+                str(binary / "flower-supernode"), "--root-certificates", str(folder / "ca.crt"), "--superlink",
+                f"{HERE}:{relay.port}", "--auth-supernode-private-key", str(key), "--host", HERE, "--port",
+                str(free_port()), "--node-config", f"number={number}",
+            ]  # fmt: skip
+            nodes.append(stack.enter_context(process(node, home(f"home{number}"), folder / f"node{number}.log")))
+        command = [str(binary / "flwr"), "run", str(folder / "app"), "local", "--stream"]
+        run = stack.enter_context(process(command, user, folder / "run.log"))
+        sizes: list[int] = []
+        peaks, end = [0.0] * CLIENTS, time.monotonic() + 900
+        while len(sizes) < options["rounds"] and time.monotonic() < end and run.poll() in (None, 0):
+            done = len(marks.read_text().splitlines()) if marks.exists() else 0
+            sizes += [relay.up + relay.down] * (done - len(sizes))
+            peaks = [max(peak, session_figures(node.pid)[1]) for peak, node in zip(peaks, nodes, strict=True)]
+            time.sleep(0.2)
+        processor = max(session_figures(node.pid)[0] for node in nodes)
+        if len(sizes) < options["rounds"]:
+            return {"what": "FedAvg of Flower", "failed": (folder / "run.log").read_text()[-2000:]}
+    times = [float(line) for line in marks.read_text().splitlines()]
+    n = len(times) - 1
+    job, _ = agreed(options)
+    return {
+        "what": "FedAvg of Flower",
+        "parameters": job.network.size,
+        "seconds a round": round((times[-1] - times[0]) / n, 3),
+        "bytes a round and client": round((sizes[-1] - sizes[0]) / n / CLIENTS),
+        "memory of a client, MB": round(max(peaks)),
+        "processor seconds of a client in all": round(processor, 2),
+    }
+
+
+def wait_for(port: int) -> None:
+    for _ in range(600):
+        try:
+            socket.create_connection((HERE, port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit("the SuperLink did not start")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--columns", type=int, default=196)
+    parser.add_argument("--hidden", default="64")
+    parser.add_argument("--only", default="https,flower,fedavg")
+    chosen = parser.parse_args()
+    hidden = [int(width) for width in chosen.hidden.split(",") if width]
+    options = {"rounds": chosen.rounds, "columns": chosen.columns, "hidden": hidden}
+    for what in chosen.only.split(","):
+        with tempfile.TemporaryDirectory() as name:
+            figures = fedavg(options, Path(name)) if what == "fedavg" else ours(what, options, Path(name))
+        print(json.dumps(figures), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["client"]:
+        run_client(Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5]), json.loads(sys.argv[6]))
+    else:
+        main()

@@ -1,0 +1,161 @@
+"""What a table of coefficients says about its training table without the table: rows, degrees of freedom, counts.
+
+Of ordinary least squares with p parameters, V = s² (XᵀX)⁻¹ is what R's vcov, Stata's e(V) and SAS's COVB print. A t
+test and its p-value give the residual degrees of freedom ν, so n = ν + p. With an intercept the first entry of XᵀX is
+n:
+
+    XᵀX = n V⁻¹ / (V⁻¹)₀₀,     exactly, whatever s² is.
+
+Its first row holds the sum of each column. An indicator has x² = x, so its sum of squares is its sum: it is then known
+to be one, and the entry is a count of people. Two indicators give the count of people with both. For logistic and other
+models with weights the same matrix is XᵀWX: indicators are recognised, and shares of weight are known, but not counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+from scipy.stats import t as student
+
+from dosimeter.core.arrays import FloatArray
+from dosimeter.tables.coefficient_table import CoefficientTable, CovarianceTable, is_intercept
+
+WHOLE = 0.02
+"""How far from a whole number a count may be: the digits of a printed matrix leave less."""
+SAME = 1e-4
+"""Relative difference up to which a sum and a sum of squares are the same."""
+AGREE = 0.02
+"""Relative difference up to which degrees of freedom from several rows agree."""
+MOST_DF = 1e5
+MOST_INDICATORS = 60
+
+
+@dataclass(frozen=True)
+class CellCount:
+    """People who have all of these indicators."""
+
+    terms: tuple[str, ...]
+    count: int
+
+    def __str__(self) -> str:
+        return f"{' and '.join(self.terms)}: {self.count}"
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientFacts:
+    """What anyone who has the file can compute."""
+
+    parameters: int
+    residual_df: float | None = None
+    df_from: str = ""
+    """"stated", "t tests and p-values", or "" if it is not known."""
+    rows: int | None = None
+    indicators: tuple[str, ...] = ()
+    counts: tuple[CellCount, ...] = ()
+    """Of indicators and of pairs of them, the smallest first. Least squares alone."""
+    sums: bool = False
+    """Whether the covariance gives all sums and sums of products of the columns."""
+    normal_test: bool = False
+    """Whether the tests are by the normal law, as of maximum likelihood."""
+
+    @property
+    def smallest(self) -> CellCount | None:
+        """The smallest count above 0."""
+        return next((cell for cell in self.counts if cell.count > 0), None)
+
+
+def facts_of(table: CoefficientTable, covariance: CovarianceTable | None = None) -> CoefficientFacts:
+    """From the table alone, and with its covariance if it is released too."""
+    p = len(table.terms)
+    df, origin = (table.stated_df, "stated") if table.stated_df is not None else _recovered(table)
+    normal = table.test == "z" or (df is None and _is_normal(table))
+    rows = int(table.stated_n) if table.stated_n else None if df is None or normal else round(df) + p
+    if covariance is None or set(covariance.terms) != set(table.terms):
+        return CoefficientFacts(p, df, origin, rows, normal_test=normal)
+    moments = _moments(covariance)
+    if moments is None:
+        return CoefficientFacts(p, df, origin, rows, normal_test=normal)
+    M, names = moments
+    indicators = tuple(name for j, name in enumerate(names) if j and abs(M[0, j] - M[j, j]) <= SAME * abs(M[j, j]))
+    if normal or rows is None:
+        return CoefficientFacts(p, df, origin, rows, indicators, normal_test=normal)
+    return CoefficientFacts(p, df, origin, rows, indicators, _counts(M * rows, names, indicators, rows), True, normal)
+
+
+def _recovered(table: CoefficientTable) -> tuple[float | None, str]:
+    """ν from t statistics and their two-sided p-values, if the rows that determine it agree."""
+    if table.p_value is None:
+        return None, ""
+    t = table.statistic
+    if t is None and table.error is not None:
+        t = table.estimate / table.error
+    if t is None or table.test == "z":
+        return None, ""
+    solutions: list[float] = []
+    for statistic, p in zip(np.abs(t), table.p_value, strict=True):
+        if not (np.isfinite(statistic) and statistic > 1.0 and 1e-200 < p < 0.4):
+            continue
+
+        def gap(log_df: float, statistic: float = float(statistic), p: float = float(p)) -> float:
+            return float(np.log(2.0) + student.logsf(statistic, np.exp(log_df)) - np.log(p))
+
+        low, high = gap(np.log(0.5)), gap(np.log(MOST_DF))
+        if low * high < 0:
+            solutions.append(float(np.exp(brentq(gap, np.log(0.5), np.log(MOST_DF), xtol=1e-12))))
+    if not solutions:
+        return None, ""
+    middle = float(np.median(solutions))
+    agree = [value for value in solutions if abs(value - middle) <= AGREE * middle]
+    if 2 * len(agree) <= len(solutions) or (len(solutions) > 1 and len(agree) < 2):
+        return None, ""
+    whole = round(float(np.median(agree)))
+    return (float(whole), "t tests and p-values") if whole >= 1 else (None, "")
+
+
+def _is_normal(table: CoefficientTable) -> bool:
+    """Whether the p-values are those of the normal law."""
+    t = table.statistic if table.statistic is not None or table.error is None else table.estimate / table.error
+    if t is None or table.p_value is None:
+        return False
+    usable = np.isfinite(t) & np.isfinite(table.p_value) & (table.p_value > 1e-200)
+    if not usable.any():
+        return False
+    expected = np.log(2.0) + log_ndtr(-np.abs(t[usable]))
+    return bool(np.median(np.abs(expected - np.log(table.p_value[usable]))) < 1e-3)
+
+
+def _moments(covariance: CovarianceTable) -> tuple[FloatArray, list[str]] | None:
+    """XᵀX over n (or XᵀWX over its total weight), the intercept first; None without one, or if V is singular."""
+    constants = [k for k, term in enumerate(covariance.terms) if is_intercept(term)]
+    if len(constants) != 1:
+        return None
+    first = constants[0]
+    order = [first, *(k for k in range(len(covariance.terms)) if k != first)]
+    V = covariance.matrix[np.ix_(order, order)]
+    size = np.sqrt(np.diag(V))
+    if not (np.isfinite(size).all() and (size > 0).all()):
+        return None
+    scaled = V / np.outer(size, size)
+    if np.linalg.cond(scaled) > 1e10:
+        return None
+    G = np.linalg.inv(scaled) / np.outer(size, size)
+    return G / G[0, 0], [covariance.terms[k] for k in order]
+
+
+def _counts(M: FloatArray, names: list[str], indicators: tuple[str, ...], rows: int) -> tuple[CellCount, ...]:
+    """Whole numbers of people, of indicators, of what they leave, and of pairs of them."""
+    place = {name: names.index(name) for name in indicators[:MOST_INDICATORS]}
+    cells = [CellCount((name,), round(M[j, j])) for name, j in place.items() if _whole(M[j, j])]
+    cells += [CellCount((f"not {name}",), rows - round(M[j, j])) for name, j in place.items() if _whole(M[j, j])]
+    for (first, i), (second, j) in combinations(place.items(), 2):
+        if _whole(M[i, j]):
+            cells.append(CellCount((first, second), round(M[i, j])))
+    return tuple(sorted(cells, key=lambda cell: cell.count))
+
+
+def _whole(value: float) -> bool:
+    return bool(abs(value - round(value)) <= WHOLE * max(1.0, abs(value) * 1e-3))

@@ -1,0 +1,84 @@
+"""What a site answers in a training that protects patients: one sum of clipped updates in each round.
+
+The site draws its patients from its own bits and tells nobody who was drawn or how many.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dosimeter.core.accounts import PersonDoses
+from dosimeter.engines.consortium_operations import BOOK, EVENT_LIMITS, PATIENT_SUM
+from dosimeter.engines.protocol.assembly import Values
+from dosimeter.federated.patient_updates import PatientRows
+from dosimeter.federated.site_sums import draw_patients, site_sum
+from dosimeter.models.consortium_moments import people_of
+from dosimeter.models.consortium_training import PatientTraining
+from dosimeter.models.site_booking import PENDING, Declined, SiteBooking
+from dosimeter.models.site_model import Handler
+from dosimeter.models.site_moments import shared_dose
+from dosimeter.models.site_table import SiteTable
+from dosimeter.noise_addition.bits import fresh_bits
+from dosimeter.tables.consortium_schema import ConsortiumSchema
+
+LARGEST_CLIP = 1e12
+
+
+@dataclass(frozen=True)
+class SiteTraining:
+    """The answers of a training."""
+
+    schema: ConsortiumSchema
+    books: SiteBooking
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        """The answer to each operation."""
+        return {
+            EVENT_LIMITS.name: self._limits,
+            PATIENT_SUM.name: self._sum,
+            BOOK.name: lambda values, table: self.books.book(values, self._doses),
+        }
+
+    @cached_property
+    def training(self) -> PatientTraining:
+        """What the schema says."""
+        return PatientTraining(self.schema)
+
+    @cached_property
+    def _rows(self) -> dict[int, PatientRows]:
+        return {}
+
+    def rows(self, table: SiteTable) -> PatientRows:
+        """The site's patients, encoded once."""
+        if id(table) not in self._rows:
+            self._rows[id(table)] = self.training.rows(table.table)
+        return self._rows[id(table)]
+
+    def _limits(self, values: Values, table: SiteTable) -> Values:
+        ids = list(people_of(table.ids))
+        declared = self.schema.sites[self.books.number - 1].patients or 0
+        if len(ids) > declared:
+            raise Declined(f"this site has more patients than the {declared} that the schema declares")
+        facts = {"ids": ids, "table": table.digest}
+        return {"within": self.books.within(values["proposal"], facts, self._doses)}
+
+    def _doses(self, pending: dict[str, Any]) -> tuple[PersonDoses, ...]:
+        return shared_dose(pending["ids"], self.training.dose)
+
+    def _sum(self, values: Values, table: SiteTable) -> Values:
+        training, clip = self.training, float(values["clip"])
+        path = self.books.folder / PENDING
+        if not path.exists():
+            raise Declined("this site has not agreed to the training")
+        if json.loads(path.read_bytes())["table"] != table.digest:
+            raise Declined("the table has changed since this site agreed: its patients would not be those booked")
+        if values["round"] >= training.terms.rounds or not 0 < clip <= LARGEST_CLIP:
+            raise Declined("a round that the schema does not have")
+        request = training.request(int(values["round"]), values["model"], clip)
+        rows = self.rows(table)
+        answer = site_sum(training.network, rows, request, draw_patients(rows.patients, request.rate, fresh_bits()))
+        return {"steps": answer.steps, "halves": answer.halves}

@@ -1,0 +1,201 @@
+"""The same model without the rows in it, where that is possible; otherwise a refusal.
+
+A .skops file loses the attributes that hold rows or single people's values, as long as its predictions stay the same
+to the last bit. An .npz file loses such arrays. A folder of MLflow loses its examples of the input. What predicts with
+its rows (a support vector machine, nearest neighbours) cannot be redacted.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.adapters.read_model import HARMLESS
+from dosimeter.core.errors import Refusal
+from dosimeter.core.location import Location
+from dosimeter.core.text import safe_list
+from dosimeter.files.archive import Archive
+from dosimeter.scanner.finding import Finding
+from dosimeter.scanner.members import Member
+
+KINDS = (".skops", ".npz")
+EXAMPLES = ("input_example.json", "serving_input_example.json")
+_PROBES = 64
+_METHODS = ("predict", "predict_proba", "decision_function", "transform", "score_samples")
+_EXAMPLE_INFO = re.compile(r"^saved_input_example_info:\n(?:[ \t]+.*\n?)*", re.MULTILINE)
+_Entry = tuple[dict[str, Any], str]
+
+
+@dataclass(frozen=True)
+class Redaction:
+    """The bytes of a file without what was removed from it, by place."""
+
+    data: bytes
+    removed: tuple[str, ...]
+
+
+def personal_places(findings: tuple[Finding, ...]) -> list[str]:
+    """Places that hold rows or values of single people."""
+    return [
+        finding.place
+        for finding in findings
+        if finding.severity in ("rows", "values of single people") and finding.certainty != "possible"
+    ]
+
+
+def redact_npz(data: bytes, findings: tuple[Finding, ...], limit: int, source: Location) -> Redaction:
+    """The archive without the arrays that hold people."""
+    archive = Archive(data, limit, source)
+    places = set(personal_places(findings))
+    removed = [name for name in archive.names if name.removesuffix(".npy") in places]
+    if not removed:
+        raise source.refusal("nothing in it can be removed by name", "write it again without the rows")
+    if len(removed) == len(archive.names):
+        raise source.refusal("nothing would be left", "there is no model in it")
+    kept = {name: archive.read(name) for name in archive.names if name not in removed}
+    return Redaction(_zip(kept), tuple(name.removesuffix(".npy") for name in removed))
+
+
+def redact_skops(data: bytes, findings: tuple[Finding, ...], limit: int, source: Location) -> Redaction:
+    """The model without the attributes that hold people, if it then predicts the same."""
+    archive = Archive(data, limit, source)
+    schema = json.loads(archive.read("schema.json"))
+    places = personal_places(findings)
+    model = _load(data, source)
+    probes = _probes(model, source)
+    answers = _answers(model, probes)
+    removed: list[str] = []
+    current = data
+    for place in dict.fromkeys(places):
+        entry = next((entry for at, entry in _attributes(schema) if at == place), None)
+        if entry is None:
+            continue
+        holder, name = entry
+        undo = json.dumps(holder)
+        _remove(holder, name)
+        candidate = _packed(schema, archive)
+        try:
+            same = _equal(answers, _answers(_load(candidate, source), probes))
+        except Exception:  # without the attribute the model fails in one way or another: it needs it
+            same = False
+        if same:
+            removed.append(place)
+            current = candidate
+        else:
+            holder.clear()
+            holder.update(json.loads(undo))
+    if not removed:
+        raise source.refusal(f"it predicts with what is in {safe_list(places)}", "release a model without rows instead")
+    return Redaction(current, tuple(removed))
+
+
+def redact_members(members: list[Member], source: Location) -> tuple[list[Member], tuple[str, ...]]:
+    """The files of an MLflow model without its examples of the input."""
+    removed = [member.name for member in members if Path(member.name).name in EXAMPLES]
+    if not removed:
+        raise source.refusal("there is no example of the input in it", "redact its files one by one")
+    kept = []
+    for member in members:
+        if member.name in removed:
+            continue
+        described = Path(member.name).name == "MLmodel"
+        text = _EXAMPLE_INFO.sub("", member.data.decode("utf-8", "replace")).encode() if described else member.data
+        kept.append(Member(member.name, text))
+    return kept, tuple(removed)
+
+
+def _attributes(schema: dict[str, Any]) -> Iterator[tuple[str, _Entry]]:
+    """(place, (the dict of attributes, name)) of every attribute of every object, in the places that `scan` names."""
+    stack: list[tuple[Any, str]] = [(schema, "")]
+    while stack:
+        node, place = stack.pop()
+        if not isinstance(node, dict):
+            continue
+        content = node.get("content")
+        if isinstance(content, dict) and "__loader__" in content:
+            inner = content.get("content")
+            if isinstance(inner, dict):
+                for name, child in inner.items():
+                    below = f"{place}.{name}".removeprefix(".")
+                    yield below, (content, name)
+                    stack.append((child, below))
+        elif isinstance(content, dict):
+            stack.extend((child, f"{place}.{name}".removeprefix(".")) for name, child in content.items())
+        elif isinstance(content, list):
+            named = node.get("__loader__") == "TupleNode" and len(content) in (2, 3)
+            stack.extend((child, place if named and k == 1 else f"{place}[{k}]") for k, child in enumerate(content))
+
+
+def _remove(attributes: dict[str, Any], name: str) -> None:
+    """Remove an attribute and the entry of its key's type."""
+    position = list(attributes["content"]).index(name)
+    del attributes["content"][name]
+    kinds = attributes.get("key_types", {}).get("content")
+    if isinstance(kinds, list) and position < len(kinds):
+        del kinds[position]
+
+
+def _packed(schema: dict[str, Any], archive: Archive) -> bytes:
+    """A .skops file of the schema, with the members that it still names."""
+    text = json.dumps(schema)
+    named = {name for name in archive.names if f'"{name}"' in text}
+    return _zip({**{name: archive.read(name) for name in archive.names if name in named}, "schema.json": text.encode()})
+
+
+def _zip(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def _load(data: bytes, source: Location) -> Any:
+    """The model, if it is made of scikit-learn, numpy and scipy alone."""
+    from skops.io import get_untrusted_types, loads
+
+    untrusted = [name for name in get_untrusted_types(data=data) if name not in HARMLESS]
+    foreign = [name for name in untrusted if not name.startswith("sklearn.")]
+    if foreign:
+        raise source.refusal(f"it holds types that are not trusted: {safe_list(foreign)}", "redact it by hand")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return loads(data, trusted=[*untrusted, *HARMLESS])
+
+
+def _probes(model: Any, source: Location) -> NDArray[np.float64]:
+    """(64, d) inputs of many sizes, the same for every model of d columns."""
+    width = getattr(model, "n_features_in_", None)
+    if not isinstance(width, int) or not 1 <= width <= 100_000:
+        raise source.refusal("it does not say how many columns it takes", "redact it by hand")
+    rng = np.random.Generator(np.random.Philox(key=width))
+    return rng.normal(size=(_PROBES, width)) * 10.0 ** rng.uniform(-2, 3, size=(_PROBES, 1))
+
+
+def _answers(model: Any, probes: NDArray[np.float64]) -> dict[str, Any]:
+    """What each method of the model answers."""
+    answers = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in _METHODS:
+            if hasattr(model, name):
+                answers[name] = np.asarray(getattr(model, name)(probes))
+    if not answers:
+        raise Refusal("a model without predictions cannot be compared with itself")
+    return answers
+
+
+def _equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    return first.keys() == second.keys() and all(
+        np.array_equal(first[name], second[name], equal_nan=first[name].dtype.kind == "f") for name in first
+    )

@@ -1,0 +1,186 @@
+"""Coefficient tables and covariance matrices as R, Stata and SAS write them to .csv.
+
+| from                                        | names, estimates, standard errors, tests                        |
+| R: broom::tidy                              | term, estimate, std.error, statistic, p.value                   |
+| R: write.csv(coef(summary(m)))              | (unnamed), Estimate, Std. Error, t value, Pr(>|t|)              |
+| Stata: parmest, or estout with plain columns | parm, estimate, stderr, dof, t, p; or (unnamed), b, se, t, p     |
+| SAS: ODS ParameterEstimates                 | Variable, DF, Estimate, StdErr, tValue, Probt                   |
+| R: write.csv(vcov(m)), Stata e(V), SAS COVB | a square matrix with the same names in its header and column one |
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dosimeter.core.arrays import FloatArray
+
+INTERCEPTS = ("(intercept)", "intercept", "_cons", "const", "constant", "cons")
+MOST_BYTES = 2**24
+MOST_TERMS = 2000
+_NAMES = {"term", "variable", "parameter", "effect", "parm", "names", "rowname", "predictor", "varname", ""}
+_ESTIMATES = {"estimate", "coef", "coefficient", "b", "beta", "coefficients"}
+_ERRORS = {"stderror", "stderr", "se", "standarderror", "robustse", "stderrs"}
+_T = {"t", "tvalue", "tstat", "tstatistic"}
+_Z = {"z", "zvalue", "zstat", "zstatistic", "chisq", "waldchisq"}
+_ANY_TEST = {"statistic", "stat"}
+_P = {"pvalue", "p", "prt", "prz", "probt", "pt", "pz", "probchisq", "prchisq", "probz"}
+_DF = {"dof", "dfresidual", "dfresid", "ddf", "residualdf", "df"}
+_N = {"n", "nobs", "observations"}
+_STARS = re.compile(r"[*†+]+$")
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientTable:
+    """Estimates with their standard errors and tests, as far as the file has them. nan where a cell is empty."""
+
+    terms: tuple[str, ...]
+    estimate: FloatArray
+    error: FloatArray | None = None
+    statistic: FloatArray | None = None
+    p_value: FloatArray | None = None
+    test: str = ""
+    """"t" or "z" if the header says which; "" if it does not."""
+    stated_df: float | None = None
+    stated_n: float | None = None
+
+    @property
+    def intercept(self) -> int | None:
+        """Position of the intercept."""
+        places = [k for k, term in enumerate(self.terms) if is_intercept(term)]
+        return places[0] if len(places) == 1 else None
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceTable:
+    """A symmetric matrix over terms."""
+
+    terms: tuple[str, ...]
+    matrix: FloatArray
+
+
+def is_intercept(term: str) -> bool:
+    """Whether a term is the constant.
+
+    >>> is_intercept("_cons"), is_intercept("age")
+    (True, False)
+    """
+    return term.strip().lower() in INTERCEPTS
+
+
+def read_coefficients(text: str) -> CoefficientTable | CovarianceTable | None:
+    """The table in a text file, or None if it is none.
+
+    >>> table = read_coefficients("term,estimate,std.error\\n(Intercept),1.5,0.2\\nage,0.1,0.05\\n")
+    >>> table.terms, table.estimate.tolist(), table.intercept
+    (('(Intercept)', 'age'), [1.5, 0.1], 0)
+    """
+    rows = _cells(text)
+    if len(rows) < 2 or len(rows) > MOST_TERMS + 1:
+        return None
+    width = len(rows[0])
+    if any(len(row) != width for row in rows) or width < 2:
+        return None
+    return _covariance(rows) or _coefficients(rows)
+
+
+def _cells(text: str) -> list[list[str]]:
+    """Rows of cells, with the delimiter that the header uses; Stata's ="text" is taken as text."""
+    lines = [line for line in text.removeprefix("\ufeff").splitlines() if line.strip()]
+    if not lines:
+        return []
+    delimiter = max(",;\t", key=lines[0].count)
+    try:
+        rows = list(csv.reader(lines[: MOST_TERMS + 2], delimiter=delimiter))
+    except csv.Error:
+        return []
+    return [[_plain(cell) for cell in row] for row in rows]
+
+
+def _plain(cell: str) -> str:
+    text = cell.strip()
+    if text.startswith("="):
+        text = text[1:].strip().strip('"')
+    return text.strip()
+
+
+def number_of_cell(cell: str) -> float:
+    """A number, with a decimal comma or stars of significance; nan for an empty cell or a dot, inf never.
+
+    >>> number_of_cell("0,25***"), number_of_cell("(1.5)"), number_of_cell("<.0001")
+    (0.25, 1.5, nan)
+    """
+    text = _STARS.sub("", cell.strip()).strip("()[] ").replace("−", "-")
+    if text.count(",") == 1 and "." not in text:
+        text = text.replace(",", ".")
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def _key(header: str) -> str:
+    return re.sub(r"[^a-z]", "", header.lower())
+
+
+def _column(rows: Sequence[Sequence[str]], place: int | None) -> FloatArray | None:
+    if place is None:
+        return None
+    values = np.array([number_of_cell(row[place]) for row in rows])
+    return None if np.isnan(values).all() else values
+
+
+def _coefficients(rows: list[list[str]]) -> CoefficientTable | None:
+    keys = [_key(cell) for cell in rows[0]]
+
+    def place(known: set[str]) -> int | None:
+        return next((k for k, key in enumerate(keys) if key in known and (key or k == 0)), None)
+
+    name, estimate = place(_NAMES), place(_ESTIMATES)
+    error, p = place(_ERRORS), place(_P)
+    if name is None or estimate is None or (error is None and p is None) or name == estimate:
+        return None
+    body = rows[1:]
+    terms = tuple(row[name] for row in body)
+    values = _column(body, estimate)
+    if values is None or np.isnan(values).any() or len(set(terms)) != len(terms) or not all(terms):
+        return None
+    t, z = place(_T), place(_Z)
+    either = place(_ANY_TEST)
+    test = "t" if t is not None else "z" if z is not None else ""
+    if p is not None and keys[p] in ("prz", "pz", "probz", "probchisq", "prchisq"):
+        test = "z"
+    statistic = next((k for k in (t, z, either) if k is not None), None)
+    df, n = _column(body, place(_DF)), _column(body, place(_N))
+    # SAS has a column DF of ones: degrees of freedom of each parameter, not of the residual.
+    residual = None if df is None or np.nanmax(df) <= 1 else float(np.nanmax(df))
+    return CoefficientTable(
+        terms,
+        values,
+        _column(body, error),
+        _column(body, statistic),
+        _column(body, p),
+        test,
+        residual,
+        None if n is None else float(np.nanmax(n)),
+    )
+
+
+def _covariance(rows: list[list[str]]) -> CovarianceTable | None:
+    names = rows[0][1:]
+    body = rows[1:]
+    if len(body) != len(names) or [row[0] for row in body] != names or len(set(names)) != len(names):
+        return None
+    matrix = np.array([[number_of_cell(cell) for cell in row[1:]] for row in body])
+    if np.isnan(matrix).any():
+        return None
+    scale = np.sqrt(np.outer(np.abs(np.diag(matrix)), np.abs(np.diag(matrix)))) + 1e-300
+    if np.abs(matrix - matrix.T).max(initial=0.0) > 1e-6 * scale.max():
+        return None
+    return CovarianceTable(tuple(names), (matrix + matrix.T) / 2)

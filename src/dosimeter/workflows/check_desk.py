@@ -1,0 +1,84 @@
+"""What all files of a folder are checked against, and the verdict of one file while it is being checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dosimeter.results.check import FileCheck, Verdict
+from dosimeter.results.visibility import present
+from dosimeter.tables.coefficient_table import CovarianceTable
+from dosimeter.tables.table import Table
+from dosimeter.workflows.check_policy import Policy
+
+RANK: Mapping[str, int] = {"allow": 0, "pass": 0, "review": 1, "fail": 2}
+
+
+@dataclass(frozen=True)
+class BookedFile:
+    """An artefact in the ledger."""
+
+    name: str
+    highest: float | None = None
+    """The highest η that was booked with it; None if it was booked in another notion."""
+
+
+@dataclass(eq=False)
+class Desk:
+    """What all files of a folder are checked against."""
+
+    policy: Policy
+    table: Table | None
+    """The training table, the person column included; None if it is not at hand."""
+    covariances: dict[frozenset[str], tuple[str, CovarianceTable]] = field(default_factory=dict)
+    regressions: set[frozenset[str]] = field(default_factory=set)
+    """Terms of the coefficient tables in the folder."""
+    booked: dict[str, BookedFile] = field(default_factory=dict)
+    """SHA-256 of an artefact -> its entry in the ledger."""
+
+    @property
+    def person(self) -> str | None:
+        """The column that says whose row it is."""
+        return self.policy.data.get("person")
+
+
+class Findings:
+    """The verdict of one file while it is being checked: the worst of its findings."""
+
+    def __init__(self, file: str, kind: str) -> None:
+        self.file, self.kind = file, kind
+        self.reasons: list[str] = []
+        self.rank = 0
+        self.facts: dict[str, Any] = {}
+
+    def add(self, rule: str, reason: str) -> None:
+        """rule: fail or review; pass and allow state the reason alone."""
+        self.rank = max(self.rank, RANK[rule])
+        self.reasons.append(reason)
+
+    def check(self) -> FileCheck:
+        """The file's part of the result."""
+        verdicts: tuple[Verdict, ...] = ("pass", "review", "fail")
+        return FileCheck(
+            file=self.file, kind=self.kind, verdict=verdicts[self.rank], reasons=self.reasons, **present(**self.facts)
+        )
+
+
+def report_dose(result: Any, policy: Policy, findings: Findings) -> None:
+    """The dose of a measured release, and what the policy says to it."""
+    highest = result.dose.highest
+    findings.facts |= {"dose": highest, "dose_for": result.unit, "noise": result.noise if result.bounded else ""}
+    if not result.bounded:
+        needed = {need.highest: need.scale for need in result.noise_needed}
+        scale = needed.get(policy.max_dose or 1.0, math.nan)
+        if math.isfinite(scale):
+            findings.facts["noise_needed"] = scale
+        findings.add(policy.exact, "released without noise: nothing limits what it leaks about a person")
+    elif policy.max_dose is not None and highest > policy.max_dose:
+        findings.add(
+            "fail", f"the highest dose of a {result.unit} is {highest:.3g}, above the limit {policy.max_dose:g}"
+        )
+    else:
+        findings.add("pass", f"the highest dose of a {result.unit} is {highest:.3g}")

@@ -1,0 +1,86 @@
+"""A redacted model predicts the same and holds no people; where that is impossible it is refused."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import skops.io
+from sklearn.cluster import KMeans
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from skops.io import get_untrusted_types
+
+import dosimeter as dm
+from dosimeter.core.errors import Refusal
+from dosimeter.scanner import scan
+from tests.scanner.people import X, Y, dump_model, table
+from tests.scanner.test_members import mlflow_folder
+
+ROWS = {f"x{j}": X[:, j] for j in range(30)}
+
+
+def _load(path: Path):
+    return skops.io.load(path, trusted=get_untrusted_types(file=path))
+
+
+def test_labels_of_the_training_rows_are_removed_and_predictions_stay(tmp_path: Path) -> None:
+    model = make_pipeline(StandardScaler(), KMeans(4, n_init=1, random_state=0)).fit(X)
+    path = dump_model(model, tmp_path)
+    result = dm.scan(path, data=ROWS, redact=tmp_path / "clean.skops")
+    assert result.removed == ["steps[1].labels_"]
+    clean = _load(tmp_path / "clean.skops")
+    assert np.array_equal(clean.predict(X), model.predict(X))
+    assert not hasattr(clean[-1], "labels_")
+    assert not scan(tmp_path / "clean.skops", table()).values_inside
+
+
+@pytest.mark.parametrize("model", [SVC(), KNeighborsClassifier()])
+def test_a_model_that_predicts_with_its_rows_is_refused_and_nothing_is_written(model, tmp_path: Path) -> None:
+    path = dump_model(model.fit(X, Y), tmp_path)
+    with pytest.raises(Refusal, match="predicts with"):
+        dm.scan(path, redact=tmp_path / "clean.skops")
+    assert not (tmp_path / "clean.skops").exists()
+
+
+def test_arrays_of_rows_leave_an_npz_and_the_others_stay(tmp_path: Path) -> None:
+    np.savez(tmp_path / "m.npz", coef=np.arange(30.0), memory=X[:40])
+    result = dm.scan(tmp_path / "m.npz", data=ROWS, redact=tmp_path / "clean.npz")
+    assert result.removed == ["memory"]
+    with np.load(tmp_path / "clean.npz") as clean:
+        assert clean.files == ["coef"]
+        assert np.array_equal(clean["coef"], np.arange(30.0))
+
+
+def test_the_example_leaves_a_mlflow_folder_with_its_entry(tmp_path: Path) -> None:
+    root = mlflow_folder(tmp_path / "model", LogisticRegression(max_iter=3000).fit(X / X.std(axis=0), Y))
+    result = dm.scan(root, redact=tmp_path / "clean")
+    assert result.removed == ["input_example.json"]
+    assert sorted(path.name for path in (tmp_path / "clean").iterdir()) == [
+        "MLmodel", "conda.yaml", "model.pkl", "requirements.txt",
+    ]  # fmt: skip
+    described = (tmp_path / "clean" / "MLmodel").read_text()
+    assert "input_example" not in described
+    assert "pickled_model: model.pkl" in described
+    assert "utc_time_created" in described
+
+
+def test_a_folder_whose_model_keeps_rows_is_refused_whole(tmp_path: Path) -> None:
+    root = mlflow_folder(tmp_path / "model", SVC().fit(X, Y))
+    with pytest.raises(Refusal, match="people are still in"):
+        dm.scan(root, redact=tmp_path / "clean")
+    assert not (tmp_path / "clean").exists()
+
+
+def test_a_clean_file_and_a_pickle_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "m.npz", coef=np.zeros(3))
+    with pytest.raises(Refusal, match="nothing to remove"):
+        dm.scan(tmp_path / "m.npz", redact=tmp_path / "clean.npz")
+    (tmp_path / "m.pkl").write_bytes(pickle.dumps(SVC().fit(X, Y)))
+    with pytest.raises(Refusal, match="cannot be redacted"):
+        dm.scan(tmp_path / "m.pkl", redact=tmp_path / "clean.pkl")

@@ -1,0 +1,261 @@
+"""A consortium of real processes on the loopback: folders as `federate init` writes them, sites, a coordinator, faults.
+
+Processes come from a fork server that has the package loaded, so that one costs milliseconds instead of seconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dosimeter.core.errors import Refusal
+from dosimeter.ledger import Ledger
+from dosimeter.tables.consortium_schema import ConsortiumSchema, read_schema
+from dosimeter.tables.schema_text import schema_text
+from dosimeter.workflows.consortium_init import create_consortium
+from tests.models.consortium import cut
+
+HERE = "127.0.0.1"
+FAULT, RELEASED, SAID_NO = 2, 0, 1
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.workflows.network_parts", "dosimeter.workflows.coordinator",
+                                "dosimeter.workflows.consortium_site"])  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((HERE, 0))
+        return int(listener.getsockname()[1])
+
+
+class Hospitals:
+    """Three hospitals with their tables and ledgers, and a coordinator that is not running yet."""
+
+    def __init__(self, folder: Path, schema: ConsortiumSchema, rows: dict[str, Any], budget: str = "fil=2") -> None:
+        self.folder = folder / "consortium"
+        self.rows, self.parts, self.port = rows, cut(rows), free_port()
+        (folder / "schema.toml").write_text(schema_text(schema))
+        create_consortium(folder / "schema.toml", host=HERE, port=self.port, out=self.folder, days=2)
+        self.places = [next(self.folder.glob(f"site-{k}-*")) for k in (1, 2, 3)]
+        self.coordinator = self.folder / "coordinator"
+        self.schema = read_schema(self.coordinator / "schema.toml")
+        for place, part in zip(self.places, self.parts, strict=True):
+            with (place / "patients.csv").open("w", newline="") as file:
+                sheet = csv.writer(file)
+                sheet.writerow(part)
+                sheet.writerows(zip(*part.values(), strict=True))
+            if schema.clients is None:
+                Ledger.create(place / "ledger.db", [budget]).close()
+        self.set("coordinator", "deadline", "30")
+        for k in (1, 2, 3):
+            self.set(k, "patience", "30")
+
+    def set(self, party: int | str, key: str, value: str) -> None:
+        """Change a key of a config file."""
+        own = party == "coordinator"
+        path = self.coordinator / "consortium.toml" if own else self.places[int(party) - 1] / "site.toml"
+        text = re.sub(rf"(?m)^{key} = .*\n", "", path.read_text())
+        path.write_text(text + f"{key} = {value}\n")
+
+    @contextmanager
+    def sites(self, *numbers: int, spoil: str = "", of: int = 2, delay: float = 0.0) -> Iterator[list[Any]]:
+        """Processes of some sites; one of them may spoil its answers or be slow."""
+        running = []
+        for k in numbers or (1, 2, 3):
+            options = (spoil, delay) if k == of else ("", 0.0)
+            process = CONTEXT.Process(target=run_one_site, args=(self.places[k - 1], *options), daemon=True)
+            process.start()
+            running.append(process)
+        try:
+            yield running
+        finally:
+            for process in running:
+                process.join(timeout=0.0)
+                process.kill()
+                process.join(timeout=10)
+
+    def coordinate(self, kill_at: int = 0, timeout: float = 120.0) -> int:
+        """Run the coordinator to its end, or until its kill_at-th moment; the exit code, negative for a signal."""
+        process = CONTEXT.Process(target=run_one_coordinator, args=(self.coordinator, kill_at), daemon=True)
+        process.start()
+        process.join(timeout)
+        if process.is_alive():
+            process.kill()
+            process.join(10)
+            raise AssertionError("the coordinator did not end")
+        return int(process.exitcode or 0)
+
+    def said(self, party: int | str) -> str:
+        """What a party said."""
+        place = self.coordinator if party == "coordinator" else self.places[int(party) - 1]
+        log = place / "log"
+        return log.read_text() if log.exists() else ""
+
+    def booked(self) -> list[list[Any]]:
+        """The releases in each ledger."""
+        entries = []
+        for place in self.places:
+            with Ledger.open(place / "ledger.db") as ledger:
+                entries.append(list(ledger.releases()))
+        return entries
+
+    def people_booked_are_the_own_ones(self) -> bool:
+        """Whether each ledger holds exactly its own patients, once."""
+        for place, part in zip(self.places, self.parts, strict=True):
+            with Ledger.open(place / "ledger.db") as ledger:
+                entries = ledger.releases()
+                own = set(map(str, part["id"]))
+                if [entry.people for entry in entries] != [len(own)]:
+                    return False
+                if not all(ledger.person(person).totals for person in own):
+                    return False
+                others = set(map(str, self.rows["id"])) - own
+                if any(ledger.person(person).totals for person in others):
+                    return False
+        return True
+
+    @property
+    def release(self) -> Path:
+        return self.coordinator / "model.skops"
+
+
+def logger(place: Path) -> Callable[[str], None]:
+    def say(text: str) -> None:
+        with (place / "log").open("a") as file:
+            file.write(text + "\n")
+
+    return say
+
+
+def run_one_site(place: Path, spoil: str, delay: float) -> None:
+    """A site in a process of its own."""
+    from dosimeter.models import site_desk
+    from dosimeter.workflows.consortium_site import run_site
+
+    honest = site_desk.SiteDesk.answer
+
+    def answer(self: Any, data: bytes) -> bytes:
+        time.sleep(delay)
+        (place / "ticket").write_bytes(data)
+        return SPOILED[spoil](place, honest(self, data)) if spoil else honest(self, data)
+
+    site_desk.SiteDesk.answer = answer  # type: ignore[method-assign]
+    ended = run_with(lambda: run_site(place / "site.toml", say=logger(place)), place)
+    os._exit(ended)
+
+
+def run_one_coordinator(place: Path, kill_at: int) -> None:
+    """A coordinator in a process of its own, which kills itself at a moment."""
+    from dosimeter.workflows.coordinator import run_coordinator
+
+    if kill_at:
+        kill_at_moment(kill_at)
+
+    def run() -> int:
+        return RELEASED if run_coordinator(place / "consortium.toml", say=logger(place)).artefact else SAID_NO
+
+    os._exit(run_with(run, place))
+
+
+def run_with(run: Callable[[], Any], place: Path) -> int:
+    """The exit code, as the command line has it."""
+    try:
+        outcome = run()
+        return outcome if isinstance(outcome, int) else 0
+    except Refusal as stop:
+        logger(place)(f"error: {stop}")
+        return FAULT
+
+
+def kill_at_moment(count: int) -> None:
+    """Kill this process before or after the count-th of: asking the sites, writing a file."""
+    from dosimeter.engines.protocol import assembly
+    from dosimeter.files import consortium_journal, federated_checkpoint
+    from dosimeter.workflows import coordinator
+
+    moments = [0]
+
+    def moment() -> None:
+        moments[0] += 1
+        if moments[0] == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def around(function: Any) -> Any:
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            moment()
+            outcome = function(*arguments, **options)
+            moment()
+            return outcome
+
+        return wrapped
+
+    assembly.Assembly._replies = around(assembly.Assembly._replies)  # type: ignore[method-assign]
+    for module in (consortium_journal, federated_checkpoint, coordinator):
+        module.write_bytes = around(module.write_bytes)  # type: ignore[attr-defined]
+
+
+# --- what a bad site sends ---
+
+
+def _message(data: bytes) -> Any:
+    from dosimeter.engines.protocol.message import read_message
+
+    return read_message(data)
+
+
+def _body(change: Callable[[bytes], bytes]) -> Callable[[Path, bytes], bytes]:
+    def spoiled(place: Path, data: bytes) -> bytes:
+        reply = _message(data)
+        if reply.operation != "newton":
+            return data
+        return bytes(type(reply)(*reply.names_same_question, change(reply.body), reply.status).pack())
+
+    return spoiled
+
+
+def _first(number: float) -> Callable[[bytes], bytes]:
+    return lambda body: np.float64(number).tobytes() + body[8:]
+
+
+def _named(**fields: Any) -> Callable[[Path, bytes], bytes]:
+    from dataclasses import replace
+
+    def spoiled(place: Path, data: bytes) -> bytes:
+        reply = _message(data)
+        changed = {name: change(place, reply) for name, change in fields.items()}
+        return bytes(replace(reply, **changed).pack()) if reply.operation == "newton" else data
+
+    return spoiled
+
+
+def _ticket_of_the_first_site(place: Path, reply: Any) -> bytes:
+    """The ticket of the question that the first site has in hand."""
+    (first,) = place.parent.glob("site-1-*")
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        other = _message((first / "ticket").read_bytes())
+        if other.round == reply.round:
+            return bytes(other.ticket)
+        time.sleep(0.02)
+    return bytes(16)
+
+
+SPOILED: dict[str, Callable[[Path, bytes], bytes]] = {
+    "nan": _body(_first(np.nan)),
+    "1e300": _body(_first(1e300)),
+    "wrong shape": _body(lambda body: body[:-8]),
+    "100 MB": _body(lambda body: body + bytes(100 << 20)),
+    "old round": _named(round=lambda place, reply: reply.round - 1),
+    "another site's ticket": _named(ticket=_ticket_of_the_first_site),
+}
