@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from dosimeter import glm
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
-from dosimeter.models.fit_table import prepare_target
+from dosimeter.models.table_target import prepare_target
 from dosimeter.tables.row_arguments import target_of
 from dosimeter.tables.table import Table
 
