@@ -70,13 +70,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FlowerNe
         network.site(2, exchange.port, **facts),
         network.site(3, exchange.port, **facts),
     ):
+        assert wait_until(lambda: len(exchange.seen) == 3)
         yield network, exchange
 
 
 @needs_flower
 def test_the_fit_over_flower_is_that_of_the_joint_table(running: tuple[FlowerNetwork, Any]) -> None:
     network, exchange = running
-    fitted = network.fit(network.assembly(exchange))
+    fitted = network.fit(network.assembly(exchange, deadline=PATIENCE))
     np.testing.assert_allclose(fitted.w, network.joint(), rtol=0, atol=1e-9)
 
 
@@ -208,7 +209,7 @@ def test_a_stranger_with_the_authoritys_certificate_who_submits_an_app_that_read
     assert "Connection to the SuperLink is unavailable" in run.stdout + run.stderr  # and not a fault of the app
     assert not list(network.folder.rglob("STOLEN"))
     assert not list(tmp_path.rglob("STOLEN"))
-    network.assembly(exchange, first_round=5000).ask("match")  # the study goes on
+    network.assembly(exchange, deadline=PATIENCE, first_round=5000).ask("match")  # the study goes on
 
 
 @needs_flower
