@@ -45,7 +45,7 @@ COMMAND_LINE_ONLY = {
 }
 PRESENTATION = set(
     "help json quiet color show_ids out doses_out dose_file card html history ledger keys no_ledger name to note "
-    "override".split()
+    "override allow_review".split()
 )
 """Options of showing, writing and booking: in Python methods of what a verb returns."""
 ELSEWHERE = {

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dosimeter as dm
 from dosimeter.core.errors import Refusal
 from dosimeter.engines import flower
 from dosimeter.engines.flower_gate import CALLS, public_key
@@ -32,9 +33,9 @@ from dosimeter.engines.transports import ServerPlace, SitePlace, transport_named
 from tests.engines.clients import HERE, ClientNetwork
 from tests.engines.test_client_faults import PATIENCE, free_port, open_exchange, train, wait_until
 from tests.engines.test_https import Network
+from tests.models.consortium import patients, schema_for
+from tests.workflows.network_parts import RELEASED, Hospitals
 
-# A connection that the other side's death left open is closed by the collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 flwr_installed = importlib.util.find_spec("flwr") is not None
 needs_flower = pytest.mark.skipif(not flwr_installed, reason="flwr is not installed: `make flower` runs this")
 
@@ -324,3 +325,26 @@ def test_flower_writes_nothing_to_disk_at_the_coordinator(tmp_path: Path, monkey
     assert not (tmp_path / "home").exists()
     assert not list((tmp_path / "tmp").rglob("*"))
     assert (folder / "state.npz").stat().st_mode & 0o077 == 0
+
+
+def over_flower(hospitals: Hospitals) -> Hospitals:
+    for party in ("coordinator", 1, 2, 3):
+        hospitals.set(party, "transport", '"flower"')
+        hospitals.set(party, "deadline" if party == "coordinator" else "patience", str(PATIENCE))
+    return hospitals
+
+
+@needs_flower
+def test_a_study_runs_over_flower_with_the_same_commands_and_every_ledger_books_its_own_patients(
+    tmp_path: Path,
+) -> None:
+    hospitals = over_flower(Hospitals(tmp_path, schema_for("logistic"), patients("logistic")))
+    with hospitals.sites() as running:
+        assert hospitals.coordinate(timeout=3 * PATIENCE) == RELEASED
+        for process in running:
+            process.join(PATIENCE)
+        assert [process.exitcode for process in running] == [0, 0, 0]
+    assert hospitals.people_booked_are_the_own_ones()
+    for place in hospitals.places:
+        with dm.Ledger.open(place / "ledger.db") as ledger:
+            assert ledger.artefact("r1") == hospitals.release.read_bytes()

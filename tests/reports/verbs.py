@@ -65,6 +65,14 @@ def write(path: Path, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Pa
 
 LINEAR = "--target score --person who --exclude ill --exclude site"
 LOGISTIC = "--target ill --exclude who --exclude site --exclude score"
+POLICY = """
+exact = "allow"
+[data]
+table = "table.csv"
+target = "score"
+person = "who"
+exclude = ["ill", "site"]
+"""
 ANSWERS = "--release predictions --answer margins"
 SHAPED = "--scale 50 --max-dose 1000 --noise-shape hessian"
 ATTACKED = "--target score --exclude who --exclude ill --exclude site --scale 1"
@@ -109,6 +117,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "federate": ["federate", "--table", table, *"--target ill --client site --exclude who --exclude score".split(),
                      *"--epsilon 8 --rounds 3 --epochs 1".split()],
         "federate plan": ["federate", "plan", *"--clients 100 --epsilon 8".split()],
+        "check": ["check", str(folder / "outgoing"), "--policy", str(folder / "policy.toml")],
         "demo": ["demo"],
     }  # fmt: skip
 
@@ -120,7 +129,25 @@ def prepare(folder: Path, seed: int) -> Path:
     write(folder / "classes.csv", COLUMNS, several_classes(people(seed)))
     write(folder / "public.csv", ("age", "bmi", "ward"), people(99, 40))
     (folder / "bounds.toml").write_text(BOUNDS)
+    (folder / "policy.toml").write_text(POLICY)
+    write_regressions(folder / "outgoing", people(seed))
     return folder
+
+
+def write_regressions(folder: Path, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Regressions of score on other columns, as R prints them, each with its covariance."""
+    folder.mkdir(exist_ok=True)
+    values = {name: np.array([row[COLUMNS.index(name)] for row in rows]) for name in ("age", "bmi", "score")}
+    for number, names in enumerate((("age", "bmi"), ("age",), ("bmi",))):
+        X, terms = np.column_stack([np.ones(len(rows)), *(values[n] for n in names)]), ("(Intercept)", *names)
+        w = np.linalg.lstsq(X, values["score"], rcond=None)[0]
+        df = len(rows) - len(terms)
+        V = np.sum((values["score"] - X @ w) ** 2) / df * np.linalg.inv(X.T @ X)
+        parts = zip(terms, w.tolist(), np.sqrt(np.diag(V)).tolist(), strict=True)
+        lines = [f"{term},{weight!r},{error!r},{df}" for term, weight, error in parts]
+        (folder / f"model-{number}.csv").write_text("\n".join(["term,estimate,std.error,df.residual", *lines]) + "\n")
+        matrix = [",".join([term, *map(repr, row)]) for term, row in zip(terms, V.tolist(), strict=True)]
+        (folder / f"vcov-{number}.csv").write_text("\n".join([",".join(["", *terms]), *matrix]) + "\n")
 
 
 def facts_of(folder: Path, name: str, more: Sequence[str] = (), check: Callable[[int], Any] | None = None) -> Any:

@@ -97,6 +97,9 @@ def test_many_small_answers_give_a_person_few_rows(ledger):
     rows = ledger.export()["doses"]
     assert len(rows) < 20 + 30 + 1  # a first step for each of 20 people, and one row of 0 for each later batch
     assert gateway.answered == 30
+    exact = measured(both(*(queries(1, k) for k in range(30))), noise=dm.Gaussian(100.0)).persons
+    assert gateway.doses == pytest.approx(exact, rel=1e-9)
+    assert all(amount >= exact[person] ** 2 for person, amount in booked(ledger).items())
 
 
 def test_the_number_of_answers_is_a_budget_of_its_own(ledger):

@@ -95,7 +95,7 @@ def _recovered(table: CoefficientTable) -> tuple[float | None, str]:
         t = table.estimate / table.error
     if t is None or table.test == "z":
         return None, ""
-    found = []
+    solutions: list[float] = []
     for statistic, p in zip(np.abs(t), table.p_value, strict=True):
         if not (np.isfinite(statistic) and statistic > 1.0 and 1e-200 < p < 0.4):
             continue
@@ -105,12 +105,12 @@ def _recovered(table: CoefficientTable) -> tuple[float | None, str]:
 
         low, high = gap(np.log(0.5)), gap(np.log(MOST_DF))
         if low * high < 0:
-            found.append(float(np.exp(brentq(gap, np.log(0.5), np.log(MOST_DF), xtol=1e-12))))
-    if len(found) < 1:
+            solutions.append(float(np.exp(brentq(gap, np.log(0.5), np.log(MOST_DF), xtol=1e-12))))
+    if not solutions:
         return None, ""
-    middle = float(np.median(found))
-    agree = [value for value in found if abs(value - middle) <= AGREE * middle]
-    if 2 * len(agree) <= len(found) or (len(found) > 1 and len(agree) < 2):
+    middle = float(np.median(solutions))
+    agree = [value for value in solutions if abs(value - middle) <= AGREE * middle]
+    if 2 * len(agree) <= len(solutions) or (len(solutions) > 1 and len(agree) < 2):
         return None, ""
     whole = round(float(np.median(agree)))
     return (float(whole), "t tests and p-values") if whole >= 1 else (None, "")
@@ -151,9 +151,9 @@ def _counts(M: FloatArray, names: list[str], indicators: tuple[str, ...], rows: 
     place = {name: names.index(name) for name in indicators[:MOST_INDICATORS]}
     cells = [CellCount((name,), round(M[j, j])) for name, j in place.items() if _whole(M[j, j])]
     cells += [CellCount((f"not {name}",), rows - round(M[j, j])) for name, j in place.items() if _whole(M[j, j])]
-    for (one, i), (two, j) in combinations(place.items(), 2):
+    for (first, i), (second, j) in combinations(place.items(), 2):
         if _whole(M[i, j]):
-            cells.append(CellCount((one, two), round(M[i, j])))
+            cells.append(CellCount((first, second), round(M[i, j])))
     return tuple(sorted(cells, key=lambda cell: cell.count))
 
 

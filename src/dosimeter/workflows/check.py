@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,18 @@ from dosimeter.workflows.check_file import check_file, coefficients_of
 from dosimeter.workflows.check_policy import Policy, read_policy
 from dosimeter.workflows.people_table import read_people
 
+AnyPath = str | os.PathLike[str]
 MOST_FILES = 10_000
 
 
-def check(folder: str | os.PathLike[str], *, policy: str | os.PathLike[str] | None = None) -> CheckReport:
+def check(folder: AnyPath | Sequence[AnyPath], *, policy: AnyPath | None = None) -> CheckReport:
     """Check every file of a folder: what is inside, what it leaks, whether it is booked. Nothing in it is run.
 
     Parameters
     ----------
     folder
         The folder with everything that is to leave: model files, coefficient tables of R, Stata or SAS as .csv with
-        their covariance, results, pages. Links are not followed.
+        their covariance, results, pages. Links are not followed. Or single files, or several of both.
     policy
         A .toml file with limits and rules, and with the training table and the ledger if they are at hand. Without it
         ten residual degrees of freedom, counts of ten, and a person's look at everything else.
@@ -57,34 +59,39 @@ def check(folder: str | os.PathLike[str], *, policy: str | os.PathLike[str] | No
     >>> report.files[0].verdict, report.files[0].reasons[0]
     ('fail', '4 residual degrees of freedom, below 10')
     """
-    root = Path(folder)
-    if not root.is_dir():
-        raise Refusal(f"{safe_text(root, 120)}: not a folder: name the folder with everything that is to leave")
+    roots = [Path(folder)] if isinstance(folder, str | os.PathLike) else [Path(place) for place in folder]
     rules = read_policy(policy)
-    places = _files(root)
+    places = {path: name for root in roots for path, name in _files(root)}
+    if len(places) > MOST_FILES:
+        raise Refusal(f"more than {MOST_FILES} files: check them in parts")
     desk = Desk(rules, _table(rules), booked=_booked(rules))
-    for path in places:
+    for path, name in places.items():
         parsed = coefficients_of(path)
         if isinstance(parsed, CovarianceTable):
-            desk.covariances[frozenset(parsed.terms)] = (str(path.relative_to(root)), parsed)
+            desk.covariances[frozenset(parsed.terms)] = (name, parsed)
         elif parsed is not None:
             desk.regressions.add(frozenset(parsed.terms))
     stage("checking the files")
-    files = [check_file(path, str(path.relative_to(root)), desk) for path in track(places)]
-    return CheckReport.of(safe_text(root.name, 120), _facts(rules), files)
+    files = [check_file(path, name, desk) for path, name in track(list(places.items()))]
+    return CheckReport.of(", ".join(safe_text(root.name, 120) for root in roots[:3]), _facts(rules), files)
 
 
-def _files(root: Path) -> list[Path]:
-    """Regular files, in the order of their names; links and what is behind them are left out."""
+def _files(root: Path) -> list[tuple[Path, str]]:
+    """(path, name in the report) of every file below a folder, links too, which are not followed; or of one file."""
+    if root.is_file() or root.is_symlink():
+        return [(root, root.name)]
+    if not root.is_dir():
+        raise Refusal(f"{safe_text(root, 120)}: not a folder: name the folder with everything that is to leave")
     places: list[Path] = []
     for folder, folders, names in os.walk(root, followlinks=False):
         folders.sort()
-        places += [Path(folder, name) for name in sorted(names)]
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        places += [Path(folder, name) for name in sorted([*names, *links])]
         if len(places) > MOST_FILES:
             raise Refusal(f"{safe_text(root, 120)}: more than {MOST_FILES} files: check them in parts")
     if not places:
         raise Refusal(f"{safe_text(root, 120)}: there is no file in it: nothing is to leave")
-    return places
+    return [(path, str(path.relative_to(root))) for path in places]
 
 
 def _table(policy: Policy) -> Table | None:

@@ -6,7 +6,8 @@ What is killed before that was seen by nobody; what is killed after it is counte
 The gateway keeps R with RᵀR the information of all its answers (docs/explanation/answers.md), so that a person's dose
 is the joint one, ‖R J‖², and not a sum over batches. A batch books what the joint dose grows by, in whole steps of the
 budget/1000 (in η²), rounded up: a person whose dose stays within the step gets no row. A ledger then holds at most 1000
-rows of a person, however many answers there are.
+rows of a person, however many answers there are. While ‖R‖² of a batch times the dose of the parameters shows that
+everyone stays within their step, the joint doses are not computed at all.
 """
 
 from __future__ import annotations
@@ -129,6 +130,7 @@ class Gateway:
         self._budget = positive("budget", budget)
         self._name, self._to, self._most = name, to, most_answers
         self._ids = _people(model)
+        self._of_parameters = model.parameters.unit_scale_eta**2
         self._lock = threading.RLock()
         self._exhausted = False
         self._information: glm.AnswerInformation | None = None
@@ -181,12 +183,15 @@ class Gateway:
     @property
     def highest(self) -> float:
         """The highest η of a person from all answers so far. Internal."""
-        return float(np.sqrt(self._spent.max())) if len(self._spent) else 0.0
+        return max(self.doses.values(), default=0.0)
 
     @property
     def doses(self) -> dict[Any, float]:
         """Person -> η of all answers so far, exactly. Internal; the ledger holds it rounded up to a step."""
-        return dict(zip(self._ids, np.sqrt(self._spent).tolist(), strict=True))
+        with self._lock:
+            nothing = np.zeros(len(self._ids))
+            spent = nothing if self._information is None else self._doses_of(self._information)
+        return dict(zip(self._ids, np.sqrt(spent).tolist(), strict=True))
 
     def __enter__(self) -> Gateway:
         return self
@@ -213,7 +218,9 @@ class Gateway:
         if self.left is not None and information.answers > self.left:
             raise LimitExceeded(COUNTED_OUT.format(left=self.left, asked=information.answers))
         total = information if self._information is None else self._information + information
-        spent = self._doses_of(total)
+        spent = self._at_most + information.strength * self._of_parameters
+        if np.any(np.ceil(spent * (1 + ROUNDING) / self._step) > self._booked):
+            spent = self._doses_of(total)
         if np.sqrt(spent.max()) > self._budget * (1 + ROUNDING):
             self._exhausted = True
             raise LimitExceeded(SPENT)
@@ -235,7 +242,7 @@ class Gateway:
             raise
         if not receipt.fresh:
             return False
-        self._information, self._spent, self._booked = batch.information, batch.spent, batch.booked
+        self._information, self._at_most, self._booked = batch.information, batch.spent, batch.booked
         self._batches += 1
         return True
 
@@ -307,8 +314,8 @@ class Gateway:
             more = self._model.information(self._model.encode(table), self._noise, self._answer)
             self._information = more if self._information is None else self._information + more
         nothing = np.zeros(len(self._ids))
-        self._spent = nothing if self._information is None else self._doses_of(self._information)
-        self._booked = np.ceil(self._spent * (1 - ROUNDING) / self._step)
+        self._at_most = nothing if self._information is None else self._doses_of(self._information)
+        self._booked = np.ceil(self._at_most * (1 - ROUNDING) / self._step)
 
 
 class _Batch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dosimeter.reports.document import View, banner, internal_verdict, public_verdict, sections
+from dosimeter.reports.document import View, banner, dose_statistics, internal_verdict, public_verdict, sections
 from dosimeter.reports.frame import table_of
 from dosimeter.reports.layout import (
     BRIEF,
@@ -21,7 +21,9 @@ from dosimeter.reports.layout import (
     number,
 )
 from dosimeter.reports.sections.closing import closing, optional, settings
+from dosimeter.reports.statistics import warned
 from dosimeter.results.check import CheckReport, FileCheck, RegressionFacts
+from dosimeter.results.to_json import JsonObject
 
 ACRO = (
     "ACRO passes a regression with {df} residual degrees of freedom or more. That is a property of the whole table. It "
@@ -148,6 +150,11 @@ def _policy(result: CheckReport) -> list[tuple[str, Any]]:
         ("training table at hand", "yes" if policy.table else "no"),
         ("ledger at hand", "yes" if policy.ledger else "no"),
     ]
+
+
+@dose_statistics.register
+def _(result: CheckReport) -> JsonObject:
+    return warned({"none": "a check has no statistics of doses to publish: measure the model instead"})
 
 
 @table_of.register
