@@ -10,13 +10,15 @@ PY := $(BIN)/python
 DATA ?= $(or $(DOSIMETER_DATA),../shared/data)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+# A version whose build for processors alone is small; another one may bring gigabytes of libraries for accelerators.
+TORCH ?= torch==2.13.0
 # Two workers with one BLAS thread each: more threads than cores make every test slower. Bytecode is kept whatever the
 # environment says: without it every worker and every process that a test starts compiles all modules again.
 WORKERS ?= 2
 RUN := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test slow lifelines mlflow flower kernels matrix check lint format types layers bench picture reproduce wheel docs clean
+.PHONY: help install demo test slow lifelines mlflow flower torch kernels matrix check lint format types layers bench picture reproduce wheel docs clean
 
 help:  ## list the goals
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -50,7 +52,7 @@ slow: $(VENV)/.test  ## the tests that take longer
 lifelines: $(VENV)/.test  ## the Cox models of lifelines, which needs an older pandas than the other tests use
 	$(PYTHON) -m venv build/lifelines
 	build/lifelines/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' lifelines
-	OPENBLAS_NUM_THREADS=1 build/lifelines/bin/python -m pytest -q tests/adapters/test_cox_models.py tests/adapters/test_coverage.py -k "Cox or cox or formula or PHReg"
+	OPENBLAS_NUM_THREADS=1 build/lifelines/bin/python -m pytest -q tests/adapters/test_cox_models.py tests/adapters/test_coverage.py tests/glm/test_cox.py -k "Cox or cox or formula or PHReg"
 
 mlflow: $(VENV)/.test  ## the evaluator for MLflow with a real tracking store, in an environment of its own
 	$(PYTHON) -m venv build/mlflow
@@ -62,6 +64,12 @@ flower: $(VENV)/.test  ## Flower as a transport, in an environment of its own: i
 	build/flower/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,flower]'
 	build/flower/bin/python -m pip check
 	OPENBLAS_NUM_THREADS=1 timeout 900 build/flower/bin/python -m pytest -q tests/engines/test_flower.py tests/engines/test_client_faults.py -k "flower or Flower"
+
+torch: $(VENV)/.test  ## the tests that need PyTorch, in an environment of its own
+	$(PYTHON) -m venv build/torch
+	build/torch/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	build/torch/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,torch]'
+	OPENBLAS_NUM_THREADS=1 build/torch/bin/python -m pytest -q tests/federated/test_torch_learner.py tests/noise_addition/test_bits.py tests/files/test_federated_checkpoint.py -k torch
 
 kernels: $(VENV)/.test  ## the numerical packages under other kernels of the BLAS, as other processors have them
 	$(PY) tests/matrix.py kernels

@@ -1,6 +1,6 @@
 """Studies over three sites in processes of their own, HTTPS with mutual TLS, on the loopback: seconds, bytes, memory.
 
-python benchmarks/network.py [--kind model] [--rows 100000] [--columns 30] [--rounds 20] [--whole]
+python benchmarks/network.py [--kind model] [--rows 100000] [--columns 30] [--rounds 20] [--whole] [--transport https]
 
 --kind is model (a joint logistic fit), components or training (patients as the unit). A model is fitted only; --whole
 also chooses the noise, asks for limits, draws, and books every patient in the sites' ledgers. Prints, for each
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import resource
+import socket
 import tempfile
 import time
 from collections import defaultdict
@@ -23,10 +24,9 @@ from typing import Any
 import numpy as np
 
 from dosimeter.engines.certificates import Authority, fingerprint_of, write_certificate, write_key
-from dosimeter.engines.https_server import HttpsExchange, server_context
-from dosimeter.engines.https_site import Coordinator, client_context, serve_site
 from dosimeter.engines.protocol.assembly import Assembly
 from dosimeter.engines.protocol.operations import largest_question
+from dosimeter.engines.transports import TRANSPORTS, ServerPlace, SitePlace, transport_named
 from dosimeter.files.consortium_journal import open_journal
 from dosimeter.ledger import Ledger
 from dosimeter.models.consortium_kinds import coordinate
@@ -71,16 +71,17 @@ def rows(schema: Any, number: int, n: int) -> SiteTable:
     return SiteTable(schema, Table((*schema.numbers, "y", "id"), (*X.T, y, ids)), 0)
 
 
-def site(folder: Path, number: int, content: dict[str, Any], port: int, own: str, n: int, memory: Any) -> None:
+def site(
+    folder: Path, number: int, content: dict[str, Any], transport: str, port: int, own: str, n: int, memory: Any
+) -> None:
     schema = schema_of(content)
     place = folder / f"site{number}"
     table = rows(schema, number, n)
     ledger = place / "ledger.db"
     Ledger.create(ledger, ["fil=2", "eps=50@1e-7"]).close()
     desk = SiteDesk(schema, number, lambda: table, lambda: Ledger.open(ledger), place, lambda text: None)
-    serve_site(
-        Coordinator(HERE, port, own, folder / "ca.crt"),
-        client_context(folder / "ca.crt", place / "site.crt", place / "site.key"),
+    transport_named(transport).serve_site(
+        SitePlace(HERE, port, own, folder / "ca.crt", place / "site.crt", place / "site.key", place),
         desk.answer,
         most=largest_question(schema.sizes),
         stop=lambda: desk.finished is not None,
@@ -93,18 +94,23 @@ def site(folder: Path, number: int, content: dict[str, Any], port: int, own: str
 class Clock:
     """Seconds and bytes of each operation."""
 
-    def __init__(self, exchange: HttpsExchange) -> None:
+    def __init__(self, exchange: Any) -> None:
         self._exchange = exchange
         self._last: tuple[str, float, int, int] | None = None
         self.spent: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0, 0])
 
     def __call__(self, operation: str) -> None:
-        now, exchange = time.perf_counter(), self._exchange
+        now = time.perf_counter()
         if self._last is not None:
             name, then, sent, received = self._last
-            for k, amount in enumerate((1, now - then, exchange.bytes_out - sent, exchange.bytes_in - received)):
+            out, back = self._bytes
+            for k, amount in enumerate((1, now - then, out - sent, back - received)):
                 self.spent[name][k] += amount
-        self._last = operation, now, exchange.bytes_out, exchange.bytes_in
+        self._last = operation, now, *self._bytes
+
+    @property
+    def _bytes(self) -> tuple[int, int]:
+        return getattr(self._exchange, "bytes_out", 0), getattr(self._exchange, "bytes_in", 0)
 
     def show(self) -> None:
         for name, (count, seconds, sent, received) in self.spent.items():
@@ -112,7 +118,7 @@ class Clock:
             print(f"  {name:<24} {count:>3} x {seconds / count:7.3f} s  {each}")
 
 
-def run(folder: Path, kind: str, n: int, columns: int, rounds: int, whole: bool) -> None:
+def run(folder: Path, kind: str, n: int, columns: int, rounds: int, whole: bool, transport: str) -> None:
     authority = Authority.create("benchmark", 2)
     own, key = authority.coordinator(HERE, 2)
     write_certificate(folder / "ca.crt", authority.certificate)
@@ -130,10 +136,14 @@ def run(folder: Path, kind: str, n: int, columns: int, rounds: int, whole: bool)
     roster = {each.certificate: each.number for each in schema.sites}
     context = multiprocessing.get_context("spawn")
     memory = context.Queue()
-    tls = server_context(folder / "ca.crt", folder / "own.crt", folder / "own.key")
+    (folder / "state").mkdir()
+    with socket.create_server((HERE, 0)) as listener:
+        port = listener.getsockname()[1]
+    place = ServerPlace(HERE, port, folder / "ca.crt", folder / "own.crt", folder / "own.key", folder / "state")
+    opened = transport_named(transport).open_exchange(place, roster)
     work: Callable[[CoordinatorStudy], Any] = coordinate if whole or kind != "model" else joint_fit
-    with HttpsExchange(roster, tls, HERE) as exchange, open_journal(folder / "state", schema.digest) as journal:
-        arguments = (content, exchange.port, fingerprint_of(own), n, memory)
+    with opened as exchange, open_journal(folder / "state", schema.digest) as journal:
+        arguments = (content, transport, port, fingerprint_of(own), n, memory)
         processes = [context.Process(target=site, args=(folder, k, *arguments)) for k in roster.values()]
         for process in processes:
             process.start()
@@ -147,8 +157,8 @@ def run(folder: Path, kind: str, n: int, columns: int, rounds: int, whole: bool)
         peaks = [memory.get(timeout=60) for _ in processes]
         for process in processes:
             process.join(timeout=60)
-    print(f"{kind}, {SITES} x {n:,} x {columns}: {seconds:.2f} s of the clock, {processor:.2f} s of the coordinator's "
-          "processor")  # fmt: skip
+    print(f"{kind} over {transport}, {SITES} x {n:,} x {columns}: {seconds:.2f} s of the clock, {processor:.2f} s of "
+          "the coordinator's processor")  # fmt: skip
     clock.show()
     print(f"largest memory of a site with its rows: {max(peaks):.0f} MB")
 
@@ -160,6 +170,7 @@ if __name__ == "__main__":
     parser.add_argument("--columns", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--transport", choices=list(TRANSPORTS), default="https")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        run(Path(name), options.kind, options.rows, options.columns, options.rounds, options.whole)
+        run(Path(name), options.kind, options.rows, options.columns, options.rounds, options.whole, options.transport)

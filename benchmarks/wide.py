@@ -1,8 +1,9 @@
 """Sparse and wide tables: seconds and peak memory of the fit and of every row's figure.
 
-    python benchmarks/wide.py [--large]
+    python benchmarks/wide.py [--large] [--classes K]
 
 2,000 x 20,000 goes by the n x n dual, with exact figures; --large adds 20,000 x 100,000, by iterations with bounds.
+--classes K measures softmax of K classes on the same tables instead, with rows of length one.
 """
 
 from __future__ import annotations
@@ -31,10 +32,22 @@ def words(n: int, d: int, per_row: int, seed: int = 0) -> tuple[sparse.csr_matri
     return X, y
 
 
-def run(n: int, d: int) -> None:
+def classes_of(X: sparse.csr_matrix, classes: int, seed: int = 1) -> np.ndarray:
+    """A class of each row that depends on the frequent words."""
+    rng = np.random.default_rng(seed)
+    margins = X[:, :400] @ rng.normal(size=(400, classes))
+    margins = 1.5 * (margins - margins.mean(axis=0)) / margins.std()
+    return (margins + rng.gumbel(size=margins.shape)).argmax(axis=1).astype(float)
+
+
+def run(n: int, d: int, classes: int = 2) -> None:
     X, y = words(n, d, 100)
+    loss: glm.Logistic | glm.Softmax = glm.Logistic()
+    if classes > 2:
+        loss, y = glm.Softmax(classes, "mean"), classes_of(X, classes)
+        X = sparse.csr_matrix(sparse.diags_array(1.0 / np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())) @ X)
     start, cpu = time.perf_counter(), time.process_time()
-    fit = glm.fit(X, y, glm.Logistic(), 1.0 / n, intercept=True)
+    fit = glm.fit(X, y, loss, 1.0 / n, intercept=True)
     fitted = time.perf_counter()
     leak = glm.measure(fit, X, y, Gaussian(0.1))
     eta = leak.examples
@@ -54,9 +67,11 @@ def run(n: int, d: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--large", action="store_true")
-    run(2_000, 20_000)
-    if parser.parse_args().large:
-        run(20_000, 100_000)
+    parser.add_argument("--classes", type=int, default=2)
+    options = parser.parse_args()
+    run(2_000, 20_000, options.classes)
+    if options.large:
+        run(20_000, 100_000, options.classes)
 
 
 if __name__ == "__main__":

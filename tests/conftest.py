@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import forked
 from tests.fixed_noise import FROM_THE_SYSTEM, fixed_noise, install
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -54,10 +56,35 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[None]:
         return (yield)
 
 
+def pytest_sessionfinish() -> None:
+    """No process is left behind."""
+    forked.close()
+
+
 def _folder(path: Path, what: str) -> Path:
     if not path.is_dir():
         pytest.skip(f"{what} not found at {path}; set DOSIMETER_DATA to the papers' data folder")
     return path
+
+
+@pytest.fixture
+def users_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder of the user who runs the test. Root may read and write everything, so root becomes another user.
+
+    `tmp_path` comes first: it belongs to root.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+        if is_root:
+            os.chown(name, 65534, 65534)
+            os.seteuid(65534)
+        try:
+            if not os.access(name, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+                pytest.skip("no other user can enter the folder for temporary files")
+            yield Path(name)
+        finally:
+            if is_root:
+                os.seteuid(0)
 
 
 @pytest.fixture(scope="session")

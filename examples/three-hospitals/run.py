@@ -1,7 +1,7 @@
 """Three hospitals and a coordinator on one computer: each a process of its own, in a network of its own if that works.
 
 python examples/three-hospitals/run.py                  # every study
-python examples/three-hospitals/run.py --study fit      # one of fit, site-noise, components, training
+python examples/three-hospitals/run.py --study fit      # one of fit, site-noise, components, training, clients
 python examples/three-hospitals/run.py --plain          # loopback only, no network namespaces
 
 The 442 patients of the demo are dealt to three hospitals. Each study makes a consortium with `federate init`, a ledger
@@ -21,7 +21,7 @@ from pathlib import Path
 from network import Network, loopback, namespaces
 
 HERE = Path(__file__).resolve().parent
-STUDIES = ("fit", "site-noise", "components", "training")
+STUDIES = ("fit", "site-noise", "components", "training", "clients")
 BUDGETS = {"fit": "fil=2"}
 PORT = 18_443
 MOST = 300
@@ -41,15 +41,23 @@ def patients() -> tuple[list[str], list[list[str]]]:
 
 
 def deal(folder: Path, sites: list[Path], study: str) -> None:
-    """Every third patient to each hospital, and a ledger for each."""
+    """Patients dealt to the sites in turn, and a ledger for each; of a training of clients, for the coordinator."""
     heading, rows = patients()
     for k, place in enumerate(sites):
         with (place / "patients.csv").open("w", newline="") as file:
             sheet = csv.writer(file)
             sheet.writerow(heading)
-            sheet.writerows(rows[k::3])
-        budget = BUDGETS.get(study, "eps=10@1e-5")
-        run([*DOSIMETER, "ledger", "init", "--ledger", str(place / "ledger.db"), "--budget", budget, "-q"])
+            sheet.writerows(rows[k :: len(sites)])
+        if study != "clients":
+            ledger(place, BUDGETS.get(study, "eps=10@1e-5"))
+    if study == "clients":
+        ledger(sites[0].parent / "coordinator", "eps=10@1e-3")
+        with (sites[0].parent / "coordinator" / "consortium.toml").open("a") as file:
+            file.write('ledger = "ledger.db"\n')
+
+
+def ledger(place: Path, budget: str) -> None:
+    run([*DOSIMETER, "ledger", "init", "--ledger", str(place / "ledger.db"), "--budget", budget, "-q"])
 
 
 def run(command: list[str]) -> None:
@@ -69,7 +77,8 @@ def study(name: str, network: Network, folder: Path) -> int:
     for k, place in enumerate(sites, start=1):
         with (place / "log").open("w") as log:
             command = [*DOSIMETER, "federate", "site", "--config", str(place / "site.toml")]
-            running.append(subprocess.Popen(network.inside(k, command), stdout=log, stderr=log))
+            party = 1 + (k - 1) % 3
+            running.append(subprocess.Popen(network.inside(party, command), stdout=log, stderr=log))
     try:
         command = [*DOSIMETER, "federate", "coordinator", "--config", str(consortium / "coordinator/consortium.toml")]
         code = subprocess.run(network.inside(0, command), timeout=MOST, check=False).returncode
@@ -78,9 +87,10 @@ def study(name: str, network: Network, folder: Path) -> int:
     finally:
         for process in running:
             process.kill()
-    for place in sites:
+    for place in sites[:3]:
         print(f"\n{place.name} said:")
         print("  " + "  ".join((place / "log").read_text().splitlines(keepends=True)[:8]))
+    for place in [consortium / "coordinator"] if name == "clients" else sites:
         run([*DOSIMETER, "ledger", "list", "--ledger", str(place / "ledger.db")])
     return code
 

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ import pytest
 from dosimeter.cli.main import run
 from dosimeter.files.pate_checkpoint import read_progress
 from dosimeter.models.label_sheet import LabelledRows
+from tests import forked
 
 from .test_bad_input import csv
 
@@ -464,7 +464,6 @@ def test_a_second_run_takes_the_votes_from_the_state_and_another_table_is_refuse
 def test_a_killed_command_goes_on_where_it_stopped(tables, tmp_path):
     state, out = tmp_path / "state.npz", tmp_path / "labels.csv"
     command = arguments(tables, out, "--checkpoint", state, "--resume", "--estimator", "forest", "-q")
-    source = str(Path(__file__).resolve().parents[2] / "src")
     # It waits halfway, so that the kill is never too late, however busy the machine is.
     program = (
         "import sys, time, dosimeter.files.pate_checkpoint as files\n"
@@ -476,7 +475,7 @@ def test_a_killed_command_goes_on_where_it_stopped(tables, tmp_path):
         "from dosimeter.cli.main import run\n"
         "sys.exit(run(sys.argv[1:]))\n"
     )
-    child = subprocess.Popen([sys.executable, "-c", program, *command], env={**os.environ, "PYTHONPATH": source})
+    child = forked.start(["-c", program, *command])
     try:
         deadline = time.monotonic() + 120
         while not state.exists():
@@ -709,9 +708,8 @@ def test_labels_of_a_command_killed_while_it_writes_are_not_there(tmp_path):
         "sheet.LabelledRows.pieces = slow\n"
         "run(sys.argv[1:])\n"
     )
-    source = str(Path(__file__).resolve().parents[2] / "src")
-    command = [sys.executable, "-c", script, *labelled(tmp_path / "votes.npy", tmp_path / "l.csv", "-q")]
-    child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": source}, stdout=subprocess.PIPE)
+    command = ["-c", script, *labelled(tmp_path / "votes.npy", tmp_path / "l.csv", "-q")]
+    child = forked.start(command, stdout=subprocess.PIPE)
     assert child.stdout.readline().strip() == b"three"
     child.send_signal(signal.SIGKILL)
     child.communicate()

@@ -14,6 +14,7 @@ import pytest
 
 from dosimeter.cli import progress
 from dosimeter.core.progress import advance, listening, stage, track
+from tests import forked
 
 pty = pytest.importorskip("pty")
 
@@ -46,7 +47,7 @@ def on_terminal(tmp_path, arguments, after):
         f"sys.exit(run({arguments!r}))\n"
     )
     master, slave = pty.openpty()
-    done = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=slave, cwd=tmp_path)
+    done = forked.start(["-c", program], stdout=subprocess.PIPE, stderr=slave, cwd=tmp_path)
     os.close(slave)
     seen = b""
     while True:
@@ -88,8 +89,9 @@ def test_off_a_terminal_nothing_is_shown(table, tmp_path):
         "from dosimeter.cli.main import run\n"
         f"sys.exit(run(['measure', {str(table)!r}, '--target', 'y', '--scale', '1']))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert done.stderr == ""
+    code, _, errors = forked.run(["-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+    assert code == 0
+    assert errors == b""
 
 
 def test_the_line_names_the_share_and_the_time_left(monkeypatch):

@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from dosimeter.engines import local_blocks
 from dosimeter.engines.checkpoint import Checkpoint, PassState, decode, encode
 from dosimeter.engines.fingerprint import fingerprint
 from dosimeter.engines.local_blocks import BlocksEngine
+from tests import forked
 from tests.engines.tables import people, written
 
 COLUMNS = ("score", "age", "dose", "city", "ill", "scattered")
@@ -119,7 +119,7 @@ def command(table: Path, folder: Path, out: Path, doses: Path) -> list[str]:
         "import sys; from dosimeter.engines import memory, local_blocks; "
         "memory.MOST_ROWS = 64; local_blocks.EVERY = 0; from dosimeter.cli.main import main; main(sys.argv[1:])"
     )
-    return [sys.executable, "-c", setup, "measure", str(table), *options, *files]
+    return ["-c", setup, "measure", str(table), *options, *files]
 
 
 def run_killed(tmp_path: Path, kills: int, seed: int, how: int) -> None:
@@ -128,14 +128,12 @@ def run_killed(tmp_path: Path, kills: int, seed: int, how: int) -> None:
     table = written(tmp_path / "people.parquet", columns, rows=50)
     expected, doses = tmp_path / "whole.json", tmp_path / "whole.parquet"
     began = time.monotonic()
-    subprocess.run(command(table, tmp_path / "whole", expected, doses), check=True)
+    assert forked.run(command(table, tmp_path / "whole", expected, doses))[0] == 0
     whole = time.monotonic() - began
     folder, out, again = tmp_path / "work", tmp_path / "out.json", tmp_path / "out.parquet"
     killed = 0
     for _ in range(kills):
-        process = subprocess.Popen(
-            command(table, folder, out, again), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-        )
+        process = forked.start(command(table, folder, out, again), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         try:
             process.wait(timeout=moments.uniform(0.2, 1.0) * whole)
         except subprocess.TimeoutExpired:
@@ -143,7 +141,7 @@ def run_killed(tmp_path: Path, kills: int, seed: int, how: int) -> None:
             killed += 1
         process.wait()
         assert not list(tmp_path.glob(".dosimeter-*")) or how == signal.SIGKILL
-    subprocess.run(command(table, folder, out, again), check=True)
+    assert forked.run(command(table, folder, out, again))[0] == 0
     assert killed
     a, b = (json.loads(path.read_text()) for path in (expected, out))
     a.pop("reproduce"), b.pop("reproduce")

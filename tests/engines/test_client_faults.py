@@ -23,8 +23,6 @@ from dosimeter.tables.bounds_file import bounds_of
 from tests.engines.client_process import MODULES
 from tests.engines.clients import COLUMNS, HERE, ClientNetwork, write_rows
 
-# A connection that the other side's death left open is closed by the collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 WITHOUT_FLOWER = pytest.mark.skipif(
     importlib.util.find_spec("flwr") is None, reason="flwr is not installed: `make flower` runs this"
 )
@@ -119,46 +117,55 @@ def test_a_coordinator_that_is_killed_fifty_times_noises_no_round_twice(tmp_path
 SENDS = ["", "huge", "nan", "1e300", "wrong shape", "100 MB", "old round", "other ticket"]
 
 
+class EnoughRounds(Exception):
+    """Both clients were there in one round; on a busy machine that may take several."""
+
+
+def until_two_are_accepted(accepted: list[int]) -> Callable[[Any], None]:
+    def progress(entry: Any) -> None:
+        accepted.append(entry.accepted)
+        if entry.accepted == 2:
+            raise EnoughRounds
+
+    return progress
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_hostile_clients_count_as_absent_and_huge_updates_are_clipped(tmp_path: Path, transport: str) -> None:
     """Two of eight clients send an update, one of them as long as float32 allows."""
-    network, port = ClientNetwork(tmp_path, len(SENDS), transport=transport, rounds=4), free_port()
+    network, port = ClientNetwork(tmp_path, len(SENDS), transport=transport, rounds=20), free_port()
     accepted: list[int] = []
     with ExitStack() as stack, open_exchange(network, port) as exchange:
         for number, sends in enumerate(SENDS, start=1):
             stack.enter_context(network.client(number, port, sends=sends, patience=PATIENCE))
         assert wait_until(lambda: len(exchange.seen) == len(SENDS))
-
-        def enough(entry: Any) -> None:
-            accepted.append(entry.accepted)
-            if entry.accepted == 2:
-                raise StopIteration
-
-        with pytest.raises(StopIteration):
-            train(network, exchange, deadline=4.0, progress=enough)
+        with pytest.raises(EnoughRounds):
+            train(network, exchange, deadline=2.0, progress=until_two_are_accepted(accepted))
     assert max(accepted) == 2
     state = read_state(tmp_path / "state.npz", network_digest(network.job, network.study))
     assert np.isfinite(state.model).all()
+    assert state.round == len(accepted)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_killed_an_expired_and_an_unknown_client_are_absent(tmp_path: Path, transport: str) -> None:
-    network, port = ClientNetwork(tmp_path, 4, transport=transport, rounds=3), free_port()
+    network, port = ClientNetwork(tmp_path, 4, transport=transport, rounds=20), free_port()
     expired = network.identity(network.place(3), "client3", days=-1)
     network.roster = {mark: k for mark, k in network.roster.items() if k != 3} | {expired: 3}
     network.identity(network.place(4), "client4")  # of the authority, and not on the roster
     accepted: list[int] = []
     with open_exchange(network, port) as exchange, ExitStack() as stack:
-        first = stack.enter_context(network.client(1, port, patience=PATIENCE))
-        second = stack.enter_context(network.client(2, port, slow=30.0, patience=PATIENCE))
-        third = stack.enter_context(network.client(3, port, patience=2.0))
-        fourth = stack.enter_context(network.client(4, port, patience=2.0))
+        stack.enter_context(network.client(1, port, patience=PATIENCE))
+        second = stack.enter_context(network.client(2, port, slow=60.0, patience=PATIENCE))
+        third = stack.enter_context(network.client(3, port, patience=1.0))
+        fourth = stack.enter_context(network.client(4, port, patience=1.0))
         assert third.wait(timeout=PATIENCE) == 2
         assert fourth.wait(timeout=PATIENCE) == 2
         assert wait_until(lambda: {1, 2} <= set(exchange.seen))
+        count = until_two_are_accepted(accepted)
 
         def then(entry: Any) -> None:
-            accepted.append(entry.accepted)
+            count(entry)
             if len(accepted) == 1:  # it sleeps inside the round that has just ended
                 second.kill()
                 second.wait()
@@ -166,13 +173,10 @@ def test_a_killed_an_expired_and_an_unknown_client_are_absent(tmp_path: Path, tr
                 exchange.seen.pop(2, None)
                 assert wait_until(lambda: 2 in exchange.seen)
 
-        history = train(network, exchange, deadline=4.0, progress=then)
-        assert history.state.round == 3
-        end_training(network.job, exchange, history, study=network.study, released=False)
-        assert first.wait(timeout=PATIENCE) == 0
+        with pytest.raises(EnoughRounds):
+            train(network, exchange, deadline=2.0, progress=then)
     assert accepted[0] <= 1
-    assert max(accepted) <= 2
-    assert sum(accepted[1:]) >= 2
+    assert max(accepted) == 2
     assert not {3, 4} & set(exchange.seen)
 
 

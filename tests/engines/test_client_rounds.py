@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dosimeter.core.errors import Refusal
@@ -19,9 +20,11 @@ from dosimeter.engines.protocol.message import OVERHEAD, Message, Status, read_m
 from dosimeter.federated import Constant, Curator, FixedClip, PoissonSampling, PrivacyBudget
 from dosimeter.federated.state import State
 from dosimeter.files.federated_checkpoint import read_state
+from dosimeter.ledger import Ledger
 from dosimeter.models.client_desk import ClientDesk, client_rows
 from dosimeter.models.client_training import client_terms_of, network_digest, train_over_network
 from dosimeter.tables.bounds_file import bounds_of
+from dosimeter.workflows.federated_release import release as released_model
 from tests.engines.clients import COLUMNS, SECTION, agreed, write_rows
 
 D, K, STUDY = 3, 6, bytes(32)
@@ -241,6 +244,25 @@ def test_a_plan_over_the_budget_is_refused_before_anybody_is_asked(tmp_path: Pat
     with pytest.raises(Refusal, match="the budget is 1"):
         federation.train()
     assert not federation.models
+
+
+def test_the_release_is_a_pipeline_of_declared_columns_and_an_event_for_every_client(tmp_path: Path) -> None:
+    """The coordinator has no row: the file follows from the noised model and from what was agreed."""
+    federation = Federation(tmp_path)
+    history = federation.train()
+    release = released_model(federation.job, history, pipeline=True, booked_as="r1")
+    assert release.result.guarantee.standing == "upper bound"
+    assert release.result.guarantee.rounds == 3
+    (events,) = release.doses
+    assert list(events.ids) == ["client1", "client2", "client3"]
+    rows = {"age": [30.0, 90.0], "ward": ["a", "b"]}
+    answers = release.model.predict(pd.DataFrame(rows))
+    X = np.array([[(30 - 59) / 41, 1.0, 0.0], [(90 - 59) / 41, 0.0, 1.0]])
+    W, b = history.state.model[:6].reshape(3, 2), history.state.model[6:]
+    assert list(answers) == [["no", "yes"][k] for k in (X @ W + b).argmax(axis=1)]
+    with Ledger.create(tmp_path / "ledger.db", ["eps=9@1e-3"]) as ledger:
+        ledger.book(release, name="r1")
+        assert len(ledger.releases()) == 1
 
 
 # --- the client's desk ---

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -21,18 +22,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dosimeter as dm
 from dosimeter.core.errors import Refusal
 from dosimeter.engines import flower
 from dosimeter.engines.flower_gate import CALLS, public_key
 from dosimeter.engines.https_site import client_context
 from dosimeter.engines.protocol.assembly import SiteFault
-from dosimeter.engines.transports import ServerPlace, transport_named
+from dosimeter.engines.tls_server import TlsServer, server_context
+from dosimeter.engines.transports import ServerPlace, SitePlace, transport_named
 from tests.engines.clients import HERE, ClientNetwork
 from tests.engines.test_client_faults import PATIENCE, free_port, open_exchange, train, wait_until
 from tests.engines.test_https import Network
+from tests.models.consortium import patients, schema_for
+from tests.workflows.network_parts import RELEASED, Hospitals
 
-# A connection that the other side's death left open is closed by the collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 flwr_installed = importlib.util.find_spec("flwr") is not None
 needs_flower = pytest.mark.skipif(not flwr_installed, reason="flwr is not installed: `make flower` runs this")
 
@@ -271,6 +274,41 @@ def test_a_site_that_is_killed_within_a_question_comes_back_and_answers_it(tmp_p
 
 
 @needs_flower
+@pytest.mark.parametrize("kind", ["a redirect", "a long response"])
+def test_a_site_follows_no_redirect_and_reads_no_long_response(tmp_path: Path, kind: str) -> None:
+    """A coordinator must not send a site's calls into the hospital's network, nor fill its memory."""
+    network, sent = FlowerNetwork(tmp_path), []
+    target = free_port()
+
+    async def coordinator(scope: Any, receive: Any, send: Any) -> None:
+        sent.append(scope["path"])
+        headers = [(b"location", f"https://{HERE}:{target}/v1/fleet/activate-node".encode()), (b"content-length", b"0")]
+        if kind == "a long response":
+            headers = [(b"content-length", str(1 << 30).encode())]
+        await send({"type": "http.response.start", "status": 307 if kind == "a redirect" else 200, "headers": headers})
+        for _ in range(64 if kind == "a long response" else 1):
+            body = bytes(1 << 16) if kind == "a long response" else b""
+            await send({"type": "http.response.body", "body": body, "more_body": kind == "a long response"})
+
+    context = server_context(tmp_path / "ca.crt", tmp_path / "own.crt", tmp_path / "own.key")
+    place = tmp_path / "site1"
+    with (
+        socket.create_server((HERE, target)) as hospital,
+        TlsServer(coordinator, context, HERE, 0, connections=64) as server,
+    ):
+        site = SitePlace(
+            HERE, server.port, network.own, tmp_path / "ca.crt", place / "site.crt", place / "site.key", place
+        )
+        options = {"most": 1000, "stop": lambda: False, "patience": 1.0, "say": lambda text: None}
+        with pytest.raises(Refusal, match="was not reached"):
+            flower.serve_site(site, lambda data: data, **options)  # type: ignore[arg-type]
+        hospital.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            hospital.accept()
+    assert set(sent) == {"/v1/fleet/activate-node"}
+
+
+@needs_flower
 def test_flower_writes_nothing_to_disk_at_the_coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stock Flower keeps un-noised updates in the write-ahead file of its database."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -287,3 +325,26 @@ def test_flower_writes_nothing_to_disk_at_the_coordinator(tmp_path: Path, monkey
     assert not (tmp_path / "home").exists()
     assert not list((tmp_path / "tmp").rglob("*"))
     assert (folder / "state.npz").stat().st_mode & 0o077 == 0
+
+
+def over_flower(hospitals: Hospitals) -> Hospitals:
+    for party in ("coordinator", 1, 2, 3):
+        hospitals.set(party, "transport", '"flower"')
+        hospitals.set(party, "deadline" if party == "coordinator" else "patience", str(PATIENCE))
+    return hospitals
+
+
+@needs_flower
+def test_a_study_runs_over_flower_with_the_same_commands_and_every_ledger_books_its_own_patients(
+    tmp_path: Path,
+) -> None:
+    hospitals = over_flower(Hospitals(tmp_path, schema_for("logistic"), patients("logistic")))
+    with hospitals.sites() as running:
+        assert hospitals.coordinate(timeout=3 * PATIENCE) == RELEASED
+        for process in running:
+            process.join(PATIENCE)
+        assert [process.exitcode for process in running] == [0, 0, 0]
+    assert hospitals.people_booked_are_the_own_ones()
+    for place in hospitals.places:
+        with dm.Ledger.open(place / "ledger.db") as ledger:
+            assert ledger.artefact("r1") == hospitals.release.read_bytes()

@@ -6,7 +6,6 @@ import http.client
 import json
 import ssl
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from dosimeter.ledger import Ledger
 from dosimeter.models.consortium_fit import check_totals, fit_sites, totals_of
 from dosimeter.models.consortium_model import consortium_model, public_bounds
 from dosimeter.tables.consortium_schema import ConsortiumSchema, schema_of
+from tests import forked
 from tests.models.consortium import cut, patients
 
 SCRIPT = Path(__file__).with_name("site_process.py")
@@ -82,13 +82,11 @@ class Network:
         return HttpsExchange(roster, context, HERE, port)
 
     @contextmanager
-    def site(self, number: int, port: int, place: Path | None = None, **facts: Any) -> Iterator[subprocess.Popen[str]]:
+    def site(self, number: int, port: int, place: Path | None = None, **facts: Any) -> Iterator[forked.Forked]:
         place = place or self.folder / f"site{number}"
         facts = {"coordinator": self.own, **facts, "number": number, "port": port}
         (place / "site.json").write_text(json.dumps(facts))
-        process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(place)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+        process = forked.start([SCRIPT, place], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             yield process
         finally:

@@ -94,9 +94,8 @@ def test_a_folder_a_missing_folder_and_a_device_are_refused(tmp_path: Path) -> N
 
 
 @posix
-@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission_is_one_clear_line(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
+def test_a_folder_without_permission_is_one_clear_line(users_folder: Path) -> None:
+    users_folder.chmod(0o500)
     with pytest.raises(Refusal, match="permission to write it is denied"):
-        write_text(tmp_path / "a.json", "x")
-    tmp_path.chmod(0o700)
+        write_text(users_folder / "a.json", "x")
+    users_folder.chmod(0o700)

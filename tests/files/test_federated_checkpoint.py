@@ -8,15 +8,12 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import dosimeter
 from dosimeter.core.errors import Refusal
 from dosimeter.federated import ClientUpdate, Constant, Curator, PoissonSampling, PrivacyBudget
 from dosimeter.federated.state import State
@@ -30,6 +27,7 @@ from dosimeter.files.federated_checkpoint import (
     write_state,
 )
 from dosimeter.files.safetensors import read_network, write_network
+from tests import forked
 
 CURATOR = Curator(PoissonSampling(50), Constant(20, 2.0), PrivacyBudget(8.0, 1e-3))
 
@@ -232,13 +230,7 @@ COMMAND = (
 def start(folder, *extra):
     """Start the command line in its own process."""
     arguments = [*COMMAND.split(), "--checkpoint", "ck.npz", "--out", "m.safetensors", *extra]
-    return subprocess.Popen(
-        [sys.executable, "-m", "dosimeter", *arguments],
-        cwd=folder,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(Path(dosimeter.__file__).parents[1])},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return forked.start(["-m", "dosimeter", *arguments], cwd=folder, stderr=subprocess.PIPE, text=True)
 
 
 def last(folder) -> State | None:

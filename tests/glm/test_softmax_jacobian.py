@@ -35,9 +35,9 @@ class WrittenOut(DenseJacobian):
 
 @pytest.fixture(scope="module")
 def digits():
-    """1,797 rows of 64 pixels, ten classes: 585 released values."""
+    """899 rows of 64 pixels, ten classes: 585 released values."""
     X, y = load_digits(return_X_y=True)
-    X, y = X / 16.0, y.astype(float)
+    X, y = X[::2] / 16.0, y[::2].astype(float)
     fit = glm.fit(X, y, glm.Softmax(10, "mean"), 1.0 / len(X), intercept=True)
     jacobian = glm.measure(fit, X, y, dm.Gaussian(1.0)).jacobian
     assert not jacobian.small
@@ -125,7 +125,7 @@ def test_steps_of_categories(digits, oracle):
     classes = np.eye(10) / np.sqrt(2.0)
     for columns, vertices in ((EVERY[20:24], simplex(5)), (TARGET, classes), (EVERY[20:21], np.array([[-0.5], [0.5]]))):
         np.testing.assert_allclose(step_norms(digits, columns, vertices), plain(oracle, columns, vertices), **CLOSE)
-        groups = [np.array([3, 10, 900]), np.array([5]), np.array([7, 8])]
+        groups = [np.array([3, 10, 800]), np.array([5]), np.array([7, 8])]
         ours = shared_step_norms(digits, groups, columns, vertices)
         np.testing.assert_allclose(ours, shared_step_norms(oracle, groups, columns, vertices), **CLOSE)
 

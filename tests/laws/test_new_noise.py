@@ -119,7 +119,7 @@ def test_weights_under_it_are_measured_calibrated_and_planned(known: None) -> No
 
 def test_its_name_is_known_to_the_command_line_and_to_the_estimators(known: None) -> None:
     assert noise_class("secant") is Secant
-    with pytest.raises(Refusal, match="use gaussian, laplace, gumbel, logistic, secant"):
+    with pytest.raises(Refusal, match=r"use gaussian, laplace, .*, secant"):
         noise_class("cauchy")
     with pytest.raises(CannotMeasure, match="cannot be drawn"):
         PrivateRidge(noise="secant", scale=0.5, max_dose=None).fit(X, y)

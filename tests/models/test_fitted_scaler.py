@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import HuberRegressor, Lasso, LinearRegression, LogisticRegression, Ridge
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
@@ -171,3 +174,64 @@ def test_a_penalised_intercept_behind_a_fitted_scaler_is_measured_through_it(sig
         mean, spread = (up - down) / (2 * h), np.linalg.solve(at, above - below) / (2 * h)
         information = mean @ np.linalg.solve(at, mean) + 0.5 * np.trace(spread @ spread)
         assert total[row, column] == pytest.approx(np.sqrt(information), rel=1e-5)
+
+
+TWO, THREE = np.digitize(Y, [np.median(Y)]), np.digitize(Y, np.quantile(Y, [0.3, 0.7]))
+OTHER_ESTIMATORS = {
+    "lasso": (lambda: make_pipeline(StandardScaler(), Lasso(alpha=0.01, tol=1e-12, max_iter=100_000)), Y),
+    "huber": (lambda: make_pipeline(StandardScaler(), HuberRegressor(tol=1e-10, max_iter=10_000)), Y),
+    "discriminants": (lambda: make_pipeline(StandardScaler(), LinearDiscriminantAnalysis()), TWO),
+    "one against the rest": (
+        lambda: make_pipeline(
+            StandardScaler(), OneVsRestClassifier(LogisticRegression(solver="newton-cholesky", tol=1e-12))
+        ),
+        THREE,
+    ),
+    "a target that is transformed": (
+        lambda: TransformedTargetRegressor(make_pipeline(StandardScaler(), Ridge()), func=np.exp, inverse_func=np.log),
+        Y / np.abs(Y).max(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ESTIMATORS)
+def test_the_floor_of_a_scaler_is_stated_before_every_linear_model(name):
+    """√(2z² + 1)/n of the worst cell of a row (docs/explanation/scaler.md, section 2): no limit below it is kept."""
+    make, y = OTHER_ESTIMATORS[name]
+    leak = dm.measure(make().fit(RAW, y), RAW, y, noise=dm.Gaussian(1e6), unit="sd")
+    z = (RAW - RAW.mean(axis=0)) / RAW.std(axis=0)
+    np.testing.assert_allclose(leak.left, np.sqrt(2 * z**2 + 1).max(axis=1) / len(RAW), rtol=1e-6)
+    assert not leak.result(limit=0.9 * leak.left.max()).verdict.within
+    assert leak.result(limit=1.1 * leak.left.max()).verdict.within
+
+
+def test_columns_that_a_lasso_left_out_have_no_floor():
+    X = np.column_stack([RAW[:, 0], np.random.default_rng(0).normal(size=len(RAW))])
+    y = RAW[:, 0] / RAW[:, 0].std()
+    model = make_pipeline(StandardScaler(), Lasso(alpha=0.3, tol=1e-12)).fit(X, y)
+    assert model[-1].coef_[1] == 0.0
+    z = (X[:, 0] - X[:, 0].mean()) / X[:, 0].std()
+    left = dm.measure(model, X, y, noise=dm.Gaussian(1.0), unit="sd").left
+    np.testing.assert_allclose(left, np.sqrt(2 * z**2 + 1) / len(X), rtol=1e-6)
+
+
+def test_all_rows_of_a_person_share_one_extreme_and_move_it_once():
+    """By refits of the scaler: the oldest has three rows, and the range moves with the age, not with each row."""
+    people, ages = np.repeat(np.arange(20), 3), np.repeat(np.linspace(20, 80, 20), 3)
+    X = np.column_stack([ages, np.random.default_rng(0).normal(size=60)])
+    y = ages / 30 + X[:, 1]
+    model = make_pipeline(MinMaxScaler(), Ridge()).fit(X, y)
+    leak = dm.measure(model, X, y, person=people, noise=dm.Gaussian(1e6), unit="sd")
+    h = 1e-6 * ages.std()
+    scales = [MinMaxScaler().fit(np.where(ages == 80, ages + s, ages)[:, None]).scale_[0] for s in (h, -h)]
+    by_scale = (scales[0] - scales[1]) / 2e-6 / model[0].scale_[0]
+    assert leak.left[-1] == pytest.approx(np.sqrt(2) * abs(by_scale), rel=1e-5)
+
+
+def test_a_model_that_transforms_its_target_is_not_released_and_not_measured_through_its_scaler():
+    make, y = OTHER_ESTIMATORS["a target that is transformed"]
+    model = make().fit(RAW, y)
+    with pytest.raises(dm.CannotMeasure, match="transformed target"):
+        dm.measure(model, RAW, y, noise=dm.Gaussian(1.0), scaler="total")
+    with pytest.raises(dm.CannotMeasure, match="would predict the transformed values"):
+        dm.fix({**{f"x{j}": RAW[:, j] for j in range(RAW.shape[1])}, "y": y}, "y", model=model, scale=1.0)

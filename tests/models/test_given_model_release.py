@@ -360,6 +360,21 @@ def test_a_scaler_of_this_table_without_a_figure_is_refused_and_one_of_public_ro
     assert release_model(model, table, "y", scale=1.0).plan.highest > 0
 
 
+def test_a_standard_scaler_of_public_rows_is_folded_and_does_not_hide_a_scaler_of_this_table_before_it():
+    numbers = FRAME[["age", "bmi"]].to_numpy()
+    table = Table.of({"age": numbers[:, 0], "bmi": numbers[:, 1], "y": SCORE.to_numpy()})
+    public = StandardScaler().fit([[0.0, 10.0], [100.0, 70.0]])
+    model = make_pipeline(public, Ridge())
+    model[-1].fit(public.transform(numbers), SCORE)
+    assert release_model(model, table, "y", scale=1.0).plan.floor == 0.0
+    own = MinMaxScaler().fit(numbers)
+    later = StandardScaler().fit([[0.0, 0.0], [1.0, 3.0]])
+    chained = make_pipeline(own, later, Ridge())
+    chained[-1].fit(later.transform(own.transform(numbers)), SCORE)
+    with pytest.raises(CannotMeasure, match="of this very table"):
+        release_model(chained, table, "y", scale=1.0)
+
+
 def information_of_the_fold(scaler, numbers, row, column):
     """By refits of the scaler: ½ tr(Σ⁻¹Σ')² of noise N(0, I) folded into raw units, for one deviation of a cell."""
     h, d = 1e-6, numbers.shape[1]

@@ -217,3 +217,50 @@ def test_the_journal_of_another_study_is_refused(tmp_path: Path) -> None:
     other = Consortium(schema_for("squared"), cut(patients("squared")), tmp_path / "other")
     with pytest.raises(dm.Refusal, match="belongs to another study"):
         run(other, tmp_path)
+
+
+def test_a_noisy_moment_that_is_asked_again_is_the_same_bytes(tmp_path: Path) -> None:
+    schema = schema_with(release={**EPSILON, "noise-at": "sites"}, components={})
+    parts = cut(without_target(patients("squared")))
+    consortium = Consortium(schema, parts, tmp_path, budget="eps=5@1e-6")
+    first, second = (consortium.assembly.ask("noisy moment") for _ in range(2))
+    for site in first:
+        np.testing.assert_array_equal(first[site]["products"], second[site]["products"])
+    assert booked_people(consortium) == people(parts)
+
+
+def test_a_noisy_moment_beyond_the_limits_does_not_leave(tmp_path: Path) -> None:
+    schema = schema_with(release={**EPSILON, "noise-at": "sites"}, components={})
+    consortium = Consortium(schema, cut(without_target(patients("squared"))), tmp_path, budget="eps=1@1e-6")
+    with pytest.raises(dm.Refusal, match="site 1 refused noisy moment"):
+        consortium.assembly.ask("noisy moment")
+    assert booked_people(consortium) == []
+    assert "would exceed its ledger's limits" in consortium.said[-1]
+
+
+def test_a_table_that_changes_within_a_run_stops_it_and_one_between_runs_does_not(tmp_path: Path) -> None:
+    parts = cut(patients("logistic"))
+    consortium = Consortium(schema_for("logistic"), parts, tmp_path)
+    consortium.assembly.ask("moments")
+    changed = {**parts[1], "age": parts[1]["age"] + 1.0}
+    desk = consortium.desks[2]
+    desk.read, desk._table = consortium._reader(changed), None
+    with pytest.raises(dm.Refusal, match="site 2 refused moments"):
+        consortium.assembly.ask("moments")
+    assert "the table has changed within a run" in consortium.said[-1]
+    assert run(consortium, tmp_path).artefact
+
+
+def test_a_patient_who_joins_after_the_yes_to_a_training_stops_it(tmp_path: Path) -> None:
+    parts = cut(patients("logistic"))
+    consortium = Consortium(training_schema("class"), parts, tmp_path, budget="eps=50@1e-6")
+    consortium.assembly.ask("within budget", {"proposal": bytes(16), "people": 240})
+    desk = consortium.desks[2]
+    desk.read, desk._table = consortium._reader({name: column[1:] for name, column in parts[1].items()}), None
+    assembly = consortium.assembly
+    assembly.round += 1 << 32
+    model = np.zeros(consortium.schema.sizes["weights"])
+    answers, faults = assembly.ask_present("patient sum", {"round": 0, "model": model, "clip": 1.0})
+    assert set(answers) == {1, 3}
+    assert "site 2 refused" in faults[2]
+    assert "the table has changed since this site agreed" in consortium.said[-1] + consortium.said[-2]

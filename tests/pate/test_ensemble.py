@@ -26,6 +26,7 @@ from dosimeter.files.pate_checkpoint import read_progress, write_progress
 from dosimeter.pate.ensemble import Teachers, encode_labels
 from dosimeter.pate.estimators import describe_estimator
 from dosimeter.pate.partition import Partition
+from tests import forked
 
 rng = np.random.default_rng(5)
 N = 240
@@ -484,9 +485,8 @@ for state in Teachers(MODEL, 40, groups=PERSON).training(X, Y, PUBLIC).run(every
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a kill that cannot be caught is POSIX")
 def test_training_that_was_killed_resumes_where_it_stopped(tmp_path):
-    file, root = tmp_path / "state.npz", Path(__file__).resolve().parents[2]
-    path = os.pathsep.join([str(root), str(root / "src")])
-    child = subprocess.Popen([sys.executable, "-c", SLOWLY, str(file)], env={**os.environ, "PYTHONPATH": path})
+    file = tmp_path / "state.npz"
+    child = forked.start(["-c", SLOWLY, str(file)])
     try:
         deadline = time.monotonic() + 60
         while not file.exists() or read_progress(file).finished.sum() < 3:

@@ -33,6 +33,9 @@ def every(results, tmp_path_factory) -> dict[str, Result]:
     made: list[Result] = [*results[0].values(), dm.scan(model)]
     without = {name: column for name, column in PEOPLE.items() if name != "who"}
     made.append(dm.attack(without, "dose", column="sex", scale=1.0, trials=5))
+    (folder / "sent").mkdir()
+    (folder / "sent" / "model.json").write_text(model.read_text())
+    made.append(dm.check(folder / "sent"))
     row = PaperRow(figure="Table 1", paper=0.5, ours=0.5, tolerance=0.01, ok=True, state="ok")
     made.append(ReproductionReport(name="paper", rows=[row]))
     release = dm.fix(PEOPLE, "dose", person="who", max_dose=0.5, even_if_useless=True)

@@ -293,3 +293,14 @@ def test_a_training_of_clients_runs_with_the_same_commands_and_is_booked_client_
         (entry,) = ledger.releases()
         assert entry.people == 3
         assert ledger.artefact("r1") == hospitals.release.read_bytes()
+
+
+def test_flower_carries_the_same_study(tmp_path: Path) -> None:
+    pytest.importorskip("flwr", reason="the extra flower is not installed")
+    hospitals = Hospitals(tmp_path, schema_for("logistic"), patients("logistic"))
+    for party in ("coordinator", 1, 2, 3):
+        hospitals.set(party, "transport", '"flower"')
+    hospitals.set("coordinator", "deadline", "120")
+    with hospitals.sites():
+        assert hospitals.coordinate() == RELEASED, hospitals.said("coordinator")
+    assert hospitals.people_booked_are_the_own_ones()

@@ -45,6 +45,17 @@ class LearnedScalers:
     """(n, k)."""
     statistics: tuple[str, ...]
     """What the scalers took from the rows."""
+    additive: NDArray[np.bool_]
+    """(k,) whether the moves of several rows add: of means and deviations, not of extremes and quantiles."""
+
+    def of_people(self, ids: Sequence[Any], tied: NDArray[np.bool_]) -> LearnedScalers:
+        """The same for rows of people. tied: (d,) features of columns that never change within a person.
+
+        The rows of a person share an extreme or a quantile, and move it once, not once each.
+        """
+        _, person, counts = np.unique(np.array(list(map(str, ids))), return_inverse=True, return_counts=True)
+        share = np.where(tied[self.features] & ~self.additive, 1.0 / counts[person][:, None], 1.0)
+        return replace(self, by_scale=self.by_scale * share, by_mean=self.by_mean * share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,21 +300,34 @@ def _fitted(features: Sequence[Feature]) -> Any:
 
 
 def _learned(features: Sequence[Feature]) -> LearnedScalers | None:
+    """None if the last scalers of all features are whole StandardScalers, or of other rows."""
     if all(feature.statistic_moves is None for feature in features):
         return None
-    chosen, by_scale, by_mean, statistics = [], [], [], []
+    return learned_scalers(features)
+
+
+def learned_scalers(features: Sequence[Feature]) -> LearnedScalers | None:
+    """Every feature behind a scaler of these rows whose moves are known; None if there is none."""
+    chosen, by_scale, by_mean, statistics, additive = [], [], [], [], []
     for j, feature in enumerate(features):
-        moves = feature.statistic_moves
+        moves, n = feature.statistic_moves, len(feature.values)
         if moves is None and feature.standardised and _has_mean_0_and_deviation_1(feature.numbers):
-            n = len(feature.numbers)
             moves = feature.numbers / n, np.full(n, 1.0 / n)
         if moves is not None:
             chosen.append(j)
             by_scale.append(moves[0])
             by_mean.append(moves[1])
             statistics += sorted(feature.of_these_rows)
-    columns = np.column_stack(by_scale), np.column_stack(by_mean)
-    return LearnedScalers(np.array(chosen, dtype=np.intp), *columns, tuple(dict.fromkeys(statistics)))
+            additive.append(feature.of_these_rows <= {"mean", "scale", "mean and scale"})
+    if not chosen:
+        return None
+    return LearnedScalers(
+        np.array(chosen, dtype=np.intp),
+        np.column_stack(by_scale),
+        np.column_stack(by_mean),
+        tuple(dict.fromkeys(statistics)),
+        np.array(additive),
+    )
 
 
 def _has_mean_0_and_deviation_1(values: FloatArray) -> bool:

@@ -15,6 +15,15 @@ from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.joint_outputs import joint_outputs
 
 
+def refuse_inner_pipeline(estimator: Any, wrapper: str) -> None:
+    """A model for each output that has steps of its own: the steps belong before all of them."""
+    if hasattr(estimator, "steps"):
+        raise CannotMeasure(
+            f"{wrapper} of a Pipeline fits the steps anew for each output: put them first, as in "
+            f"make_pipeline(StandardScaler(), {wrapper}(LogisticRegression()))"
+        )
+
+
 def output_rows(model: Any) -> FloatArray:
     """(K p,) the weights output after output, the intercept last of each."""
     coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))

@@ -55,6 +55,11 @@ def _names(results: Any) -> list[str]:
         raise CannotMeasure(
             f"statsmodels {safe_text(type(results).__name__)} is not fitted: pass the results that fit returned"
         )
+    if hasattr(results.model, "smoother"):
+        raise CannotMeasure(
+            "GLMGam penalises the bends of its splines with a matrix, which is not read here: fit a GLM on a formula "
+            "with bs(column, df=...)"
+        )
     return list(map(str, results.model.exog_names))
 
 

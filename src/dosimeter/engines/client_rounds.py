@@ -45,7 +45,7 @@ class ClientRounds:
     deadline: float
     """Seconds in which the clients of a round answer."""
     keep: KeepState
-    """Stores a state. It is called before anybody is asked and before a model leaves."""
+    """Stores a state. It is called before any client is asked and before a model leaves."""
     score: Callable[[Any], Score] | None = None
     """Accuracy and loss of a model on public rows."""
 

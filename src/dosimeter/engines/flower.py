@@ -1,7 +1,7 @@
 """Flower as a transport of a consortium or of many clients, hardened.
 
 Flower's messages, node keys and fleet API carry the protocol. What is dangerous in a stock deployment does not exist
-here. There is no control API on any port, so nobody can submit an app. A site runs this package alone and takes no
+here. There is no control API on any port, so no app can be submitted. A site runs this package alone and takes no
 code: what arrives is the bytes of a question from a fixed list. Messages are kept in memory. Each message has a ticket
 and lives until the deadline. TLS is mutual, with the certificates and the roster that HTTPS has; the key of a site's
 certificate is its node key.

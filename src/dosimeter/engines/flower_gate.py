@@ -84,7 +84,7 @@ class FleetGate:
         if scope["method"] != "POST" or call not in CALLS:
             return 403
         if headers.get(self._key_header) != b64encode(public_key(scope[CERTIFICATE_BYTES])):
-            return 403  # another node's key
+            return 403  # the node key of another site
         length = headers.get(b"content-length", b"")
         if not length.isdigit() or len(length) > 12:
             return 411

@@ -53,7 +53,7 @@ def serve_site(
     reached, attempt = time.monotonic(), 0
     while not stop():
         try:
-            with _client(place) as client:
+            with _client(place, most) as client:
                 node = _Node(client, place, most)
                 while not stop():
                     node.serve_one(answer)
@@ -126,15 +126,30 @@ class _Node:
                 raise
 
 
-def _client(place: SitePlace) -> FleetHttpClient:
-    """A client that speaks to the agreed coordinator alone, with the site's certificate and node key."""
+def _client(place: SitePlace, most: int) -> FleetHttpClient:
+    """A client that speaks to the agreed coordinator alone, with the site's certificate and node key.
+
+    Flower's own follows redirects, into the hospital's network too, and reads responses of any length.
+    """
     key = _key(place)
     interceptors = [
         RuntimeVersionHttpInterceptor(component_name="SuperNode"),
         NodeAuthHttpInterceptor(key, key.public_key()),
     ]
     host = f"[{place.host}]" if ":" in place.host else place.host
-    return FleetHttpClient(f"https://{host}:{place.port}", interceptors=interceptors, verify=_pinned_context(place))
+    context = _pinned_context(place)
+    client = FleetHttpClient(f"https://{host}:{place.port}", interceptors=interceptors, verify=context)
+    connection: httpx.Client = client._client
+
+    def check(response: httpx.Response) -> None:
+        """Refuse a response of another length than agreed before it is read."""
+        length = response.headers.get("content-length", "")
+        if not length.isdecimal() or len(length) > 12 or int(length) > most + OVERHEAD:
+            raise httpx.RemoteProtocolError("a response of another length than agreed")
+
+    connection.follow_redirects = False
+    connection.event_hooks = {"response": [check]}
+    return client
 
 
 def _pinned_context(place: SitePlace) -> ssl.SSLContext:

@@ -95,6 +95,10 @@ class TlsServer:
     async def _run(self) -> None:
         self.loop = asyncio.get_running_loop()
         await self._server.serve(sockets=[self._listener])
+        # A connection whose other side was killed waits for the end of TLS; it would stay open after the loop.
+        for transport in list(getattr(self.loop, "_transports", {}).values()):
+            transport.abort()
+        await asyncio.sleep(0.05)
 
 
 def _listen(address: str, port: int) -> socket.socket:

@@ -133,9 +133,8 @@ def _floor_root(law: Moments, k: int, classes: int) -> FloatArray:
     return _root(G) if common else np.diag(np.sqrt(np.diagonal(G)))
 
 
-def floor_of_statistics(leak: Leakage, fit: Fit, moves: StatisticMoves) -> Leakage:
-    """What scalers by any statistics of the table leave at any noise of the law of `leak`."""
-    classes = len(fit.inner) // len(fit.factor.basis)
+def floor_of_statistics(leak: Leakage, classes: int, moves: StatisticMoves) -> Leakage:
+    """What scalers by any statistics of the table leave at any noise of the law of `leak`, of weights by class."""
     root = _floor_root(_moments(leak.noise if leak.has_noise else None), len(moves.features), classes)
     jacobian = FloorJacobian(moves, root, leak.jacobian.target_width)
     return replace(leak, jacobian=jacobian, has_noise=True, of="the fitted scaler", members=None)

@@ -77,7 +77,7 @@ class BoundedSoftmax(Unwritten):
     @cached_property
     def lengths(self) -> FloatArray:
         """(n,) |ρ|."""
-        return np.linalg.norm(self.rho, axis=1)
+        return np.asarray(np.linalg.norm(self.rho, axis=1))
 
     # --- what rows share --------------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class BoundedSoftmax(Unwritten):
     @cached_property
     def _squared_means(self) -> FloatArray:
         """(K', K', K', K') MₖᵀMₗ."""
-        return np.einsum("kda,ldb->klab", self.S.mean, self.S.mean, optimize=True)
+        return np.asarray(np.einsum("kda,ldb->klab", self.S.mean, self.S.mean, optimize=True))
 
     @cached_property
     def _solutions(self) -> FloatArray:
@@ -126,7 +126,7 @@ class BoundedSoftmax(Unwritten):
             return z - S.corner @ np.einsum("nab,nb->a", S.D, z) if S.intercept else z
 
         def operator(f: FloatArray) -> FloatArray:
-            return np.einsum("nab,nb->na", root, images(f.reshape(n, K))).ravel()
+            return np.asarray(np.einsum("nab,nb->na", root, images(f.reshape(n, K)))).ravel()
 
         start = np.cos(1.0 + np.arange(n * K))  # fixed, so that figures do not change from run to run
         square = LinearOperator((n * K, n * K), matvec=operator, dtype=np.float64)
@@ -181,8 +181,8 @@ class BoundedSoftmax(Unwritten):
             s = slice(i, i + BLOCK)
             values, vectors = np.linalg.eigh(moves[s])
             half = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-            one, other = (half.transpose(0, 2, 1) @ bound[s] @ half for bound in (self._spread, self._own))
-            tried = [np.linalg.eigvalsh(t * one + (1.0 - t) * other)[:, -1] for t in MIXTURES]
+            by_spread, by_own = (half.transpose(0, 2, 1) @ bound[s] @ half for bound in (self._spread, self._own))
+            tried = [np.linalg.eigvalsh(t * by_spread + (1.0 - t) * by_own)[:, -1] for t in MIXTURES]
             out[s] = np.sqrt(np.maximum(np.min(tried, axis=0), 0.0))
         return out
 
@@ -261,7 +261,7 @@ class BoundedSoftmax(Unwritten):
         """
         if self.m > self.n:
             return 1.0 / self.ridge
-        largest = np.linalg.eigvalsh(self.S.D)[:, -1]
+        largest = np.asarray(np.linalg.eigvalsh(self.S.D)[:, -1], dtype=np.float64)
         rare = np.argsort(column_squares(self.S.X, largest), kind="stable")[: self.S.classes + 1]
         if len(rare) <= self.S.classes:
             return 0.0
@@ -345,4 +345,4 @@ def _gram(A: FloatArray) -> FloatArray:
 
 def _norms(A: FloatArray, moves: FloatArray) -> FloatArray:
     """(n,) ||A T|| from T Tᵀ."""
-    return np.sqrt(np.maximum(np.linalg.eigvalsh(A @ moves @ A.transpose(0, 2, 1))[:, -1], 0.0))
+    return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(A @ moves @ A.transpose(0, 2, 1))[:, -1], 0.0)))

@@ -73,7 +73,7 @@ class SoftmaxDual(Unwritten):
     def row_norms(self, columns: Index, include_target: bool) -> FloatArray:
         """(n,) ||J|| of each row."""
         norms = self.inner.row_norms(self._inside(columns), include_target)
-        return np.maximum(norms, self._floor(columns) * np.linalg.norm(self.inner.rho, axis=1))
+        return np.asarray(np.maximum(norms, self._floor(columns) * np.linalg.norm(self.inner.rho, axis=1)))
 
     def target_norms(self) -> FloatArray:
         return self.inner.target_norms()
@@ -89,7 +89,7 @@ class SoftmaxDual(Unwritten):
         """(g,) ||J|| of g groups of k rows each, rows (g, k)."""
         norms = self.inner.norms_together(rows, self._inside(columns), include_target, self._tied(tied))
         beside = np.linalg.svd(self.inner.rho[rows], compute_uv=False)[:, 0]
-        return np.maximum(norms, self._floor(columns) * beside)
+        return np.asarray(np.maximum(norms, self._floor(columns) * beside))
 
     def together(self, rows: Rows, columns: Index, include_target: bool, tied: Index) -> float:
         """||J|| of some rows' unknowns together."""

@@ -83,8 +83,8 @@ def fit_wide_softmax(
     chosen = softmax_route(problem.n, problem.d, problem.shape[1]) if route is None else Route(route)
     if chosen is not Route.PRIMAL and problem.l2 == 0:
         raise Refusal(f"the {chosen.value} route needs a penalty: use l2 > 0")
-    given = at if at is not None else start
-    w = np.zeros(problem.shape) if given is None else np.asarray(given, dtype=np.float64)
+    first = at if at is not None else start
+    w = np.zeros(problem.shape) if first is None else np.asarray(first, dtype=np.float64)
     if w.shape != problem.shape or not np.isfinite(w).all():
         raise Refusal(f"parameters must be finite and of shape {problem.shape}, not {w.shape}")
     if chosen is Route.ITERATIVE:

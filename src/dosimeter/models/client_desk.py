@@ -1,8 +1,8 @@
 """What a client of a training answers: its update, computed from its own rows, and nothing else.
 
 `answer` never raises. Whatever goes wrong becomes a status without a text, and the reason is said at the client. A
-client trains once on a round's model: if the same round comes with another model, it was noised twice, or asks for
-more than was agreed, and the client refuses.
+client trains on one model for a round. If the same round comes with another model, its noise was drawn twice, or the
+coordinator asks for more than was agreed: the client refuses.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def train_over_network(
     """Train to the last round, or go on where the checkpoint stopped; the state is kept before each step.
 
     study: SHA-256 of what was agreed, carried by every message. checkpoint: a .npz file, internal. deadline: seconds of
-    a round. Refused before anybody is asked if all rounds together would exceed the budget.
+    a round. Refused before any client is asked if all rounds together would exceed the budget.
     """
     refuse_over_budget(job)
     with checkpoint_lock(checkpoint):
@@ -192,7 +192,7 @@ def network_digest(job: Job, study: bytes) -> str:
 
 
 def refuse_over_budget(job: Job) -> None:
-    """Refuse a plan whose rounds together exceed the budget, before anybody is asked."""
+    """Refuse a plan whose rounds together exceed the budget, before any client is asked."""
     epsilon, budget = job.terms.figure.epsilon, job.terms.budget
     if epsilon > budget.epsilon:
         raise Refusal(

@@ -14,8 +14,7 @@ from dosimeter.adapters.words.design import WordDesign, word_design
 from dosimeter.adapters.words.reading import holds_vectorizer, read_columns, read_texts
 from dosimeter.adapters.words.steps import read_step
 from dosimeter.adapters.words.vectorizers import table_state
-from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.core.face import option
+from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.glm.sparse_table import as_table, is_sparse
 from dosimeter.tables.column_values import text_array
@@ -39,6 +38,8 @@ def as_source(data: Any) -> Any:
             raise Refusal(f"a sparse table has rows and columns, not shape {data.shape}")
         n, d = data.shape
         return np.asarray(data.toarray(), dtype=np.float64) if d <= NARROW and n * d <= SMALL else as_table(data)
+    if (frame := _sparse_frame(data)) is not None:
+        return frame
     if isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind in "OUT":
         data = data.tolist()
     if isinstance(data, list | tuple) and any(isinstance(cell, str) for cell in data):
@@ -50,6 +51,14 @@ def as_source(data: Any) -> Any:
         named = series if isinstance(series.name, str) and series.name else series.rename(TEXT)
         return named.to_frame().to_native()
     return data
+
+
+def _sparse_frame(data: Any) -> Any:
+    """A pandas frame of sparse columns: written out with its names if it is small, else as a sparse table."""
+    if not nw.dependencies.is_pandas_dataframe(data) or not hasattr(data, "sparse"):
+        return None
+    n, d = data.shape
+    return data.sparse.to_dense() if d <= NARROW and n * d <= SMALL else as_table(data.sparse.to_coo())
 
 
 def takes_counts(steps: Sequence[Any], frame: Any) -> bool:
@@ -131,12 +140,3 @@ def _all_texts(cells: list[Any], name: str) -> NDArray[Any]:
         if not isinstance(cell, str):
             raise Refusal(f"column {safe_text(name)} has no text in row {row} (from 0): fill it or leave the row out")
     return text_array(cells)
-
-
-def refuse_own_fit(data: Any) -> None:
-    """A model that is fitted here standardises its columns, which a sparse table cannot have."""
-    if is_sparse(data):
-        raise CannotMeasure(
-            f"a sparse table is measured with the model that was fitted on it: pass {option('model')}, such as "
-            "LogisticRegression().fit(X, y)"
-        )

@@ -243,7 +243,7 @@ def _read(
             )
     columns = tuple(dict.fromkeys(text))
     if not isinstance(table, str | os.PathLike):
-        return Table.of(table, text=columns, drop=tuple(exclude), missing=read["missing"])
+        return Table.of(table, text=columns, drop=tuple(exclude), missing=read["missing"], declared=declared)
     return read_table(table, text=columns, drop=tuple(exclude), declared=declared, **read)
 
 

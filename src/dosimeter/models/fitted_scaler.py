@@ -54,11 +54,11 @@ def measure_with_scaler(
 ) -> ScalerReading:
     """The figure with this scaler; options as in `glm.measure`. Filled cells are constants, not unknowns."""
     learned = getattr(design, "learned", None)
-    if not isinstance(fit, glm.Fit) or "target_slopes" in options or not (np.any(design.fitted) or learned is not None):
-        return ScalerReading(design.read(leakage_of(fit, design.X, y, **options)), None, design.not_covered)
     if learned is not None and scaler == "held":
-        leak = glm.measure(fit, design.X, y, **options)
+        leak = leakage_of(fit, design.X, y, **options)
         return ScalerReading(design.read(leak), _floor_of_learned(leak, fit, design, options), design.not_covered)
+    if not isinstance(fit, glm.Fit) or not np.any(design.fitted):
+        return ScalerReading(design.read(leakage_of(fit, design.X, y, **options)), None, design.not_covered)
     settings = {name: value for name, value in options.items() if name != "noise"}
     leakage_at = LeakageOfFit(fit, design.X, y, **settings)
     total = design.read(leakage_at(options["noise"], design.fitted))
@@ -67,14 +67,22 @@ def measure_with_scaler(
     return ScalerReading(total, floor_of(total), not_covered_with_scaler(design))
 
 
-def _floor_of_learned(leak: glm.Leakage, fit: glm.Fit, design: Design, options: dict[str, Any]) -> glm.Leakage | None:
-    """What scalers by any statistics leave at any noise; None if a step after them bends."""
+def _floor_of_learned(leak: glm.Leakage, fit: AnyFit, design: Design, options: dict[str, Any]) -> glm.Leakage | None:
+    """What scalers by any statistics leave at any noise; None if a step after them bends.
+
+    Of a model that is not one fit it is that of one weight for each column that the model uses, and of one intercept.
+    """
     learned = design.learned
     if learned is None or design.row_map is not None:
         return None
-    P = np.asarray(options["input_map"], dtype=np.float64)
-    moves = StatisticMoves.of_moves(learned.features, learned.by_scale, learned.by_mean, P)
-    return design.read(floor_of_statistics(leak, fit, moves))
+    P = np.array(options["input_map"], dtype=np.float64)
+    by_mean = learned.by_mean
+    if not isinstance(fit, glm.Fit):
+        P[:, leak.jacobian.column_norms()[: P.shape[1]] == 0.0] = 0.0
+        by_mean = np.zeros_like(by_mean) if isinstance(fit, glm.CoxFit) else by_mean
+    classes = len(fit.inner) // len(fit.factor.basis) if isinstance(fit, glm.Fit) else 1
+    moves = StatisticMoves.of_moves(learned.features, learned.by_scale, by_mean, P)
+    return design.read(floor_of_statistics(leak, classes, moves))
 
 
 def not_covered_with_scaler(design: Design) -> tuple[str, ...]:

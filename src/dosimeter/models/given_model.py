@@ -14,13 +14,13 @@ from dosimeter import glm
 from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.chain import Chain
 from dosimeter.adapters.cox_problem import CoxProblem
-from dosimeter.adapters.features import Design, Feature, assemble
+from dosimeter.adapters.features import Design, Feature, assemble, learned_scalers
 from dosimeter.adapters.formulas import Formula
 from dosimeter.adapters.pipelines import columns_read
 from dosimeter.adapters.polish import polish
 from dosimeter.adapters.problem import EquationsProblem, Problem, Target
 from dosimeter.adapters.registry import measurable_adapter, model_library, problem_of, sources_of
-from dosimeter.adapters.solved_equations import target_units
+from dosimeter.adapters.solved_equations import SolvedEquations, target_units
 from dosimeter.adapters.statsmodels_design import constant_place
 from dosimeter.adapters.target_map import target_slopes
 from dosimeter.adapters.words.design import WordDesign
@@ -160,7 +160,13 @@ def measure_model(
             f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
             f"intercept: use {option('scaler', 'held')}"
         )
-    held = design if has_intercept or isinstance(design, WordDesign) else replace(design, fitted=(), learned=None)
+    if scaler == "total" and slopes is not None:
+        raise CannotMeasure(
+            f"{option('scaler', 'total')} is not derived for a transformed target: use {option('scaler', 'held')}"
+        )
+    held = _held(design, fit, () if chain is None else chain.features, has_intercept, slopes is not None)
+    if isinstance(held, Design) and held.learned is not None and ids is not None:
+        held = replace(held, learned=held.learned.of_people(ids, _features_of(held, shared.columns)))
     figures = measure_with_scaler(fit, held, problem.y, options, scaler)
     leak = TableLeakage(
         figures.leak,
@@ -214,6 +220,25 @@ BOUNDS = (
 def _bounds_remark(leak: glm.Leakage) -> tuple[str, ...]:
     """Said also where the standing names something else, such as what is not covered."""
     return (BOUNDS,) if getattr(leak, "standing", None) is Standing.UPPER_BOUND else ()
+
+
+def _held(design: Any, fit: Any, features: Sequence[Feature], has_intercept: bool, transformed: bool) -> Any:
+    """The design with what a fitted scaler leaves: through `fitted` where that is derived, else through `learned`."""
+    if isinstance(design, WordDesign) or (has_intercept and not transformed):
+        return design
+    if isinstance(fit, SolvedEquations):
+        folds = not isinstance(fit.solution.equations, glm.GaussianNaiveBayes)
+    else:
+        folds = has_intercept or isinstance(fit, glm.CoxFit)
+    return replace(design, fitted=(), learned=learned_scalers(features) if folds else None)
+
+
+def _features_of(design: Design, sources: Sequence[str]) -> NDArray[np.bool_]:
+    """(d,) features that move with these source columns and no others."""
+    positions = [j for name in sources for j in design.blocks.get(name, ())]
+    others = np.setdiff1d(np.arange(design.constant_map.shape[1]), positions)
+    moved = design.constant_map != 0.0
+    return np.asarray(moved[:, positions].any(axis=1) & ~moved[:, others].any(axis=1))
 
 
 def _inside(design: Design, steps: tuple[Any, ...]) -> tuple[str, ...]:

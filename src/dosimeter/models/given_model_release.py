@@ -15,6 +15,7 @@ import numpy as np
 
 from dosimeter import glm
 from dosimeter.adapters.problem import Problem
+from dosimeter.adapters.words.design import WordDesign
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian, no_noise
@@ -62,6 +63,7 @@ def release_model(
             "that minimises one loss"
         )
     refuse_unexportable(measured.problem.loss)
+    _refuse_transformed_target(measured)
     _refuse_unfoldable(measured)
     _refuse_other_problem(measured.problem)
     _refuse_learned_constants(measured)
@@ -181,9 +183,11 @@ def _refuse_unfoldable(measured: GivenModel) -> None:
     """Only scalers, one-hot encoders, constants that fill gaps and columns as they are fold into weights."""
     design = measured.leakage.design
     if design.unfoldable or design.row_map is not None:
+        texts = "; for texts put PrivateLogisticRegression or PrivateRidge behind the vectorizer"
         raise CannotMeasure(
             f"the model has {safe_list(design.unfoldable)} before it, which does not fold into weights of the table's "
             "own columns: it can be measured, but released only behind scalers and one-hot encoders"
+            f"{texts if isinstance(design, WordDesign) else ''}"
         )
     numbers, labels = (
         {source for f in measured.features for source, level in f.slopes if (level is None) is want}
@@ -202,6 +206,15 @@ def _classes(measured: GivenModel) -> Any:
     if measured.classes is not None or not kind.classes:
         return measured.classes
     return np.array([0.0, 1.0]) if kind is glm.TargetKind.TWO_CLASSES else np.unique(measured.y)
+
+
+def _refuse_transformed_target(measured: GivenModel) -> None:
+    problem = measured.problem
+    if not problem.loss.target.classes and not np.array_equal(np.ravel(measured.y), np.ravel(problem.y)):
+        raise CannotMeasure(
+            "the model transforms its target, and the released file would predict the transformed values: transform "
+            "the target in the table and fit the model inside"
+        )
 
 
 def _refuse_other_problem(problem: Problem) -> None:

@@ -183,7 +183,7 @@ def moment_regression(
     """(w, b, λ): ridge regression of one column on the others from noisy second moments about a public centre.
 
     A: (q, q), mean: (q,), noise: the largest deviation of an entry, public. λ is at least the size of the noise's
-    spectrum, σ√q, so that a direction of noise alone has no large weight.
+    spectrum, 2σ√q, so that a direction of noise alone has no large weight.
 
     >>> w, b, ridge = moment_regression(np.array([[1.0, 2.0], [2.0, 4.0]]), np.zeros(2), 1, 1.0, 0.0)
     >>> w.tolist(), b, ridge
@@ -191,7 +191,7 @@ def moment_regression(
     """
     rest = [k for k in range(len(A)) if k != target]
     C = A - np.outer(mean, mean)
-    ridge = max(l2, noise * math.sqrt(len(A)))
+    ridge = max(l2, 2 * noise * math.sqrt(len(A)))
     values, vectors = np.linalg.eigh(C[np.ix_(rest, rest)])
     spread = np.maximum(values, 0.0) + ridge
     w = vectors @ ((vectors.T @ C[rest, target]) / np.maximum(spread, 1e-300))

@@ -6,6 +6,7 @@ a status without a text, and the reason is said at the site, without a cell of t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +21,7 @@ from dosimeter.engines.protocol.fields import Malformed, pack, unpack
 from dosimeter.engines.protocol.message import Message, Status, read_message
 from dosimeter.engines.protocol.operations import operation_named
 from dosimeter.files.atomic import write_bytes
+from dosimeter.files.consortium_journal import ROUNDS_OF_A_RUN
 from dosimeter.ledger import Ledger
 from dosimeter.models.site_booking import Declined, SiteBooking
 from dosimeter.models.site_model import Handler, SiteModel
@@ -65,6 +67,7 @@ class SiteDesk:
     """Whether the study ended with a release; None while it runs."""
     _table: SiteTable | None = field(default=None, repr=False)
     _last_round: int = -1
+    _seen_table: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def answer(self, data: bytes) -> bytes:
         """The answer to a question, whatever it is; empty if the bytes are no question to this site."""
@@ -95,6 +98,7 @@ class SiteDesk:
             self.say(f"this site does not match the schema: {safe_text(reason, 300)}")
             return Status.NO_MATCH, b""
         try:
+            self._refuse_changed_table(question.round, table)
             return Status.DONE, pack(operation.answer, self._run(question.operation, values, table), self.schema.sizes)
         except Declined as fault:
             self.say(f"{name}: not answered: {fault}")
@@ -126,6 +130,18 @@ class SiteDesk:
         if self._table is None:
             self._table = self.read()
         return self._table
+
+    def _refuse_changed_table(self, number: int, table: SiteTable) -> None:
+        """Sums of one run of the coordinator come from one table: a mixture would be the sums of none."""
+        path = self.folder / "table.json"
+        now = {"run": number // ROUNDS_OF_A_RUN, "sha256": table.digest}
+        if now == self._seen_table:
+            return
+        before = json.loads(path.read_bytes()) if path.exists() else None
+        if before is not None and before["run"] == now["run"] and before["sha256"] != now["sha256"]:
+            raise Declined("the table has changed within a run: start the coordinator again")
+        write_bytes(path, json.dumps(now).encode())
+        self._seen_table = now
 
     @cached_property
     def study(self) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 
 import numpy as np
 
@@ -47,6 +48,16 @@ class SiteTable:
     def ids(self) -> list[str]:
         """(n,) whose each row is."""
         return list(self.table[self.schema.person].tolist())
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of names and cells, hex. As private as the table."""
+        digest = sha256()
+        for name in self.table.names:
+            column = self.table[name]
+            cells = repr(column.tolist()).encode() if column.dtype.kind == "O" else column.tobytes()
+            digest.update(repr((name, len(cells))).encode() + cells)
+        return digest.hexdigest()
 
     @property
     def people(self) -> int:

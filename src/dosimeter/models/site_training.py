@@ -5,6 +5,7 @@ The site draws its patients from its own bits and tells nobody who was drawn or 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -62,15 +63,19 @@ class SiteTraining:
         declared = self.schema.sites[self.books.number - 1].patients or 0
         if len(ids) > declared:
             raise Declined(f"this site has more patients than the {declared} that the schema declares")
-        return {"within": self.books.within(values["proposal"], {"ids": ids}, self._doses)}
+        facts = {"ids": ids, "table": table.digest}
+        return {"within": self.books.within(values["proposal"], facts, self._doses)}
 
     def _doses(self, pending: dict[str, Any]) -> tuple[PersonDoses, ...]:
         return shared_dose(pending["ids"], self.training.dose)
 
     def _sum(self, values: Values, table: SiteTable) -> Values:
         training, clip = self.training, float(values["clip"])
-        if not (self.books.folder / PENDING).exists():
+        path = self.books.folder / PENDING
+        if not path.exists():
             raise Declined("this site has not agreed to the training")
+        if json.loads(path.read_bytes())["table"] != table.digest:
+            raise Declined("the table has changed since this site agreed: its patients would not be those booked")
         if values["round"] >= training.terms.rounds or not 0 < clip <= LARGEST_CLIP:
             raise Declined("a round that the schema does not have")
         request = training.request(int(values["round"]), values["model"], clip)

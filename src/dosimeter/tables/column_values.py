@@ -176,11 +176,15 @@ def _exact(cells: Sequence[Any], where: _Where) -> NDArray[np.object_]:
     return text_array([_as_text(cell, i, where) for i, cell in enumerate(cells)])
 
 
+NOT_TEXT = (list, tuple, dict, set, bytes, np.ndarray)
+"""Kinds of cells that are no label."""
+
+
 def _as_text(cell: Any, position: int, where: _Where) -> str:
     """The exact text of a cell; 7.0, which pandas makes of the id 7 beside a missing one, reads '7'."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
-    if isinstance(cell, list | tuple | dict | set | bytes | np.ndarray):
+    if isinstance(cell, NOT_TEXT):
         name, source, rows = where
         raise source.refusal(f"{_article(cell)} is not text", _other(), row=int(rows[position]), column=name)
     return str(cell)

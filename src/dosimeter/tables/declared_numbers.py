@@ -1,4 +1,4 @@
-"""A column of a dataframe that was declared to hold numbers: a value that is not a finite number is missing."""
+"""Columns of a dataframe that were declared: a value that is not a finite number, or no label, is missing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.tables.column_values import NOT_TEXT
 from dosimeter.tables.csv_column import parse_numbers
 
 
@@ -27,6 +28,22 @@ def declared_numbers(raw: Any) -> NDArray[np.float64]:
             [_number(cell, text) for cell, text in zip(cells, parsed.tolist(), strict=True)], dtype=float
         )
     return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def declared_text(raw: Any) -> Any:
+    """A raw column of labels, None for a list, bytes and the like; the column itself if it has none.
+
+    >>> declared_text(np.array(["north", b"north"], dtype=object)).tolist()
+    ['north', None]
+    """
+    if isinstance(raw, np.ndarray) and raw.dtype.kind != "O":
+        return raw
+    cells = raw.to_list() if isinstance(raw, nw.Series) else np.ma.getdata(raw).tolist()
+    if not any(isinstance(cell, NOT_TEXT) for cell in cells):
+        return raw
+    column = np.empty(len(cells), dtype=object)
+    column[:] = [None if isinstance(cell, NOT_TEXT) else cell for cell in cells]
+    return column
 
 
 def _number(cell: Any, parsed: float) -> float:

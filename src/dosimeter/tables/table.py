@@ -19,7 +19,7 @@ from dosimeter.core.location import Location, advice
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.tables.column_values import missing as missing_in
 from dosimeter.tables.column_values import raw_column, to_array
-from dosimeter.tables.declared_numbers import declared_numbers
+from dosimeter.tables.declared_numbers import declared_numbers, declared_text
 from dosimeter.tables.missing_values import Gaps, fill_gaps, refuse_gaps
 
 Kind = Literal["number", "text", "bool"]
@@ -89,7 +89,8 @@ class Table:
         missing: "refuse" names the first place without a value, "drop" leaves those rows out and counts them,
         "impute" fills a number with the constant declared for its column in `impute` and a label with a separate
         level, "keep" leaves nan or an empty text for a model's own imputer. whole: columns that are never filled.
-        declared: columns that were declared to hold numbers, where a value that is not a finite number is missing.
+        declared: columns that were declared to hold numbers, where a value that is not a finite number is missing; a
+        value of `text` that is no text is then missing as well.
         """
         source = source or Location("frame")
         if isinstance(frame, Table):
@@ -99,6 +100,8 @@ class Table:
         source.check_known([*text, *drop], raw)
         used = {name: column for name, column in raw.items() if name not in drop}
         used |= {name: declared_numbers(used[name]) for name in declared or () if name in used}
+        if declared is not None:
+            used |= {name: declared_text(used[name]) for name in text if name in used}
         if len({len(column) for column in used.values()}) > 1:
             lengths = sorted({len(column) for column in used.values()})
             raise source.refusal(f"columns of lengths {lengths}", "give columns of one length")

@@ -20,6 +20,8 @@ from dosimeter.results.consortium import SiteRecord
 from dosimeter.tables.consortium_schema import CLIENTS, ConsortiumSchema, Site, read_schema
 
 Say = Callable[[str], None]
+QUESTIONS_OF_A_ROUND = 4
+"""Questions that a training may ask in a round, with those that are asked again after a stop."""
 
 
 def run_site(config: str | os.PathLike[str], *, say: Say | None = None) -> SiteRecord:
@@ -82,7 +84,7 @@ def run_site(config: str | os.PathLike[str], *, say: Say | None = None) -> SiteR
             lambda: Ledger.open(ledger, settings.keys),
             settings.state,
             tell,
-            settings.most_questions,
+            max(settings.most_questions, QUESTIONS_OF_A_ROUND * (schema.training.rounds if schema.training else 0)),
         )
         tell(f"site {site.number}, {safe_text(site.name)}: connecting to {safe_text(settings.place.host)}")
         transport_named(settings.transport).serve_site(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dosimeter.core.checks import not_negative, positive
-from dosimeter.core.errors import Refusal
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.glm.noise_choice import ROUNDS
+from dosimeter.glm.sparse_table import is_sparse
 from dosimeter.models.given_model_release import release_model
 from dosimeter.models.linear_release import TableRelease, release_table
 from dosimeter.results.linear import LinearRelease
@@ -151,6 +152,7 @@ def fix(
     if store_fisher_blocks and person is None:
         raise Refusal(f"{option('store_fisher_blocks')} needs persons: name the column with {option('person')}")
     codes, shared, separate = as_names(categorical), as_names(tied), as_names(not_tied)
+    _refuse_sparse(table)
     place = Place(engine, memory, checkpoint, scheduler)
     if model is not None:
         refuse_given_model(table, place)
@@ -306,3 +308,12 @@ def _generator(seed: int | None) -> np.random.Generator | None:
     if seed < 0:
         raise Refusal(f"{option('simulation_seed', seed)}: give a whole number, 0 or above")
     return np.random.Generator(np.random.PCG64(seed))
+
+
+def _refuse_sparse(table: Any) -> None:
+    """A sparse table has no named columns to fold weights into."""
+    if is_sparse(table):
+        raise CannotMeasure(
+            "a sparse table is released by a private model: PrivateLogisticRegression(max_dose=1.0).fit(X, y), or "
+            "PrivateRidge, PrivatePoissonRegressor and their kin"
+        )

@@ -14,16 +14,18 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.noise import no_noise
 from dosimeter.core.text import safe_text
+from dosimeter.glm.sparse_table import is_sparse
 from dosimeter.models.answering_model import UNIT, AnsweringModel, Asked
-from dosimeter.models.counts import as_source, refuse_own_fit
+from dosimeter.models.counts import as_source
 from dosimeter.models.fit_table import fit_table
 from dosimeter.models.given_model import GivenModel, measure_model
+from dosimeter.models.sparse_fit import fit_sparse
 from dosimeter.tables.row_arguments import names_of
 from dosimeter.tables.table import Table
 from dosimeter.workflows.answers_leakage import AnswersLeakage, asked_queries
 from dosimeter.workflows.block_table import Place, TableSource, block_source, refuse_given_model
 from dosimeter.workflows.measure_blocks import BlockLeakage, measure_blocks
-from dosimeter.workflows.model_file import fitted_model, is_model
+from dosimeter.workflows.model_file import fitted_model, is_model, names_a_table
 from dosimeter.workflows.model_leakage import ModelLeakage, Names
 from dosimeter.workflows.noise_name import noise_class
 from dosimeter.workflows.passed_columns import rows_of, with_columns, with_ids_of
@@ -206,8 +208,10 @@ def measure(
     asked = asked_queries(release, queries, answer, figures.noise, blocks=source is not None, scaler=scaler)
     if asked is not None:
         asked = replace(asked, delimiter=delimiter, decimal=decimal)
+    if estimator is None and is_sparse(data):
+        figures = replace(figures, unit=unit or "raw", scaler=scaler or "held")
+        return _measure_sparse(data, label, person, reading, figures, bounds, loss, l2, sample_weight, asked)
     if estimator is None:
-        refuse_own_fit(data)
         if sample_weight is not None:
             raise Refusal(f"{option('sample_weight')} is for a given model: one that is fitted here has no weights")
         penalty = None if l2 is None else not_negative("l2", l2)
@@ -259,7 +263,7 @@ def _model_and_table(model: Any, table: Any) -> tuple[Any, Any]:
         if model is None or is_model(model):
             raise Refusal("there is no table: pass measure(model, table, y), or measure(table, target=...)")
         return None, model
-    if model is not None and not is_model(model) and (is_path(model) or names_of(model)):
+    if model is not None and not is_model(model) and (names_a_table(model) or names_of(model)):
         raise Refusal("the first of two arguments is the model, and this is a table: pass measure(table, target=...)")
     return model, table
 
@@ -340,6 +344,26 @@ def _measure_own(
         frame = rows_of(data, table)
         return AnswersLeakage.of_queries(model, asked, table, fit=fit, person=person, frame=frame)
     return ModelLeakage.of(leak, table, fit=fit, person=person, frame=rows_of(data, table))
+
+
+def _measure_sparse(
+    data: Any,
+    target: Any,
+    person: Any,
+    reading: Reading,
+    figures: Figures,
+    bounds: BoundsSource | None,
+    loss: str,
+    l2: float | None,
+    sample_weight: Any,
+    asked: Asked | None,
+) -> ModelLeakage:
+    """Fit a model of a sparse table on its columns as they are, then measure it."""
+    for name, value in (("bounds", bounds), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise Refusal(f"{option(name)} is not for a sparse table that is fitted here: leave it out or pass a model")
+    model = fit_sparse(data, target, loss, None if l2 is None else not_negative("l2", l2))
+    return _measure_given(model, data, target, person, reading, figures, None, asked)
 
 
 def _measure_blocks(

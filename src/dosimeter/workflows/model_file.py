@@ -13,11 +13,18 @@ from dosimeter.core.text import safe_text
 
 ENDINGS = (".skops", ".json")
 """Of files that hold a model: an estimator, or bare coefficients."""
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", "")
+"""Of files and folders that hold a table."""
 
 
 def names_a_model(value: Any) -> bool:
     """Whether a path names a file with a model."""
     return isinstance(value, str | os.PathLike) and Path(value).suffix.lower() in ENDINGS
+
+
+def names_a_table(value: Any) -> bool:
+    """Whether a path names a table: a folder, or a file with the ending of one. Other files are refused as models."""
+    return isinstance(value, str | os.PathLike) and (Path(value).suffix.lower() in TABLES or Path(value).is_dir())
 
 
 def is_model(value: Any) -> bool:

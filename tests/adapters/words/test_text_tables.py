@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.compose import make_column_transformer
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
-from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge, RidgeClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -144,10 +144,37 @@ def test_tables_that_are_not_the_texts_are_refused(table: Any, message: str) -> 
         dm.measure(model, table, CLASS, noise=dm.Gaussian(1.0))
 
 
-def test_a_sparse_table_is_not_fitted_here() -> None:
-    X = sparse.random_array((40, 300), density=0.05, format="csr", rng=np.random.default_rng(4))
-    with pytest.raises(dm.CannotMeasure, match="model that was fitted on it"):
-        dm.measure(X, y=CLASS, noise=dm.Gaussian(1.0))
+WIDE = sparse.random_array((40, 300), density=0.05, format="csr", rng=np.random.default_rng(4))
+
+
+@pytest.mark.parametrize(
+    ("y", "loss", "l2", "model"),
+    [
+        (CLASS[:40], "auto", None, LogisticRegression(tol=1e-9, max_iter=5_000)),
+        (np.resize(["a", "b", "c"], 40), "auto", 0.1, LogisticRegression(C=0.25, tol=1e-9, max_iter=5_000)),
+        (np.arange(40.0) % 7, "auto", 0.05, Ridge(alpha=2.0)),
+        (np.arange(40.0) % 4, "poisson", None, PoissonRegressor(tol=1e-9, max_iter=5_000)),
+    ],
+    ids=["two classes", "three classes", "numbers", "counts"],
+)  # fmt: skip
+def test_a_sparse_table_that_is_fitted_here_has_the_figures_of_the_model_of_scikit_learn(
+    y: Any, loss: str, l2: float | None, model: Any
+) -> None:
+    here = dm.measure(WIDE, y=y, loss=loss, l2=l2, noise=dm.Gaussian(1.0))
+    given = dm.measure(model.fit(WIDE, y), WIDE, y, noise=dm.Gaussian(1.0))
+    np.testing.assert_allclose(here.examples, given.examples, rtol=1e-6)
+
+
+def test_what_a_sparse_table_cannot_be_fitted_with_is_refused() -> None:
+    for options, message in (
+        ({"target": "ill"}, "no column ill"),
+        ({"y": CLASS[:39]}, "39 values for 40 rows"),
+        ({"y": np.arange(40.0) + 1.0, "loss": "gamma"}, "loss gamma is not fitted here"),
+        ({"y": CLASS[:40], "l2": 0.0}, "above 0"),
+        ({"y": np.ones(40)}, "one value only"),
+    ):
+        with pytest.raises(dm.Refusal, match=message):
+            dm.measure(WIDE, noise=dm.Gaussian(1.0), **options)
 
 
 def test_results_name_the_words_and_what_a_text_figure_covers() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter import glm
-from dosimeter.adapters.joint_problem import stacked_problem
+from dosimeter.adapters.joint_problem import refuse_inner_pipeline, stacked_problem
 from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Problem, Target
 from dosimeter.adapters.registry import adapter, problem_of
 from dosimeter.core.errors import CannotMeasure
@@ -19,6 +19,7 @@ from dosimeter.core.errors import CannotMeasure
 )  # fmt: skip
 def multi_output(model: Any, target: Target) -> EquationsProblem:
     """Each target is an unknown of its own."""
+    refuse_inner_pipeline(model.estimators_[0], type(model).__name__)
     Y = target.several(len(model.estimators_))
     parts = [
         problem_of(estimator, Target(y, target.weight)) for estimator, y in zip(model.estimators_, Y.T, strict=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter.adapters.any_problem import AnyProblem
-from dosimeter.adapters.joint_problem import stacked_problem
+from dosimeter.adapters.joint_problem import refuse_inner_pipeline, stacked_problem
 from dosimeter.adapters.problem import EstimatorKind, Problem, Target
 from dosimeter.adapters.registry import adapter, problem_of
 from dosimeter.core.errors import CannotMeasure
@@ -20,6 +20,7 @@ def one_vs_rest(model: Any, target: Target) -> AnyProblem:
     classes = model.classes_.tolist()
     if getattr(model, "multilabel_", False) or target.y.ndim > 1:
         raise CannotMeasure("OneVsRestClassifier of several labels at once: use MultiOutputClassifier")
+    refuse_inner_pipeline(model.estimators_[0], "OneVsRestClassifier")
     positions = target.positions(classes)
     K = len(classes)
     labels = [positions == 1] if K == 2 else [positions == k for k in range(K)]

@@ -18,6 +18,7 @@ _LOSSES: dict[str, Any] = {"Logit": glm.Logistic, "Probit": glm.Probit, "Poisson
 @adapter("statsmodels", "Logit", "Probit", "Poisson", remark="exact, with offset and exposure", sources=column_sources)
 def discrete_model(results: Any, target: Target) -> Problem:
     """No weights and no penalty."""
+    _refuse_l1(results)
     design = FittedDesign.of(results)
     loss = _LOSSES[type(results.model).__name__]()
     return Problem(
@@ -29,6 +30,7 @@ def discrete_model(results: Any, target: Target) -> Problem:
 @adapter("statsmodels", "MNLogit", remark="exact: the weights of each class against the first", sources=column_sources)
 def multinomial_logit(results: Any, target: Target) -> Problem:
     """The first class is the reference."""
+    _refuse_l1(results)
     design = FittedDesign.of(results)
     classes = np.unique(target.y).tolist()
     K = design.w.shape[1] + 1
@@ -36,3 +38,12 @@ def multinomial_logit(results: Any, target: Target) -> Problem:
         raise CannotMeasure(f"MNLogit was fitted on {K} classes and y has {len(classes)}: pass the y it was fitted on")
     positions = target.positions(classes).astype(np.float64)
     return Problem(glm.Softmax(K, 0), 0.0, design.intercept, design.w, positions, target.weight, iterative=True)
+
+
+def _refuse_l1(results: Any) -> None:
+    """`fit_regularized` of these models is always an L1 penalty."""
+    if type(results).__name__.startswith("L1"):
+        raise CannotMeasure(
+            f"{type(results.model).__name__}.fit_regularized has an L1 penalty, which is not read here: use fit, or "
+            "scikit-learn's LogisticRegression(l1_ratio=1.0, solver='saga')"
+        )

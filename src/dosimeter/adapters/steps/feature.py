@@ -169,7 +169,7 @@ def table_of(features: Features) -> Table:
     columns: list[tuple[Index, FloatArray]] = []
     kept_order: dict[int, tuple[Index, Index]] = {}
     for feature in features:
-        values = feature.values
+        values: Any = feature.values
         if isinstance(values, IndicatorColumn):
             if id(values.codes) not in kept_order:
                 order = np.argsort(values.codes, kind="stable")

@@ -20,7 +20,7 @@ from dosimeter.core.arrays import FloatArray
 _BEND = "with clip=True zero outside the range, and at its ends the steeper side"
 
 
-_ROUNDING = 1e-9
+_ROUNDING = 1e-7
 
 
 Moves = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -65,8 +65,8 @@ def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _centre_and_scale(features, mean, scale, statistic)
     if not statistics:
         return scaled
-    if len(statistics) == 2:  # what a scaler before it took from these rows cancels
-        return tuple(replace(feature, standardised=True, of_these_rows=frozenset({statistic})) for feature in scaled)
+    if len(statistics) == 2:
+        return tuple(_standardised(feature, statistic) for feature in scaled)
     return tuple(
         _mark(
             before,
@@ -81,7 +81,20 @@ def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
     )
 
 
-@step("MinMaxScaler", route=Route.AFFINE, remark=f"minimum and range are held fixed; {_BEND}", foldable=True)
+def _standardised(feature: Feature, statistic: str) -> Feature:
+    """Mean 0 and deviation 1 show that both are of these rows; what a scaler before it took from them then cancels."""
+    values = _observed(feature)
+    if not (_near(values.mean(), 0.0) and _near(values.std(), 1.0)):
+        return replace(feature, standardised=True)
+    return replace(feature, standardised=True, of_these_rows=frozenset({statistic}))
+
+
+@step(
+    "MinMaxScaler",
+    route=Route.AFFINE,
+    remark=f"minimum and range are held fixed, their floor is stated; {_BEND}",
+    foldable=True,
+)
 def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _scale(features, require_fitted(scaler, "scale_", len(features)), scaler.min_, "minimum and range")
     low, high = scaler.feature_range
@@ -100,7 +113,12 @@ def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
     return _clip(scaler, scaled, low, high, run) if scaler.clip else scaled
 
 
-@step("MaxAbsScaler", route=Route.AFFINE, remark=f"largest magnitudes are held fixed; {_BEND}", foldable=True)
+@step(
+    "MaxAbsScaler",
+    route=Route.AFFINE,
+    remark=f"largest magnitudes are held fixed, their floor is stated; {_BEND}",
+    foldable=True,
+)
 def read_max_abs_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _centre_and_scale(features, None, require_fitted(scaler, "scale_", len(features)), "largest magnitudes")
     scaled = tuple(
@@ -110,7 +128,12 @@ def read_max_abs_scaler(scaler: Any, features: Features, run: Run) -> Features:
     return _clip(scaler, scaled, -1.0, 1.0, run) if getattr(scaler, "clip", False) else scaled
 
 
-@step("RobustScaler", route=Route.AFFINE, remark="median and quantile range are held fixed", foldable=True)
+@step(
+    "RobustScaler",
+    route=Route.AFFINE,
+    remark="median and quantile range are held fixed; their floor is stated",
+    foldable=True,
+)
 def read_robust_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scale = require_fitted(scaler, "scale_", len(features))
     statistics = ["median"] * (scaler.center_ is not None) + ["quantile range"] * (scale is not None)

@@ -41,7 +41,7 @@ def range_moves(u: FloatArray, low: float, high: float) -> Moves:
 def magnitude_moves(u: FloatArray) -> Moves:
     """MaxAbsScaler: k = 1 / max |u|.
 
-    >>> magnitude_moves(np.array([1.0, -4.0]))
+    >>> magnitude_moves(np.array([-1.0, -4.0]))
     (array([0., 1.]), array([0., 0.]))
     """
     return -np.sign(u) * (np.abs(u) == np.abs(u).max()), np.zeros(len(u))
@@ -65,5 +65,5 @@ def _weights(u: FloatArray, percent: float) -> FloatArray:
     at = percent / 100 * (len(u) - 1)
     below = int(np.floor(at))
     share = at - below
-    out = (1.0 - share) * (u == order[below])
-    return out if share == 0.0 else np.maximum(out, 0.0) + share * (u == order[below + 1])
+    out: FloatArray = (1.0 - share) * (u == order[below])
+    return out if share == 0.0 else np.asarray(out + share * (u == order[below + 1]), dtype=np.float64)

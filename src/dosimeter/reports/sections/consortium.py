@@ -103,6 +103,8 @@ def _(result: SiteRecord) -> str:
 def _(result: SiteRecord) -> str:
     if result.booked:
         return f"{result.name} is booked for {result.people} patients of this site."
+    if result.released:
+        return f"{result.name} was released. The coordinator books each client."
     return "The study has ended and nothing was booked here."
 
 
