@@ -205,6 +205,7 @@ def test_a_site_does_not_talk_to_somebody_else_with_a_certificate_of_the_authori
     assert "not the agreed coordinator's certificate" in text
 
 
+@pytest.mark.slow  # `tests/workflows/test_network.py` has the same with the commands
 def test_a_site_that_is_killed_in_a_round_comes_back_and_the_model_is_right(tmp_path: Path) -> None:
     network = Network(tmp_path)
     fits: list[Any] = []
@@ -231,6 +232,7 @@ def test_a_straggler_and_a_site_that_is_not_there_stop_it_with_one_line(tmp_path
             network.assembly(exchange, deadline=1.0, first_round=100).ask("match")
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_comes_back_finds_its_sites(tmp_path: Path) -> None:
     network = Network(tmp_path)
     with network.exchange() as exchange:

@@ -264,3 +264,26 @@ def test_a_patient_who_joins_after_the_yes_to_a_training_stops_it(tmp_path: Path
     assert set(answers) == {1, 3}
     assert "site 2 refused" in faults[2]
     assert "the table has changed since this site agreed" in consortium.said[-1] + consortium.said[-2]
+
+
+def test_doses_of_components_at_the_sites_are_those_of_the_joint_table(tmp_path: Path) -> None:
+    rows = without_target(patients("squared"))
+    schema = schema_with(release=EPSILON, components={"components": 2})
+    consortium = Consortium(schema, cut(rows), tmp_path, budget="eps=5@1e-6")
+    assert run(consortium, tmp_path).artefact
+    bounds = {name: dict(column) for name, column in COLUMNS.items()}
+    joint = dm.components(rows, person="id", epsilon=2.0, delta=1e-6, bounds=bounds, components=2)
+    _, *expected = joint.doses
+    own = {"fil": {}, "mu": {}}
+    for desk in consortium.desks.values():
+        table = desk._checked_table()
+        people = len(set(rows["id"]))
+        _, *doses = desk.study.terms.person_doses(table.table, table.ids, people, of="components")
+        for measured, key in zip(doses, own, strict=True):
+            own[key] |= dict(zip(map(str, measured.ids), measured.figures.tolist(), strict=True))
+    for dose, key in zip(expected, own, strict=True):
+        assert {str(person) for person in dose.ids} == own[key].keys()
+        np.testing.assert_allclose([own[key][str(p)] for p in dose.ids], dose.figures, rtol=1e-9)
+    with Ledger.open(consortium.ledgers[0]) as ledger:
+        accounts = {part["account"].split("|")[0] for part in ledger.releases()[0].body["parts"]}
+    assert len(accounts) == 3

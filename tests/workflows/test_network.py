@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import skops.io as sio
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509 import load_pem_x509_certificate
 
 import dosimeter as dm
+from dosimeter.engines.certificates import Authority, write_certificate, write_key
 from dosimeter.engines.https_transport import open_exchange
 from dosimeter.engines.protocol.assembly import Assembly
 from dosimeter.files.consortium_config import read_coordinator_config
@@ -293,6 +296,31 @@ def test_a_training_of_clients_runs_with_the_same_commands_and_is_booked_client_
         (entry,) = ledger.releases()
         assert entry.people == 3
         assert ledger.artefact("r1") == hospitals.release.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["expired", "a stranger's"])
+def test_a_site_with_another_certificate_gets_no_question_and_stops_with_one_line(kind: str, tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, schema_for("logistic"), patients("logistic"))
+    place = hospitals.places[1]
+    authority = Authority(
+        load_pem_x509_certificate((hospitals.folder / "authority" / "ca.crt").read_bytes()),
+        load_pem_private_key((hospitals.folder / "authority" / "ca.key").read_bytes(), None),
+    )
+    signer = authority if kind == "expired" else Authority.create("mine", 2)
+    certificate, key = signer.site("south", -1 if kind == "expired" else 2)
+    for name in ("site.crt", "site.key"):
+        (place / name).unlink()
+    write_certificate(place / "site.crt", certificate)
+    write_key(place / "site.key", key)
+    hospitals.set(2, "patience", "1")
+    hospitals.set("coordinator", "deadline", "6")
+    with hospitals.sites() as (_, bad, _):
+        assert hospitals.coordinate() == FAULT
+        bad.join(60)
+        assert bad.exitcode == FAULT
+    assert "error: site 2 did not answer match within 6 s" in hospitals.said("coordinator")
+    assert "the coordinator was not reached for 1 s" in hospitals.said(2)
+    assert not (place / "ticket").exists()
 
 
 def test_flower_carries_the_same_study(tmp_path: Path) -> None:

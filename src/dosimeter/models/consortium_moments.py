@@ -8,14 +8,18 @@ from functools import cached_property
 
 import numpy as np
 
+from dosimeter.core.accounts import PersonDoses, SharedEventDose
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.dose import EventDose
+from dosimeter.core.notion import FISHER, MEMBERSHIP
 from dosimeter.engines.protocol.assembly import Values
 from dosimeter.engines.protocol.fields import Malformed
-from dosimeter.models.component_release import mechanism_of
+from dosimeter.models.component_release import MEASURED_IN, PRESENCE, mechanism_of
 from dosimeter.models.component_rows import row_bounds
 from dosimeter.pca.bounds import Bounds, Box
+from dosimeter.pca.fisher import measure
 from dosimeter.pca.mechanism import MEAN_SHARE, Mechanism
+from dosimeter.pca.moment_plan import PERSON, plan_moments
 from dosimeter.pca.release import dose_of
 from dosimeter.pca.sensitivity import REPLACE
 from dosimeter.tables.column_encoding import CategoryColumn, ColumnEncoding, RangeColumn
@@ -25,6 +29,8 @@ from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.table import Table
 
 SLACK = 1e-6
+UNITS = ((FISHER, MEASURED_IN[False]), (MEMBERSHIP, PRESENCE))
+"""Of η and μ, as `dm.components` books them."""
 MECHANISM = "analyze-gauss"
 
 
@@ -71,6 +77,17 @@ class MomentTerms:
     def dose(self, people: int) -> EventDose:
         """What a release of the moments of `people` people costs each of them."""
         return dose_of(self.mechanism, self.box, people)
+
+    def person_doses(self, table: Table, ids: Sequence[Hashable], people: int, *, of: str) -> tuple[PersonDoses, ...]:
+        """What each of these people receives if the moments of `people` people are noised: the event, then η and μ.
+
+        of: "components", or "second moment" if the noisy matrix itself is sent.
+        """
+        X = self.rows(table)
+        plan = plan_moments(X.shape[1], people, PERSON, self.mechanism, self.bounds, n_samples=people)
+        leakage = measure(plan, X, ids)
+        figures = (leakage.dose(ids, of=of, notion=notion, measured_in=unit) for notion, unit in UNITS)
+        return (SharedEventDose(people_of(ids), self.dose(people)), *figures)
 
     def check(self, values: Values, *, noisy: bool) -> None:
         """Refuse sums that no table within the bounds gives; with noise, that no noise makes likely."""

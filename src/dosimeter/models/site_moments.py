@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from dosimeter.models.site_booking import Declined, SiteBooking
 from dosimeter.models.site_model import Handler
 from dosimeter.models.site_table import SiteTable
 from dosimeter.pca.distributed import noisy_moment
+from dosimeter.pca.fisher import COMPONENTS, MATRIX
 from dosimeter.pca.release import person_sums
 from dosimeter.tables.consortium_schema import ConsortiumSchema
 
@@ -40,7 +42,7 @@ class SiteMoments:
         return {
             SECOND_MOMENT.name: self._moment,
             EVENT_LIMITS.name: self._limits,
-            BOOK.name: lambda values, table: self.books.book(values, self._doses),
+            BOOK.name: lambda values, table: self.books.book(values, partial(self._doses, table=table)),
         }
 
     @property
@@ -56,11 +58,14 @@ class SiteMoments:
         ids = list(people_of(table.ids))
         if values["people"] < len(ids):
             raise Declined("fewer people at all sites than at this one")
-        facts = {"ids": ids, "people": int(values["people"])}
-        return {"within": self.books.within(values["proposal"], facts, self._doses)}
+        facts = {"ids": ids, "people": int(values["people"]), "table": table.digest}
+        return {"within": self.books.within(values["proposal"], facts, partial(self._doses, table=table))}
 
-    def _doses(self, pending: dict[str, Any]) -> tuple[PersonDoses, ...]:
-        return shared_dose(pending["ids"], self.terms.dose(pending["people"]))
+    def _doses(self, pending: dict[str, Any], table: SiteTable) -> tuple[PersonDoses, ...]:
+        """ε for all, η and μ of each patient: computed again from the same table when it is booked."""
+        if pending["table"] != table.digest:
+            raise Declined("the table has changed since this site agreed: restore it")
+        return self.terms.person_doses(table.table, table.ids, pending["people"], of=COMPONENTS)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class NoisySiteMoments:
         mean = drawn["mean"] - terms.box.centre if "mean" in drawn else np.zeros(terms.box.d)
         answer = {"people": len(people), "products": drawn["second_moment"], "sums": mean}
         artefact = pack(NOISY_MOMENT.answer, answer, self.schema.sizes)
-        doses = shared_dose(list(people), message.dose)
+        doses = terms.person_doses(table.table, table.ids, len(people), of=MATRIX)
         booking = books.booking(doses, message.release.recipe, artefact, secrets.token_bytes(32))
         with books.ledger() as ledger:
             try:
