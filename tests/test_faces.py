@@ -135,3 +135,15 @@ def test_a_verb_says_what_it_takes_returns_and_refuses(verb: str) -> None:
     names = [name for name, p in inspect.signature(function(verb)).parameters.items() if p.kind is not p.VAR_KEYWORD]
     described = text.split("Returns\n---")[0]
     assert [name for name in names if name not in described] == []
+
+
+@pytest.mark.parametrize("name", ["exclude", "categorical", "tied", "not_tied"])
+def test_one_column_may_stand_alone_as_text(name: str) -> None:
+    """A text is one name, never its letters: every verb that takes names says so in its type."""
+    for function in sorted({*FUNCTIONS.values(), "bounds_template"} - {"check"}):
+        parameter = inspect.signature(getattr(dm, function)).parameters.get(name)
+        assert parameter is None or "Names" in str(parameter.annotation), function
+    with pytest.raises(dm.Refusal, match="there is no column ill"):
+        dm.bounds_template({"age": [1.0, 2.0]}, exclude="ill")
+    with pytest.raises(dm.Refusal, match="ill"):
+        dm.components({"age": [1.0, 2.0]}, epsilon=1, bounds={"age": {"lower": 0, "upper": 9}}, exclude="ill")

@@ -27,7 +27,7 @@ WITHOUT_FLOWER = pytest.mark.skipif(
     importlib.util.find_spec("flwr") is None, reason="flwr is not installed: `make flower` runs this"
 )
 TRANSPORTS = ["https", pytest.param("flower", marks=WITHOUT_FLOWER)]
-PATIENCE = 90.0
+PATIENCE = 150.0
 """Seconds of the clock that a busy machine may take."""
 
 

@@ -30,10 +30,13 @@ from dosimeter.engines.https_site import client_context
 from dosimeter.engines.protocol.assembly import SiteFault
 from dosimeter.engines.tls_server import TlsServer, server_context
 from dosimeter.engines.transports import ServerPlace, SitePlace, transport_named
+from dosimeter.tables.consortium_schema import schema_of
 from tests.engines.clients import HERE, ClientNetwork
-from tests.engines.test_client_faults import PATIENCE, free_port, open_exchange, train, wait_until
+from tests.engines.test_client_faults import PATIENCE, TRANSPORTS, free_port, open_exchange, train, wait_until
 from tests.engines.test_https import Network
 from tests.models.consortium import patients, schema_for
+from tests.models.study_parts import COLUMNS
+from tests.workflows.network_link import Link
 from tests.workflows.network_parts import RELEASED, Hospitals
 
 flwr_installed = importlib.util.find_spec("flwr") is not None
@@ -70,13 +73,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FlowerNe
         network.site(2, exchange.port, **facts),
         network.site(3, exchange.port, **facts),
     ):
+        assert wait_until(lambda: len(exchange.seen) == 3)
         yield network, exchange
 
 
 @needs_flower
 def test_the_fit_over_flower_is_that_of_the_joint_table(running: tuple[FlowerNetwork, Any]) -> None:
     network, exchange = running
-    fitted = network.fit(network.assembly(exchange))
+    fitted = network.fit(network.assembly(exchange, deadline=PATIENCE))
     np.testing.assert_allclose(fitted.w, network.joint(), rtol=0, atol=1e-9)
 
 
@@ -208,7 +212,7 @@ def test_a_stranger_with_the_authoritys_certificate_who_submits_an_app_that_read
     assert "Connection to the SuperLink is unavailable" in run.stdout + run.stderr  # and not a fault of the app
     assert not list(network.folder.rglob("STOLEN"))
     assert not list(tmp_path.rglob("STOLEN"))
-    network.assembly(exchange, first_round=5000).ask("match")  # the study goes on
+    network.assembly(exchange, deadline=PATIENCE, first_round=5000).ask("match")  # the study goes on
 
 
 @needs_flower
@@ -348,3 +352,64 @@ def test_a_study_runs_over_flower_with_the_same_commands_and_every_ledger_books_
     for place in hospitals.places:
         with dm.Ledger.open(place / "ledger.db") as ledger:
             assert ledger.artefact("r1") == hospitals.release.read_bytes()
+
+
+def cut_in_the_middle(folder: Path, seconds: float) -> None:
+    """A study during which the link of the second site is cut."""
+    hospitals = over_flower(Hospitals(folder, schema_for("logistic"), patients("logistic")))
+    codes: list[int] = []
+    with Link(hospitals.port) as link:
+        hospitals.set(2, "port", str(link.port))
+        with hospitals.sites(delay=0.2):
+            coordinator = threading.Thread(target=lambda: codes.append(hospitals.coordinate(timeout=4 * PATIENCE)))
+            coordinator.start()
+            ticket = hospitals.places[1] / "ticket"
+            assert wait_until(lambda: ticket.exists() and b"newton" in ticket.read_bytes()[:200])
+            link.cut_for(seconds)
+            coordinator.join(4 * PATIENCE)
+    assert codes == [RELEASED]
+    assert hospitals.people_booked_are_the_own_ones()
+
+
+@needs_flower
+def test_a_link_that_is_cut_for_a_while_only_costs_time(tmp_path: Path) -> None:
+    cut_in_the_middle(tmp_path, 2.0)
+
+
+@needs_flower
+@pytest.mark.slow
+def test_a_link_that_is_cut_for_a_minute_only_costs_time(tmp_path: Path) -> None:
+    cut_in_the_middle(tmp_path, 60.0)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_no_id_and_no_cell_of_a_client_is_among_all_bytes_inside_the_tls_ends(tmp_path: Path, transport: str) -> None:
+    """Clients send updates: no row, no id, and no field for a metric."""
+    rows = patients("logistic")
+    rows["id"] = [f"CANARY{person}" for person in rows["id"]]
+    schema = schema_of(
+        {
+            "study": "practices", "target": "y", "release": {"name": "r1"},
+            "clients": {"epsilon": 50.0, "delta": 1e-3, "rounds": 2, "noise-multiplier": 1.0, "epochs": 1},
+            "columns": {**COLUMNS, "y": {"levels": ["no", "yes"]}},
+            "sites": [{"name": name} for name in ("north", "south", "east")],
+        },
+        complete=False,
+    )  # fmt: skip
+    hospitals = Hospitals(tmp_path, schema, rows)
+    if transport == "flower":
+        over_flower(hospitals)
+    with Link(hospitals.port, (hospitals.coordinator, hospitals.places[1])) as link:
+        hospitals.set(2, "port", str(link.port))
+        with hospitals.sites():
+            assert hospitals.coordinate(timeout=3 * PATIENCE) == RELEASED, hospitals.said("coordinator")
+        recorded = bytes(link.recorded)
+    assert b"train" in recorded  # the recorder sees what is inside TLS
+    assert b"CANARY" not in recorded
+    part = hospitals.parts[1]
+    for age, bmi in zip(np.asarray(part["age"]).tolist(), np.asarray(part["bmi"]).tolist(), strict=True):
+        scaled = [(age - 59.0) / 41.0, (bmi - 36.0) / 24.0]
+        for number in (age, bmi, *scaled):
+            assert np.float64(number).tobytes() not in recorded
+        assert np.array(scaled, dtype="<f4").tobytes() not in recorded
+        assert repr(age).encode() not in recorded

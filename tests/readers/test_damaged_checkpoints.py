@@ -16,17 +16,22 @@ import pytest
 from dosimeter.cli.main import run
 from dosimeter.engines.checkpoint import create_private
 from tests.readers.mutations import any_bytes
-from tests.readers.samples import people, table
+from tests.readers.samples import BOUNDS, people, table
 
 MEASURE = "measure {} --target bmi --person id --exclude ill --scale 1 --json - --engine blocks --checkpoint kept"
 FIX = (
     "fix {} --target bmi --person id --exclude ill --scale 20 --max-dose 1e6 --json - --even-if-useless "
     "--out model.skops --engine blocks --checkpoint kept"
 )
+PCA = (
+    "pca {} --person id --exclude site --epsilon 2 --bounds bounds.toml --json - --out model.skops --engine blocks "
+    "--checkpoint kept"
+)
 COMMANDS = {
     "a text file": MEASURE.format("people.csv"),
     "people in several places": MEASURE.format("scattered.parquet"),
     "a release": FIX.format("people.parquet"),
+    "components": PCA.format("people.csv"),
 }
 
 
@@ -39,6 +44,7 @@ def folder(tmp_path, monkeypatch):
     rows = people()
     order = np.r_[0:24:2, 1:24:2]
     Path("people.csv").write_text(table(rows))
+    Path("bounds.toml").write_text(BOUNDS)
     pq.write_table(pa.table(rows), "people.parquet", row_group_size=12)
     scattered = {name: [cells[i] for i in order] for name, cells in rows.items()}
     pq.write_table(pa.table(scattered), "scattered.parquet", row_group_size=12)

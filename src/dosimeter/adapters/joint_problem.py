@@ -46,7 +46,24 @@ def ridge_outputs_problem(
         output_rows(model),
         target.weight,
         not_covered,
+        outputs=ridge_parts(model, Y, alpha, target.weight, not_covered),
+        output_moves=np.eye(Y.shape[1]),
     )
+
+
+def ridge_parts(
+    model: Any, Y: FloatArray, alpha: Any, weight: FloatArray | None, not_covered: tuple[str, ...]
+) -> tuple[Problem, ...]:
+    """A ridge regression for each column of Y (n, K)."""
+    rows = output_rows(model).reshape(Y.shape[1], -1)
+    penalties = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (len(rows),)).tolist()
+    return tuple(
+        Problem(
+            glm.Squared(), penalty, bool(model.fit_intercept), w, np.ascontiguousarray(y), weight,
+            not_covered=not_covered, iterative=True,
+        )
+        for w, y, penalty in zip(rows, Y.T, penalties, strict=True)
+    )  # fmt: skip
 
 
 def stacked_problem(
@@ -81,4 +98,6 @@ def stacked_problem(
         any(part.iterative for part in parts),
         next((part.unconverged for part in parts if part.unconverged), ""),
         first.penalised_intercept,
+        outputs=tuple(parts),
+        output_moves=T,
     )

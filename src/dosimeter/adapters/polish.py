@@ -22,6 +22,7 @@ from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.cox_problem import CoxProblem
 from dosimeter.adapters.features import Design
 from dosimeter.adapters.named_errors import name_columns
+from dosimeter.adapters.output_fits import OutputFits
 from dosimeter.adapters.polish_cox import polish_cox
 from dosimeter.adapters.polish_equations import solve_equations
 from dosimeter.adapters.problem import EquationsProblem, Problem
@@ -79,6 +80,8 @@ def polish(problem: AnyProblem, design: Design, options: dict[str, Any]) -> Poli
 
     options: noise, include_target, input_map and target_unit of the reading (`glm.measure`).
     """
+    if isinstance(problem, EquationsProblem) and problem.output_moves is not None and issparse(design.X):
+        return _polish_outputs(problem, problem.output_moves, design, options)
     if isinstance(problem, EquationsProblem):
         return Polished(*solve_equations(problem, design, options))
     if isinstance(problem, CoxProblem):
@@ -93,6 +96,22 @@ def _polish_cox(problem: CoxProblem, design: Design, options: dict[str, Any]) ->
         raise Refusal("the frame is not the table that the Cox model was fitted on: pass the training table")
     names = ("noise", "include_target", "input_map")
     return Polished(*polish_cox(problem, **{name: options[name] for name in names}))
+
+
+def _polish_outputs(problem: EquationsProblem, moves: FloatArray, design: Design, options: dict[str, Any]) -> Polished:
+    """Each output alone: they share the table and nothing else."""
+    units = [float(np.linalg.norm(move * options["target_unit"])) for move in moves]
+    parts = [
+        _polish_minimiser(part, design, {**options, "target_unit": unit})
+        for part, unit in zip(problem.outputs, units, strict=True)
+    ]
+    fits = tuple(part.fit for part in parts if isinstance(part.fit, glm.Fit))
+    return Polished(
+        OutputFits(fits, moves, problem.loss, problem.y),
+        max(part.moved for part in parts),
+        tuple(dict.fromkeys(remark for part in parts for remark in part.remarks)),
+        tuple(dict.fromkeys(note for part in parts for note in part.not_covered)),
+    )
 
 
 def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any]) -> Polished:

@@ -140,5 +140,9 @@ class EquationsProblem:
     """Whether the design gets a column of ones, the last, for intercepts that are penalised (liblinear)."""
     one_margin: Problem | None = None
     """The same as a problem of one margin, if it is one: sparse tables are read through it."""
+    outputs: tuple[Problem, ...] = ()
+    """The same as a problem of one margin for each output: large sparse tables are read through them."""
+    output_moves: FloatArray | None = None
+    """T (K, t): how these outputs move with the unknowns of the target."""
     intercept: ClassVar[bool] = False
     penalty: ClassVar[float] = 0.0

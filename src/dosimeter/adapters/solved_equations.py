@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dosimeter import glm
+from dosimeter.adapters.output_fits import OutputFits
 from dosimeter.adapters.problem import EstimatorKind
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
@@ -46,7 +47,7 @@ class SolvedEquations:
         return self.solution.condition
 
 
-AnyFit = glm.Fit | SolvedEquations | glm.CoxFit
+AnyFit = glm.Fit | SolvedEquations | glm.CoxFit | OutputFits
 
 
 def leakage_of(
@@ -56,7 +57,10 @@ def leakage_of(
 
     target_slopes: (n,) df/dy of a function f that the target went through before the fit; None for none.
     """
-    if isinstance(fit, SolvedEquations):
+    leak: glm.Leakage
+    if isinstance(fit, OutputFits):
+        leak = fit.leakage(X, **options)
+    elif isinstance(fit, SolvedEquations):
         leak = glm.measure_solution(fit.solution, **options)
     elif isinstance(fit, glm.CoxFit):
         leak = glm.measure_cox(fit, **{name: value for name, value in options.items() if name != "target_unit"})

@@ -26,7 +26,7 @@ def init(
     quiet: Quiet = False,
     color: Color = True,
 ) -> int:
-    """Own authority, certificates, keys (mode 0600), consortium.toml, a site.toml for every site, and a checklist."""
+    """Create an authority, certificates, keys, consortium.toml, a site.toml for every site, and a checklist."""
     from dosimeter.cli.output import show
     from dosimeter.cli.provenance import provenance
     from dosimeter.workflows.consortium_init import create_consortium

@@ -256,6 +256,8 @@ def _on_counts(problem: AnyProblem, design: WordDesign, model: str) -> tuple[Any
         return problem, design
     if isinstance(problem, Problem) and not design.can_be_written_out(problem.w.shape[1]):
         return problem, design
+    if isinstance(problem, EquationsProblem) and problem.outputs and not design.can_be_written_out(1):
+        return problem, design
     return problem, design.written_out(model)
 
 

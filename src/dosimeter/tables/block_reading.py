@@ -62,12 +62,13 @@ class BlockReading:
 
     def _plain(self, raw: RawBlock) -> Table | None:
         """Finite numbers and texts without gaps as they are; None if a column is anything else."""
-        if self.declared is not None or self.classes is not None:
+        if self.classes is not None:
             return None
         arrays = []
         for name, column in raw.columns.items():
             array = _texts(column, exact=True) if name in self.text else _numbers(column)
-            array = _texts(column, exact=False) if array is None and name not in self.text else array
+            if array is None and name not in self.text and self.declared is None:
+                array = _texts(column, exact=False)
             if array is None:
                 return None
             arrays.append(array)

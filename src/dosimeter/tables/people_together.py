@@ -35,8 +35,8 @@ class PersonRuns:
 
     first: str
     last: str
-    starts: NDArray[np.uint64]
-    """A hash of the person of each run."""
+    starts: tuple[NDArray[np.uint64], ...]
+    """A hash of the person of each run, block by block: joined once, since each join copies them all."""
     cuts: NDArray[np.int64]
     """A row of each block at which a person begins, if the block has one."""
 
@@ -48,11 +48,12 @@ class PersonRuns:
         at = np.flatnonzero(begins)
         hashes = np.array([person_hash(str(name)) for name in ids[at].tolist()], dtype=np.uint64)
         cuts = np.array([int(table.rows[at[1]]) if len(at) > 1 else -1, int(table.rows[0])], dtype=np.int64)
-        return cls(str(ids[0]), str(ids[-1]), hashes, cuts)
+        return cls(str(ids[0]), str(ids[-1]), (hashes,), cuts)
 
     def __add__(self, other: PersonRuns) -> PersonRuns:
         continues = self.last == other.first
-        starts = np.concatenate([self.starts, other.starts[1:] if continues else other.starts])
+        begin, *later = other.starts
+        starts = (*self.starts, begin[1:] if continues else begin, *later)
         # Of the later block the first two entries are where its second and its first person begin.
         cut = other.cuts[0] if continues else other.cuts[1]
         cuts = [self.cuts, other.cuts[2:] if cut < 0 else np.concatenate([[cut], other.cuts[2:]])]
@@ -61,12 +62,12 @@ class PersonRuns:
     @property
     def adjacent(self) -> bool:
         """Whether the rows of every person are next to each other. Two people of one hash count as one person."""
-        return self.people == len(self.starts)
+        return self.people == sum(len(hashes) for hashes in self.starts)
 
     @property
     def people(self) -> int:
         """How many people there are."""
-        return len(np.unique(self.starts))
+        return len(np.unique(np.concatenate(self.starts)))
 
     @property
     def boundaries(self) -> NDArray[np.int64]:

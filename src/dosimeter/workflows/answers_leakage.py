@@ -16,8 +16,8 @@ from dosimeter.core.text import safe_text
 from dosimeter.models.answering_model import AnsweringModel, Asked
 from dosimeter.results.answers import AnswersMeasurement
 from dosimeter.tables.table import Table
-from dosimeter.workflows.model_leakage import ModelLeakage, Names
-from dosimeter.workflows.people_table import as_names
+from dosimeter.workflows.model_leakage import ModelLeakage
+from dosimeter.workflows.people_table import Names, as_names
 
 RELEASES = ("weights", "predictions")
 """What may be released of a model."""

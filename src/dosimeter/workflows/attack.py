@@ -19,7 +19,7 @@ from dosimeter.workflows.people_table import Constants, as_names, read_people
 
 if TYPE_CHECKING:
     from dosimeter.core.noise import Density
-    from dosimeter.workflows.model_leakage import Names
+    from dosimeter.workflows.people_table import Names
 
 TRIALS = {"inversion": 100, "membership": 2000}
 """Kind -> releases that are simulated by default."""

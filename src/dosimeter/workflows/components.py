@@ -30,7 +30,16 @@ from dosimeter.tables.declared_bounds import Range
 from dosimeter.tables.table import Table
 from dosimeter.workflows.block_table import Place, block_source
 from dosimeter.workflows.components_blocks import ComponentReading, components_blocks
-from dosimeter.workflows.people_table import Data, check_reading, every_value, is_path, names_of, read_people
+from dosimeter.workflows.people_table import (
+    Data,
+    Names,
+    as_names,
+    check_reading,
+    every_value,
+    is_path,
+    names_of,
+    read_people,
+)
 from dosimeter.workflows.released import Released
 
 DELTA = 1e-6
@@ -54,8 +63,8 @@ def components(
     mechanism: str = DEFAULT_MECHANISM,
     neighbours: str | None = None,
     attack: bool = False,
-    categorical: Sequence[str] = (),
-    exclude: Sequence[str] = (),
+    categorical: Names = (),
+    exclude: Names = (),
     missing: str | None = None,
     delimiter: str = ",",
     decimal: str = ".",
@@ -133,6 +142,7 @@ def components(
     (True, (1, 2))
     """
     _check(table, epsilon, bounds, not_private)
+    categorical, exclude = as_names(categorical), as_names(exclude)
     place = Place(engine, memory, checkpoint, scheduler)
     if table is None:
         if place != Place():
@@ -165,9 +175,7 @@ def _check_person(person: str | None, declared: TableBounds | None) -> None:
         raise Refusal(f"{option('person', safe_text(person))}: the bounds declare it a column; leave it out there")
 
 
-def bounds_template(
-    table: Data, *, person: str | None = None, exclude: Sequence[str] = (), delimiter: str = ","
-) -> str:
+def bounds_template(table: Data, *, person: str | None = None, exclude: Names = (), delimiter: str = ",") -> str:
     """A bounds file (TOML) with every column of a table, to fill in without looking at its values.
 
     Parameters
@@ -189,6 +197,7 @@ def bounds_template(
     >>> print(bounds_template({"id": ["a"], "age": [31]}, person="id").splitlines()[-3])
     [age]
     """
+    exclude = as_names(exclude)
     source = frame_source(table)
     if source is None and is_path(table) and Path(table).is_dir():
         source = ParquetSource.of(Path(table), memory_bytes(None))

@@ -19,6 +19,7 @@ from dosimeter.models.federated_training import Choices, Job
 from dosimeter.results.federated import FederatedRelease
 from dosimeter.workflows.federated_release import release
 from dosimeter.workflows.federation_plan import checked_terms
+from dosimeter.workflows.people_table import Names, as_names
 from dosimeter.workflows.released import Released
 
 Progress = Callable[[Job], AbstractContextManager[Callable[[Any], None] | None]]
@@ -61,8 +62,8 @@ def federate(
     resume: bool = False,
     simulation_seed: int | None = None,
     data: str | Path | None = None,
-    categorical: Sequence[str] = (),
-    exclude: Sequence[str] = (),
+    categorical: Names = (),
+    exclude: Names = (),
     missing: str | None = None,
     delimiter: str = ",",
     decimal: str = ".",
@@ -168,8 +169,8 @@ def federate(
             scheduler=scheduler,
         ),
         data=data,
-        categorical=categorical,
-        exclude=exclude,
+        categorical=as_names(categorical),
+        exclude=as_names(exclude),
         missing=missing,
         delimiter=delimiter,
         decimal=decimal,

@@ -34,7 +34,7 @@ from dosimeter.workflows.released import Released
 
 if TYPE_CHECKING:
     from dosimeter.core.accounts import PersonDoses
-    from dosimeter.workflows.model_leakage import Names
+    from dosimeter.workflows.people_table import Names
 
 SHAPES = ("auto", "hessian", "none")
 MOST_ROUNDS = 1000

@@ -22,7 +22,7 @@ from dosimeter.results.labels import LabelRelease
 from dosimeter.workflows.booking import outside_a_ledger
 from dosimeter.workflows.label_question import LabelQuestion, check_kind
 from dosimeter.workflows.label_tables import imported_votes, tables_task
-from dosimeter.workflows.people_table import BoundsSource, Data
+from dosimeter.workflows.people_table import BoundsSource, Data, Names, as_names
 from dosimeter.workflows.released import Released
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def label(
     estimator: str = "logistic",
     key: str | None = None,
     student: bool = False,
-    categorical: Sequence[str] = (),
-    exclude: Sequence[str] = (),
+    categorical: Names = (),
+    exclude: Names = (),
     bounds: BoundsSource | None = None,
     missing: str | None = None,
     delimiter: str = ",",
@@ -152,8 +152,8 @@ def label(
     (('no', 'yes'), 1.386)
     """
     question = LabelQuestion(
-        target, public, votes, classes, person, queries, teachers, estimator, key, categorical, exclude, bounds,
-        missing, delimiter, decimal,
+        target, public, votes, classes, person, queries, teachers, estimator, key, as_names(categorical),
+        as_names(exclude), bounds, missing, delimiter, decimal,
     )  # fmt: skip
     kept = None if checkpoint is None else Path(checkpoint)
     check_kind(table, question, question.passed)

@@ -26,12 +26,13 @@ from dosimeter.workflows.answers_leakage import AnswersLeakage, asked_queries
 from dosimeter.workflows.block_table import Place, TableSource, block_source, refuse_given_model
 from dosimeter.workflows.measure_blocks import BlockLeakage, measure_blocks
 from dosimeter.workflows.model_file import fitted_model, is_model, names_a_table
-from dosimeter.workflows.model_leakage import ModelLeakage, Names
+from dosimeter.workflows.model_leakage import ModelLeakage
 from dosimeter.workflows.noise_name import noise_class
 from dosimeter.workflows.passed_columns import rows_of, with_columns, with_ids_of
 from dosimeter.workflows.people_table import (
     BoundsSource,
     Constants,
+    Names,
     as_names,
     check_reading,
     fit_bounds,

@@ -14,9 +14,8 @@ from dosimeter.results.measurement import Measurement
 from dosimeter.results.people import number_of
 from dosimeter.tables.row_arguments import column_of
 from dosimeter.tables.table import Table, new_frame_like
-from dosimeter.workflows.people_table import as_names
+from dosimeter.workflows.people_table import Names, as_names
 
-Names = str | Sequence[str]
 """One column, or several."""
 TARGET, PERSON = "y", "person"
 """Names of the columns that hold values passed beside the table."""

@@ -34,7 +34,10 @@ def is_path(data: Data) -> bool:
     return isinstance(data, str | os.PathLike)
 
 
-def as_names(names: str | Sequence[str] | None) -> tuple[str, ...]:
+Names = str | Sequence[str]
+
+
+def as_names(names: Names | None) -> tuple[str, ...]:
     """Names of columns; one name may stand alone."""
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 

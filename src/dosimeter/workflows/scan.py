@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from dosimeter.scanner import Scan
 from dosimeter.scanner import scan as scan_file
 from dosimeter.scanner.redacted_file import redacted
 from dosimeter.tables.table import Table
-from dosimeter.workflows.people_table import read_people
+from dosimeter.workflows.people_table import Names, as_names, read_people
 
 
 def scan(
@@ -25,7 +24,7 @@ def scan(
     show_ids: bool = False,
     redact: str | Path | None = None,
     tolerance: float | None = None,
-    exclude: Sequence[str] = (),
+    exclude: Names = (),
     missing: str = "refuse",
     delimiter: str = ",",
     decimal: str = ".",
@@ -79,7 +78,9 @@ def scan(
     table = (
         None
         if data is None
-        else read_people(data, person=person, exclude=exclude, missing=missing, delimiter=delimiter, decimal=decimal)
+        else read_people(
+            data, person=person, exclude=as_names(exclude), missing=missing, delimiter=delimiter, decimal=decimal
+        )
     )
     compared = None if table is None else table.drop([person] if person else [])
     contents = scan_file(file, compared, tolerance=allowed)

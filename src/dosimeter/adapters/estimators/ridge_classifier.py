@@ -8,12 +8,12 @@ import numpy as np
 
 from dosimeter import glm
 from dosimeter.adapters.fitted_attributes import CHOSEN_PENALTY, class_weights, refuse_positive, single_output
-from dosimeter.adapters.joint_problem import output_rows
+from dosimeter.adapters.joint_problem import output_rows, ridge_parts
 from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Problem, Target
 from dosimeter.adapters.registry import adapter
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.class_target import class_kind
+from dosimeter.glm.class_target import class_kind, indicator_moves, indicators
 
 
 @adapter("sklearn", "RidgeClassifier", remark="exact, any number of classes")
@@ -46,6 +46,10 @@ def _ridge_classifier(model: Any, target: Target, alpha: Any, *not_covered: str)
         weight,
         (*not_covered, *notes),
         one_margin=_of_signs(model, y, alpha, weight, (*not_covered, *notes)) if K == 2 else None,
+        outputs=() if K == 2 else ridge_parts(
+            model, 2.0 * indicators(y, K) - 1.0, float(np.ravel(alpha)[0]), weight, (*not_covered, *notes)
+        ),
+        output_moves=2.0 * indicator_moves(K),
     )  # fmt: skip
 
 

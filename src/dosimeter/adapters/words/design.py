@@ -22,6 +22,8 @@ from dosimeter.glm.wide_softmax_fit import MOST
 
 WRITTEN_OUT = 1 << 24
 """Numbers of a table that is written out for a model of several outputs: 134 MB."""
+FEW_WEIGHTS = 1_024
+"""Weights of several classes up to which a table of counts is written out although it has more columns than rows."""
 UNKNOWN = (
     "the unknown of {source} is its vector of counts, one for each of {count} words or columns, those that do not "
     "occur included; a dose of η means that no unbiased guess of any weighted sum of the counts, weights of length "
@@ -104,7 +106,11 @@ class WordDesign(Design):
     def can_be_written_out(self, classes: int) -> bool:
         """Whether a dense table of these columns, and a matrix of the weights of all margins, are small."""
         n, d = self.X.shape
-        return not is_sparse(self.X) or (n * d <= WRITTEN_OUT and d <= DIRECT and classes * (d + 1) <= MOST)
+        if not is_sparse(self.X):
+            return True
+        own_units = self.row_map is None and self.scales is not None and bool((self.scales == 1.0).all())
+        by_rows = own_units and n < d and classes * (d + 1) > FEW_WEIGHTS  # exact through the row space, and quicker
+        return n * d <= WRITTEN_OUT and d <= DIRECT and classes * (d + 1) <= MOST and not (by_rows and classes > 1)
 
     def written_out(self, model: str) -> Design:
         """A dense table, for a model of several outputs; refused if it is large."""
