@@ -19,7 +19,7 @@ from dosimeter.core.engine import TERMS, Each, Joined, Largest, split
 from dosimeter.core.errors import Refusal
 from dosimeter.core.selection import Counts, Top
 from dosimeter.engines import local_blocks
-from dosimeter.engines.checkpoint import Checkpoint, PassState, decode, encode
+from dosimeter.engines.checkpoint import TASK, Checkpoint, PassState, decode, encode
 from dosimeter.engines.fingerprint import fingerprint
 from dosimeter.engines.local_blocks import BlocksEngine
 from tests import forked
@@ -157,3 +157,9 @@ def test_killed_and_started_again_the_result_is_equal(tmp_path: Path, how: int) 
 @pytest.mark.slow
 def test_killed_twenty_times_the_result_is_equal(tmp_path: Path) -> None:
     run_killed(tmp_path, kills=20, seed=2, how=signal.SIGKILL)
+
+
+def test_a_run_that_was_killed_while_it_claimed_the_folder_can_begin_again(tmp_path: Path) -> None:
+    (tmp_path / f".{TASK}.4711").write_bytes(b'{"ta')
+    Checkpoint(tmp_path, "a task").save("pass", PassState(1, True, 2.0))
+    assert Checkpoint(tmp_path, "a task").load("pass").value == 2.0

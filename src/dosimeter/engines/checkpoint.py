@@ -46,7 +46,8 @@ class Checkpoint:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         marker = folder / TASK
         if not marker.exists():
-            if any(folder.iterdir()):
+            # A run that was killed while it wrote the marker leaves the beginning of it.
+            if any(not path.name.startswith(f".{TASK}.") for path in folder.iterdir()):
                 raise self._refusal("holds other files", "name an empty folder")
             write_whole(marker, json.dumps({"task": task}).encode())
         elif _task_of(marker) != task:
