@@ -1,6 +1,9 @@
 """Answers a second through the gateway with an SQLite ledger: of the processor and of the clock.
 
-python benchmarks/gateway.py [--rows 2000] [--columns 8] [--batch 1000] [--batches 40] [--threads 1]
+python benchmarks/gateway.py [--rows 2000] [--columns 8] [--batch 1000] [--batches 40] [--threads 1] [--budget 100]
+
+With a large budget everyone stays within the step that was booked first. A small one makes people pass a step in every
+batch: joint doses are then computed, and rows are booked, each time.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name, default in (("rows", 2000), ("columns", 8), ("batch", 1000), ("batches", 40), ("threads", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--budget", type=float, default=100.0)
     options = parser.parse_args()
     rng = np.random.default_rng(0)
 
@@ -41,7 +45,7 @@ def main() -> None:
     )
     lists = [queries() for _ in range(options.batches)]
     with tempfile.TemporaryDirectory() as folder, dm.Ledger.create(f"{folder}/ledger.db", ["fil=1000"]) as ledger:
-        gateway = dm.Gateway(leak, ledger, budget=100.0)
+        gateway = dm.Gateway(leak, ledger, budget=options.budget)
         processor, clock = time.process_time(), time.perf_counter()
         with ThreadPoolExecutor(options.threads) as pool:
             list(pool.map(gateway.answer, lists))
@@ -49,7 +53,8 @@ def main() -> None:
         answers = options.batch * options.batches
         print(
             f"{answers} answers in batches of {options.batch}, {options.rows // 2} people, {options.columns} columns: "
-            f"{answers / processor:,.0f} a second of the processor, {answers / clock:,.0f} of the clock"
+            f"{answers / processor:,.0f} a second of the processor, {answers / clock:,.0f} of the clock; "
+            f"{len(ledger.export()['doses'])} rows of doses"
         )
 
 

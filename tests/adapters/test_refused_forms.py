@@ -72,3 +72,13 @@ def test_a_pickle_is_named_as_one_and_not_taken_for_a_table(tmp_path):
     file.write_bytes(b"\x80\x04N.")
     with pytest.raises(dm.Refusal, match="may run its author's code"):
         dm.measure(str(file), FRAME, BINARY, noise=dm.Gaussian(1.0))
+
+
+def test_a_model_without_a_figure_is_refused_before_its_target_is_asked_for():
+    from sklearn.ensemble import RandomForestClassifier
+
+    model = RandomForestClassifier(3, random_state=0).fit(FRAME, BINARY)
+    with pytest.raises(dm.CannotMeasure, match="dosimeter pate"):
+        dm.measure(model, FRAME, noise=dm.Gaussian(1.0))
+    with pytest.raises(dm.Refusal, match="say what the model predicts"):
+        dm.measure(LogisticRegression().fit(FRAME, BINARY), FRAME, noise=dm.Gaussian(1.0))

@@ -77,5 +77,6 @@ def test_shaped_noise_on_a_wide_sparse_table_is_refused_before_it_is_written_out
 def test_units_of_sparse_columns_are_those_of_the_array():
     rng = np.random.default_rng(5)
     table = rng.integers(0, 3, (8, 60)) * rng.integers(0, 2, (8, 60)) * rng.choice([1.0, -2.0, 0.5], 60)
-    table[:, 7], table[:, 8] = np.resize([1.0, 4.0], 8), 3.0
+    table[:, 6], table[:, 7], table[:, 8] = np.resize([0.0, 5.0], 8), np.resize([1.0, 4.0], 8), 3.0
+    table[:, 59] = np.resize([0.0, 0.0, -7.0], 8)
     assert np.array_equal(private_weights.units_of_sparse_columns(sparse.csr_array(table)), units_of_columns(table))

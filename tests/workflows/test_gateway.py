@@ -196,6 +196,7 @@ def test_labels_are_drawn_by_their_own_channel(ledger):
         ({"noise": dm.Exponential(1.0)}, "Fisher"),
         ({"answer": "words"}, "answer"),
         ({"most_answers": 0}, "most_answers"),
+        ({"name": "a/b"}, "not a name"),
         ({"model": "model.skops"}, "measure"),
     ],
 )

@@ -137,13 +137,13 @@ def units_of_sparse_columns(X: Any) -> FloatArray:
     columns.eliminate_zeros()
     n, stored = columns.shape[0], np.diff(columns.indptr)
     units = np.ones(columns.shape[1])
+    filled = np.flatnonzero(stored)
+    if len(filled):  # one segment for each column that stores anything: together they are all of the data
+        starts = columns.indptr[filled]
+        low, high = np.minimum.reduceat(columns.data, starts), np.maximum.reduceat(columns.data, starts)
+        units[filled] = np.where((low == high) & (stored[filled] < n), np.abs(low), 1.0)
     for j in np.flatnonzero(stored == n).tolist():  # no zero: both values are stored
         units[j] = step_of(columns.data[columns.indptr[j] : columns.indptr[j + 1]]) or 1.0
-    some = np.flatnonzero((stored > 0) & (stored < n))
-    if len(some):
-        starts = columns.indptr[some]
-        low, high = np.minimum.reduceat(columns.data, starts), np.maximum.reduceat(columns.data, starts)
-        units[some] = np.where(low == high, np.abs(low), 1.0)
     return units
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_list, safe_text
-from dosimeter.files.file_checks import GIBIBYTE, first_bytes, read_bytes, regular_file
+from dosimeter.files.file_checks import GIBIBYTE, first_bytes, regular_file
 from dosimeter.files.strict_json import parse
 from dosimeter.results.check import FileCheck
 from dosimeter.results.editions import internal_fields
@@ -25,6 +25,7 @@ MODELS = (".skops", ".onnx", ".safetensors", ".npz", ".npy", ".pkl", ".pickle", 
 TEXTS = (".csv", ".tsv", ".txt")
 PAGES = (".html", ".htm", ".md")
 DOSE_FILE = "dosimeter.dose"
+MOST_TEXT = 64 * 2**20
 INTERNAL_PAGE = Result.internal_note
 """Every internal edition says this about itself."""
 
@@ -39,7 +40,9 @@ def check_file(path: Path, name: str, desk: Desk) -> FileCheck:
     try:
         file, source = regular_file(path, GIBIBYTE)
         head = first_bytes(file, source)
-        findings.facts |= {"size": file.stat().st_size, "sha256": hashlib.sha256(read_bytes(file, source)).hexdigest()}
+        with file.open("rb") as handle:
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+        findings.facts |= {"size": file.stat().st_size, "sha256": digest}
         _kind_of(file, head)(file, desk, findings)
     except CannotMeasure as refusal:
         findings.add("review", f"cannot be measured: {_without_path(refusal, path)}")
@@ -78,16 +81,22 @@ def _database(file: Path, desk: Desk, findings: Findings) -> None:
 
 def _page(file: Path, desk: Desk, findings: Findings) -> None:
     findings.kind = "a page"
-    text = file.read_text("utf-8", errors="replace")
-    if INTERNAL_PAGE in text:
+    if INTERNAL_PAGE in _text_of(file):
         findings.add("fail", "an internal edition: its figures were computed without protection; send the external one")
     else:
         findings.add(desk.policy.unread, "a text for people: a person must read it")
 
 
+def _text_of(file: Path) -> str:
+    """The text of a file that is read whole, up to a limit."""
+    if file.stat().st_size > MOST_TEXT:
+        raise Refusal(f"more than {MOST_TEXT // 2**20} MiB of text: a person must look at it")
+    return file.read_bytes().decode("utf-8", errors="replace")
+
+
 def _json(file: Path, desk: Desk, findings: Findings) -> None:
     findings.kind = "JSON"
-    text = file.read_text("utf-8", errors="replace")[:200_000]
+    text = _text_of(file)
     if DOSE_FILE in text:
         findings.kind = "a dose file"
         findings.add("fail", "doses by person are internal")
@@ -106,7 +115,7 @@ def _json(file: Path, desk: Desk, findings: Findings) -> None:
 def _result(file: Path, findings: Findings) -> None:
     """A result may leave if every field in it is public, whatever it says about itself."""
     try:
-        values = parse(file.read_text("utf-8"))
+        values = parse(_text_of(file))
     except (ValueError, RecursionError):
         raise Refusal("not valid JSON: write the result again") from None
     kind = load_types().get(str(values.get("schema"))) if isinstance(values, dict) else None

@@ -1,7 +1,7 @@
 """`dm.Gateway`: a model that answers queries with noise, counts what each answer leaks, and refuses beyond a budget.
 
 An answer is handed out after its transaction: the queries, the answers and each person's dose are then in the ledger.
-What is killed before that was seen by nobody; what is killed after it is counted.
+What is killed before that was never seen; what is killed after it is counted.
 
 The gateway keeps R with RᵀR the information of all its answers (docs/explanation/answers.md), so that a person's dose
 is the joint one, ‖R J‖², and not a sum over batches. A batch books what the joint dose grows by, in whole steps of the
@@ -129,6 +129,9 @@ class Gateway:
         self._answer = answer_kind(answer)
         self._budget = positive("budget", budget)
         self._name, self._to, self._most = name, to, most_answers
+        Booking(
+            self._entry_name(1), Recipe(KIND, repr(self._noise)), b"-", ()
+        )  # a name that no entry can have is refused
         self._ids = _people(model)
         self._of_parameters = model.parameters.unit_scale_eta**2
         self._lock = threading.RLock()

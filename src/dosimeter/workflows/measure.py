@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dosimeter.adapters.formulas import formula_target
-from dosimeter.adapters.registry import knows_its_target
+from dosimeter.adapters.registry import knows_its_target, measurable_adapter
+from dosimeter.adapters.wrappers import unwrap
 from dosimeter.core.checks import not_negative
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
@@ -189,6 +190,8 @@ def measure(
         source = block_source(data, place, delimiter=delimiter, decimal=decimal, whole=missing == "impute")
     if y is None and target is None:
         target = formula_target(estimator)
+    if y is None and target is None and estimator is not None and not is_path(estimator):
+        measurable_adapter(unwrap(estimator).final)  # a model that has no figure needs no target
     label = None if y is None and target is None and knows_its_target(estimator) else _target(y, target)
     reading = Reading(
         as_names(categorical),
