@@ -16,6 +16,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def test_an_answer_nobody_asked_for_and_a_large_one_are_refused_unread(running: 
     network, exchange = running
     place = network.folder / "site1"
     assert post(exchange, place, "/v1/fleet/push-object", bytes(64)) == 413
-    assert post(exchange, place, "/v1/fleet/pull-messages", bytes(1 << 20)) == 413
+    assert post(exchange, place, "/v1/fleet/pull-messages", bytes(20_000)) == 413
 
 
 APP = {
@@ -223,19 +224,21 @@ def test_a_stock_node_of_flower_with_a_key_of_its_own_does_not_get_in(
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", str(tmp_path / "key")], check=True)
     environment = write_app(tmp_path, f"{HERE}:{exchange.port}", network.folder / "ca.crt")
     before, log = dict(exchange.seen), tmp_path / "node.log"
-    node = subprocess.Popen(
-        [
-            str(Path(sys.executable).with_name("flower-supernode")), "--root-certificates", str(tmp_path / "ca.crt"),
-            "--superlink", f"{HERE}:{exchange.port}", "--auth-supernode-private-key", str(tmp_path / "key"),
-            "--host", HERE, "--port", str(free_port()), "--max-retries", "1",
-        ],
-        env=environment, stdout=log.open("w"), stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
-    try:
-        assert node.wait(timeout=PATIENCE) != 0
-    finally:
-        os.killpg(node.pid, signal.SIGKILL)
-        node.wait()
+    command = [
+        str(Path(sys.executable).with_name("flower-supernode")), "--root-certificates", str(tmp_path / "ca.crt"),
+        "--superlink", f"{HERE}:{exchange.port}", "--auth-supernode-private-key", str(tmp_path / "key"),
+        "--host", HERE, "--port", str(free_port()), "--max-retries", "1",
+    ]  # fmt: skip
+    with log.open("w") as output:
+        node = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            assert node.wait(timeout=PATIENCE) != 0
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(node.pid, signal.SIGKILL)
+            node.wait()
     assert "could not establish a connection" in log.read_text()
     assert set(exchange.seen) == set(before)
 
