@@ -5,7 +5,8 @@ python benchmarks/network.py [--kind model] [--rows 100000] [--columns 30] [--ro
 --kind is model (a joint logistic fit), components or training (patients as the unit). A model is fitted only; --whole
 also chooses the noise, asks for limits, draws, and books every patient in the sites' ledgers. Prints, for each
 operation, how often it was asked, seconds of the clock and bytes of messages a site; the coordinator's processor; the
-largest memory of a site.
+largest memory of a site. Set OPENBLAS_NUM_THREADS=1: three sites with two threads each on two cores wait for each
+other, and a Newton pass takes ten times as long.
 """
 
 from __future__ import annotations
