@@ -72,7 +72,7 @@ def test_sums_over_one_margin_are_taken_for_each_class():
 def test_equalised_and_shaped_noise_are_refused_before_anything_is_reweighted(monkeypatch):
     from importlib import import_module
 
-    monkeypatch.setattr(import_module("dosimeter.glm.release_plan"), "irfil", None)
+    monkeypatch.setattr(import_module("dosimeter.glm.release_planning"), "irfil", None)
     with pytest.raises(dm.CannotMeasure, match="one margin, not softmax: use the same noise"):
         glm.plan(X, Y, glm.Softmax(3, "mean"), 0.05, scale=1.0, reweighting_rounds=2)
     with pytest.raises(dm.CannotMeasure, match="canonical losses, and gamma is not"):

@@ -22,7 +22,7 @@ from dosimeter.scanner.symbolic import (
     shape_of,
 )
 
-MOST_OPCODES = 600_000
+MOST_OPCODES = 400_000
 _DEEPEST = 20
 _MULTIARRAY = ("numpy.core.multiarray", "numpy._core.multiarray")
 _NUMERIC = ("numpy.core.numeric", "numpy._core.numeric")
