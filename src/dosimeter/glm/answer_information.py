@@ -36,7 +36,13 @@ INDEPENDENT = 1e-10
 
 
 class Answer(StrEnum):
-    """What a query is answered with."""
+    """What a query is answered with.
+
+    Examples
+    --------
+    >>> Answer("labels") is Answer.LABELS, [answer.value for answer in Answer]
+    (True, ['margins', 'predictions', 'labels'])
+    """
 
     MARGINS = "margins"
     """The margin w·x, or one margin per class."""
