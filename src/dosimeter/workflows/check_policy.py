@@ -45,6 +45,8 @@ from dosimeter.files.file_checks import read_bytes, regular_file
 from dosimeter.glm import LOSSES
 from dosimeter.workflows.noise_name import noise_class
 
+TomlTable = Mapping[str, Any]
+"""A table of the file as it was parsed."""
 RULES = ("fail", "review", "allow")
 _LARGEST = 1 << 20
 _TOP = ("max-dose", "least-residual-df", "least-count", "exact", "unread", "booked", "data", "release", "ledger")
@@ -75,7 +77,7 @@ class Policy:
     exact: str = "review"
     unread: str = "review"
     booked: str = "allow"
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: TomlTable = field(default_factory=dict)
     releases: tuple[Declared, ...] = ()
     ledger: str | None = None
     keys: str | None = None
@@ -116,7 +118,7 @@ def read_policy(path: str | os.PathLike[str] | None) -> Policy:
     )
 
 
-def _known(table: Mapping[str, Any], names: tuple[str, ...], where: str, source: Location) -> None:
+def _known(table: TomlTable, names: tuple[str, ...], where: str, source: Location) -> None:
     for key in table:
         if key not in names:
             near = get_close_matches(key, names, n=1)
@@ -124,14 +126,14 @@ def _known(table: Mapping[str, Any], names: tuple[str, ...], where: str, source:
             raise source.refusal(f"{where}has no key {safe_text(key)}", advice)
 
 
-def _table(parsed: Mapping[str, Any], key: str, source: Location) -> dict[str, Any]:
+def _table(parsed: TomlTable, key: str, source: Location) -> TomlTable:
     table = parsed.get(key, {})
     if not isinstance(table, dict):
         raise source.refusal(f"{key} is not a table", f"write [{key}]")
     return table
 
 
-def _number(parsed: Mapping[str, Any], key: str, source: Location) -> float | None:
+def _number(parsed: TomlTable, key: str, source: Location) -> float | None:
     value = parsed.get(key)
     if value is None:
         return None
@@ -140,14 +142,14 @@ def _number(parsed: Mapping[str, Any], key: str, source: Location) -> float | No
     return float(value)
 
 
-def _count(parsed: Mapping[str, Any], key: str, default: int, source: Location) -> int:
+def _count(parsed: TomlTable, key: str, default: int, source: Location) -> int:
     value = parsed.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise source.refusal(f"{key} is {safe_text(value)}", "give a whole number, 0 or above")
     return value
 
 
-def _rule(parsed: Mapping[str, Any], key: str, default: str, source: Location) -> str:
+def _rule(parsed: TomlTable, key: str, default: str, source: Location) -> str:
     value = parsed.get(key, default)
     if value not in RULES:
         raise source.refusal(f"{key} is {safe_text(value)}", f"use {', '.join(RULES)}")
@@ -163,7 +165,7 @@ def _place(value: Any, folder: Path, key: str, source: Location) -> str | None:
     return value if "://" in value else str(folder / value)
 
 
-def _data(table: dict[str, Any], folder: Path, source: Location) -> dict[str, Any]:
+def _data(table: TomlTable, folder: Path, source: Location) -> TomlTable:
     if not table:
         return {}
     for key in ("table", "target"):
@@ -179,7 +181,7 @@ def _data(table: dict[str, Any], folder: Path, source: Location) -> dict[str, An
     return {**table, "table": str(folder / table["table"])}
 
 
-def _declared(entry: dict[str, Any], source: Location) -> Declared:
+def _declared(entry: TomlTable, source: Location) -> Declared:
     _known(entry, _RELEASE, "[[release]] ", source)
     for key in ("file", "noise", "loss", "target"):
         if key in entry and not isinstance(entry[key], str):

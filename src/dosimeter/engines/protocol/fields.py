@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,10 +29,11 @@ class Malformed(Refusal):
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """An array of finite float64; its dimensions by name or by size."""
+class ArrayField:
+    """An array of one kind of numbers; its dimensions by name or by size."""
 
     shape: tuple[str | int, ...]
+    kind: ClassVar[str]
 
     def dimensions(self, sizes: Sizes) -> tuple[int, ...]:
         """The sizes of the dimensions."""
@@ -40,51 +41,41 @@ class Numbers:
 
     def most_bytes(self, sizes: Sizes) -> int:
         """Its length."""
-        return 8 * math.prod(self.dimensions(sizes))
+        return np.dtype(self.kind).itemsize * math.prod(self.dimensions(sizes))
 
     def pack(self, value: Any, sizes: Sizes) -> bytes:
         """The bytes of an array of this shape."""
-        array = np.ascontiguousarray(value, dtype="<f8")
+        array = np.ascontiguousarray(value, dtype=self.kind)
         if array.shape != self.dimensions(sizes):
             raise Malformed(f"an array of shape {array.shape} where {self.dimensions(sizes)} is agreed")
         return array.tobytes()
 
     def unpack(self, data: memoryview, sizes: Sizes) -> tuple[Any, int]:
-        """The array and the bytes that it took."""
+        """The array and the bytes that it took. A number that is not finite is refused."""
         size = self.most_bytes(sizes)
         _need(data, size)
-        array = np.frombuffer(data[:size], dtype="<f8").reshape(self.dimensions(sizes)).astype(np.float64)
+        array = np.frombuffer(data[:size], dtype=self.kind).reshape(self.dimensions(sizes))
         if not np.isfinite(array).all():
             raise Malformed("a number that is not finite")
-        return array, size
+        return array.astype(np.dtype(self.kind).newbyteorder("=")), size
 
 
-@dataclass(frozen=True)
-class WholeNumbers:
-    """An array of int64; its dimensions by name or by size."""
+class Numbers(ArrayField):
+    """An array of finite float64."""
 
-    shape: tuple[str | int, ...]
+    kind = "<f8"
 
-    def dimensions(self, sizes: Sizes) -> tuple[int, ...]:
-        """The sizes of the dimensions."""
-        return tuple(sizes[n] if isinstance(n, str) else n for n in self.shape)
 
-    def most_bytes(self, sizes: Sizes) -> int:
-        """Its length."""
-        return 8 * math.prod(self.dimensions(sizes))
+class WholeNumbers(ArrayField):
+    """An array of int64."""
 
-    def pack(self, value: Any, sizes: Sizes) -> bytes:
-        """The bytes of an array of this shape."""
-        array = np.ascontiguousarray(value, dtype="<i8")
-        if array.shape != self.dimensions(sizes):
-            raise Malformed(f"an array of shape {array.shape} where {self.dimensions(sizes)} is agreed")
-        return array.tobytes()
+    kind = "<i8"
 
-    def unpack(self, data: memoryview, sizes: Sizes) -> tuple[Any, int]:
-        """The array and the bytes that it took."""
-        size = self.most_bytes(sizes)
-        _need(data, size)
-        return np.frombuffer(data[:size], dtype="<i8").reshape(self.dimensions(sizes)).astype(np.int64), size
+
+class Singles(ArrayField):
+    """An array of finite float32, half as long as `Numbers`: models and updates of many clients."""
+
+    kind = "<f4"
 
 
 @dataclass(frozen=True)
@@ -203,37 +194,6 @@ class Text:
             return content.decode("utf-8"), size
         except UnicodeDecodeError:
             raise Malformed("a text that is not UTF-8") from None
-
-
-@dataclass(frozen=True)
-class Singles:
-    """An array of finite float32, half as long as `Numbers`: models and updates of many clients."""
-
-    shape: tuple[str | int, ...]
-
-    def dimensions(self, sizes: Sizes) -> tuple[int, ...]:
-        """The sizes of the dimensions."""
-        return tuple(sizes[n] if isinstance(n, str) else n for n in self.shape)
-
-    def most_bytes(self, sizes: Sizes) -> int:
-        """Its length."""
-        return 4 * math.prod(self.dimensions(sizes))
-
-    def pack(self, value: Any, sizes: Sizes) -> bytes:
-        """The bytes of an array of this shape."""
-        array = np.ascontiguousarray(value, dtype="<f4")
-        if array.shape != self.dimensions(sizes):
-            raise Malformed(f"an array of shape {array.shape} where {self.dimensions(sizes)} is agreed")
-        return array.tobytes()
-
-    def unpack(self, data: memoryview, sizes: Sizes) -> tuple[Any, int]:
-        """The array and the bytes that it took."""
-        size = self.most_bytes(sizes)
-        _need(data, size)
-        array = np.frombuffer(data[:size], dtype="<f4").reshape(self.dimensions(sizes)).astype(np.float32)
-        if not np.isfinite(array).all():
-            raise Malformed("a number that is not finite")
-        return array, size
 
 
 Field = Numbers | WholeNumbers | Singles | Number | Count | Flag | Blob | Text
