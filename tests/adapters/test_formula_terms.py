@@ -76,3 +76,18 @@ def test_one_column_in_several_terms_is_one_unknown():
                 slopes.append((ends[0] - ends[1]) / (2 * h))
             refit = float(np.linalg.norm((4 * slopes[1] - slopes[0]) / 3))
             assert leak.cells[column][row] == pytest.approx(refit, rel=1e-6)
+
+
+def test_a_refusal_names_the_terms_of_a_formula_as_they_are_written() -> None:
+    import pandas as pd
+    import pytest
+    import statsmodels.formula.api as smf
+
+    import dosimeter as dm
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=60)})
+    frame["y"] = frame.x + rng.normal(size=60)
+    model = smf.ols("y ~ cr(x, df=4)", frame).fit()  # these splines add up to the intercept
+    with pytest.raises(dm.CannotMeasure, match=r"columns cr\(x, df=4\) 0, cr\(x, df=4\) 1"):
+        dm.measure(model, frame, noise=dm.Gaussian(1.0))

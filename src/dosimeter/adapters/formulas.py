@@ -48,7 +48,7 @@ class Formula:
         kept = [term for term, where in self.spec.term_slices.items() if not set(names[where]) <= set(CONSTANTS)]
         parts = [self.spec.subset([term]) for term in kept]
         return tuple(
-            FormulaTerm(part, _source_names(part, list(self.source_names)), _plain_column(part, term))
+            FormulaTerm(part, _source_names(part, list(self.source_names)), _plain_column(part, term), _written(term))
             for part, term in zip(parts, kept, strict=True)
         )
 
@@ -61,6 +61,8 @@ class FormulaTerm:
     source_names: tuple[str, ...]
     plain: str | None
     """The column of numbers that the term is, as it stands; None for any other term."""
+    formula_term: str = ""
+    """As the formula writes it."""
 
     @property
     def feature_names_in_(self) -> tuple[str, ...]:
@@ -114,6 +116,12 @@ def read_formula(formula: Formula, features: Features, run: Run) -> Features:
         else:
             outputs.extend(apply(term, tuple(by_name[name] for name in term.source_names), run))
     return tuple(outputs)
+
+
+def _written(term: Any) -> str:
+    """The term as the formula writes it."""
+    name = getattr(term, "name", None)  # patsy's is a method
+    return str(name() if callable(name) else term)
 
 
 def _plain_column(spec: Any, term: Any) -> str | None:

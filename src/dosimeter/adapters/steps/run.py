@@ -121,7 +121,10 @@ def by_its_values(run: Run, source: str, step: str, why: str) -> Category:
 
 
 def step_name(step: Any) -> str:
-    """The class of a step, safe to print; for a function its name."""
+    """The class of a step, safe to print; for a function its name, for a term of a formula its text."""
+    term = getattr(step, "formula_term", "")
+    if isinstance(term, str) and term:
+        return safe_text(term)
     func = getattr(step, "func", None)
     inner = f"({getattr(func, '__name__', type(func).__name__)})" if callable(func) else ""
     return safe_text(f"{type(step).__name__}{inner}")
