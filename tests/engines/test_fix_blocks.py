@@ -78,7 +78,9 @@ def test_a_person_has_the_dose_of_the_table_in_memory(table: Path, loss: str, pe
 
 def test_declared_bounds_and_a_stated_scale(table: Path) -> None:
     bounds = {name: spec for name, spec in BOUNDS.items() if name not in but("ill")}
-    both(table, target="ill", person="scattered", exclude=others("ill", "scattered"), bounds=bounds, scale=0.3)
+    # Not 0.3: one of the limits around it then asks for a noise of exactly 1, a rung of the public ladder, and the last
+    # bit of a sum decides between this rung and the next.
+    both(table, target="ill", person="scattered", exclude=others("ill", "scattered"), bounds=bounds, scale=0.35)
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gumbel", "logistic"])
