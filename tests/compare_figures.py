@@ -5,7 +5,8 @@
 
 Random bytes of the operating system are replaced by a fixed stream, so that noise is the same in both runs. Numbers
 are compared under the path of their field; a field that only one version has is listed and is no failure, unless it
-holds a number that the other version does not have anywhere.
+holds a number that the other version does not have anywhere. `compare` also takes folders with the JSON that
+`dosimeter reproduce NAME --json FILE` wrote under both versions, one file of the same name in each.
 """
 
 from __future__ import annotations
