@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -111,38 +109,47 @@ def test_every_kind_of_term_survives_the_folder() -> None:
 # --- the command line, killed ---
 
 
-def command(table: Path, folder: Path, out: Path, doses: Path) -> list[str]:
+# Blocks of 64 rows and a state after each part: many moments at which it can be stopped. The moment is counted in files
+# that were written, not in seconds: at the last one half of the file is there, or it is whole, by turns.
+STOPPED = """
+import os, signal, sys
+from dosimeter.engines import checkpoint, local_blocks, memory
+memory.MOST_ROWS, local_blocks.EVERY = 64, 0
+how, last, begun, write = int(sys.argv[1]), int(sys.argv[2]), [], checkpoint.write_whole
+def write_and_stop(path, content, **options):
+    begun.append(path)
+    if len(begun) == last and last % 2:
+        if how == signal.SIGKILL:
+            path.with_name(f".{path.name}.{os.getpid()}").write_bytes(content[: len(content) // 2])
+        os.kill(os.getpid(), how)
+    write(path, content, **options)
+    if len(begun) == last:
+        os.kill(os.getpid(), how)
+checkpoint.write_whole = write_and_stop
+from dosimeter.cli.main import main
+main(sys.argv[3:])
+"""
+
+
+def command(table: Path, folder: Path, out: Path, doses: Path, how: int = 0, last: int = 0) -> list[str]:
     options = ["--target", "ill", "--person", "scattered", "--scale", "0.05", "--engine", "blocks", "--quiet"]
     files = ["--checkpoint", str(folder), "--json", str(out), "--doses-out", str(doses)]
-    # Blocks of 64 rows and a state after each part: many moments at which it can be killed.
-    setup = (
-        "import sys; from dosimeter.engines import memory, local_blocks; "
-        "memory.MOST_ROWS = 64; local_blocks.EVERY = 0; from dosimeter.cli.main import main; main(sys.argv[1:])"
-    )
-    return ["-c", setup, "measure", str(table), *options, *files]
+    return ["-c", STOPPED, str(how), str(last), "measure", str(table), *options, *files]
 
 
-def run_killed(tmp_path: Path, kills: int, seed: int, how: int) -> None:
-    moments = random.Random(seed)
+def run_stopped(tmp_path: Path, moments: list[int], how: int) -> None:
     columns = {name: column for name, column in people(500).items() if name in COLUMNS}
     table = written(tmp_path / "people.parquet", columns, rows=50)
     expected, doses = tmp_path / "whole.json", tmp_path / "whole.parquet"
-    began = time.monotonic()
     assert forked.run(command(table, tmp_path / "whole", expected, doses))[0] == 0
-    whole = time.monotonic() - began
     folder, out, again = tmp_path / "work", tmp_path / "out.json", tmp_path / "out.parquet"
-    killed = 0
-    for _ in range(kills):
-        process = forked.start(command(table, folder, out, again), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        try:
-            process.wait(timeout=moments.uniform(0.2, 1.0) * whole)
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, how)
-            killed += 1
-        process.wait()
+    for last in moments:
+        quiet = {"stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+        process = forked.start(command(table, folder, out, again, how, last), **quiet)
+        assert process.wait() == (-how if how == signal.SIGKILL else 130)
+        assert not out.exists()
         assert not list(tmp_path.glob(".dosimeter-*")) or how == signal.SIGKILL
     assert forked.run(command(table, folder, out, again))[0] == 0
-    assert killed
     a, b = (json.loads(path.read_text()) for path in (expected, out))
     a.pop("reproduce"), b.pop("reproduce")
     assert a == b
@@ -150,13 +157,14 @@ def run_killed(tmp_path: Path, kills: int, seed: int, how: int) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
-def test_killed_and_started_again_the_result_is_equal(tmp_path: Path, how: int) -> None:
-    run_killed(tmp_path, kills=2, seed=1, how=how)
+def test_stopped_and_started_again_the_result_is_equal(tmp_path: Path, how: int) -> None:
+    run_stopped(tmp_path, [1, 8, 5], how)
 
 
 @pytest.mark.slow
 def test_killed_twenty_times_the_result_is_equal(tmp_path: Path) -> None:
-    run_killed(tmp_path, kills=20, seed=2, how=signal.SIGKILL)
+    moments = random.Random(2)
+    run_stopped(tmp_path, [moments.randint(1, 2) for _ in range(20)], signal.SIGKILL)
 
 
 def test_a_run_that_was_killed_while_it_claimed_the_folder_can_begin_again(tmp_path: Path) -> None:
