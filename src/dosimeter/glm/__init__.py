@@ -3,6 +3,7 @@
 from dosimeter.glm.answer_attacks import answers_inversion, answers_membership, answers_presence
 from dosimeter.glm.answer_channel import AnswerChannel
 from dosimeter.glm.answer_information import Answer, AnswerInformation, independent_queries
+from dosimeter.glm.answer_reference import ReferenceQueries
 from dosimeter.glm.answers import leakage_of_answers, measure_answers
 from dosimeter.glm.attribute_inversion import white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
@@ -78,6 +79,7 @@ __all__ = [
     "Penalty",
     "Poisson",
     "Probit",
+    "ReferenceQueries",
     "ReleasePlan",
     "ReleasedMap",
     "RowCells",

@@ -18,6 +18,7 @@ parameter, and no square of a condition number enters. Derivations: docs/explana
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -33,6 +34,9 @@ from dosimeter.glm.softmax import Softmax
 
 INDEPENDENT = 1e-10
 """A query whose part outside the earlier ones is a smaller share of its length says nothing new of an exact model."""
+
+
+NO_CLASS = "the {name} loss predicts no class: release margins or predictions"
 
 
 class Answer(StrEnum):
@@ -107,16 +111,54 @@ class AnswerInformation:
             raise CannotMeasure("an answer has no finite derivative at these queries: leave out queries far outside")
         return cls(_triangular(root), len(rows), standing, not exact)
 
+    @classmethod
+    def at_most(cls, fit: Any, queries: Any, noise: Noise, answer: Answer | str = Answer.MARGINS) -> AnswerInformation:
+        """The most that such answers say, whatever the weights are.
+
+        A prediction is at most as steep as its loss allows, and a label is a function of the noised margins. Where the
+        true weights make an answer flat, near 0 or 1, its own information is almost 0. Nearby weights make it steep,
+        so that it tells these weights apart all the same.
+
+        Raises
+        ------
+        CannotMeasure
+            If the predictions of the loss have no steepest slope, as those of a log link.
+
+        Examples
+        --------
+        >>> from dosimeter import Gaussian, glm
+        >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0])
+        >>> fit = glm.fit(X, y, glm.Logistic(), 0.1)
+        >>> far = [[1000.0]]                                      # answered with 1 and noise
+        >>> AnswerInformation.of(fit, far, Gaussian(0.5), "predictions").strength < 1e-100
+        True
+        >>> AnswerInformation.at_most(fit, far, Gaussian(0.5), "predictions").strength
+        250000.0
+        """
+        kind = _kind(answer)
+        slope = _steepest(fit.loss, kind)
+        margins = cls.of(fit, queries, noise, Answer.MARGINS)
+        standing = Standing.EXACT if kind is Answer.MARGINS else Standing.UPPER_BOUND
+        return cls(slope * margins.root, margins.answers, standing, margins.has_noise)
+
+    @classmethod
+    def total(cls, batches: Sequence[AnswerInformation]) -> AnswerInformation:
+        """All batches together, at least one: their noise is independent, so their information adds."""
+        first = batches[0]
+        for other in batches:
+            if first.root.shape[1] != other.root.shape[1]:
+                widths = f"{first.root.shape[1]} and {other.root.shape[1]}"
+                raise Refusal(f"answers about {widths} parameters cannot be added")
+            if first.has_noise != other.has_noise:
+                raise Refusal("exact answers and noised answers do not add: account for the exact ones alone")
+        bound = any(batch.standing is Standing.UPPER_BOUND for batch in batches)
+        root = _triangular(np.vstack([batch.root for batch in batches]))
+        answers = sum(batch.answers for batch in batches)
+        return cls(root, answers, Standing.UPPER_BOUND if bound else Standing.EXACT, first.has_noise)
+
     def __add__(self, other: AnswerInformation) -> AnswerInformation:
-        """Both batches together: their noise is independent, so their information adds."""
-        if self.root.shape[1] != other.root.shape[1]:
-            raise Refusal(f"answers about {self.root.shape[1]} and {other.root.shape[1]} parameters cannot be added")
-        if self.has_noise != other.has_noise:
-            raise Refusal("exact answers and noised answers do not add: account for the exact ones alone")
-        bound = Standing.UPPER_BOUND in (self.standing, other.standing)
-        standing = Standing.UPPER_BOUND if bound else Standing.EXACT
-        root = _triangular(np.vstack([self.root, other.root]))
-        return AnswerInformation(root, self.answers + other.answers, standing, self.has_noise)
+        """Both batches together."""
+        return AnswerInformation.total([self, other])
 
     @property
     def strength(self) -> float:
@@ -158,6 +200,23 @@ def _kind(answer: Answer | str) -> Answer:
         raise Refusal(f"answers are {known}, not {answer!r}") from None
 
 
+def _steepest(loss: Any, kind: Answer) -> float:
+    """The largest derivative of an answer by a margin, as a matrix norm for several classes."""
+    if kind is Answer.MARGINS:
+        return 1.0
+    if kind is Answer.LABELS:
+        if not isinstance(loss, TwoClassLoss | Softmax):
+            raise CannotMeasure(NO_CLASS.format(name=loss.name))
+        return 1.0
+    if isinstance(loss, Softmax):
+        return 0.5  # diag(s) - ssᵀ with s = (½, ½)
+    loss.prediction(np.zeros(1))  # refused if it has none
+    if not math.isfinite(loss.steepest_prediction):
+        problem = f"predictions of the {loss.name} loss can be arbitrarily steep, so that no answer has a highest price"
+        raise CannotMeasure(f"{problem}: answer margins")
+    return float(loss.steepest_prediction)
+
+
 def query_rows(fit: Any, queries: Any) -> FloatArray:
     """(k, p), with a one for the intercept."""
     rows = np.asarray(queries, dtype=np.float64)
@@ -175,7 +234,7 @@ def _one_margin(fit: Any, rows: FloatArray, law: Density | None, kind: Answer) -
     m = rows @ fit.w
     if kind is Answer.LABELS:
         if not isinstance(loss, TwoClassLoss) or law is None:
-            raise CannotMeasure(f"the {loss.name} loss predicts no class: release margins or predictions")
+            raise CannotMeasure(NO_CLASS.format(name=loss.name))
         return np.asarray(_label_slopes(m - loss.threshold, law)[:, None] * rows)
     slope = np.ones_like(m) if kind is Answer.MARGINS else loss.prediction(m)[1]
     information = 1.0 if law is None else law.fisher_information

@@ -38,6 +38,7 @@ class Probit(TwoClassLoss):
     """
 
     name = "probit"
+    steepest_prediction = 1 / math.sqrt(2 * math.pi)
 
     def value(self, m: FloatArray, y: FloatArray) -> FloatArray:
         return np.asarray(-y * log_ndtr(m) - (1 - y) * log_ndtr(-m))
@@ -98,6 +99,7 @@ class ComplementaryLogLog(TwoClassLoss):
     name = "cloglog"
     threshold = math.log(math.log(2.0))
     """P = ½ there."""
+    steepest_prediction = math.exp(-1.0)
 
     def value(self, m: FloatArray, y: FloatArray) -> FloatArray:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):

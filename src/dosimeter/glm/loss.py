@@ -55,6 +55,7 @@ class Squared(ScalarLoss):
     has_expected_score = True
     uses_target_bound = True
     default_model = "Ridge(alpha=1.0)"
+    steepest_prediction = 1.0
 
     def check(self, y: FloatArray) -> None:
         """Accepts any finite target."""
@@ -126,6 +127,7 @@ class Logistic(TwoClassLoss):
     name = "logistic"
     canonical = True
     default_model = "LogisticRegression(C=1.0)"
+    steepest_prediction = 0.25
 
     def value(self, m: FloatArray, y: FloatArray) -> FloatArray:
         """(n,) eq. 23, without cancellation at large margins of the correct sign."""

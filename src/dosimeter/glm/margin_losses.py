@@ -80,6 +80,7 @@ class RobustRegression(ScalarLoss):
     target = TargetKind.NUMBER
     score_name = "R²"
     has_expected_score = True
+    steepest_prediction = 1.0
 
     @property
     def _width(self) -> float:

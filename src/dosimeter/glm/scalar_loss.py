@@ -77,6 +77,8 @@ class ScalarLoss(ABC):
     """What it predicts."""
     score_name: ClassVar[str]
     """Name of its score."""
+    steepest_prediction: ClassVar[float] = math.inf
+    """The largest slope of `prediction` at any margin: what an answer can say at most, whatever the weights are."""
     canonical: ClassVar[bool] = False
     """Whether the target enters the residual as -y, so that c = 1."""
     quadratic: ClassVar[bool] = False

@@ -43,6 +43,7 @@ class Database:
         self.url = _url_of(target)
         self._owner = os.getpid()
         self._engine = _engine_of(self.url)
+        self._file: tuple[int, int] | None = None
 
     @property
     def is_file(self) -> bool:
@@ -84,6 +85,7 @@ class Database:
             status = self.path.stat()
             if not stat.S_ISREG(status.st_mode):
                 raise self.refusal("not a regular file", "name the ledger's file")
+            self._file = (status.st_dev, status.st_ino)
             with self.path.open("rb") as file:
                 start = file.read(16)
         except OSError as error:
@@ -109,9 +111,22 @@ class Database:
         with self._translate_errors(), self._engine_here().connect() as connection:
             connection = connection.execution_options(dosimeter_writes=True)
             with connection.begin():
-                if not self.is_file:
+                if self.is_file:
+                    self._check_same_file()
+                else:
                     self._lock(connection, new)
                 yield connection
+
+    def _check_same_file(self) -> None:
+        """Refuse to write if the path names another file than at the first time: what is open would be lost."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            raise self.refusal("the ledger was removed while it was open", "restore its newest copy") from None
+        file = (status.st_dev, status.st_ino)
+        self._file = self._file or file
+        if file != self._file:
+            raise self.integrity_error("another file was put in its place while it was open: open the ledger again")
 
     def _lock(self, connection: Connection, new: bool) -> None:
         """Wait for the other writers on PostgreSQL, as BEGIN IMMEDIATE does on SQLite."""

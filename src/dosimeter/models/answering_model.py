@@ -53,6 +53,8 @@ class AnsweringModel:
     """Columns of queries that are read as exact text."""
     classes: tuple[Any, ...] = ()
     """Classes in the order of the answers; () for a number."""
+    reference: glm.ReferenceQueries | None = None
+    """The measured list of queries as a unit, in which a gateway counts."""
 
     @classmethod
     def of_fit(
@@ -114,6 +116,17 @@ class AnsweringModel:
             raise Refusal(f"there are {table.n} queries: pass 1 to {MOST_QUERIES}")
         return table
 
+    def with_reference(self, table: Table) -> AnsweringModel:
+        """This model with a public list of queries as the unit, and beside it each number moved once.
+
+        Without the moved ones a short list would say nothing about a query that differs from it.
+        """
+        try:
+            rows = self.encode(_with_moved_numbers(table))
+        except Refusal:  # a moved number is outside declared bounds
+            rows = self.encode(table)
+        return replace(self, reference=glm.ReferenceQueries.of(self.fit, rows, table.n))
+
     def answers(self, rows: FloatArray, answer: glm.Answer) -> FloatArray:
         """(k, outputs) exact margins, or predictions, of encoded queries. Internal."""
         X = np.column_stack([rows, np.ones(len(rows))]) if self.fit.intercept else rows
@@ -129,10 +142,27 @@ class AnsweringModel:
         """What answers with this noise say about the parameters."""
         return glm.AnswerInformation.of(self.fit, rows, noise, answer)
 
+    def information_at_most(self, rows: FloatArray, noise: Noise, answer: glm.Answer) -> glm.AnswerInformation:
+        """The most that answers with this noise say about the parameters, whatever these are."""
+        return glm.AnswerInformation.at_most(self.fit, rows, noise, answer)
+
     def leakage(self, information: glm.AnswerInformation) -> TableLeakage:
         """What these answers leak, by the names of the table."""
         through = glm.leakage_of_answers(self.parameters.leak, information)
         return replace(self.parameters, leak=through, floor=None)
+
+
+def _with_moved_numbers(table: Table) -> Table:
+    """The queries, then the first one with one number moved by its spread in the list, or by its size."""
+    numbers = [name for name in table.names if table.kind(name) == "number"]
+    columns = []
+    for name in table.names:
+        values = table[name]
+        more = np.repeat(values[:1], len(numbers))
+        if name in numbers:
+            more[numbers.index(name)] += values.std() or abs(values[0]) or 1.0
+        columns.append(np.concatenate([values, more]))
+    return Table(table.names, tuple(columns))
 
 
 def _checked(leak: TableLeakage) -> TableLeakage:

@@ -78,12 +78,13 @@ class AnswersLeakage(ModelLeakage):
     @classmethod
     def of_queries(cls, model: AnsweringModel, asked: Asked, table: Table, **fields: Any) -> AnswersLeakage:
         """fields: as of `ModelLeakage.of`."""
-        rows = model.read(asked.queries, asked.delimiter, asked.decimal)
+        queries = model.table(asked.queries, asked.delimiter, asked.decimal)
+        rows = model.encode(queries)
         information = model.information(rows, asked.noise, asked.answer)
         plain = ModelLeakage.of(model.leakage(information), table, **fields)
         return cls(
             **plain.__dict__,
-            model=model,
+            model=model.with_reference(queries),
             information=information,
             answer=asked.answer,
             answer_noise=asked.noise,
