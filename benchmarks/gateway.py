@@ -1,22 +1,26 @@
 """Answers a second through the gateway with an SQLite ledger: of the processor and of the clock.
 
-python benchmarks/gateway.py [--rows 2000] [--columns 8] [--batch 1000] [--batches 40] [--threads 1] [--budget 100]
+python benchmarks/gateway.py [--rows 2000] [--columns 8] [--seconds 3] [--budget 3] [--batch K --threads T]
 
-With a large budget everyone stays within the step that was booked first. A small one makes people pass a step in every
-batch: joint doses are then computed, and rows are booked, each time.
+Without --batch: batches of 1, 10, 100 and 1000 from one thread, then single answers from 8, 64 and 256 threads, which
+share transactions. One transaction is one flush of the disk; its time alone is printed first.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 import dosimeter as dm
+
+CASES = ((1, 1), (10, 1), (100, 1), (1000, 1), (1, 8), (1, 64), (1, 256))
+"""Queries in a batch, and threads that ask."""
 
 
 def people(rows: int, columns: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -27,35 +31,66 @@ def people(rows: int, columns: int, rng: np.random.Generator) -> dict[str, Any]:
     return table | {"who": np.array([f"p{i // 2}" for i in range(rows)], dtype=object)}
 
 
+def flush_time(folder: str) -> float:
+    """Seconds of one write of a page and its flush, the least of fifty."""
+    descriptor = os.open(f"{folder}/page", os.O_CREAT | os.O_WRONLY)
+    least = float("inf")
+    for _ in range(50):
+        start = time.perf_counter()
+        os.write(descriptor, bytes(4096))
+        os.fdatasync(descriptor)
+        least = min(least, time.perf_counter() - start)
+    os.close(descriptor)
+    return least
+
+
+def measure(leak: Any, columns: int, batch: int, threads: int, seconds: float, budget: float) -> None:
+    """Ask for some seconds and print one line."""
+    counts = [0] * threads
+    with tempfile.TemporaryDirectory() as folder, dm.Ledger.create(f"{folder}/ledger.db", ["fil=1000"]) as ledger:
+        gateway = dm.Gateway(leak, ledger, budget=budget)
+        end = time.perf_counter() + seconds
+
+        def ask(number: int) -> None:
+            rng = np.random.default_rng(number)
+            lists = [{f"x{j}": rng.normal(size=batch) for j in range(columns)} for _ in range(8)]
+            while time.perf_counter() < end:
+                gateway.answer(lists[counts[number] % 8])
+                counts[number] += 1
+
+        processor, clock = time.process_time(), time.perf_counter()
+        askers = [threading.Thread(target=ask, args=(number,)) for number in range(threads)]
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+        processor, clock = time.process_time() - processor, time.perf_counter() - clock
+        answers, transactions = batch * sum(counts), len(ledger.releases())
+        print(
+            f"batches of {batch} from {threads} threads: {answers / clock:,.0f} answers a second of the clock, "
+            f"{answers / processor:,.0f} of the processor, {answers / transactions:.1f} a transaction, "
+            f"{1e3 * clock / transactions:.1f} ms each; {gateway.spent:.2g} of the allowance spent"
+        )
+
+
 def main() -> None:
-    """Print one line."""
+    """Print one line for each case."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in (("rows", 2000), ("columns", 8), ("batch", 1000), ("batches", 40), ("threads", 1)):
+    for name, default in (("rows", 2000), ("columns", 8), ("batch", 0), ("threads", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--budget", type=float, default=100.0)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--budget", type=float, default=3.0)
     options = parser.parse_args()
     rng = np.random.default_rng(0)
-
-    def queries() -> dict[str, Any]:
-        return {f"x{j}": rng.normal(size=options.batch) for j in range(options.columns)}
-
+    queries = {f"x{j}": rng.normal(size=1000) for j in range(options.columns)}
     table = people(options.rows, options.columns, rng)
     leak = dm.measure(
-        table, target="ill", person="who", release="predictions", queries=queries(), noise=dm.Gaussian(5.0)
+        table, target="ill", person="who", release="predictions", queries=queries, noise=dm.Gaussian(50.0)
     )
-    lists = [queries() for _ in range(options.batches)]
-    with tempfile.TemporaryDirectory() as folder, dm.Ledger.create(f"{folder}/ledger.db", ["fil=1000"]) as ledger:
-        gateway = dm.Gateway(leak, ledger, budget=options.budget)
-        processor, clock = time.process_time(), time.perf_counter()
-        with ThreadPoolExecutor(options.threads) as pool:
-            list(pool.map(gateway.answer, lists))
-        processor, clock = time.process_time() - processor, time.perf_counter() - clock
-        answers = options.batch * options.batches
-        print(
-            f"{answers} answers in batches of {options.batch}, {options.rows // 2} people, {options.columns} columns: "
-            f"{answers / processor:,.0f} a second of the processor, {answers / clock:,.0f} of the clock; "
-            f"{len(ledger.export()['doses'])} rows of doses"
-        )
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"one flush of the disk: {1e3 * flush_time(folder):.2f} ms")
+    for batch, threads in ((options.batch, options.threads),) if options.batch else CASES:
+        measure(leak, options.columns, batch, threads, options.seconds, options.budget)
 
 
 if __name__ == "__main__":

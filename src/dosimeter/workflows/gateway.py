@@ -20,7 +20,6 @@ import json
 import math
 import secrets
 import threading
-from collections import deque
 from collections.abc import Sequence
 from hashlib import sha256
 from types import TracebackType
@@ -45,7 +44,7 @@ from dosimeter.noise_addition import add_noise, grid_of, noisy_argmax, noisy_at_
 from dosimeter.noise_addition.bits import fresh_bits
 from dosimeter.tables.table import Table
 from dosimeter.workflows.answers_leakage import AnswersLeakage, answer_kind
-from dosimeter.workflows.gateway_batch import Batch, Question
+from dosimeter.workflows.gateway_batch import Batch, Question, WaitingLine
 
 KIND = "answers"
 STEPS = 1000
@@ -153,7 +152,7 @@ class Gateway:
         )  # a name that no entry can have is refused
         self._ids = _people(model)
         self._lock = threading.Lock()
-        self._waiting: deque[Question] = deque()
+        self._line = WaitingLine(self._serve_group, MOST_TOGETHER)
         self._closed = False
         self._unit_doses = self._doses_of(model.reference.information)
         largest = float(np.sqrt(self._unit_doses.max())) / self._budget
@@ -186,11 +185,7 @@ class Gateway:
         table = self._model.table(queries)
         rows = self._model.encode(table)
         question = Question(table, rows, self._model.information_at_most(rows, self._noise, self._answer))
-        self._waiting.append(question)
-        with self._lock:
-            if not question.served:
-                self._serve_waiting()
-        return question.result()
+        return self._line.ask(question)
 
     @property
     def answered(self) -> int:
@@ -241,17 +236,10 @@ class Gateway:
 
     # --- inside ---
 
-    def _serve_waiting(self) -> None:
-        """Answer those who wait, in one transaction. The caller holds the lock."""
-        group: list[Question] = []
-        answers = 0
-        while self._waiting and (not group or answers + self._waiting[0].information.answers <= MOST_TOGETHER):
-            group.append(self._waiting.popleft())
-            answers += group[-1].information.answers
-        try:
+    def _serve_group(self, group: list[Question]) -> None:
+        """Answer those who waited, in one transaction."""
+        with self._lock:
             self._serve(group)
-        finally:  # after an interrupt the others are answered by whoever comes next
-            self._waiting.extendleft(question for question in reversed(group) if not question.served)
 
     def _serve(self, group: list[Question]) -> None:
         """Answer a group whole, or one by one if there is not enough left for all."""

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
 from dosimeter.tables.table import Table
+
+
+def _closed_lock() -> Any:
+    """A lock that someone else opens: a third of the time of an Event."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
 
 
 @dataclass(eq=False)
@@ -19,8 +29,11 @@ class Question:
     rows: FloatArray
     information: glm.AnswerInformation
     served: bool = False
+    leads: bool = False
+    """Whether its caller is to serve those who wait."""
     _values: Any = None
     _refusal: Exception | None = None
+    _signal: Any = field(default_factory=_closed_lock)
 
     def hand_out(self, values: Any) -> None:
         """Its answers, booked."""
@@ -29,6 +42,14 @@ class Question:
     def refuse(self, refusal: Exception) -> None:
         """Why it has no answers."""
         self._refusal, self.served = refusal, True
+
+    def wait(self) -> None:
+        """Until it is served, or its caller is to serve."""
+        self._signal.acquire()
+
+    def wake(self) -> None:
+        """End `wait`."""
+        self._signal.release()
 
     def result(self) -> Any:
         """The answers, or the refusal."""
@@ -65,3 +86,65 @@ class Batch:
             end = start + question.table.n
             question.hand_out(self.values[start:end])
             start = end
+
+
+class WaitingLine:
+    """Callers who wait while others are served. The next group is all who came meanwhile, and one of them serves it.
+
+    serve: serves every question of a group; an exception leaves those that it did not serve to the next caller.
+    most: answers in one group, unless one question has more.
+    """
+
+    def __init__(self, serve: Callable[[list[Question]], None], most: int) -> None:
+        self._serve, self._most = serve, most
+        self._mutex = threading.Lock()
+        self._waiting: deque[Question] = deque()
+        self._is_led = False
+
+    def ask(self, question: Question) -> Any:
+        """The answers, once they are booked."""
+        with self._mutex:
+            self._waiting.append(question)
+            question.leads, self._is_led = not self._is_led, True
+        try:
+            if not question.leads:
+                question.wait()
+            if question.leads:
+                self._lead(question)
+        except BaseException:
+            self._leave(question)
+            raise
+        return question.result()
+
+    def _lead(self, leader: Question) -> None:
+        with self._mutex:
+            group, answers = list[Question](), 0
+            while self._waiting and (not group or answers + self._waiting[0].information.answers <= self._most):
+                group.append(self._waiting.popleft())
+                answers += group[-1].information.answers
+        try:
+            self._serve(group)
+        finally:
+            with self._mutex:
+                leader.leads = False
+                self._waiting.extendleft(question for question in reversed(group) if not question.served)
+                self._appoint()
+            for question in group:
+                if question.served and question is not leader:
+                    question.wake()
+
+    def _appoint(self) -> None:
+        """Let the first who waits serve the others."""
+        self._is_led = bool(self._waiting)
+        if self._waiting:
+            self._waiting[0].leads = True
+            self._waiting[0].wake()
+
+    def _leave(self, question: Question) -> None:
+        """A caller was interrupted: if it was to serve, someone else does."""
+        with self._mutex:
+            if question in self._waiting:
+                self._waiting.remove(question)
+            if question.leads:
+                question.leads = False
+                self._appoint()
