@@ -74,7 +74,8 @@ class Gateway:
     Parameters
     ----------
     model : AnswersLeakage or AnsweringModel
-        What `dm.measure(..., person=..., release="predictions", queries=...)` returned: the model with its table.
+        What `dm.measure(..., person=..., release="predictions", queries=...)` returned: the model with its table. The
+        queries should resemble those that will be asked.
     ledger : Ledger
         An open ledger. It stays open when the gateway is closed.
     noise : Noise, optional
@@ -94,14 +95,15 @@ class Gateway:
     Raises
     ------
     Refusal
-        If there is no person column, or the name was used for another model or other noise.
+        If there is no person column, or the name was used for another model, noise or measured list.
     CannotMeasure
         If such answers have no figure that a ledger could hold.
 
     Notes
     -----
-    A refusal by the budget depends on the table. The gateway therefore answers nothing after one, until it is opened
-    again. Threads may share a gateway, and processes may open one of the same name on one ledger.
+    Answers are counted in units of the measured list, predictions and labels at their steepest. A refusal by the budget
+    follows from the queries and from a rung of the public ladder, chosen from the table when the gateway is opened. It
+    answers nothing after one. Threads may share a gateway, and processes may open one of the same name on one ledger.
 
     Numbers are answered on a public grid (`grid_of(noise)`) with the operating system's random bits: their last digits
     say nothing about the exact answer. A probability may lie outside 0 to 1; clip it if you need to.
@@ -154,6 +156,8 @@ class Gateway:
         self._lock = threading.Lock()
         self._line = WaitingLine(self._serve_group, MOST_TOGETHER)
         self._closed = False
+        self._information: glm.AnswerInformation | None = None
+        self._batches, self._seq = 0, 0
         self._unit_doses = self._doses_of(model.reference.information)
         largest = float(np.sqrt(self._unit_doses.max())) / self._budget
         self._allowance = round_up(max(largest * (1 + ROUNDING), LEAST_DOSE)) ** -2
@@ -362,13 +366,12 @@ class Gateway:
 
     def _load(self) -> None:
         """What was answered under this name so far, from the ledger itself."""
-        self._information: glm.AnswerInformation | None = None
-        self._batches, self._seq, self._step = 0, 0, self._allowance / STEPS
+        self._step = self._allowance / STEPS
         self._add([entry for entry in self._ledger.releases() if _is_batch(entry, self._name)])
 
     def _catch_up(self) -> None:
         """What other processes answered under this name since."""
-        entries = []
+        entries: list[Entry] = []
         while (entry := self._entry(self._entry_name(self._batches + len(entries) + 1))) is not None:
             entries.append(entry)
         self._add(entries)
