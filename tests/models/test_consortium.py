@@ -205,8 +205,8 @@ def test_a_ticket_of_another_site_is_no_answer(tmp_path: Path) -> None:
 
 def test_whatever_fails_at_a_site_becomes_a_status_without_a_text(tmp_path: Path) -> None:
     consortium = Consortium(schema_for("logistic"), cut(patients("logistic")), tmp_path)
-    (tmp_path / "site2" / "questions").write_text("damaged CANARY")
+    (tmp_path / "site2" / "asked.json").write_text("damaged CANARY")
     with pytest.raises(SiteFault, match=r"^site 2 could not compute match; its own terminal says why$"):
         consortium.assembly.ask("match")
-    assert consortium.said[-1] == "match: failed (ValueError)"
+    assert consortium.said[-1] == "match: failed (JSONDecodeError)"
     assert b"CANARY" not in b"".join(consortium.exchange.passed)

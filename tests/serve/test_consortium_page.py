@@ -41,7 +41,7 @@ def test_sites_are_shown_with_when_they_were_heard_of(tmp_path: Path) -> None:
 
 
 def test_a_site_shows_what_it_answered_and_no_patient(tmp_path: Path) -> None:
-    (tmp_path / "questions").write_text("12")
+    (tmp_path / "asked.json").write_text('{"count": 12}')
     (tmp_path / "pending.json").write_text('{"ids": ["CANARY"], "proposal": "00"}')
     shown = text_of(tmp_path)
     assert "'12'" in shown

@@ -48,6 +48,8 @@ class Recipe:
     simulation: bool = False
 
     def __post_init__(self) -> None:
+        if not all(isinstance(text, str) for text in (self.kind, self.noise, *self.settings, *self.not_covered)):
+            raise Refusal("a recipe names what is released, its noise, its settings and its gaps in words")
         for name, value in self.settings.items():
             if not (value is None or isinstance(value, str | int | float | bool)):
                 raise Refusal(f"a recipe holds plain public constants; {name!r} is {type(value).__name__}")

@@ -33,6 +33,8 @@ _LARGEST = 1 << 20
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 DEADLINE, PATIENCE, MOST_QUESTIONS = 600.0, 86_400.0, 1000
 """Seconds that a site has for an answer, seconds that a site waits for the coordinator, questions of a study."""
+LARGEST_SHARE = 0.5
+"""Of one patient in an exact sum."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class SiteConfig:
     decimal: str
     patience: float
     most_questions: int
+    largest_share: float
+    """Of one patient in an exact sum; a table beyond it does not take part."""
     transport: str
     source: Location
 
@@ -103,7 +107,7 @@ def read_site_config(path: str | os.PathLike[str]) -> SiteConfig:
     values = _Values.read(path)
     values.known(
         "schema", "site", "table", "ledger", "keys", "host", "port", "coordinator", "authority", "certificate", "key",
-        "state", "missing", "delimiter", "decimal", "patience", "most-questions", "transport",
+        "state", "missing", "delimiter", "decimal", "patience", "most-questions", "largest-share", "transport",
     )  # fmt: skip
     coordinator = values.text("coordinator")
     if not _FINGERPRINT.fullmatch(coordinator):
@@ -125,6 +129,7 @@ def read_site_config(path: str | os.PathLike[str]) -> SiteConfig:
         decimal=values.text("decimal", "."),
         patience=values.seconds("patience", PATIENCE),
         most_questions=values.whole("most-questions", 1, 10**9, MOST_QUESTIONS),
+        largest_share=values.share("largest-share", LARGEST_SHARE),
         transport=values.transport(),
         source=values.source,
     )
@@ -195,6 +200,13 @@ class _Values:
         value = self.table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e7:
             raise self.source.refusal(f"{key} = {safe_text(repr(value))}", "give seconds, above 0")
+        return float(value)
+
+    def share(self, key: str, default: float) -> float:
+        """A part of a whole."""
+        value = self.table.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            raise self.source.refusal(f"{key} = {safe_text(repr(value))}", "give a number above 0, at most 1")
         return float(value)
 
     def ledger(self) -> str | None:

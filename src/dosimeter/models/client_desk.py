@@ -7,10 +7,8 @@ coordinator asks for more than was agreed: the client refuses.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +19,16 @@ from dosimeter.engines.client_operations import ENDED, TRAIN
 from dosimeter.engines.protocol.fields import Malformed, pack, unpack
 from dosimeter.engines.protocol.message import Message, Status, read_message
 from dosimeter.federated.client_update import client_update
-from dosimeter.files.atomic import write_bytes
 from dosimeter.models.federated_training import Job
+from dosimeter.models.site_memory import Declined, admit_round
 from dosimeter.tables.classes import keep_listed_classes
 from dosimeter.tables.client_rows import declared_encoding, encode_client_rows
 from dosimeter.tables.declared_bounds import Declaration
 from dosimeter.tables.read import read_table, table_names
 
+ROUND = "round.json"
 Rows = tuple[Any, Any]
 """(X, y) as the encoding has them."""
-
-
-class Declined(Refusal):
-    """A question that this client does not answer."""
 
 
 @dataclass
@@ -109,26 +104,7 @@ class ClientDesk:
         """Refuse an older round, one beyond the agreed number, and the same round with another model."""
         if question.round >= self.job.terms.rounds:
             raise Declined(f"round {question.round} of {self.job.terms.rounds} agreed ones")
-        path = self.folder / "round.json"
-        digest = sha256(question.body).hexdigest()
-        number, known = _last_round(path)
-        if question.round < number:
-            raise Declined("an older round")
-        if question.round == number and digest != known:
-            raise Declined("a second model for the same round: its noise was drawn twice")
-        if question.round > number:
-            write_bytes(path, json.dumps({"round": question.round, "model": digest}).encode())
-
-
-def _last_round(path: Path) -> tuple[int, str]:
-    """The last round that was answered, and the digest of its question."""
-    if not path.exists():
-        return -1, ""
-    try:
-        facts = json.loads(path.read_bytes())
-        return int(facts["round"]), str(facts["model"])
-    except (ValueError, KeyError, TypeError):
-        raise Declined(f"{path.name} is damaged: restore it, or leave the training") from None
+        admit_round(self.folder / ROUND, question.round, question.body)
 
 
 def client_rows(

@@ -9,21 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from dosimeter.core.accounts import Booking, PersonDoses
-from dosimeter.core.errors import Refusal
 from dosimeter.core.release import Recipe
 from dosimeter.engines.protocol.assembly import Values
 from dosimeter.files.atomic import write_bytes
 from dosimeter.ledger import Ledger, OverBudget
+from dosimeter.models.site_memory import Declined, SiteMemory
 from dosimeter.tables.consortium_schema import ConsortiumSchema
 
 PENDING = "pending.json"
 FINISHED = "finished.json"
 Doses = Callable[[dict[str, Any]], tuple[PersonDoses, ...]]
 """What was kept of a release that this site agreed to -> each patient's dose."""
-
-
-class Declined(Refusal):
-    """A question that this site does not answer."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +32,7 @@ class SiteBooking:
     """Opens the ledger."""
     folder: Path
     say: Callable[[str], None]
+    memory: SiteMemory
 
     def within(self, proposal: bytes, facts: dict[str, Any], doses: Doses) -> bool:
         """Whether the ledger takes these doses; a yes is kept, so that the release can be booked after a restart.

@@ -21,9 +21,12 @@ from dosimeter.engines.protocol.fields import Malformed, pack, unpack
 from dosimeter.engines.protocol.message import Message, Status, read_message
 from dosimeter.engines.protocol.operations import operation_named
 from dosimeter.files.atomic import write_bytes
+from dosimeter.files.consortium_config import LARGEST_SHARE, MOST_QUESTIONS
 from dosimeter.files.consortium_journal import ROUNDS_OF_A_RUN
 from dosimeter.ledger import Ledger
-from dosimeter.models.site_booking import Declined, SiteBooking
+from dosimeter.models.site_booking import SiteBooking
+from dosimeter.models.site_exposure import refuse_exposed
+from dosimeter.models.site_memory import Declined, SiteMemory
 from dosimeter.models.site_model import Handler, SiteModel
 from dosimeter.models.site_moments import NoisySiteMoments, SiteMoments
 from dosimeter.models.site_table import SiteTable
@@ -45,8 +48,6 @@ STUDIES: dict[str, Callable[[ConsortiumSchema, SiteBooking], Any]] = {
     TRAINING: SiteTraining,
 }
 """Kind of study -> what answers it. A site answers the operations of its kind, and no other of the list."""
-MOST_QUESTIONS = 1000
-"""Of one study: a fit takes ten to thirty. Each is an exact sum at weights that the coordinator chooses."""
 
 
 @dataclass
@@ -63,10 +64,12 @@ class SiteDesk:
     say: Callable[[str], None]
     """Tells the people at the site, in one line without a cell of the table."""
     most_questions: int = MOST_QUESTIONS
+    """Of one study: a fit takes ten to thirty. Each is an exact sum at weights that the coordinator chooses."""
+    largest_share: float = LARGEST_SHARE
+    """Of one patient in an exact sum."""
     finished: bool | None = None
     """Whether the study ended with a release; None while it runs."""
     _table: SiteTable | None = field(default=None, repr=False)
-    _last_round: int = -1
     _seen_table: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def answer(self, data: bytes) -> bytes:
@@ -112,23 +115,19 @@ class SiteDesk:
             raise Declined("a message to another site")
         if question.study != self.schema.digest:
             raise Declined("the coordinator has another schema file than this site")
-        if question.round < self._last_round:
-            raise Declined("an older round")
-        if question.round > self._last_round:
-            self._count()
-        self._last_round = question.round
+        self._memory.admit(question)
 
-    def _count(self) -> None:
-        """Count the questions of a study, also over restarts."""
-        path = self.folder / "questions"
-        count = (int(path.read_text()) if path.exists() else 0) + 1
-        if count > self.most_questions:
-            raise Declined(f"more than {self.most_questions} questions in one study (most-questions)")
-        write_bytes(path, str(count).encode())
+    @property
+    def _memory(self) -> SiteMemory:
+        return SiteMemory(self.folder, self.schema.digest, self.most_questions)
 
     def _checked_table(self) -> SiteTable:
         if self._table is None:
-            self._table = self.read()
+            table = self.read()
+            summed = self.study.summed(table)
+            if summed is not None:
+                refuse_exposed(summed, table.people_of_rows, self.largest_share)
+            self._table = table
         return self._table
 
     def _refuse_changed_table(self, number: int, table: SiteTable) -> None:
@@ -146,7 +145,7 @@ class SiteDesk:
     @cached_property
     def study(self) -> Any:
         """What answers this kind of study."""
-        books = SiteBooking(self.schema, self.number, self.ledger, self.folder, self.say)
+        books = SiteBooking(self.schema, self.number, self.ledger, self.folder, self.say, self._memory)
         return STUDIES[self.schema.kind](self.schema, books)
 
     @cached_property

@@ -10,22 +10,28 @@ from typing import Any
 import numpy as np
 
 from dosimeter.core.accounts import PersonDoses
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.dose import Dose
 from dosimeter.core.notion import FISHER, Standing
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung, rung_above
-from dosimeter.engines.consortium_operations import BOOK, LIMITS, MOMENTS, SCALE, SCORE
+from dosimeter.engines.consortium_operations import BOOK, FITTED, LIMITS, MOMENTS, SCALE, SCORE
 from dosimeter.engines.protocol.assembly import Values
-from dosimeter.engines.site_sums import SUMS, SumOperation
+from dosimeter.engines.protocol.fields import pack
+from dosimeter.engines.site_sums import SUMS, SumOperation, factor_of
 from dosimeter.glm.block_scores import score_terms
 from dosimeter.glm.loss import LOSSES
 from dosimeter.models.consortium_fit import fit_of, totals_of, totals_values
 from dosimeter.models.consortium_model import LAWS, consortium_model
-from dosimeter.models.site_booking import Declined, SiteBooking
+from dosimeter.models.site_booking import SiteBooking
+from dosimeter.models.site_exposure import sums_rest_on_few
+from dosimeter.models.site_memory import Declined
 from dosimeter.models.site_table import SiteTable, check_dose_units
 from dosimeter.tables.consortium_schema import ConsortiumSchema
 from dosimeter.tables.weight_folding import model_inputs
 
 Handler = Callable[[Values, SiteTable], Values]
+ROUNDING = 4
+"""Rungs above the computed one that are tried."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +53,18 @@ class SiteModel:
             BOOK.name: lambda values, table: self.books.book(values, fisher_doses),
         }
 
+    def summed(self, table: SiteTable) -> FloatArray:
+        """(n, p + 1) what is summed over: encoded columns, intercept and target."""
+        X, y, _ = table.block
+        return np.column_stack([X, np.ones(len(X)), y])
+
     def _sum(self, values: Values, table: SiteTable, chosen: SumOperation) -> Values:
-        return chosen.run(table.block, values, LOSSES[self.schema.loss]())
+        loss, (X, y, _) = LOSSES[self.schema.loss](), table.block
+        if "v" in values:
+            margins = factor_of(values).rows(X, values["v"][:, None])[:, 0]
+            if sums_rest_on_few(loss, margins, y, table.people_of_rows):
+                raise Declined("at these weights the sum rests on fewer than three patients")
+        return chosen.run(table.block, values, loss)
 
     def doses(self, values: Values, table: SiteTable, scale: float) -> dict[Any, float]:
         """η of each of the site's patients, with noise of this scale on the weights."""
@@ -61,19 +77,20 @@ class SiteModel:
         limit = self.schema.release.max_dose
         if limit is None:
             raise Declined("the schema has a public scale")
-        highest = max(self.doses(values, table, 1.0).values())
-        k = rung_above(max(highest / limit, 1e-140))
-        while max(self.doses(values, table, rung(k)).values()) > limit:
-            k += 1
-        return {"rung": k}
+        self._admit(SCALE.name, values)
+        k = rung_above(max(highest_of(self.doses(values, table, 1.0)) / limit, 1e-140))
+        for further in range(ROUNDING):  # a dose at a scale is rounded
+            if highest_of(self.doses(values, table, rung(k + further))) <= limit:
+                return {"rung": k + further}
+        raise Declined("no noise brings the doses of this fit within the limit")
 
     def _limits(self, values: Values, table: SiteTable) -> Values:
         scale, release = float(values["scale"]), self.schema.release
+        if scale != (rung(rung_above(scale)) if release.scale is None else release.scale):
+            raise Declined("another noise scale than the schema's, or none of the public ladder")
+        self._admit(LIMITS.name, values, scale)
         doses = self.doses(values, table, scale)
-        highest = max(doses.values())
-        if release.scale is not None and scale != release.scale:
-            raise Declined("another noise scale than the schema's")
-        if release.max_dose is not None and highest > release.max_dose:
+        if release.max_dose is not None and highest_of(doses) > release.max_dose:
             self.books.say("a patient would exceed the agreed max-dose at this noise: answered no")
             return {"within": False}
         facts = {
@@ -84,10 +101,22 @@ class SiteModel:
         }
         return {"within": self.books.within(values["proposal"], facts, fisher_doses)}
 
+    def _admit(self, operation: str, values: Values, scale: float = 1.0) -> None:
+        fit = pack(FITTED, {name: values[name] for name in FITTED}, self.schema.sizes)
+        self.books.memory.admit_fit(operation, fit + scale.hex().encode())
+
     def _score(self, values: Values, table: SiteTable) -> Values:
         m = model_inputs(table.encoder.encoding, table.table) @ values["coef"] + values["intercept"]
         part, whole = score_terms(LOSSES[self.schema.loss](), m, table.block[1], values["mean"])
         return {"part": min(float(part), 1e300), "whole": float(whole)}
+
+
+def highest_of(doses: dict[Any, float]) -> float:
+    """The dose of the most exposed patient; declined if one is no number."""
+    highest = float(np.max(list(doses.values())))
+    if not np.isfinite(highest):
+        raise Declined("a fit at which a dose is no number")
+    return highest
 
 
 def fisher_doses(pending: dict[str, Any]) -> tuple[PersonDoses, ...]:

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from dosimeter.core.accounts import PersonDoses, SharedEventDose
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.dose import EventDose
 from dosimeter.engines.consortium_operations import BOOK, EVENT_LIMITS, NOISY_MOMENT, SECOND_MOMENT
 from dosimeter.engines.protocol.assembly import Values
 from dosimeter.engines.protocol.fields import pack, unpack
 from dosimeter.ledger import OverBudget
 from dosimeter.models.consortium_moments import MomentTerms, people_of
-from dosimeter.models.site_booking import Declined, SiteBooking
+from dosimeter.models.site_booking import SiteBooking
+from dosimeter.models.site_memory import Declined
 from dosimeter.models.site_model import Handler
 from dosimeter.models.site_table import SiteTable
 from dosimeter.pca.distributed import noisy_moment
@@ -49,6 +51,10 @@ class SiteMoments:
     def terms(self) -> MomentTerms:
         """Encoding, bounds and mechanism."""
         return MomentTerms(self.schema)
+
+    def summed(self, table: SiteTable) -> FloatArray:
+        """(n, q + 1) what is summed over: encoded columns and a constant."""
+        return np.column_stack([self.terms.rows(table.table), np.ones(table.table.n)])
 
     def _moment(self, values: Values, table: SiteTable) -> Values:
         products, sums, people = person_sums(self.terms.rows(table.table), table.ids, self.terms.bounds)
@@ -79,6 +85,9 @@ class NoisySiteMoments:
     def handlers(self) -> dict[str, Handler]:
         """The answer to the one operation."""
         return {NOISY_MOMENT.name: self._moment}
+
+    def summed(self, table: SiteTable) -> None:
+        """No exact sum leaves."""
 
     def _moment(self, values: Values, table: SiteTable) -> Values:
         terms, books = MomentTerms(self.schema), self.books

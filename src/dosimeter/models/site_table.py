@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from dosimeter.core.arrays import FloatArray
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.engine import RowBlock
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
@@ -21,6 +21,7 @@ from dosimeter.core.noise import Gaussian
 from dosimeter.core.text import safe_text
 from dosimeter.models.block_model import BlockModel
 from dosimeter.models.consortium_model import Totals, consortium_model, no_totals
+from dosimeter.models.site_exposure import person_numbers
 from dosimeter.tables.classes import keep_listed_classes
 from dosimeter.tables.column_encoding import CategoryColumn
 from dosimeter.tables.column_values import text_array
@@ -33,6 +34,8 @@ from dosimeter.tables.table_summary import Moments
 
 FEWEST_PEOPLE = 10
 """With fewer, the site's exact sums would be nearly a patient's own values."""
+NARROWEST = 10
+"""Standard deviations at this site over those of all sites: beyond it the units of a dose are taken for wrong."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,11 @@ class SiteTable:
     def people(self) -> int:
         """Patients."""
         return len(set(self.ids))
+
+    @cached_property
+    def people_of_rows(self) -> Index:
+        """(n,) whose each row is, numbered from 0."""
+        return person_numbers(self.ids)
 
     @cached_property
     def encoder(self) -> BlockModel:
@@ -174,7 +182,9 @@ def _check_levels(table: Table, name: str, levels: tuple[str, ...], source: Loca
 
 def check_dose_units(totals: Totals, own: Totals) -> None:
     """Refuse totals of all sites that cannot include this site's rows: a dose in wrong units would be a wrong dose."""
-    slack = 1e-6 * (np.abs(totals.squares) + 1.0)
-    enough = totals.rows >= own.rows and (totals.squares >= own.squares - slack).all()
+    theirs, here = (np.append(each.squares, each.target_squares) for each in (totals, own))
+    enough = totals.rows >= own.rows and (theirs >= here - 1e-6 * (np.abs(theirs) + 1.0)).all()
+    if enough and (theirs / totals.rows < here / own.rows / NARROWEST**2).any():
+        raise Refusal(f"a column varies here {NARROWEST} times as much as the totals of all sites say")
     if not enough or (totals.changes < own.changes).any() or (own.several and not totals.several):
         raise Refusal("the totals of all sites do not include this site's rows")

@@ -10,21 +10,26 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from dosimeter.core.accounts import PersonDoses
+from dosimeter.core.arrays import FloatArray
 from dosimeter.engines.consortium_operations import BOOK, EVENT_LIMITS, PATIENT_SUM
 from dosimeter.engines.protocol.assembly import Values
 from dosimeter.federated.patient_updates import PatientRows
 from dosimeter.federated.site_sums import draw_patients, site_sum
 from dosimeter.models.consortium_moments import people_of
 from dosimeter.models.consortium_training import PatientTraining
-from dosimeter.models.site_booking import PENDING, Declined, SiteBooking
+from dosimeter.models.site_booking import PENDING, SiteBooking
+from dosimeter.models.site_memory import Declined, admit_round
 from dosimeter.models.site_model import Handler
 from dosimeter.models.site_moments import shared_dose
-from dosimeter.models.site_table import SiteTable
+from dosimeter.models.site_table import FEWEST_PEOPLE, SiteTable
 from dosimeter.noise_addition.bits import fresh_bits
 from dosimeter.tables.consortium_schema import ConsortiumSchema
 
 LARGEST_CLIP = 1e12
+ROUND = "round.json"
 
 
 @dataclass(frozen=True)
@@ -58,11 +63,20 @@ class SiteTraining:
             self._rows[id(table)] = self.training.rows(table.table)
         return self._rows[id(table)]
 
+    def summed(self, table: SiteTable) -> FloatArray:
+        """(n, d + 1) what updates are sums over: encoded columns and a constant."""
+        rows = self.training.encoding.columns.design(table.table)
+        return np.column_stack([rows, np.ones(len(rows))])
+
     def _limits(self, values: Values, table: SiteTable) -> Values:
         ids = list(people_of(table.ids))
         declared = self.schema.sites[self.books.number - 1].patients or 0
         if len(ids) > declared:
             raise Declined(f"this site has more patients than the {declared} that the schema declares")
+        if self.training.cohort.rate(self.training.parameters[0]) * len(ids) < FEWEST_PEOPLE:
+            raise Declined(
+                f"fewer than {FEWEST_PEOPLE} patients would be drawn here in a round, nearly alone in the sum"
+            )
         facts = {"ids": ids, "table": table.digest}
         return {"within": self.books.within(values["proposal"], facts, self._doses)}
 
@@ -78,6 +92,7 @@ class SiteTraining:
             raise Declined("the table has changed since this site agreed: its patients would not be those booked")
         if values["round"] >= training.terms.rounds or not 0 < clip <= LARGEST_CLIP:
             raise Declined("a round that the schema does not have")
+        admit_round(self.books.folder / ROUND, int(values["round"]), values["model"].tobytes() + clip.hex().encode())
         request = training.request(int(values["round"]), values["model"], clip)
         rows = self.rows(table)
         answer = site_sum(training.network, rows, request, draw_patients(rows.patients, request.rate, fresh_bits()))

@@ -11,19 +11,20 @@ from typing import Any
 from dosimeter.core.location import Location
 from dosimeter.files.consortium_journal import FILE, read_status
 from dosimeter.files.federated_checkpoint import lock_is_held
+from dosimeter.models.site_memory import ASKED, questions_asked
 from dosimeter.reports.layout import DefinitionList, Grid, Paragraph, Part, Section, Tile, Tiles, VerdictBanner
 from dosimeter.serve.pages import CONSORTIUM, MENU, ServedPage
 
 AWAY = 30.0
 """Seconds without a request after which a site counts as away: sites ask every ten."""
-QUESTIONS, PENDING, FINISHED = "questions", "pending.json", "finished.json"
+PENDING, FINISHED = "pending.json", "finished.json"
 
 
 def consortium(folder: Path, *, label: str = "", head: str = "", alone: bool = False) -> ServedPage:
     """The page of a coordinator's or a site's state folder. alone: there is no ledger beside it."""
     if (folder / FILE).exists():
         verdict, sections = _coordinator(folder)
-    elif (folder / QUESTIONS).exists():
+    elif (folder / ASKED).exists():
         verdict, sections = _site(folder)
     else:
         raise Location(str(folder)).refusal("no study was run with this state folder", "name the `state` of a config")
@@ -84,14 +85,13 @@ def _heard(seconds: Any) -> str:
 
 
 def _site(folder: Path) -> tuple[VerdictBanner, tuple[Section, ...]]:
-    questions = (folder / QUESTIONS).read_text().strip()
     agreed, booked = (folder / PENDING).exists(), folder / FINISHED
     state = "agreed, not booked yet" if agreed else "answering"
     if booked.exists():
         state = f"booked as entry {int(json.loads(booked.read_text())['seq'])}"
     running = lock_is_held(folder / "site")
     text = "This site is running" if running else "This site is not running"
-    pairs = (("questions answered", questions), ("release", state))
+    pairs = (("questions answered", str(questions_asked(folder))), ("release", state))
     return VerdictBanner(f"{text}: {state}."), (Section("The study", (DefinitionList(pairs),)),)
 
 

@@ -15,6 +15,7 @@ from dosimeter.files.federated_checkpoint import checkpoint_lock
 from dosimeter.ledger import Ledger
 from dosimeter.models.site_booking import PENDING
 from dosimeter.models.site_desk import SiteDesk
+from dosimeter.models.site_memory import questions_asked
 from dosimeter.models.site_table import read_site_table
 from dosimeter.results.consortium import SiteRecord
 from dosimeter.tables.consortium_schema import CLIENTS, ConsortiumSchema, Site, read_schema
@@ -85,6 +86,7 @@ def run_site(config: str | os.PathLike[str], *, say: Say | None = None) -> SiteR
             settings.state,
             tell,
             max(settings.most_questions, QUESTIONS_OF_A_ROUND * (schema.training.rounds if schema.training else 0)),
+            settings.largest_share,
         )
         tell(f"site {site.number}, {safe_text(site.name)}: connecting to {safe_text(settings.place.host)}")
         transport_named(settings.transport).serve_site(
@@ -152,7 +154,7 @@ def _run_client(schema: ConsortiumSchema, site: Site, settings: SiteConfig, say:
 
 
 def _record(schema: ConsortiumSchema, site: Site, settings: SiteConfig, place: str, released: bool) -> SiteRecord:
-    questions, pending = settings.state / "questions", settings.state / PENDING
+    pending = settings.state / PENDING
     with Ledger.open(place, settings.keys) as ledger:
         entries = [entry for entry in ledger.releases() if entry.name == schema.release.name]
     people = entries[0].people if entries else 0
@@ -163,7 +165,7 @@ def _record(schema: ConsortiumSchema, site: Site, settings: SiteConfig, place: s
         kind=schema.kind,
         name=schema.release.name,
         site=site.number,
-        questions=int(questions.read_text()) if questions.exists() else 0,
+        questions=questions_asked(settings.state),
         released=released,
         booked=bool(entries),
         people=people,

@@ -1,7 +1,7 @@
 """The fixed list of what a coordinator may ask a site. A name that is not in it is refused at the site.
 
 An operation says which parameters a question carries and what an answer holds. What a site computes for it is written
-where the rows are (`models/site_operations.py`); nothing of it travels.
+where the rows are (`models/site_desk.py`); nothing of it travels.
 """
 
 from __future__ import annotations

@@ -1,0 +1,332 @@
+"""A coordinator that asks for more than was agreed: what a site answers stays within what the page on sites says."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.linalg import eigh
+
+from dosimeter.core.errors import Refusal
+from dosimeter.core.release import Recipe
+from dosimeter.engines.protocol.fields import pack, unpack
+from dosimeter.engines.protocol.message import Message, read_message
+from dosimeter.engines.protocol.operations import operation_named
+from dosimeter.ledger import Ledger
+from dosimeter.models.consortium_fit import fit_values
+from dosimeter.models.site_exposure import carriers, people_beyond
+from dosimeter.models.site_memory import MOST_FITS
+from tests.models.consortium import Consortium, cut, patients, schema_for
+from tests.models.study_parts import TARGETS, schema_with
+
+EPSILON = {"name": "r1", "epsilon": 20.0, "delta": 1e-6}
+
+
+def ask(consortium: Consortium, name: str, values: Any, number: int, site: int = 1) -> tuple[str, dict[str, Any]]:
+    """(status, answer) of a site to a question that a coordinator made up."""
+    operation, sizes = operation_named(name), consortium.schema.sizes
+    body = pack(operation.question, values, sizes)
+    question = Message(consortium.schema.digest, number, site, secrets.token_bytes(16), name, body)
+    reply = read_message(consortium.desks[site].answer(question.pack()))
+    assert reply.status is not None
+    return reply.status.name, unpack(operation.answer, reply.body, sizes) if reply.body else {}
+
+
+def point(consortium: Consortium, v: Any) -> dict[str, Any]:
+    identity = np.eye(consortium.schema.sizes["p"])
+    return {"basis": identity, "mixing": identity, "condition": 1.0, "v": np.asarray(v, dtype=float), "check": False}
+
+
+def three_sites(folder: Path, loss: str = "logistic", parts: Any = None, **release: Any) -> Consortium:
+    return Consortium(schema_for(loss, **release), parts or cut(patients(loss)), folder)
+
+
+# --- how much is asked ---
+
+
+def test_other_questions_under_one_round_are_counted(tmp_path: Path) -> None:
+    consortium = three_sites(tmp_path)
+    consortium.desks[1].most_questions = 3
+    p = consortium.schema.sizes["p"]
+    statuses = [ask(consortium, "newton", point(consortium, np.full(p, k / 10)), 7)[0] for k in range(5)]
+    assert statuses == ["DONE"] * 3 + ["REFUSED"] * 2
+
+
+def test_the_same_bytes_are_answered_again_and_cost_no_question(tmp_path: Path) -> None:
+    consortium = three_sites(tmp_path)
+    consortium.desks[1].most_questions = 1
+    consortium.assembly.ask("match")
+    question = consortium.exchange.passed[0]
+    assert consortium.desks[1].answer(question) == consortium.desks[1].answer(question)
+    assert read_message(consortium.desks[1].answer(question)).status.name == "DONE"  # type: ignore[union-attr]
+
+
+def test_an_older_round_is_refused_also_after_a_restart_of_the_site(tmp_path: Path) -> None:
+    consortium = three_sites(tmp_path)
+    assert ask(consortium, "match", {}, 9)[0] == "DONE"
+    (tmp_path / "again").mkdir()
+    again = three_sites(tmp_path / "again")
+    again.desks[1].folder = consortium.desks[1].folder
+    assert ask(again, "match", {}, 8)[0] == "REFUSED"
+    assert ask(again, "match", {}, 9)[0] == "DONE"
+
+
+def test_the_state_folder_of_another_study_is_refused(tmp_path: Path) -> None:
+    """Its yes was for another release, and its questions were counted for another study."""
+    consortium = three_sites(tmp_path)
+    consortium.assembly.ask("match")
+    (tmp_path / "other").mkdir()
+    other = three_sites(tmp_path / "other", **{"max-dose": 0.5})
+    other.desks[1].folder = consortium.desks[1].folder
+    assert ask(other, "match", {}, 99)[0] == "REFUSED"
+    assert "another study" in other.said[-1]
+
+
+# --- sums that are one patient's rows ---
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
+def test_weights_at_which_one_patient_is_left_are_refused(loss: str, tmp_path: Path) -> None:
+    """At a steep slope through one patient's age (logistic), or beyond all ages (Poisson), H is that patient's xxᵀ."""
+    consortium = three_sites(tmp_path, loss)
+    table = consortium.desks[1]._checked_table()
+    X = table.block[0]
+    k = int(np.argmax(X[:, 0])) if loss == "poisson" else int(np.argsort(X[:, 0])[len(X) // 2])
+    v = np.zeros(consortium.schema.sizes["p"])
+    v[0], v[-1] = 1e5, -1e5 * X[k, 0]
+    # The attack works on the bare sum: its last row, over the constant, is the patient's row.
+    from dosimeter.engines.site_sums import NEWTON
+    from dosimeter.glm.loss import LOSSES
+
+    H = NEWTON.run(table.block, point(consortium, v), LOSSES[loss]())["hessian"]
+    np.testing.assert_allclose(H[-1, :-1] / H[-1, -1], X[k], atol=1e-6)
+    assert ask(consortium, "newton", point(consortium, v), 5) == ("REFUSED", {})
+    assert "fewer than three patients" in consortium.said[-1]
+    question = {name: value for name, value in point(consortium, v).items() if name != "check"}
+    assert ask(consortium, "squares at weights", question, 6) == ("REFUSED", {})
+
+
+def with_codes(n: int) -> tuple[Any, list[dict[str, Any]]]:
+    """A schema whose column `code` has a level for each patient of a site, and such tables."""
+    codes = [f"c{k}" for k in range(n)]
+    columns = {"age": {"lower": 18, "upper": 100}, "code": {"levels": codes}, "y": TARGETS["number"]}
+    rng = np.random.default_rng(5)
+    parts = [
+        {"id": [f"p{site}-{k}" for k in range(n)], "age": rng.uniform(20, 95, n), "code": np.array(codes),
+         "y": rng.normal(size=n)} for site in range(3)
+    ]  # fmt: skip
+    return schema_with("number", columns=columns, loss="squared", l2=0.1, release={"name": "r1", "scale": 1.0}), parts
+
+
+def test_a_column_that_numbers_the_rows_is_refused_at_the_site(tmp_path: Path) -> None:
+    """With it XᵀX holds every patient's age: an indicator times the age is that age."""
+    schema, parts = with_codes(30)
+    consortium = Consortium(schema, parts, tmp_path)
+    assert ask(consortium, "match", {}, 1) == ("NO_MATCH", {})
+    assert "30 patients make up more than 0.5 of an exact sum" in consortium.said[-1]
+    consortium.desks[2].largest_share = 1.0
+    p = consortium.schema.sizes["p"]
+    status, answer = ask(consortium, "products of the table", {"T": np.eye(p), "exact": False}, 2, site=2)
+    assert status == "DONE"
+    # The codes of the levels are public: with the constant they are a basis, so XᵀX alone gives every age.
+    X = consortium.desks[2]._checked_table().block[0]
+    ages = np.linalg.solve(np.column_stack([X[:, 1:], np.ones(30)]).T, answer["sum"][1:, 0])
+    np.testing.assert_allclose(ages, X[:, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize(("with_level", "status"), [(1, "NO_MATCH"), (2, "NO_MATCH"), (3, "DONE")])
+def test_a_level_that_one_or_two_patients_have_keeps_a_site_out(with_level: int, status: str, tmp_path: Path) -> None:
+    rows = patients("squared", n=300)
+    rows["id"] = [f"p{k}" for k in range(300)]
+    rows["sex"] = np.array(["x"] * with_level + ["f", "m"] * ((300 - with_level) // 2) + ["f"] * (with_level % 2))
+    consortium = three_sites(tmp_path, "squared", cut(rows))
+    consortium.desks[1].read = consortium._reader(rows)
+    assert ask(consortium, "match", {}, 1)[0] == status
+
+
+def test_more_columns_than_rows_keep_a_site_out(tmp_path: Path) -> None:
+    columns = {f"x{j}": {"lower": -1, "upper": 1} for j in range(20)}
+    rng = np.random.default_rng(2)
+    part = {"id": [f"p{k}" for k in range(15)], "y": rng.normal(size=15)}
+    part |= {name: rng.uniform(-1, 1, 15) for name in columns}
+    tables = {"loss": "squared", "l2": 0.1, "release": {"name": "r1", "scale": 1.0}}
+    schema = schema_with("number", columns={**columns, "y": TARGETS["number"]}, **tables)
+    consortium = Consortium(schema, [part] * 3, tmp_path)
+    assert ask(consortium, "match", {}, 1)[0] == "NO_MATCH"
+    assert "15 patients" in consortium.said[-1]
+
+
+def test_a_patients_share_is_the_largest_over_all_combinations_of_columns() -> None:
+    rng = np.random.default_rng(0)
+    X, people = rng.normal(size=(40, 4)), rng.integers(0, 15, 40)
+    X[7] *= 30
+    share = {}
+    for i in range(15):
+        own = X[people == i]
+        share[i] = float(eigh(own.T @ own, X.T @ X, eigvals_only=True)[-1]) if len(own) else 0.0
+        for c in rng.normal(size=(200, 4)):
+            assert ((own @ c) ** 2).sum() / ((X @ c) ** 2).sum() <= share[i] + 1e-12
+    for limit in (0.1, 0.3, 0.5, 0.9):
+        assert people_beyond(X, people, limit) == sum(each > limit for each in share.values())
+
+
+def test_equal_parts_of_k_patients_rest_on_k() -> None:
+    people = np.repeat(np.arange(7), 3)
+    assert carriers(np.ones(21), people) == pytest.approx(7.0)
+    assert carriers(np.where(people == 2, 1.0, 0.0), people) == pytest.approx(1.0)
+    assert carriers(np.full(21, 1e-320), people) == pytest.approx(7.0)
+
+
+# --- doses and ledgers ---
+
+
+def fitted(consortium: Consortium) -> tuple[dict[str, Any], float]:
+    fit, totals, _, engine = consortium.fit()
+    return fit_values(fit, totals), consortium.scale(fit, totals, engine)
+
+
+def test_the_most_exposed_dose_cannot_be_found_by_bisection(tmp_path: Path) -> None:
+    """A rung is the exact dose if the coordinator may scale the fit as often as it likes."""
+    consortium = three_sites(tmp_path)
+    values, _ = fitted(consortium)
+    answered = 0
+    for k in range(60):
+        changed = {**values, "factor_mixing": values["factor_mixing"] * (1 + k / 100)}
+        answered += ask(consortium, "scale needed", changed, 1 << 40)[0] == "DONE"
+    assert answered == MOST_FITS
+    assert ask(consortium, "scale needed", values, 1 << 40)[0] == "DONE"  # asked before: answered again
+
+
+def test_a_scale_that_is_no_rung_and_one_that_was_not_agreed_are_refused(tmp_path: Path) -> None:
+    consortium = three_sites(tmp_path)
+    values, scale = fitted(consortium)
+    question = {**values, "proposal": bytes(16), "chosen": True}
+    assert ask(consortium, "within limits", {**question, "scale": scale * 1.01}, 1 << 40)[0] == "REFUSED"
+    assert ask(consortium, "within limits", {**question, "scale": scale}, 1 << 40) == ("DONE", {"within": True})
+
+
+BAD_FITS: dict[str, Any] = {
+    "a factor beyond all bounds": lambda v: {"factor_mixing": np.full_like(v["factor_mixing"], 1e200)},
+    "weights beyond all bounds": lambda v: {"w": np.full_like(v["w"], 1e308)},
+    "rows that no hospital has": lambda v: {"rows": 10**10},
+    "a target that hardly varies": lambda v: {"target_squares": v["target_squares"] * 1e-4},
+    "fewer rows than this site has": lambda v: {"rows": 5},
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", BAD_FITS)
+def test_a_fit_that_cannot_be_that_of_all_sites_gives_no_dose(kind: str, tmp_path: Path) -> None:
+    consortium = three_sites(tmp_path, "squared")
+    values, scale = fitted(consortium)
+    bad = {**values, **BAD_FITS[kind](values)}
+    assert ask(consortium, "scale needed", bad, 1 << 40)[0] in ("REFUSED", "FAILED")
+    question = {**bad, "proposal": bytes(16), "scale": scale, "chosen": True}
+    assert ask(consortium, "within limits", question, 1 << 40)[0] in ("REFUSED", "FAILED")
+    assert not (tmp_path / "site1" / "pending.json").exists()
+
+
+RECIPES = [
+    {"kind": 5, "noise": "n", "settings": {}, "not_covered": []},
+    {"kind": "k", "noise": ["n"], "settings": {}, "not_covered": []},
+    {"kind": "k", "noise": "n", "settings": {}, "not_covered": [{"a": 1}]},
+    {"kind": "k", "noise": "n", "settings": {"a": [1]}, "not_covered": []},
+    {"kind": "k", "noise": "n", "settings": {"a": float("nan")}, "not_covered": []},
+]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_that_the_ledger_could_not_read_again_is_not_booked(recipe: Any, tmp_path: Path) -> None:
+    consortium = three_sites(tmp_path)
+    values, scale = fitted(consortium)
+    proposal = {"proposal": secrets.token_bytes(16)}
+    ask(consortium, "within limits", {**values, **proposal, "scale": scale, "chosen": True}, 1 << 40)
+    draw = {**proposal, "artefact": b"m", "recipe": json.dumps(recipe), "fingerprint": secrets.token_bytes(32)}
+    assert ask(consortium, "book", draw, 1 << 40)[0] in ("REFUSED", "FAILED")
+    with Ledger.open(consortium.ledgers[0]) as ledger:
+        assert ledger.releases() == ()
+
+
+def test_a_recipe_is_words_and_constants() -> None:
+    for arguments in ((5, "n"), ("k", 5), ("k", "n", {3: 1}), ("k", "n", {}, (1,))):
+        with pytest.raises(Refusal, match="in words"):
+            Recipe(*arguments)  # type: ignore[arg-type]
+
+
+def test_nothing_is_booked_that_was_not_agreed_to(tmp_path: Path) -> None:
+    consortium = three_sites(tmp_path)
+    values, scale = fitted(consortium)
+    recipe = json.dumps({"kind": "k", "noise": "n", "settings": {}, "not_covered": []})
+    draw = {"proposal": bytes(16), "artefact": b"m", "recipe": recipe, "fingerprint": secrets.token_bytes(32)}
+    assert ask(consortium, "book", draw, 1 << 40)[0] == "REFUSED"
+    ask(consortium, "within limits", {**values, "proposal": b"a" * 16, "scale": scale, "chosen": True}, 1 << 40)
+    assert ask(consortium, "book", draw, 1 << 40)[0] == "REFUSED"
+    assert ask(consortium, "book", {**draw, "proposal": b"a" * 16}, 1 << 40) == ("DONE", {"booked": True})
+
+
+def test_a_locked_ledger_stops_the_booking_and_the_same_question_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dosimeter.ledger.database.LOCK_TIMEOUT", 1)
+    consortium = three_sites(tmp_path)
+    values, scale = fitted(consortium)
+    proposal = {"proposal": secrets.token_bytes(16)}
+    ask(consortium, "within limits", {**values, **proposal, "scale": scale, "chosen": True}, 1 << 40)
+    recipe = json.dumps({"kind": "k", "noise": "n", "settings": {}, "not_covered": []})
+    draw = {**proposal, "artefact": b"m", "recipe": recipe, "fingerprint": secrets.token_bytes(32)}
+    other = sqlite3.connect(consortium.ledgers[0], isolation_level=None)
+    try:
+        other.execute("BEGIN EXCLUSIVE")
+        assert ask(consortium, "book", draw, 1 << 40)[0] == "FAILED"
+    finally:
+        other.close()
+    assert ask(consortium, "book", draw, 1 << 40) == ("DONE", {"booked": True})
+    with Ledger.open(consortium.ledgers[0]) as ledger:
+        assert len(ledger.releases()) == 1
+
+
+def test_a_ledger_that_fills_up_between_the_yes_and_the_booking_books_nothing(tmp_path: Path) -> None:
+    consortium = three_sites(tmp_path)
+    values, scale = fitted(consortium)
+    proposal = {"proposal": secrets.token_bytes(16)}
+    ask(consortium, "within limits", {**values, **proposal, "scale": scale, "chosen": True}, 1 << 40)
+    with Ledger.open(consortium.ledgers[0]) as ledger:
+        ledger.set_budget("fil=0.001")
+    recipe = json.dumps({"kind": "k", "noise": "n", "settings": {}, "not_covered": []})
+    draw = {**proposal, "artefact": b"m", "recipe": recipe, "fingerprint": secrets.token_bytes(32)}
+    assert ask(consortium, "book", draw, 1 << 40) == ("DONE", {"booked": False})
+    with Ledger.open(consortium.ledgers[0]) as ledger:
+        assert ledger.releases() == ()
+
+
+# --- rounds ---
+
+
+def training(folder: Path, per_round: float) -> Consortium:
+    terms = {"rounds": 3, "patients-per-round": per_round, "noise-multiplier": 5.0}
+    schema = schema_with("class", patients=80, release=EPSILON, training=terms)
+    return Consortium(schema, cut(patients("logistic")), folder, budget="eps=50@1e-6")
+
+
+def test_a_site_sums_at_one_model_for_a_round(tmp_path: Path) -> None:
+    consortium = training(tmp_path, 240.0)
+    model = np.zeros(consortium.schema.sizes["weights"])
+    ask(consortium, "within budget", {"proposal": bytes(16), "people": 240}, 1)
+    first = {"round": 1, "model": model, "clip": 1.0}
+    assert ask(consortium, "patient sum", first, 2)[0] == "DONE"
+    assert ask(consortium, "patient sum", first, 3)[0] == "DONE"  # asked again after a kill
+    for other in ({**first, "model": model + 1}, {**first, "clip": 2.0}, {**first, "round": 0}):
+        assert ask(consortium, "patient sum", other, 4)[0] == "REFUSED"
+    assert ask(consortium, "patient sum", {**first, "round": 2, "model": model + 1}, 5)[0] == "DONE"
+
+
+def test_a_rate_at_which_few_are_drawn_here_is_refused(tmp_path: Path) -> None:
+    """The sum of one drawn patient is that patient's update."""
+    consortium = training(tmp_path, 12.0)
+    assert ask(consortium, "within budget", {"proposal": bytes(16), "people": 240}, 1)[0] == "REFUSED"
+    assert "fewer than 10 patients would be drawn" in consortium.said[-1]
