@@ -22,16 +22,14 @@ import argparse
 import json
 import math
 import os
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import textwrap
-import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -45,8 +43,9 @@ from dosimeter.engines.transports import ServerPlace, SitePlace, transport_named
 from dosimeter.models.client_desk import ClientDesk
 from dosimeter.models.client_training import client_job, client_terms_of, end_training, train_over_network
 from dosimeter.tables.bounds_file import bounds_of
+from relay import HERE, Relay, process
 
-HERE, CLIENTS, ROWS = "127.0.0.1", 3, 200
+CLIENTS, ROWS = 3, 200
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -71,57 +70,6 @@ def rows(number: int, columns: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(number)
     X = rng.uniform(-1, 1, size=(ROWS, columns)).astype(np.float32)
     return X, (X[:, 0] > 0).astype(np.intp)
-
-
-class Relay:
-    """Passes connections on and counts their bytes: to the server (`up`) and from it (`down`)."""
-
-    def __init__(self, target: int) -> None:
-        self.up = self.down = 0
-        self._target = target
-        self._listener = socket.create_server((HERE, 0))
-        self.port = int(self._listener.getsockname()[1])
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                near, _ = self._listener.accept()
-                far = socket.create_connection((HERE, self._target), timeout=5)
-            except OSError:
-                if self._listener.fileno() < 0:
-                    return
-                near.close()
-                continue
-            far.settimeout(None)
-            for source, sink, name in ((near, far, "up"), (far, near, "down")):
-                threading.Thread(target=self._pass, args=(source, sink, name), daemon=True).start()
-
-    def _pass(self, source: socket.socket, sink: socket.socket, name: str) -> None:
-        try:
-            while data := source.recv(1 << 16):
-                setattr(self, name, getattr(self, name) + len(data))
-                sink.sendall(data)
-        except OSError:
-            pass
-        for each in (source, sink):
-            each.close()
-
-    def close(self) -> None:
-        self._listener.close()
-
-
-@contextmanager
-def process(command: list[str], environment: dict[str, str] | None = None, log: Path | None = None) -> Any:
-    """A process with a session of its own, which ends with everything that it started."""
-    output = subprocess.DEVNULL if log is None else log.open("w")
-    child = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-    try:
-        yield child
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
 
 
 def session_figures(leader: int) -> tuple[float, float]:
