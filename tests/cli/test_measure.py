@@ -342,6 +342,17 @@ def test_help_and_version_import_nothing_heavy():
     assert command("--version").stdout == f"dosimeter {dm.__version__}\n"
 
 
+def test_a_table_is_measured_without_importing_libraries_that_it_does_not_need(people):
+    heavy = ["sklearn", "pandas", "pyarrow", "polars", "statsmodels", "scipy.stats", "scipy.optimize", "skops"]
+    code = (
+        "import sys; from dosimeter.cli.main import run; "
+        f"run(['measure', {str(people)!r}, '--target', 'dose', '--person', 'id', '--scale', '1', '-q']); "
+        f"print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stderr.strip() == "[]"
+
+
 def test_a_closed_pipe_is_no_error(tmp_path):
     shell = f'"{sys.executable}" -m dosimeter demo --out "{tmp_path}" --json - 2>/dev/null | head -n 1'
     if os.name == "posix":

@@ -22,6 +22,8 @@ from dosimeter.core.version import __version__
 
 INTERRUPTED = 130
 """128 and the number of SIGINT, as shells have it."""
+LARGE_BLOCK = 31 << 20
+"""Bytes, just below the size from which glibc always gives a freed block back."""
 
 app = typer.Typer(
     name="dosimeter",
@@ -106,6 +108,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     # A closed pipe (| head) ends the program quietly instead of with an error on the next print.
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    # glibc gives freed blocks back to the system until it has seen a larger one freed; each new one costs page faults.
+    bytes(LARGE_BLOCK)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

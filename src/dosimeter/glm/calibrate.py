@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.dose import Dose
@@ -243,6 +242,8 @@ def least_rung(
         low, k = (middle, k) if above(middle) else (low, middle)
     exact = rung(k)
     if exactly and measured[k][0] < target:
+        from scipy.optimize import brentq
+
         exact = float(brentq(lambda s: reading(leak(s)) - target, rung(low), rung(k), rtol=1e-9))
     return Calibration(target, reading.name, min(exact, rung(k)), rung(k), *measured[k], law)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
@@ -61,6 +60,8 @@ def falls_for_ever(rows: FloatArray, fixed: FloatArray) -> bool:
     rows, fixed = _unit_rows(rows), _unit_rows(fixed)
     if not len(rows):
         return False
+    from scipy.optimize import linprog
+
     solution = linprog(
         -rows.sum(axis=0),
         A_ub=np.vstack([rows, -rows]),
@@ -77,6 +78,8 @@ def inside_margins(Z: FloatArray, offset: FloatArray, lowest: float) -> FloatArr
     """(p,) v with Z v + offset above `lowest` on every row, as far as a unit above it; refused if there is none."""
     scale = np.linalg.norm(Z, axis=1, keepdims=True)
     scale[scale == 0] = 1.0
+    from scipy.optimize import linprog
+
     # max t with z·v + offset - lowest >= t |z|, t <= 1
     solution = linprog(
         np.append(np.zeros(Z.shape[1]), -1.0),

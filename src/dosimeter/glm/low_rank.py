@@ -8,7 +8,6 @@ the root; each costs O(p t²) for F (p, t) instead of the O(p³) of a decomposit
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dosimeter.core.arrays import FloatArray
 
@@ -45,6 +44,8 @@ def largest_eigenvalue(D: FloatArray, F: FloatArray, q: FloatArray, floor: float
     high = max(rise * (1.0 + 1e-12), 2 * low)
     if excess(high) <= 0.0:
         return start + high
+    from scipy.optimize import brentq
+
     return start + float(brentq(excess, low, high, xtol=1e-14 * (start + rise), rtol=1e-14))
 
 

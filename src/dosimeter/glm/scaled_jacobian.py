@@ -182,22 +182,29 @@ class ScaledJacobian(DenseJacobian):
             np.einsum("pt,pt->t", x, y)
             for x, y in ((b, b), (moved, moved), (shifted, shifted), (b, moved), (b, shifted), (moved, shifted))
         )
+        # The square is a sum of squares, and twice the products of its terms; those are linear in [a u, r, 1].
+        squares_of = np.stack([g * g, bb, ss])
+        by_r, by_z = 2.0 * g * b, np.vstack([2.0 * g * moved, 2.0 * bm, -2.0 * ms])
+        alone = np.vstack([2.0 * g * shifted, 2.0 * bs, np.zeros_like(bs)])
+        whole = np.array_equal(features, np.arange(self.scaler.Z.shape[1]))
         step = rows_per_block(len(base.F), CACHE)
         for i in range(0, self.n, step):
             s = slice(i, min(i + step, self.n))
-            U, Z = base.factor.rows(base.X[s], base.F.T), self.scaler.Z[s][:, features]
-            a, r = base.a[s, None], base.r[s, None]
-            positive = a * a * _dots(U, U)[:, None] * g**2 + r * r * bb + Z * Z * mm + ss
-            squares = r * (U @ b) - Z * (U @ moved) - U @ shifted
-            squares *= a * g
-            squares += Z * ms - r * (Z * bm + bs)
-            squares *= 2.0
-            squares += positive
+            a, r, Z = base.a[s], base.r[s], self.scaler.Z[s] if whole else self.scaler.Z[s][:, features]
+            left = np.ones((len(Z), len(base.F) + 2))
+            np.multiply(base.factor.rows(base.X[s], base.F.T), a[:, None], out=left[:, :-2])
+            left[:, -2] = r
+            U, Z2 = left[:, :-2], Z * Z
+            positive = np.column_stack([_dots(U, U), r * r, left[:, -1]]) @ squares_of + Z2 * mm
+            squares = r[:, None] * (U @ by_r) - Z * (left @ by_z) + positive
+            if shifted.any():
+                squares -= left @ alone
             lost = squares <= CANCELLED * positive
-            for row, t in zip(*np.nonzero(lost), strict=True):
-                change = -a[row] * g[t] * U[row] - r[row] * b[:, t] + Z[row, t] * moved[:, t] + shifted[:, t]
+            for row, t in zip(*np.nonzero(lost), strict=True) if lost.any() else ():
+                change = -g[t] * U[row] - r[row] * b[:, t] + Z[row, t] * moved[:, t] + shifted[:, t]
                 squares[row, t] = change @ change
-            out[s, places] = np.sqrt(squares + separate.squares(self.scaler.Z[s], chosen))
+            squares += Z2 * separate.by_scale[chosen] + separate.by_mean[chosen]
+            out[s, places] = np.sqrt(squares, out=squares)
 
     def target_norms(self) -> FloatArray:
         """(n,): no target moves a scaler."""

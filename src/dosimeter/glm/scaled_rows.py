@@ -9,12 +9,15 @@ diagonal floor Φ to the square. Starting from the frozen eigenvector, each step
 residual and takes the best vector of the space (Davidson), which gains several digits a step. A value is accepted if it
 is certified: θ with residual ρ is within ρ²/(θ - τ) of the largest eigenvalue if all others are at most τ < θ - ρ. They
 are if the frozen matrix has one eigenvalue above (√(τ - |Φ|) - |E|)² (Weyl), which follows from the inertia of a 2 x 2
-matrix. Rows without a certificate are left to the caller. Derivation: docs/explanation/scaler.md, 6.
+matrix. In a long table the scaler changes so little that the first correction also gives the value to second order,
+with a certificate of its own, and no further product is needed. Rows without a certificate are left to the caller.
+Derivation: docs/explanation/scaler.md, 6.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +35,8 @@ CANCELLED = 1e-3
 """A square below this share of its terms is computed from the Jacobian."""
 NEAR_POLE, DOUBTFUL = 1e-8, 1e-6
 """Distance to a pole, and a determinant, below which the inertia is not trusted."""
+SMALL = 1e-7
+"""Relative size up to which a second-order term is used: the digits of a correction suffice for EXACT."""
 NUMBERS = 120_000
 """Numbers of a block of rows: it and its temporaries stay in the caches."""
 
@@ -181,16 +186,24 @@ class _Block:
         block, space, images = self, [x], [self.gram(x)]
         for step in range(STEPS):
             theta, x, residual = _best(space, images)
-            accepted = block.certified(theta, np.sqrt(_dots(residual, residual)))
-            values[pending[accepted]], certified[pending[accepted]] = theta[accepted], True
+            rho = np.sqrt(_dots(residual, residual))
+            accepted = block.certified(theta, rho)
             if accepted.all() or step == STEPS - 1:
+                values[pending[accepted]], certified[pending[accepted]] = theta[accepted], True
+                break
+            change = block.correction(theta, x, residual)
+            if step == 0:
+                gain = -_dots(residual, change)
+                sure = block.certified_with(gain, values, theta, rho, np.sqrt(_dots(change, change)))
+                theta, accepted = np.where(accepted, theta, theta + gain), accepted | sure
+            values[pending[accepted]], certified[pending[accepted]] = theta[accepted], True
+            if accepted.all():
                 break
             if accepted.any():
                 rest = ~accepted
-                pending, block = pending[rest], block.among(rest)
+                pending, block, change = pending[rest], block.among(rest), change[rest]
                 space, images = [v[rest] for v in space], [v[rest] for v in images]
-                theta, x, residual = theta[rest], x[rest], residual[rest]
-            space.append(_orthogonal(block.correction(theta, x, residual), space))
+            space.append(_orthogonal(change, space))
             images.append(block.gram(space[-1]))
         terms = self.poles[:, 0] + _dots(self.h, self.h) * self.size
         return values, certified & (values > CANCELLED * terms)
@@ -198,10 +211,31 @@ class _Block:
     def certified(self, theta: FloatArray, rho: FloatArray) -> Mask:
         """Whether theta is within EXACT of the largest eigenvalue."""
         gap = np.maximum(np.maximum(rho**2 / (EXACT * theta), 2.0 * rho), DOUBTFUL * theta)
-        other = np.sqrt(np.maximum(theta - gap - self.floor.max(axis=1, initial=0.0), 0.0)) - self._added()
-        return np.asarray((other > 0) & self.one_above(other * other))
+        other = np.sqrt(np.maximum(theta - gap - self.most_floor, 0.0)) - self.added
+        return np.asarray((other > 0) & self.one_above(other * other)) if (other > 0).any() else other > 0
 
-    def _added(self) -> FloatArray:
+    def certified_with(
+        self, gain: FloatArray, frozen: FloatArray, theta: FloatArray, rho: FloatArray, change: FloatArray
+    ) -> Mask:
+        """Whether theta + gain is within EXACT of the largest eigenvalue, gain of second order.
+
+        frozen: the largest eigenvalue of the frozen matrix; change: the length of the correction.
+        """
+        # What the scaler adds to JᵀJ has at most this norm; it is also at most what the start lost of `frozen`.
+        apart = (2.0 * np.sqrt(frozen) + self.added) * self.added + self.most_floor
+        gap = np.maximum(rho * change * (apart + rho) / (EXACT * theta), np.maximum(2.0 * rho, DOUBTFUL * theta))
+        other = np.sqrt(np.maximum(theta - gap - self.most_floor, 0.0)) - self.added
+        least = other * other - np.abs(frozen - theta) - apart
+        possible = (other > 0) & (least > 0) & (np.abs(gain) <= SMALL * theta)
+        return np.asarray(possible & self.one_above(least)) if possible.any() else possible
+
+    @cached_property
+    def most_floor(self) -> FloatArray:
+        """(k,) the norm of the floor."""
+        return np.asarray(self.floor.max(axis=1, initial=0.0))
+
+    @cached_property
+    def added(self) -> FloatArray:
         """(k,) at least the norm of what the scaler adds to the mean."""
         moved, shifted = self.shared.moved, self.shared.shifted
         mm, ms, ss = (np.einsum("tp,tp->t", u, v) for u, v in ((moved, moved), (moved, shifted), (shifted, shifted)))
@@ -230,7 +264,8 @@ def _unit(v: FloatArray) -> FloatArray:
 
 def _inverse(values: FloatArray, least: Any) -> FloatArray:
     """1 / values, with values nearer to zero than `least` moved there: a direction, not a figure."""
-    return np.asarray(1.0 / np.where(np.abs(values) < least, np.where(values < 0, -least, least), values))
+    near = np.abs(values) < least
+    return np.asarray(1.0 / (np.where(near, np.where(values < 0, -least, least), values) if near.any() else values))
 
 
 def _orthogonal(v: FloatArray, space: list[FloatArray]) -> FloatArray:

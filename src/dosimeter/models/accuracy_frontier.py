@@ -25,6 +25,7 @@ from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import rows_per_block
 from dosimeter.core.noise import Density, Gaussian
+from dosimeter.core.quantiles import median
 from dosimeter.glm.scalar_jacobian import CACHE
 from dosimeter.models.fit_table import score
 from dosimeter.models.given_model import measure_options
@@ -88,7 +89,7 @@ def frontier(
     steps = []
     for s in sorted(scales):
         eta = leak.figures_at(law, s)
-        steps.append(_step(s, expected_score(s), float(eta.max()), float(np.median(eta))))
+        steps.append(_step(s, expected_score(s), float(eta.max()), median(eta)))
     shaped = _shaped_steps(leak, here if here_on == "shaped" else None) if fit.loss.quadratic else ()
     return AccuracyFrontier(
         score_name=score_name,
@@ -165,7 +166,7 @@ def _shaped_steps(leak: TableLeakage, here: float | None) -> tuple[FrontierStep,
     steps = []
     for s in sorted([*(float(at_one.max()) / np.array(SHAPED)).tolist(), *([] if here is None else [here])]):
         eta = _doses(leak, leak.design.read(glm.shape_noise(fit, X, fit.y, c=s * s, **options).leakage))
-        steps.append(_step(s, float(1 - (residual + s * s * change) / total), eta.max(), np.median(eta)))
+        steps.append(_step(s, float(1 - (residual + s * s * change) / total), eta.max(), median(eta)))
     return tuple(step for step in steps if step.score >= USELESS)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
-
 from dosimeter import glm
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
@@ -47,14 +45,20 @@ def fit_sparse(X: Any, y: Any, loss: str, l2: float | None) -> Any:
 
 
 def _logistic(n: int, l2: float) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
     return LogisticRegression(C=1.0 / (n * l2), tol=1e-8, max_iter=STEPS)
 
 
 def _ridge(n: int, l2: float) -> Any:
+    from sklearn.linear_model import Ridge
+
     return Ridge(alpha=n * l2, solver="sparse_cg", tol=1e-12, max_iter=STEPS)
 
 
 def _poisson(n: int, l2: float) -> Any:
+    from sklearn.linear_model import PoissonRegressor
+
     return PoissonRegressor(alpha=l2, tol=1e-8, max_iter=STEPS)
 
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dosimeter import glm
 from dosimeter.adapters.features import Design
@@ -274,6 +273,8 @@ class TableLeakage:
             high *= 2.0
         while self.figures_at(law, low).max() <= target:
             low /= 2.0
+        from scipy.optimize import brentq
+
         root = brentq(lambda k: np.log(self.figures_at(law, np.exp(k)).max() / target), np.log(low), np.log(high))
         return float(np.exp(root))
 

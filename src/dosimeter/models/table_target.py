@@ -12,6 +12,7 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.tables.column_levels import as_text, comma_refusal, decimal_commas
+from dosimeter.tables.column_values import distinct
 from dosimeter.tables.declared_bounds import Declaration
 from dosimeter.tables.table import Table
 
@@ -80,7 +81,7 @@ def prepare_target(
     if declaration is not None:
         return _declared_target(table, target, loss, declaration)
     column, shown = table[target], safe_text(target)
-    levels = sorted(set(column.tolist()))
+    levels = _levels(column)
     if len(levels) < 2:
         raise Refusal(f"the target {shown} has one value only: there is nothing to fit")
     text = table.kind(target) == "text"
@@ -139,6 +140,14 @@ def _declared_target(table: Table, target: str, loss: str, declaration: Declarat
     return y, glm.LOSSES[chosen](), (target,), f"loss {chosen}, {origin}", None
 
 
+def _levels(column: NDArray[Any]) -> list[Any]:
+    """The distinct values, ascending."""
+    few = None if column.dtype == object else distinct(column, MOST_CLASSES)
+    return sorted(set(column.tolist())) if few is None else few.tolist()
+
+
 def _positions(column: NDArray[Any], levels: list[Any]) -> FloatArray:
+    if column.dtype != object:
+        return np.searchsorted(np.array(levels), column).astype(np.float64)
     place = {level: float(k) for k, level in enumerate(levels)}
     return np.array([place[cell] for cell in column.tolist()])

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dosimeter.core.errors import Refusal
 
@@ -79,6 +78,8 @@ def eps_prime(epsilon: float, delta: float, alpha: int) -> float:
     low = high - 1.0
     while excess(low) > 0:
         low -= 2 * (high - low)
+    from scipy.optimize import brentq
+
     return math.exp(float(brentq(excess, low, high + 1e-9, xtol=1e-15, rtol=1e-15, maxiter=300)))
 
 
@@ -173,6 +174,8 @@ def laplace_share(epsilon: float, delta: float, alpha: int) -> float:
 
     if excess(math.log(low)) >= 0:
         return low  # Σ r or eq. 2 proves it; the discretisation error hides that
+    from scipy.optimize import brentq
+
     r = math.exp(float(brentq(excess, math.log(low), math.log(high), xtol=_CLOSE)))
     while _laplace_epsilon(((r, alpha),), delta) > epsilon:
         r *= 1 - _CLOSE

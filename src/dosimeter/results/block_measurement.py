@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.notion import Standing
@@ -359,6 +358,8 @@ def _scale_for(figures: BlockFigures, highest: float) -> float:
         high += 1.0
     while top(low) <= highest:
         low -= 1.0
+    from scipy.optimize import brentq
+
     return math.exp(brentq(lambda k: math.log(top(k) / highest), low, high))
 
 

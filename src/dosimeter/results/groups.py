@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dosimeter.core.face import option
+from dosimeter.core.quantiles import median, quantile
 from dosimeter.core.text import safe_text
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.results.linear_parts import GroupFigures
@@ -29,26 +30,28 @@ def groups(leak: TableLeakage, table: Table, people: PersonFigures, requested: S
 
     median, worst_1_percent: doses; of an exact release, multiples of everyone's median.
     """
-    median = float(np.median(people.eta))
-    if median <= 0:
+    typical = people.typical
+    if typical <= 0:
         return []
-    dose = people.eta if leak.leak.has_noise else people.eta / median
+    dose = people.eta if leak.leak.has_noise else people.eta / typical
     every: list[GroupFigures] = []
     for name in dict.fromkeys([*requested, *(column for column in leak.columns if column in table.names)]):
         by_first_row = leak.ids is not None and varies_within(table[name], leak.ids)
         for label, end, member in _members(table, name, people.first):
-            size = int(member.sum())
+            size = int(np.count_nonzero(member))
             # A group that lacks fewer than SMALLEST is nearly everyone: it says nothing unless it was requested.
             if size >= SMALLEST and (name in requested or size <= len(member) - SMALLEST):
+                eta = people.eta[member]
+                mine = eta if dose is people.eta else dose[member]
                 every.append(
                     GroupFigures(
                         column=name,
                         group=label,
                         end=end,
                         people=size,
-                        over_median=float(np.median(people.eta[member])) / median,
-                        median=float(np.median(dose[member])),
-                        worst_1_percent=float(np.quantile(dose[member], 0.99)),
+                        over_median=median(eta) / typical,
+                        median=median(mine),
+                        worst_1_percent=quantile(mine, 0.99),
                         asked=name in requested,
                         by_first_row=by_first_row,
                     )
@@ -88,5 +91,6 @@ def _members(table: Table, name: str, first: Any) -> list[tuple[str, Tenth, Any]
     levels = np.array(sorted(set(there)), dtype=object) if text else distinct(there, FEW)
     if levels is not None:
         return [(f"= {level}" if text else f"= {float(level):g}", "", values == level) for level in levels[:50]]
-    low, high = np.quantile(there.astype(float), [0.1, 0.9])
+    numbers = there.astype(np.float64, copy=False)
+    low, high = quantile(numbers, 0.1), quantile(numbers, 0.9)
     return [(f"<= {low:.4g}", "lowest tenth", values <= low), (f">= {high:.4g}", "highest tenth", values >= high)]

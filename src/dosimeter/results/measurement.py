@@ -130,14 +130,13 @@ class Doses(ResultModel):
     @classmethod
     def of(cls, people: PersonFigures, table: Table, bounded: bool) -> Doses:
         """bounded: False for an exact release; `people` then only ranks them."""
-        import numpy as np
-
+        from dosimeter.core.quantiles import quantile
         from dosimeter.results.people import number_of
 
-        typical, highest = float(np.median(people.eta)), float(people.eta[people.top])
+        typical, highest = people.typical, float(people.eta[people.top])
         row = number_of(table, int(people.first[people.top]))
         if bounded:
-            worst = float(np.quantile(people.eta, 0.99))
+            worst = quantile(people.eta, 0.99)
             return cls(typical=typical, worst_1_percent=worst, highest=highest, highest_row=row)
         return cls(
             typical=math.inf,

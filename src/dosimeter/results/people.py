@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray
+from dosimeter.core.quantiles import median
+from dosimeter.core.selection import Top
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.results.distribution import distribution
 from dosimeter.results.parts import Distribution, Ranked
@@ -51,10 +54,15 @@ class PersonFigures:
         """The most exposed person."""
         return int(np.argmax(self.eta))
 
-    @property
+    @cached_property
+    def typical(self) -> float:
+        """The median of `eta`."""
+        return median(self.eta)
+
+    @cached_property
     def highest_first(self) -> Any:
         """(at most TOP,) the most exposed, the first of equals first."""
-        return np.argsort(-self.eta, kind="stable")[:TOP]
+        return Top.of(self.eta, np.arange(len(self.eta)), TOP).rows
 
     def least(self, per_row: FloatArray) -> FloatArray:
         """(people,) the smallest value over each person's rows: that of the best guessed one."""
@@ -73,8 +81,7 @@ class PersonFigures:
         """The distribution of the doses; of an exact release (relative), of their multiples of the typical one."""
         if not relative:
             return distribution(self.eta, of="η", unit=unit, limit=limit)
-        typical = float(np.median(self.eta)) or 1.0
-        return distribution(self.eta / typical, of="η over the typical", unit=unit)
+        return distribution(self.eta / (self.typical or 1.0), of="η over the typical", unit=unit)
 
 
 def ranked(
@@ -84,7 +91,7 @@ def ranked(
 
     rows: (n,) positions in the source. relative: an exact release, whose doses are multiples of the typical one.
     """
-    typical = float(np.median(people.eta))
+    typical = people.typical
     most_exposed = []
     for k, person in enumerate(people.highest_first.tolist()):
         eta = float(people.eta[person])

@@ -18,6 +18,7 @@ from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.category import step_of
 from dosimeter.core.face import option
+from dosimeter.core.quantiles import median
 from dosimeter.core.text import safe_list
 from dosimeter.glm.column_prediction import ColumnPrediction
 from dosimeter.models.column_control import NEARLY, explain_table
@@ -29,6 +30,14 @@ from dosimeter.tables.table import Table
 
 BY_ETA = ("category", "text")
 """Kinds that are read as η: their guess is no amount in a unit."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Deviations of guesses over the people: of a typical person and of the most exposed one."""
+
+    typical: float
+    least: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,16 +81,16 @@ class Unknown:
             return np.full_like(deviation, np.inf) if self.nearly_given else deviation
         return deviation / self.control if self.control > 0 else np.inf
 
-    def figures(self, people: PersonFigures) -> dict[str, Any]:
-        """Fields of `ColumnFigures`: typical and most exposed, each person by the best guessed of their rows."""
+    def guess(self, people: PersonFigures) -> Guess:
+        """Each person by the best guessed of their rows."""
         least = people.least(self.deviation)
+        return Guess(median(least), float(least.min()))
+
+    def figures(self, guess: Guess) -> dict[str, Any]:
+        """Fields of `ColumnFigures`: typical and most exposed."""
         if self.kind in BY_ETA:
-            return {"typical": _inverse(np.median(least)), "highest": _inverse(least.min()), **self.context}
-        return {
-            "typical_deviation": float(np.median(least)),
-            "least_deviation": float(least.min()),
-            **self.context,
-        }
+            return {"typical": _inverse(guess.typical), "highest": _inverse(guess.least), **self.context}
+        return {"typical_deviation": guess.typical, "least_deviation": guess.least, **self.context}
 
     @property
     def context(self) -> dict[str, Any]:
@@ -134,18 +143,18 @@ def columns(every: Sequence[Unknown], leak: TableLeakage, people: PersonFigures)
     else:
         over_all = dict(leak.attributes)
     sources = [unknown for unknown in every if unknown.kind != "target"]
-    order = sorted(sources, key=lambda source: float(source.share(np.median(people.least(source.deviation)))))
+    guesses = [(source, source.guess(people)) for source in sources]
     return [
         ColumnFigures(
-            column=source.name, kind=source.kind, over_all_rows=over_all[source.name], **source.figures(people)
+            column=source.name, kind=source.kind, over_all_rows=over_all[source.name], **source.figures(guess)
         )
-        for source in order
+        for source, guess in sorted(guesses, key=lambda pair: float(pair[0].share(pair[1].typical)))
     ]
 
 
 def target(every: Sequence[Unknown], leak: TableLeakage, people: PersonFigures) -> TargetFigures:
     """The target: whether it counts among a row's unknowns, and how closely it can be guessed."""
-    figures = next((unknown.figures(people) for unknown in every if unknown.kind == "target"), {})
+    figures = next((u.figures(u.guess(people)) for u in every if u.kind == "target"), {})
     return TargetFigures(column=leak.target, kind="target", counted=leak.leak.include_target, **figures)
 
 
@@ -156,7 +165,7 @@ def worst_cell(every: Sequence[Unknown], table: Table, people: PersonFigures) ->
     if best is None:
         return None
     least, category = people.least(best.deviation), best.kind in BY_ETA
-    mine, typical = least[top], np.median(least)
+    mine, typical = least[top], median(least)
     return WorstCell(
         row=number_of(table, int(people.first[top])),
         cell_row=number_of(table, people.row_of_least(best.deviation, top)),

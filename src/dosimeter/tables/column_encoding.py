@@ -173,4 +173,4 @@ def number_values(table: Table, name: str) -> NDArray[np.float64]:
     """(n,) a column that is encoded as a number."""
     if table.kind(name) == "text":
         raise Refusal(f"column {safe_text(name)} was a number and is text here: give the same columns")
-    return table[name].astype(np.float64)
+    return table[name].astype(np.float64, copy=False)

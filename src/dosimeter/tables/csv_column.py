@@ -135,7 +135,8 @@ class Cells:
 
     def to_array(self, keep: NDArray[np.intp], source: Location) -> NDArray[Any]:
         """The kept rows as float64, bool or text, (len(keep),), or a refusal that names the first bad row."""
-        column = np.concatenate(self._blocks)[keep]
+        column = np.concatenate(self._blocks)
+        column = column if len(keep) == len(column) else column[keep]
         bad = np.flatnonzero(~np.isfinite(column)) if not self.is_text else keep[:0]
         self.check(int(keep[bad[0]]) if bad.size else -1, source)
         return _truth(column) if self.is_text and not self.exact else column

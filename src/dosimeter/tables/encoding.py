@@ -25,6 +25,9 @@ from dosimeter.core.text import safe_text
 from dosimeter.tables.column_encoding import CategoryColumn, ColumnEncoding, NumberColumn, NumericColumn, PartColumn
 from dosimeter.tables.table import Table
 
+PANEL = 1 << 11
+"""Rows of a design that are written together."""
+
 
 @dataclass(frozen=True)
 class TableEncoding:
@@ -58,9 +61,11 @@ class TableEncoding:
     def design(self, table: Table, parts: Sequence[Index] | None = None) -> FloatArray:
         """X, (n, d). parts: the rows of each part that standardises by itself; by default all rows are one part."""
         whole = (np.arange(table.n),) if parts is None else parts
-        return np.concatenate(
-            [s.design(table, whole) if isinstance(s, PartColumn) else s.design(table) for s in self.sources], axis=1
-        )
+        columns = [s.design(table, whole) if isinstance(s, PartColumn) else s.design(table) for s in self.sources]
+        X = np.empty((table.n, sum(column.shape[1] for column in columns)))
+        for i in range(0, table.n, PANEL):  # the rows of a panel stay in the cache while each column is written
+            np.concatenate([column[i : i + PANEL] for column in columns], axis=1, out=X[i : i + PANEL])
+        return X
 
     @property
     def numbers(self) -> tuple[NumericColumn, ...]:

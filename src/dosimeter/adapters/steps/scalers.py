@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from dosimeter.adapters.steps.chain_rule import elementwise, steeper, stepping
 from dosimeter.adapters.steps.feature import Feature, Features
@@ -142,7 +142,7 @@ def read_robust_scaler(scaler: Any, features: Features, run: Run) -> Features:
     if not statistics:
         return scaled
     low, high = scaler.quantile_range
-    width = float(norm.ppf(high / 100) - norm.ppf(low / 100)) if getattr(scaler, "unit_variance", False) else 1.0
+    width = float(ndtri(high / 100) - ndtri(low / 100)) if getattr(scaler, "unit_variance", False) else 1.0
     moves = partial(
         quantile_moves, low=low, high=high, centred=scaler.center_ is not None, scaled=scale is not None, width=width
     )
