@@ -16,15 +16,15 @@ from .problems import targets
 N = 240
 
 
-def problem(seed, loss, l2, noise, *, copies=0, rare=0, reach=1.0):
+def problem(seed, loss, l2, noise, *, copies=0, rare=0, reach=1.0, n=N):
     """A table with nearly equal columns (copies) and rare levels: close eigenvalues, and rows that stand out."""
     rng = np.random.default_rng(seed)
-    numbers = rng.standard_normal((N, 4)) * [1.0, 1.0, 1.0, 5.0]
+    numbers = rng.standard_normal((n, 4)) * [1.0, 1.0, 1.0, 5.0]
     numbers[:5] *= 20.0
     for k in range(copies):
         numbers[:, k + 1] = numbers[:, 0] + 10.0 ** -(k + 1) * numbers[:, k + 1]
-    levels = np.zeros((N, 3))
-    levels[: 3 + rare, 0] = levels[N // 2 :, 1] = levels[:: N // (4 + rare), 2] = 1.0
+    levels = np.zeros((n, 3))
+    levels[: 3 + rare, 0] = levels[n // 2 :, 1] = levels[:: n // (4 + rare), 2] = 1.0
     X = np.column_stack([(numbers - numbers.mean(axis=0)) / numbers.std(axis=0), levels])
     y = targets(loss, 0.5 * X[:, 0] - 0.4 * X[:, 1] + 0.3 * X[:, 4], rng)
     scaled = np.array([True] * 4 + [False] * 3)
@@ -69,6 +69,45 @@ def test_an_ordinary_table_is_certified_almost_everywhere():
     jacobian = problem(0, *CASES[0][:3])
     _, certified = rows_of(jacobian, np.arange(7), True).norms(np.arange(N))
     assert certified.mean() > 0.9
+
+
+LONG = 6000
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0].name} {c[1]:g} {c[2]} {c[3]}")
+def test_rows_of_a_long_table_are_certified_to_second_order(case, monkeypatch):
+    """One product with each row's matrix is enough for most of them where the scaler's part is small."""
+    loss, l2, noise, more = case
+    jacobian, products = problem(0, loss, l2, noise, n=LONG, **more), []
+    gram = _Block.gram
+    monkeypatch.setattr(_Block, "gram", lambda block, x: (products.append(len(x)), gram(block, x))[1])
+    norms, certified = rows_of(jacobian, np.arange(7), True).norms(np.arange(LONG))
+    dense = DenseJacobian.row_norms(jacobian, np.arange(7), True)
+    np.testing.assert_allclose(norms[certified], dense[certified], rtol=2e-13)
+    if case in CASES[:3]:
+        assert sum(products) < 1.6 * LONG
+        assert certified.mean() > 0.9
+
+
+def test_a_wrong_start_of_a_long_table_is_never_certified_to_second_order():
+    """Any vector and any change: what is accepted is the largest eigenvalue."""
+    jacobian = problem(0, *CASES[0][:3], n=LONG)
+    shared, accepted = rows_of(jacobian, np.arange(7), True), 0
+    squares = DenseJacobian.row_norms(jacobian, np.arange(7), True) ** 2
+    block = _Block(shared, np.arange(LONG))
+    frozen, top = block.frozen()
+    rng = np.random.default_rng(0)
+    for size in (0.0, 1e-9, 1e-6, 1e-3, 0.1, 1.0, 100.0):
+        x = scaled_rows._unit(top + size * rng.standard_normal(top.shape))
+        theta, x, residual = scaled_rows._best([x], [block.gram(x)])
+        change = block.correction(theta, x, residual)
+        gain, lengths = -np.sum(residual * change, axis=1), [np.linalg.norm(v, axis=1) for v in (residual, change)]
+        sure = block.certified_with(gain, frozen, theta, *lengths)
+        np.testing.assert_allclose((theta + gain)[sure], squares[sure], rtol=1e-12)
+        accepted += int(sure.sum())
+        below = block.certified_with(gain, frozen, theta / 2, *lengths)  # a value that is no eigenvalue
+        assert not below.any()
+    assert accepted > LONG / 2
 
 
 @pytest.mark.parametrize("case", CASES[:4], ids=lambda c: f"{c[0].name} {c[1]:g}")
