@@ -144,12 +144,21 @@ def with_body(reply: Any, body: bytes) -> Any:
     return type(reply)(*reply.names_same_question, body, reply.status)
 
 
+def indefinite(body: bytes) -> bytes:
+    """The same diagonal, and a symmetric entry beside it that is as large as Cauchy and Schwarz forbid."""
+    n = int((len(body) // 8) ** 0.5)
+    matrix = np.frombuffer(body, dtype="<f8").reshape(n, n).copy()
+    matrix[0, 1] = matrix[1, 0] = 1.01 * np.sqrt(matrix[0, 0] * matrix[1, 1])
+    return matrix.tobytes()
+
+
 NO_TABLE = "no table within the schema"
 FAULTS: dict[str, tuple[str, Any, str]] = {
     "nan": ("newton", lambda r: with_first_number(r, np.nan), "not finite"),
     "1e300": ("newton", lambda r: with_first_number(r, 1e300), NO_TABLE),
     "1e300 in a product": ("products of the table", lambda r: with_first_number(r, 1e300), NO_TABLE),
     "negative square": ("squares of the table", lambda r: with_first_number(r, -5.0), NO_TABLE),
+    "a negative direction": ("products of the table", lambda r: with_body(r, indefinite(r.body)), NO_TABLE),
     "no rows": ("moments", lambda r: with_body(r, bytes(8) + r.body[8:]), "whole number"),
     "wrong shape": ("newton", lambda r: with_body(r, r.body[:-8]), "too few"),
     "too long": ("newton", lambda r: with_body(r, r.body + bytes(100 << 20)), "did not answer"),

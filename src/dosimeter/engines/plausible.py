@@ -69,11 +69,16 @@ class PublicBounds:
         self.check_symmetric(answer["hessian"], rows * self.curvature(w) * np.outer(z, z))
 
     def check_symmetric(self, matrix: FloatArray, most: FloatArray) -> None:
-        """Refuse a Gram matrix that is not symmetric, has a negative diagonal or is too large."""
+        """Refuse a Gram matrix that is not symmetric, is negative in some direction or is too large."""
         self.check_sums(matrix, most)
         if not np.abs(matrix - matrix.T).max() <= SLACK * float(np.abs(matrix).max()):
             self.refuse()
         self.check_sums(np.diag(matrix), np.diag(most), least=0.0)
+        size = float(np.diag(matrix).max())
+        try:
+            np.linalg.cholesky(matrix + SLACK * max(size, 1e-300) * np.eye(len(matrix)))
+        except np.linalg.LinAlgError:
+            self.refuse()
 
     def check_sums(self, sums: FloatArray, most: FloatArray, least: float | None = None) -> None:
         """Refuse sums above `most` in magnitude, or below `least`."""
