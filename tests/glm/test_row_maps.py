@@ -251,7 +251,7 @@ def test_the_largest_step_of_many_factored_levels_is_that_of_all_pairs(spread: f
     gamma = spread * RNG.normal(size=K)
     beta, gamma = beta - beta.mean(axis=1, keepdims=True), gamma - gamma.mean()
     U, s, r = RNG.normal(size=(6, q)), RNG.normal(size=6), RNG.normal(size=6)
-    squares, _ = FactoredLevels(gamma, beta).largest_squares(U, s, r)
+    squares, _ = FactoredLevels(gamma, beta).largest_squares(U @ beta, np.sum(U * U, axis=1), s, r)
     for i in range(6):
         Y = s[i] * np.outer(U[i], gamma) + r[i] * beta
         known = (np.linalg.norm(Y[:, :, None] - Y[:, None, :], axis=0) ** 2).max()

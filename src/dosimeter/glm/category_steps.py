@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.category import step_of
 from dosimeter.glm.dense_jacobian import Jacobian, largest_singular_values
 from dosimeter.glm.farthest_levels import FEW, FactoredLevels, largest_distances
+from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.scalar_jacobian import CANCELLED, ScalarJacobian
+from dosimeter.glm.sparse_jacobian import SparseJacobian
 
 BLOCK = 16 << 20
 """Bytes of Jacobians, or of Gram matrices, at a time."""
@@ -59,7 +61,7 @@ def _(jacobian: ScalarJacobian, columns: Index, vertices: FloatArray) -> FloatAr
     some = max(256, IN_CACHE // (8 * max(len(first), len(jacobian.F))))
     for i in range(0, jacobian.n, some):
         s = slice(i, min(i + some, jacobian.n))
-        a, r, U = jacobian.a[s], jacobian.r[s], jacobian.factor.rows(jacobian.X[s], jacobian.F.T)
+        a, r, U = jacobian.a[s], jacobian.r[s], jacobian.moves(jacobian.X[s])
         tau = U @ beta
         positive = np.outer(a * a * np.einsum("np,np->n", U, U), slope**2) + np.outer(r * r, length)
         squares = positive + (2 * a * r)[:, None] * slope * (tau[:, first] - tau[:, second])
@@ -72,10 +74,13 @@ def _many_steps(jacobian: ScalarJacobian, columns: Index, vertices: FloatArray, 
     """(n,) the same for many levels: not all pairs are compared."""
     out, lost = np.empty(jacobian.n), np.zeros(jacobian.n, dtype=bool)
     rows_per_block = max(1, BLOCK // (8 * (len(vertices) + len(jacobian.F))))
+    # A sparse row times one matrix of all levels: u itself is as wide as the table, and full.
+    along = jacobian.along(levels.beta) if isinstance(jacobian, SparseJacobian) else None
     for i in range(0, jacobian.n, rows_per_block):
         s = slice(i, min(i + rows_per_block, jacobian.n))
-        U = jacobian.factor.rows(jacobian.X[s], jacobian.F.T)
-        best, terms = levels.largest_squares(U, jacobian.a[s], jacobian.r[s])
+        U = jacobian.moves(jacobian.X[s])
+        tau = U @ levels.beta if along is None else times(jacobian.X[s], along)
+        best, terms = levels.largest_squares(tau, np.einsum("nq,nq->n", U, U), jacobian.a[s], jacobian.r[s])
         out[s], lost[s] = np.sqrt(np.maximum(best, 0.0)), best <= CANCELLED * terms
     return _with_digits(jacobian, columns, vertices, out, lost)
 
@@ -131,14 +136,23 @@ def group_sums(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> I
 
 def shared_step_norms(jacobian: Jacobian, groups: Sequence[Index], columns: Index, vertices: FloatArray) -> FloatArray:
     """(groups,) the largest step of a category that is one unknown for all rows of a group: their Jacobians add."""
+    if _adds_up(jacobian, groups, columns):
+        return step_norms(jacobian.summed(groups), columns, vertices)
     out = np.empty(len(groups))
     for part, J in group_sums(jacobian, groups, columns):
         out[part] = _largest_image_distance(J, vertices)
     return out
 
 
+def _adds_up(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> TypeGuard[SparseJacobian]:
+    """Whether the sums need not be written out: of a sparse table, where each would have p² numbers."""
+    return isinstance(jacobian, SparseJacobian) and bool(len(groups)) and bool((columns < jacobian.m).all())
+
+
 def shared_norms(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> FloatArray:
     """(groups,) ||J|| of unknowns that all rows of a group share."""
+    if _adds_up(jacobian, groups, columns):
+        return jacobian.summed(groups).row_norms(columns, False)
     out = np.empty(len(groups))
     for part, J in group_sums(jacobian, groups, columns):
         out[part] = largest_singular_values(J)
@@ -148,6 +162,11 @@ def shared_norms(jacobian: Jacobian, groups: Sequence[Index], columns: Index) ->
 def shared_outer(jacobian: Jacobian, groups: Sequence[Index], columns: Index) -> FloatArray:
     """(q, q) the sum over groups of J Jᵀ of unknowns that all rows of a group share."""
     total: FloatArray = np.zeros((1, 1))
+    if _adds_up(jacobian, groups, columns[columns < jacobian.m]) and (columns < jacobian.m).any():
+        summed = jacobian.summed(groups)
+        total = summed.outer(slice(None), columns[columns < jacobian.m], False, columns[:0])
+        columns = columns[columns >= jacobian.m]
+        groups = groups if len(columns) else ()
     for _, J in group_sums(jacobian, groups, columns):
         flat = J.transpose(1, 0, 2).reshape(J.shape[1], -1)
         total = total + flat @ flat.T

@@ -85,7 +85,7 @@ class DualJacobian:
     @cached_property
     def U(self) -> FloatArray:
         """(n, q) s H⁻¹x̃ of each row, in the coordinates of the reduced problem."""
-        return self.inner.factor.rows(self.inner.X, self.inner.F.T)
+        return self.inner.moves(self.inner.X)
 
     @cached_property
     def solution(self) -> FloatArray:

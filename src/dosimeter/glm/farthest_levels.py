@@ -77,15 +77,15 @@ class FactoredLevels:
         np.fill_diagonal(self.G, self.lengths)
         self.reach = float(np.abs(gamma).max())
 
-    def largest_squares(self, U: FloatArray, s: FloatArray, r: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def largest_squares(
+        self, tau: FloatArray, size: FloatArray, s: FloatArray, r: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """(n,) the largest |y_a - y_b|², and the largest sum of the terms in it that are not negative.
 
-        U (n, q), s and r (n,).
+        tau (n, K) = u·β, size (n,) = |u|², s and r (n,).
         """
-        tau = U @ self.beta
-        size = np.einsum("nq,nq->n", U, U)
-        best, terms = np.empty(len(U)), np.empty(len(U))
-        for i in range(len(U)):
+        best, terms = np.empty(len(tau)), np.empty(len(tau))
+        for i in range(len(tau)):
             best[i], terms[i] = self._of_row(tau[i], float(size[i]), float(s[i]), float(r[i]))
         return best, terms
 

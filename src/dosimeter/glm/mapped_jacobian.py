@@ -188,7 +188,7 @@ def mapped_block(jacobian: Any, maps: RowMap, rows: Index) -> FloatArray:
 @mapped_block.register
 def _(jacobian: ScalarJacobian, maps: RowMap, rows: Index) -> FloatArray:
     """-ωF [ a z (Pᵢᵀw)ᵀ + r AᵀPᵢ , -c z ]: no Jacobian of the columns of X is written out."""
-    U = jacobian.factor.rows(jacobian.X[rows], jacobian.F.T)
+    U = jacobian.moves(jacobian.X[rows])
     a, r, c = jacobian.a[rows], jacobian.r[rows], jacobian.c[rows]
     g = maps.pull_back(jacobian.g[None, :], rows)
     out = np.empty((len(U), U.shape[1], maps.m + 1))

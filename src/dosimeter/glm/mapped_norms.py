@@ -49,7 +49,7 @@ class BlockProducts:
     @classmethod
     def of(cls, jacobian: ScalarJacobian, maps: RowMap, rows: Index, include_target: bool) -> BlockProducts:
         block = maps.block(rows)
-        U = jacobian.factor.rows(jacobian.X[rows], jacobian.F.T)
+        U = jacobian.moves(jacobian.X[rows])
         g = block.transposed(np.broadcast_to(jacobian.g, (len(rows), maps.d)))
         c = jacobian.c[rows] if include_target else np.zeros(len(rows))
         return cls(jacobian, block, U, g, jacobian.a[rows], jacobian.r[rows], c)
@@ -171,7 +171,7 @@ def mapped_cell_norms(jacobian: ScalarJacobian, maps: RowMap) -> FloatArray:
     step = max(1, BLOCK // (16 * (len(jacobian.F) + maps.m + maps.d) + 2 * maps.row_bytes))
     for first in range(0, jacobian.n, step):
         rows = np.arange(first, min(first + step, jacobian.n), dtype=np.intp)
-        U = jacobian.factor.rows(jacobian.X[rows], jacobian.F.T)
+        U = jacobian.moves(jacobian.X[rows])
         a, r = jacobian.a[rows], jacobian.r[rows]
         along, size = U @ B, np.einsum("kq,kq->k", U, U)
         for j, columns, p in _entries(maps, rows):

@@ -22,9 +22,11 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.engine import rows_per_block
+from dosimeter.glm.certified_eigenvalue import largest_eigenvalue
 from dosimeter.glm.dense_jacobian import stacked_mask_norm, stacked_norm
-from dosimeter.glm.inverse_hessian import Factor, gram
+from dosimeter.glm.inverse_hessian import Factor, gram, times
 from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
+from dosimeter.glm.sparse_table import Table
 
 CACHE = 1 << 20
 """Bytes of a block of rows: it and its temporaries stay in a core's cache, where an entrywise pass is cheapest."""
@@ -81,6 +83,15 @@ class ScalarJacobian:
         """(k, m) F AᵀP: the move of the weights when one unknown moves by one and the residual is one."""
         return self.F @ self.factor.columns(self.P)
 
+    def moves(self, X: Table) -> FloatArray:
+        """(k, q) u = F z of rows X (k, d) of the table: how the weights move with the label."""
+        return times(X, self._inverse) if self.factor.easy else self.factor.rows(X, self.F.T)
+
+    @cached_property
+    def _inverse(self) -> FloatArray:
+        """(p, q) A Fᵀ, formed once: with thousands of weights it costs more than all rows."""
+        return self.factor.matrix @ self.F.T
+
     def _slices(self) -> Iterator[slice]:
         # A fifth of a small table: malloc returns larger blocks to the system, and the next call faults them in.
         step = rows_per_block(len(self.P), min(CACHE, self.X.nbytes // 5))
@@ -107,7 +118,7 @@ class ScalarJacobian:
         rotated = self.F.T @ Q
         if self.factor.easy:
             B = self.factor.matrix @ rotated
-            squares = self._row_eigenvalues(B, D, v, A, rest)
+            squares = row_eigenvalues(self.X, B, D, v, self.a, self.r, A, rest)
             return np.asarray(np.sqrt(squares, out=squares))
         out = np.empty(self.n)
         for s in self._slices():
@@ -116,18 +127,13 @@ class ScalarJacobian:
             out[s] = largest_eigenvalues(D, Z, v, self.a[s], self.r[s], A[s], part)
         return np.sqrt(out)
 
-    def _row_eigenvalues(
-        self, B: FloatArray, D: FloatArray, v: FloatArray, A: FloatArray, rest: FloatArray | None
-    ) -> FloatArray:
-        return row_eigenvalues(self.X, B, D, v, self.a, self.r, A, rest)
-
     def cell_norms(self, columns: Index) -> FloatArray:
         """(n, k) ||a gⱼ u + r bⱼ|| for each row and each of the unknowns, u = F z."""
         b = np.ascontiguousarray(self.b[:, columns])
         squared_lengths, g = np.einsum("pj,pj->j", b, b), self.g[columns]
         out = np.empty((self.n, len(columns)))
         for s in self._slices():
-            U = self.factor.rows(self.X[s], self.F.T)
+            U = self.moves(self.X[s])
             _cells(U, b, squared_lengths, g, self.a[s], self.r[s], out[s])
         return out
 
@@ -135,13 +141,13 @@ class ScalarJacobian:
         """(n,) |c| ||u||."""
         out = np.empty(self.n)
         for s in self._slices():
-            U = self.factor.rows(self.X[s], self.F.T)
+            U = self.moves(self.X[s])
             out[s] = np.abs(self.c[s]) * np.sqrt(np.einsum("np,np->n", U, U))
         return out
 
     def dense(self, rows: Index | slice) -> FloatArray:
         """(k, p, m + 1) the Jacobians of some rows, target last, written out."""
-        U = self.factor.rows(self.X[rows], self.F.T)
+        U = self.moves(self.X[rows])
         a, r, c = self.a[rows], self.r[rows], self.c[rows]
         out = np.empty((len(U), len(self.F), self.m + 1))
         out[:, :, :-1] = -(a[:, None] * U)[:, :, None] * self.g - r[:, None, None] * self.b
@@ -201,7 +207,7 @@ class ScalarJacobian:
         for i in range(0, len(rows), step):
             part = rows[i : i + step]
             flat = part.ravel()
-            U = self.factor.rows(self.X[flat], self.F.T).reshape(*part.shape, -1)
+            U = self.moves(self.X[flat]).reshape(*part.shape, -1)
             a, r, c = (v[flat].reshape(part.shape) for v in (self.a, self.r, self.c))
             weight = a * a * share + (c * c if include_target else 0.0)
             M = (weight[:, :, None] * U).transpose(0, 2, 1) @ U
@@ -222,14 +228,14 @@ class ScalarJacobian:
         weight = self.a**2 * (cells @ self.g**2) + self.c**2 * target_cells
         M = np.zeros((len(self.F), len(self.F)))
         for s in self._slices():
-            U = self.factor.rows(self.X[s], self.F.T)
+            U = self.moves(self.X[s])
             cross = (U.T @ (cells[s] * (self.a[s] * self.r[s])[:, None])) * self.g
             M += gram(U, weight[s]) + cross @ self.b.T + self.b @ cross.T
         return np.asarray(M + (self.b * (cells.T @ self.r**2)) @ self.b.T)
 
     def together(self, rows: Index | slice, columns: Index, include_target: bool, tied: Index) -> float:
         """||J|| of some rows' unknowns together; unknowns as in `outer`."""
-        square = float(np.linalg.eigvalsh(self.outer(rows, columns, include_target, tied))[-1])
+        square = largest_eigenvalue(self.outer(rows, columns, include_target, tied))
         every = np.union1d(columns, self._apart(tied)[0]) if len(tied) else columns
         r = self.r[rows]
         # The terms of the square: if little is left of them, use the stacked Jacobian instead.
@@ -260,14 +266,14 @@ class ScalarJacobian:
         G, q = np.zeros((width, width)), np.zeros(width)
         for i in range(0, len(X), step):
             block = slice(i, i + step)
-            B = _with_one(X[block], p) if plain else self.factor.rows(X[block], self.F.T)
+            B = _with_one(X[block], p) if plain else self.moves(X[block])
             part = _second_and_first(B, weight[block], ar[block])
             G, q = G + part[0], q + part[1]
         return left @ G @ left.T, left @ q, float(r @ r)
 
     def _weighted_sum(self, rows: Index | slice, weight: FloatArray) -> FloatArray:
         """(p,) Σ weight u."""
-        return np.asarray(weight @ self.factor.rows(self.X[rows], self.F.T))
+        return np.asarray(weight @ self.moves(self.X[rows]))
 
 
 def _second_and_first(Z: FloatArray, weight: FloatArray, first: FloatArray) -> tuple[FloatArray, FloatArray]:

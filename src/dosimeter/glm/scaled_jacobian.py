@@ -192,7 +192,7 @@ class ScaledJacobian(DenseJacobian):
             s = slice(i, min(i + step, self.n))
             a, r, Z = base.a[s], base.r[s], self.scaler.Z[s] if whole else self.scaler.Z[s][:, features]
             left = np.ones((len(Z), len(base.F) + 2))
-            np.multiply(base.factor.rows(base.X[s], base.F.T), a[:, None], out=left[:, :-2])
+            np.multiply(base.moves(base.X[s]), a[:, None], out=left[:, :-2])
             left[:, -2] = r
             U, Z2 = left[:, :-2], Z * Z
             positive = np.column_stack([_dots(U, U), r * r, left[:, -1]]) @ squares_of + Z2 * mm
@@ -232,7 +232,7 @@ class ScaledJacobian(DenseJacobian):
         T = np.zeros((p + 2 + k, p + 2 + k))
         for i in range(0, self.n, step := rows_per_block(p + 2 + k, CACHE)):
             s = slice(i, min(i + step, self.n))
-            U = base.factor.rows(base.X[s], base.F.T)
+            U = base.moves(base.X[s])
             S = np.column_stack([base.a[s, None] * U, base.r[s], np.ones(len(U)), self.scaler.Z[s]])
             T += S.T.copy() @ S
         return T

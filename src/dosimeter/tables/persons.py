@@ -13,6 +13,7 @@ from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.glm.category_steps import shared_norms, shared_outer
+from dosimeter.glm.certified_eigenvalue import largest_eigenvalue
 
 _NONE: Any = np.empty(0, dtype=np.intp)
 MANY = 256
@@ -139,7 +140,7 @@ class Persons:
         return [part for part in np.split(ordered, ends) if len(part) > 1]
 
     def _figure(self, outer: FloatArray) -> float:
-        norm = float(np.sqrt(max(0.0, float(np.linalg.eigvalsh(outer)[-1]))))
+        norm = float(np.sqrt(largest_eigenvalue(outer)))
         return norm if self.leak.has_noise or norm == 0.0 else float("inf")
 
 
