@@ -128,7 +128,7 @@ def test_a_number_that_hardly_varies_is_refused() -> None:
         ),
         (
             [f"p{i // 1.1 // 1}" for i in range(60)],
-            "levels and at most 50 are taken: looks like an identifier",
+            'has 54 levels in 60 rows: looks like an identifier; .* or categorical="c" if it is a category$',
         ),
         ([f"2020-01-{i % 28 + 1:02}" for i in range(60)], "holds dates"),
         ([f"{i % 28 + 1}.1.1999" for i in range(60)], "holds dates"),
@@ -145,6 +145,13 @@ def test_a_declared_nominal_number_with_too_many_levels_is_refused() -> None:
     table = Table.of({"x": np.arange(60.0) // 2})
     assert len(learn_encoding(table.take(range(40)), categorical=["x"]).names) == 19
     assert learn_encoding(table, categorical=["x"], max_levels=30).names[0] == "x=1"
+
+
+def test_a_code_of_many_levels_that_many_rows_share_is_a_category_up_to_a_limit_of_size() -> None:
+    table = Table.of({"zip": [f"z{k % 300:03}" for k in range(1500)]})
+    assert len(learn_encoding(table, max_levels=300).names) == 299
+    with pytest.raises(Refusal, match=r"has 300 levels and at most 256 are taken here: pool .*, or pass exclude="):
+        learn_encoding(table)
 
 
 def test_levels_of_numbers_are_sorted_as_numbers_and_written_short() -> None:

@@ -32,7 +32,7 @@ from dosimeter.glm.mapped_jacobian import MappedJacobian, with_row_map
 from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
-from dosimeter.glm.scaler import Scaler, StatisticMoves
+from dosimeter.glm.scaler import Scaler
 from dosimeter.glm.scaler_floor import FloorJacobian
 from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 
@@ -133,7 +133,7 @@ def _floor_root(law: Moments, k: int, classes: int) -> FloatArray:
     return _root(G) if common else np.diag(np.sqrt(np.diagonal(G)))
 
 
-def floor_of_statistics(leak: Leakage, classes: int, moves: StatisticMoves) -> Leakage:
+def floor_of_statistics(leak: Leakage, classes: int, moves: Scaler) -> Leakage:
     """What scalers by any statistics of the table leave at any noise of the law of `leak`, of weights by class."""
     root = _floor_root(_moments(leak.noise if leak.has_noise else None), len(moves.features), classes)
     jacobian = FloorJacobian(moves, root, leak.jacobian.target_width)

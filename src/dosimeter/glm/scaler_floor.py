@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -97,10 +97,17 @@ class FloorJacobian(DenseJacobian):
         out[:, :, self.scaler.touched] = part
         return out
 
+    def _touched(self, *columns: Index) -> tuple[FloorJacobian, tuple[Index, ...]]:
+        """The same about the unknowns that move a scaler, and the places of `columns` among them; others are zero."""
+        used = self.scaler.touched
+        few = replace(self, scaler=replace(self.scaler, P=np.ascontiguousarray(self.scaler.P[:, used])))
+        return few, tuple(np.flatnonzero(np.isin(used, some)).astype(np.intp) for some in columns)
+
     def row_norms(self, columns: Index, include_target: bool) -> FloatArray:
         """(n,) of separate unknowns the largest cell: their Jacobians are orthogonal. No target moves a scaler."""
         if self.separate is None:
-            return super().row_norms(columns, include_target)
+            few, (columns,) = self._touched(columns)
+            return DenseJacobian.row_norms(few, columns, include_target)
         chosen, _ = self.separate.among(columns)
         out = np.zeros(self.n)
         for t in chosen:
@@ -119,7 +126,8 @@ class FloorJacobian(DenseJacobian):
     def norms_together(self, rows: Index, columns: Index, include_target: bool, tied: Index) -> FloatArray:
         """(g,) ||J|| of g groups of k rows each, rows (g, k); of separate unknowns the largest column of the group."""
         if self.separate is None:
-            return super().norms_together(rows, columns, include_target, tied)
+            few, (columns, together) = self._touched(columns, tied)
+            return DenseJacobian.norms_together(few, rows, columns, include_target, together)
         separate, k = self.separate, rows.shape[1]
         out = np.zeros(len(rows))
         for unknowns, shared in ((columns, False), (tied, True)):

@@ -151,8 +151,8 @@ class SparseJacobian(ScalarJacobian):
         X = weight @ self.X
         if X.shape[1] < len(self.P):
             X = sparse.hstack([X, weight.sum(axis=1)[:, None]])
-        r = np.bincount(place, weights=self.r[members], minlength=len(groups))
         zeros = np.zeros(len(groups))
+        r = zeros + np.bincount(place, weights=self.r[members], minlength=len(groups))
         return replace(self, X=sparse.csr_array(X), a=np.ones(len(groups)), r=r, c=zeros, y=zeros)
 
     def _moments(self, rows: Rows, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:

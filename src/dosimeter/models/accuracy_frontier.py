@@ -26,7 +26,9 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import rows_per_block
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.quantiles import median
+from dosimeter.glm.inverse_hessian import times
 from dosimeter.glm.scalar_jacobian import CACHE
+from dosimeter.glm.sparse_table import Table, is_sparse, row_squares
 from dosimeter.models.fit_table import score
 from dosimeter.models.given_model import measure_options
 from dosimeter.models.table_leakage import TableLeakage
@@ -124,8 +126,10 @@ def _expected_score(leak: TableLeakage, law: type[Density]) -> tuple[Callable[[f
     return _simulate_score(leak, law), SIMULATED.format(trials=TRIALS) + on
 
 
-def _squares(X: FloatArray) -> FloatArray:
+def _squares(X: Table) -> FloatArray:
     """(n,) |x|² of each row, a few rows at a time: a large table is not copied."""
+    if is_sparse(X):
+        return row_squares(X)
     step = rows_per_block(X.shape[1], CACHE)
     return np.concatenate([(X[i : i + step] ** 2).sum(axis=1) for i in range(0, len(X), step)])
 
@@ -136,9 +140,8 @@ def _simulate_score(leak: TableLeakage, law: type[Density]) -> Callable[[float],
     fit, n = leak.fit, len(leak.fit.y)
     sample = np.unique(np.linspace(0, n - 1, min(n, ROWS)).round().astype(int))
     X, margin, y = leak.design.X[sample], fit.margin[sample], fit.y[sample]
-    rows = np.column_stack([X, np.ones(len(X))]) if fit.intercept else X
     draws = density(1.0).draw(np.random.Generator(np.random.PCG64(0)), (TRIALS, *fit.w.shape))
-    changes = [rows @ w for w in draws]
+    changes = [times(X, w) for w in draws]
 
     def mean_score(s: float) -> float:
         return float(np.mean([score(fit.loss, margin + s * m, y)[1] for m in changes]))
@@ -150,7 +153,7 @@ def _shaped_steps(leak: TableLeakage, here: float | None) -> tuple[FrontierStep,
     """Steps of N(0, c H⁻¹) for a squared loss, √c as the scale; none if they would take long."""
     fit, X = leak.fit, leak.design.X
     n, p = X.shape[0], len(fit.w)
-    if n * p**2 * (p + 10) * len(SHAPED) * (1 if leak.ids is None else TOGETHER) > WORK:
+    if is_sparse(X) or n * p**2 * (p + 10) * len(SHAPED) * (1 if leak.ids is None else TOGETHER) > WORK:
         return ()
     unit = "raw" if leak.measured_in == "own units" else "sd"
     options = measure_options(

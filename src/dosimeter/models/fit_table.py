@@ -19,8 +19,20 @@ from dosimeter.core.face import option
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_text
 from dosimeter.glm.joint_outputs import SIDES
+from dosimeter.glm.sparse_table import is_sparse
 from dosimeter.models.fitted_scaler import STATISTIC, check_scaler, measure_with_scaler, not_covered_with_scaler
 from dosimeter.models.given_model import SAME, UNITS, check, measure_options
+from dosimeter.models.many_levels import (
+    MayBeSparse,
+    coordinate_weights,
+    has_many_levels,
+    has_sparse_fit,
+    indicator_map,
+    indicator_names,
+    indicator_table,
+    many_levels_remark,
+    spread_over,
+)
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.models.table_target import clip_target, loss_names, prepare_target, target_declaration
 from dosimeter.tables.column_encoding import CategoryColumn, NumberColumn
@@ -37,7 +49,7 @@ from dosimeter.tables.declared_bounds import (
     spreads,
 )
 from dosimeter.tables.encoding import TableEncoding
-from dosimeter.tables.learned_encoding import learn_encoding
+from dosimeter.tables.learned_encoding import MANY_LEVELS, MAX_LEVELS, learn_encoding
 from dosimeter.tables.missing_values import gap_notes, gap_remarks, observed_by_person
 from dosimeter.tables.table import Table
 
@@ -117,6 +129,7 @@ def fit_table(
         bounds=bounds,
         own_units=own_units,
         scaler=scaler,
+        sparse=None if answers else has_sparse_fit(l2),
     )
     penalty = ready.penalty(l2)
     fit = ready.fit(penalty.l2)
@@ -129,7 +142,7 @@ def fit_table(
         remarks=(penalty_remark(penalty),),
         answers=answers,
     )
-    W = by_output(fit, fit.w)
+    W = by_output(fit, coordinate_weights(ready.columns, fit.w) if is_sparse(ready.design.X) else fit.w)
     names = ready.columns.names
     coef = {name: tuple(row) for name, row in zip(names, W[:-1].tolist(), strict=True)}
     name_and_score = score(fit.loss, fit.margin, ready.y)
@@ -238,11 +251,13 @@ def prepare(
     bounds: Bounds | None = None,
     own_units: bool = False,
     scaler: str = "total",
+    sparse: MayBeSparse | None = None,
 ) -> PreparedTable:
     """Columns standardised and one-hot encoded, the target as its loss wants it, persons and tied values checked.
 
     bounds: as in `fit_table`. own_units: numbers are centred and clipped by their bounds, but not scaled.
-    include_target: whether the target counts among a row's unknowns.
+    include_target: whether the target counts among a row's unknowns. sparse: whether the fit can be of a sparse table,
+    which a category of many levels becomes; None if it cannot.
     """
     check_scaler(scaler)
     stage("preparing the columns")
@@ -262,12 +277,16 @@ def prepare(
     for name in (target, *([] if person is None else [person])):
         if name in table.gaps:
             raise Refusal(f"column {safe_text(name)} had missing values, which are not filled in: leave the rows out")
+    may_be_sparse = sparse is not None and sparse(kind, table.n)
     columns = (
-        learn_encoding(rest, categorical=categorical)
+        learn_encoding(rest, categorical=categorical, max_levels=MANY_LEVELS if may_be_sparse else MAX_LEVELS)
         if declared is None
         else declared_encoding(rest, declared, own_units=own_units)
     )
-    design = mark_gaps(design_of(columns, rest, declared is not None), rest)
+    many = may_be_sparse and has_many_levels(columns)
+    if many and rest.gaps:
+        raise Refusal(f"cells are not filled in beside {MAX_LEVELS} levels or more: use {option('missing', 'drop')}")
+    design = mark_gaps(design_of(columns, rest, declared is not None, sparse=many), rest)
     sources = {name: rest[name] for name in rest.names if design.blocks[name] or name in (*tied, *not_tied)}
     for name in [] if ids is None else [name for name in sources if name in rest.gaps]:
         sources[name] = observed_by_person(sources[name], rest.gaps[name].mask, ids or ())
@@ -279,25 +298,27 @@ def prepare(
         *target_remarks(table, target, loss),
         *(class_remarks(table[target], ids, target) if kind.target.classes else ()),
         *columns.remarks,
+        *((many_levels_remark(columns),) if many else ()),
         *(() if declared is None else outside_remarks(columns, rest)),
         *gap_remarks(rest.gaps),
         *id_remarks(rest.drop(aside)),
         *shared.remarks,
     )
+    scaler = "held" if many else scaler
     return PreparedTable(
         y, kind, target, outputs, columns, design, ids, shared, remarks, classes, declared is not None, scaler=scaler
     )
 
 
-def design_of(columns: TableEncoding, table: Table, declared: bool) -> Design:
-    """The design of a table with this encoding; declared: its constants are public."""
+def design_of(columns: TableEncoding, table: Table, declared: bool, sparse: bool = False) -> Design:
+    """The design of a table with this encoding; declared: its constants are public. sparse: levels are indicators."""
     numbers = [s.name for s in columns.sources if isinstance(s, NumberColumn) and s.fitted]
     two = [s.name for s in columns.sources if isinstance(s, NumberColumn) and s.two and table.kind(s.name) != "bool"]
     labels = [s.name for s in columns.sources if isinstance(s, CategoryColumn) or s.name in two]
     not_covered = [held_fixed(STATISTIC, numbers)] if numbers and not declared else []
     if labels and not declared:
         not_covered.append(held_fixed("the levels", labels))
-    X, constant_map = columns.design(table), columns.input_map
+    constant_map = np.diag(1.0 / columns.scale)
     blocks = {name: columns.blocks.get(name, ()) for name in table.names}
     observed = {s.name: s.values(table) for s in columns.sources if isinstance(s, NumberColumn)}
     observed |= {name: observed[name][~gap.mask] for name, gap in table.gaps.items() if name in observed}
@@ -305,15 +326,16 @@ def design_of(columns: TableEncoding, table: Table, declared: bool) -> Design:
     vertices |= categories(constant_map, blocks, (), observed)
     spread = spreads(columns, table) if declared else columns.scale
     spread[[j for name in vertices for j in blocks[name]]] = 1.0
+    fitted = spread_over(columns, columns.fitted) if sparse else columns.fitted
     return Design(
-        X=X,
-        names=columns.names,
-        constant_map=constant_map,
+        X=indicator_table(columns, table) if sparse else columns.design(table),
+        names=indicator_names(columns) if sparse else columns.names,
+        constant_map=indicator_map(columns, np.diagonal(constant_map)) if sparse else constant_map,
         blocks=blocks,
         vertices=vertices,
         spread=spread,
         not_covered=tuple(not_covered),
-        fitted=columns.fitted if columns.fitted.any() else (),
+        fitted=fitted if fitted.any() else (),
     )
 
 

@@ -16,12 +16,13 @@ from dosimeter import glm
 from dosimeter.adapters.features import Design
 from dosimeter.adapters.solved_equations import AnyFit, leakage_of
 from dosimeter.core.arrays import FloatArray
-from dosimeter.core.errors import Refusal
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.glm.fisher import LeakageOfFit
 from dosimeter.glm.fitted_scaler import floor_of, floor_of_statistics
-from dosimeter.glm.scaler import StatisticMoves
+from dosimeter.glm.scaler import Scaler, StatisticMoves
+from dosimeter.glm.sparse_table import dense_columns, is_sparse
 
 SCALERS = ("total", "held")
 STATISTIC = "mean and scale"
@@ -59,12 +60,27 @@ def measure_with_scaler(
         return ScalerReading(design.read(leak), _floor_of_learned(leak, fit, design, options), design.not_covered)
     if not isinstance(fit, glm.Fit) or not np.any(design.fitted):
         return ScalerReading(design.read(leakage_of(fit, design.X, y, **options)), None, design.not_covered)
+    if is_sparse(design.X):
+        leak = design.read(leakage_of(fit, design.X, y, **options))
+        return ScalerReading(leak, _floor_beside(leak, design, options, scaler), design.not_covered)
     settings = {name: value for name, value in options.items() if name != "noise"}
     leakage_at = LeakageOfFit(fit, design.X, y, **settings)
     total = design.read(leakage_at(options["noise"], design.fitted))
     if scaler == "held":
         return ScalerReading(design.read(leakage_at(options["noise"])), floor_of(total), design.not_covered)
     return ScalerReading(total, floor_of(total), not_covered_with_scaler(design))
+
+
+def _floor_beside(leak: glm.Leakage, design: Design, options: dict[str, Any], scaler: str) -> glm.Leakage:
+    """What a StandardScaler of these rows leaves at any noise beside indicators that are not written out."""
+    if scaler == "total":
+        raise CannotMeasure(
+            f"{option('scaler', 'total')} is not available beside a category of this many levels: use "
+            f"{option('scaler', 'held')}, which tells what mean and deviation leave, or declared bounds"
+        )
+    features = np.flatnonzero(design.fitted).astype(np.intp)
+    P = np.ascontiguousarray(np.asarray(options["input_map"])[features])
+    return floor_of_statistics(leak, 1, Scaler(features, dense_columns(design.X, features), P))
 
 
 def _floor_of_learned(leak: glm.Leakage, fit: AnyFit, design: Design, options: dict[str, Any]) -> glm.Leakage | None:
@@ -108,8 +124,8 @@ def floor_remark(design: Design, highest: float, scaler: str, unit: str) -> str:
         return (
             f"{left} of a {unit} at any noise, which is in the figures; declared bounds ({option('bounds')}) remove it"
         )
-    use = f"use {option('scaler', 'total')} or {option('bounds')}"
-    return f"{left} of a {unit} at any noise, which is NOT in the figures; {use}"
+    use = option("bounds") if is_sparse(design.X) else f"{option('scaler', 'total')} or {option('bounds')}"
+    return f"{left} of a {unit} at any noise, which is NOT in the figures; use {use}"
 
 
 def fitted_sources(design: Design) -> list[str]:

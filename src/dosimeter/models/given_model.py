@@ -261,18 +261,11 @@ def _on_counts(problem: AnyProblem, design: WordDesign, model: str) -> tuple[Any
     return problem, design.written_out(model)
 
 
-SCALER_LEFT = (
-    "what the scaler leaves at any noise is not computed for a table of this many columns; its mean and scale are held "
-    "fixed"
-)
-
-
 def _on_many_levels(problem: AnyProblem, design: Design, model: str) -> Design:
     """A sparse table of indicators for a smooth loss of one margin with a penalty; written out for others."""
     n, d = design.X.shape
     if d <= MOST and isinstance(problem, Problem) and _has_sparse_route(problem):
-        remarks = (*design.remarks, SCALER_LEFT) if np.any(design.fitted) else design.remarks
-        return replace(design, fitted=(), remarks=remarks)
+        return design
     if n * d > WRITTEN_OUT:
         raise CannotMeasure(
             f"{model} on {n} rows x {d} columns of indicators is not measured: use a loss of one margin with an L2 "

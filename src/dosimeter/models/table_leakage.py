@@ -171,7 +171,8 @@ class TableLeakage:
     @cached_property
     def at_one(self) -> FloatArray:
         """(people,) figures at Fisher information 1 with a fitted scaler held fixed: they fall as 1/scale."""
-        figures = self.unit_scale_eta if self.floor is None else self._figures_by_person(frozen_of(self.leak))
+        held = self.floor is None or self.scaler == "held"
+        figures = self.unit_scale_eta if held else self._figures_by_person(frozen_of(self.leak))
         return figures if not self.leak.has_noise else figures / np.sqrt(self.noise.fisher_information)
 
     def _floor_for_law(self, law: Any) -> FloatArray:

@@ -142,6 +142,12 @@ class CategoryColumn:
 
     def design(self, table: Table) -> FloatArray:
         """(n, levels), or (n, levels - 1) on a simplex."""
+        corners = self.vertices
+        # The position -1 is the row of zeros at the end.
+        return np.concatenate([corners, np.zeros((1, corners.shape[1]))])[self.codes(table)]
+
+    def codes(self, table: Table) -> Index:
+        """(n,) the position of the level that each cell counts as; -1 for an indicator of none."""
         positions = self.positions(table)
         if self.others is not None:
             positions = np.where(positions < 0, self.others, positions)
@@ -149,9 +155,7 @@ class CategoryColumn:
             row = int(table.rows[np.argmax(positions < 0)])
             where = f"row {row} counted from 0, column {safe_text(self.name)}"
             raise Refusal(f"a level that the fit did not have ({where}): pass the rows that it was fitted on")
-        corners = self.vertices
-        # The position -1 is the row of zeros at the end.
-        return np.concatenate([corners, np.zeros((1, corners.shape[1]))])[positions]
+        return positions
 
     def positions(self, table: Table) -> Index:
         """(n,) the position of each cell among the levels, -1 if it is not listed."""

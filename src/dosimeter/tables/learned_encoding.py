@@ -26,8 +26,10 @@ from dosimeter.tables.column_levels import comma_refusal, decimal_commas, level_
 from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.table import Table
 
-MAX_LEVELS = 50
-"""Levels of a category that are taken."""
+MAX_LEVELS = 256
+"""Levels of a category that are taken where its coordinates are written out."""
+MANY_LEVELS = 8_000
+"""Levels of a category that are taken where it stays sparse (`models/many_levels.py`)."""
 FEW_LEVELS = 10
 """A label with more levels than this, and more than a quarter of the rows, identifies rows rather than groups."""
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
@@ -148,7 +150,8 @@ def category_column(
 ) -> CategoryColumn:
     """The encoding of labels with these levels on n rows; refused if they identify rows, or are numbers or dates.
 
-    declared: whether the caller said that the column holds codes. filled: what replaces gaps, if any were filled.
+    declared: whether the caller said that the column holds codes: then any number of levels below n is no identifier.
+    filled: what replaces gaps, if any were filled.
     """
     shown = f"column {safe_text(name)}"
     written = [level for level in levels if level != filled]
@@ -160,10 +163,14 @@ def category_column(
     advise = f"looks like an identifier; pass {option('person', safe_text(name))} or {leave_out}"
     if len(levels) == n:
         raise Refusal(f"{shown} has a different value in each row: {advise}")
-    if not declared and max(FEW_LEVELS, n // 4) < len(levels) <= max_levels:
-        raise Refusal(f"{shown} has {len(levels)} levels in {n} rows: {advise}")
+    if not declared and len(levels) > max(FEW_LEVELS, n // 4):
+        codes = option("categorical", safe_text(name))
+        raise Refusal(f"{shown} has {len(levels)} levels in {n} rows: {advise}, or {codes} if it is a category")
     if len(levels) > max_levels:
-        raise Refusal(f"{shown} has {len(levels)} levels and at most {max_levels} are taken: {advise}")
+        raise Refusal(
+            f"{shown} has {len(levels)} levels and at most {max_levels} are taken here: pool rare levels into one, keep "
+            f"fewer digits of a code, or pass {leave_out}"
+        )
     return CategoryColumn(name, levels)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
 from dosimeter.tables.column_encoding import CategoryColumn, ColumnEncoding, NumberColumn
 from dosimeter.tables.column_levels import level_names
@@ -41,8 +42,8 @@ def encoding_of_summaries(
 def _category(name: str, summary: LabelSummary, representatives: Table, requested: bool) -> CategoryColumn:
     if len(summary.levels) > MOST_LEVELS:
         raise Refusal(
-            f"column {safe_text(name)} has more than {MOST_LEVELS} levels and at most {MAX_LEVELS} are taken: it looks "
-            "like an identifier"
+            f"column {safe_text(name)} has more than {MOST_LEVELS} levels and at most {MAX_LEVELS} are taken in blocks: "
+            f"pool rare levels into one, keep fewer digits of a code, or pass {option('exclude', safe_text(name))}"
         )
     return category_column(name, level_names(representatives, name), summary.n, requested)
 

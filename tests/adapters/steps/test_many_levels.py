@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 import dosimeter as dm
@@ -62,6 +62,40 @@ def test_a_category_that_stays_sparse_has_the_figures_of_the_array(name, stays_s
     assert leak.attributes == pytest.approx(oracle.attributes, rel=1e-7)
     assert leak.dataset == pytest.approx(oracle.dataset, rel=1e-7)
     assert leak.result(limit=1.0).to_json()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_place_that_all_rows_of_a_person_share_has_the_figures_of_the_array(shared, stays_sparse, monkeypatch):
+    model, y = MODELS["logistic"]
+    frame = FRAME.assign(place=np.sort(PLACES))
+    who = [f"{place}-{k // 3}" for k, place in enumerate(frame["place"])]  # one, two or three rows each
+    fitted = model.fit(frame, y)
+    options = {"person": who, "noise": dm.Gaussian(0.5), **({} if shared else {"not_tied": ["place"]})}
+    leak = dm.measure(fitted, frame, y, **options)
+    monkeypatch.setattr(feature, "LARGE", 1 << 24)
+    oracle = dm.measure(fitted, frame, y, **options)
+    assert leak.tied == oracle.tied == (("place",) if shared else ())
+    np.testing.assert_allclose(leak.cells, oracle.cells, rtol=1e-9)
+    assert leak.persons == pytest.approx(oracle.persons, rel=1e-9)
+    assert leak.attributes == pytest.approx(oracle.attributes, rel=1e-9)
+    assert leak.dataset == pytest.approx(oracle.dataset, rel=1e-9)
+    np.testing.assert_allclose(leak.left, oracle.left, rtol=1e-9)
+
+
+def test_what_a_scaler_leaves_beside_indicators_is_that_of_the_array(stays_sparse, monkeypatch):
+    for scaler in (StandardScaler(), MinMaxScaler()):
+        columns = make_column_transformer((OneHotEncoder(), ["place"]), (scaler, ["age"]))
+        model = make_pipeline(columns, LogisticRegression()).fit(FRAME, CLASSES)
+        leak = dm.measure(model, FRAME, CLASSES, noise=dm.Gaussian(0.5))
+        with monkeypatch.context() as written_out:
+            written_out.setattr(feature, "LARGE", 1 << 24)
+            oracle = dm.measure(model, FRAME, CLASSES, noise=dm.Gaussian(0.5))
+        assert sparse.issparse(leak.design.X) and not sparse.issparse(oracle.design.X)
+        assert oracle.left.max() > 0
+        np.testing.assert_allclose(leak.left, oracle.left, rtol=1e-9)
+    model, y = MODELS["logistic"]
+    with pytest.raises(dm.CannotMeasure, match="not available beside a category of this many levels"):
+        dm.measure(model.fit(FRAME, y), FRAME, y, noise=dm.Gaussian(0.5), scaler="total")
 
 
 def test_three_classes_are_written_out_if_small_and_refused_by_name_if_not(stays_sparse, monkeypatch):
