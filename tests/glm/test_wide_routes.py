@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import dosimeter as dm
 from dosimeter import glm
+from dosimeter.glm import sparse_jacobian
 
 LOSSES = {"squared": glm.Squared(), "logistic": glm.Logistic(), "poisson": glm.Poisson(), "gamma": glm.Gamma()}
 
@@ -117,3 +118,28 @@ def test_a_loss_with_kinks_has_the_figures_of_the_dense_route(loss, route):
     leak, other = glm.measure(wide, X, y, dm.Gaussian(0.5)), glm.measure(dense, X.toarray(), y, dm.Gaussian(0.5))
     assert leak.examples == pytest.approx(other.examples, rel=1e-8)
     assert leak.kink_distances == pytest.approx(other.kink_distances, rel=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_groups_that_share_some_columns_and_single_columns_have_the_dense_figures(loss, intercept):
+    """A primal sparse table: groups are a diagonal and a part of low rank, whichever part of the columns is shared."""
+    dense, wide, _, _ = both(loss, "primal", intercept, True, dm.Gaussian(0.2), n=120, d=12)
+    groups = np.repeat(np.arange(48), 3)[:120] // np.repeat([1, 2], 60)  # of three rows and of six
+    for tied in ((), (0, 3), tuple(range(9)), tuple(range(12))):
+        for label in (False, True):
+            options = {"tied": tied, "tied_target": label}
+            assert wide.group(groups, **options) == pytest.approx(dense.group(groups, **options), rel=1e-9)
+    for j in range(12):
+        assert wide.jacobian.column_norm(j) == pytest.approx(dense.attributes[j], rel=1e-9)
+
+
+def test_a_sum_over_sparse_rows_that_would_lose_digits_is_taken_over_the_moves_instead(monkeypatch):
+    _, wide, _, _ = both("logistic", "primal", True, False, dm.Gaussian(0.2), n=120, d=12)
+    jacobian = wide.jacobian
+    assert jacobian._gram_in_columns(jacobian.X, -jacobian.a) is None
+    quick = jacobian.column_sums()
+    monkeypatch.setattr(sparse_jacobian, "LOST_IN_GRAM", 0.0)
+    assert jacobian._gram_in_columns(jacobian.X, jacobian.a**2) is None
+    for sums, oracle in zip(quick, jacobian.column_sums(), strict=True):
+        np.testing.assert_allclose(sums, oracle, rtol=1e-10, atol=1e-13)

@@ -134,5 +134,7 @@ def test_what_has_no_sparse_form_is_refused_in_one_line(options, message, few_ar
 
 def test_more_weights_than_can_be_decomposed_are_refused(few_are_many, monkeypatch):
     monkeypatch.setattr(many_levels, "MOST", 30)
-    with pytest.raises(dm.Refusal, match=r"the columns have 37 weights and at most 29 are taken: pool rare levels of pl"):
+    with pytest.raises(
+        dm.Refusal, match=r"the columns have 37 weights and at most 29 are taken: pool rare levels of pl"
+    ):
         dm.measure(PEOPLE, target="ill", exclude=("who", "visits", "cost"), noise=dm.Gaussian(0.3))

@@ -103,13 +103,13 @@ class FactoredLevels:
         best, terms = self._pairs(extremes, extremes, tau, size, s, r)
         rest = np.flatnonzero(bound >= best - SLACK * abs(best))
         rest = rest[np.argsort(-bound[rest])]
-        step = max(1, BLOCK // (8 * max(1, len(rest))))
-        for i in range(0, len(rest), step):
-            mine = rest[i : i + step]
-            if bound[mine[0]] < best * (1.0 - SLACK):
-                break
-            part = self._pairs(mine, rest[i:], tau, size, s, r)
+        # The most promising first: what they reach leaves few of the others to compare.
+        first, step = 0, SEEDS
+        while first < len(rest):
+            part = self._pairs(rest[first : first + step], rest[first:], tau, size, s, r)
             best, terms = max(best, part[0]), max(terms, part[1])
+            rest = rest[: int(np.searchsorted(-bound[rest], -best * (1.0 - SLACK), side="right"))]
+            first, step = first + step, min(2 * step, max(1, BLOCK // (8 * max(1, len(rest)))))
         return best, terms
 
     def _pairs(self, a: Index, b: Index, tau: FloatArray, size: float, s: float, r: float) -> tuple[float, float]:

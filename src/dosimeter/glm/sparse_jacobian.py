@@ -17,16 +17,21 @@ from scipy import sparse
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.engine import rows_per_block
 from dosimeter.core.progress import track
+from dosimeter.glm.certified_eigenvalue import largest_eigenvalue, norm_estimate
 from dosimeter.glm.dense_jacobian import Rows
 from dosimeter.glm.inverse_hessian import gram, times
+from dosimeter.glm.precision import EPS
 from dosimeter.glm.scalar_jacobian import ScalarJacobian, _cells
 from dosimeter.glm.secular import largest_eigenvalues
 from dosimeter.glm.signature import largest_by_counting
+from dosimeter.glm.sparse_table import Table, weighted_gram
 
 LOW_RANK = 64
 """Unknowns, of those that a group's rows share or of those they do not, that are a part of low rank."""
 LOST = 1e-12
 """An eigenvalue of b bᵀ below this share of the largest may be rounding."""
+LOST_IN_GRAM = 1e-10
+"""Relative error of a largest eigenvalue that a sum over sparse rows may have."""
 GROUPS = 16 << 20
 """Bytes of the low-rank parts of groups at a time."""
 
@@ -155,14 +160,40 @@ class SparseJacobian(ScalarJacobian):
         r = zeros + np.bincount(place, weights=self.r[members], minlength=len(groups))
         return replace(self, X=sparse.csr_array(X), a=np.ones(len(groups)), r=r, c=zeros, y=zeros)
 
+    @cached_property
+    def _column_sums(self) -> tuple[FloatArray, FloatArray, float]:
+        return self.column_sums()
+
+    def column_norm(self, column: int) -> float:
+        """||J|| of one unknown over all rows, as `column_norms` has it of every one."""
+        G, q, rho = self._column_sums
+        g, b = float(self.g[column]), self.b[:, column]
+        cross = np.outer(g * q + 0.5 * rho * b, b)
+        return float(np.sqrt(largest_eigenvalue(g * g * G + cross + cross.T)))
+
     def _moments(self, rows: Rows, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:
         X, r, a = self.X[rows], self.r[rows], self.a[rows]
+        if X.shape[0] > 2 * len(self.F) and (quick := self._gram_in_columns(X, weight)) is not None:
+            return quick, self._weighted_sum(rows, a * r), float(r @ r)
         G, q, step = np.zeros((len(self.F), len(self.F))), np.zeros(len(self.F)), rows_per_block(len(self.P))
         for i in range(0, X.shape[0], step):
             s = slice(i, i + step)
             U = self.moves(X[s])
             G, q = G + gram(U, weight[s]), q + (a[s] * r[s]) @ U
         return G, q, float(r @ r)
+
+    def _gram_in_columns(self, X: Table, weight: FloatArray) -> FloatArray | None:
+        """Σ weight u uᵀ from the Gram matrix of the sparse rows; None if that would lose digits, or a weight is < 0."""
+        if weight.min(initial=0.0) < 0:
+            return None
+        d, C = X.shape[1], np.zeros((len(self.P), len(self.P)))
+        C[:d, :d] = weighted_gram(X, weight)
+        C[:d, d:] = (X.T @ weight)[:, None]
+        C[d:, :d], C[d:, d:] = C[:d, d:].T, weight.sum()
+        G = self._inverse.T @ (C @ self._inverse)
+        size = norm_estimate(lambda V: self._inverse.T @ (self._inverse @ V), len(G))
+        lost = EPS * size * np.abs(C).sum(axis=1).max()
+        return 0.5 * (G + G.T) if lost <= LOST_IN_GRAM * G.diagonal().max() else None
 
     def _weighted_sum(self, rows: Rows, weight: FloatArray) -> FloatArray:
         f = np.append(self.X[rows].T @ weight, [weight.sum()] * (len(self.P) - self.X.shape[1]))

@@ -344,6 +344,8 @@ class TableLeakage:
 
     def _attribute_over(self, name: str) -> float:
         block = self._unknowns([name])
+        if len(block) == 1 and name not in self.tied and isinstance(self.leak, WideLeakage):
+            return self.leak.attribute_alone(int(block[0]))
         if len(block) == 1 and name not in self.tied:
             return float(self.leak.attributes[block[0]])
         if isinstance(self.leak, WideLeakage) and name not in self.tied:

@@ -168,8 +168,8 @@ def category_column(
         raise Refusal(f"{shown} has {len(levels)} levels in {n} rows: {advise}, or {codes} if it is a category")
     if len(levels) > max_levels:
         raise Refusal(
-            f"{shown} has {len(levels)} levels and at most {max_levels} are taken here: pool rare levels into one, keep "
-            f"fewer digits of a code, or pass {leave_out}"
+            f"{shown} has {len(levels)} levels and at most {max_levels} are taken here: pool rare levels into one, "
+            f"keep fewer digits of a code, or pass {leave_out}"
         )
     return CategoryColumn(name, levels)
 

@@ -41,9 +41,10 @@ def encoding_of_summaries(
 
 def _category(name: str, summary: LabelSummary, representatives: Table, requested: bool) -> CategoryColumn:
     if len(summary.levels) > MOST_LEVELS:
+        shown = safe_text(name)
         raise Refusal(
-            f"column {safe_text(name)} has more than {MOST_LEVELS} levels and at most {MAX_LEVELS} are taken in blocks: "
-            f"pool rare levels into one, keep fewer digits of a code, or pass {option('exclude', safe_text(name))}"
+            f"column {shown} has more than {MOST_LEVELS} levels and at most {MAX_LEVELS} are taken in blocks: pool "
+            f"rare levels into one, keep fewer digits of a code, or pass {option('exclude', shown)}"
         )
     return category_column(name, level_names(representatives, name), summary.n, requested)
 

@@ -90,7 +90,8 @@ def test_what_a_scaler_leaves_beside_indicators_is_that_of_the_array(stays_spars
         with monkeypatch.context() as written_out:
             written_out.setattr(feature, "LARGE", 1 << 24)
             oracle = dm.measure(model, FRAME, CLASSES, noise=dm.Gaussian(0.5))
-        assert sparse.issparse(leak.design.X) and not sparse.issparse(oracle.design.X)
+        assert sparse.issparse(leak.design.X)
+        assert not sparse.issparse(oracle.design.X)
         assert oracle.left.max() > 0
         np.testing.assert_allclose(leak.left, oracle.left, rtol=1e-9)
     model, y = MODELS["logistic"]
