@@ -182,6 +182,25 @@ def test_equal_parts_of_k_patients_rest_on_k() -> None:
     assert carriers(np.full(21, 1e-320), people) == pytest.approx(7.0)
 
 
+@pytest.mark.parametrize(("changed", "status"), [(1, "REFUSED"), (9, "REFUSED"), (12, "DONE")])
+def test_a_table_that_changed_in_few_patients_is_not_summed_again(changed: int, status: str, tmp_path: Path) -> None:
+    """The coordinator starts a run whenever it likes: the difference of two sums over 52 and 51 patients is one row."""
+    rows = {**patients("logistic"), "id": [f"p{k}" for k in range(240)]}
+    consortium = three_sites(tmp_path, parts=cut(rows))
+    first = ask(consortium, "moments", {}, 1 << 32)[1]
+    desk, part = consortium.desks[1], cut(rows)[0]
+    kept = {name: column[changed:] for name, column in part.items()}
+    desk.read, desk._table = consortium._reader(kept), None
+    assert ask(consortium, "match", {}, 2 << 32)[0] == "DONE"
+    answered, second = ask(consortium, "moments", {}, (2 << 32) + 1)
+    assert answered == status
+    if answered == "DONE":  # what the difference would be
+        ages = first["rows"] * first["means"][0] - second["rows"] * second["means"][0]
+        assert ages == pytest.approx(part["age"][:changed].sum())
+    desk.read, desk._table = consortium._reader(part), None
+    assert ask(consortium, "moments", {}, 3 << 32)[0] == ("DONE")
+
+
 # --- doses and ledgers ---
 
 

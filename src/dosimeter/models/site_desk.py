@@ -29,7 +29,7 @@ from dosimeter.models.site_exposure import refuse_exposed
 from dosimeter.models.site_memory import Declined, SiteMemory
 from dosimeter.models.site_model import Handler, SiteModel
 from dosimeter.models.site_moments import NoisySiteMoments, SiteMoments
-from dosimeter.models.site_table import SiteTable
+from dosimeter.models.site_table import FEWEST_PEOPLE, SiteTable
 from dosimeter.models.site_training import SiteTraining
 from dosimeter.tables.consortium_schema import (
     COMPONENTS,
@@ -70,7 +70,7 @@ class SiteDesk:
     finished: bool | None = None
     """Whether the study ended with a release; None while it runs."""
     _table: SiteTable | None = field(default=None, repr=False)
-    _seen_table: dict[str, Any] = field(default_factory=dict, repr=False)
+    _seen_table: tuple[int, str] = field(default=(-1, ""), repr=False)
 
     def answer(self, data: bytes) -> bytes:
         """The answer to a question, whatever it is; empty if the bytes are no question to this site."""
@@ -101,7 +101,8 @@ class SiteDesk:
             self.say(f"this site does not match the schema: {safe_text(reason, 300)}")
             return Status.NO_MATCH, b""
         try:
-            self._refuse_changed_table(question.round, table)
+            if question.operation not in (MATCH.name, FINISH.name):
+                self._refuse_changed_table(question.round, table)
             return Status.DONE, pack(operation.answer, self._run(question.operation, values, table), self.schema.sizes)
         except Declined as fault:
             self.say(f"{name}: not answered: {fault}")
@@ -131,16 +132,24 @@ class SiteDesk:
         return self._table
 
     def _refuse_changed_table(self, number: int, table: SiteTable) -> None:
-        """Sums of one run of the coordinator come from one table: a mixture would be the sums of none."""
-        path = self.folder / "table.json"
-        now = {"run": number // ROUNDS_OF_A_RUN, "sha256": table.digest}
-        if now == self._seen_table:
+        """Sums of one run come from one table: a mixture would be the sums of none.
+
+        Between runs a table may change, but not in a few patients: the difference of its sums would be theirs.
+        """
+        path, run = self.folder / "table.json", number // ROUNDS_OF_A_RUN
+        if (run, table.digest) == self._seen_table:
             return
         before = json.loads(path.read_bytes()) if path.exists() else None
-        if before is not None and before["run"] == now["run"] and before["sha256"] != now["sha256"]:
-            raise Declined("the table has changed within a run: start the coordinator again")
-        write_bytes(path, json.dumps(now).encode())
-        self._seen_table = now
+        if before is not None and before["sha256"] != table.digest:
+            if before["run"] == run:
+                raise Declined("the table has changed within a run: start the coordinator again")
+            then, now = set(before["people"]), set(table.people_digests)
+            if self.study.summed(table) is not None and max(len(then - now), len(now - then)) < FEWEST_PEOPLE:
+                raise Declined(
+                    f"the table has changed in fewer than {FEWEST_PEOPLE} patients since its sums left: restore it"
+                )
+        write_bytes(path, json.dumps({"run": run, "sha256": table.digest, "people": table.people_digests}).encode())
+        self._seen_table = (run, table.digest)
 
     @cached_property
     def study(self) -> Any:
