@@ -103,6 +103,8 @@ def _series_to_array(raw: Any, where: _Where, text: bool) -> NDArray[Any]:
         return text_array([str(cell) for cell in raw.to_list()])
     if dtype == nw.Object:
         return _objects(raw.to_list(), where)
+    if dtype == nw.Unknown and hasattr(native := raw.to_native(), "sparse"):  # a sparse column of pandas
+        return _series_to_array(nw.from_native(native.sparse.to_dense(), series_only=True), where, text)
     raise _odd_kind(str(dtype), where)
 
 

@@ -311,9 +311,10 @@ def _generator(seed: int | None) -> np.random.Generator | None:
 
 
 def _refuse_sparse(table: Any) -> None:
-    """A sparse table has no named columns to fold weights into."""
+    """A sparse table has no named columns, and its target is not one of them."""
     if is_sparse(table):
         raise CannotMeasure(
-            "a sparse table is released by a private model: PrivateLogisticRegression(max_dose=1.0).fit(X, y), or "
-            "PrivateRidge, PrivatePoissonRegressor and their kin"
+            "fix writes a file that predicts from named columns, and a sparse table has none: use "
+            "dosimeter.estimators.PrivateLogisticRegression(max_dose=1.0).fit(X, y), PrivateRidge or "
+            "PrivatePoissonRegressor, or pass a frame with names"
         )

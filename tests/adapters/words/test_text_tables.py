@@ -15,6 +15,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import dosimeter as dm
 from dosimeter import glm
+from dosimeter.adapters.words import design
+from dosimeter.glm import route
 from dosimeter.glm.row_chain import ColumnScales, RowChain, RowNorms
 from tests.adapters.words.texts import CLASS, NUMBER, PERSON, TEXTS, Array
 
@@ -88,11 +90,41 @@ def test_bounds_of_wide_tables_are_never_below_the_exact_figures(route: str, inc
         for r in ("primal", route)
     )
     assert bound.standing.value == "upper bound"
-    assert (bound.examples >= exact.examples * (1 - 1e-9)).all()
+    lower, upper = bound.bracket
+    np.testing.assert_array_equal(upper, bound.examples)
+    assert (lower <= exact.examples * (1 + 1e-9)).all()
+    assert (upper >= exact.examples * (1 - 1e-9)).all()
+    assert (upper <= 1.6 * exact.examples).all()
     assert (bound.cells_of([3]) >= exact.cells_of([3]) * (1 - 1e-9)).all()
     groups = [k % 6 for k in range(X.shape[0])]
     figures, bounds = exact.group(groups), bound.group(groups)
     assert all(bounds[g] >= figures[g] * (1 - 1e-9) for g in figures)
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["a listed vocabulary", "learned"])
+def test_a_vocabulary_beyond_the_exact_route_says_everywhere_that_figures_are_bounds(listed, monkeypatch) -> None:
+    words = CountVectorizer().fit(TEXTS).get_feature_names_out() if listed else None
+    vectorizer = TfidfVectorizer(vocabulary=words, use_idf=not listed)
+    model = make_pipeline(vectorizer, LogisticRegression(tol=1e-10, max_iter=1000)).fit(TEXTS, CLASS)
+    options = {"noise": dm.Gaussian(1.0), "person": PERSON}
+    exact = dm.measure(model, TEXTS, CLASS, **options)
+    monkeypatch.setattr(design, "DIRECT", 1)
+    monkeypatch.setattr(route, "choose_route", lambda n, d, sparse=False: route.Route.ITERATIVE)
+    bound = dm.measure(model, TEXTS, CLASS, **options)
+    assert exact.leak.standing.value == "exact"
+    assert bound.leak.standing.value == "upper bound"
+    assert bound.standing.value == ("upper bound" if listed else "unaccounted")
+    for reading, loosest in (("examples", 1.6), ("persons", 2.5)):
+        figures, bounds = (
+            np.asarray(list(v.values()) if isinstance(v, dict) else v)
+            for v in (getattr(exact, reading), getattr(bound, reading))
+        )
+        assert (bounds >= figures * (1 - 1e-9)).all()
+        assert (bounds <= loosest * figures).all()
+    assert any("are upper bounds" in note for note in bound.notes)
+    assert not any("are upper bounds" in note for note in exact.notes)
+    assert "are upper bounds" in bound.result(limit=1.0).to_json()
+    assert bound.dose().standing is bound.standing
 
 
 def test_figures_of_rows_behind_a_norm_are_those_of_maps_that_are_written_out() -> None:
