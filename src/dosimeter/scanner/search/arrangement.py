@@ -17,6 +17,7 @@ from scipy.special import pdtrc
 
 from dosimeter.core.arrays import Index
 from dosimeter.scanner.search.cells import Cells
+from dosimeter.scanner.search.locate import sorted_unique
 
 _GAP = 64
 """Bytes between two hits of one chain: a flag and a count may stand between two measurements."""
@@ -133,14 +134,13 @@ def _column_runs(
     position: Index, row: Index, column: Index, near: NDArray[np.bool_], cells: Cells
 ) -> tuple[Index, Index]:
     """Columns with runs of three or more different values, and the cells of those runs."""
-    pairs = np.unique(np.column_stack([column, position]), axis=0) if len(position) else np.empty((0, 2), np.intp)
-    c, p = pairs[:, 0], pairs[:, 1]
+    stride = len(near) + 2
+    c, p = np.divmod(sorted_unique(column * stride + position), stride)
     follows = np.zeros(len(p), dtype=bool)
     if len(p) > 1:
         follows[1:] = (c[1:] == c[:-1]) & (p[1:] == p[:-1] + 1) & near[p[:-1].clip(0, len(near) - 1)]
     start = np.flatnonzero(~follows)
     length = np.diff(np.append(start, len(p)))
     in_run = np.repeat(length >= 3, length)
-    stride = len(near) + 2
     inside = np.isin(column * stride + position, c[in_run] * stride + p[in_run])
     return np.unique(c[in_run]), np.unique(row[inside] * cells.d + column[inside])

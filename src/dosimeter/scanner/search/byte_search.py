@@ -12,7 +12,7 @@ from dosimeter.core.arrays import Index, Mask
 from dosimeter.scanner.search.arrangement import Hits, arrangement
 from dosimeter.scanner.search.cells import Cells
 from dosimeter.scanner.search.decoys import DecoyTest, decoys, decoys_per_cell
-from dosimeter.scanner.search.locate import Bytes, Needles, locate
+from dosimeter.scanner.search.locate import Bytes, Needles, locate, sorted_unique
 from dosimeter.scanner.search.needles import RUN_BITS, TEXTS, WORDS, CellNeedles, described, runs, texts, words
 from dosimeter.scanner.search.written_numbers import written_hits, written_numbers
 
@@ -137,14 +137,14 @@ class ByteSearch:
         cell = np.unique(cell)
         telling = self.cells.telling.ravel()
         distinct = np.unique(self.cells.values.ravel()[cell[telling[cell]]])
-        test = self._decoy_test(len(distinct), decoy_count)
         rows, probability, expected = order.rows, order.probability, order.expected
-        if test.probability < self.level:
+        if not len(rows):
+            test = self._decoy_test(len(distinct), decoy_count)
+            if test.probability >= self.level:
+                return None
             # The values are the table's own: in columns one after the other, rows are those that are in two of them.
-            several = _rows_with_two(*np.divmod(order.column_cells, max(1, self.cells.d)))
-            rows, probability, expected = rows if len(rows) else several, test.probability, test.expected
-        elif not len(rows):
-            return None
+            rows = _rows_with_two(*np.divmod(order.column_cells, max(1, self.cells.d)))
+            probability, expected = test.probability, test.expected
         probability = min(1.0, probability * self.factor)
         return ByteMatch(name, rows, cell, len(order.columns), expected, probability, len(hits.offset))
 
@@ -196,8 +196,8 @@ def locate_words(data: Bytes, table: Cells, encoding: str) -> int:
 
 def _rows_with_two(rows: Index, columns: Index) -> Index:
     """Rows of which two and more columns are there."""
-    pairs = np.unique(np.column_stack([rows, columns]), axis=0) if len(rows) else np.empty((0, 2), np.intp)
-    distinct, counts = np.unique(pairs[:, 0], return_counts=True)
+    width = int(columns.max(initial=0)) + 1
+    distinct, counts = np.unique(sorted_unique(rows * width + columns) // width, return_counts=True)
     return np.asarray(distinct[counts >= 2])
 
 

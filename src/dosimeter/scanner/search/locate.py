@@ -22,7 +22,11 @@ from dosimeter.core.arrays import Index
 T = TypeVar("T", bound=np.generic)
 Bytes = NDArray[np.uint8]
 _MOST_BITS, _FEWEST_BITS = 24, 16
-NO_SIEVE = -128
+NO_SIEVE = -1001
+_EDGE = 64
+"""Pairs of bytes between a sieve and its key, at most."""
+_MOST_SIEVES = 8
+"""Sieves of one pass: each has a bit of a byte."""
 _LARGEST_SHARE = 0.2
 """Of all pairs of bytes: a sieve that lets more pass is not used."""
 _FIRST, _SECOND = np.uint32(2654435761), np.uint32(2246822519)
@@ -117,19 +121,22 @@ def _is_uniform(keys: NDArray[np.uint32]) -> NDArray[np.bool_]:
 def _candidates(data: Bytes, needles: Needles, order: Index, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Offsets where a key may begin, in order, each once. keys: (m,) of the needles `order`."""
     sieve_at = needles.sieve_at[order]
-    pieces = []
+    sieves: list[_Sieve] = []
+    without = np.zeros(len(order), dtype=bool)
     for at in sorted_unique(sieve_at).tolist():
         group = sieve_at == at
-        which = order[group]
-        sieve = None
-        if at != NO_SIEVE:
-            sieve = np.zeros(1 << 16, dtype=bool)
-            sieve[_pairs(needles.blob, needles.start[which] + needles.key_at[which] + at)] = True
-        if sieve is None or sieve.mean() > _LARGEST_SHARE:
-            pieces.append(_hashed(data, keys[group]))
-        else:
-            pieces.append(_sieved(data, keys[group], sieve, at))
-    return sorted_unique(np.concatenate(pieces)) if len(pieces) > 1 else pieces[0]
+        if at % 2 == 0 and abs(at) < 2 * _EDGE and len(sieves) < _MOST_SIEVES:
+            which = order[group]
+            pairs = np.zeros(1 << 16, dtype=bool)
+            pairs[_pairs(needles.blob, needles.start[which] + needles.key_at[which] + at)] = True
+            if pairs.mean() <= _LARGEST_SHARE:
+                sieves.append(_Sieve(at, pairs, *_tables(keys[group])))
+                continue
+        without |= group
+    pieces = [_sieved(data, sieves)] if sieves else []
+    if without.any():
+        pieces.append(_hashed(data, keys[without]))
+    return sorted_unique(np.concatenate(pieces)) if pieces else np.empty(0, np.int64)
 
 
 def sorted_unique(values: NDArray[T]) -> NDArray[T]:
@@ -143,38 +150,59 @@ def _pairs(data: Bytes, offsets: NDArray[np.int64]) -> NDArray[np.intp]:
     return data[offsets].astype(np.intp) | data[offsets + 1].astype(np.intp) << 8
 
 
-def _sieved(data: Bytes, keys: NDArray[np.uint32], sieve: NDArray[np.bool_], at: int) -> NDArray[np.int64]:
-    """Offsets of keys whose sieve, `at` bytes from the key, has one of the pairs, and whose word passes a table."""
-    table, shift = _table(keys, _FIRST)
+@dataclass(frozen=True, eq=False)
+class _Sieve:
+    """Needles whose sieve is `at` bytes from the key, an even number: its pairs of bytes, and two tables of their hashed keys."""
+
+    at: int
+    pairs: NDArray[np.bool_]
+    first: NDArray[np.bool_]
+    second: NDArray[np.bool_]
+    shift: np.uint32
+
+
+def _sieved(data: Bytes, sieves: list[_Sieve]) -> NDArray[np.int64]:
+    """Offsets of keys whose sieve has one of its pairs, and whose word passes both tables. All sieves in one pass."""
+    marks = np.zeros(1 << 16, dtype=np.uint8)
+    for k, sieve in enumerate(sieves):
+        marks |= sieve.pairs.astype(np.uint8) << k
     pieces: list[NDArray[np.int64]] = []
     total = 0
-    passes = np.empty(_CHUNK, bool)
+    marked = np.empty(_CHUNK, np.uint8)
     for alignment in range(2):
         size = (len(data) - alignment) // 2
         pairs = data[alignment : alignment + 2 * size].view("<u2")
         for begin in range(0, size, _CHUNK):
             chunk = pairs[begin : begin + _CHUNK]
-            np.take(sieve, chunk, out=passes[: len(chunk)], mode="clip")
-            offsets = (np.flatnonzero(passes[: len(chunk)]) + begin) * 2 + (alignment - at)
-            offsets = offsets[(offsets >= 0) & (offsets <= len(data) - 4)]
-            offsets = offsets[table[(read_words(data, offsets) * _FIRST) >> shift]]
-            total += len(offsets)
-            if len(offsets) and total <= _MOST_CANDIDATES:
-                pieces.append(offsets)
-    return np.sort(np.concatenate(pieces)) if pieces else np.empty(0, np.int64)
+            np.take(marks, chunk, out=marked[: len(chunk)], mode="clip")
+            hits = np.flatnonzero(marked[: len(chunk)].view(bool))
+            which = marked[hits]
+            for k, sieve in enumerate(sieves):
+                start = hits[(which & np.uint8(1 << k)) != 0] + (begin - sieve.at // 2)
+                if begin < _EDGE or begin + len(chunk) > size - _EDGE:
+                    start = start[(start >= 0) & (start <= size - 2)]
+                words = pairs[start].astype(np.uint32) | pairs[start + 1].astype(np.uint32) << np.uint32(16)
+                kept = np.flatnonzero(sieve.first[(words * _FIRST) >> sieve.shift])
+                kept = kept[sieve.second[(words[kept] * _SECOND) >> sieve.shift]]
+                total += len(kept)
+                if len(kept) and total <= _MOST_CANDIDATES:
+                    pieces.append(start[kept] * 2 + alignment)
+    return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
 
 
-def _table(keys: NDArray[np.uint32], factor: np.uint32) -> tuple[NDArray[np.bool_], np.uint32]:
-    """Which hashes the keys have, 16 and more for each key, and the shift that makes a hash."""
+def _tables(keys: NDArray[np.uint32]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], np.uint32]:
+    """Which hashes the keys have, 16 and more for each key, by two hashes; and the shift that makes a hash."""
     bits = min(_MOST_BITS, max(_FEWEST_BITS, len(keys).bit_length() + 4))
-    table = np.zeros(1 << bits, dtype=bool)
-    table[(keys * factor) >> np.uint32(32 - bits)] = True
-    return table, np.uint32(32 - bits)
+    shift = np.uint32(32 - bits)
+    tables = [np.zeros(1 << bits, dtype=bool) for _ in range(2)]
+    for table, factor in zip(tables, (_FIRST, _SECOND), strict=True):
+        table[(keys * factor) >> shift] = True
+    return tables[0], tables[1], shift
 
 
 def _hashed(data: Bytes, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Offsets whose word passes both hashed tables."""
-    (first, shift), (second, _) = _table(keys, _FIRST), _table(keys, _SECOND)
+    first, second, shift = _tables(keys)
     pieces: list[NDArray[np.int64]] = []
     hashed, passes = np.empty(_CHUNK, np.uint32), np.empty(_CHUNK, bool)
     total = 0
