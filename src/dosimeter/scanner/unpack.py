@@ -123,6 +123,7 @@ def _decompressed(decoder: Any, content: bytes, left: int, packed: int, source: 
         if not piece and not rest and not decoder.eof:
             raise EOFError
         pieces.append(piece)
-    if decoder.unused_data.strip(b"\0"):
-        pieces.append(decoder.unused_data)
+    unused = decoder.unused_data or b""  # lz4 says None
+    if unused.strip(b"\0"):
+        pieces.append(unused)
     return b"".join(pieces)

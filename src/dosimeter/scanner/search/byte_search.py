@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,7 @@ LEVEL = 1e-6
 _TESTS = 40
 WRITTEN = "written numbers"
 _FEWEST_TEXTS = 3
+_SHORT = ("<f4", ">f4")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,16 @@ class ByteSearch:
         if wanted:
             yield from (texts(wanted, encoding) for encoding in TEXTS)
 
+    @cached_property
+    def _decoys(self) -> Cells:
+        """One decoy for each value: for verdicts about many values."""
+        return decoys(self.cells, 1)
+
+    @cached_property
+    def _short_decoys(self) -> list[CellNeedles]:
+        """Decoys as float32. Four bytes of a large file equal some value by accident, so they are needed every time."""
+        return list(words(self._decoys, _SHORT)) if self._decoys.n else []
+
     @property
     def searched(self) -> int:
         """Cells that can be distinguished from coincidences: of many digits, or in runs."""
@@ -85,13 +96,17 @@ class ByteSearch:
         return matches, problems
 
     def _machine_numbers(self, data: Bytes, problems: list[str]) -> Iterator[ByteMatch]:
-        needles = [entry for _, entry in self._needles]
-        if not needles:
+        if not self._needles:
             return
+        needles = [*(entry for _, entry in self._needles), *self._short_decoys]
         counts = np.cumsum([0, *(entry.needles.size for entry in needles)])
         places = locate(data, _joined([entry.needles for entry in needles]))
         if places.too_common > 0.01 * counts[-1]:
             problems.append("values of the table that are everywhere in these bytes were not followed")
+        short = {
+            entry.encoding: _distinct_in(places.needle, *counts[k : k + 2])
+            for k, entry in enumerate(self._short_decoys, start=len(self._needles))
+        }
         taken = np.zeros(len(data) + 1, dtype=bool)
         for k, (kind, entry) in enumerate(self._needles):
             mine = (places.needle >= counts[k]) & (places.needle < counts[k + 1])
@@ -103,20 +118,25 @@ class ByteSearch:
                     continue
                 length = entry.needles.length[needle]
                 hits = Hits(offset, offset + length, needle, entry.cell, entry.first)
-                match = self._verdict(kind, entry, hits, data)
+                match = self._verdict(kind, entry, hits, data, short)
                 if match is not None:
                     for step in range(8 if kind == "word" else 0):
                         taken[(offset + step).clip(0, len(data))] = True
                     yield match
 
-    def _verdict(self, kind: str, entry: CellNeedles, hits: Hits, data: Bytes) -> ByteMatch | None:
+    def _verdict(
+        self, kind: str, entry: CellNeedles, hits: Hits, data: Bytes, short: Mapping[str, int]
+    ) -> ByteMatch | None:
         if kind == "run":
             return self._of_runs(entry, hits, len(data))
         if kind == "text":
             return self._of_texts(entry, hits, data)
-        return self._of_values(
-            entry.encoding, hits, lambda table: locate_words(data, table, entry.encoding), described(entry.encoding)
-        )
+
+        def decoy_count(table: Cells) -> int:
+            known = table is self._decoys and entry.encoding in short
+            return short[entry.encoding] if known else locate_words(data, table, entry.encoding)
+
+        return self._of_values(entry.encoding, hits, decoy_count, described(entry.encoding))
 
     def _of_runs(self, entry: CellNeedles, hits: Hits, size: int) -> ByteMatch | None:
         """Runs carry so much information that one suffices; the expected number is for all places and all runs."""
@@ -153,7 +173,8 @@ class ByteSearch:
         values = len(np.unique(self.cells.values[:, self.cells.word_columns][telling]))
         if not count or not values:
             return DecoyTest(0, values, 0, 0)
-        table = decoys(self.cells, decoys_per_cell(count))
+        per_value = decoys_per_cell(count)
+        table = self._decoys if per_value == 1 else decoys(self.cells, per_value)
         return DecoyTest(count, values, int(decoy_count(table)), table.n)
 
     def _of_texts(self, entry: CellNeedles, hits: Hits, data: Bytes) -> ByteMatch | None:
@@ -185,6 +206,11 @@ class ByteSearch:
             match = self._of_values(WRITTEN, hits, decoy_count, WRITTEN)
             if match is not None:
                 yield match
+
+
+def _distinct_in(needle: Index, first: int, end: int) -> int:
+    """How many distinct needles of this range were found."""
+    return len(sorted_unique(needle[(needle >= first) & (needle < end)]))
 
 
 def locate_words(data: Bytes, table: Cells, encoding: str) -> int:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.scanner.search.cells import Cells
-from dosimeter.scanner.search.locate import NO_SIEVE, Needles, sorted_unique
+from dosimeter.scanner.search.locate import NO_SIEVE, Needles, is_uniform, read_words, sorted_unique
 
 RUN_BITS = 72.0
 _FEWEST_BITS = 56.0
@@ -152,10 +152,9 @@ def _column_runs(stored: NDArray[np.generic], information: FloatArray, j: int, d
     weight = np.add.reduceat(information, begin) if len(begin) else np.empty(0)
     width = stored.dtype.itemsize
     good = (weight >= _FEWEST_BITS) & ((end - begin) * width >= 4)
-    begin, end = begin[good], end[good]
-    rows = np.concatenate([np.arange(b, e) for b, e in zip(begin, end, strict=True)] or [np.empty(0, np.intp)])
-    length = end - begin
-    rarest = _rarest(information, begin, end)
+    rarest = _rarest(information, begin)[good]
+    begin, length = begin[good], (end - begin)[good]
+    rows = np.repeat(begin - (np.cumsum(length) - length), length) + np.arange(length.sum())
     return _Runs(
         np.ascontiguousarray(stored).view(np.uint8),
         begin * width,
@@ -187,10 +186,14 @@ def _row_runs(cells: Cells, information: FloatArray, encoding: str) -> Iterator[
         )
 
 
-def _rarest(information: FloatArray, begin: Index, end: Index) -> Index:
-    """Of each run, the cell that the fewest rows share."""
-    pairs = zip(begin.tolist(), end.tolist(), strict=True)
-    return np.array([b + int(information[b:e].argmax()) for b, e in pairs], dtype=np.intp)
+def _rarest(information: FloatArray, begin: Index) -> Index:
+    """Of each run from one beginning to the next, the first cell that the fewest rows share."""
+    if not len(begin):
+        return begin
+    run = np.repeat(np.arange(len(begin)), np.diff(np.append(begin, len(information))))
+    rest = information[begin[0] :]
+    cells = np.flatnonzero(rest == np.maximum.reduceat(information, begin)[run])
+    return np.asarray(cells[np.unique(run[cells], return_index=True)[1]] + begin[0])
 
 
 def _key_at(cell: Index, cells: Index, dtype: np.dtype[np.generic]) -> Index:
@@ -202,16 +205,27 @@ def _key_at(cell: Index, cells: Index, dtype: np.dtype[np.generic]) -> Index:
     return np.asarray(np.minimum(at, cells * width - 4))
 
 
+def _varied_keys(blob: NDArray[np.uint8], start: Index, length: Index, key_at: Index) -> Index:
+    """The keys, moved to the first four bytes of the run that are not all equal: a rare 0 is padding in any file."""
+    key_at = key_at.copy()
+    flat = np.flatnonzero(is_uniform(read_words(blob, start + key_at)))
+    step = 0
+    while len(flat):
+        flat = flat[length[flat] >= step + 4]
+        key_at[flat] = step
+        flat = flat[is_uniform(read_words(blob, start[flat] + step))]
+        step += 1
+    return key_at
+
+
 def _joined(encoding: str, pieces: list[_Runs]) -> CellNeedles:
     shifts = np.cumsum([0, *(len(piece.blob) for piece in pieces)])
     counts = np.cumsum([0, *(len(piece.cell) for piece in pieces)])
-    needles = Needles(
-        np.concatenate([piece.blob for piece in pieces]),
-        np.concatenate([piece.start + shift for piece, shift in zip(pieces, shifts, strict=False)]),
-        np.concatenate([piece.length for piece in pieces]),
-        np.concatenate([piece.key_at for piece in pieces]),
-        np.full(sum(len(piece.start) for piece in pieces), NO_SIEVE, dtype=np.int64),
-    )
+    blob = np.concatenate([piece.blob for piece in pieces])
+    start = np.concatenate([piece.start + shift for piece, shift in zip(pieces, shifts, strict=False)])
+    length = np.concatenate([piece.length for piece in pieces])
+    key_at = _varied_keys(blob, start, length, np.concatenate([piece.key_at for piece in pieces]))
+    needles = Needles(blob, start, length, key_at, np.full(len(start), NO_SIEVE, dtype=np.int64))
     first = np.concatenate([piece.first + count for piece, count in zip(pieces, counts, strict=False)])
     return CellNeedles(encoding, needles, np.concatenate([p.cell for p in pieces]), np.append(first, counts[-1]))
 

@@ -1,0 +1,83 @@
+"""The search for many byte strings against `bytes.find`, at every offset and both ends of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dosimeter.scanner.search.cells import Cells
+from dosimeter.scanner.search.locate import Needles, locate
+from dosimeter.scanner.search.needles import runs, words
+
+
+def found_by_hand(data: bytes, needles: Needles) -> set[tuple[int, int]]:
+    """(offset, needle) of every occurrence."""
+    pairs = set()
+    for k in range(needles.size):
+        needle = needles.blob[needles.start[k] : needles.start[k] + needles.length[k]].tobytes()
+        at = data.find(needle)
+        while at >= 0:
+            pairs.add((at, k))
+            at = data.find(needle, at + 1)
+    return pairs
+
+
+def places(data: bytes, needles: Needles) -> set[tuple[int, int]]:
+    result = locate(np.frombuffer(data, np.uint8), needles)
+    assert result.too_common == 0
+    return set(zip(result.offset.tolist(), result.needle.tolist(), strict=True))
+
+
+def table(seed: int) -> Cells:
+    """Many digits, one decimal and whole numbers."""
+    rng = np.random.default_rng(seed)
+    columns = [rng.normal(size=90), rng.normal(50, 9, 90).round(1), rng.integers(18, 90, 90).astype(float)]
+    return Cells(("a", "b", "c"), np.column_stack(columns))
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 3, 8, 131_071, 131_070])
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_every_word_is_found_where_find_finds_it(before: int, after: int) -> None:
+    """The first and the last bytes of a file, and the edges of the pieces in which it is read."""
+    cells, rng = table(before), np.random.default_rng(after)
+    for entry in words(cells):
+        stored = cells.values[:40].ravel().astype(entry.encoding).tobytes()
+        data = rng.bytes(before) + stored + rng.bytes(after)
+        wanted = found_by_hand(data, entry.needles)
+        assert len(wanted) >= 40
+        assert places(data, entry.needles) == wanted
+
+
+def test_every_run_is_found_where_find_finds_it() -> None:
+    cells, rng = table(3), np.random.default_rng(1)
+    kinds = 0
+    for entry in runs(cells):
+        needles = entry.needles
+        chosen = range(0, needles.size, 3)
+        body = b"".join(
+            needles.blob[needles.start[k] : needles.start[k] + needles.length[k]].tobytes() + rng.bytes(k % 5)
+            for k in chosen
+        )
+        wanted = found_by_hand(body, needles)
+        assert len(wanted) >= len(chosen)
+        assert places(body, needles) == wanted
+        assert np.all(needles.key_at + 4 <= needles.length)
+        kinds += 1
+    assert kinds >= 5
+
+
+def test_the_key_of_a_run_is_at_its_rarest_cell() -> None:
+    cells = table(4)
+    information = -np.log2(cells.shares[:, 2])
+    (entry,) = [entry for entry in runs(cells) if entry.encoding == "<i4"]
+    for k in range(entry.needles.size):
+        cell = entry.cell[entry.first[k] : entry.first[k + 1]]
+        if np.all(cell % cells.d == 2):
+            rarest = int(information[cell // cells.d].argmax())
+            assert entry.needles.key_at[k] == 4 * rarest
+
+
+def test_bytes_without_the_needles_give_nothing() -> None:
+    cells = table(5)
+    for entry in [*words(cells, ("<f8", ">f8")), *runs(cells)]:
+        assert places(np.random.default_rng(9).bytes(200_000), entry.needles) == set()
