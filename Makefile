@@ -57,7 +57,7 @@ lifelines: $(VENV)/.test  ## the Cox models of lifelines, which needs an older p
 mlflow: $(VENV)/.test  ## the evaluator for MLflow with a real tracking store, in an environment of its own
 	$(PYTHON) -m venv build/mlflow
 	build/mlflow/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,mlflow]'
-	OPENBLAS_NUM_THREADS=1 build/mlflow/bin/python -m pytest -q tests/workflows/test_mlflow_evaluator.py
+	OPENBLAS_NUM_THREADS=1 build/mlflow/bin/python -m pytest -q tests/workflows/test_mlflow_evaluator.py tests/scanner/test_model_formats.py -k "mlflow or evaluator"
 
 flower: $(VENV)/.test  ## Flower as a transport, in an environment of its own: it needs older versions of other packages
 	$(PYTHON) -m venv build/flower

@@ -24,6 +24,7 @@ from dosimeter.files.npy import UnreadableArray, npy_array
 from dosimeter.scanner import scan
 from dosimeter.scanner.json_arrays import read_json
 from dosimeter.scanner.safetensors import read_safetensors
+from dosimeter.tables.table import Table
 from tests.calls import calls_of
 from tests.scanner.people import NAMES, X, finding_at, table
 
@@ -432,3 +433,23 @@ def test_a_type_of_numbers_that_is_not_text_is_refused(tmp_path: Path) -> None:
     path.write_bytes(tensors({"a": {"dtype": ["F64"], "shape": [4], "data_offsets": [0, 32]}}, bytes(32)))
     with pytest.raises(Refusal, match="do not fit the file"):
         scan(path)
+
+
+def test_lists_and_texts_inside_records_are_read_beside_their_numbers(tmp_path: Path) -> None:
+    """Records that share a number, as the trees of a file do."""
+    records = [{"id": k, "row": X[k].tolist(), "who": f"person {k}"} for k in range(12)]
+    (tmp_path / "m.json").write_text(json.dumps({"trees": records}))
+    assert scan(tmp_path / "m.json", table()).matched_rows == tuple(range(1, 13))
+    texts = {
+        text for part in read_json((tmp_path / "m.json").read_bytes(), Location("m.json")).parts for text in part.texts
+    }
+    assert texts == {f"person {k}" for k in range(12)}
+
+
+def test_names_that_are_keys_are_read(tmp_path: Path) -> None:
+    names = [f"person{k}" for k in range(30)]
+    people = Table.of({"name": names, "x": np.arange(30.0)})
+    for content in ({name: k for k, name in enumerate(names[:12])}, {name: {"note": "-"} for name in names}):
+        (tmp_path / "m.json").write_text(json.dumps({"kept": content}))
+        found = scan(tmp_path / "m.json", people)
+        assert any(finding.match and len(finding.match.unique_rows) == len(content) for finding in found.findings)

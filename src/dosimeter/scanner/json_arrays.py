@@ -17,6 +17,7 @@ LARGEST = 2**25
 """Bytes of JSON: it grows up to twentyfold when it is parsed."""
 _NUMBER = re.compile(r"\[\d+\]")
 _MANY_TABLES = 50
+_FEW = 10
 _MANY = 20  # more keys in one object are taken for people's names and are not shown
 
 
@@ -59,6 +60,8 @@ def arrays_in_json(content: Any) -> Iterator[FileArray]:
         array, remainder = _as_one_array(value)
         if array is not None:
             yield FileArray(place or "all", holder, "", name, **array)
+        if isinstance(value, dict) and _keys_are_entries(value):
+            yield FileArray(f"{place or 'all'} (keys)", holder, "", "keys", texts=tuple(map(str, value)))
         if isinstance(remainder, dict):
             hide_keys = keys_are_hidden(remainder)
             below = [
@@ -74,6 +77,12 @@ def keys_are_hidden(mapping: dict[str, Any]) -> bool:
     """True if keys are taken for people's names and are not shown: too many, or all with the same content below."""
     below = [frozenset(item) if isinstance(item, dict) else None for item in mapping.values()]
     return len(mapping) > _MANY or (len(below) >= 2 and None not in below and len(set(below)) == 1)
+
+
+def _keys_are_entries(mapping: dict[str, Any]) -> bool:
+    """True if the keys are a list of their own: people's names, or the words of a vocabulary with their numbers."""
+    is_vocabulary = len(mapping) >= _FEW and all(type(item) is int for item in mapping.values())
+    return len(mapping) > _MANY or is_vocabulary
 
 
 def _place_below(place: str, key: str) -> str:
@@ -97,15 +106,28 @@ def _as_one_array(value: Any) -> tuple[dict[str, Any] | None, Any]:
             return _numbers(record), value
     if isinstance(value, list) and value:
         array = _array_of_list(value)
-        return array, value if array is None else None
+        return array, value if array is None else _rest_of_records(value)
     return None, value
+
+
+def _rest_of_records(value: list[Any]) -> list[Any] | None:
+    """Records without the numbers that all of them have: lists and texts in them are looked at by themselves."""
+    if not all(isinstance(item, dict) for item in value):
+        return None
+    taken = _shared_numbers(value)
+    rest = [{key: item for key, item in record.items() if key not in taken} for record in value]
+    return rest if any(rest) else None
+
+
+def _shared_numbers(records: list[dict[str, Any]]) -> list[str]:
+    return [key for key in records[0] if all(_is_number(record.get(key)) for record in records)]
 
 
 def _array_of_list(value: list[Any]) -> dict[str, Any] | None:
     if all(isinstance(item, str) for item in value):
         return {"texts": tuple(value)}
     if len(value) >= 2 and all(isinstance(item, dict) for item in value):
-        keys = [key for key in value[0] if all(_is_number(item.get(key)) for item in value)]
+        keys = _shared_numbers(value)
         return _numbers([[item[key] for key in keys] for item in value]) if keys else None
     array = _numbers(value)
     if (

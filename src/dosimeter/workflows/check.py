@@ -70,7 +70,7 @@ def check(folder: AnyPath | Sequence[AnyPath], *, policy: AnyPath | None = None)
         if isinstance(parsed, CovarianceTable):
             desk.covariances[frozenset(parsed.terms)] = (name, parsed)
         elif parsed is not None:
-            desk.regressions.add(frozenset(parsed.terms))
+            desk.regressions[frozenset(parsed.terms)] = (name, parsed)
     stage("checking the files")
     files = [check_file(path, name, desk) for path, name in track(list(places.items()))]
     return CheckReport.of(", ".join(safe_text(root.name, 120) for root in roots[:3]), _facts(rules), files)

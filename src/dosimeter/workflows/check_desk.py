@@ -9,7 +9,7 @@ from typing import Any
 
 from dosimeter.results.check import FileCheck, Verdict
 from dosimeter.results.visibility import present
-from dosimeter.tables.coefficient_table import CovarianceTable
+from dosimeter.tables.coefficient_table import CoefficientTable, CovarianceTable
 from dosimeter.tables.table import Table
 from dosimeter.workflows.check_policy import Policy
 
@@ -33,8 +33,8 @@ class Desk:
     table: Table | None
     """The training table, the person column included; None if it is not at hand."""
     covariances: dict[frozenset[str], tuple[str, CovarianceTable]] = field(default_factory=dict)
-    regressions: set[frozenset[str]] = field(default_factory=set)
-    """Terms of the coefficient tables in the folder."""
+    regressions: dict[frozenset[str], tuple[str, CoefficientTable]] = field(default_factory=dict)
+    """Terms -> name and content of the coefficient tables in the folder."""
     booked: dict[str, BookedFile] = field(default_factory=dict)
     """SHA-256 of an artefact -> its entry in the ledger."""
 
@@ -49,20 +49,24 @@ class Findings:
 
     def __init__(self, file: str, kind: str) -> None:
         self.file, self.kind = file, kind
-        self.reasons: list[str] = []
-        self.rank = 0
+        self._reasons: list[tuple[int, str]] = []
         self.facts: dict[str, Any] = {}
 
     def add(self, rule: str, reason: str) -> None:
         """rule: fail or review; pass and allow state the reason alone."""
-        self.rank = max(self.rank, RANK[rule])
-        self.reasons.append(reason)
+        self._reasons.append((RANK[rule], reason))
 
     def check(self) -> FileCheck:
-        """The file's part of the result."""
+        """The file's part of the result, what decides its verdict first."""
+        worst_first = sorted(self._reasons, key=lambda entry: -entry[0])
+        rank = worst_first[0][0] if worst_first else 0
         verdicts: tuple[Verdict, ...] = ("pass", "review", "fail")
         return FileCheck(
-            file=self.file, kind=self.kind, verdict=verdicts[self.rank], reasons=self.reasons, **present(**self.facts)
+            file=self.file,
+            kind=self.kind,
+            verdict=verdicts[rank],
+            reasons=[text for _, text in worst_first],
+            **present(**self.facts),
         )
 
 

@@ -16,7 +16,7 @@ from dosimeter.results.editions import internal_fields
 from dosimeter.results.result import Result, load_types
 from dosimeter.tables.coefficient_table import MOST_BYTES, CoefficientTable, CovarianceTable, read_coefficients
 from dosimeter.workflows.check_desk import Desk, Findings, report_dose
-from dosimeter.workflows.check_regression import check_regression
+from dosimeter.workflows.check_regression import check_covariance, check_regression
 from dosimeter.workflows.measure import measure
 from dosimeter.workflows.scan import scan
 
@@ -26,6 +26,7 @@ TEXTS = (".csv", ".tsv", ".txt")
 PAGES = (".html", ".htm", ".md")
 DOSE_FILE = "dosimeter.dose"
 MOST_TEXT = 64 * 2**20
+NOT_MEASURED = "what its weights leak was not measured: only a .skops model or a booked release is"
 INTERNAL_PAGE = Result.internal_note
 """Every internal edition says this about itself."""
 
@@ -137,9 +138,9 @@ def _model(file: Path, desk: Desk, findings: Findings) -> None:
     report = scan(file, data=data)
     findings.facts["rows_found"] = len(report.rows_found) if data is not None else None
     if report.rows_inside:
-        findings.add("fail", "training rows are inside the file")
+        findings.add("fail", f"training rows are inside the file{_place(report, 'rows')}")
     elif report.single_values_inside:
-        findings.add("fail", "values of single people are inside the file")
+        findings.add("fail", f"values of single people are inside the file{_place(report, 'values of single people')}")
     else:
         findings.add("pass", "no rows found inside" + ("" if data is not None else "; not compared with the table"))
     if report.not_looked_into:
@@ -147,8 +148,18 @@ def _model(file: Path, desk: Desk, findings: Findings) -> None:
         findings.add(desk.policy.unread, f"{parts} part{'s' if parts > 1 else ''} of the file could not be looked into")
     if data is None and any(finding.severity == "rows" for finding in report.findings):
         findings.add("review", "it holds what could be rows: name the training table in the policy to compare")
-    if not _ledger(desk, findings) and file.suffix.lower() == ".skops":
+    if _ledger(desk, findings):
+        return
+    if file.suffix.lower() == ".skops":
         _dose(file, desk, findings)
+    else:
+        findings.add(desk.policy.exact, NOT_MEASURED)
+
+
+def _place(report: Any, severity: str) -> str:
+    """Where the first finding of this severity is, in brackets: of a zip, the name of the file inside."""
+    place = next((finding.place for finding in report.findings if finding.severity == severity), "all")
+    return "" if place == "all" else f" ({safe_text(place, 80)})"
 
 
 def _dose(file: Path, desk: Desk, findings: Findings) -> None:
@@ -198,10 +209,7 @@ def _text(file: Path, desk: Desk, findings: Findings) -> None:
         return
     if isinstance(parsed, CovarianceTable):
         findings.kind = "a covariance matrix"
-        if frozenset(parsed.terms) in desk.regressions:
-            findings.add("pass", "judged together with the coefficient table of the same terms")
-        else:
-            findings.add("review", "there is no coefficient table of the same terms to judge it with")
+        check_covariance(parsed, desk, findings)
         return
     findings.kind = "a table or a text"
     rows = _rows_of_table(file, desk)

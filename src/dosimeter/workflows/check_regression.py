@@ -15,7 +15,7 @@ from dosimeter.core.text import safe_text
 from dosimeter.models.coefficient_facts import CoefficientFacts, facts_of
 from dosimeter.results.check import RegressionFacts
 from dosimeter.results.visibility import present
-from dosimeter.tables.coefficient_table import CoefficientTable, is_intercept
+from dosimeter.tables.coefficient_table import CoefficientTable, CovarianceTable, is_intercept
 from dosimeter.tables.column_levels import as_text
 from dosimeter.tables.table import Table
 from dosimeter.workflows.check_desk import Desk, Findings, report_dose
@@ -74,6 +74,21 @@ def check_regression(file: Path, table: CoefficientTable, desk: Desk, findings: 
     except Refusal as refusal:
         findings.facts["regression"] = regression
         findings.add("review", f"with the table: {refusal}")
+
+
+def check_covariance(covariance: CovarianceTable, desk: Desk, findings: Findings) -> None:
+    """A covariance matrix is judged with its coefficient table: it is the file that gives counts away."""
+    if frozenset(covariance.terms) not in desk.regressions:
+        findings.add("review", "there is no coefficient table of the same terms to judge it with")
+        return
+    name, table = desk.regressions[frozenset(covariance.terms)]
+    small = facts_of(table, covariance).smallest
+    if small is not None and small.count < desk.policy.least_count:
+        findings.add(
+            "fail", f"with {safe_text(name, 80)} it reveals a count of {small.count} ({safe_text(small, 120)})"
+        )
+    else:
+        findings.add("pass", f"judged together with {safe_text(name, 80)}, which has the same terms")
 
 
 def _unknown_df(facts: CoefficientFacts) -> str:

@@ -83,11 +83,8 @@ def _section(file: FileCheck) -> Section:
 
 
 def _table(files: list[FileCheck]) -> Grid:
-    rows = tuple(
-        (file.verdict, file.file, file.kind, "" if file.dose is None else number(file.dose), file.booked or "–")
-        for file in files
-    )
-    return Grid("Files, the worst first", ("verdict", "file", "what it is", "highest dose (η)", "booked as"), rows)
+    rows = tuple((file.verdict, file.file, file.reasons[0] if file.reasons else "") for file in files)
+    return Grid("Files, the worst first", ("verdict", "file", "why"), rows)
 
 
 def _file(file: FileCheck) -> list[Part]:
