@@ -3,9 +3,13 @@
 | from                                        | names, estimates, standard errors, tests                        |
 | R: broom::tidy                              | term, estimate, std.error, statistic, p.value                   |
 | R: write.csv(coef(summary(m)))              | (unnamed), Estimate, Std. Error, t value, Pr(>|t|)              |
-| Stata: parmest, or estout with plain columns | parm, estimate, stderr, dof, t, p; or (unnamed), b, se, t, p     |
+| Stata: parmest, or estout with plain cells  | parm, estimate, stderr, dof, t, p; or (unnamed), b, se, t, p    |
 | SAS: ODS ParameterEstimates                 | Variable, DF, Estimate, StdErr, tValue, Probt                   |
-| R: write.csv(vcov(m)), Stata e(V), SAS COVB | a square matrix with the same names in its header and column one |
+| R: write.csv(vcov(m)), Stata e(V), SAS COVB | a square matrix, the same names in its header and column one    |
+
+The forms of R are tested on files that R writes, but for broom's. Those of Stata and SAS follow the documented columns
+of these exports: `parmest, saving(...)` with `export delimited`; `estout using m.csv, cells("b se t p")` with
+`delimiter(";")`; `ods output ParameterEstimates=` of PROC REG, GENMOD or LOGISTIC with PROC EXPORT.
 """
 
 from __future__ import annotations
