@@ -6,6 +6,8 @@ other. An array of all cells of all rows is given only where it is small; `cells
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -252,9 +254,41 @@ class WideLeakage(Leakage):
         steps = getattr(self.jacobian, "target_steps", None)
         if steps is not None and np.array_equal(np.atleast_1d(columns), self.target_positions):
             return self._figure(steps(np.asarray(vertices, dtype=np.float64), None if shared is None else list(shared)))
+        if shared is not None and np.array_equal(np.atleast_1d(columns), self.target_positions):
+            none, target = np.empty(0, dtype=np.intp), self.target_positions
+            return self._figure(np.array([self.jacobian.together(rows, none, False, target) for rows in shared]))
         if several and not isinstance(self.jacobian, ScalarJacobian):
             raise CannotMeasure("a category of several columns is not available for a sparse or wide table")
         return super().category(columns, vertices, shared)
+
+    def reads_tied(self, tied: Sequence[int]) -> bool:
+        """Whether these columns can be read as one unknown of several rows; `group` bounds them if not."""
+        if not len(tied) or self.n < 2:
+            return True
+        free, include_target, unknowns = self._shared(self._every, tied, False, True)
+        try:
+            self.jacobian.norms_together(np.array([[0, 1]]), free, include_target, unknowns)
+        except CannotMeasure:
+            return False
+        return True
+
+    def group(
+        self,
+        groups: Sequence[Hashable],
+        *,
+        tied: Sequence[int] = (),
+        tied_target: bool = False,
+        columns: Any = None,
+    ) -> dict[Hashable, float]:
+        """As in `Leakage`; tied columns that the route does not read raise a group of k rows by √k, an upper bound.
+
+        Tied unknowns are a sum of k Jacobians, which is at most √k times as long as the same Jacobians stacked.
+        """
+        if self.reads_tied(tied):
+            return super().group(groups, tied=tied, tied_target=tied_target, columns=columns)
+        rows = Counter(groups)
+        stacked = super().group(groups, tied_target=tied_target, columns=columns)
+        return {name: figure * math.sqrt(rows[name]) for name, figure in stacked.items()}
 
     def dose(
         self,

@@ -23,7 +23,7 @@ from dosimeter.adapters.registry import measurable_adapter, model_library, probl
 from dosimeter.adapters.solved_equations import SolvedEquations, target_units
 from dosimeter.adapters.statsmodels_design import constant_place
 from dosimeter.adapters.target_map import target_slopes
-from dosimeter.adapters.words.design import WordDesign
+from dosimeter.adapters.words.design import WordDesign, by_column
 from dosimeter.adapters.wrappers import unwrap
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
@@ -33,7 +33,7 @@ from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.glm.sparse_table import is_sparse
 from dosimeter.glm.wide_softmax_fit import MOST, WRITTEN_OUT
-from dosimeter.models.counts import read_counts, takes_counts
+from dosimeter.models.counts import COLUMNS, read_counts, takes_counts
 from dosimeter.models.fitted_scaler import INSIDE, check_scaler, measure_with_scaler
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.tables.column_values import spread
@@ -126,6 +126,12 @@ def measure_model(
         slopes = target_slopes(opened.target_map, mapped.numbers())
         mapped = replace(mapped, y=opened.target_map(mapped.numbers()))
     problem = problem_of(final, mapped)
+    ids = None if person is None else ids_of(frame, person, n)
+    if isinstance(design, WordDesign) and is_sparse(frame):
+        named = set(design.words[COLUMNS].names)
+        of_columns = [[name for name in names if name in named] for names in (tied, not_tied)]
+        design = by_column(design, COLUMNS, ids, *of_columns)
+        tied, not_tied = (tuple(name for name in names if name not in named) for names in (tied, not_tied))
     if isinstance(design, WordDesign):
         problem, design = _on_counts(problem, design, type(final).__name__)
     elif is_sparse(design.X):
@@ -140,7 +146,6 @@ def measure_model(
     with _hints(design):
         polished = polish(problem, design, options)
     fit, distance = polished.fit, (polished.remark,) if polished.remark else ()
-    ids = None if person is None else ids_of(frame, person, n)
     target = ", ".join(target_names(frame, y) if outcome is None else outcome)
     if isinstance(problem, CoxProblem):
         y_as_read = np.column_stack([problem.time, problem.event])

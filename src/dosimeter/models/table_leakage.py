@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -96,6 +97,8 @@ class TableLeakage:
             return Standing.UNACCOUNTED
         if self.approximations or self.design.estimated:
             return Standing.ESTIMATE
+        if isinstance(self.leak, WideLeakage) and not self.leak.reads_tied(self._tied):
+            return Standing.UPPER_BOUND
         return getattr(self.leak, "standing", Standing.EXACT)  # a sparse or wide table may have bounds
 
     @property
@@ -223,8 +226,8 @@ class TableLeakage:
     def dataset(self) -> float:
         """η of the whole table."""
         every = np.arange(self.leak.n)
-        if isinstance(self.leak, WideLeakage) and not len(self._tied):
-            return self.leak.subset(every, include_target=self.leak.include_target and not self.tied_target)
+        if isinstance(self.leak, WideLeakage):
+            return self._most_rows * self.leak.subset(every, include_target=self.leak.include_target)
         return self._persons.together(every, np.arange(self.leak.m), self.leak.include_target)
 
     @cached_property
@@ -310,7 +313,15 @@ class TableLeakage:
 
     @cached_property
     def _tied(self) -> Any:
-        return self._unknowns([name for name in self.tied if name in self.design.blocks])
+        named = self._unknowns([name for name in self.tied if name in self.design.blocks])
+        return np.union1d(named, np.asarray(getattr(self.design, "tied", ()), dtype=np.intp)).astype(np.intp)
+
+    @property
+    def _most_rows(self) -> float:
+        """√k of the person with most rows, k, if anything is tied: at most so much longer is a sum of k Jacobians."""
+        if self.ids is None or not (len(self._tied) or self.tied_target):
+            return 1.0
+        return float(np.sqrt(max(Counter(self.ids).values())))
 
     @cached_property
     def _persons(self) -> Persons:
@@ -349,7 +360,9 @@ class TableLeakage:
         if len(block) == 1 and name not in self.tied:
             return float(self.leak.attributes[block[0]])
         if isinstance(self.leak, WideLeakage) and name not in self.tied:
-            return self.leak.attribute_over(block)
+            return (self._most_rows if len(np.intersect1d(block, self._tied)) else 1.0) * self.leak.attribute_over(
+                block
+            )
         return self._persons.together(np.arange(self.leak.n), block, False)
 
     def persons_together(self, rows: Any, name: str) -> FloatArray:

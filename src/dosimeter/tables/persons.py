@@ -64,6 +64,10 @@ class Persons:
             figures = norms if self.leak.has_noise else np.where(norms > 0, np.inf, 0.0)
             eta[_concatenate(several)] = np.repeat(figures, [len(rows) for rows in several])
             return eta
+        if isinstance(self.leak, glm.WideLeakage) or len(block) > MANY:  # all rows of the person: an upper bound
+            figures = self.leak.group(self.named, tied=tied, columns=block)
+            eta[_concatenate(several)] = np.array([figures[self.named[row]] for row in _concatenate(several)])
+            return eta
         outer = self.leak.jacobian.outer
         for rows in several:
             M = outer(rows, _NONE, False, tied)

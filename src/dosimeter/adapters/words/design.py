@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,10 +11,13 @@ from scipy import sparse
 
 from dosimeter import glm
 from dosimeter.adapters.features import Design, held_fixed
+from dosimeter.adapters.words.column_values import constant_columns, steps_of_columns
 from dosimeter.adapters.words.state import ColumnPart, State, WordPart
 from dosimeter.adapters.words.vectorizers import VOCABULARY
 from dosimeter.core.arrays import FloatArray
-from dosimeter.core.errors import CannotMeasure
+from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.face import option
+from dosimeter.core.text import safe_list, safe_text
 from dosimeter.glm.route import DIRECT
 from dosimeter.glm.row_chain import RowChain
 from dosimeter.glm.sparse_table import Table, dense_rows, is_sparse
@@ -55,11 +58,15 @@ class WordDesign(Design):
     """Source -> its counts."""
     scales: FloatArray | None = None
     """(m,) how the first m columns depend on the unknowns, if each has one of its own; None if not."""
+    own_units: FloatArray | float = 1.0
+    """(m,) one unit of each unknown outside of standard deviations: of a column of two values its step if above 1."""
+    tied: Any = ()
+    """Positions of unknowns that never change within a person, each one unknown for all rows of a person."""
 
     def input_map(self, units: FloatArray | float = 1.0) -> Any:
         """A scale for each column, a matrix, or a map of each row."""
         size = self.m
-        factor = np.broadcast_to(np.asarray(units, dtype=np.float64), (size,))
+        factor = np.broadcast_to(np.asarray(self.own_units if np.all(units == 1.0) else units, dtype=float), (size,))
         if self.row_map is not None:
             return self.row_map.in_units(factor)
         if self.scales is not None:
@@ -83,7 +90,8 @@ class WordDesign(Design):
     @property
     def route(self) -> str | None:
         """The route that is exact where the default one would bound a row: None for the default."""
-        alike = self.scales is not None and bool((self.scales == self.scales[0]).all())
+        scales = None if self.scales is None else self.scales * self.own_units
+        alike = scales is not None and bool((scales == scales[0]).all())
         return None if alike or self.X.shape[1] > DIRECT or not is_sparse(self.X) else "primal"
 
     def touched_by(self, features: Any) -> Any:
@@ -108,8 +116,8 @@ class WordDesign(Design):
         n, d = self.X.shape
         if not is_sparse(self.X):
             return True
-        own_units = self.row_map is None and self.scales is not None and bool((self.scales == 1.0).all())
-        by_rows = own_units and n < d and classes * (d + 1) > FEW_WEIGHTS  # exact through the row space, and quicker
+        alike = self.row_map is None and self.scales is not None and bool((self.scales * self.own_units == 1.0).all())
+        by_rows = alike and n < d and classes * (d + 1) > FEW_WEIGHTS  # exact through the row space, and quicker
         return n * d <= WRITTEN_OUT and d <= DIRECT and classes * (d + 1) <= MOST and not (by_rows and classes > 1)
 
     def written_out(self, model: str) -> Design:
@@ -172,6 +180,28 @@ def word_design(state: State, sources: Sequence[str]) -> WordDesign:
     )
 
 
+def by_column(
+    design: WordDesign, source: str, ids: Sequence[Hashable] | None, tied: Sequence[str], not_tied: Sequence[str]
+) -> WordDesign:
+    """The design of a sparse table, whose columns are values of their own: steps of two values, and ties.
+
+    ids: the person of each row; None if nobody was named. tied, not_tied: names of columns, as in `tables.tie`.
+    """
+    words = design.words[source]
+    own_units = np.maximum(steps_of_columns(words.counts), 1.0)
+    if ids is None:
+        return replace(design, own_units=own_units)
+    place = {name: j for j, name in enumerate(words.names)}
+    constant = constant_columns(words.counts, ids)
+    for name in tied:
+        if place[name] not in constant:
+            raise Refusal(f"column {safe_text(name)} is tied but not constant within a person: leave it out of tied")
+    kept = np.setdiff1d(constant, [place[name] for name in not_tied]).astype(np.intp)
+    shown, undo = safe_list([words.names[j] for j in kept]), option("not_tied", "NAME")
+    remark = f"tied: {shown}, one unknown for all rows of a person; {undo} counts it once per row"
+    return replace(design, own_units=own_units, tied=kept, remarks=(*design.remarks, *((remark,) if len(kept) else ())))
+
+
 def _joined(known: Words | None, part: WordPart) -> Words:
     """Counts of one source by several vectorizers, side by side."""
     if known is None:
@@ -181,12 +211,13 @@ def _joined(known: Words | None, part: WordPart) -> Words:
 
 
 def _spreads(counts: Table) -> FloatArray:
-    """(m,) standard deviations; 1 for a constant."""
+    """(m,) standard deviations; of a column of two values the step between them, 1 for a constant."""
     n = counts.shape[0]
     mean = np.asarray(counts.sum(axis=0), dtype=np.float64).ravel() / n
     squares = np.asarray(counts.multiply(counts).sum(axis=0), dtype=np.float64).ravel() / n
     variance = np.maximum(squares - mean**2, 0.0)
-    return np.where(variance > 1e-15 * squares, np.sqrt(variance), 1.0)
+    steps = steps_of_columns(counts)
+    return np.where(steps > 0.0, steps, np.where(variance > 1e-15 * squares, np.sqrt(variance), 1.0))
 
 
 def _maps(state: State, unknowns: list[Any], m: int) -> tuple[Any, glm.RowMap | None, FloatArray | None]:
