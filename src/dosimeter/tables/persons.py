@@ -65,8 +65,8 @@ class Persons:
             eta[_concatenate(several)] = np.repeat(figures, [len(rows) for rows in several])
             return eta
         if isinstance(self.leak, glm.WideLeakage) or len(block) > MANY:  # all rows of the person: an upper bound
-            figures = self.leak.group(self.named, tied=tied, columns=block)
-            eta[_concatenate(several)] = np.array([figures[self.named[row]] for row in _concatenate(several)])
+            by_person = self.leak.group(self.named, tied=tied.tolist(), columns=block)
+            eta[_concatenate(several)] = np.array([by_person[self.named[row]] for row in _concatenate(several)])
             return eta
         outer = self.leak.jacobian.outer
         for rows in several:
