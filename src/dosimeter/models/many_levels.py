@@ -34,7 +34,7 @@ SIZE = float(np.sqrt(0.5))
 """The value of an indicator."""
 HELD = (
     "{columns}: indicators of {levels} levels, which are not written out; a mean and deviation of the table are held "
-    "fixed beside so many, and what they leave is told apart from the figures"
+    "fixed here, and what they leave at any noise is stated beside the figures"
 )
 
 MayBeSparse = Callable[[Loss, int], bool]
