@@ -197,3 +197,16 @@ def test_a_query_outside_the_span_of_the_list_has_no_amount():
     assert reference.amount(inside + outside) == math.inf
     huge = glm.AnswerInformation(np.array([[1e300, 0.0, 1e300]]), 1)
     assert reference.amount(huge) == math.inf
+
+
+def test_columns_that_depend_on_each_other_leave_the_list_its_own_amount():
+    """A constant column beside the intercept, as polynomials have: triangular roots then hold rounding errors."""
+    y = targets(glm.Squared(), 25)
+    wide = np.column_stack([X, np.ones(25), X[:, 0] - X[:, 1]])
+    fit = glm.fit(wide, y, glm.Squared(), L2, intercept=True)
+    rows = np.column_stack([QUERIES, np.ones(4), QUERIES[:, 0] - QUERIES[:, 1]])
+    rows = np.vstack([rows, 3 * rows - 2 * rows[:1]])
+    reference = glm.ReferenceQueries.of(fit, rows)
+    answers = glm.AnswerInformation.of(fit, rows, Gaussian(1.0))
+    assert reference.amount(answers) == pytest.approx(8.0, rel=1e-6)
+    assert reference.amount(answers + answers + answers) == pytest.approx(24.0, rel=1e-6)

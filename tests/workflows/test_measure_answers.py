@@ -252,3 +252,42 @@ def test_the_answers_of_the_model_are_the_librarys():
         answers = answering.answers(answering.read(QUERIES), glm.Answer.PREDICTIONS)
         expected = model.predict_proba(QUERIES)
         np.testing.assert_allclose(answers, expected if expected.shape[1] > 2 else expected[:, 1:], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("target", "answer", "said"),
+    [("ill", "predictions", True), ("ill", "labels", True), ("ill", "margins", False), ("cost", "predictions", False)],
+)
+def test_answers_that_can_be_flat_are_said_to_be_near_the_table(target, answer, said):
+    rng = np.random.default_rng(0)
+    people = {"age": rng.normal(50, 9, 30)}
+    people["cost"] = people["age"] + rng.normal(0, 9, 30)
+    people["ill"] = (people.pop("cost") > 50).astype(float) if target == "ill" else people["cost"]
+    if target == "cost":
+        del people["ill"]
+    leak = dm.measure(
+        people,
+        target=target,
+        release="predictions",
+        queries={"age": [40.0, 60.0]},
+        noise=dm.Gaussian(1.0),
+        answer=answer,
+    )
+    assert any("sign of a margin" in text for text in leak.result().assumptions) is said
+
+
+def test_queries_go_through_steps_that_mix_columns():
+    from sklearn.linear_model import Ridge
+    from sklearn.preprocessing import PolynomialFeatures
+
+    X, y, _ = people()
+    model = make_pipeline(StandardScaler(), PolynomialFeatures(2), Ridge()).fit(X, y)
+    names = [f"x{j}" for j in range(X.shape[1])]
+    table = {**dict(zip(names, X.T, strict=True)), "y": y, "who": [f"p{k // 2}" for k in range(len(y))]}
+    queries = dict(zip(names, QUERIES.T, strict=True))
+    leak = dm.measure(
+        model, table, target="y", person="who", release="predictions", queries=queries, noise=dm.Gaussian(1.0)
+    )
+    np.testing.assert_allclose(
+        leak.model.answers(leak.model.read(queries), glm.Answer.PREDICTIONS)[:, 0], model.predict(QUERIES), rtol=1e-6
+    )

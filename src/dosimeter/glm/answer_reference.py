@@ -26,6 +26,9 @@ from dosimeter.glm.answer_information import INDEPENDENT, Answer, AnswerInformat
 _OUTSIDE = 1e-7
 """A query whose part outside the span of the list is a larger share of its length has no amount."""
 
+_ROUNDED = 1e-12
+"""Of the longest row of R: columns that depend on each other leave rows of rounding errors in a triangular R."""
+
 
 @dataclass(frozen=True, eq=False)
 class ReferenceQueries:
@@ -78,6 +81,6 @@ class ReferenceQueries:
             length = np.linalg.norm(R, axis=1)
             outside = np.linalg.norm(R - (R @ W) @ W.T, axis=1)
             scaled = R @ inverse
-            if not np.isfinite(scaled).all() or not np.all(outside <= _OUTSIDE * length):
+            if not np.isfinite(scaled).all() or not np.all(outside <= _OUTSIDE * length + _ROUNDED * length.max()):
                 return math.inf
             return float(np.linalg.norm(scaled, 2) ** 2) if scaled.size else 0.0

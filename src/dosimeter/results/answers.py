@@ -25,6 +25,10 @@ ASSUMED = (
     "the queries are public: that they were asked says nothing about the table",
     "nothing else of the model is released: no weights, no fitted scaler, no other answers",
 )
+FLAT = (
+    "queries lie near the table: far outside, a probability near 0 or 1 and a label have almost no figure, and still "
+    "show the sign of a margin (a gateway charges them at their steepest)"
+)
 BOUND = (
     "the class of several margins has no closed form under this noise: its figures are those of the noised margins, "
     "an upper bound; Gumbel noise has one"
@@ -74,7 +78,7 @@ class AnswersMeasurement(Measurement):
         return self.with_fields(
             model=LinearModel.of(leak, fit),
             noise_on=ANSWERS[answer.value],
-            assumptions=[*self.assumptions, *ASSUMED],
+            assumptions=[*self.assumptions, *ASSUMED, *([FLAT] if _can_be_flat(leak, answer) else [])],
             remarks=[*bound, *self.remarks],
             answers=Answered(
                 answer=answer.value,
@@ -86,6 +90,12 @@ class AnswersMeasurement(Measurement):
                 **present(batches=_batches(self.dose, limit)),
             ),
         )
+
+
+def _can_be_flat(leak: TableLeakage, answer: Answer) -> bool:
+    """Whether an answer bends: a label, or a prediction that is not the margin itself."""
+    margin_itself = answer.value == "margins" or getattr(leak.fit.loss, "steepest_prediction", None) == 1.0
+    return answer.value == "labels" or not margin_itself
 
 
 def _batches(dose: Doses, limit: float | None) -> int | None:

@@ -70,8 +70,9 @@ def mixed(
     derivative: positions of some inputs -> (k, outputs, those inputs). touches: which output depends on which input.
     """
     touched = np.ones((len(names), len(features)), dtype=bool) if touches is None else touches
-    inputs = [j for j, feature in enumerate(features) if moving(feature, run)]
-    D = derivative(inputs) if inputs and run.wants_slopes and not run.survey else np.empty(0)
+    wanted = run.wants_slopes or run.survey
+    inputs = [j for j, feature in enumerate(features) if wanted and moving(feature, run)]
+    D = derivative(inputs) if inputs and not run.survey else np.empty(0)
     outputs = []
     for o, name in enumerate(names):
         mine = [j for j in range(len(features)) if touched[o, j]]
