@@ -52,6 +52,24 @@ def test_without_flower_the_transport_is_refused_in_one_line(tmp_path: Path) -> 
     assert "\n" not in str(refusal.value)
 
 
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    """A new process in which nothing of Flower was set or imported."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("FLWR")}
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=clean, capture_output=True, text=True)
+
+
+@needs_flower
+def test_telemetry_update_checks_and_installations_are_off_before_flower_is_imported() -> None:
+    done = python(
+        "import os, dosimeter.engines.flower_settings as s; s.prepare(); "
+        "from flwr.supercore import telemetry; print(telemetry.FLWR_TELEMETRY_ENABLED, *(os.environ[k] for k in s.OFF))"
+    )
+    assert done.stdout.split() == ["0", "0", "1", "1"], done.stderr
+    late = python("import flwr.supercore.telemetry, dosimeter.engines.flower_settings as s; s.prepare()")
+    assert late.returncode == 1
+    assert "flwr was imported earlier with its telemetry on" in late.stderr.splitlines()[-1]
+
+
 class FlowerNetwork(Network):
     """Three hospitals with tables and ledgers, over Flower."""
 
