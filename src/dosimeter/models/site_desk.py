@@ -25,7 +25,7 @@ from dosimeter.files.consortium_config import LARGEST_SHARE, MOST_QUESTIONS
 from dosimeter.files.consortium_journal import ROUNDS_OF_A_RUN
 from dosimeter.ledger import Ledger
 from dosimeter.models.site_booking import SiteBooking
-from dosimeter.models.site_exposure import refuse_exposed
+from dosimeter.models.site_exposure import people_digests, refuse_exposed
 from dosimeter.models.site_memory import Declined, SiteMemory
 from dosimeter.models.site_model import Handler, SiteModel
 from dosimeter.models.site_moments import NoisySiteMoments, SiteMoments
@@ -139,16 +139,17 @@ class SiteDesk:
         path, run = self.folder / "table.json", number // ROUNDS_OF_A_RUN
         if (run, table.digest) == self._seen_table:
             return
+        summed = self.study.summed(table)
+        people = [] if summed is None else people_digests(summed, table.ids)
         before = json.loads(path.read_bytes()) if path.exists() else None
         if before is not None and before["sha256"] != table.digest:
             if before["run"] == run:
                 raise Declined("the table has changed within a run: start the coordinator again")
-            then, now = set(before["people"]), set(table.people_digests)
-            if self.study.summed(table) is not None and max(len(then - now), len(now - then)) < FEWEST_PEOPLE:
-                raise Declined(
-                    f"the table has changed in fewer than {FEWEST_PEOPLE} patients since its sums left: restore it"
-                )
-        write_bytes(path, json.dumps({"run": run, "sha256": table.digest, "people": table.people_digests}).encode())
+            then, now = set(before["people"]), set(people)
+            if summed is not None and 0 < max(len(then - now), len(now - then)) < FEWEST_PEOPLE:
+                few = f"the table has changed in fewer than {FEWEST_PEOPLE} patients since its sums left"
+                raise Declined(f"{few}: restore it")
+        write_bytes(path, json.dumps({"run": run, "sha256": table.digest, "people": people}).encode())
         self._seen_table = (run, table.digest)
 
     @cached_property

@@ -62,15 +62,6 @@ class SiteTable:
             digest.update(repr((name, len(cells))).encode() + cells)
         return digest.hexdigest()
 
-    @cached_property
-    def people_digests(self) -> list[str]:
-        """A digest of each patient's rows, hex, in no order of the patients. As private as the table."""
-        rows: dict[str, list[str]] = {}
-        cells = [self.table[name].tolist() for name in self.table.names]
-        for person, *values in zip(self.ids, *cells, strict=True):
-            rows.setdefault(person, []).append(repr(values))
-        return sorted(sha256(repr((person, own)).encode()).hexdigest()[:24] for person, own in rows.items())
-
     @property
     def people(self) -> int:
         """Patients."""
