@@ -20,6 +20,7 @@ from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import FISHER, Standing
 from dosimeter.core.text import safe_text
 from dosimeter.glm.fitted_scaler import frozen_of
+from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.wide_leakage import WideLeakage
 from dosimeter.models.fitted_scaler import floor_for_law, floor_remark
 from dosimeter.models.wording import cell_sentence
@@ -226,7 +227,8 @@ class TableLeakage:
     def dataset(self) -> float:
         """η of the whole table."""
         every = np.arange(self.leak.n)
-        if isinstance(self.leak, WideLeakage):
+        written_out = isinstance(self.leak.jacobian, ScalarJacobian)  # its shared unknowns add up exactly
+        if isinstance(self.leak, WideLeakage) and not (written_out and self._most_rows > 1.0):
             return self._most_rows * self.leak.subset(every, include_target=self.leak.include_target)
         return self._persons.together(every, np.arange(self.leak.m), self.leak.include_target)
 
