@@ -222,6 +222,15 @@ def test_the_most_exposed_dose_cannot_be_found_by_bisection(tmp_path: Path) -> N
     assert ask(consortium, "scale needed", values, 1 << 40)[0] == "DONE"  # asked before: answered again
 
 
+def test_a_coordinator_that_is_killed_before_every_draw_asks_at_the_same_fit(tmp_path: Path) -> None:
+    consortium = three_sites(tmp_path)
+    for k in range(MOST_FITS + 3):
+        values, scale = fitted(consortium)
+        question = {**values, "proposal": secrets.token_bytes(16), "scale": scale, "chosen": True}
+        assert ask(consortium, "within limits", question, (k + 2) << 32) == ("DONE", {"within": True})
+        consortium.assembly.round = (k + 2) << 32
+
+
 def test_a_scale_that_is_no_rung_and_one_that_was_not_agreed_are_refused(tmp_path: Path) -> None:
     consortium = three_sites(tmp_path)
     values, scale = fitted(consortium)
