@@ -12,9 +12,10 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # A version whose build for processors alone is small; another one may bring gigabytes of libraries for accelerators.
 TORCH ?= torch==2.13.0
-# Two workers with one BLAS thread each: more threads than cores make every test slower. Bytecode is kept whatever the
-# environment says: without it every worker and every process that a test starts compiles all modules again.
-WORKERS ?= 2
+# Three workers with one BLAS thread each: on two cores a worker that waits for a process of its test leaves a core free.
+# More BLAS threads than cores make every test slower. Bytecode is kept whatever the environment says: without it every
+# worker and every process that a test starts compiles all modules again.
+WORKERS ?= 3
 RUN := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
