@@ -462,6 +462,11 @@ FILES = {
         "--classes no,yes --bounds {folder}/bounds.toml --epsilon 8 --rounds 2 --epochs 1 --out {out}",
         "m.safetensors",
     ),
+    "federate patients": written(
+        "federate --table {folder}/table.csv --exclude score --target ill --unit patient --person id --site site "
+        "--clients 60 --classes no,yes --bounds {folder}/bounds.toml --epsilon 8 --delta 1e-4 --rounds 2 --out {out}",
+        "m.skops",
+    ),
 }  # fmt: skip
 
 
