@@ -141,6 +141,12 @@ def logger(place: Path) -> Callable[[str], None]:
     return say
 
 
+def replace_ticket(place: Path, data: bytes) -> None:
+    """Write the question that a site has in hand; whoever reads the file meanwhile finds a whole one."""
+    (place / "ticket.new").write_bytes(data)
+    (place / "ticket.new").replace(place / "ticket")
+
+
 def run_one_site(place: Path, spoil: str, delay: float) -> None:
     """A site in a process of its own."""
     from dosimeter.models import site_desk
@@ -150,7 +156,7 @@ def run_one_site(place: Path, spoil: str, delay: float) -> None:
 
     def answer(self: Any, data: bytes) -> bytes:
         time.sleep(delay)
-        (place / "ticket").write_bytes(data)
+        replace_ticket(place, data)
         return SPOILED[spoil](place, honest(self, data)) if spoil else honest(self, data)
 
     site_desk.SiteDesk.answer = answer  # type: ignore[method-assign]
@@ -245,8 +251,9 @@ def _named(**fields: Any) -> Callable[[Path, bytes], bytes]:
 
     def spoiled(place: Path, data: bytes) -> bytes:
         reply = _message(data)
-        changed = {name: change(place, reply) for name, change in fields.items()}
-        return bytes(replace(reply, **changed).pack()) if reply.operation == "newton" else data
+        if reply.operation != "newton":
+            return data
+        return bytes(replace(reply, **{name: change(place, reply) for name, change in fields.items()}).pack())
 
     return spoiled
 
