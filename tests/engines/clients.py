@@ -18,6 +18,7 @@ from dosimeter.engines.certificates import Authority, fingerprint_of, write_cert
 from dosimeter.models.client_training import client_job, client_terms_of
 from dosimeter.models.federated_training import Job
 from dosimeter.tables.bounds_file import bounds_of
+from tests.deadlines import PATIENCE
 
 HERE = "127.0.0.1"
 COLUMNS = {
@@ -89,7 +90,7 @@ class ClientNetwork:
             yield [stack.enter_context(self.client(k, port, **facts)) for k in range(1, self.clients + 1)]
 
     @contextmanager
-    def coordinator(self, port: int, deadline: float = 30.0) -> Iterator[subprocess.Popen[str]]:
+    def coordinator(self, port: int, deadline: float = PATIENCE) -> Iterator[subprocess.Popen[str]]:
         """A coordinator in a process of its own, on a fixed port."""
         facts = {**self.facts, "port": port, "deadline": deadline, "roster": self.roster}
         (self.folder / "coordinator.json").write_text(json.dumps(facts))

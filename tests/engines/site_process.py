@@ -33,6 +33,7 @@ def main(folder: Path) -> int:
     )
 
     def answer(data: bytes) -> bytes:
+        (folder / "in hand").touch()
         time.sleep(facts.get("slow", 0.0))
         return desk.answer(data)
 

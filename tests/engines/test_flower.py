@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import importlib
 import importlib.util
 import os
 import shutil
@@ -13,7 +14,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
@@ -32,11 +32,13 @@ from dosimeter.engines.protocol.assembly import SiteFault
 from dosimeter.engines.tls_server import TlsServer, server_context
 from dosimeter.engines.transports import ServerPlace, SitePlace, transport_named
 from dosimeter.tables.consortium_schema import schema_of
+from tests.deadlines import PATIENCE, deadlines_that_pass, wait_until
 from tests.engines.clients import HERE, ClientNetwork
-from tests.engines.test_client_faults import PATIENCE, TRANSPORTS, free_port, open_exchange, train, wait_until
+from tests.engines.test_client_faults import CLOCKS, TRANSPORTS, open_exchange, train
 from tests.engines.test_https import Network
 from tests.models.consortium import patients, schema_for
 from tests.models.study_parts import COLUMNS
+from tests.ports import free_port
 from tests.workflows.network_link import Link
 from tests.workflows.network_parts import RELEASED, Hospitals
 
@@ -108,7 +110,7 @@ def post(exchange: Any, place: Path, path: str, body: bytes, key_of: Path | None
     context = client_context(place.parent / "ca.crt", place / "site.crt", place / "site.key")
     pem = ((key_of or place) / "site.crt").read_text()
     key = b64encode(public_key(ssl.PEM_cert_to_DER_cert(pem))).decode()
-    connection = http.client.HTTPSConnection(HERE, exchange.port, context=context, timeout=20)
+    connection = http.client.HTTPSConnection(HERE, exchange.port, context=context, timeout=PATIENCE)
     try:
         connection.request("POST", path, body, {"flwr-public-key": key, "Content-Type": "application/x-protobuf"})
         return connection.getresponse().status
@@ -156,6 +158,13 @@ def test_an_answer_nobody_asked_for_and_a_large_one_are_refused_unread(running: 
     place = network.folder / "site1"
     assert post(exchange, place, "/v1/fleet/push-object", bytes(64)) == 413
     assert post(exchange, place, "/v1/fleet/pull-messages", bytes(20_000)) == 413
+
+
+def unused_port() -> int:
+    """For a stock node, which shares no port that is kept."""
+    with socket.socket() as listener:
+        listener.bind((HERE, 0))
+        return int(listener.getsockname()[1])
 
 
 APP = {
@@ -245,7 +254,7 @@ def test_a_stock_node_of_flower_with_a_key_of_its_own_does_not_get_in(
     command = [
         str(Path(sys.executable).with_name("flower-supernode")), "--root-certificates", str(tmp_path / "ca.crt"),
         "--superlink", f"{HERE}:{exchange.port}", "--auth-supernode-private-key", str(tmp_path / "key"),
-        "--host", HERE, "--port", str(free_port()), "--max-retries", "1",
+        "--host", HERE, "--port", str(unused_port()), "--max-retries", "1",
     ]  # fmt: skip
     with log.open("w") as output:
         node = subprocess.Popen(
@@ -270,10 +279,11 @@ def test_a_straggler_beyond_the_deadline_stops_the_question_and_the_next_one_is_
         network.site(1, exchange.port, **facts),
         network.site(2, exchange.port, **facts),
     ):
-        pair = network.assembly(exchange, deadline=PATIENCE)
-        pair.sites = (1, 2)
-        pair.ask("match")
-        with pytest.raises(SiteFault, match=r"^site 3 did not answer match within 1 s$"):
+        clocks = [importlib.import_module(f"dosimeter.engines.{each}") for each in CLOCKS["flower"]]
+        with (
+            deadlines_that_pass(exchange, clocks, lambda missing, question: set(missing) == {3}),
+            pytest.raises(SiteFault, match=r"^site 3 did not answer match within 1 s$"),
+        ):
             network.assembly(exchange, deadline=1.0, first_round=100).ask("match")
         with network.site(3, exchange.port, **facts):
             network.assembly(exchange, deadline=PATIENCE, first_round=200).ask("match")
@@ -288,10 +298,9 @@ def test_a_site_that_is_killed_within_a_question_comes_back_and_answers_it(tmp_p
         only = network.assembly(exchange, deadline=PATIENCE)
         only.sites = (1,)
         worker = threading.Thread(target=lambda: answers.append(only.ask("match")))
-        with network.site(1, exchange.port, slow=60.0, **facts) as process:
-            assert wait_until(lambda: 1 in exchange.seen)
+        with network.site(1, exchange.port, slow=2 * PATIENCE, **facts) as process:
             worker.start()
-            time.sleep(1.0)
+            assert wait_until((network.folder / "site1" / "in hand").exists)
             process.kill()
         with network.site(1, exchange.port, **facts):
             worker.join(timeout=PATIENCE)
@@ -303,11 +312,11 @@ def test_a_site_that_is_killed_within_a_question_comes_back_and_answers_it(tmp_p
 def test_a_site_follows_no_redirect_and_reads_no_long_response(tmp_path: Path, kind: str) -> None:
     """A coordinator must not send a site's calls into the hospital's network, nor fill its memory."""
     network, sent = FlowerNetwork(tmp_path), []
-    target = free_port()
 
     async def coordinator(scope: Any, receive: Any, send: Any) -> None:
         sent.append(scope["path"])
-        headers = [(b"location", f"https://{HERE}:{target}/v1/fleet/activate-node".encode()), (b"content-length", b"0")]
+        target = f"https://{HERE}:{hospital.getsockname()[1]}/v1/fleet/activate-node"
+        headers = [(b"location", target.encode()), (b"content-length", b"0")]
         if kind == "a long response":
             headers = [(b"content-length", str(1 << 30).encode())]
         await send({"type": "http.response.start", "status": 307 if kind == "a redirect" else 200, "headers": headers})
@@ -318,7 +327,7 @@ def test_a_site_follows_no_redirect_and_reads_no_long_response(tmp_path: Path, k
     context = server_context(tmp_path / "ca.crt", tmp_path / "own.crt", tmp_path / "own.key")
     place = tmp_path / "site1"
     with (
-        socket.create_server((HERE, target)) as hospital,
+        socket.create_server((HERE, 0)) as hospital,
         TlsServer(coordinator, context, HERE, 0, connections=64) as server,
     ):
         site = SitePlace(
@@ -355,7 +364,6 @@ def test_flower_writes_nothing_to_disk_at_the_coordinator(tmp_path: Path, monkey
 def over_flower(hospitals: Hospitals) -> Hospitals:
     for party in ("coordinator", 1, 2, 3):
         hospitals.set(party, "transport", '"flower"')
-        hospitals.set(party, "deadline" if party == "coordinator" else "patience", str(PATIENCE))
     return hospitals
 
 
@@ -365,7 +373,7 @@ def test_a_study_runs_over_flower_with_the_same_commands_and_every_ledger_books_
 ) -> None:
     hospitals = over_flower(Hospitals(tmp_path, schema_for("logistic"), patients("logistic")))
     with hospitals.sites() as running:
-        assert hospitals.coordinate(timeout=3 * PATIENCE) == RELEASED
+        assert hospitals.coordinate() == RELEASED
         for process in running:
             process.join(PATIENCE)
         assert [process.exitcode for process in running] == [0, 0, 0]
@@ -378,16 +386,12 @@ def test_a_study_runs_over_flower_with_the_same_commands_and_every_ledger_books_
 def cut_in_the_middle(folder: Path, seconds: float) -> None:
     """A study during which the link of the second site is cut."""
     hospitals = over_flower(Hospitals(folder, schema_for("logistic"), patients("logistic")))
-    codes: list[int] = []
     with Link(hospitals.port) as link:
         hospitals.set(2, "port", str(link.port))
-        with hospitals.sites(delay=0.2):
-            coordinator = threading.Thread(target=lambda: codes.append(hospitals.coordinate(timeout=4 * PATIENCE)))
-            coordinator.start()
-            ticket = hospitals.places[1] / "ticket"
-            assert wait_until(lambda: ticket.exists() and b"newton" in ticket.read_bytes()[:200])
+        with hospitals.sites(delay=0.2), hospitals.coordinator_beside() as codes:
+            assert wait_until(lambda: hospitals.has_in_hand(2, "newton"))
             link.cut_for(seconds)
-            coordinator.join(4 * PATIENCE)
+            assert wait_until(lambda: codes)
     assert codes == [RELEASED]
     assert hospitals.people_booked_are_the_own_ones()
 
@@ -423,7 +427,7 @@ def test_no_id_and_no_cell_of_a_client_is_among_all_bytes_inside_the_tls_ends(tm
     with Link(hospitals.port, (hospitals.coordinator, hospitals.places[1])) as link:
         hospitals.set(2, "port", str(link.port))
         with hospitals.sites():
-            assert hospitals.coordinate(timeout=3 * PATIENCE) == RELEASED, hospitals.said("coordinator")
+            assert hospitals.coordinate() == RELEASED, hospitals.said("coordinator")
         recorded = bytes(link.recorded)
     assert b"train" in recorded  # the recorder sees what is inside TLS
     assert b"CANARY" not in recorded

@@ -7,7 +7,6 @@ import json
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 import dosimeter as dm
 from dosimeter.core.noise import Gaussian
+from dosimeter.engines import https_server
 from dosimeter.engines.certificates import Authority, fingerprint_of, write_certificate, write_key
 from dosimeter.engines.https_server import HttpsExchange, server_context
 from dosimeter.engines.https_site import client_context
@@ -28,7 +28,9 @@ from dosimeter.models.consortium_fit import check_totals, fit_sites, totals_of
 from dosimeter.models.consortium_model import consortium_model, public_bounds
 from dosimeter.tables.consortium_schema import ConsortiumSchema, schema_of
 from tests import forked
+from tests.deadlines import PATIENCE, deadlines_that_pass, wait_until
 from tests.models.consortium import cut, patients
+from tests.ports import free_port
 
 SCRIPT = Path(__file__).with_name("site_process.py")
 HERE = "127.0.0.1"
@@ -84,7 +86,7 @@ class Network:
     @contextmanager
     def site(self, number: int, port: int, place: Path | None = None, **facts: Any) -> Iterator[forked.Forked]:
         place = place or self.folder / f"site{number}"
-        facts = {"coordinator": self.own, **facts, "number": number, "port": port}
+        facts = {"coordinator": self.own, "patience": PATIENCE, **facts, "number": number, "port": port}
         (place / "site.json").write_text(json.dumps(facts))
         process = forked.start([SCRIPT, place], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
@@ -93,7 +95,7 @@ class Network:
             process.kill()
             process.communicate()
 
-    def assembly(self, exchange: HttpsExchange, deadline: float = 60.0, first_round: int = 0) -> Assembly:
+    def assembly(self, exchange: HttpsExchange, deadline: float = PATIENCE, first_round: int = 0) -> Assembly:
         sites = [site.number for site in self.schema.sites]
         return Assembly(
             exchange, self.schema.digest, sites, self.schema.sizes, deadline=deadline, first_round=first_round
@@ -139,7 +141,7 @@ def test_the_fit_over_tls_is_that_of_the_joint_table(running: tuple[Network, Htt
 
 def post(network: Network, exchange: HttpsExchange, place: Path, path: str, body: bytes) -> int:
     context = client_context(place / "ca.crt", place / "site.crt", place / "site.key")
-    connection = http.client.HTTPSConnection(HERE, exchange.port, context=context, timeout=20)
+    connection = http.client.HTTPSConnection(HERE, exchange.port, context=context, timeout=PATIENCE)
     try:
         connection.request("POST", path, body)
         return connection.getresponse().status
@@ -173,9 +175,9 @@ def test_a_stranger_gets_no_connection(running: tuple[Network, HttpsExchange], t
     if kind in ("plain text", "no certificate"):
         context = ssl.create_default_context(cafile=str(network.folder / "ca.crt"))
         connection: http.client.HTTPConnection = (
-            http.client.HTTPConnection(HERE, exchange.port, timeout=10)
+            http.client.HTTPConnection(HERE, exchange.port, timeout=PATIENCE)
             if kind == "plain text"
-            else http.client.HTTPSConnection(HERE, exchange.port, context=context, timeout=10)
+            else http.client.HTTPSConnection(HERE, exchange.port, context=context, timeout=PATIENCE)
         )
         with pytest.raises((OSError, http.client.HTTPException)):
             status_of(connection)
@@ -200,7 +202,7 @@ def test_a_site_does_not_talk_to_somebody_else_with_a_certificate_of_the_authori
     network: Network, tmp_path: Path
 ) -> None:
     with network.exchange() as exchange, network.site(1, exchange.port, coordinator="0" * 64) as process:
-        text, _ = process.communicate(timeout=60)
+        text, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
     assert "not the agreed coordinator's certificate" in text
 
@@ -210,32 +212,32 @@ def test_a_site_that_is_killed_in_a_round_comes_back_and_the_model_is_right(tmp_
     network = Network(tmp_path)
     fits: list[Any] = []
     with network.exchange() as exchange, network.site(1, exchange.port), network.site(2, exchange.port):
-        with network.site(3, exchange.port, slow=1.0) as process:
+        with network.site(3, exchange.port, slow=2 * PATIENCE) as process:
             worker = threading.Thread(target=lambda: fits.append(network.fit(network.assembly(exchange))))
             worker.start()
-            while 3 not in exchange.seen:
-                time.sleep(0.05)
-            time.sleep(1.5)
+            assert wait_until((network.folder / "site3" / "in hand").exists)
             process.kill()
         with network.site(3, exchange.port):
-            worker.join(timeout=100)
+            worker.join(timeout=PATIENCE)
     np.testing.assert_allclose(fits[0].w, network.joint(), rtol=0, atol=1e-9)
 
 
 def test_a_straggler_and_a_site_that_is_not_there_stop_it_with_one_line(tmp_path: Path) -> None:
     network = Network(tmp_path)
-    with network.exchange() as exchange, network.site(1, exchange.port), network.site(2, exchange.port):
-        network_of_two = network.assembly(exchange, deadline=60.0)
-        network_of_two.sites = (1, 2)
-        network_of_two.ask("match")
-        with pytest.raises(SiteFault, match=r"^site 3 did not answer match within 1 s$"):
-            network.assembly(exchange, deadline=1.0, first_round=100).ask("match")
+    with (
+        network.exchange() as exchange,
+        network.site(1, exchange.port),
+        network.site(2, exchange.port),
+        deadlines_that_pass(exchange, [https_server], lambda missing, question: set(missing) == {3}),
+        pytest.raises(SiteFault, match=r"^site 3 did not answer match within 1 s$"),
+    ):
+        network.assembly(exchange, deadline=1.0).ask("match")
 
 
 @pytest.mark.slow
 def test_a_coordinator_that_comes_back_finds_its_sites(tmp_path: Path) -> None:
     network = Network(tmp_path)
-    with network.exchange() as exchange:
+    with network.exchange(free_port()) as exchange:
         port = exchange.port
         with network.site(1, port), network.site(2, port), network.site(3, port):
             network.assembly(exchange).ask("match")

@@ -20,7 +20,7 @@ from dosimeter.engines.protocol.operations import operation_named
 from dosimeter.ledger import Ledger
 from dosimeter.models.consortium_fit import fit_values
 from dosimeter.models.site_exposure import carriers, people_beyond
-from dosimeter.models.site_memory import MOST_FITS
+from dosimeter.models.site_memory import MOST_EXPOSED, MOST_FITS
 from tests.models.consortium import Consortium, cut, patients, schema_for
 from tests.models.study_parts import TARGETS, schema_with
 
@@ -109,6 +109,108 @@ def test_weights_at_which_one_patient_is_left_are_refused(loss: str, tmp_path: P
     assert "fewer than three patients" in consortium.said[-1]
     question = {name: value for name, value in point(consortium, v).items() if name != "check"}
     assert ask(consortium, "squares at weights", question, 6) == ("REFUSED", {})
+
+
+def bare(consortium: Consortium, loss: str, v: Any) -> dict[str, Any]:
+    """What the sum of the first site would be without its rules."""
+    from dosimeter.engines.site_sums import NEWTON
+    from dosimeter.glm.loss import LOSSES
+
+    with np.errstate(all="ignore"):
+        return NEWTON.run(consortium.desks[1]._checked_table().block, point(consortium, v), LOSSES[loss]())
+
+
+def steps_around(consortium: Consortium, slope: float) -> tuple[int, list[Any]]:
+    """A patient's row, and weights that are a step just before and just behind it in age."""
+    X, _, _ = consortium.desks[1]._checked_table().block
+    order = np.argsort(X[:, 0])
+    k = next(j for j in range(20, 40) if min(np.diff(X[order[j - 1 : j + 2], 0])) > 0.005)
+    steps = []
+    for low, high in ((k - 1, k), (k, k + 1)):
+        v = np.zeros(consortium.schema.sizes["p"])
+        v[0], v[-1] = slope, -slope * (X[order[low], 0] + X[order[high], 0]) / 2
+        steps.append(v)
+    return int(order[k]), steps
+
+
+def test_two_steps_around_a_patient_differ_by_that_patient_and_are_refused(tmp_path: Path) -> None:
+    """Each gradient is one of half the patients, and the Hessian is zero: only the difference is one row."""
+    consortium = three_sites(tmp_path)
+    k, steps = steps_around(consortium, 1e6)
+    gradients = [bare(consortium, "logistic", v)["gradient"] for v in steps]
+    row = consortium.desks[1]._checked_table().block[0][k]
+    np.testing.assert_allclose(gradients[0] - gradients[1], [*row, 1.0], atol=1e-9)
+    for v in steps:
+        assert ask(consortium, "newton", point(consortium, v), 5) == ("REFUSED", {})
+
+
+def test_a_site_ends_a_study_that_asks_again_and_again_where_few_patients_are(tmp_path: Path) -> None:
+    """Whether a question is refused is one bit about where patients lie: a thousand of them would be a table."""
+    consortium = three_sites(tmp_path)
+    p = consortium.schema.sizes["p"]
+    for k in range(MOST_EXPOSED):
+        v = np.zeros(p)
+        v[0], v[-1] = 1e6, 1e6 * k / 100
+        assert ask(consortium, "newton", point(consortium, v), 5)[0] == "REFUSED"
+    assert ask(consortium, "newton", point(consortium, np.zeros(p)), 6)[0] == "REFUSED"
+    assert "this site answers no more" in consortium.said[-1]
+    (tmp_path / "again").mkdir()
+    again = three_sites(tmp_path / "again")
+    again.desks[1].folder = consortium.desks[1].folder
+    assert ask(again, "match", {}, 1 << 40)[0] == "REFUSED"
+
+
+def score_at(loss: str, X: Any, y: Any, threshold: float, slope: float) -> float:
+    from dosimeter.glm.block_scores import score_terms
+    from dosimeter.glm.loss import LOSSES
+
+    return float(score_terms(LOSSES[loss](), slope * (X[:, 0] - threshold), y, 0.5)[0])
+
+
+def test_scores_do_not_place_a_patient(tmp_path: Path) -> None:
+    """Correct rows at a threshold are a count of patients beyond it: by bisection any patient's age, at any slope."""
+    consortium = three_sites(tmp_path)
+    X, y, _ = consortium.desks[1]._checked_table().block
+    order = np.argsort(X[:, 0])
+    low, high = X[order[30], 0] + 1e-9, X[order[31], 0] + 1e-9
+    before = score_at("logistic", X, y, low, 1e-3)
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if score_at("logistic", X, y, middle, 1e-3) == before else (low, middle)
+    assert high == pytest.approx(X[order[31], 0], abs=1e-9)  # the attack works on the bare score
+    d, answered = consortium.schema.sizes["d"], 0
+    for k in range(40):
+        question = {"coef": np.eye(d)[0] * 1e-3, "intercept": -1e-3 * k / 40, "mean": 0.5}
+        answered += ask(consortium, "score", question, 5)[0] == "DONE"
+    assert answered == MOST_FITS
+
+
+def test_a_score_that_one_patient_carries_is_refused(tmp_path: Path) -> None:
+    consortium = three_sites(tmp_path, "poisson")
+    X, y, _ = consortium.desks[1]._checked_table().block
+    top = X[:, 0].max()
+    # Beyond all ages the deviance is that of the oldest patient, from which the age follows.
+    assert score_at("poisson", X, np.zeros_like(y), 0.0, 500.0) == pytest.approx(np.exp(500.0 * top), rel=1e-2)
+    question = {"coef": np.eye(consortium.schema.sizes["d"])[0] * 500.0, "intercept": 0.0, "mean": 1.0}
+    assert ask(consortium, "score", question, 5) == ("REFUSED", {})
+    assert "fewer than three patients" in consortium.said[-1]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("size", [3e154, 3e-154, 1e300])
+def test_coordinates_at_which_a_sum_runs_over_for_one_patient_are_refused(size: float, tmp_path: Path) -> None:
+    """The square of an age times 1e154 is finite or not: each question is a bit about the oldest patient."""
+    consortium = three_sites(tmp_path)
+    p = consortium.schema.sizes["p"]
+    T = np.eye(p)
+    T[0, 0] = size
+    rows = consortium.desks[1]._checked_table().block[0]
+    square = (rows[:, 0] * size) ** 2
+    assert not np.isfinite(square).all() or (square < 1e-290).all()
+    question = {"T": T, "exact": False}
+    assert ask(consortium, "products of the table", question, 5) == ("REFUSED", {})
+    assert ask(consortium, "newton", {**point(consortium, np.zeros(p)), "basis": T}, 6) == ("REFUSED", {})
+    assert "overflow or vanish" in consortium.said[-1]
 
 
 def with_codes(n: int) -> tuple[Any, list[dict[str, Any]]]:
@@ -352,6 +454,28 @@ def test_a_site_sums_at_one_model_for_a_round(tmp_path: Path) -> None:
     for other in ({**first, "model": model + 1}, {**first, "clip": 2.0}, {**first, "round": 0}):
         assert ask(consortium, "patient sum", other, 4)[0] == "REFUSED"
     assert ask(consortium, "patient sum", {**first, "round": 2, "model": model + 1}, 5)[0] == "DONE"
+
+
+def test_a_round_that_is_asked_again_has_the_same_draw_also_after_a_restart(tmp_path: Path) -> None:
+    """Sums of many draws at one model differ by a few patients' updates; with one draw there is nothing to subtract."""
+    consortium = training(tmp_path, 120.0)
+    model = np.zeros(consortium.schema.sizes["weights"])
+    ask(consortium, "within budget", {"proposal": bytes(16), "people": 240}, 1)
+    sums = []
+    for k in range(6):
+        if k == 3:
+            (tmp_path / "again").mkdir()
+            again = training(tmp_path / "again", 120.0)
+            again.desks[1].folder = consortium.desks[1].folder
+            consortium = again
+        status, answer = ask(consortium, "patient sum", {"round": 0, "model": model, "clip": 1.0}, 2 + k)
+        assert status == "DONE"
+        sums.append(answer["steps"].tobytes())
+    assert len(set(sums)) == 1
+    other = ask(consortium, "patient sum", {"round": 1, "model": model, "clip": 1.0}, 9)[1]["steps"].tobytes()
+    assert other != sums[0]
+    kept = consortium.desks[1].folder / "round.sum"
+    assert kept.stat().st_mode & 0o077 == 0
 
 
 def test_a_rate_at_which_few_are_drawn_here_is_refused(tmp_path: Path) -> None:

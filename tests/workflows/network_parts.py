@@ -6,13 +6,14 @@ Processes come from a fork server that has the package loaded, so that one costs
 from __future__ import annotations
 
 import csv
+import json
 import multiprocessing
 import os
 import re
 import signal
-import socket
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,19 +25,14 @@ from dosimeter.ledger import Ledger
 from dosimeter.tables.consortium_schema import ConsortiumSchema, read_schema
 from dosimeter.tables.schema_text import schema_text
 from dosimeter.workflows.consortium_init import create_consortium
+from tests.deadlines import PATIENCE, deadlines_that_pass, wait_until
 from tests.models.consortium import cut
+from tests.ports import HERE, free_port
 
-HERE = "127.0.0.1"
 FAULT, RELEASED, SAID_NO = 2, 0, 1
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.workflows.network_parts", "dosimeter.workflows.coordinator",
                                 "dosimeter.workflows.consortium_site"])  # fmt: skip
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((HERE, 0))
-        return int(listener.getsockname()[1])
 
 
 class Hospitals:
@@ -57,9 +53,9 @@ class Hospitals:
                 sheet.writerows(zip(*part.values(), strict=True))
             if schema.clients is None:
                 Ledger.create(place / "ledger.db", [budget]).close()
-        self.set("coordinator", "deadline", "30")
+        self.set("coordinator", "deadline", str(PATIENCE))
         for k in (1, 2, 3):
-            self.set(k, "patience", "30")
+            self.set(k, "patience", str(PATIENCE))
 
     def set(self, party: int | str, key: str, value: str) -> None:
         """Change a key of a config file."""
@@ -74,6 +70,8 @@ class Hospitals:
         running = []
         for k in numbers or (1, 2, 3):
             options = (spoil, delay) if k == of else ("", 0.0)
+            for mark in ("ticket", "asked again"):
+                (self.places[k - 1] / mark).unlink(missing_ok=True)
             process = CONTEXT.Process(target=run_one_site, args=(self.places[k - 1], *options), daemon=True)
             process.start()
             running.append(process)
@@ -85,12 +83,9 @@ class Hospitals:
                 process.kill()
                 process.join(timeout=10)
 
-    def coordinate(self, kill_at: int = 0, timeout: float = 240.0, newton: float = 0.0) -> int:
-        """Run the coordinator to its end, or until its kill_at-th moment; the exit code, negative for a signal.
-
-        newton: a shorter deadline for this operation alone, so that slow starts of sites do not matter.
-        """
-        process = CONTEXT.Process(target=run_one_coordinator, args=(self.coordinator, kill_at, newton), daemon=True)
+    def coordinate(self, kill_at: int = 0, timeout: float = 2 * PATIENCE) -> int:
+        """Run the coordinator to its end, or until its kill_at-th moment; the exit code, negative for a signal."""
+        process = CONTEXT.Process(target=run_one_coordinator, args=(self.coordinator, kill_at), daemon=True)
         process.start()
         process.join(timeout)
         if process.is_alive():
@@ -98,6 +93,24 @@ class Hospitals:
             process.join(10)
             raise AssertionError("the coordinator did not end")
         return int(process.exitcode or 0)
+
+    @contextmanager
+    def coordinator_beside(self) -> Iterator[list[int]]:
+        """A coordinator that runs beside the test to its end; then the list has its exit code."""
+        codes: list[int] = []
+        thread = threading.Thread(target=lambda: codes.append(self.coordinate()))
+        thread.start()
+        yield codes
+        thread.join(3 * PATIENCE)
+
+    def deadlines_pass(self, *late: int) -> None:
+        """The next coordinators wait for these sites no longer than for the others."""
+        (self.coordinator / "late").write_text(json.dumps(late))
+
+    def has_in_hand(self, site: int, operation: str = "") -> bool:
+        """Whether a site has a question in hand, of this operation."""
+        ticket = self.places[site - 1] / "ticket"
+        return ticket.exists() and _message(ticket.read_bytes()).operation.startswith(operation)
 
     def said(self, party: int | str) -> str:
         """What a party said."""
@@ -154,9 +167,14 @@ def run_one_site(place: Path, spoil: str, delay: float) -> None:
 
     honest = site_desk.SiteDesk.answer
 
+    asked: set[bytes] = set()
+
     def answer(self: Any, data: bytes) -> bytes:
-        time.sleep(delay)
+        if spoil and data in asked:  # what it sent was not taken
+            (place / "asked again").touch()
+        asked.add(data)
         replace_ticket(place, data)
+        time.sleep(delay)
         return SPOILED[spoil](place, honest(self, data)) if spoil else honest(self, data)
 
     site_desk.SiteDesk.answer = answer  # type: ignore[method-assign]
@@ -164,19 +182,24 @@ def run_one_site(place: Path, spoil: str, delay: float) -> None:
     os._exit(ended)
 
 
-def run_one_coordinator(place: Path, kill_at: int, newton: float) -> None:
+def run_one_coordinator(place: Path, kill_at: int) -> None:
     """A coordinator in a process of its own, which kills itself at a moment."""
-    from dosimeter.engines.protocol.assembly import Assembly
+    from dosimeter.engines import https_transport
     from dosimeter.workflows.coordinator import run_coordinator
 
-    ask = Assembly.ask
+    open_exchange = https_transport.open_exchange
 
-    def ask_within(self: Any, name: str, *arguments: Any, **options: Any) -> Any:
-        shorter = {"deadline": newton} if newton and name == "newton" else {}
-        return ask(self, name, *arguments, **{**options, **shorter})
+    @contextmanager
+    def opened(*arguments: Any) -> Iterator[Any]:
+        from dosimeter.engines import https_server
 
-    Assembly.ask = ask_within  # type: ignore[method-assign]
+        def over(missing: Collection[int], question: bytes) -> bool:
+            return deadline_is_over(place, missing, question)
 
+        with open_exchange(*arguments) as exchange, deadlines_that_pass(exchange, [https_server], over):
+            yield exchange
+
+    https_transport.open_exchange = opened  # type: ignore[assignment]
     if kill_at:
         kill_at_moment(kill_at)
 
@@ -184,6 +207,14 @@ def run_one_coordinator(place: Path, kill_at: int, newton: float) -> None:
         return RELEASED if run_coordinator(place / "consortium.toml", say=logger(place)).artefact else SAID_NO
 
     os._exit(run_with(run, place))
+
+
+def deadline_is_over(coordinator: Path, missing: Collection[int], question: bytes) -> bool:
+    """Whether only sites are missing that a test has named as late, or whose answer was sent and not taken."""
+    late = coordinator / "late"
+    named = json.loads(late.read_text()) if late.exists() else []
+    refused = (any(coordinator.parent.glob(f"site-{k}-*/asked again")) for k in missing)
+    return bool(missing) and all(k in named or again for k, again in zip(missing, refused, strict=True))
 
 
 def run_with(run: Callable[[], Any], place: Path) -> int:
@@ -197,7 +228,10 @@ def run_with(run: Callable[[], Any], place: Path) -> int:
 
 
 def kill_at_moment(count: int) -> None:
-    """Kill this process before or after the count-th of: asking the sites, writing a file."""
+    """Kill this process before or after the count-th of: asking the sites, writing a file.
+
+    What a page shows is written from time to time: it does not count, so the same count is the same moment everywhere.
+    """
     from dosimeter.engines.protocol import assembly
     from dosimeter.files import consortium_journal, federated_checkpoint
     from dosimeter.workflows import coordinator
@@ -211,6 +245,8 @@ def kill_at_moment(count: int) -> None:
 
     def around(function: Any) -> Any:
         def wrapped(*arguments: Any, **options: Any) -> Any:
+            if getattr(arguments[0], "name", "") == consortium_journal.STATUS:
+                return function(*arguments, **options)
             moment()
             outcome = function(*arguments, **options)
             moment()
@@ -261,13 +297,9 @@ def _named(**fields: Any) -> Callable[[Path, bytes], bytes]:
 def _ticket_of_the_first_site(place: Path, reply: Any) -> bytes:
     """The ticket of the question that the first site has in hand."""
     (first,) = place.parent.glob("site-1-*")
-    end = time.monotonic() + 5
-    while time.monotonic() < end:
-        other = _message((first / "ticket").read_bytes())
-        if other.round == reply.round:
-            return bytes(other.ticket)
-        time.sleep(0.02)
-    return bytes(16)
+    ticket = first / "ticket"
+    assert wait_until(lambda: ticket.exists() and _message(ticket.read_bytes()).round == reply.round)
+    return bytes(_message(ticket.read_bytes()).ticket)
 
 
 SPOILED: dict[str, Callable[[Path, bytes], bytes]] = {

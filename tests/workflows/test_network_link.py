@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.deadlines import wait_until
 from tests.models.consortium import patients, schema_for
 from tests.models.study_parts import schema_with
 from tests.workflows.network_link import Link
@@ -22,19 +21,12 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="a fork server")
 def cut_in_the_middle(folder: Path, seconds: float) -> Hospitals:
     """A study during which the link of the second site is cut."""
     hospitals = Hospitals(folder, schema_for("logistic"), patients("logistic"))
-    hospitals.set("coordinator", "deadline", str(seconds + 60))
-    hospitals.set(2, "patience", str(seconds + 60))
-    codes: list[int] = []
     with Link(hospitals.port) as link:
         hospitals.set(2, "port", str(link.port))
-        with hospitals.sites(delay=0.2):
-            coordinator = threading.Thread(target=lambda: codes.append(hospitals.coordinate(timeout=seconds + 200)))
-            coordinator.start()
-            ticket = hospitals.places[1] / "ticket"
-            while not ticket.exists() or b"newton" not in ticket.read_bytes()[:200]:
-                time.sleep(0.02)
+        with hospitals.sites(delay=0.2), hospitals.coordinator_beside() as codes:
+            assert wait_until(lambda: hospitals.has_in_hand(2, "newton"))
             link.cut_for(seconds)
-            coordinator.join(seconds + 200)
+            assert wait_until(lambda: codes)
     assert codes == [RELEASED]
     assert hospitals.people_booked_are_the_own_ones()
     return hospitals

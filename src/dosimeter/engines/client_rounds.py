@@ -29,8 +29,8 @@ from dosimeter.federated.state import State
 
 MOST_CLIENTS = (1 << 16) - 1
 """A message has two bytes for the number of a client."""
-FAREWELL = 3.0
-"""Seconds in which clients that wait learn that the training has ended."""
+FAREWELL = 15.0
+"""Seconds in which clients learn that the training has ended: those that lost it try again every five."""
 KeepState = Callable[[State, Sequence[Round]], None]
 
 

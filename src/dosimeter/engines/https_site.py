@@ -95,8 +95,10 @@ def _one_question(connection: http.client.HTTPSConnection, answer: Answerer, mos
     status, question = _post(connection, "/v1/next", b"", most)
     if status == 403:
         raise NotAdmitted("this site's certificate is not on the coordinator's roster")
-    if status != 200:
+    if status == 204:
         return
+    if status != 200:  # a coordinator that is overloaded, or something before it: asking at once would make it worse
+        raise http.client.HTTPException(f"status {status}")
     reply = answer(question)
     if reply:
         _post(connection, "/v1/answer", reply, 1 << 10)

@@ -21,8 +21,9 @@ from dosimeter.files.consortium_journal import RELEASED, Journal
 from dosimeter.models.site_booking import recipe_of, recipe_text
 from dosimeter.tables.consortium_schema import ConsortiumSchema
 
-GOODBYE = 5.0
-"""Seconds that sites have to hear that a study has ended; it is not awaited longer."""
+GOODBYE = 60.0
+"""Seconds that sites have to hear that a study has ended, after the release was written: those that try again to reach
+the coordinator do so every few seconds."""
 
 
 @dataclass(frozen=True)

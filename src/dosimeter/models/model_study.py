@@ -23,7 +23,7 @@ from dosimeter.models.block_model import BlockModel
 from dosimeter.models.block_release import base_score
 from dosimeter.models.consortium_fit import check_totals, fit_sites, fit_values, totals_of
 from dosimeter.models.consortium_model import LAWS, Totals, consortium_model, public_bounds
-from dosimeter.models.consortium_study import GOODBYE, CoordinatorStudy, Draw, Refused, sites_without
+from dosimeter.models.consortium_study import CoordinatorStudy, Draw, Refused, sites_without
 from dosimeter.models.linear_release import FORM, FORMS
 from dosimeter.models.usefulness import finite_score
 from dosimeter.noise_addition.linear_map import SIGNIFICANT
@@ -126,24 +126,25 @@ def _draw(study: CoordinatorStudy, joint: JointFit, scale: float, chosen: tuple[
 
 
 def released_score(study: CoordinatorStudy) -> float | None:
-    """The score of the draw on the rows of all sites, after it was kept and booked; None if a site is away. Internal.
+    """The score of the draw on the rows of all sites, after it was booked and written; None without all. Internal.
 
-    Scored earlier, the weights would reach the sites before the draw is the only one.
+    Scored earlier, the weights would reach the sites before the draw is the only one. A site may be away, or decline:
+    weights with much noise may leave all but a few of its patients out of the score.
     """
     kept = study.journal.facts.get("kept", {})
     if "weights" not in kept:
         return None
     weights = np.array([float.fromhex(value) for value in kept["weights"]])
     try:
-        return _score(study, weights, float.fromhex(kept["target_mean"]), GOODBYE)
+        return _score(study, weights, float.fromhex(kept["target_mean"]))
     except SiteFault:
         return None
 
 
-def _score(study: CoordinatorStudy, weights: FloatArray, mean: float, deadline: float | None = None) -> float:
+def _score(study: CoordinatorStudy, weights: FloatArray, mean: float) -> float:
     """How well weights predict the rows of all sites; the intercept is the last one. Internal."""
     question = {"coef": weights[:-1], "intercept": float(weights[-1]), "mean": mean}
-    answers = study.assembly.ask(SCORE.name, question, deadline=deadline)
+    answers = study.assembly.ask(SCORE.name, question)
     terms = np.array([sum(float(answer[name]) for answer in answers.values()) for name in ("part", "whole")])
     score = score_of(LOSSES[study.schema.loss](), terms)
     return finite_score(-np.inf if score is None else score)

@@ -25,6 +25,8 @@ from dosimeter.glm.scalar_loss import ScalarLoss
 
 FEWEST_CARRIERS = 3.0
 """Patients on which a sum at given weights rests at least."""
+REACH = 1e70
+"""Of numbers in a question: products of four of them and the sums over rows stay in the range of float64."""
 _RANK = 1e-10
 """Directions of XᵀX below this part of the largest are rounding."""
 
@@ -95,15 +97,29 @@ def carriers(weights: FloatArray, people: Index) -> float:
 
 
 def sums_rest_on_few(loss: ScalarLoss, margins: FloatArray, y: FloatArray, people: Index) -> bool:
-    """Whether gradient or Hessian at these margins rests on fewer than three people.
+    """Whether value, gradient or Hessian at these margins rests on fewer than three people.
 
-    Sums of the squared loss are linear in the weights, so they say no more than XᵀX and Xᵀy.
+    Sums of the squared loss are linear in the weights, so they say no more than XᵀX and Xᵀy. A Hessian of zeros is one
+    of a step between two patients: the gradients before and after one of them differ by that patient's row.
     """
     if loss.name == "squared":
         return False
     with np.errstate(all="ignore"):
-        parts: Iterable[FloatArray] = (loss.residual(margins, y), loss.curvature(margins, y))
-        return any(not np.isfinite(each).all() or carriers(each, people) < FEWEST_CARRIERS for each in parts)
+        curvature = loss.curvature(margins, y)
+        parts: Iterable[FloatArray] = (loss.value(margins, y), loss.residual(margins, y), curvature)
+        few = any(not np.isfinite(each).all() or carriers(each, people) < FEWEST_CARRIERS for each in parts)
+        return few or not curvature.any()
+
+
+def beyond_rounding(columns: FloatArray) -> bool:
+    """Whether coordinates of the coordinator's choice run over or under: then a sum shows who is beyond a threshold.
+
+    >>> beyond_rounding(np.eye(2)), beyond_rounding(np.diag([1.0, 1e200])), beyond_rounding(np.diag([1.0, 1e-200]))
+    (False, True, True)
+    """
+    largest = np.abs(columns).max(axis=0)
+    used = largest[largest > 0]
+    return bool((largest > REACH).any() or (used < 1 / REACH).any() or not np.isfinite(largest).all())
 
 
 def refuse_exposed(X: FloatArray, people: Index, share: float) -> None:

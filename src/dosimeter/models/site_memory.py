@@ -10,15 +10,18 @@ import json
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from dosimeter.core.errors import Refusal
 from dosimeter.engines.protocol.message import Message
 from dosimeter.files.atomic import write_bytes
 
 ASKED = "asked.json"
-MOST_FITS = 20
-"""Different fits at which a site reads doses for the coordinator; one run of a study has one."""
+MOST_FITS = 5
+"""Different fits at which a site reads doses for the coordinator, and weights at which it scores: one run has one."""
+MOST_EXPOSED = 5
+"""Questions whose answer would show few patients, after which a site answers none. An honest run stops at the first.
+Which of them are refused tells where patients lie."""
 
 
 class Declined(Refusal):
@@ -36,6 +39,8 @@ class SiteMemory:
     def admit(self, question: Message) -> None:
         """Count a question, unless it is the last one again; refuse an older round and one question too many."""
         facts, digest = self._facts(), sha256(question.pack()).hexdigest()
+        if facts["exposed"] >= MOST_EXPOSED:
+            raise Declined(f"{MOST_EXPOSED} questions of this study rested on few patients: this site answers no more")
         if question.round < facts["round"]:
             raise Declined("an older round: the coordinator's state was lost, or an older copy of it is used")
         if digest == facts["question"]:
@@ -46,7 +51,8 @@ class SiteMemory:
         self._keep({**facts, "count": count, "round": question.round, "question": digest})
 
     def admit_fit(self, operation: str, fit: bytes) -> None:
-        """Refuse doses at ever new fits: what they say about the most exposed patient would add up to its exact dose.
+        """Refuse doses and scores at ever new fits: they would add up to the exact dose of the most exposed patient,
+        and to the exact place of any patient in an order.
 
         A fit that was asked before is answered again.
         """
@@ -55,14 +61,19 @@ class SiteMemory:
         if digest in known:
             return
         if len(known) >= MOST_FITS:
-            raise Declined(f"doses at more than {MOST_FITS} different fits in one study")
+            raise Declined(f"{operation} at more than {MOST_FITS} different fits in one study")
         self._keep({**facts, "fits": {**facts["fits"], operation: [*known, digest]}})
+
+    def refuse_exposed(self) -> NoReturn:
+        """Refuse a question that rests on few patients, and count it."""
+        facts = self._facts()
+        self._keep({**facts, "exposed": facts["exposed"] + 1})
+        raise Declined("at these weights the sum rests on fewer than three patients")
 
     def _facts(self) -> dict[str, Any]:
         path = self.folder / ASKED
-        if not path.exists():
-            return {"study": self.study.hex(), "count": 0, "round": 0, "question": "", "fits": {}}
-        facts: dict[str, Any] = json.loads(path.read_bytes())
+        first = {"study": self.study.hex(), "count": 0, "round": 0, "question": "", "fits": {}, "exposed": 0}
+        facts: dict[str, Any] = first | (json.loads(path.read_bytes()) if path.exists() else {})
         if facts["study"] != self.study.hex():
             raise Declined("the state folder belongs to another study: name another one in site.toml")
         return facts

@@ -23,7 +23,7 @@ from dosimeter.glm.loss import LOSSES
 from dosimeter.models.consortium_fit import fit_of, totals_of, totals_values
 from dosimeter.models.consortium_model import LAWS, consortium_model
 from dosimeter.models.site_booking import SiteBooking
-from dosimeter.models.site_exposure import sums_rest_on_few
+from dosimeter.models.site_exposure import REACH, beyond_rounding, sums_rest_on_few
 from dosimeter.models.site_memory import Declined
 from dosimeter.models.site_table import SiteTable, check_dose_units
 from dosimeter.tables.consortium_schema import ConsortiumSchema
@@ -60,10 +60,11 @@ class SiteModel:
 
     def _sum(self, values: Values, table: SiteTable, chosen: SumOperation) -> Values:
         loss, (X, y, _) = LOSSES[self.schema.loss](), table.block
+        _refuse_out_of_range(values)
         if "v" in values:
             margins = factor_of(values).rows(X, values["v"][:, None])[:, 0]
             if sums_rest_on_few(loss, margins, y, table.people_of_rows):
-                raise Declined("at these weights the sum rests on fewer than three patients")
+                self.books.memory.refuse_exposed()
         return chosen.run(table.block, values, loss)
 
     def doses(self, values: Values, table: SiteTable, scale: float) -> dict[Any, float]:
@@ -106,9 +107,22 @@ class SiteModel:
         self.books.memory.admit_fit(operation, fit + scale.hex().encode())
 
     def _score(self, values: Values, table: SiteTable) -> Values:
+        loss, y = LOSSES[self.schema.loss](), table.block[1]
+        self.books.memory.admit_fit(SCORE.name, pack(SCORE.question, values, self.schema.sizes))
         m = model_inputs(table.encoder.encoding, table.table) @ values["coef"] + values["intercept"]
-        part, whole = score_terms(LOSSES[self.schema.loss](), m, table.block[1], values["mean"])
+        if sums_rest_on_few(loss, m, y, table.people_of_rows):
+            self.books.memory.refuse_exposed()
+        part, whole = score_terms(loss, m, y, values["mean"])
         return {"part": min(float(part), 1e300), "whole": float(whole)}
+
+
+def _refuse_out_of_range(values: Values) -> None:
+    """Refuse coordinates and weights at which sums overflow or vanish; it depends on the question alone."""
+    coordinates = [values[name] for name in ("basis", "mixing", "T") if name in values]
+    points = [values[name] for name in ("v", "high", "low") if name in values]
+    beyond = any(map(beyond_rounding, coordinates)) or any(np.abs(point).max() > REACH for point in points)
+    if beyond or ("basis" in values and beyond_rounding(factor_of(values).matrix)):
+        raise Declined("coordinates at which sums overflow or vanish")
 
 
 def highest_of(doses: dict[Any, float]) -> float:

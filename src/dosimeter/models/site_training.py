@@ -1,13 +1,15 @@
 """What a site answers in a training that protects patients: one sum of clipped updates in each round.
 
-The site draws its patients from its own bits and tells nobody who was drawn or how many.
+The site draws its patients from its own bits, once a round, and tells nobody who was drawn or how many.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,10 @@ from dosimeter.core.accounts import PersonDoses
 from dosimeter.core.arrays import FloatArray
 from dosimeter.engines.consortium_operations import BOOK, EVENT_LIMITS, PATIENT_SUM
 from dosimeter.engines.protocol.assembly import Values
+from dosimeter.engines.protocol.fields import pack, unpack
 from dosimeter.federated.patient_updates import PatientRows
 from dosimeter.federated.site_sums import draw_patients, site_sum
+from dosimeter.files.atomic import write_bytes
 from dosimeter.models.consortium_moments import people_of
 from dosimeter.models.consortium_training import PatientTraining
 from dosimeter.models.site_booking import PENDING, SiteBooking
@@ -29,7 +33,7 @@ from dosimeter.noise_addition.bits import fresh_bits
 from dosimeter.tables.consortium_schema import ConsortiumSchema
 
 LARGEST_CLIP = 1e12
-ROUND = "round.json"
+ROUND, SUM = "round.json", "round.sum"
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,26 @@ class SiteTraining:
             raise Declined("the table has changed since this site agreed: its patients would not be those booked")
         if values["round"] >= training.terms.rounds or not 0 < clip <= LARGEST_CLIP:
             raise Declined("a round that the schema does not have")
-        admit_round(self.books.folder / ROUND, int(values["round"]), values["model"].tobytes() + clip.hex().encode())
-        request = training.request(int(values["round"]), values["model"], clip)
+        question = int(values["round"]).to_bytes(8) + values["model"].tobytes() + clip.hex().encode()
+        admit_round(self.books.folder / ROUND, int(values["round"]), question[8:])
+        return self._drawn_once(question, lambda: self._draw(values, clip, table))
+
+    def _draw(self, values: Values, clip: float, table: SiteTable) -> Values:
+        request = self.training.request(int(values["round"]), values["model"], clip)
         rows = self.rows(table)
-        answer = site_sum(training.network, rows, request, draw_patients(rows.patients, request.rate, fresh_bits()))
+        drawn = draw_patients(rows.patients, request.rate, fresh_bits())
+        answer = site_sum(self.training.network, rows, request, drawn)
         return {"steps": answer.steps, "halves": answer.halves}
+
+    def _drawn_once(self, question: bytes, draw: Callable[[], Values]) -> Values:
+        """The sum of a round, kept before it leaves: a round that is asked again has the same draw.
+
+        Sums of other draws at the same model would differ by a few patients' updates.
+        """
+        path, digest, sizes = self.books.folder / SUM, sha256(question).digest(), self.schema.sizes
+        kept = path.read_bytes() if path.exists() else b""
+        if kept[: len(digest)] == digest:
+            return unpack(PATIENT_SUM.answer, kept[len(digest) :], sizes)
+        values = draw()
+        write_bytes(path, digest + pack(PATIENT_SUM.answer, values, sizes))
+        return values

@@ -1,7 +1,7 @@
 """A training that protects patients, at the coordinator: each site's sum in a round, noise once, accounted first.
 
 The state is kept before a round is asked and before its model leaves. A round that was open when the coordinator was
-killed is asked again, with a new draw at the sites: of the first one nothing was released.
+killed is asked again; sites answer with the same draw, and of the first noise nothing was released.
 """
 
 from __future__ import annotations

@@ -101,15 +101,16 @@ def _run(
         study = CoordinatorStudy(schema, assembly, journal, say)
         before = journal.stage
         outcome = coordinate(study)
-        after = released_score(study) if outcome.artefact and before != RELEASED else None
         released = _write(settings, journal, outcome)
+        if released:
+            say(f"released: {settings.out.name}")
+        after = released_score(study) if released and before != RELEASED else None
         # A run after the release only writes the file again; its sites have probably ended.
         study.finish(bool(released), GOODBYE if before != RELEASED else 1.0)
     journal.show(study=schema.study, kind=schema.kind, stage="released" if released else "nothing was released")
     result = ConsortiumRelease.of(schema, outcome, after)
     if released:
         result = result.with_fields(artefact=released, written=str(settings.out))
-        say(f"released: {settings.out.name}")
     recipe = outcome.recipe or Recipe("nothing", "none")
     return Released("federate coordinator", result, outcome.artefact, recipe, (), b"")
 
