@@ -49,6 +49,32 @@ def test_a_site_shows_what_it_answered_and_no_patient(tmp_path: Path) -> None:
     assert "CANARY" not in shown
 
 
+def test_facts_stay_until_they_change_and_an_ended_study_shows_no_connections(tmp_path: Path) -> None:
+    with open_journal(tmp_path, bytes(32)) as journal:
+        journal.show(study="wards", stage="match", sites=["north", "south"], seen={})
+        journal.show(**{**STATUS, "study": "wards"})
+        journal.show(seen={"2": 1.0})
+        shown = text_of(tmp_path)
+        journal.show(stage="released")
+        ended = text_of(tmp_path)
+    assert "3 of 20" in shown
+    assert "(2, 'south', 'connected')" in shown
+    assert "The study has ended: released." in ended
+    assert "connected" not in ended
+
+
+def test_of_many_clients_it_shows_how_many_are_connected(tmp_path: Path) -> None:
+    with open_journal(tmp_path, bytes(32)) as journal:
+        journal.show(study="practices", kind="clients", stage="training", clients=400, seen={"7": 2.0, "9": 99.0})
+        shown = text_of(tmp_path)
+    assert "1 of 400 clients" in shown
+
+
+def test_a_client_of_a_training_shows_its_last_round(tmp_path: Path) -> None:
+    (tmp_path / "round.json").write_text('{"round": 4, "model": "00"}')
+    assert "('last round', '5')" in text_of(tmp_path)
+
+
 def test_a_folder_without_a_study_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="no study was run"):
         consortium(tmp_path)

@@ -24,6 +24,7 @@ from dosimeter.models.consortium_study import CoordinatorStudy
 from dosimeter.models.model_study import joint_fit, prepare_model
 from dosimeter.models.moment_study import exact_moment
 from dosimeter.pca.release import person_sums
+from dosimeter.serve.consortium_page import consortium
 from dosimeter.tables.consortium_schema import schema_of
 from tests.deadlines import PATIENCE, wait_until
 from tests.models.consortium import patients, schema_for
@@ -203,11 +204,17 @@ def test_a_site_that_is_killed_in_a_round_comes_back_and_the_study_ends(tmp_path
     assert hospitals.people_booked_are_the_own_ones()
 
 
+def page_of(hospitals: Hospitals) -> str:
+    """What `dosimeter serve` shows of the coordinator."""
+    return repr(consortium(hospitals.coordinator / "state", alone=True).sections)
+
+
 def test_a_straggler_beyond_the_deadline_stops_it_with_one_line_and_a_second_run_ends_it(tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, schema_for("logistic"), patients("logistic"))
     hospitals.set("coordinator", "deadline", "3")
     with hospitals.sites(1, 3), hospitals.sites(2, delay=PATIENCE), hospitals.coordinator_beside() as codes:
         assert wait_until(lambda: hospitals.has_in_hand(2))
+        assert wait_until(lambda: page_of(hospitals).count("'connected'") == 3)
         hospitals.deadlines_pass(2)
     assert codes == [FAULT]
     assert hospitals.said("coordinator").endswith("error: site 2 did not answer match within 3 s\n")
@@ -292,6 +299,8 @@ def test_a_training_of_clients_runs_with_the_same_commands_and_is_booked_client_
         for process in running:
             process.join(PATIENCE)
         assert [process.exitcode for process in running] == [0, 0, 0]
+    assert "3 clients" not in page_of(hospitals)
+    assert "'2 of 2'" in page_of(hospitals)
     with dm.Ledger.open(hospitals.coordinator / "ledger.db") as ledger:
         (entry,) = ledger.releases()
         assert entry.people == 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ class Journal:
     stage: str = STARTED
     facts: dict[str, Any] = field(default_factory=dict)
     """What later stages need: the recipe and the digest of the draw."""
+    _shown: dict[str, Any] = field(default_factory=dict, repr=False)
+    _showing: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @property
     def first_round(self) -> int:
@@ -77,8 +80,13 @@ class Journal:
         return content
 
     def show(self, **facts: Any) -> None:
-        """Write what a page of a running study shows: numbers of rounds and sites, nothing of a patient."""
-        write_bytes(self.folder / STATUS, json.dumps({"time": time.time(), **facts}, sort_keys=True).encode())
+        """Write what a page of a running study shows: numbers of rounds and sites, nothing of a patient.
+
+        Facts that were shown before stay until they change. It may be called from several threads.
+        """
+        with self._showing:
+            self._shown |= facts
+            write_bytes(self.folder / STATUS, json.dumps({"time": time.time(), **self._shown}, sort_keys=True).encode())
 
 
 @contextmanager

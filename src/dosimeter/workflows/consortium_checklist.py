@@ -9,15 +9,17 @@ from dosimeter.tables.consortium_schema import CLIENTS, MODEL, ConsortiumSchema
 FISHER, EPSILON = "fil=2", "eps=8@1e-6"
 
 
-def checklist(schema: ConsortiumSchema, folders: Mapping[int, str], host: str, port: int, coordinator: str) -> str:
-    """Markdown."""
+def checklist(
+    schema: ConsortiumSchema, folders: Mapping[int, str], host: str, port: int, coordinator: str, file_sha256: str
+) -> str:
+    """Markdown. file_sha256: of schema.toml, as anybody can compute it."""
     rows = "\n".join(
         f"| {site.number} | {site.name} | `{folders[site.number]}` | `{site.certificate[:16]}…` |"
         for site in schema.sites
     )
     return f"""# Checklist: {schema.study}
 
-Schema (SHA-256): `{schema.digest.hex()}`. Coordinator: {host} port {port}, certificate `{coordinator[:16]}…`.
+`schema.toml` (SHA-256): `{file_sha256}`. Coordinator: {host} port {port}, certificate `{coordinator[:16]}…`.
 
 | site | name | folder | certificate |
 |---|---|---|---|
@@ -33,8 +35,8 @@ Schema (SHA-256): `{schema.digest.hex()}`. Coordinator: {host} port {port}, cert
 
 ## Each site
 
-- [ ] Compare the SHA-256 of the schema above with the other sites, by telephone. It fixes columns, bounds, the limit
-      and the roster.
+- [ ] Compute the SHA-256 of your `schema.toml` (`sha256sum schema.toml`) and compare it with the other sites, by
+      telephone. The file fixes columns, bounds, the limit and the roster.
 - [ ] Read `schema.toml`. You agree to what it says.
 - [ ] Put the table where `site.toml` says (`table`), or change the path there. Other columns are not read.
 {_ledger(schema)}- [ ] Allow outgoing connections to {host} port {port}. No port is opened at the site.

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from contextlib import suppress
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def create_consortium(
         raise Location(os.fspath(out)).refusal("the folder above it does not exist", "create it first")
     draft = Path(tempfile.mkdtemp(prefix=".dosimeter-", dir=target.absolute().parent))
     try:
-        complete, certificates = _write(draft, agreed, host, port, days)
+        complete, certificates, file_sha256 = _write(draft, agreed, host, port, days)
         os.rename(draft, target)
     except BaseException:
         with suppress(OSError):
@@ -126,7 +127,7 @@ def create_consortium(
         sites=[site.name for site in complete.sites],
         certificates=certificates,
         files=files,
-        schema_sha256=complete.digest.hex(),
+        schema_sha256=file_sha256,
         training=_training_text(complete),
     )
 
@@ -177,7 +178,8 @@ def _training_text(schema: ConsortiumSchema) -> str:
 
 def _write(
     folder: Path, agreed: ConsortiumSchema, host: str, port: int, days: int
-) -> tuple[ConsortiumSchema, dict[str, str]]:
+) -> tuple[ConsortiumSchema, dict[str, str], str]:
+    """The complete schema, the SHA-256 of every certificate, and that of the schema's file."""
     from dosimeter.engines.certificates import (
         Authority,
         fingerprint_of,
@@ -215,9 +217,11 @@ def _write(
             place / "site.toml",
             _site_config(site.name, host, port, fingerprint_of(own), books=agreed.kind != CLIENTS).encode(),
         )
-    write_private(folder / "CHECKLIST.md", checklist(complete, folders, host, port, fingerprint_of(own)).encode())
+    file_sha256 = sha256(text).hexdigest()
+    todo = checklist(complete, folders, host, port, fingerprint_of(own), file_sha256)
+    write_private(folder / "CHECKLIST.md", todo.encode())
     certificates = {"coordinator": fingerprint_of(own), **{site.name: site.certificate for site in sites}}
-    return complete, certificates
+    return complete, certificates, file_sha256
 
 
 def _refuse_other_meaning(text: str, schema: ConsortiumSchema) -> None:

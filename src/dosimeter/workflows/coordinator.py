@@ -21,6 +21,7 @@ from dosimeter.results.consortium import ConsortiumRelease
 from dosimeter.results.federated import FederatedRelease
 from dosimeter.tables.consortium_schema import CLIENTS, ConsortiumSchema, read_schema
 from dosimeter.workflows.released import Released
+from dosimeter.workflows.study_status import seconds_since, shown_while_it_runs
 
 Say = Callable[[str], None]
 EVERY = 0.5
@@ -100,13 +101,14 @@ def _run(
         assembly.watch = _Watch(schema, journal, exchange, say)
         study = CoordinatorStudy(schema, assembly, journal, say)
         before = journal.stage
-        outcome = coordinate(study)
-        released = _write(settings, journal, outcome)
-        if released:
-            say(f"released: {settings.out.name}")
-        after = released_score(study) if released and before != RELEASED else None
-        # A run after the release only writes the file again; its sites have probably ended.
-        study.finish(bool(released), GOODBYE if before != RELEASED else 1.0)
+        with shown_while_it_runs(journal, lambda: {"seen": seconds_since(exchange)}):
+            outcome = coordinate(study)
+            released = _write(settings, journal, outcome)
+            if released:
+                say(f"released: {settings.out.name}")
+            after = released_score(study) if released and before != RELEASED else None
+            # A run after the release only writes the file again; its sites have probably ended.
+            study.finish(bool(released), GOODBYE if before != RELEASED else 1.0)
     journal.show(study=schema.study, kind=schema.kind, stage="released" if released else "nothing was released")
     result = ConsortiumRelease.of(schema, outcome, after)
     if released:
@@ -142,12 +144,11 @@ class _Watch:
         if now - self._shown < EVERY or (self._schema.training is not None and operation == "patient sum"):
             return
         self._shown = now
-        seen = {str(site): round(now - when, 1) for site, when in getattr(self._exchange, "seen", {}).items()}
         self._journal.show(
             study=self._schema.study,
             kind=self._schema.kind,
             stage=operation,
             asked=self._asked,
-            seen=seen,
+            seen=seconds_since(self._exchange),
             sites=[site.name for site in self._schema.sites],
         )
