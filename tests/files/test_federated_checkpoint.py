@@ -28,6 +28,7 @@ from dosimeter.files.federated_checkpoint import (
 )
 from dosimeter.files.safetensors import read_network, write_network
 from tests import forked
+from tests.deadlines import wait_until
 
 CURATOR = Curator(PoissonSampling(50), Constant(20, 2.0), PrivacyBudget(8.0, 1e-3))
 
@@ -227,10 +228,26 @@ COMMAND = (
 )
 
 
-def start(folder, *extra):
-    """Start the command line in its own process."""
+# It stops after so many states, so that a kill is never too late, however busy the machine is.
+STOPS = """
+import sys, time
+from dosimeter.files.federated_checkpoint import CheckpointWriter
+left, keep = [int(sys.argv.pop(1))], CheckpointWriter.keep
+def keep_and_stop(self, *arguments):
+    keep(self, *arguments)
+    left[0] -= 1
+    time.sleep(0 if left[0] else 600)
+CheckpointWriter.keep = keep_and_stop
+from dosimeter.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+def start(folder, *extra, states=0):
+    """Start the command line in its own process; it stops after so many states, if any are named."""
     arguments = [*COMMAND.split(), "--checkpoint", "ck.npz", "--out", "m.safetensors", *extra]
-    return forked.start(["-m", "dosimeter", *arguments], cwd=folder, stderr=subprocess.PIPE, text=True)
+    command = ["-c", STOPS, str(states)] if states else ["-m", "dosimeter"]
+    return forked.start([*command, *arguments], cwd=folder, stderr=subprocess.PIPE, text=True)
 
 
 def last(folder) -> State | None:
@@ -261,18 +278,17 @@ def killed_and_resumed(folder, kills, seed, rounds):
     rng, hits = random.Random(seed), 0
     stored: State | None = None
     for _ in range(kills):
-        process = start(folder, "--rounds", str(rounds))
-        until, began = rng.uniform(0, 0.15), time.monotonic()
-        while process.poll() is None and last(folder) is None and time.monotonic() - began < 60:
-            time.sleep(0.01)
-        # A process that resumes takes time to start; the kill comes once it writes, or soon after.
+        # A round has two states: all these runs together do not reach the last one.
+        process = start(folder, "--rounds", str(rounds), states=2 * rounds // (kills + 1))
+        # A process takes time to start; the kill comes once it writes, or soon after.
         mark = None if stored is None else stored.serial
-        while process.poll() is None and time.monotonic() - began < 60:
+
+        def writes(process=process, mark=mark) -> bool:
             now = last(folder)
-            if now is not None and now.serial != mark:
-                break
-            time.sleep(0.01)
-        time.sleep(until)
+            return process.poll() is not None or (now is not None and now.serial != mark)
+
+        assert wait_until(writes)
+        time.sleep(rng.uniform(0, 0.15))
         alive = process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.communicate()
@@ -285,7 +301,7 @@ def killed_and_resumed(folder, kills, seed, rounds):
 
 
 def check_kills(folder, kills, seed, rounds):
-    """Enough rounds that every kill hits a running process."""
+    """Every kill hits a running process."""
     hits, stored = killed_and_resumed(folder, kills, seed, rounds)
     assert hits == kills
     process = start(folder, "--rounds", str(rounds))
@@ -318,9 +334,8 @@ def test_a_simulation_that_was_killed_ends_in_the_same_state(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         if name == "killed":
-            process = start(folder, "--rounds", "6", "--simulation-seed", "7")
-            while process.poll() is None and (last(folder) is None or last(folder).serial < 4):
-                time.sleep(0.01)
+            process = start(folder, "--rounds", "6", "--simulation-seed", "7", states=5)
+            assert wait_until(lambda folder=folder: last(folder) is not None and last(folder).serial >= 4)
             process.kill()
             process.communicate()
         process = start(folder, "--rounds", "6", "--simulation-seed", "7")

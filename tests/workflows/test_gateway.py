@@ -20,6 +20,7 @@ import dosimeter as dm
 from dosimeter.core.errors import LimitExceeded, Tampered
 from dosimeter.core.scale_ladder import round_up
 from dosimeter.noise_addition import bits, grid_of
+from tests.deadlines import PATIENCE, wait_until
 from tests.fixed_noise import _system_key
 from tests.ledger.crowd import child, finish, killed
 
@@ -218,19 +219,24 @@ def test_equal_noise_of_two_answers_is_no_reason_to_refuse(ledger, monkeypatch):
 
 
 class SlowLedger:
-    """A ledger whose transactions take their time, so that callers gather."""
+    """A ledger whose first transaction waits for a condition, so that callers gather."""
 
-    def __init__(self, ledger, seconds=0.02):
-        self.ledger, self.seconds, self.sizes = ledger, seconds, []
+    def __init__(self, ledger):
+        self.ledger, self.gathered, self.sizes = ledger, lambda: True, []
 
     def __getattr__(self, name):
         return getattr(self.ledger, name)
 
     def book(self, booking):
-        time.sleep(self.seconds)
+        assert self.sizes or wait_until(self.gathered)
         receipt = self.ledger.book(booking)
         self.sizes.append(len(json.loads(booking.artefact)["answers"]))
         return receipt
+
+
+def waiting(gateway):
+    """How many callers wait for others."""
+    return len(gateway._line._waiting)
 
 
 def answer_of(ledger, part):
@@ -247,6 +253,7 @@ def test_callers_who_wait_share_a_transaction_and_return_after_it(ledger):
     slow = SlowLedger(ledger)
     gateway = dm.Gateway(measured(), slow, budget=50.0)
     parts = [queries(1 + k % 3, k) for k in range(40)]
+    slow.gathered = lambda: waiting(gateway) == 39
 
     def ask(part):
         values = gateway.answer(part)
@@ -262,15 +269,16 @@ def test_callers_who_wait_share_a_transaction_and_return_after_it(ledger):
 
 
 def test_one_of_a_group_that_asks_too_much_does_not_stop_those_before_it(ledger):
-    slow = SlowLedger(ledger, 0.3)
+    slow, booking = SlowLedger(ledger), threading.Event()
     gateway = dm.Gateway(measured(), slow, budget=50.0, most_answers=12)
+    slow.gathered = lambda: booking.set() or waiting(gateway) == 4
     with ThreadPoolExecutor(5) as pool:
         first = pool.submit(gateway.answer, queries(2))
-        time.sleep(0.1)
+        assert booking.wait(PATIENCE)
         later = []
         for k, size in enumerate((4, 50, 5, 6)):
             later.append(pool.submit(gateway.answer, queries(size, k + 1)))
-            time.sleep(0.02)
+            assert wait_until(lambda k=k: waiting(gateway) > k)
         assert len(first.result()) == 2
         assert [len(later[k].result()) for k in (0, 2)] == [4, 5]
         for k in (1, 3):
@@ -283,8 +291,8 @@ def test_an_interrupt_of_the_caller_who_books_leaves_the_others_to_be_answered(l
     class Interrupted(SlowLedger):
         def book(self, booking):
             if not self.sizes:
+                assert wait_until(lambda: waiting(gateway) == 4)
                 self.sizes.append(0)
-                time.sleep(0.2)
                 raise KeyboardInterrupt
             return super().book(booking)
 
@@ -301,7 +309,7 @@ def test_an_interrupt_of_the_caller_who_books_leaves_the_others_to_be_answered(l
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     assert sorted(map(str, results.values())).count("interrupted") == 1
     assert all(answer_of(ledger, queries(1, k)) == values for k, values in results.items() if values != "interrupted")
 
@@ -309,7 +317,8 @@ def test_an_interrupt_of_the_caller_who_books_leaves_the_others_to_be_answered(l
 def test_a_failed_transaction_is_told_to_everyone_in_it(ledger):
     class Full(SlowLedger):
         def book(self, booking):
-            time.sleep(0.1)
+            assert self.sizes or wait_until(lambda: waiting(gateway) == 5)
+            self.sizes.append(0)
             raise dm.Refusal("the ledger cannot be written (disk full)")
 
     gateway = dm.Gateway(measured(), Full(ledger), budget=50.0)

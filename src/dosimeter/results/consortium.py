@@ -176,6 +176,6 @@ class ConsortiumCreated(Result):
     """Role -> SHA-256 of its certificate."""
     files: Annotated[list[str], GIVEN]
     schema_sha256: Annotated[str, GIVEN]
-    """Of everything that is agreed; every message carries it."""
+    """Of schema.toml, which is the same file at every party."""
     training: Annotated[str, GIVEN] = ""
     """m and z, if they were solved for."""
