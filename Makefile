@@ -64,7 +64,7 @@ flower: $(VENV)/.test  ## Flower as a transport, in an environment of its own: i
 	$(PYTHON) -m venv build/flower
 	build/flower/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,flower]'
 	build/flower/bin/python -m pip check
-	OPENBLAS_NUM_THREADS=1 timeout 900 build/flower/bin/python -m pytest -q tests/engines/test_flower.py tests/engines/test_client_faults.py -k "flower or Flower"
+	OPENBLAS_NUM_THREADS=1 timeout 2700 build/flower/bin/python -m pytest -q tests/engines/test_flower.py tests/engines/test_client_faults.py -k "flower or Flower"
 
 torch: $(VENV)/.test  ## the tests that need PyTorch, in an environment of its own
 	$(PYTHON) -m venv build/torch

@@ -5,15 +5,17 @@ from __future__ import annotations
 import socket
 
 HERE = "127.0.0.1"
-_KEPT: list[socket.socket] = []
-"""A socket that is bound and does not listen: the kernel gives its port to nobody else, not even to an outgoing
-connection. A server with SO_REUSEADDR may still listen there, as ours do."""
 
 
 def free_port() -> int:
-    """A port that nobody else gets."""
+    """A port that nobody else gets.
+
+    A socket stays bound to it and does not listen. The kernel then gives the port to nobody else, not even to an
+    outgoing connection. A server with SO_REUSEADDR may still listen there, as ours do.
+    """
     kept = socket.socket()
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     kept.bind((HERE, 0))
-    _KEPT.append(kept)
-    return int(kept.getsockname()[1])
+    port = int(kept.getsockname()[1])
+    kept.detach()  # open until this process ends
+    return port

@@ -16,16 +16,22 @@ import numpy as np
 import pytest
 
 import dosimeter as dm
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Gaussian
 from dosimeter.engines import https_server
 from dosimeter.engines.certificates import Authority, fingerprint_of, write_certificate, write_key
+from dosimeter.engines.client_rounds import FAREWELL
 from dosimeter.engines.https_server import HttpsExchange, server_context
-from dosimeter.engines.https_site import client_context
+from dosimeter.engines.https_site import PAUSES, client_context
+from dosimeter.engines.https_transport import serve_site
 from dosimeter.engines.protocol.assembly import Assembly, SiteFault
 from dosimeter.engines.sites import SitesEngine
+from dosimeter.engines.tls_server import TlsServer
+from dosimeter.engines.transports import SitePlace
 from dosimeter.ledger import Ledger
 from dosimeter.models.consortium_fit import check_totals, fit_sites, totals_of
 from dosimeter.models.consortium_model import consortium_model, public_bounds
+from dosimeter.models.consortium_study import GOODBYE
 from dosimeter.tables.consortium_schema import ConsortiumSchema, schema_of
 from tests import forked
 from tests.deadlines import PATIENCE, deadlines_that_pass, wait_until
@@ -205,6 +211,32 @@ def test_a_site_does_not_talk_to_somebody_else_with_a_certificate_of_the_authori
         text, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
     assert "not the agreed coordinator's certificate" in text
+
+
+@pytest.mark.parametrize("status", [500, 502, 503])
+def test_a_site_that_meets_an_overloaded_coordinator_waits_between_its_questions_and_gives_up(
+    status: int, network: Network
+) -> None:
+    asked: list[str] = []
+
+    async def overloaded(scope: Any, receive: Any, send: Any) -> None:
+        asked.append(scope["path"])
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    folder = network.folder
+    context = server_context(folder / "ca.crt", folder / "own.crt", folder / "own.key")
+    own = folder / "site1"
+    with TlsServer(overloaded, context, HERE, 0, connections=64) as server:
+        site = SitePlace(HERE, server.port, network.own, folder / "ca.crt", own / "site.crt", own / "site.key", own)
+        options: Any = {"most": 1000, "stop": lambda: len(asked) > 100, "patience": 0.5, "say": lambda text: None}
+        with pytest.raises(Refusal, match=r"the coordinator was not reached for 0\.5 s"):
+            serve_site(site, lambda data: data, **options)
+    assert set(asked) == {"/v1/next"}
+
+
+def test_who_tries_again_to_reach_a_coordinator_hears_that_a_study_has_ended() -> None:
+    assert min(GOODBYE, FAREWELL) > 2 * max(PAUSES)
 
 
 @pytest.mark.slow  # `tests/workflows/test_network.py` has the same with the commands
