@@ -20,7 +20,7 @@ from tests.engines.clients import COLUMNS, HERE, agreed
 
 MODULES = {"https": "dosimeter.engines.https_transport", "flower": "dosimeter.engines.flower"}
 
-DROPPED = ("1e300", "100 MB", "old round", "other ticket")
+DROPPED = ("100 MB", "old round", "other ticket")
 """What the transport does not take as an answer: the question stays open."""
 
 
