@@ -304,6 +304,22 @@ def test_a_table_that_changed_in_few_patients_is_not_summed_again(changed: int, 
     assert ask(consortium, "moments", {}, 3 << 32)[0] == "DONE"
 
 
+def test_a_table_is_compared_with_all_whose_sums_have_left_not_with_the_last_one(tmp_path: Path) -> None:
+    """All, then without 12 patients, then without one: the first and the third differ by that patient."""
+    rows = {**patients("logistic"), "id": [f"p{k}" for k in range(240)]}
+    consortium = three_sites(tmp_path, parts=cut(rows))
+    desk, part = consortium.desks[1], cut(rows)[0]
+    statuses, sums = [], []
+    for run, changed in enumerate((0, 12, 1, 12, 0), start=1):
+        kept = {name: column[changed:] for name, column in part.items()}
+        desk.read, desk._table = consortium._reader(kept), None
+        status, answer = ask(consortium, "moments", {}, run << 32)
+        statuses.append(status)
+        sums.append(answer)
+    assert statuses == ["DONE", "DONE", "REFUSED", "DONE", "DONE"]
+    assert (desk.folder / "table.json").stat().st_mode & 0o077 == 0
+
+
 # --- doses and ledgers ---
 
 

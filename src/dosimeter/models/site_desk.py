@@ -134,22 +134,25 @@ class SiteDesk:
     def _refuse_changed_table(self, number: int, table: SiteTable) -> None:
         """Sums of one run come from one table: a mixture would be the sums of none.
 
-        Between runs a table may change, but not in a few patients: the difference of its sums would be theirs.
+        Between runs a table may change, but from none whose sums have left in a few patients: the difference of the
+        sums would be theirs.
         """
         path, run = self.folder / "table.json", number // ROUNDS_OF_A_RUN
         if (run, table.digest) == self._seen_table:
             return
         summed = self.study.summed(table)
         people = [] if summed is None else people_digests(summed, table.ids)
-        before = json.loads(path.read_bytes()) if path.exists() else None
-        if before is not None and before["sha256"] != table.digest:
+        before = json.loads(path.read_bytes()) if path.exists() else {"run": -1, "sha256": "", "people": []}
+        earlier: list[list[str]] = before.get("earlier", [])
+        if before["sha256"] not in ("", table.digest):
             if before["run"] == run:
                 raise Declined("the table has changed within a run: start the coordinator again")
-            then, now = set(before["people"]), set(people)
-            if summed is not None and 0 < max(len(then - now), len(now - then)) < FEWEST_PEOPLE:
-                few = f"the table has changed in fewer than {FEWEST_PEOPLE} patients since its sums left"
-                raise Declined(f"{few}: restore it")
-        write_bytes(path, json.dumps({"run": run, "sha256": table.digest, "people": people}).encode())
+            earlier = [*(each for each in earlier if each != before["people"]), before["people"]]
+        if summed is not None and any(_differ_in_few(then, people) for then in earlier):
+            few = f"the table differs in fewer than {FEWEST_PEOPLE} patients from one whose sums have left"
+            raise Declined(f"{few}: restore it")
+        facts = {"run": run, "sha256": table.digest, "people": people, "earlier": earlier}
+        write_bytes(path, json.dumps(facts).encode())
         self._seen_table = (run, table.digest)
 
     @cached_property
@@ -171,3 +174,9 @@ class SiteDesk:
         self.finished = bool(values["released"])
         self.say("the study has ended: " + ("released" if self.finished else "nothing was released"))
         return {}
+
+
+def _differ_in_few(then: list[str], now: list[str]) -> bool:
+    """Whether two tables differ, and in few patients; each is the digests of its patients."""
+    gone, new = set(then) - set(now), set(now) - set(then)
+    return 0 < max(len(gone), len(new)) < FEWEST_PEOPLE
