@@ -17,6 +17,6 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.mark.parametrize("study", ["fit", "site-noise", "components", "training", "clients"])
 def test_three_hospitals_release_and_book(study: str) -> None:
     command = [sys.executable, str(ROOT / "examples" / "three-hospitals" / "run.py"), "--plain", "--study", study]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "released" in done.stdout + done.stderr

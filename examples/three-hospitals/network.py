@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 PARTIES = 4
 """The coordinator and three hospitals."""
-BASE = "10.213.77"
+BASE, PORT = "10.213.77", 18_443
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Network:
     """The coordinator's address, and how to start a command at a party."""
 
     coordinator: str
+    port: int
     describe: str
     names: tuple[str, ...] = ()
 
@@ -33,8 +36,14 @@ class Network:
 
 @contextmanager
 def loopback() -> Iterator[Network]:
-    """All parties on 127.0.0.1."""
-    yield Network("127.0.0.1", "all parties on the loopback")
+    """All parties on 127.0.0.1, and a port that nobody else gets."""
+    with socket.socket() as kept:
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        port = kept.getsockname()[1]
+        if sys.platform != "linux":  # elsewhere nobody can listen at a port that is bound
+            kept.close()
+        yield Network("127.0.0.1", port, "all parties on the loopback")
 
 
 @contextmanager
@@ -52,7 +61,7 @@ def namespaces() -> Iterator[Network]:
             yield network
         return
     try:
-        yield Network(f"{BASE}.1", "each party in a network namespace of its own", names)
+        yield Network(f"{BASE}.1", PORT, "each party in a network namespace of its own", names)
     finally:
         _remove((switch, *names))
 

@@ -23,8 +23,7 @@ from network import Network, loopback, namespaces
 HERE = Path(__file__).resolve().parent
 STUDIES = ("fit", "site-noise", "components", "training", "clients")
 BUDGETS = {"fit": "fil=2"}
-PORT = 18_443
-MOST = 300
+MOST = 900
 """Seconds that a study may take."""
 DOSIMETER = [sys.executable, "-m", "dosimeter"]
 
@@ -69,7 +68,7 @@ def study(name: str, network: Network, folder: Path) -> int:
     consortium = folder / name
     run([
         *DOSIMETER, "federate", "init", "--schema", str(HERE / f"{name}.toml"), "--host", network.coordinator,
-        "--port", str(PORT), "--out", str(consortium), "--days", "2", "-q",
+        "--port", str(network.port), "--out", str(consortium), "--days", "2", "-q",
     ])  # fmt: skip
     sites = sorted(consortium.glob("site-*"))
     deal(folder, sites, name)
@@ -83,7 +82,7 @@ def study(name: str, network: Network, folder: Path) -> int:
         command = [*DOSIMETER, "federate", "coordinator", "--config", str(consortium / "coordinator/consortium.toml")]
         code = subprocess.run(network.inside(0, command), timeout=MOST, check=False).returncode
         for process in running:
-            process.wait(timeout=60)
+            process.wait(timeout=MOST)
     finally:
         for process in running:
             process.kill()
