@@ -222,6 +222,8 @@ def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    # A shell starts what runs in its background with SIGINT ignored, and so would be all that the tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for own, descriptor in enumerate((nothing, descriptors[0], descriptors[1])):
         os.dup2(descriptor, own)
