@@ -14,6 +14,7 @@ from dosimeter.files.strict_json import parse
 from dosimeter.results.check import FileCheck
 from dosimeter.results.editions import internal_fields
 from dosimeter.results.result import Result, load_types
+from dosimeter.results.scan import ScanReport
 from dosimeter.tables.coefficient_table import MOST_BYTES, CoefficientTable, CovarianceTable, read_coefficients
 from dosimeter.workflows.check_desk import Desk, Findings, report_dose
 from dosimeter.workflows.check_regression import check_covariance, check_regression
@@ -103,7 +104,7 @@ def _json(file: Path, desk: Desk, findings: Findings) -> None:
         findings.add("fail", "doses by person are internal")
         return
     if '"schema"' in text and '"dosimeter.' in text:
-        _result(file, findings)
+        _result(file, desk, findings)
         return
     if '"coef"' in text and '"loss"' in text:
         findings.kind = "coefficients"
@@ -113,8 +114,8 @@ def _json(file: Path, desk: Desk, findings: Findings) -> None:
     _model(file, desk, findings)
 
 
-def _result(file: Path, findings: Findings) -> None:
-    """A result may leave if every field in it is public, whatever it says about itself."""
+def _result(file: Path, desk: Desk, findings: Findings) -> None:
+    """A result may leave if every field in it is public and holds what it should, whatever it says about itself."""
     try:
         values = parse(_text_of(file))
     except (ValueError, RecursionError):
@@ -124,24 +125,24 @@ def _result(file: Path, findings: Findings) -> None:
         raise Refusal("a result of another version: write it again")
     findings.kind = f"a result ({kind.schema_name})"
     internal = list(internal_fields(kind, values))
-    if kind.public_only or not internal:
-        findings.add("pass", "a result with public fields alone")
-    else:
+    if internal:
         findings.add(
             "fail", f"internal figures ({safe_list(internal, 3)}): send the external edition (dosimeter report --json)"
         )
+    elif values.get("statistics"):
+        findings.add("review", "it holds rounded statistics of doses, which are not protected: a person must look at it")
+    else:
+        findings.add("pass", "a result with public fields alone")
+    if desk.table is not None:
+        _rows_inside(scan(file, data=desk.table_to_find), findings)
 
 
 def _model(file: Path, desk: Desk, findings: Findings) -> None:
     findings.kind = f"a model file ({file.suffix.lower().lstrip('.')})"
-    data = desk.table if desk.table is None or desk.person is None else desk.table.drop([desk.person])
+    data = desk.table_to_find
     report = scan(file, data=data)
     findings.facts["rows_found"] = len(report.rows_found) if data is not None else None
-    if report.rows_inside:
-        findings.add("fail", f"training rows are inside the file{_place(report, 'rows')}")
-    elif report.single_values_inside:
-        findings.add("fail", f"values of single people are inside the file{_place(report, 'values of single people')}")
-    else:
+    if not _rows_inside(report, findings):
         findings.add("pass", "no rows found inside" + ("" if data is not None else "; not compared with the table"))
     if report.not_looked_into:
         parts = len(report.not_looked_into)
@@ -154,6 +155,15 @@ def _model(file: Path, desk: Desk, findings: Findings) -> None:
         _dose(file, desk, findings)
     else:
         findings.add(desk.policy.exact, NOT_MEASURED)
+
+
+def _rows_inside(report: ScanReport, findings: Findings) -> bool:
+    """Whether a scan found rows or values of single people; the file then fails."""
+    if report.rows_inside:
+        findings.add("fail", f"training rows are inside the file{_place(report, 'rows')}")
+    elif report.single_values_inside:
+        findings.add("fail", f"values of single people are inside the file{_place(report, 'values of single people')}")
+    return report.people_inside
 
 
 def _place(report: Any, severity: str) -> str:
