@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.location import Location
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.files.file_checks import GIBIBYTE, first_bytes, regular_file
 from dosimeter.files.strict_json import parse
@@ -15,14 +16,19 @@ from dosimeter.results.check import FileCheck
 from dosimeter.results.editions import internal_fields
 from dosimeter.results.result import Result, load_types
 from dosimeter.results.scan import ScanReport
+from dosimeter.scanner import scan as scan_file
+from dosimeter.scanner.text_models import is_lightgbm
 from dosimeter.tables.coefficient_table import MOST_BYTES, CoefficientTable, CovarianceTable, read_coefficients
+from dosimeter.tables.table import Table
 from dosimeter.workflows.check_desk import Desk, Findings, report_dose
+from dosimeter.workflows.check_noise import leakage_of
 from dosimeter.workflows.check_regression import check_covariance, check_regression
-from dosimeter.workflows.measure import measure
+from dosimeter.workflows.model_file import fitted_model
 from dosimeter.workflows.scan import scan
 
 MODELS = (".skops", ".onnx", ".safetensors", ".npz", ".npy", ".pkl", ".pickle", ".joblib", ".pt", ".pth", ".rds",
-          ".rdata", ".h5", ".hdf5", ".ubj", ".pmml", ".model", ".bin", ".zip", ".tar", ".gz")  # fmt: skip
+          ".rdata", ".rda", ".h5", ".hdf5", ".ubj", ".pmml", ".model", ".bst", ".vocab", ".bin", ".zip", ".tar", ".tgz",
+          ".gz", ".bz2", ".xz", ".whl")  # fmt: skip
 TEXTS = (".csv", ".tsv", ".txt")
 PAGES = (".html", ".htm", ".md")
 DOSE_FILE = "dosimeter.dose"
@@ -130,7 +136,7 @@ def _result(file: Path, desk: Desk, findings: Findings) -> None:
             "fail", f"internal figures ({safe_list(internal, 3)}): send the external edition (dosimeter report --json)"
         )
     elif values.get("statistics"):
-        findings.add("review", "it holds rounded statistics of doses, which are not protected: a person must look at it")
+        findings.add("review", "rounded statistics of doses are not protected: a person must look at them")
     else:
         findings.add("pass", "a result with public fields alone")
     if desk.table is not None:
@@ -178,15 +184,8 @@ def _dose(file: Path, desk: Desk, findings: Findings) -> None:
     if desk.table is None:
         findings.add("review", "what its weights leak was not measured: the policy names no table")
         return
-    noise = None if declared.scale is None else declared.noise
-    leak: Any = measure(
-        file,
-        desk.table,
-        target=declared.target or data["target"],
-        person=desk.person,
-        noise=noise,
-        scale=declared.scale,
-    )
+    with fitted_model(file) as model:
+        leak = leakage_of(model, desk.table, declared.target or data["target"], desk.person, declared, findings)
     report_dose(leak.result(limit=desk.policy.max_dose), desk.policy, findings)
 
 
@@ -221,13 +220,21 @@ def _text(file: Path, desk: Desk, findings: Findings) -> None:
         findings.kind = "a covariance matrix"
         check_covariance(parsed, desk, findings)
         return
+    if is_lightgbm(first_bytes(file, Location(str(file)))):
+        _model(file, desk, findings)
+        return
     findings.kind = "a table or a text"
     rows = _rows_of_table(file, desk)
     if rows:
         findings.facts["rows_found"] = rows
         findings.add("fail", f"{rows} rows of the training table are in the file")
-    else:
+    elif desk.table_to_find is None or not _rows_inside(_scanned_as_text(file, desk.table_to_find), findings):
         findings.add(desk.policy.unread, "a table for people: a person must look at it")
+
+
+def _scanned_as_text(file: Path, table: Table) -> ScanReport:
+    """The search for the table in the bytes of a text: its columns may have other names, or none."""
+    return ScanReport.of(scan_file(file, table, kind=".txt"), file.name)
 
 
 def coefficients_of(file: Path) -> CoefficientTable | CovarianceTable | None:

@@ -23,6 +23,10 @@ _MOST_DIGITS = 15
 MOST_NUMBERS = 3_000_000
 _SHORTEST_RUN = 12
 _NUMBER = re.compile(rb"(?<![\w.])[-+]?(?:\d{1,25}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][-+]?\d{1,3})?(?![\w.])")
+TOO_MANY = "written numbers beyond 3 million were not read"
+_COMMA = re.compile(rb"\d,\d")
+_WIDE = {0: re.compile(rb"(?:[\t\n\r -~]\0){6,}"), 1: re.compile(rb"(?:\0[\t\n\r -~]){6,}")}
+"""Text of two bytes a letter: where the letter is in each pair -> such text. Six letters are a short number."""
 _PRINTABLE = np.zeros(256, dtype=bool)
 _PRINTABLE[[9, 10, 13, *range(32, 127)]] = True
 
@@ -36,6 +40,26 @@ class WrittenNumbers:
     value: FloatArray
     digits: Index
     complete: bool = True
+
+
+def as_it_is(data: Bytes) -> Bytes | None:
+    """The bytes themselves."""
+    return data
+
+
+def with_decimal_comma(data: Bytes) -> Bytes | None:
+    """The bytes with 1,5 written as 1.5; None if no comma is between two digits."""
+    if _COMMA.search(data.data) is None:
+        return None
+    text = data.copy()
+    text[data == ord(",")] = ord(".")
+    return text
+
+
+def of_two_bytes(data: Bytes) -> Bytes | None:
+    """Texts of UTF-16 with one byte a letter, one text a line; None if there are none."""
+    pieces = [found.group()[letter::2] for letter, text in _WIDE.items() for found in text.finditer(data.data)]
+    return np.frombuffer(b"\n".join(pieces), dtype=np.uint8) if pieces else None
 
 
 def written_numbers(data: Bytes) -> WrittenNumbers:
