@@ -106,8 +106,8 @@ def measure_model(
     fixed); statsmodels GLM results; or `Coefficients`. frame: the table it was trained on. y, person, sample_weight: a
     column's name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. include_target: whether
     the target counts among a row's unknowns. answers: the model answers queries. Its figures then go through a fitted
-    scaler where they can, whatever `scaler` says, and a mapped target is refused. noised: its weights carry their noise already, so they are no
-    minimum; the figures are those of the minimum.
+    scaler where they can, whatever `scaler` says, and a mapped target is refused. noised: its weights carry their noise
+    already, so they are no minimum; the figures are those of the minimum.
     """
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)

@@ -150,7 +150,7 @@ def numeric_columns(table: Table) -> dict[str, FloatArray]:
 
 
 def encode_labels(table: Table) -> TableView | None:
-    """Every label as indicators and as a code; None without labels. Columns of many levels, or of names, are left out."""
+    """Every label as indicators and as a code; None without labels. Columns of many levels or of names are not used."""
     columns: list[FloatArray] = []
     for name in table.names:
         if table.kind(name) != "text":

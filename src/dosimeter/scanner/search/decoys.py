@@ -65,13 +65,20 @@ def decoys(cells: Cells, per_value: int) -> Decoys:
     """`per_value` decoys for each distinct telling value that has so many, of all columns together."""
     columns = [j for j in cells.word_columns.tolist() if cells.telling[:, j].any()]
     rng = np.random.Generator(np.random.PCG64(_SEED))
-    distinct = [np.unique(cells.values[cells.telling[:, j], j]) for j in columns]
+    distinct: list[FloatArray] = []
+    for j in columns:  # a value of two columns counts once
+        earlier = np.concatenate([np.empty(0), *distinct])
+        distinct.append(np.setdiff1d(cells.values[cells.telling[:, j], j], earlier))
     total = sum(map(len, distinct))
     if not total:
         return Decoys(Cells((), np.empty((0, 0))), np.empty(0))
     known = np.unique(cells.values)
     share = min(per_value, _MOST_PER_CELL, _MOST_DECOYS / total)
-    pieces = [_of_column(values, max(1, int(share)), known, rng) for values in distinct]
+    pieces: list[Decoys] = []
+    for values in distinct:
+        if len(values):
+            pieces.append(_of_column(values, max(1, int(share)), known, rng))
+            known = np.union1d(known, pieces[-1].cells.values)
     flat = np.concatenate([piece.cells.values.ravel() for piece in pieces])
     if share < 1:
         flat = rng.choice(flat, size=int(len(flat) * share), replace=False)
