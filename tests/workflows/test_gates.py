@@ -90,7 +90,11 @@ def test_the_hook_checks_the_files_that_are_committed(place):
 
     def commit(*files):
         return subprocess.run(
-            [*shlex.split(HOOK["entry"]), *HOOK["args"], *files], cwd=place, env=environment(place), capture_output=True, timeout=120
+            [*shlex.split(HOOK["entry"]), *HOOK["args"], *files],
+            cwd=place,
+            env=environment(place),
+            capture_output=True,
+            timeout=120,
         ).returncode
 
     assert commit("weights.npy") == 0

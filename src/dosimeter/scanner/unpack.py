@@ -48,14 +48,14 @@ def streams(data: bytes, limit: int, source: Location) -> tuple[list[Stream], li
     result: list[Stream] = []
     unread: list[Unread] = []
     stack: list[tuple[str, bytes, int]] = [("", data, 0)]
-    total = 0
+    left = unpacked_limit(limit, len(data))  # of all layers together
     while stack:
         place, content, depth = stack.pop()
         if depth > DEEPEST:
             raise source.refusal(f"nested more than {DEEPEST} deep", _REMEDY)
         unread += closed_compression(place or "all", content)
-        inner = _inside(place, content, limit - total, len(data), source)
-        total += sum(len(below) for _, below in inner)
+        inner = _inside(place, content, left, len(data), source)
+        left -= sum(len(below) for _, below in inner)
         stack.extend((below_place, below, depth + 1) for below_place, below in reversed(inner))
         if content and (not inner or content.startswith(b"\x89HDF")):  # chunks are a part of it only
             result.append((place or "all", content))
