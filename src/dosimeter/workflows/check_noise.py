@@ -29,10 +29,11 @@ def leakage_of(model: Any, table: Any, target: Any, person: Any, declared: Decla
     """The leakage of a model as it stands in its file, with the findings on the noise that is said to be in it."""
     if declared.scale is None:
         return measure(model, table, target, person=person)
-    noise = noise_class(declared.noise)(declared.scale)
+    law: Any = noise_class(declared.noise)
+    noise, unit = law(declared.scale), law(1.0)
     given = measure_model(model, table, target, person=person, noise=noise, noised=True)
-    moved = _centred(np.asarray(given.problem.w) - np.asarray(given.leakage.fit.w)) / declared.scale
-    unit = noise_class(declared.noise)(1.0)
+    problem: Any = given.problem  # a minimum of one loss: others are refused with `noised`
+    moved = _centred(np.asarray(problem.w) - np.asarray(given.leakage.fit.w)) / declared.scale
     largest = float(np.abs(moved).max())
     inside = float(unit.cdf(largest) - unit.cdf(-largest))
     all_inside = inside**moved.size
