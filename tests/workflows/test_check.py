@@ -198,13 +198,19 @@ def test_a_noised_table_within_the_limit_passes_and_another_table_is_noticed(des
     people = patients()
     (tmp_path / "out").mkdir()
     fit = sm.OLS(people.cost.to_numpy(), design(people)[:, :3]).fit()
-    tidy(fit, ["(Intercept)", "age", "bmi"]).to_csv(tmp_path / "out" / "model.csv", index=False)
+    table = tidy(fit, ["(Intercept)", "age", "bmi"])
+    noised = table.assign(estimate=table.estimate + np.random.default_rng(5).normal(0, 50.0, 3))
+    noised.to_csv(tmp_path / "out" / "model.csv", index=False)
     data = f'[data]\ntable = "{desk / "patients.csv"}"\ntarget = "cost"\nperson = "patient"\n'
     noise = '[[release]]\nfile = "model.csv"\nnoise = "gaussian"\nscale = 50.0\n'
     (tmp_path / "p.toml").write_text(f"max-dose = 1.0\n{data}{noise}")
     (file,) = dm.check(tmp_path / "out", policy=tmp_path / "p.toml").files
-    assert file.verdict == "pass"
+    assert file.verdict == "pass", file.reasons
     assert 0 < file.dose < 1.0
+    table.to_csv(tmp_path / "out" / "model.csv", index=False)
+    (file,) = dm.check(tmp_path / "out", policy=tmp_path / "p.toml").files
+    assert file.verdict == "fail"
+    assert "noise of scale 50 is not in the file" in file.reasons[0]
     other = people.assign(cost=people.cost[::-1].to_numpy())
     other.to_csv(tmp_path / "other.csv", index=False)
     (tmp_path / "p.toml").write_text(data.replace(str(desk / "patients.csv"), "other.csv"))
@@ -267,6 +273,134 @@ def test_a_policy_that_could_be_misread_is_refused(policy, needle, tmp_path):
     (tmp_path / "p.toml").write_text(policy)
     with pytest.raises(dm.Refusal, match=needle):
         dm.check(tmp_path / "out", policy=tmp_path / "p.toml")
+
+
+SKOPS = """[[release]]
+file = "*.skops"
+target = "ill"
+noise = "gaussian"
+scale = 0.5
+"""
+
+
+@pytest.mark.parametrize(("scale", "verdict"), [(0.0, "fail"), (0.005, "fail"), (0.5, "pass"), (50.0, "review")])
+def test_a_model_must_hold_the_noise_that_the_policy_states(scale, verdict, desk, tmp_path):
+    people = patients()
+    model = LogisticRegression(tol=1e-10, max_iter=1000).fit(people[["age", "bmi"]], people.ill)
+    rng = np.random.default_rng(1)
+    model.coef_ = model.coef_ + rng.normal(0, scale, model.coef_.shape)
+    model.intercept_ = model.intercept_ + rng.normal(0, scale, 1)
+    (tmp_path / "out").mkdir()
+    sio.dump(model, tmp_path / "out" / "m.skops")
+    data = f'[data]\ntable = "{desk / "patients.csv"}"\ntarget = "cost"\nperson = "patient"\n'
+    (tmp_path / "p.toml").write_text(data + SKOPS)
+    (file,) = dm.check(tmp_path / "out", policy=tmp_path / "p.toml").files
+    assert file.verdict == verdict, file.reasons
+
+
+def hidden(rows):
+    """Results that say that everything in them is public, and hold rows."""
+    page = {"schema": "dosimeter.measurement/3", "edition": "external"}
+    return {
+        "undeclared": {"schema": "dosimeter.federated-plan/3", "rows": rows},
+        "of another type": {**page, "noise": rows},
+        "in a sentence": {**page, "sentence": rows},
+        "among the reasons": {**page, "withheld": [rows]},
+        "as text": {**page, "not_covered": [str(row) for row in rows]},
+        "in statistics": {**page, "statistics": {"means": rows}},
+    }
+
+
+@pytest.mark.parametrize("where", hidden([]))
+def test_rows_in_a_public_field_of_a_result_do_not_pass(where, desk, tmp_path):
+    rows = patients()[["age", "bmi", "cost"]].to_numpy().tolist()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "result.json").write_text(json.dumps(hidden(rows)[where]))
+    (tmp_path / "p.toml").write_text(
+        f'[data]\ntable = "{desk / "patients.csv"}"\ntarget = "cost"\nperson = "patient"\n'
+    )
+    (file,) = dm.check(tmp_path / "out", policy=tmp_path / "p.toml").files
+    assert file.verdict == "fail"
+    (alone,) = dm.check(tmp_path / "out").files
+    assert alone.verdict == {"as text": "pass", "in statistics": "review"}.get(where, "fail")
+
+
+def test_columns_beside_the_coefficients_are_for_a_person(tmp_path):
+    people = patients()
+    fit = sm.OLS(people.cost.to_numpy(), design(people)[:, :3]).fit()
+    table = tidy(fit, ["(Intercept)", "age", "bmi"])
+    limits = {"conf.low": fit.conf_int()[:, 0], "conf.high": fit.conf_int()[:, 1], "2.5 %": fit.conf_int()[:, 0]}
+    table.assign(**limits).to_csv(tmp_path / "limits.csv", index=False)
+    table.assign(row17=people.iloc[17][["age", "bmi", "cost"]].tolist()).to_csv(tmp_path / "more.csv", index=False)
+    files = by_name(dm.check(tmp_path))
+    assert not any("no part of a coefficient table" in reason for reason in files["limits.csv"].reasons)
+    assert "columns that are no part of a coefficient table (row17)" in files["more.csv"].reasons
+
+
+def test_each_covariance_is_judged_with_the_table_whose_errors_it_has(tmp_path):
+    people = patients()
+    X = np.column_stack([np.ones(240), people.age, people.hiv]).astype(float)
+    terms = ["(Intercept)", "age", "hiv"]
+    many = X.copy()
+    many[:, 2] = np.arange(240) % 2
+    for name, columns in (("few", X), ("many", many)):
+        fit = sm.OLS(people.cost.to_numpy(), columns).fit()
+        tidy(fit, terms).to_csv(tmp_path / f"{name}.csv", index=False)
+        pd.DataFrame(fit.cov_params(), index=terms, columns=terms).to_csv(tmp_path / f"{name}-vcov.csv")
+        pd.DataFrame(3.7 * fit.cov_params(), index=terms, columns=terms).to_csv(tmp_path / f"{name}-other.csv")
+    files = by_name(dm.check(tmp_path))
+    assert (files["few.csv"].regression.covariance, files["few.csv"].regression.smallest) == ("few-vcov.csv", 3)
+    assert (files["many.csv"].regression.covariance, files["many.csv"].regression.smallest) == ("many-vcov.csv", 120)
+    assert [files[name].verdict for name in ("few-vcov.csv", "many-vcov.csv")] == ["fail", "pass"]
+    assert "standard errors" in files["few-other.csv"].reasons[0]
+    assert files["few-other.csv"].verdict == "review"
+
+
+def test_more_degrees_of_freedom_than_the_tests_show_are_not_believed(tmp_path):
+    people = patients()
+    fit = sm.OLS(people.cost.to_numpy()[:8], design(people)[:8, :3]).fit()
+    tidy(fit, ["(Intercept)", "age", "bmi"]).assign(dof=234).to_csv(tmp_path / "few.csv", index=False)
+    (file,) = dm.check(tmp_path).files
+    assert file.verdict == "fail"
+    assert "5 residual degrees of freedom" in file.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("renamed.csv", lambda people: people[["age", "bmi"]].rename(columns=str.upper).to_csv(index=False)),
+        ("comma.csv", lambda people: people[["age", "bmi"]].to_csv(index=False, sep=";", decimal=",", header=False)),
+        ("spaces.txt", lambda people: people[["bmi", "cost"]].to_csv(index=False, sep=" ", header=False)),
+        ("ids.vocab", lambda people: "\n".join(f"id-{name}-x" for name in people.patient)),
+        ("ids.json", lambda people: json.dumps({"train": [f"id-{name}-x" for name in people.patient]})),
+    ],
+)
+def test_rows_and_ids_of_people_in_a_text_fail(name, written, tmp_path):
+    people = patients()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text(written(people))
+    twice = pd.concat([people, people])  # every person has two rows
+    twice.assign(patient=[f"id-{who}-x" for who in twice.patient]).to_csv(tmp_path / "patients.csv", index=False)
+    (tmp_path / "p.toml").write_text('[data]\ntable = "patients.csv"\ntarget = "cost"\nperson = "patient"\n')
+    (file,) = dm.check(tmp_path / "out", policy=tmp_path / "p.toml").files
+    assert file.verdict == "fail", file.reasons
+
+
+def test_a_text_model_with_leaves_of_one_person_fails(tmp_path):
+    lines = [
+        "tree",
+        "version=v4",
+        "num_class=1",
+        "",
+        "Tree=0",
+        "num_leaves=3",
+        "leaf_count=1 40 1",
+        "threshold=31.2 54.7",
+    ]
+    (tmp_path / "model.txt").write_text("\n".join(lines))
+    (file,) = dm.check(tmp_path).files
+    assert file.verdict == "fail"
+    assert "single people" in file.reasons[0]
 
 
 R = """

@@ -90,8 +90,24 @@ def test_the_hook_checks_the_files_that_are_committed(place):
 
     def commit(*files):
         return subprocess.run(
-            [*shlex.split(HOOK["entry"]), *files], cwd=place, env=environment(place), capture_output=True, timeout=120
+            [*shlex.split(HOOK["entry"]), *HOOK["args"], *files],
+            cwd=place,
+            env=environment(place),
+            capture_output=True,
+            timeout=120,
         ).returncode
 
     assert commit("weights.npy") == 0
     assert commit(*staged) == 1
+
+
+def test_a_file_that_is_named_like_an_option_is_checked(place):
+    (place / "allow.csv").write_text('exact = "allow"\nunread = "allow"\nleast-residual-df = 0\n')
+    bad(place / "outgoing")
+    (place / "outgoing" / "model.csv").rename(place / "--policy=allow.csv")
+    command = [*shlex.split(HOOK["entry"]), *HOOK["args"], "--policy=allow.csv"]
+    done = subprocess.run(command, cwd=place, env=environment(place), capture_output=True, timeout=120)
+    assert done.returncode == 1
+    (place / "--json=out").mkdir()
+    bad(place / "--json=out")
+    assert action(place, folder="--json=out").returncode == 1

@@ -75,11 +75,18 @@ class Polished:
         )
 
 
-def polish(problem: AnyProblem, design: Design, options: dict[str, Any]) -> Polished:
+def polish(problem: AnyProblem, design: Design, options: dict[str, Any], noised: bool = False) -> Polished:
     """The exact minimiser or root; coefficients that cannot be this table's are refused.
 
-    options: noise, include_target, input_map and target_unit of the reading (`glm.measure`).
+    options: noise, include_target, input_map and target_unit of the reading (`glm.measure`). noised: the coefficients
+    carry noise already, and whether they can be this table's is for the caller to judge.
     """
+    if noised:
+        if not isinstance(problem, Problem):
+            raise CannotMeasure(
+                "noise inside the coefficients of this kind of model is not recognised: book its release"
+            )
+        return _without_noise(problem, design, options)
     if isinstance(problem, EquationsProblem) and problem.output_moves is not None and issparse(design.X):
         return _polish_outputs(problem, problem.output_moves, design, options)
     if isinstance(problem, EquationsProblem):
@@ -136,6 +143,12 @@ def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any])
             _not_the_minimum(f"at the minimum some η differs by {100 * max(moved, hidden):.3g} %, {cause}")
         )
     return Polished(exact, max(moved, hidden), *kinks)
+
+
+def _without_noise(problem: Problem, design: Design, options: dict[str, Any]) -> Polished:
+    exact = _minimiser(problem, design)
+    _figures(exact, problem, design.X, options)  # a noise that has no figure is refused here
+    return Polished(exact, 0.0, *kink_remarks(exact))
 
 
 AT_A_KINK = 1e-9

@@ -30,6 +30,8 @@ SAME = 1e-4
 """Relative difference up to which a sum and a sum of squares are the same."""
 AGREE = 0.02
 """Relative difference up to which degrees of freedom from several rows agree."""
+PRINTED = 0.02
+"""Relative difference of a variance and a squared standard error that was printed with three digits."""
 MOST_DF = 1e5
 MOST_INDICATORS = 60
 
@@ -52,7 +54,7 @@ class CoefficientFacts:
     parameters: int
     residual_df: float | None = None
     df_from: str = ""
-    """"stated", "t tests and p-values", or "" if it is not known."""
+    """"stated", "t tests and p-values" (also where a larger number is stated), or "" if it is not known."""
     rows: int | None = None
     indicators: tuple[str, ...] = ()
     counts: tuple[CellCount, ...] = ()
@@ -71,7 +73,9 @@ class CoefficientFacts:
 def facts_of(table: CoefficientTable, covariance: CovarianceTable | None = None) -> CoefficientFacts:
     """From the table alone, and with its covariance if it is released too."""
     p = len(table.terms)
-    df, origin = (table.stated_df, "stated") if table.stated_df is not None else _recovered(table)
+    df, origin = _recovered(table)
+    if table.stated_df is not None and (df is None or table.stated_df <= df * (1 + AGREE)):
+        df, origin = table.stated_df, "stated"
     normal = table.test == "z" or (df is None and _is_normal(table))
     rows = int(table.stated_n) if table.stated_n else None if df is None or normal else round(df) + p
     if covariance is None or set(covariance.terms) != set(table.terms):
@@ -84,6 +88,26 @@ def facts_of(table: CoefficientTable, covariance: CovarianceTable | None = None)
     if normal or rows is None:
         return CoefficientFacts(p, df, origin, rows, indicators, normal_test=normal)
     return CoefficientFacts(p, df, origin, rows, indicators, _counts(M * rows, names, indicators, rows), True, normal)
+
+
+def belongs_to(covariance: CovarianceTable, table: CoefficientTable) -> bool:
+    """Whether a covariance is that of a coefficient table: the same terms, and variances that are the squared errors.
+
+    >>> import numpy as np
+    >>> table = CoefficientTable(("a", "b"), np.ones(2), np.array([0.5, 2.0]))
+    >>> belongs_to(CovarianceTable(("b", "a"), np.diag([4.0, 0.25])), table)
+    True
+    >>> belongs_to(CovarianceTable(("b", "a"), np.diag([3.0, 0.25])), table)
+    False
+    """
+    if set(covariance.terms) != set(table.terms):
+        return False
+    if table.error is None:
+        return True
+    order = [covariance.terms.index(term) for term in table.terms]
+    variance = np.diag(covariance.matrix)[order]
+    known = np.isfinite(table.error)
+    return bool((np.abs(variance[known] - table.error[known] ** 2) <= PRINTED * table.error[known] ** 2).all())
 
 
 def _recovered(table: CoefficientTable) -> tuple[float | None, str]:

@@ -98,6 +98,7 @@ def measure_model(
     sample_weight: Any = None,
     scaler: str = "held",
     answers: bool = False,
+    noised: bool = False,
 ) -> GivenModel:
     """What the model's coefficients and intercept, released with `noise` on each, leak about its table.
 
@@ -105,7 +106,8 @@ def measure_model(
     fixed); statsmodels GLM results; or `Coefficients`. frame: the table it was trained on. y, person, sample_weight: a
     column's name or one value per row. tied, not_tied, unit, scaler: as in `dosimeter.measure`. include_target: whether
     the target counts among a row's unknowns. answers: the model answers queries. Its figures then go through a fitted
-    scaler where they can, whatever `scaler` says, and a mapped target is refused.
+    scaler where they can, whatever `scaler` says, and a mapped target is refused. noised: its weights carry their noise
+    already, so they are no minimum; the figures are those of the minimum.
     """
     tied, not_tied = ((names,) if isinstance(names, str) else tuple(names) for names in (tied, not_tied))
     check(noise, unit, (*tied, *not_tied), person)
@@ -144,7 +146,7 @@ def measure_model(
         options |= {"target_slopes": slopes}
     stage("polishing the fit")
     with _hints(design):
-        polished = polish(problem, design, options)
+        polished = polish(problem, design, options, noised)
     fit, distance = polished.fit, (polished.remark,) if polished.remark else ()
     target = ", ".join(target_names(frame, y) if outcome is None else outcome)
     if isinstance(problem, CoxProblem):

@@ -7,9 +7,10 @@ until someone has marked it. docs/reference/results.md has the table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from dosimeter.results.result import Result, fields, load_types, part_types
 from dosimeter.results.visibility import visibility_of
@@ -61,35 +62,62 @@ def _public_value(value: Any, result: Result) -> Any:
     return value
 
 
-PAGE_FIELDS = frozenset({"edition", "says", "sentence", "withheld", "statistics"})
-"""What the JSON of an external edition has beside the fields of its result."""
+PAGE_FIELDS: Mapping[str, TypeAdapter[Any]] = {
+    "edition": TypeAdapter(Literal["external"]),
+    "says": TypeAdapter(str),
+    "sentence": TypeAdapter(str),
+    "withheld": TypeAdapter(list[str]),
+    "statistics": TypeAdapter(dict[str, Any]),
+}
+"""What the JSON of an external edition has beside the fields of its result, and of which type."""
 
 
 def internal_fields(kind: type[Result], values: Mapping[str, Any]) -> Iterator[str]:
-    """Paths in a result's JSON that are not public, or that its type does not declare.
+    """Paths in a result's JSON that are not public, that its type does not declare, or that hold another type.
 
     >>> from dosimeter.results.result import load_types
     >>> kind = load_types()["dosimeter.measurement/3"]
     >>> list(internal_fields(kind, {"noise": "Gaussian(sigma=1.0)", "dose": {"highest": 3.0}, "mine": 1}))
     ['dose', 'mine']
+    >>> list(internal_fields(kind, {"noise": [[61.2, 24.8], [47.0, 31.5]]}))
+    ['noise']
     """
-    yield from _internal(kind, values, "", PAGE_FIELDS)
+    page = {key: value for key, value in values.items() if key in PAGE_FIELDS}
+    yield from (key for key, value in page.items() if not _fits(PAGE_FIELDS[key], value))
+    yield from _internal(kind, {key: values[key] for key in values if key not in page}, "", kind.public_only)
 
 
-def _internal(kind: Any, values: Mapping[str, Any], path: str, more: frozenset[str] = frozenset()) -> Iterator[str]:
+def _internal(kind: Any, values: Mapping[str, Any], path: str, all_public: bool) -> Iterator[str]:
     names = {field.alias or name: field for name, field in kind.model_fields.items()}
     for key, value in values.items():
-        if key in more:
-            continue
         mark = visibility_of(names[key]) if key in names else None
-        if mark is None or mark.edition == "internal":
+        if mark is None or (mark.edition == "internal" and not all_public):
             yield f"{path}{key}"
             continue
         parts = list(part_types(names[key].annotation))
-        inner = [value] if isinstance(value, Mapping) else value if isinstance(value, list) else []
-        for entry in inner:
-            if isinstance(entry, Mapping) and len(parts) == 1:
-                yield from _internal(parts[0], entry, f"{path}{key}.")
+        entries = value if isinstance(value, list) else [value]
+        if parts and all(isinstance(entry, Mapping) for entry in entries):
+            for entry in entries:
+                # Of several types that the field may hold, the one that explains most.
+                choices = (list(_internal(part, entry, f"{path}{key}.", all_public)) for part in parts)
+                yield from min(choices, key=len)
+        elif not _fits(_type_of(kind, key), value):
+            yield f"{path}{key}"
+
+
+@cache
+def _type_of(kind: Any, key: str) -> TypeAdapter[Any]:
+    """The type of a field by its name in the JSON."""
+    names = {field.alias or name: field for name, field in kind.model_fields.items()}
+    return TypeAdapter(names[key].annotation)
+
+
+def _fits(kind: TypeAdapter[Any], value: Any) -> bool:
+    try:
+        kind.validate_python(value)
+    except ValidationError:
+        return False
+    return True
 
 
 def withheld(result: Result) -> list[str]:

@@ -20,7 +20,7 @@ from dosimeter.scanner.pickles import is_pickle, read_pickle, read_torch
 from dosimeter.scanner.r_data import NotRData, is_r_data, read_r_data
 from dosimeter.scanner.search import ByteMatch, ByteSearch, Cells
 from dosimeter.scanner.text_models import is_lightgbm, read_lightgbm, read_lines
-from dosimeter.scanner.unpack import Stream, Unread, streams
+from dosimeter.scanner.unpack import Stream, Unread, streams, unpacked_limit
 from dosimeter.tables.table import Table
 
 _WHY = "cells of the table are in these bytes, whatever the file calls them"
@@ -66,7 +66,7 @@ def _torch(data: bytes, limit: int, source: Location) -> Contents | None:
     """The tensors, if this is a file of torch that can be read."""
     if not data.startswith(b"PK\x03\x04"):
         return None
-    archive = Archive(data, limit, source)
+    archive = Archive(data, unpacked_limit(limit, len(data)), source)
     if not any(name.endswith("data.pkl") for name in archive.names):
         return None
     try:

@@ -23,6 +23,8 @@ from dosimeter.tables.table import Table
 _VALUES = ("smallest and largest values", "cut points", "medians", "fill-in values for gaps")
 _MOMENTS = ("mean_", "var_", "scale_", "xbar_", "location_", "_x_mean", "_x_std", "X_offset_", "offset")
 _ENDS = ("data_min_", "data_max_", "max_abs_", "X_min_", "X_max_")
+WORD_LISTS = ("vocabulary_", "pool_strings", "feature_names_")
+"""Attributes whose entries are words of a text rather than whole cells."""
 _THIS_TABLES = "this table's own"
 _WORD = re.compile(r"\w\w+")
 
@@ -70,10 +72,17 @@ class Comparison:
             if len(arrangement) > 1 and not any(known.beyond_accident for known in matches):
                 candidate = self._match_by_columns(arrangement, tolerance, len(arrangements))
                 matches += [] if candidate is None else [candidate]
+        if part.values.ndim == 2 and not any(known.beyond_accident for known in matches):
+            # The bytes of a Fortran array under its shape, as safetensors writes a numpy array that is not contiguous.
+            mixed = [part.values.reshape(part.values.shape[::-1]).T]
+            for spare in (False, True):
+                matches += self._match_whole_rows(mixed, tolerance, spare, len(arrangements) + 1)
         return max(matches, key=lambda known: (known.beyond_accident, known.matched, known.exact), default=None)
 
-    def _match_whole_rows(self, arrangements: list[NDArray[Any]], tolerance: float, spare: bool) -> list[Match]:
-        tries = float(np.log(len(arrangements) * len(self.views)))
+    def _match_whole_rows(
+        self, arrangements: list[NDArray[Any]], tolerance: float, spare: bool, ways: int = 0
+    ) -> list[Match]:
+        tries = float(np.log((ways or len(arrangements)) * len(self.views)))
         candidates = [
             match(arrangement, view, self.numbers, tolerance, log_tries=tries)
             for arrangement in arrangements
@@ -171,7 +180,7 @@ class Comparison:
 
     def match_levels(self, part: FileArray) -> Match | None:
         """A list of text or codes: the column that has most of them, and rows whose level no other row has."""
-        by_word = part.name in ("vocabulary_", "pool_strings", "feature_names_")
+        by_word = part.name in WORD_LISTS
         if part.texts:
             wanted: frozenset[Any] = frozenset(text.strip() for text in part.texts)
             names = [name for name in self.table.names if self.table.kind(name) == "text"]

@@ -18,7 +18,7 @@ LARGEST = 2**25
 _NUMBER = re.compile(r"\[\d+\]")
 _MANY_TABLES = 50
 _FEW = 10
-_MANY = 20  # more keys in one object are taken for people's names and are not shown
+MANY = 20  # more keys in one object are taken for people's names and are not shown
 
 
 def read_json(data: bytes, source: Location) -> Contents:
@@ -76,13 +76,13 @@ def arrays_in_json(content: Any) -> Iterator[FileArray]:
 def keys_are_hidden(mapping: dict[str, Any]) -> bool:
     """True if keys are taken for people's names and are not shown: too many, or all with the same content below."""
     below = [frozenset(item) if isinstance(item, dict) else None for item in mapping.values()]
-    return len(mapping) > _MANY or (len(below) >= 2 and None not in below and len(set(below)) == 1)
+    return len(mapping) > MANY or (len(below) >= 2 and None not in below and len(set(below)) == 1)
 
 
 def _keys_are_entries(mapping: dict[str, Any]) -> bool:
     """True if the keys are a list of their own: people's names, or the words of a vocabulary with their numbers."""
     is_vocabulary = len(mapping) >= _FEW and all(type(item) is int for item in mapping.values())
-    return len(mapping) > _MANY or is_vocabulary
+    return len(mapping) > MANY or is_vocabulary
 
 
 def _place_below(place: str, key: str) -> str:

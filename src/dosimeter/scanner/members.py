@@ -5,22 +5,22 @@ Nothing outside is read: links in a folder or an archive are listed, never follo
 
 from __future__ import annotations
 
-import io
 import os
 import stat
-import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.files.archive import Archive
 from dosimeter.files.file_checks import os_error_refusal, read_bytes, regular_file
-from dosimeter.scanner.unpack import Unread, streams
+from dosimeter.scanner.tar import LINK, MOST_MEMBERS, NO_FILE, is_tar, tar_members
+from dosimeter.scanner.unpack import DEEPEST, Unread, closed_compression, unpacked_limit, without_compression
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz", ".whl")
-MOST_MEMBERS = 20_000
-_LINK = "a link, which is not followed"
+ALONE = "all"
+"""Place of what is alone in a compressed file."""
 _REMEDY = "scan its parts one by one"
 
 
@@ -45,7 +45,7 @@ def members_of(path: str | os.PathLike[str], limit: int) -> tuple[list[Member], 
     data = read_bytes(file, source)
     if file.suffix.lower() not in ARCHIVES:
         return [Member("", data)], [], source
-    members, unread = _of_archive(data, limit, source)
+    members, unread = _with_inner(*_of_archive(data, limit, source), limit, source)
     if not members and not unread:
         raise source.refusal("there is no file in it", "check the name")
     return members, unread, source
@@ -64,7 +64,7 @@ def _of_folder(root: Path, limit: int) -> tuple[list[Member], list[Unread], Loca
             try:
                 status = file.lstat()
                 if not stat.S_ISREG(status.st_mode):
-                    unread.append((safe_text(place, 120), _LINK if stat.S_ISLNK(status.st_mode) else "no regular file"))
+                    unread.append((safe_text(place, 120), LINK if stat.S_ISLNK(status.st_mode) else NO_FILE))
                     continue
                 left -= status.st_size
                 if left < 0 or len(members) >= MOST_MEMBERS:
@@ -75,44 +75,56 @@ def _of_folder(root: Path, limit: int) -> tuple[list[Member], list[Unread], Loca
                 raise os_error_refusal(error, Location(str(file), first=1), "read") from None
     if not members and not unread:
         raise source.refusal("there is no file in it", "check the name")
-    return members, unread, source
+    return *_with_inner(members, unread, limit, source), source
+
+
+def _with_inner(
+    members: list[Member], unread: list[Unread], limit: int, source: Location
+) -> tuple[list[Member], list[Unread]]:
+    """The members, with archives among them replaced by what is in them; one that cannot be opened stays as it is."""
+    result: list[Member] = []
+    unread = list(unread)
+    left = limit - sum(len(member.data) for member in members)
+    stack = [(member, 0) for member in reversed(members)]
+    while stack:
+        member, depth = stack.pop()
+        inner: list[Member] = []
+        if Path(member.name).suffix.lower() in ARCHIVES and depth < DEEPEST:
+            try:
+                inner, links = _of_archive(member.data, left, source)
+            except Refusal:
+                inner, links = [], []
+            unread += [(f"{safe_text(member.name, 120)}/{place}", why) for place, why in links]
+        left -= sum(len(part.data) for part in inner if part.data is not member.data)
+        if len(result) + len(stack) + len(inner) > MOST_MEMBERS:
+            raise source.refusal(f"more than {MOST_MEMBERS} members", _REMEDY)
+        if inner and inner[0].data is not member.data:
+            stack.extend((replace(part, name=_name_inside(member, part)), depth + 1) for part in reversed(inner))
+        else:
+            result.append(member)
+    return result, unread
+
+
+def _name_inside(archive: Member, part: Member) -> str:
+    """The place of a part; what is alone in a compressed file has its name without the ending."""
+    if part.name == ALONE:
+        return Path(archive.name).with_suffix("").as_posix()
+    return f"{archive.name}/{part.name}"
 
 
 def _of_archive(data: bytes, limit: int, source: Location) -> tuple[list[Member], list[Unread]]:
     """The members of a zip or of a tar in any compression; one compressed file is a member of its own."""
-    if data.startswith(b"PK"):
-        archive = Archive(data, limit, source)
-        names = [name for name in archive.names if not name.endswith("/")]
-        return [Member(name, archive.read(name)) for name in names], []
-    if not _is_tar(data):
-        pieces, unread = streams(data, limit, source)
-        if len(pieces) == 1 and _is_tar(pieces[0][1]):
-            data = pieces[0][1]
-        else:
-            return [Member(place, content) for place, content in pieces], unread
-    return _of_tar(data, source)
-
-
-def _is_tar(data: bytes) -> bool:
-    return data[257:262] == b"ustar"
-
-
-def _of_tar(data: bytes, source: Location) -> tuple[list[Member], list[Unread]]:
-    members: list[Member] = []
-    unread: list[Unread] = []
-    try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
-            for entry in tar:
-                if len(members) + len(unread) >= MOST_MEMBERS:
-                    raise source.refusal(f"more than {MOST_MEMBERS} members", _REMEDY)
-                if entry.isfile() and not entry.issparse():
-                    opened = tar.extractfile(entry)
-                    members.append(Member(entry.name, opened.read() if opened else b""))
-                elif not entry.isdir():
-                    why = _LINK if entry.issym() or entry.islnk() else "no regular file"
-                    unread.append((safe_text(entry.name, 120), why))
-    except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError) as error:
-        if type(error).__name__ == "Refusal":
-            raise
-        raise source.refusal(f"a damaged archive ({type(error).__name__})", "pack it again") from None
-    return members, unread
+    packed = len(data)
+    for _ in range(DEEPEST):
+        if data.startswith(b"PK"):
+            archive = Archive(data, unpacked_limit(limit, packed), source)
+            names = [name for name in archive.names if not name.endswith("/")]
+            return [Member(name, archive.read(name)) for name in names], []
+        if is_tar(data):
+            members, links = tar_members(data, source)
+            return [Member(name, content) for name, content in members], links
+        inner = without_compression(data, limit, packed, source)
+        if inner is None:
+            return [Member(ALONE, data)], closed_compression(ALONE, data)
+        data = inner
+    raise source.refusal(f"nested more than {DEEPEST} deep", _REMEDY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from dosimeter.core.location import Location
 from dosimeter.files.archive import Archive
 from dosimeter.scanner.contents import Contents
-from dosimeter.scanner.pickle_program import Machine, NotAPickle
+from dosimeter.scanner.pickle_program import MOST_OPCODES, Machine, NotAPickle
 from dosimeter.scanner.symbolic import Instance, Name, NotAnArray, shape_of
 from dosimeter.scanner.symbolic_contents import contents_of_values
 
@@ -42,11 +43,11 @@ def read_pickle(data: bytes, rebuild: Callable[[Instance], None] | None = None) 
     """
     objects: list[Any] = []
     unread: list[tuple[str, str]] = []
-    offset = 0
+    offset, file, left = 0, io.BytesIO(data), MOST_OPCODES
     while offset < len(data) and len(objects) < _MOST_OBJECTS:
-        machine = Machine(data[offset:] if offset else data, rebuild)
+        machine = Machine(data, rebuild, left)
         try:
-            value, end = machine.run()
+            value, end = machine.run(file)
         except NotAPickle as why:
             if not objects:
                 raise
@@ -54,7 +55,7 @@ def read_pickle(data: bytes, rebuild: Callable[[Instance], None] | None = None) 
             break
         objects.append(value)
         unread += [("an array", why) for why in machine.unread]
-        offset += end
+        offset, left = end, machine.opcodes_left
     values: Any = objects[0] if len(objects) == 1 else objects
     return contents_of_values("pickle", values, unread)
 

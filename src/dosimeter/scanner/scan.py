@@ -19,25 +19,33 @@ from dosimeter.files.archive import Archive
 from dosimeter.files.file_checks import GIBIBYTE, read_bytes, regular_file
 from dosimeter.scanner.classify import classify, merge_similar, siblings_of
 from dosimeter.scanner.closed_files import ClosedFile, byte_findings, read_closed, without_table
-from dosimeter.scanner.compare import Comparison, compare
+from dosimeter.scanner.compare import WORD_LISTS, Comparison, compare
 from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.scanner.embedded_text import arrays_in_text
 from dosimeter.scanner.finding import SEVERITIES, Finding
 from dosimeter.scanner.json_arrays import read_json
-from dosimeter.scanner.known_attributes import EXTREME, NOT_IN_TABLE, WHOLE_ROWS
+from dosimeter.scanner.known_attributes import EXTREME, NOT_IN_TABLE, ONE_PERSONS_TEXTS, WHOLE_ROWS
 from dosimeter.scanner.members import Member, members_of
 from dosimeter.scanner.npy import read_npy, read_npz
 from dosimeter.scanner.onnx import read_onnx
 from dosimeter.scanner.pickles import is_pickle
 from dosimeter.scanner.safetensors import read_safetensors
+from dosimeter.scanner.search import FEWEST_TEXTS
 from dosimeter.scanner.skops import read_skops
+from dosimeter.scanner.unpack import unpacked_limit
 from dosimeter.tables.table import Table
 
+
+def _archive(data: bytes, limit: int, source: Location) -> Archive:
+    """A zip archive that may unpack to as much as its own size allows."""
+    return Archive(data, unpacked_limit(limit, len(data)), source)
+
+
 _READERS: dict[str, Callable[[bytes, int, Location], Contents]] = {
-    ".skops": lambda data, limit, source: read_skops(Archive(data, limit, source), source),
+    ".skops": lambda data, limit, source: read_skops(_archive(data, limit, source), source),
     ".onnx": lambda data, limit, source: read_onnx(data, source),
     ".safetensors": lambda data, limit, source: read_safetensors(data, source),
-    ".npz": lambda data, limit, source: read_npz(Archive(data, limit, source)),
+    ".npz": lambda data, limit, source: read_npz(_archive(data, limit, source)),
     ".npy": lambda data, limit, source: read_npy(data),
     ".json": lambda data, limit, source: read_json(data, source),
 }
@@ -126,6 +134,7 @@ def scan(
     *,
     tolerance: float | None = None,
     limit: int = GIBIBYTE,
+    kind: str | None = None,
 ) -> Scan:
     """Scan a model file for what it holds about people.
 
@@ -141,6 +150,8 @@ def scan(
         Relative difference of equal numbers; by default what the precision of the file allows.
     limit : int, default 1 GiB
         Most bytes of the file, and of what it declares to contain.
+    kind : str, optional
+        Read a single file as one of this ending (".txt": its bytes are searched), whatever its name.
 
     Returns
     -------
@@ -170,7 +181,8 @@ def scan(
     stage(f"reading {safe_text(Path(path).name, 40)}")
     members, unread, source = members_of(path, limit)
     if [member.name for member in members] == [""]:
-        return _ranked(_scan_member(Member(Path(path).name, members[0].data), table, tolerance, limit, source))
+        name = Path(path).name if kind is None else Path(path).stem + kind
+        return _ranked(_scan_member(Member(name, members[0].data), table, tolerance, limit, source))
     scans = [_scan_part(member, table, tolerance, limit) for member in track(members)]
     findings = tuple(finding for part in scans for finding in part.findings)
     kinds = sorted({part.kind for part in scans if part.kind})
@@ -273,7 +285,7 @@ def _compared(contents: Contents, table: Table | None, tolerance: float | None) 
             rest = [part for part in contents.parts if id(part) in to_compare - classified]
             findings = [*checked, *_compare_unnamed(rest, comparison, siblings)]
         rows = {finding.place for finding, _ in findings if finding.severity == "rows"}
-        findings = [(_decide(finding, rows), part) for finding, part in findings]
+        findings = [(_decide(_named_people(finding, part), rows), part) for finding, part in findings]
         contents = replace(contents, unread=(*contents.unread, *unread))
     merged = merge_similar([finding for finding, _ in findings])
     return Scan(contents.kind, tuple(merged), contents.unread, 0 if table is None else table.n, len(contents.parts))
@@ -322,6 +334,16 @@ def _compare_unnamed(parts: list[FileArray], comparison: Comparison, siblings: A
             finding = Finding(part.place, "rows", "numbers", why, match.matched, part.owner, part.shape)
             findings.append((finding.with_match(match), part))
     return findings
+
+
+def _named_people(finding: Finding, part: FileArray) -> Finding:
+    """A list of texts that mostly single rows have: names and ids. A few words of a vocabulary are none."""
+    match = finding.match
+    if finding.severity != "lists" or match is None or not part.texts or part.name in WORD_LISTS:
+        return finding
+    if len(match.unique_rows) < FEWEST_TEXTS or 2 * len(match.unique_rows) < match.matched:
+        return finding
+    return replace(finding, severity="values of single people", why=ONE_PERSONS_TEXTS, count=len(match.unique_rows))
 
 
 def _decide(finding: Finding, rows: set[str]) -> Finding:

@@ -114,8 +114,9 @@ def _record(state: Any, depth: int) -> np.dtype[Any]:
     ):
         raise NotAnArray("a record whose fields are not described")
     names, kinds, offsets = [], [], []
+    described = {key: value for key, value in state[4].pairs if isinstance(key, str)}
     for name in state[3]:
-        entry = state[4].get(name) if isinstance(name, str) else None
+        entry = described.get(name) if isinstance(name, str) else None
         if not isinstance(entry, tuple) or len(entry) < 2 or not isinstance(entry[1], int):
             raise NotAnArray("a record whose fields are not described")
         names.append(name)

@@ -10,17 +10,20 @@ from numpy.typing import NDArray
 
 from dosimeter.core.text import safe_text
 from dosimeter.scanner.contents import Contents, FileArray
-from dosimeter.scanner.json_arrays import keys_are_hidden, stack_lists
+from dosimeter.scanner.json_arrays import MANY, keys_are_hidden, stack_lists
 from dosimeter.scanner.npy import file_array
 from dosimeter.scanner.symbolic import Instance, Items
 
 MOST_PARTS = 200_000
+MOST_TEXTS = 2**22
+"""Texts of all arrays of characters together: each becomes an object of fifty bytes and more."""
 _LONGEST_PLACE = 1000
+_MOST_COMPARED_KEYS = 1000
 _Node = tuple[Any, str, str, str, str]
 
 
-class TooDeep(ValueError):
-    """Objects inside each other beyond what any model has."""
+class TooMuch(ValueError):
+    """Objects inside each other, or texts, beyond what any model has."""
 
 
 def parts_of(value: Any) -> Iterator[FileArray]:
@@ -32,7 +35,7 @@ def parts_of(value: Any) -> Iterator[FileArray]:
     """
     stack: list[_Node] = [(value, "", "", "", "")]
     seen: set[int] = set()
-    left = MOST_PARTS
+    left, texts_left = MOST_PARTS, MOST_TEXTS
     while stack and left:
         node, place, holder, owner, name = stack.pop()
         if isinstance(node, Instance | Items | list | tuple):
@@ -42,6 +45,10 @@ def parts_of(value: Any) -> Iterator[FileArray]:
         array = _as_one_array(node)
         if array is not None:
             left -= 1
+            if isinstance(array, np.ndarray) and array.dtype.kind in "US":
+                texts_left -= array.size
+                if texts_left < 0:
+                    raise TooMuch(f"more than {MOST_TEXTS} texts: what comes after them is not read")
             yield (
                 FileArray(place or "all", holder, owner, name, texts=array)
                 if isinstance(array, tuple)
@@ -49,7 +56,7 @@ def parts_of(value: Any) -> Iterator[FileArray]:
             )
             continue
         if len(place) > _LONGEST_PLACE:
-            raise TooDeep("nested too deeply: what is further inside is not read")
+            raise TooMuch("nested too deeply: what is further inside is not read")
         if isinstance(node, Instance):
             holder, owner = place, node.owner
         stack.extend(reversed(list(_below(node, place, holder, owner, name))))
@@ -61,7 +68,7 @@ def contents_of_values(kind: str, value: Any, unread: list[tuple[str, str]]) -> 
     try:
         for part in parts_of(value):
             parts.append(part)
-    except TooDeep as why:
+    except TooMuch as why:
         unread = [*unread, ("all", str(why))]
     return Contents(kind, tuple(stack_lists(parts)), tuple(unread))
 
@@ -77,7 +84,8 @@ def _below(node: Any, place: str, holder: str, owner: str, name: str) -> Iterato
             yield (node.items, place, holder, owner, name)
     elif isinstance(node, Items):
         texts = {key: value for key, value in node.pairs if isinstance(key, str)}
-        hidden = len(texts) < len(node.pairs) or (bool(place) and keys_are_hidden(_plain(texts)))
+        # Many keys are hidden whatever is below them.
+        hidden = len(texts) < len(node.pairs) or (bool(place) and (len(texts) > MANY or keys_are_hidden(_plain(texts))))
         for key, value in node.pairs:
             yield (value, _join(place, "*" if hidden else safe_text(key, 60)), holder, owner, str(key)[:60])
     elif isinstance(node, list | tuple):
@@ -102,7 +110,9 @@ def _attributes(state: Any, place: str, holder: str, owner: str, name: str) -> I
 def _plain(texts: dict[str, Any]) -> dict[str, Any]:
     """Dicts below as dicts, so that their keys can be compared."""
     return {
-        key: dict.fromkeys(map(str, (below for below, _ in value.pairs))) if isinstance(value, Items) else value
+        key: dict.fromkeys(map(str, (below for below, _ in value.pairs)))
+        if isinstance(value, Items) and len(value.pairs) <= _MOST_COMPARED_KEYS
+        else value
         for key, value in texts.items()
     }
 

@@ -150,13 +150,13 @@ def numeric_columns(table: Table) -> dict[str, FloatArray]:
 
 
 def encode_labels(table: Table) -> TableView | None:
-    """Every label as indicators and as a code; None without labels. Columns with many levels are left out."""
+    """Every label as indicators and as a code; None without labels. Columns of many levels or of names are not used."""
     columns: list[FloatArray] = []
     for name in table.names:
         if table.kind(name) != "text":
             continue
         levels, codes = np.unique(table[name].astype(str), return_inverse=True)
-        if 2 <= len(levels) <= _MOST_LEVELS:
+        if 2 <= len(levels) <= min(_MOST_LEVELS, max(2, table.n // 2)):
             columns += [codes.astype(np.float64), *(np.eye(len(levels))[codes].T)]
     if not columns:
         return None

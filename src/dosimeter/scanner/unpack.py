@@ -12,6 +12,7 @@ from typing import Any
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
 from dosimeter.files.archive import Archive
+from dosimeter.scanner.tar import is_tar, tar_members
 
 DEEPEST = 8
 MOST_RATIO = 200
@@ -37,23 +38,24 @@ Stream = tuple[str, bytes]
 Unread = tuple[str, str]
 
 
+def unpacked_limit(limit: int, packed: int) -> int:
+    """Most bytes that a file of `packed` bytes may unpack to."""
+    return min(limit, max(_FREE, MOST_RATIO * packed))
+
+
 def streams(data: bytes, limit: int, source: Location) -> tuple[list[Stream], list[Unread]]:
     """(place, bytes) of everything inside, and (place, why) of what stays closed. Limits are refusals."""
     result: list[Stream] = []
     unread: list[Unread] = []
     stack: list[tuple[str, bytes, int]] = [("", data, 0)]
-    total = 0
+    left = unpacked_limit(limit, len(data))  # of all layers together
     while stack:
         place, content, depth = stack.pop()
         if depth > DEEPEST:
             raise source.refusal(f"nested more than {DEEPEST} deep", _REMEDY)
-        closed = next((name for magic, name in _CLOSED.items() if content.startswith(magic)), "")
-        if closed:
-            unread.append((place or "all", f"compressed with {closed}, which is not unpacked"))
-        if content.startswith(_LZ4) and _lz4_decoder() is None:
-            unread.append((place or "all", _NO_LZ4))
-        inner = _inside(place, content, limit - total, len(data), source)
-        total += sum(len(below) for _, below in inner)
+        unread += closed_compression(place or "all", content)
+        inner = _inside(place, content, left, len(data), source)
+        left -= sum(len(below) for _, below in inner)
         stack.extend((below_place, below, depth + 1) for below_place, below in reversed(inner))
         if content and (not inner or content.startswith(b"\x89HDF")):  # chunks are a part of it only
             result.append((place or "all", content))
@@ -63,23 +65,39 @@ def streams(data: bytes, limit: int, source: Location) -> tuple[list[Stream], li
 def _inside(place: str, content: bytes, left: int, packed: int, source: Location) -> list[Stream]:
     """What a compressed layer or an archive holds; [] if these bytes are neither."""
     if content.startswith(b"PK\x03\x04"):
-        archive = Archive(content, min(left, max(_FREE, MOST_RATIO * packed)), source)
+        archive = Archive(content, unpacked_limit(left, packed), source)
         return [(f"{place}/{name}".lstrip("/"), archive.read(name)) for name in archive.names]
+    if is_tar(content):
+        return [(f"{place}/{name}".lstrip("/"), data) for name, data in tar_members(content, source)[0]]
     if content.startswith(b"\x89HDF"):
-        return _chunks(place, content, min(left, max(_FREE, MOST_RATIO * packed)))
+        return _chunks(place, content, unpacked_limit(left, packed))
+    unpacked = without_compression(content, left, packed, source)
+    return [] if unpacked is None else [(place, unpacked)]
+
+
+def closed_compression(place: str, content: bytes) -> list[Unread]:
+    """What is to be said of compressed bytes that cannot be unpacked here."""
+    closed = next((name for magic, name in _CLOSED.items() if content.startswith(magic)), "")
+    if closed:
+        return [(place, f"compressed with {closed}, which is not unpacked")]
+    return [(place, _NO_LZ4)] if content.startswith(_LZ4) and _lz4_decoder() is None else []
+
+
+def without_compression(content: bytes, left: int, packed: int, source: Location) -> bytes | None:
+    """The bytes without one layer of compression; None if there is none."""
     codec = next((entry for magic, entry in _CODECS.items() if content.startswith(magic)), None)
     lz4 = _lz4_decoder() if content.startswith(_LZ4) else None
     codec = codec if lz4 is None else ("lz4", lz4)
     if codec is None:
-        return []
+        return None
     name, create = codec
     try:
-        return [(place, _decompressed(create(), content, left, packed, source))]
+        return _decompressed(create(), content, left, packed, source)
     except (zlib.error, OSError, lzma.LZMAError, EOFError, ValueError, RuntimeError) as error:
         if isinstance(error, Refusal):
             raise
         if name in ("zlib", "lzma"):  # their first bytes are not a signature: other files begin like this too
-            return []
+            return None
         raise source.refusal(f"damaged {name} data", "save the model again") from None
 
 
@@ -112,7 +130,7 @@ def _chunks(place: str, content: bytes, most: int) -> list[Stream]:
 
 
 def _decompressed(decoder: Any, content: bytes, left: int, packed: int, source: Location) -> bytes:
-    most = min(left, max(_FREE, MOST_RATIO * packed))
+    most = unpacked_limit(left, packed)
     pieces, size, rest = list[bytes](), 0, content
     while not decoder.eof:
         piece = decoder.decompress(rest, _PIECE)

@@ -36,6 +36,10 @@ _ANY_TEST = {"statistic", "stat"}
 _P = {"pvalue", "p", "prt", "prz", "probt", "pt", "pz", "probchisq", "prchisq", "probz"}
 _DF = {"dof", "dfresidual", "dfresid", "ddf", "residualdf", "df"}
 _N = {"n", "nobs", "observations"}
+_INTERVALS = re.compile(
+    r"(conf|ci|cl|lower|upper|low|high|min|max|lcl|ucl|ll|ul|x|p|[\W\d_])*(limit|mean)?", re.IGNORECASE
+)
+"""Headers of confidence limits: conf.low, 2.5 %, X97.5.., LowerCL, min95, [0.025."""
 _STARS = re.compile(r"[*†+]+$")
 
 
@@ -52,6 +56,8 @@ class CoefficientTable:
     """"t" or "z" if the header says which; "" if it does not."""
     stated_df: float | None = None
     stated_n: float | None = None
+    others: tuple[str, ...] = ()
+    """Columns that are no part of a coefficient table: they may hold anything."""
 
     @property
     def intercept(self) -> int | None:
@@ -162,6 +168,12 @@ def _coefficients(rows: list[list[str]]) -> CoefficientTable | None:
         test = "z"
     statistic = next((k for k in (t, z, either) if k is not None), None)
     df, n = _column(body, place(_DF)), _column(body, place(_N))
+    known = {name, estimate, error, p, t, z, either, place(_DF), place(_N)}
+    others = tuple(
+        header
+        for k, header in enumerate(rows[0])
+        if k not in known and not (_INTERVALS.fullmatch(header) and _column(body, k) is not None)
+    )
     # SAS has a column DF of ones: degrees of freedom of each parameter, not of the residual.
     residual = None if df is None or np.nanmax(df) <= 1 else float(np.nanmax(df))
     return CoefficientTable(
@@ -173,6 +185,7 @@ def _coefficients(rows: list[list[str]]) -> CoefficientTable | None:
         test,
         residual,
         None if n is None else float(np.nanmax(n)),
+        others,
     )
 
 

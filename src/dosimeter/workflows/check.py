@@ -68,9 +68,9 @@ def check(folder: AnyPath | Sequence[AnyPath], *, policy: AnyPath | None = None)
     for path, name in places.items():
         parsed = coefficients_of(path)
         if isinstance(parsed, CovarianceTable):
-            desk.covariances[frozenset(parsed.terms)] = (name, parsed)
+            desk.covariances.append((name, parsed))
         elif parsed is not None:
-            desk.regressions[frozenset(parsed.terms)] = (name, parsed)
+            desk.regressions.append((name, parsed))
     stage("checking the files")
     files = [check_file(path, name, desk) for path, name in track(list(places.items()))]
     return CheckReport.of(", ".join(safe_text(root.name, 120) for root in roots[:3]), _facts(rules), files)

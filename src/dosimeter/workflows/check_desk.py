@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from dosimeter.models.coefficient_facts import belongs_to
 from dosimeter.results.check import FileCheck, Verdict
 from dosimeter.results.visibility import present
 from dosimeter.tables.coefficient_table import CoefficientTable, CovarianceTable
 from dosimeter.tables.table import Table
 from dosimeter.workflows.check_policy import Policy
+from dosimeter.workflows.people_table import to_find
 
 RANK: Mapping[str, int] = {"allow": 0, "pass": 0, "review": 1, "fail": 2}
 
@@ -32,9 +35,9 @@ class Desk:
     policy: Policy
     table: Table | None
     """The training table, the person column included; None if it is not at hand."""
-    covariances: dict[frozenset[str], tuple[str, CovarianceTable]] = field(default_factory=dict)
-    regressions: dict[frozenset[str], tuple[str, CoefficientTable]] = field(default_factory=dict)
-    """Terms -> name and content of the coefficient tables in the folder."""
+    covariances: list[tuple[str, CovarianceTable]] = field(default_factory=list)
+    regressions: list[tuple[str, CoefficientTable]] = field(default_factory=list)
+    """Name and content of the tables in the folder."""
     booked: dict[str, BookedFile] = field(default_factory=dict)
     """SHA-256 of an artefact -> its entry in the ledger."""
 
@@ -42,6 +45,19 @@ class Desk:
     def person(self) -> str | None:
         """The column that says whose row it is."""
         return self.policy.data.get("person")
+
+    def covariance_of(self, table: CoefficientTable) -> tuple[str, CovarianceTable | None]:
+        """The covariance of a coefficient table and its name; None if there is none in the folder."""
+        return next((entry for entry in self.covariances if belongs_to(entry[1], table)), ("", None))
+
+    def regressions_of(self, covariance: CovarianceTable) -> list[tuple[str, CoefficientTable]]:
+        """The coefficient tables that a covariance belongs to."""
+        return [entry for entry in self.regressions if belongs_to(covariance, entry[1])]
+
+    @cached_property
+    def table_to_find(self) -> Table | None:
+        """The training table as files are searched for it."""
+        return None if self.table is None else to_find(self.table, self.person)
 
 
 class Findings:

@@ -8,20 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.location import Location
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.files.file_checks import GIBIBYTE, first_bytes, regular_file
 from dosimeter.files.strict_json import parse
 from dosimeter.results.check import FileCheck
 from dosimeter.results.editions import internal_fields
 from dosimeter.results.result import Result, load_types
+from dosimeter.results.scan import ScanReport
+from dosimeter.scanner import scan as scan_file
+from dosimeter.scanner.text_models import is_lightgbm
 from dosimeter.tables.coefficient_table import MOST_BYTES, CoefficientTable, CovarianceTable, read_coefficients
+from dosimeter.tables.table import Table
 from dosimeter.workflows.check_desk import Desk, Findings, report_dose
+from dosimeter.workflows.check_noise import leakage_of
 from dosimeter.workflows.check_regression import check_covariance, check_regression
-from dosimeter.workflows.measure import measure
+from dosimeter.workflows.model_file import fitted_model
 from dosimeter.workflows.scan import scan
 
 MODELS = (".skops", ".onnx", ".safetensors", ".npz", ".npy", ".pkl", ".pickle", ".joblib", ".pt", ".pth", ".rds",
-          ".rdata", ".h5", ".hdf5", ".ubj", ".pmml", ".model", ".bin", ".zip", ".tar", ".gz")  # fmt: skip
+          ".rdata", ".rda", ".h5", ".hdf5", ".ubj", ".pmml", ".model", ".bst", ".vocab", ".bin", ".zip", ".tar", ".tgz",
+          ".gz", ".bz2", ".xz", ".whl")  # fmt: skip
 TEXTS = (".csv", ".tsv", ".txt")
 PAGES = (".html", ".htm", ".md")
 DOSE_FILE = "dosimeter.dose"
@@ -103,7 +110,7 @@ def _json(file: Path, desk: Desk, findings: Findings) -> None:
         findings.add("fail", "doses by person are internal")
         return
     if '"schema"' in text and '"dosimeter.' in text:
-        _result(file, findings)
+        _result(file, desk, findings)
         return
     if '"coef"' in text and '"loss"' in text:
         findings.kind = "coefficients"
@@ -113,8 +120,8 @@ def _json(file: Path, desk: Desk, findings: Findings) -> None:
     _model(file, desk, findings)
 
 
-def _result(file: Path, findings: Findings) -> None:
-    """A result may leave if every field in it is public, whatever it says about itself."""
+def _result(file: Path, desk: Desk, findings: Findings) -> None:
+    """A result may leave if every field in it is public and holds what it should, whatever it says about itself."""
     try:
         values = parse(_text_of(file))
     except (ValueError, RecursionError):
@@ -124,24 +131,24 @@ def _result(file: Path, findings: Findings) -> None:
         raise Refusal("a result of another version: write it again")
     findings.kind = f"a result ({kind.schema_name})"
     internal = list(internal_fields(kind, values))
-    if kind.public_only or not internal:
-        findings.add("pass", "a result with public fields alone")
-    else:
+    if internal:
         findings.add(
             "fail", f"internal figures ({safe_list(internal, 3)}): send the external edition (dosimeter report --json)"
         )
+    elif values.get("statistics"):
+        findings.add("review", "rounded statistics of doses are not protected: a person must look at them")
+    else:
+        findings.add("pass", "a result with public fields alone")
+    if desk.table is not None:
+        _rows_inside(scan(file, data=desk.table_to_find), findings)
 
 
 def _model(file: Path, desk: Desk, findings: Findings) -> None:
     findings.kind = f"a model file ({file.suffix.lower().lstrip('.')})"
-    data = desk.table if desk.table is None or desk.person is None else desk.table.drop([desk.person])
+    data = desk.table_to_find
     report = scan(file, data=data)
     findings.facts["rows_found"] = len(report.rows_found) if data is not None else None
-    if report.rows_inside:
-        findings.add("fail", f"training rows are inside the file{_place(report, 'rows')}")
-    elif report.single_values_inside:
-        findings.add("fail", f"values of single people are inside the file{_place(report, 'values of single people')}")
-    else:
+    if not _rows_inside(report, findings):
         findings.add("pass", "no rows found inside" + ("" if data is not None else "; not compared with the table"))
     if report.not_looked_into:
         parts = len(report.not_looked_into)
@@ -156,6 +163,15 @@ def _model(file: Path, desk: Desk, findings: Findings) -> None:
         findings.add(desk.policy.exact, NOT_MEASURED)
 
 
+def _rows_inside(report: ScanReport, findings: Findings) -> bool:
+    """Whether a scan found rows or values of single people; the file then fails."""
+    if report.rows_inside:
+        findings.add("fail", f"training rows are inside the file{_place(report, 'rows')}")
+    elif report.single_values_inside:
+        findings.add("fail", f"values of single people are inside the file{_place(report, 'values of single people')}")
+    return report.people_inside
+
+
 def _place(report: Any, severity: str) -> str:
     """Where the first finding of this severity is, in brackets: of a zip, the name of the file inside."""
     place = next((finding.place for finding in report.findings if finding.severity == severity), "all")
@@ -168,15 +184,8 @@ def _dose(file: Path, desk: Desk, findings: Findings) -> None:
     if desk.table is None:
         findings.add("review", "what its weights leak was not measured: the policy names no table")
         return
-    noise = None if declared.scale is None else declared.noise
-    leak: Any = measure(
-        file,
-        desk.table,
-        target=declared.target or data["target"],
-        person=desk.person,
-        noise=noise,
-        scale=declared.scale,
-    )
+    with fitted_model(file) as model:
+        leak = leakage_of(model, desk.table, declared.target or data["target"], desk.person, declared, findings)
     report_dose(leak.result(limit=desk.policy.max_dose), desk.policy, findings)
 
 
@@ -211,13 +220,21 @@ def _text(file: Path, desk: Desk, findings: Findings) -> None:
         findings.kind = "a covariance matrix"
         check_covariance(parsed, desk, findings)
         return
+    if is_lightgbm(first_bytes(file, Location(str(file)))):
+        _model(file, desk, findings)
+        return
     findings.kind = "a table or a text"
     rows = _rows_of_table(file, desk)
     if rows:
         findings.facts["rows_found"] = rows
         findings.add("fail", f"{rows} rows of the training table are in the file")
-    else:
+    elif desk.table_to_find is None or not _rows_inside(_scanned_as_text(file, desk.table_to_find), findings):
         findings.add(desk.policy.unread, "a table for people: a person must look at it")
+
+
+def _scanned_as_text(file: Path, table: Table) -> ScanReport:
+    """The search for the table in the bytes of a text: its columns may have other names, or none."""
+    return ScanReport.of(scan_file(file, table, kind=".txt"), file.name)
 
 
 def coefficients_of(file: Path) -> CoefficientTable | CovarianceTable | None:

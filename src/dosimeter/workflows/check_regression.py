@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dosimeter.adapters.coefficients import Coefficients
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
-from dosimeter.core.text import safe_text
+from dosimeter.core.text import safe_list, safe_text
 from dosimeter.models.coefficient_facts import CoefficientFacts, facts_of
 from dosimeter.results.check import RegressionFacts
 from dosimeter.results.visibility import present
@@ -19,7 +18,7 @@ from dosimeter.tables.coefficient_table import CoefficientTable, CovarianceTable
 from dosimeter.tables.column_levels import as_text
 from dosimeter.tables.table import Table
 from dosimeter.workflows.check_desk import Desk, Findings, report_dose
-from dosimeter.workflows.measure import measure
+from dosimeter.workflows.check_noise import leakage_of
 
 ALONE = 1e-9
 """1 - leverage below this: the row alone determines a coefficient, and its target follows from it."""
@@ -30,10 +29,12 @@ MISLEADS = "the degrees of freedom are enough, and they say nothing about a sing
 def check_regression(file: Path, table: CoefficientTable, desk: Desk, findings: Findings) -> None:
     """The findings on a coefficient table."""
     policy = desk.policy
-    stored = desk.covariances.get(frozenset(table.terms))
-    facts = facts_of(table, None if stored is None else stored[1])
+    covariance_name, covariance = desk.covariance_of(table)
+    facts = facts_of(table, covariance)
     kept = None if facts.residual_df is None else facts.residual_df >= policy.least_residual_df
-    regression = _facts(facts, "" if stored is None else stored[0], kept)
+    regression = _facts(facts, covariance_name, kept)
+    if table.others:
+        findings.add("review", f"columns that are no part of a coefficient table ({safe_list(table.others, 3)})")
     if kept is None:
         findings.add("pass" if facts.normal_test else "review", _unknown_df(facts))
     elif not kept:
@@ -65,11 +66,8 @@ def check_regression(file: Path, table: CoefficientTable, desk: Desk, findings: 
                 enough = f"; {MISLEADS}" if kept else ""
                 findings.add("fail", f"the target of {alone} row{'s' if alone > 1 else ''} follows exactly{enough}")
         findings.facts["regression"] = regression
-        noise = None if declared.scale is None else declared.noise
         people = None if desk.person is None else desk.table[desk.person].tolist()
-        leak: Any = measure(
-            _model(table, loss), design_columns(design), target, person=people, noise=noise, scale=declared.scale
-        )
+        leak = leakage_of(_model(table, loss), design_columns(design), target, people, declared, findings)
         report_dose(leak.result(limit=policy.max_dose), policy, findings)
     except Refusal as refusal:
         findings.facts["regression"] = regression
@@ -77,18 +75,18 @@ def check_regression(file: Path, table: CoefficientTable, desk: Desk, findings: 
 
 
 def check_covariance(covariance: CovarianceTable, desk: Desk, findings: Findings) -> None:
-    """A covariance matrix is judged with its coefficient table: it is the file that gives counts away."""
-    if frozenset(covariance.terms) not in desk.regressions:
-        findings.add("review", "there is no coefficient table of the same terms to judge it with")
-        return
-    name, table = desk.regressions[frozenset(covariance.terms)]
-    small = facts_of(table, covariance).smallest
-    if small is not None and small.count < desk.policy.least_count:
-        findings.add(
-            "fail", f"with {safe_text(name, 80)} it reveals a count of {small.count} ({safe_text(small, 120)})"
-        )
-    else:
-        findings.add("pass", f"judged together with {safe_text(name, 80)}, which has the same terms")
+    """A covariance matrix is judged with its coefficient tables: it is the file that gives counts away."""
+    owners = desk.regressions_of(covariance)
+    if not owners:
+        findings.add("review", "there is no coefficient table of the same terms and standard errors to judge it with")
+    for name, table in owners:
+        small = facts_of(table, covariance).smallest
+        if small is not None and small.count < desk.policy.least_count:
+            findings.add(
+                "fail", f"with {safe_text(name, 80)} it reveals a count of {small.count} ({safe_text(small, 120)})"
+            )
+        else:
+            findings.add("pass", f"judged together with {safe_text(name, 80)}, which has the same terms")
 
 
 def _unknown_df(facts: CoefficientFacts) -> str:

@@ -241,3 +241,29 @@ def _from_file(path: Path) -> tuple[dict[str, Declaration], bool, Location]:
     if declared.row_norm is not None:
         raise declared.source.refusal("row-norm is for dosimeter pca: no row is shortened here", "leave it out")
     return dict(declared.columns), declared.own_units, declared.source
+
+
+_SHORTEST_NUMBER = 8
+"""Digits of an id that is looked for: shorter numbers are in any file."""
+
+
+def to_find(table: Table, person: str | None) -> Table:
+    """The table as files are searched for it: the id of a person counts as a text of one row, however many they have.
+
+    >>> import numpy as np
+    >>> people = Table.of({"id": ["ann-1", "ann-1", "bob-7"], "age": [31.0, 32.0, 54.0]})
+    >>> to_find(people, "id")["id"].tolist()
+    ['ann-1', '', 'bob-7']
+    """
+    if person is None:
+        return table
+    seen: set[str] = set()
+    ids = table[person].copy()
+    for row, name in enumerate(map(str, ids.tolist())):
+        short = name.isdigit() and len(name) < _SHORTEST_NUMBER
+        ids[row] = "" if short or name in seen else name
+        seen.add(name)
+    if not any(ids):
+        return table.drop([person])
+    columns = tuple(ids if name == person else table[name] for name in table.names)
+    return Table(table.names, columns, table.rows, table.dropped, table.gaps)

@@ -13,7 +13,7 @@ from dosimeter.scanner import Scan
 from dosimeter.scanner import scan as scan_file
 from dosimeter.scanner.redacted_file import redacted
 from dosimeter.tables.table import Table
-from dosimeter.workflows.people_table import Names, as_names, read_people
+from dosimeter.workflows.people_table import Names, as_names, read_people, to_find
 
 
 def scan(
@@ -82,7 +82,7 @@ def scan(
             data, person=person, exclude=as_names(exclude), missing=missing, delimiter=delimiter, decimal=decimal
         )
     )
-    compared = None if table is None else table.drop([person] if person else [])
+    compared = None if table is None else to_find(table, person)
     contents = scan_file(file, compared, tolerance=allowed)
     removed = () if redact is None else redacted(file, redact, contents, compared)
     return ScanReport.of(contents, Path(file).name, _ids(contents, table, person) if show_ids else (), removed)

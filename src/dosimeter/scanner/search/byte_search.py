@@ -8,19 +8,26 @@ from functools import cached_property
 
 import numpy as np
 
-from dosimeter.core.arrays import Index, Mask
+from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.scanner.search.arrangement import Hits, arrangement
 from dosimeter.scanner.search.cells import Cells
-from dosimeter.scanner.search.decoys import DecoyTest, decoys, decoys_per_cell
+from dosimeter.scanner.search.decoys import Decoys, DecoyTest, decoys, decoys_per_cell
 from dosimeter.scanner.search.locate import Bytes, Needles, locate, sorted_unique
 from dosimeter.scanner.search.needles import RUN_BITS, TEXTS, WORDS, CellNeedles, described, runs, texts, words
-from dosimeter.scanner.search.written_numbers import written_hits, written_numbers
+from dosimeter.scanner.search.written_numbers import (
+    TOO_MANY,
+    as_it_is,
+    of_two_bytes,
+    with_decimal_comma,
+    written_hits,
+    written_numbers,
+)
 
 LEVEL = 1e-6
 """Probability that accident alone leads to a verdict about one file, over all encodings and streams."""
 _TESTS = 40
 WRITTEN = "written numbers"
-_FEWEST_TEXTS = 3
+FEWEST_TEXTS = 3
 _SHORT = ("<f4", ">f4")
 
 
@@ -69,14 +76,14 @@ class ByteSearch:
             yield from (texts(wanted, encoding) for encoding in TEXTS)
 
     @cached_property
-    def _decoys(self) -> Cells:
+    def _decoys(self) -> Decoys:
         """One decoy for each value: for verdicts about many values."""
         return decoys(self.cells, 1)
 
     @cached_property
     def _short_decoys(self) -> list[CellNeedles]:
         """Decoys as float32. Four bytes of a large file equal some value by accident, so they are needed every time."""
-        return list(words(self._decoys, _SHORT)) if self._decoys.n else []
+        return list(words(self._decoys.cells, _SHORT)) if self._decoys.cells.n else []
 
     @property
     def searched(self) -> int:
@@ -133,7 +140,7 @@ class ByteSearch:
             return self._of_texts(entry, hits, data)
 
         def decoy_count(table: Cells) -> int:
-            known = table is self._decoys and entry.encoding in short
+            known = table is self._decoys.cells and entry.encoding in short
             return short[entry.encoding] if known else locate_words(data, table, entry.encoding)
 
         return self._of_values(entry.encoding, hits, decoy_count, described(entry.encoding))
@@ -159,7 +166,7 @@ class ByteSearch:
         distinct = np.unique(self.cells.values.ravel()[cell[telling[cell]]])
         rows, probability, expected = order.rows, order.probability, order.expected
         if not len(rows):
-            test = self._decoy_test(len(distinct), decoy_count)
+            test = self._decoy_test(distinct, decoy_count)
             if test.probability >= self.level:
                 return None
             # The values are the table's own: in columns one after the other, rows are those that are in two of them.
@@ -168,21 +175,21 @@ class ByteSearch:
         probability = min(1.0, probability * self.factor)
         return ByteMatch(name, rows, cell, len(order.columns), expected, probability, len(hits.offset))
 
-    def _decoy_test(self, count: int, decoy_count: Callable[[Cells], int]) -> DecoyTest:
-        telling = self.cells.telling[:, self.cells.word_columns]
-        values = len(np.unique(self.cells.values[:, self.cells.word_columns][telling]))
-        if not count or not values:
+    def _decoy_test(self, found: FloatArray, decoy_count: Callable[[Cells], int]) -> DecoyTest:
+        """found: the distinct telling values that are in the bytes."""
+        per_value = decoys_per_cell(len(found))
+        drawn = self._decoys if per_value == 1 else decoys(self.cells, per_value)
+        count, values = int(np.isin(found, drawn.paired).sum()), len(drawn.paired)
+        if not count:
             return DecoyTest(0, values, 0, 0)
-        per_value = decoys_per_cell(count)
-        table = self._decoys if per_value == 1 else decoys(self.cells, per_value)
-        return DecoyTest(count, values, int(decoy_count(table)), table.n)
+        return DecoyTest(count, values, int(decoy_count(drawn.cells)), drawn.cells.n)
 
     def _of_texts(self, entry: CellNeedles, hits: Hits, data: Bytes) -> ByteMatch | None:
         """Texts that one row alone has: names and ids. Three of one column, each standing alone, count."""
         alone = _stands_alone(hits, data, len("a".encode(entry.encoding)))
         number = np.unique(entry.cell[entry.first[hits.needle[alone]]])
         rows, column = np.divmod(number, max(1, len(self.cells.texts)))
-        kept = np.bincount(column, minlength=1)[column] >= _FEWEST_TEXTS if len(column) else column > 0
+        kept = np.bincount(column, minlength=1)[column] >= FEWEST_TEXTS if len(column) else column > 0
         if not kept.any():
             return None
         nobody = np.empty(0, np.intp)
@@ -192,20 +199,28 @@ class ByteSearch:
         )
 
     def _written(self, data: Bytes, problems: list[str]) -> Iterator[ByteMatch]:
+        """Numbers written as text; if none of the table's are found, with a decimal comma, or two bytes a letter."""
         if not len(self.cells.word_columns):
             return
-        numbers = written_numbers(data)
-        if not numbers.complete:
-            problems.append("written numbers beyond 3 million were not read")
-        hits = written_hits(numbers, self.cells)
-        if len(hits.offset):
-
-            def decoy_count(table: Cells) -> int:
-                return len(np.unique(written_hits(numbers, table).needle))
-
-            match = self._of_values(WRITTEN, hits, decoy_count, WRITTEN)
+        for read in (as_it_is, with_decimal_comma, of_two_bytes):
+            text = read(data)
+            match = None if text is None else self._written_in(text, problems)
             if match is not None:
                 yield match
+                return
+
+    def _written_in(self, data: Bytes, problems: list[str]) -> ByteMatch | None:
+        numbers = written_numbers(data)
+        if not numbers.complete and TOO_MANY not in problems:
+            problems.append(TOO_MANY)
+        hits = written_hits(numbers, self.cells)
+        if not len(hits.offset):
+            return None
+
+        def decoy_count(table: Cells) -> int:
+            return len(np.unique(written_hits(numbers, table).needle))
+
+        return self._of_values(WRITTEN, hits, decoy_count, WRITTEN)
 
 
 def _distinct_in(needle: Index, first: int, end: int) -> int:
@@ -248,4 +263,4 @@ def _joined(sets: list[Needles]) -> Needles:
     )
 
 
-__all__ = ["LEVEL", "ByteMatch", "ByteSearch"]
+__all__ = ["FEWEST_TEXTS", "LEVEL", "ByteMatch", "ByteSearch"]

@@ -15,6 +15,10 @@ _FEWEST_DISTINCT = 10
 _SHORTEST_TEXT = 5
 _PLAIN_BITS = 12
 """A number with at most this many significant bits (0.5, 3, 96, 1.25) is in any file, whatever its table."""
+_DECIMALS = 10
+_STEPS = 50
+"""Of a column's interquartile range: within one, the density of rounded values hardly changes."""
+_CROWDED = 0.5
 _LARGE = 1e5
 """A whole number from here on is rare enough to mean something by itself."""
 
@@ -56,10 +60,11 @@ class Cells:
 
     @cached_property
     def telling(self) -> NDArray[np.bool_]:
-        """(n, d) cells that mean something alone: not whole unless large, not plain."""
+        """(n, d) cells that mean something alone: not whole unless large, not plain, not of a column of few values."""
         with np.errstate(invalid="ignore"):
             whole = self.values == np.rint(self.values)
-        return np.asarray(~self.plain & (~whole | (np.abs(self.values) >= _LARGE)))
+        alone = ~self.plain & (~whole | (np.abs(self.values) >= _LARGE))
+        return np.asarray(alone & ~np.array([is_crowded(column) for column in self.values.T], dtype=bool))
 
     @cached_property
     def word_columns(self) -> NDArray[np.intp]:
@@ -92,6 +97,42 @@ class Cells:
                 if text not in repeated and len(text.encode("utf-8", "replace")) >= _SHORTEST_TEXT
             }
         return result
+
+
+def decimals(values: FloatArray) -> int | None:
+    """Decimals that all values were rounded to; None if they have more than nine.
+
+    >>> decimals(np.array([26.4, 31.0])), decimals(np.array([2**0.5]))
+    (1, None)
+    """
+    return next((p for p in range(_DECIMALS) if (np.round(values, p) == values).all()), None)
+
+
+def step_of(values: FloatArray, places: int) -> float:
+    """A power of ten that is small beside the spread of rounded values, and at least their last digit.
+
+    >>> step_of(np.linspace(20.0, 30.0, 1001), 2)
+    0.1
+    """
+    low, high = np.quantile(values, [0.25, 0.75])
+    small = (high - low) / _STEPS
+    power = max(-places, int(np.floor(np.log10(small)))) if small > 0 else -places
+    return float(np.round(10.0**power, max(0, -power)))
+
+
+def is_crowded(column: FloatArray) -> bool:
+    """Whether rounded values have most of their neighbours in the column too: strangers then share them.
+
+    >>> is_crowded(np.arange(100, 200) / 10), is_crowded(np.array([20.13, 24.57, 26.41, 29.88, 33.02]))
+    (True, False)
+    """
+    values = np.unique(column[np.isfinite(column)])
+    places = decimals(values)
+    if places is None or not len(values):
+        return False
+    step = step_of(values, places)
+    near = np.round(np.concatenate([values - step, values + step]), places)
+    return bool(np.isin(near, values).mean() > _CROWDED)
 
 
 def is_plain(values: FloatArray) -> NDArray[np.bool_]:

@@ -3,6 +3,9 @@
 A decoy is a number of the same column's size and digits that the table does not hold. If the bytes have nothing to do
 with the table, its values and the decoys are equally likely to be found, so among T distinct numbers found, the
 table's own are a binomial number with probability M / (M + D), for M values and D decoys.
+
+Rounded numbers of strangers equal some of the table's, and more often in the middle of a column than at its ends. So a
+decoy of a rounded value lies close to it (`step_of`), ends with the same digits, and is as likely for a stranger.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ import numpy as np
 from scipy.stats import binom
 
 from dosimeter.core.arrays import FloatArray
-from dosimeter.scanner.search.cells import Cells, is_plain
+from dosimeter.scanner.search.cells import Cells, decimals, is_plain, step_of
 
 _MOST_DECOYS = 1 << 19
-_MOST_PER_CELL = 63
-_DECIMALS = 10
+_MOST_PER_CELL = 20
+_FARTHEST = 10
+"""Steps from a rounded value to its decoys."""
 _SEED = 20
 """Fixed: decoys are no secret, and a scan of the same file gives the same figure."""
 
@@ -49,35 +53,72 @@ class DecoyTest:
         return float(binom.sf(self.found - 1, self.found + self.decoys_found, share))
 
 
-def decoys(cells: Cells, per_cell: int) -> Cells:
-    """A table of decoys: the columns that hold telling values, `per_cell` rows for each of the table's, at most."""
+@dataclass(frozen=True, eq=False)
+class Decoys:
+    """cells: the decoys, as a table of one column; paired: (m,) the values of the table that have theirs, in order."""
+
+    cells: Cells
+    paired: FloatArray
+
+
+def decoys(cells: Cells, per_value: int) -> Decoys:
+    """`per_value` decoys for each distinct telling value that has so many, of all columns together."""
     columns = [j for j in cells.word_columns.tolist() if cells.telling[:, j].any()]
     rng = np.random.Generator(np.random.PCG64(_SEED))
-    distinct = [np.unique(cells.values[cells.telling[:, j], j]) for j in columns]
+    distinct: list[FloatArray] = []
+    for j in columns:  # a value of two columns counts once
+        earlier = np.concatenate([np.empty(0), *distinct])
+        distinct.append(np.setdiff1d(cells.values[cells.telling[:, j], j], earlier))
     total = sum(map(len, distinct))
     if not total:
-        return Cells((), np.empty((0, 0)))
+        return Decoys(Cells((), np.empty((0, 0))), np.empty(0))
     known = np.unique(cells.values)
-    share = min(min(per_cell, _MOST_PER_CELL), _MOST_DECOYS / total)
-    pieces = [_of_column(values, max(1, int(len(values) * share)), known, rng) for values in distinct]
-    flat = np.concatenate(pieces)
-    return Cells(("decoy",), flat[:, None])
+    share = min(per_value, _MOST_PER_CELL, _MOST_DECOYS / total)
+    pieces: list[Decoys] = []
+    for values in distinct:
+        if len(values):
+            pieces.append(_of_column(values, max(1, int(share)), known, rng))
+            known = np.union1d(known, pieces[-1].cells.values)
+    flat = np.concatenate([piece.cells.values.ravel() for piece in pieces])
+    if share < 1:
+        flat = rng.choice(flat, size=int(len(flat) * share), replace=False)
+    return Decoys(Cells(("decoy",), flat[:, None]), np.unique(np.concatenate([piece.paired for piece in pieces])))
 
 
-def _of_column(values: FloatArray, count: int, known: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """count numbers near those of a column, with its number of decimals, that are not in the table."""
-    source = rng.choice(values, size=count)
-    places = next((p for p in range(_DECIMALS) if (np.round(values, p) == values).all()), None)
+def _of_column(values: FloatArray, each: int, known: FloatArray, rng: np.random.Generator) -> Decoys:
+    """Numbers near those of a column, with its number of decimals, that are not in the table; `each` for a value.
+
+    A value of a rounded column keeps its decoys to itself, and one whose neighbourhood has not enough of them is left
+    out: so there are equally many decoys for each value where values are dense and where they are not.
+    """
+    places = decimals(values)
     if places is None:
-        moved = source * (1 + rng.uniform(1e-6, 1e-2, count) * rng.choice([-1, 1], count))
-    else:
-        reach = max(50.0, float(np.ptp(values)) * 10.0**places)
-        steps = np.rint(rng.uniform(1, reach, count)) * rng.choice([-1, 1], count)
-        moved = np.round(source + steps / 10.0**places, places)
-    moved = np.unique(moved[~is_plain(moved) & (moved != np.rint(moved))]) if places != 0 else np.unique(moved)
-    return np.asarray(moved[~np.isin(moved, known)])
+        source = np.repeat(values, each)
+        moved = source * (1 + rng.uniform(1e-6, 1e-2, len(source)) * rng.choice([-1, 1], len(source)))
+        moved = moved[~is_plain(moved) & (moved != np.rint(moved))]
+        return Decoys(Cells(("decoy",), np.setdiff1d(moved, known)[:, None]), values)
+    step, taken = step_of(values, places), known
+    owned = np.zeros(len(values), dtype=np.intp)
+    found, owner = [np.empty(0)], [np.empty(0, dtype=np.intp)]
+    for distance in range(1, _FARTHEST + 1):
+        for sign in (-1, 1):
+            open_ = np.flatnonzero(owned < each)
+            near = np.round(values[open_] + sign * distance * step, places)
+            free = ~is_plain(near) & ((near != np.rint(near)) | (places == 0)) & ~np.isin(near, taken)
+            near, first = np.unique(near[free], return_index=True)
+            chosen = open_[free][first]
+            owned[chosen] += 1
+            found.append(near)
+            owner.append(chosen)
+            taken = np.union1d(taken, near)
+    complete = owned == each
+    flat = np.concatenate(found)[complete[np.concatenate(owner)]]
+    return Decoys(Cells(("decoy",), flat[:, None]), values[complete])
 
 
 def decoys_per_cell(found: int) -> int:
-    """As many as make a verdict possible: with K for each value, r values found alone have probability (K + 1)^-r."""
+    """As many as make a verdict possible: with K for each value, r values found alone have probability (K + 1)^-r.
+
+    Around a rounded value there are 20 within `_FARTHEST` steps.
+    """
     return 1 if found >= 64 else _MOST_PER_CELL

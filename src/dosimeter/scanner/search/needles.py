@@ -19,6 +19,7 @@ from dosimeter.scanner.search.locate import NO_SIEVE, Needles, is_uniform, read_
 
 RUN_BITS = 72.0
 _FEWEST_BITS = 56.0
+_MOST_ROWS_TOGETHER = 4
 _ORDERS = {"<": "little-endian", ">": "big-endian"}
 WORDS = ("<f8", ">f8", "<f4", ">f4")
 RUNS = ("<f8", ">f8", "<f4", ">f4", "<f2", ">f2", "<i8", ">i8", "<i4", ">i4", "<i2", ">i2", "|i1")
@@ -166,24 +167,38 @@ def _column_runs(stored: NDArray[np.generic], information: FloatArray, j: int, d
 
 
 def _row_runs(cells: Cells, information: FloatArray, encoding: str) -> Iterator[_Runs]:
-    """Whole rows, also without the first or the last column, which are often an id and a target."""
+    """Rows one after the other, also without the first or the last column, which are often an id and a target.
+
+    One row where it carries enough by itself, else as many as most need: with few columns, or few rows, it is two.
+    """
     d = cells.d
     for a, b in dict.fromkeys([(0, d), (1, d), (0, d - 1)]):
         stored = encode(cells.values[:, a:b], encoding) if b - a >= 2 else None
-        if stored is None or (b - a) * stored.dtype.itemsize < 4:
+        if stored is None or not cells.n:
             continue
-        heavy = np.flatnonzero(information[:, a:b].sum(axis=1) >= _FEWEST_BITS)
-        width = stored.dtype.itemsize
-        rarest = information[heavy, a:b].argmax(axis=1)
-        size = np.full(len(heavy), b - a, dtype=np.intp)
-        yield _Runs(
-            np.ascontiguousarray(stored[heavy]).view(np.uint8).ravel(),
-            np.arange(len(heavy)) * (b - a) * width,
-            size * width,
-            _key_at(rarest, size, stored.dtype),
-            (heavy[:, None] * d + np.arange(a, b)).ravel(),
-            np.arange(len(heavy)) * (b - a),
-        )
+        typical = max(1.0, float(np.median(information[:, a:b].sum(axis=1))))
+        together = min(_MOST_ROWS_TOGETHER, int(np.ceil(_FEWEST_BITS / typical)))
+        for rows in dict.fromkeys((1, together)):
+            yield _rows_together(stored, information[:, a:b], rows, a, d)
+
+
+def _rows_together(stored: NDArray[np.generic], information: FloatArray, rows: int, a: int, d: int) -> _Runs:
+    """Each block of `rows` rows that carries enough. stored, information: (n, w), columns from `a` on."""
+    w, width = stored.shape[1], stored.dtype.itemsize
+    blocks = np.lib.stride_tricks.sliding_window_view(information.sum(axis=1), rows).sum(axis=1)
+    heavy = np.flatnonzero(blocks >= _FEWEST_BITS) if rows * w * width >= 4 else np.empty(0, np.intp)
+    within = np.arange(rows * w)
+    rarest = information.ravel()[heavy[:, None] * w + within].argmax(axis=1) if len(heavy) else heavy
+    size = np.full(len(heavy), rows * w, dtype=np.intp)
+    row, column = np.divmod(heavy[:, None] * w + within, w)
+    return _Runs(
+        np.ascontiguousarray(stored).view(np.uint8).ravel(),
+        heavy * w * width,
+        size * width,
+        _key_at(rarest, size, stored.dtype),
+        (row * d + column + a).ravel(),
+        np.arange(len(heavy)) * rows * w,
+    )
 
 
 def _rarest(information: FloatArray, begin: Index) -> Index:

@@ -23,8 +23,13 @@ _MOST_DIGITS = 15
 MOST_NUMBERS = 3_000_000
 _SHORTEST_RUN = 12
 _NUMBER = re.compile(rb"(?<![\w.])[-+]?(?:\d{1,25}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][-+]?\d{1,3})?(?![\w.])")
+TOO_MANY = "written numbers beyond 3 million were not read"
 _PRINTABLE = np.zeros(256, dtype=bool)
 _PRINTABLE[[9, 10, 13, *range(32, 127)]] = True
+_DIGIT = np.zeros(256, dtype=bool)
+_DIGIT[list(b"0123456789")] = True
+_FEWEST_COMMAS = 8
+_LINE = np.frombuffer(b"\n", dtype=np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +41,44 @@ class WrittenNumbers:
     value: FloatArray
     digits: Index
     complete: bool = True
+
+
+def as_it_is(data: Bytes) -> Bytes | None:
+    """The bytes themselves."""
+    return data
+
+
+def with_decimal_comma(data: Bytes) -> Bytes | None:
+    """The bytes with 1,25 written as 1.25; None if no more commas stand between digits than in random bytes."""
+    comma = np.flatnonzero(data[1:-2] == ord(",")) + 1 if len(data) > 3 else np.empty(0, np.intp)
+    between = _DIGIT[data[comma - 1]] & _DIGIT[data[comma + 1]] & _DIGIT[data[comma + 2]]
+    if between.sum() < _FEWEST_COMMAS + 1e-6 * len(data):
+        return None
+    text = data.copy()
+    text[comma] = ord(".")
+    return text
+
+
+def of_two_bytes(data: Bytes) -> Bytes | None:
+    """Texts of UTF-16 with one byte a letter, one text a line; None if there are none.
+
+    Blocks of twelve bytes are tested first, one byte after the other, as in `_printable_runs`.
+    """
+    blocks = data[: len(data) // _SHORTEST_RUN * _SHORTEST_RUN].reshape(-1, _SHORTEST_RUN)
+    pieces: list[Bytes] = []
+    for letter in (0, 1):
+        chosen = np.flatnonzero(blocks[:, 1 - letter] == 0)
+        for k in range(_SHORTEST_RUN):
+            byte = blocks[chosen, k]
+            chosen = chosen[_PRINTABLE[byte] if k % 2 == letter else byte == 0]
+        starts = np.flatnonzero(np.diff(chosen, prepend=-2) > 1)
+        ends = np.flatnonzero(np.diff(chosen, append=len(blocks) + 1) > 1)
+        for first, last in zip(chosen[starts], chosen[ends], strict=True):
+            # The ends of a text are in blocks that it does not fill.
+            begin = max(letter, (int(first) - 1) * _SHORTEST_RUN + letter)
+            piece = data[begin : (int(last) + 2) * _SHORTEST_RUN : 2]
+            pieces += [np.where(_PRINTABLE[piece], piece, ord("\n")).astype(np.uint8), _LINE]
+    return np.concatenate(pieces) if pieces else None
 
 
 def written_numbers(data: Bytes) -> WrittenNumbers:
