@@ -11,7 +11,7 @@ an estimate of theirs where some η differs by more than 1 %. Everything else is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -116,13 +116,14 @@ def _polish_outputs(problem: EquationsProblem, moves: FloatArray, design: Design
 
 def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any]) -> Polished:
     X = design.X
-    exact = _minimiser(problem, design)
+    exact = replace(_minimiser(problem, design), label_weights=problem.label_weights)
     after = _figures(exact, problem, X, options)  # a noise that has no figure is refused here
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             # Where figures are compared through proxies, margins are enough, and iterations need no decomposition.
             route = "iterative" if _by_proxies(exact, X) and _several_classes(problem) else _route(problem, design)
             start = glm.fit_at(X, problem.y, problem.loss, problem.w, problem.l2, **problem.settings, route=route)
+            start = replace(start, label_weights=problem.label_weights)
             before = _figures(start, problem, X, options)
     except (Refusal, ValueError, np.linalg.LinAlgError):
         raise CannotMeasure(_not_the_minimum("the loss is not finite there, so the table is likely another")) from None
