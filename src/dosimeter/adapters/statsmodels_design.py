@@ -101,11 +101,14 @@ def penalty_of(results: Any, gradient: FloatArray) -> Any:
 def _as_given(alpha: float) -> float:
     """A penalty read off weights of a solver's accuracy, as the round number that was given, if there is one near.
 
-    >>> _as_given(0.1000007), _as_given(0.1234567)
-    (0.1, 0.1234567)
+    >>> _as_given(0.1000007), _as_given(0.09996), _as_given(0.1234567)
+    (0.1, 0.1, 0.1234567)
     """
-    rounded = float(f"{alpha:.3g}")
-    return rounded if abs(rounded - alpha) <= 1e-4 * alpha else alpha
+    for digits, near in ((1, FOUND), (2, FOUND), (3, 1e-4)):
+        rounded = float(f"{alpha:.{digits}g}")
+        if abs(rounded - alpha) <= near * alpha:
+            return rounded
+    return alpha
 
 
 def row_weights(model: Any, target: Target, *attributes: str) -> FloatArray | None:
