@@ -115,7 +115,7 @@ def _cell(case: Case, model: Any, row: int, column: str) -> float | None:
     if isinstance(cell, str) or len(levels) == 2:
         designs = [_design(case, model, _with(table, row, column, level)) for level in levels]
         return max(_slope(case, Z, b - a, case.y) for a, b in itertools.combinations(designs, 2))
-    if case.options.get("by_levels"):
+    if column in case.options.get("by_levels", ()):
         designs = [_design(case, model, _with(table, row, column, level)) for level in levels]
         distinct = list({d.tobytes(): d for d in designs}.values())
         return max(_slope(case, Z, b - a, case.y) for a, b in itertools.combinations(distinct, 2))

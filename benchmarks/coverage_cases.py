@@ -210,6 +210,10 @@ def scikit_learn_models() -> Iterator[Case]:
         refit=newton(squared_band, 1.0, 1.0),
     )  # fmt: skip
     yield plain("LinearSVC, three classes", LinearSVC(), THREE, refit=_one_against_the_rest)
+    yield plain(
+        "LinearSVC, three classes, class weights", LinearSVC(class_weight={0: 3.0, 1: 1.0, 2: 2.0}), THREE,
+        refit=_weighed_against_the_rest,
+    )  # fmt: skip
     yield plain("Lasso", lm.Lasso(alpha=0.1), NUMBER, {"tol": 1e-15, "max_iter": 200_000})
     yield plain("Lasso, columns without a weight", lm.Lasso(alpha=0.4), NUMBER, {"tol": 1e-15, "max_iter": 200_000})
     yield plain("ElasticNet", lm.ElasticNet(alpha=0.1), NUMBER, {"tol": 1e-15, "max_iter": 200_000})
@@ -265,6 +269,16 @@ def scikit_learn_models() -> Iterator[Case]:
 
 def _one_against_the_rest(Z: Array, y: Array) -> Array:
     return np.concatenate([newton(squared_hinge, 1.0, 1.0)(Z, (y == k).astype(float)) for k in range(3)])
+
+
+def _weighed_against_the_rest(Z: Array, y: Array) -> Array:
+    """liblinear weighs the rows of a class by its weight where it is against the rest, and all others by one."""
+
+    def loss(weight: float) -> Loss:
+        return lambda m, label: np.where(label == 1, weight, 1.0) * squared_hinge(m, label)
+
+    parts = [newton(loss(weight), 1.0, 1.0)(Z, (y == k).astype(float)) for k, weight in enumerate((3.0, 1.0, 2.0))]
+    return np.concatenate(parts)
 
 
 def _huber() -> Case:
@@ -500,13 +514,15 @@ def formulas() -> Iterator[Case]:
 
     texts = {
         "categories": "y ~ age + C(ward) + sex",
+        "a number as a category": "y ~ age * C(site)",
         "interaction with a category": "y ~ age * sex + bmi",
         "logarithm": "y ~ np.log(crp) + age",
         "spline": "y ~ bs(age, df=4) + bmi",
         "polynomial": "y ~ age + I(age ** 2) + bmi",
         "product": "y ~ age : bmi + age + bmi",
     }
-    frame = FRAME.assign(age=X["age"], bmi=X["bmi"])
+    site = np.random.default_rng(6).integers(1, 4, N).astype(float)
+    frame = FRAME.assign(age=X["age"], bmi=X["bmi"], site=site)
     for name, text in texts.items():
 
         def fit(Z: Any, y: Array, text: str = text) -> Any:
@@ -517,7 +533,9 @@ def formulas() -> Iterator[Case]:
 
         yield Case(
             f"formula: {name}", "formulas", fit,
-            lambda Z, y: np.linalg.lstsq(Z, y, rcond=None)[0], NUMBER, frame=frame, design=design,
+            lambda Z, y: np.linalg.lstsq(Z, y, rcond=None)[0], NUMBER,
+            frame=frame[["age", "site"]] if "site" in text else frame.drop(columns="site"), design=design,
+            options={"by_levels": ("site",)} if "site" in text else {},
         )  # fmt: skip
 
 
@@ -588,6 +606,9 @@ def steps() -> Iterator[Case]:
     for name, encoder in labels.items():
         columns = make_column_transformer((encoder, text), (pre.StandardScaler(), NUMBERS))
         yield _step(name, make_pipeline(columns, Ridge(alpha=0.5)), FRAME)
+    ward = FRAME.assign(ward=FRAME.ward.where(np.arange(N) % 9 > 0))
+    columns = make_column_transformer((pre.OneHotEncoder(), text), (pre.StandardScaler(), NUMBERS))
+    yield _step("OneHotEncoder, a level for gaps", make_pipeline(columns, Ridge(alpha=0.5)), ward)
     gaps = FRAME[NUMBERS].mask(np.random.default_rng(3).random((N, 3)) < 0.1)
     yield _step("SimpleImputer", make_pipeline(SimpleImputer(), Ridge(alpha=0.5)), gaps)
     inner = make_pipeline(SimpleImputer(), pre.StandardScaler(), pre.PolynomialFeatures(2, include_bias=False))
@@ -607,7 +628,7 @@ def _step(name: str, pipeline: Any, frame: Any, categories: bool = False) -> Cas
     return Case(
         name, "preprocessing", lambda Z, y: clone(pipeline).fit(Z, y),
         lambda Z, y: linear_parts(Ridge(alpha=0.5).fit(Z, y)), NUMBER, frame=frame, design=design,
-        options={"by_levels": True} if categories else {},
+        options={"by_levels": tuple(frame.columns)} if categories else {},
     )  # fmt: skip
 
 

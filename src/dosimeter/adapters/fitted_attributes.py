@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from dosimeter.adapters.problem import Problem, Target
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
+from dosimeter.glm.label_weights import LabelWeights
 
 CHOSEN_PENALTY = "l2 was chosen from the data by cross-validation: the choice is not covered"
 BALANCED = "class_weight='balanced' takes its weights from the label counts, held fixed: not covered"
@@ -60,10 +62,26 @@ def penalised_mean_problem(loss: Any, model: Any, target: Target) -> Problem:
     )  # fmt: skip
 
 
-def class_weights(model: Any, target: Target, positions: NDArray[np.intp]) -> tuple[FloatArray | None, tuple[str, ...]]:
-    """(n,) sample weights times class weights, None if all are 1; and what of them is not covered."""
+@dataclass(frozen=True, eq=False)
+class ClassWeights:
+    """What the rows of a classifier weigh."""
+
+    weight: FloatArray | None
+    """(n,) sample weights times class weights; None if all are 1."""
+    by_label: FloatArray | None
+    """(n, K) the same for each class that a row could have; None without class weights."""
+    notes: tuple[str, ...] = ()
+    """What of them is not covered."""
+
+    def of_labels(self, labels: Any) -> LabelWeights | None:
+        """For an output that takes the K classes as these numbers."""
+        return None if self.by_label is None else LabelWeights(self.by_label, np.asarray(labels, dtype=np.float64))
+
+
+def class_weights(model: Any, target: Target, positions: NDArray[np.intp]) -> ClassWeights:
+    """Sample weights and class weights; what was counted from the labels is held fixed, class by class."""
     if model.class_weight is None:
-        return target.weight, ()
+        return ClassWeights(target.weight, None)
     from sklearn.utils.class_weight import compute_class_weight
 
     # Newer versions count the classes by sample_weight.
@@ -74,4 +92,5 @@ def class_weights(model: Any, target: Target, positions: NDArray[np.intp]) -> tu
     if not balanced:
         options = {}
     by_class = compute_class_weight(model.class_weight, classes=model.classes_, y=model.classes_[positions], **options)
-    return target.ones * np.asarray(by_class)[positions], (BALANCED,) if balanced else ()
+    by_label = target.ones[:, None] * np.asarray(by_class, dtype=np.float64)
+    return ClassWeights(by_label[np.arange(len(by_label)), positions], by_label, (BALANCED,) if balanced else ())

@@ -86,6 +86,16 @@ class FormulaTerm:
             constants = any(info.state.get("transforms") for info in infos)
         return (*(("the levels",) if levels else ()), *(("the constants in the formula",) if constants else ()))
 
+    @property
+    def categories(self) -> frozenset[str]:
+        """The source columns whose values are levels, as in C(site), whatever their type."""
+        if hasattr(self.spec, "get_model_matrix"):
+            kinds = {str(f): str(getattr(state[0], "value", state[0])) for f, state in self.spec.encoder_state.items()}
+            factors = [factor for factor, kind in kinds.items() if "categorical" in kind]
+        else:
+            factors = [factor.name() for factor, info in self.spec.factor_infos.items() if info.type == "categorical"]
+        return frozenset(name for factor in factors for name in _names_in(factor) if name in self.source_names)
+
     def transform(self, frame: Any) -> FloatArray:
         """(k, columns of the term) of a frame with the source columns."""
         import pandas as pd
@@ -157,18 +167,20 @@ def _source_names(spec: Any, columns: list[str]) -> tuple[str, ...]:
     if hasattr(spec, "required_variables"):
         used = {str(name) for name in spec.required_variables}
         return tuple(name for name in columns if name in used)
-    used = set()
-    for factor in spec.factor_infos:
-        tree = ast.parse(factor.name(), mode="eval")
-        used |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        quoted = [
-            node.args[0].value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q" and node.args
-            and isinstance(node.args[0], ast.Constant)
-        ]  # fmt: skip
-        used |= set(map(str, quoted))
+    used = set().union(*(_names_in(factor.name()) for factor in spec.factor_infos))
     return tuple(name for name in columns if name in used)
+
+
+def _names_in(factor: str) -> set[str]:
+    """The names that a factor of a formula holds, those in Q("...") too."""
+    tree = ast.parse(factor, mode="eval")
+    quoted = {
+        str(node.args[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q" and node.args
+        and isinstance(node.args[0], ast.Constant)
+    }  # fmt: skip
+    return quoted | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def formula_target(model: Any) -> str | None:

@@ -13,6 +13,7 @@ from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Problem,
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.joint_outputs import joint_outputs
+from dosimeter.glm.label_weights import LabelWeights
 
 
 def refuse_inner_pipeline(estimator: Any, wrapper: str) -> None:
@@ -52,17 +53,19 @@ def ridge_outputs_problem(
 
 
 def ridge_parts(
-    model: Any, Y: FloatArray, alpha: Any, weight: FloatArray | None, not_covered: tuple[str, ...]
-) -> tuple[Problem, ...]:
+    model: Any, Y: FloatArray, alpha: Any, weight: FloatArray | None, not_covered: tuple[str, ...],
+    label_weights: tuple[LabelWeights, ...] = (),
+) -> tuple[Problem, ...]:  # fmt: skip
     """A ridge regression for each column of Y (n, K)."""
     rows = output_rows(model).reshape(Y.shape[1], -1)
+    labels = label_weights or (None,) * len(rows)
     penalties = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (len(rows),)).tolist()
     return tuple(
         Problem(
             glm.Squared(), penalty, bool(model.fit_intercept), w, np.ascontiguousarray(y), weight,
-            not_covered=not_covered, iterative=True,
+            not_covered=not_covered, iterative=True, label_weights=weights,
         )
-        for w, y, penalty in zip(rows, Y.T, penalties, strict=True)
+        for w, y, penalty, weights in zip(rows, Y.T, penalties, labels, strict=True)
     )  # fmt: skip
 
 
@@ -84,11 +87,14 @@ def stacked_problem(
     if any(part.weight is not None for part in parts):
         weight = np.column_stack([np.ones(len(y)) if part.weight is None else part.weight for part in parts])
     values = np.concatenate([part.w for part in parts])
+    labels = tuple(part.label_weights for part in parts if part.label_weights is not None)
+    if labels and len(labels) < len(parts):
+        raise CannotMeasure("some of the outputs have class weights and others have none: measure one at a time")
     penalty = np.array([part.penalty for part in parts])
     losses = [part.loss for part in parts if isinstance(part.loss, glm.ScalarLoss)]
     return EquationsProblem(
         kind,
-        lambda X: joint_outputs(X, y, outputs, losses, penalty, weight, first.intercept, T, kind.target),
+        lambda X: joint_outputs(X, y, outputs, losses, penalty, weight, first.intercept, T, kind.target, labels),
         values,
         y,
         values,

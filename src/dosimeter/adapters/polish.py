@@ -11,7 +11,7 @@ an estimate of theirs where some η differs by more than 1 %. Everything else is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -123,16 +123,19 @@ def _polish_outputs(problem: EquationsProblem, moves: FloatArray, design: Design
 
 def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any]) -> Polished:
     X = design.X
-    exact = _minimiser(problem, design)
+    exact = replace(_minimiser(problem, design), label_weights=problem.label_weights)
     after = _figures(exact, problem, X, options)  # a noise that has no figure is refused here
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             # Where figures are compared through proxies, margins are enough, and iterations need no decomposition.
             route = "iterative" if _by_proxies(exact, X) and _several_classes(problem) else _route(problem, design)
             start = glm.fit_at(X, problem.y, problem.loss, problem.w, problem.l2, **problem.settings, route=route)
+            start = replace(start, label_weights=problem.label_weights)
             before = _figures(start, problem, X, options)
     except (Refusal, ValueError, np.linalg.LinAlgError):
-        raise CannotMeasure(_not_the_minimum("the loss is not finite there, so the table is likely another")) from None
+        raise CannotMeasure(
+            _not_the_minimum(problem, "the loss is not finite there, so the table is likely another")
+        ) from None
     moved, hidden = relative_move(before[0], after[0], floor=1e-12), relative_move(before[1], after[1], floor=0.1)
     kinks = kink_remarks(exact)
     if moved <= ACCEPTED and hidden <= HIDDEN:
@@ -140,7 +143,7 @@ def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any])
     cause = _why_not(problem, X, start, exact)
     if cause:
         raise CannotMeasure(
-            _not_the_minimum(f"at the minimum some η differs by {100 * max(moved, hidden):.3g} %, {cause}")
+            _not_the_minimum(problem, f"at the minimum some η differs by {100 * max(moved, hidden):.3g} %, {cause}")
         )
     return Polished(exact, max(moved, hidden), *kinks)
 
@@ -210,10 +213,13 @@ def _route(problem: Problem, design: Design) -> str | None:
 def _why_not(problem: Problem, X: FloatArray, start: glm.Fit, exact: glm.Fit) -> str:
     """Why the given coefficients cannot be the minimum of this table; "" if they can."""
     if not problem.iterative:
-        return "and this model's solver is exact: table, weights or penalty are likely others than in its fit"
+        return (
+            "and this model's solver is exact: table, order of its columns, weights or penalty are likely others than "
+            "in its fit"
+        )
     penalty = _better_penalty(problem, X, start)
     if penalty is not None:
-        return (
+        return _uneven_columns(problem, X, start) or (
             f"and with a penalty nλ of {penalty:.3g} instead of {problem.penalty:.3g} they would be the minimum: the "
             "penalty is likely another"
         )
@@ -226,7 +232,39 @@ def _why_not(problem: Problem, X: FloatArray, start: glm.Fit, exact: glm.Fit) ->
         return "" if gap <= UNCONVERGED * gain else too_far
     if high > zero:
         return "and they fit worse than no weights at all: table, order of its columns or classes are likely others"
-    return f"which no tolerance explains: the table or its sample weights are likely others ({NOISED})"
+    return _uneven_columns(problem, X, start) or (
+        f"which no tolerance explains: the table or its sample weights are likely others ({NOISED})"
+    )
+
+
+UNEVEN, FLAT = 1e3, 1e-2
+"""Ratio of two columns' scales from which a tolerance for all of them is none for the smallest; and the largest share
+of the gradient at zero weights that such a tolerance leaves."""
+
+
+def _uneven_columns(problem: Problem, X: Any, start: glm.Fit) -> str:
+    """A solver whose tolerance the largest columns met long before the others; "" if that is not what is seen."""
+    if issparse(X):
+        return ""
+    scales = np.abs(X).max(axis=0)
+    scales = scales[scales > 0]
+    if not len(scales) or scales.max() < UNEVEN * scales.min():
+        return ""
+
+    def gradient(state: glm.Fit) -> FloatArray:
+        weighted = (state.residual.T * state.sample_weight).T
+        w = state.w[:-1] if state.intercept else state.w
+        penalty = np.ravel(problem.penalty)[: len(w)]
+        return np.asarray(X.T @ weighted + (penalty * w.T).T)
+
+    first = float(np.linalg.norm(gradient(_no_weights(problem, X))))
+    left = float(np.linalg.norm(gradient(start))) / first if first > 0 else 1.0
+    if not left <= FLAT:
+        return ""
+    return (
+        f"and columns that differ in scale by {scales.max() / scales.min():.2g} let its solver stop early, with "
+        f"{100 * left:.1g} % of the first gradient left: scale the columns (StandardScaler)"
+    )
 
 
 def _no_weights(problem: Problem, X: FloatArray) -> glm.Fit:
@@ -271,10 +309,11 @@ def _better_penalty(problem: Problem, X: FloatArray, start: glm.Fit) -> float | 
     return penalty if penalty >= 0 and rest < 0.02 * here and abs(penalty - problem.penalty) > 1e-3 * penalty else None
 
 
-def _not_the_minimum(cause: str) -> str:
+def _not_the_minimum(problem: Problem, cause: str) -> str:
+    tolerance = ", or fit with a smaller tol or more iterations" if problem.iterative else ""
     return (
         f"the coefficients are not the minimum of the model's loss on this table: {cause}; pass the training table "
-        "with its weights, or fit with a smaller tol, more iterations or solver='newton-cholesky'"
+        f"with its weights{tolerance}"
     )
 
 

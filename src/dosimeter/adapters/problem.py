@@ -13,6 +13,7 @@ from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_list
+from dosimeter.glm.label_weights import LabelWeights
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +91,8 @@ class Problem:
     """What is known of a solver that did not converge; "" for one that did."""
     offset: FloatArray | None = None
     """(n,) known constants added to the margins, or None."""
+    label_weights: LabelWeights | None = None
+    """What each row weighs with each class, if classes have weights; `weight` has that of its own."""
 
     @property
     def settings(self) -> dict[str, Any]:

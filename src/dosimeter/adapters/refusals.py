@@ -43,6 +43,8 @@ REASONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
      "measure the classifier itself"),
     (("Quadratic",), "releases a covariance for each class", "fit LinearDiscriminantAnalysis"),
     (("Dummy",), "predicts a constant and has no weights", "release that constant with noise of its own"),
+    (("AFT", "Aalen", "KaplanMeier", "CoxTimeVarying", "WeibullFitter", "NelsonAalen"),
+     "is a survival model other than Cox's, or a curve that follows single rows", "fit CoxPHFitter"),
     (("Isotonic",), "follows single rows, without a second derivative", LINEAR),
     (("KMeans", "Mixture", "Clustering", "DBSCAN"), "assigns rows to clusters, which changes in jumps", LINEAR),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from dosimeter.adapters.output_fits import OutputFits
 from dosimeter.adapters.problem import EstimatorKind
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
+from dosimeter.glm.mapped_jacobian import MappedJacobian
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 
 
@@ -68,12 +69,19 @@ def leakage_of(
         leak = glm.measure(fit, X, y, **options)
     if target_slopes is None:
         return leak
-    if not isinstance(leak.jacobian, ScalarJacobian):
-        raise CannotMeasure(
-            "a transformed target can be measured before a model with one margin only: transform the target yourself "
-            "and measure the model inside"
-        )
-    return replace(leak, jacobian=replace(leak.jacobian, c=leak.jacobian.c * target_slopes))
+    return replace(leak, jacobian=_with_slopes(leak.jacobian, target_slopes))
+
+
+def _with_slopes(jacobian: Any, slopes: FloatArray) -> Any:
+    """The Jacobian about a target that went through a function before the fit."""
+    if isinstance(jacobian, MappedJacobian):
+        return replace(jacobian, inner=_with_slopes(jacobian.inner, slopes))
+    if isinstance(jacobian, ScalarJacobian):
+        return replace(jacobian, c=jacobian.c * slopes)
+    raise CannotMeasure(
+        "a transformed target is measured before a regression of one margin only: transform the target yourself and "
+        "measure the model inside"
+    )
 
 
 def target_units(kind: glm.TargetKind, y: FloatArray, otherwise: Any) -> Any:

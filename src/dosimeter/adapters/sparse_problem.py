@@ -9,6 +9,7 @@ import numpy as np
 from dosimeter import glm
 from dosimeter.adapters.problem import EquationsProblem, EstimatorKind
 from dosimeter.core.arrays import FloatArray
+from dosimeter.glm.label_weights import LabelWeights
 
 LOCAL = (
     "columns without a weight have a figure of 0: a small change of their cells moves nothing, a large one may bring "
@@ -28,13 +29,16 @@ def sparse_problem(
     not_covered: tuple[str, ...] = (),
     unconverged: str = "",
     zero: Any = (),
+    label_weights: LabelWeights | None = None,
 ) -> EquationsProblem:
     """w: (p,) the fitted weights, the intercept last."""
     columns = w[:-1] if intercept else w
     active = np.append(columns[columns != 0], w[-1:] if intercept else [])
     return EquationsProblem(
         EstimatorKind(loss.name, loss.target),
-        lambda X: glm.SparseWeights(X, y, loss, w, l1=l1, l2=l2, sample_weight=weight, intercept=intercept),
+        lambda X: glm.SparseWeights(
+            X, y, loss, w, l1=l1, l2=l2, sample_weight=weight, intercept=intercept, label_weights=label_weights
+        ),
         w,
         y,
         active,

@@ -225,10 +225,8 @@ def _same_table(a: Jacobian, b: Jacobian) -> bool:
 
 def jacobian_of_margin(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> ScalarJacobian:
     """The Jacobian of a loss with one margin: P (p, m) as `ScalarJacobian.P`, F (k, p) whitened, unit of the target."""
-    omega, unweighted, loss = fit.sample_weight, bool((fit.sample_weight == 1.0).all()), fit.loss
-    if isinstance(loss, Softmax):
-        raise TypeError("this Jacobian is for a single margin")
-    c = omega if unit == 1.0 else omega * unit
+    omega, unweighted = fit.sample_weight, bool((fit.sample_weight == 1.0).all())
+    c = fit.target_response
     return ScalarJacobian(
         X=X,
         factor=fit.factor,
@@ -237,7 +235,7 @@ def jacobian_of_margin(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, un
         g=P.T @ fit.w,
         a=fit.curvature if unweighted else omega * fit.curvature,
         r=fit.residual if unweighted else omega * fit.residual,
-        c=c if loss.canonical else c * loss.target_derivative(fit.margin, fit.y),
+        c=c if unit == 1.0 else c * unit,
         y=fit.y,
         target_unit=float(unit),
     )
@@ -264,6 +262,7 @@ def softmax_jacobian(
         weight=omega,
         y=fit.y,
         target_unit=float(unit),
+        label_moves=None if fit.label_moves is None else fit.label_moves * unit,
     )
 
 

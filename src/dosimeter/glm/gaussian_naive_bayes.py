@@ -25,6 +25,9 @@ from dosimeter.glm.estimating_equations import EstimatingEquations, Kink
 from dosimeter.glm.loss import TargetKind
 from dosimeter.glm.released_map import ReleasedMap
 
+NOTHING = 5e-7
+"""A share of a figure that is not seen in its first six digits."""
+
 LARGEST = "the column whose variance smooths the others depends on the table: the choice is not covered"
 ATTRIBUTES = (
     "the attributes class_count_ and epsilon_ in the model's file are further releases: remove them, or measure "
@@ -155,12 +158,26 @@ class GaussianNaiveBayes(EstimatingEquations):
         return -np.concatenate([classes.count_moves(rows), means, moves.reshape(len(share), K * d, -1)], axis=1)
 
     def kinks(self, theta: FloatArray) -> tuple[Kink, ...]:
-        """How far the second largest variance of a column is below the largest, if it smooths."""
-        if not self._chooses_a_column:
+        """How far the second largest variance of a column is below the largest, if it smooths visibly.
+
+        A cell moves the mean of its class by at least ω/n, and all variances through the smoothing by at most
+        2 s |x - mean|/n each: where that is nothing next to the first, either column gives the figure.
+        """
+        if not self._chooses_a_column or self._smoothed_share <= NOTHING:
             return ()
         second, first = np.sort(self._column_variances)[-2:]
         distance = 1.0 - float(second / first) if first > 0 else 0.0
         return (Kink("two columns share the largest variance, which smooths the others", distance),)
+
+    @cached_property
+    def _smoothed_share(self) -> float:
+        """At most this share of a cell's move is through the smoothing."""
+        weight = np.asarray(self.sample_weight)
+        used = weight[weight > 0]
+        least = float(used.min() / weight.sum()) * self.n if len(used) else 0.0
+        furthest = float(np.abs(self.X - self.X.mean(axis=0)).max())
+        share = 2.0 * self.var_smoothing * furthest * np.sqrt(self.n_classes * self.d)
+        return share / least if least > 0 else np.inf
 
     @property
     def _chooses_a_column(self) -> bool:

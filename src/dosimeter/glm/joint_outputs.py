@@ -12,7 +12,7 @@ weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Soluti
 from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import fit, fit_at
 from dosimeter.glm.inverse_blocks import InverseBlocks
+from dosimeter.glm.label_weights import LabelWeights
 from dosimeter.glm.loss import ScalarLoss, TargetKind
 from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.outputs_jacobian import OutputsJacobian, WhitenedOutputs
@@ -64,6 +65,8 @@ class JointOutputs(EstimatingEquations):
     T: FloatArray
     """(K, t) dY/d(target)."""
     target: TargetKind
+    label_weights: tuple[LabelWeights, ...] = ()
+    """What each row weighs with each label, of each output, if classes have weights."""
 
     @property
     def target_width(self) -> int:
@@ -100,11 +103,11 @@ class JointOutputs(EstimatingEquations):
     def row_derivative(self, theta: FloatArray, rows: Rows) -> FloatArray:
         """(k, K p, d + t)."""
         X, W, p, d = self._rows(rows), theta.reshape(-1, self.p), self.p, self.d
-        a, r, c = self._scalars(theta, rows)
+        a, r, _ = self._scalars(theta, rows)
         out = np.zeros((len(X), len(W), p, d + self.target_width))
         out[:, :, :, :d] = a[:, :, None, None] * X[:, None, :, None] * W[:, None, :d]
         out[:, :, np.arange(d), np.arange(d)] += r[:, :, None]
-        out[:, :, :, d:] = -c[:, :, None, None] * X[:, None, :, None] * self.T[:, None, :]
+        out[:, :, :, d:] = -X[:, None, :, None] * self._label_moves(theta, rows)[:, :, None, :]
         return out.reshape(len(X), len(W) * p, -1)
 
     def start(self) -> FloatArray:
@@ -136,16 +139,26 @@ class JointOutputs(EstimatingEquations):
             return None
         if len(solution.fits) == self.target_width == 1:  # a scalar model: its readings are cheaper
             unit_of_output = float(self.T[0, 0] * unit[0])
-            only = solution.fits[0]
+            only = replace(solution.fits[0], label_weights=next(iter(self.label_weights), None))
             return measure(only, self.X, self.outputs[:, 0], noise, input_map=P, target_unit=unit_of_output).jacobian
         independent = isinstance(noise, Density)
+        labels = self._label_moves(solution.theta, np.s_[:]) * unit if self.label_weights else None
         parts = [
             measure(k, self.X, self.outputs[:, b], noise if independent else Gaussian(1.0), input_map=P).jacobian
             for b, k in enumerate(solution.fits)
         ]
         scalar = tuple(part for part in parts if isinstance(part, ScalarJacobian))
-        stacked = OutputsJacobian(scalar, self.T * unit, self.y)
-        return stacked if independent else WhitenedOutputs(scalar, self.T * unit, self.y, noise=noise)
+        stacked = OutputsJacobian(scalar, self.T * unit, self.y, labels)
+        return stacked if independent else WhitenedOutputs(scalar, self.T * unit, self.y, labels, noise=noise)
+
+    def _label_moves(self, theta: FloatArray, rows: Rows) -> FloatArray:
+        """(k, K, t) how the weighted gradient by each margin moves with the unknowns of the target."""
+        c = self._scalars(theta, rows)[2]
+        if not self.label_weights or len(self.label_weights[0].labels) == 2:  # an output has a label of its own
+            return np.asarray(c[:, :, None] * self.T)
+        margin = self._rows(rows) @ theta.reshape(-1, self.p).T
+        each = zip(self.label_weights, self.losses, margin.T, strict=True)
+        return np.stack([weights.moves(loss, m, rows) for weights, loss, m in each], axis=1)
 
     def _settings(self, b: int) -> dict[str, Any]:
         return {
@@ -204,6 +217,9 @@ class JointOutputs(EstimatingEquations):
                 [getattr(loss, method)(margin[:, b], Y[:, b]) for b, loss in enumerate(self.losses)]
             )
             out.append(weight * np.where(weight > 0, values, 0.0))
+        if self.label_weights:
+            each = zip(self.label_weights, self.losses, margin.T, strict=True)
+            out[2] = np.column_stack([weights.response(loss, m, rows) for weights, loss, m in each])
         return out[0], out[1], out[2]
 
 
@@ -270,8 +286,9 @@ def joint_outputs(
     intercept: bool,
     T: FloatArray,
     kind: TargetKind,
+    label_weights: tuple[LabelWeights, ...] = (),
 ) -> JointOutputs:
-    """The checked outputs; T (K, t) moves of the outputs with the unknowns of the target."""
+    """The checked outputs; T (K, t) moves of them with the unknowns of the target; label_weights: one each, or none."""
     n, K = outputs.shape
     nl = np.atleast_1d(np.asarray(penalty, dtype=np.float64))
     if nl.shape not in ((1,), (K,)) or not (np.isfinite(nl) & (nl >= 0)).all():
@@ -293,6 +310,7 @@ def joint_outputs(
         intercept=bool(intercept),
         T=T,
         target=kind,
+        label_weights=label_weights,
     )
 
 

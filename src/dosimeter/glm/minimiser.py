@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.inverse_hessian import Factor
+from dosimeter.glm.label_weights import LabelWeights
 from dosimeter.glm.newton import Loss
 from dosimeter.glm.softmax import Softmax
 
@@ -61,6 +62,8 @@ class Fit:
     """(d,) a direction unrelated to w; its products with the rows identify the table."""
     fingerprint: FloatArray
     """(n,) those products."""
+    label_weights: LabelWeights | None = field(default=None, kw_only=True)
+    """What each row weighs with each label, if that depends on the label; `sample_weight` has that of its own."""
 
     @property
     def penalty(self) -> FloatArray:
@@ -84,6 +87,23 @@ class Fit:
     def same_problem(self) -> dict[str, Any]:
         """Keyword arguments of `fit` that repeat this problem on a table of the same rows."""
         return {"l2": self.l2_by_parameter, "intercept": self.intercept, "offset": self.offset}
+
+    @property
+    def target_response(self) -> FloatArray:
+        """(n,) -d²l/dm dy times ω, or with class weights how the weighted gradient moves with the label."""
+        if isinstance(self.loss, Softmax):
+            raise TypeError("this is for a single margin")
+        if self.label_weights is not None:
+            return self.label_weights.response(self.loss, self.margin)
+        omega = self.sample_weight
+        return omega if self.loss.canonical else omega * self.loss.target_derivative(self.margin, self.y)
+
+    @property
+    def label_moves(self) -> FloatArray | None:
+        """(n, K', K) how the weighted gradient of Softmax moves with the class indicators, if classes have weights."""
+        if self.label_weights is None or not isinstance(self.loss, Softmax):
+            return None
+        return self.label_weights.softmax_moves(self.residual, self.y, self.loss.contrast)
 
     @property
     def kink_distances(self) -> FloatArray:

@@ -27,6 +27,8 @@ class OutputsJacobian(DenseJacobian):
     """(K, t) dY/d(target), times the unit."""
     y: FloatArray
     """The targets: they identify the table."""
+    labels: FloatArray | None = None
+    """(n, K, t) what stands for -c_b T_b if classes have weights (`glm/label_weights.py`), times the unit."""
 
     @property
     def n(self) -> int:  # type: ignore[override]
@@ -46,9 +48,12 @@ class OutputsJacobian(DenseJacobian):
 
     def dense(self, rows: Rows) -> FloatArray:
         stacked = []
-        for part, moves in zip(self.parts, self.T, strict=True):
+        for b, (part, moves) in enumerate(zip(self.parts, self.T, strict=True)):
             J = part.dense(rows)
-            stacked.append(np.concatenate([J[:, :, :-1], J[:, :, -1:] * moves], axis=2))
+            target = J[:, :, -1:] * moves
+            if self.labels is not None:
+                target = part.moves(part.X[rows])[:, :, None] * self.labels[rows, b][:, None, :]
+            stacked.append(np.concatenate([J[:, :, :-1], target], axis=2))
         return np.concatenate(stacked, axis=1)
 
     def cell_norms(self, columns: Index) -> FloatArray:
@@ -57,6 +62,9 @@ class OutputsJacobian(DenseJacobian):
 
     def target_norms(self) -> FloatArray:
         """(n,) the norm of diag(|u_b|) T."""
+        if self.labels is not None:
+            sizes = np.column_stack([np.linalg.norm(part.moves(part.X), axis=1) for part in self.parts])
+            return largest_singular_values(sizes[:, :, None] * self.labels)
         lengths = np.column_stack([part.target_norms() for part in self.parts])
         return largest_singular_values(lengths[:, :, None] * self.T)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from dosimeter.glm.class_target import check_classes, class_kind, indicator_moves, indicators
 from dosimeter.glm.joint_outputs import JointOutputs, joint_outputs, several_outputs
+from dosimeter.glm.label_weights import LabelWeights
 from dosimeter.glm.loss import Squared
 
 
@@ -52,8 +53,9 @@ def ridge_outputs(
 
 
 def ridge_classifier(
-    X: Any, y: Any, n_classes: int, alpha: float = 1.0, *, sample_weight: Any = None, intercept: bool = False
-) -> JointOutputs:
+    X: Any, y: Any, n_classes: int, alpha: float = 1.0, *, sample_weight: Any = None, intercept: bool = False,
+    label_weights: tuple[LabelWeights, ...] = (),
+) -> JointOutputs:  # fmt: skip
     """RidgeClassifier: a ridge regression of ±1 for each class, released together; one output for two classes.
 
     Parameters
@@ -64,6 +66,8 @@ def ridge_classifier(
         K.
     alpha, sample_weight, intercept
         As in `ridge_outputs`.
+    label_weights
+        What each row weighs with each class, for each output, if that depends on the class.
 
     Returns
     -------
@@ -88,4 +92,4 @@ def ridge_classifier(
         e, T = e[:, 1:], T[1:]
     losses = [Squared()] * e.shape[1]
     kind = class_kind(n_classes)
-    return joint_outputs(X, y, 2.0 * e - 1.0, losses, alpha, weight, intercept, 2.0 * T, kind)
+    return joint_outputs(X, y, 2.0 * e - 1.0, losses, alpha, weight, intercept, 2.0 * T, kind, label_weights)

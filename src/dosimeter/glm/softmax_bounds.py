@@ -57,6 +57,8 @@ class BoundedSoftmax(Unwritten):
     C: FloatArray
     """(K, K') contrast times the target's unit."""
     whitening: float
+    label_moves: FloatArray | None = None
+    """(n, K', K) Lᵢᵀ in the place of ωᵢCᵀ, if classes have weights (`glm/label_weights.py`)."""
 
     @property
     def n(self) -> int:
@@ -242,11 +244,11 @@ class BoundedSoftmax(Unwritten):
     @cached_property
     def _labels(self) -> tuple[FloatArray, FloatArray]:
         """(n,), (n,) bounds for the target, without whitening."""
-        CC = self.C.T @ self.C
-        moves = (self.weight**2)[:, None, None] * CC
+        L = self.weight[:, None, None] * self.C.T if self.label_moves is None else self.label_moves
+        moves = L @ L.transpose(0, 2, 1)
         corner = _norms(self._corners, moves)
-        lower = np.linalg.eigvalsh(self.C @ (self._least_known + _gram(self._corners)) @ self.C.T)[:, -1]
-        return self.weight * np.sqrt(np.maximum(lower, 0.0)), np.hypot(self._least(moves), corner)
+        lower = np.linalg.eigvalsh(L.transpose(0, 2, 1) @ (self._least_known + _gram(self._corners)) @ L)[:, -1]
+        return np.sqrt(np.maximum(lower, 0.0)), np.hypot(self._least(moves), corner)
 
     @cached_property
     def _whole(self) -> FloatArray:

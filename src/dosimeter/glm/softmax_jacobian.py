@@ -12,7 +12,7 @@ row whose figure would lose digits to cancellation is written out instead. Deriv
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -73,6 +73,19 @@ class SoftmaxJacobian(DenseJacobian):
     y: FloatArray
     """(n,) the classes: they identify the table."""
     target_unit: float
+    label_moves: FloatArray | None = field(default=None, kw_only=True)
+    """(n, K', K) Lᵢᵀ in the place of ωᵢCᵀ, if classes have weights (`glm/label_weights.py`)."""
+
+    def labels(self, rows: Rows) -> FloatArray:
+        """(k, K', K) ωᵢCᵀ, or Lᵢᵀ."""
+        return self.weight[rows, None, None] * self.C.T if self.label_moves is None else self.label_moves[rows]
+
+    @cached_property
+    def label_sizes(self) -> FloatArray:
+        """(n,) norms of these."""
+        if self.label_moves is None:
+            return np.asarray(self.weight * float(np.linalg.norm(self.C, 2)))
+        return np.asarray(np.linalg.norm(self.label_moves, 2, axis=(1, 2)))
 
     @property
     def n(self) -> int:  # type: ignore[override]
@@ -112,7 +125,7 @@ class SoftmaxJacobian(DenseJacobian):
 
     def dense(self, rows: Rows) -> FloatArray:
         """(k, q, m + K) written out: the oracle of everything below, and the way of rows that cancel."""
-        S, rho, weight = self.S[rows], self.rho[rows], self.weight[rows]
+        S, rho = self.S[rows], self.rho[rows]
         (p, K), k = self.V.shape, len(self.N)
         by_class = self.N.reshape(k, K, p)
         Z = self.factor.rows(self.X[rows])
@@ -120,7 +133,7 @@ class SoftmaxJacobian(DenseJacobian):
         J = np.empty((len(Z), k, self.m + len(self.C)))
         J[:, :, : self.m] = -(Nz @ (S @ self.G))
         J[:, :, : self.m] -= np.tensordot(rho, (by_class @ self.B).transpose(1, 0, 2), axes=1)
-        J[:, :, self.m :] = weight[:, None, None] * (Nz @ self.C.T)
+        J[:, :, self.m :] = Nz @ self.labels(rows)
         return J
 
     def _blocks(self, n: int, numbers: int) -> Iterator[slice]:
@@ -130,7 +143,7 @@ class SoftmaxJacobian(DenseJacobian):
 
     def _group_rows(self, rows: Index) -> GroupBatch:
         Z = self.factor.rows(self.X[rows.ravel()]).reshape(*rows.shape, -1)
-        return GroupBatch(Z, self.S[rows], self.rho[rows], self.weight[rows])
+        return GroupBatch(Z, self.S[rows], self.rho[rows], self.labels(rows))
 
     # --- norms of rows and of groups of a few rows ------------------------------------------------------------------
 
@@ -212,7 +225,7 @@ class SoftmaxJacobian(DenseJacobian):
         for position, i in enumerate(hard):
             Theta = self.S[rows[i]] @ columns.G
             if unknowns.targets:
-                Theta = np.hstack([Theta, -self.weight[rows[i]] * self.C.T])
+                Theta = np.hstack([Theta, -self.labels(rows[[i]])[0]])
             Y = np.zeros_like(Theta)
             Y[:, : pencil.Y.shape[2]] = pencil.Y[i]
             M = Theta.T @ (0.5 * (pencil.R[i] @ Theta) + Y)
@@ -224,25 +237,26 @@ class SoftmaxJacobian(DenseJacobian):
     # --- one unknown of one row --------------------------------------------------------------------------------------
 
     def target_norms(self) -> FloatArray:
-        """(n,) ω ||N (I ⊗ z) Cᵀ||."""
+        """(n,) ||N (I ⊗ z) Lᵀ||."""
         if self.small:
             return super().row_norms(_NONE, include_target=True)
         out = np.empty(self.n)
-        scale = self.response.size * float(np.linalg.norm(self.C, 2)) ** 2
+        scale = self.response.size * self.label_sizes**2
         for s in self._blocks(self.n, 4 * len(self.V)):
             Z = self.factor.rows(self.X[s])
-            forms = self.C @ self.response.label_forms(Z) @ self.C.T
+            L = self.labels(s)
+            forms = L.transpose(0, 2, 1) @ self.response.label_forms(Z) @ L
             squares = np.maximum(np.linalg.eigvalsh(forms)[:, -1], 0.0)
             out[s] = np.sqrt(squares)
-            lost = s.start + np.flatnonzero(scale * np.einsum("np,np->n", Z, Z) > LOST * squares)
+            lost = s.start + np.flatnonzero(scale[s] * np.einsum("np,np->n", Z, Z) > LOST * squares)
             for i in lost:
                 out[i] = np.linalg.norm(self._label_moves(i), 2)
-        return self.weight * out
+        return out
 
     def _label_moves(self, row: int) -> FloatArray:
-        """(q, K) N (I ⊗ z) Cᵀ of one row."""
+        """(q, K) N (I ⊗ z) Lᵀ of one row."""
         (p, K), z = self.V.shape, self.factor.rows(self.X[row : row + 1])[0]
-        return np.asarray((self.N.reshape(len(self.N), K, p) @ z) @ self.C.T)
+        return np.asarray((self.N.reshape(len(self.N), K, p) @ z) @ self.labels(np.array([row]))[0])
 
     def cell_norms(self, columns: Index) -> FloatArray:
         """(n, k) ||N (S'gⱼ ⊗ z + ρ ⊗ bⱼ)|| for each row and each of the unknowns."""
@@ -283,7 +297,7 @@ class SoftmaxJacobian(DenseJacobian):
     def image_distances(self, points: FloatArray) -> FloatArray:
         """(n,) the largest ||J (x - x')|| of two points (k, m + K) in the coordinates of a row's unknowns."""
         k, m, (p, K) = len(points), self.m, self.V.shape
-        slopes, moves, labels = self.G @ points[:, :m].T, self.B @ points[:, :m].T, self.C.T @ points[:, m:].T
+        slopes, moves, indicators = self.G @ points[:, :m].T, self.B @ points[:, :m].T, points[:, m:].T
         between = self.response.between(moves, moves).reshape(K * K, -1)
         out = np.empty(self.n)
         for s in self._blocks(self.n, 2 * K * p + 2 * K * k + 3 * k * k):
@@ -291,7 +305,7 @@ class SoftmaxJacobian(DenseJacobian):
             block = self._group_rows(rows[:, None])
             R, t = self.response.of_rows(block.Z, block.rho)
             R, Y = R[:, 0, :, 0], t[:, 0, :, 0] @ moves
-            Theta, rho = block.S[:, 0] @ slopes - block.weight[:, :, None] * labels, block.rho[:, 0]
+            Theta, rho = block.S[:, 0] @ slopes - block.labels[:, 0] @ indicators, block.rho[:, 0]
             steep = Theta.transpose(0, 2, 1) @ (R @ Theta)
             cross = Theta.transpose(0, 2, 1) @ Y
             apart = ((rho[:, :, None] * rho[:, None, :]).reshape(len(rho), -1) @ between).reshape(-1, k, k)

@@ -48,8 +48,8 @@ class GroupBatch:
     """(g, k, K', K') ω times the curvature."""
     rho: FloatArray
     """(g, k, K') ω times the residual."""
-    weight: FloatArray
-    """(g, k) ω."""
+    labels: FloatArray
+    """(g, k, K', K) ωCᵀ, or Lᵀ if classes have weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +86,8 @@ class Unknowns:
 
     @cached_property
     def target_basis(self) -> FloatArray:
-        """(K', s) CᵀU of an orthonormal basis U of the column space of C."""
-        return np.asarray(self.C.T @ np.linalg.qr(self.C)[0])
+        """(K, s) an orthonormal basis U of the column space of C, which all steps between classes lie in."""
+        return np.asarray(np.linalg.qr(self.C)[0])
 
     @cached_property
     def all_columns(self) -> FloatArray:
@@ -157,7 +157,7 @@ class Unknowns:
             phi.append(_spread(rows.S @ (s.G @ s.U), s.shared))
             first += own.shape[1]
         for shared in self.targets:
-            phi.append(_spread(-rows.weight[:, :, None, None] * self.target_basis, shared))
+            phi.append(_spread(-rows.labels @ self.target_basis, shared))
             YUs.append(np.zeros((g, k * K, phi[-1].shape[2])))
         nothing = np.empty((g, k * K, 0))
         Phi, Y, YU = (np.concatenate([*part, nothing], axis=2) for part in (phi, Ys, YUs))

@@ -1,8 +1,9 @@
 """Σ E Eᵀ over rows for a softmax model, (q, q) in the coordinates z: the sum behind readings of many rows together.
 
-    E Eᵀ = S'ΓS' ⊗ zzᵀ + ω²CᵀC ⊗ zzᵀ + (cross + crossᵀ) + ρρᵀ ⊗ BBᵀ,     Γ = GGᵀ,   cross_kl = ρₗ z (S'G Bᵀ)ₖ
+    E Eᵀ = S'ΓS' ⊗ zzᵀ + LᵀL ⊗ zzᵀ + (cross + crossᵀ) + ρρᵀ ⊗ BBᵀ,     Γ = GGᵀ,   cross_kl = ρₗ z (S'G Bᵀ)ₖ
 
-over the chosen unknowns of a row; for a mask G and B lose the columns that are known in that row.
+over the chosen unknowns of a row, L = ωC or as in `glm/label_weights.py`; for a mask G and B lose the columns that are
+known in that row.
 """
 
 from __future__ import annotations
@@ -53,16 +54,19 @@ def row_sums(
     """Adds Σ E Eᵀ of some rows' unknowns to total (q, q); returns the size of the terms that were added."""
     index = np.arange(jacobian.n, dtype=np.intp)[rows]
     (p, K), G, B = jacobian.V.shape, jacobian.G[:, columns], jacobian.B[:, columns]
-    Gamma, CC = G @ G.T, jacobian.C.T @ jacobian.C if include_target else 0.0
+    Gamma = G @ G.T
     mixed = np.zeros((K, K, K, p))  # Σ ρₗ S'ₖ. z
-    steep, moved = np.zeros((K, K, p)), np.zeros(p)  # Σ S' ⊗ z, Σ ω z
+    steep, moved = np.zeros((K, K, p)), np.zeros((K, p, jacobian.target_width))  # Σ S' ⊗ z, Σ Lᵀ ⊗ z
+    target_is_tied = bool((tied >= jacobian.m).any())
     for s in row_slices(len(index), K * p):
         some = index[s]
-        Z, S, rho, omega = jacobian.factor.rows(jacobian.X[some]), *_row_values(jacobian, some)
-        add_kronecker(total, S @ Gamma @ S + np.square(omega)[:, None, None] * CC, Z)
+        Z, S, rho = jacobian.factor.rows(jacobian.X[some]), jacobian.S[some], jacobian.rho[some]
+        labels = jacobian.labels(some) if include_target or target_is_tied else np.zeros(0)
+        add_kronecker(total, S @ Gamma @ S + (_squares(labels) if include_target else 0.0), Z)
         mixed += ((rho[:, :, None, None] * S[:, None]).reshape(len(Z), -1).T @ Z).reshape(K, K, K, p)
         steep += (S.reshape(len(Z), -1).T @ Z).reshape(K, K, p)
-        moved += omega @ Z
+        if target_is_tied:
+            moved += np.einsum("nkl,np->kpl", labels, Z, optimize=True)
     mirror(total, K)
     size = norm_estimate(lambda x: total @ x, len(total))
     blocks = total.reshape(K, p, K, p)
@@ -77,8 +81,8 @@ def row_sums(
     shared = tied[tied < jacobian.m]
     J = np.einsum("kcp,cj->kpj", steep, jacobian.G[:, shared]) + rho.sum(axis=0)[:, None, None] * jacobian.B[:, shared]
     flat = J.reshape(K * p, -1)
-    if (tied >= jacobian.m).any():
-        flat = np.hstack([flat, np.kron(jacobian.C.T, moved[:, None])])
+    if target_is_tied:
+        flat = np.hstack([flat, moved.reshape(K * p, -1)])
     if flat.shape[1]:
         total += flat @ flat.T
         size += float(np.linalg.norm(flat, 2)) ** 2
@@ -89,13 +93,13 @@ def mask_sum(jacobian: SoftmaxJacobian, mask: Mask, total: FloatArray) -> float:
     """The same for any set of cells: mask (n, m + 1), target last."""
     (p, K), G, B = jacobian.V.shape, jacobian.G, jacobian.B
     pairs = (G[:, None, :] * G[None, :, :]).reshape(K * K, -1).T
-    CC, m = jacobian.C.T @ jacobian.C, jacobian.m
+    m = jacobian.m
     squares = np.zeros((K * K, m))  # Σ ρₖρₗ over the rows in which a column is unknown
     for s in row_slices(jacobian.n, K * p):
-        Z, S, rho, omega = jacobian.factor.rows(jacobian.X[s]), *_row_values(jacobian, s)
+        Z, S, rho = jacobian.factor.rows(jacobian.X[s]), jacobian.S[s], jacobian.rho[s]
         cells, targets = mask[s, :-1].astype(np.float64), mask[s, -1]
         Gamma = (cells @ pairs).reshape(-1, K, K)
-        add_kronecker(total, S @ Gamma @ S + (np.square(omega) * targets)[:, None, None] * CC, Z)
+        add_kronecker(total, S @ Gamma @ S + targets[:, None, None] * _squares(jacobian.labels(s)), Z)
         squares += (rho[:, :, None] * rho[:, None, :]).reshape(len(Z), -1).T @ cells
     mirror(total, K)
     size = norm_estimate(lambda x: total @ x, len(total))
@@ -103,7 +107,7 @@ def mask_sum(jacobian: SoftmaxJacobian, mask: Mask, total: FloatArray) -> float:
     for k in range(K):
         cross = np.zeros((K, p, m))
         for s in row_slices(jacobian.n, K * max(p, m)):
-            Z, S, rho, _ = jacobian.factor.rows(jacobian.X[s]), *_row_values(jacobian, s)
+            Z, S, rho = jacobian.factor.rows(jacobian.X[s]), jacobian.S[s], jacobian.rho[s]
             slopes = (S[:, k] @ G) * mask[s, :-1]
             cross += np.stack([Z.T @ (slopes * r[:, None]) for r in rho.T])
         for other in range(K):
@@ -117,8 +121,9 @@ def mask_sum(jacobian: SoftmaxJacobian, mask: Mask, total: FloatArray) -> float:
     return size + float(np.linalg.norm(rho.T @ rho, 2)) * float(np.linalg.norm(B, 2)) ** 2
 
 
-def _row_values(jacobian: SoftmaxJacobian, rows: Rows) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return jacobian.S[rows], jacobian.rho[rows], jacobian.weight[rows]
+def _squares(labels: FloatArray) -> FloatArray:
+    """(n, K', K') LᵀL of each row, from Lᵀ (n, K', K)."""
+    return np.asarray(labels @ labels.transpose(0, 2, 1))
 
 
 def _add_columns(blocks: FloatArray, residuals: FloatArray, B: FloatArray) -> float:

@@ -33,6 +33,7 @@ from dosimeter.glm.estimating_equations import (
     state_at,
 )
 from dosimeter.glm.inverse_hessian import inverse_factor
+from dosimeter.glm.label_weights import LabelWeights
 from dosimeter.glm.loss import ScalarLoss, TargetKind
 from dosimeter.glm.released_map import ReleasedMap
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
@@ -61,6 +62,8 @@ class SparseWeights(EstimatingEquations):
         ω; default ones.
     intercept : bool, default False
         Whether there is an unpenalised intercept.
+    label_weights : LabelWeights, optional
+        What each row weighs with each label, if that depends on the label.
 
     Raises
     ------
@@ -87,6 +90,7 @@ class SparseWeights(EstimatingEquations):
     l2: float = 0.0
     sample_weight: Any = None
     intercept: bool = False
+    label_weights: LabelWeights | None = None
 
     def __post_init__(self) -> None:
         X, y, weight = check_table(self.X, self.y, self.sample_weight)
@@ -246,4 +250,6 @@ class SparseWeights(EstimatingEquations):
         with np.errstate(over="ignore"):
             scalars = [f(margin, y) for f in (self.loss.curvature, self.loss.residual, self.loss.target_derivative)]
         a, r, c = (weight * np.where(weight > 0, values, 0.0) for values in scalars)
+        if self.label_weights is not None:
+            c = self.label_weights.response(self.loss, margin, rows)
         return a, r, c

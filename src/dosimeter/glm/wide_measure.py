@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -113,11 +114,13 @@ def _several_classes(fit: WideSoftmaxFit, X: Table, whitening: float, target_uni
         D = weight[:, None, None] * fit.curvature
         S = CentredSoftmax(X, D, fit.n * fit.l2, fit.intercept)
         C = loss.contrast * target_unit
-        return BoundedSoftmax(S, fit.coef, weight[:, None] * fit.residual, weight, C, whitening)
+        moves = None if fit.label_moves is None else fit.label_moves * target_unit
+        return BoundedSoftmax(S, fit.coef, weight[:, None] * fit.residual, weight, C, whitening, moves)
     rows = dense_rows(X, slice(None)) if fit.space is None else fit.space.rows
     k = rows.shape[1]
     P = np.eye(k + fit.intercept, k)
-    inner = softmax_jacobian(fit.reduced, rows, P, lambda matrix: whitening * matrix, target_unit)
+    reduced = replace(fit.reduced, label_weights=fit.label_weights)
+    inner = softmax_jacobian(reduced, rows, P, lambda matrix: whitening * matrix, target_unit)
     refuse_imprecise(fit.reduced, inner)
     dual = SoftmaxDual(fit.space, inner, X.shape[1], whitening / (fit.n * fit.l2) if fit.l2 else 0.0)
     if fit.iterations and fit.space is not None:
@@ -129,7 +132,7 @@ def _refuse_lost_rows(dual: SoftmaxDual, X: Table) -> None:
     """Rounding of X Xᵀ moves a row by about √ε of its length in any direction, and s/nλ multiplies that."""
     figures, rho = dual.target_norms(), np.linalg.norm(dual.inner.rho, axis=1)
     figures = np.maximum(figures, dual.level * rho)
-    moved = dual.level * dual.inner.weight * float(np.linalg.norm(dual.inner.C, 2))
+    moved = dual.level * dual.inner.label_sizes
     used = figures > 0
     worst = float((EPS * row_squares(X)[used] * (moved[used] / figures[used]) ** 2).max(initial=0.0))
     if worst > PROMISE:
@@ -141,10 +144,7 @@ def _refuse_lost_rows(dual: SoftmaxDual, X: Table) -> None:
 
 def target_moves(fit: WideFit, target_unit: float) -> FloatArray:
     """(n,) ω times the target's unit, and times −d²l/dm dy if that is not 1."""
-    loss, c = fit.loss, fit.sample_weight * target_unit
-    if isinstance(loss, Softmax):
-        raise TypeError("this is for a single margin")
-    return c if loss.canonical else c * loss.target_derivative(fit.margin, fit.y)
+    return fit.target_response * target_unit
 
 
 def _primal(fit: WideFit, X: Table, input_map: Any, whitening: float, target_unit: float) -> SparseJacobian:
@@ -166,7 +166,7 @@ def _primal(fit: WideFit, X: Table, input_map: Any, whitening: float, target_uni
         target_unit=target_unit,
     )
     moves = np.sqrt(np.einsum("pj,pj->j", jacobian.b, jacobian.b))
-    lengths = jacobian.target_norms() / np.where(jacobian.c > 0, jacobian.c, 1.0)
+    lengths = jacobian.target_norms() / np.where(jacobian.c != 0, np.abs(jacobian.c), 1.0)
     product = np.full(fit.n, EPS * fit.condition**2)
     refuse_imprecise_rows(fit, X, jacobian.r, jacobian.c, lengths, moves, product)
     return jacobian

@@ -125,6 +125,11 @@ def measure_model(
     mapped = Target(y_as_read, weights_of(frame, sample_weight, n), frame_columns(frame))
     slopes = None
     if opened.target_map is not None:
+        if y_as_read.ndim > 1:
+            raise CannotMeasure(
+                "a transformed target of several columns is not measured: transform the targets yourself and measure "
+                "the model inside"
+            )
         slopes = target_slopes(opened.target_map, mapped.numbers())
         mapped = replace(mapped, y=opened.target_map(mapped.numbers()))
     problem = problem_of(final, mapped)

@@ -106,8 +106,17 @@ def target_names(frame: Any, y: Any) -> tuple[str, ...]:
         return tuple(y)
     if isinstance(y, np.ndarray):
         return ("y",) if y.ndim < 2 or y.shape[1] == 1 else tuple(f"y{k}" for k in range(y.shape[1]))
-    is_frame = hasattr(y, "columns") and not isinstance(y, Mapping)
-    return tuple(map(str, y.columns)) if is_frame else ("y",)
+    return tuple(map(str, y.columns)) if _is_frame(y) else ("y",)
+
+
+def _is_frame(y: Any) -> bool:
+    return hasattr(y, "columns") and not isinstance(y, Mapping)
+
+
+def _column_alone(y: Any, name: str) -> Any:
+    """One column of a frame of targets as a series of its kind, with its index."""
+    column = column_of(y, name)
+    return column.to_native() if isinstance(column, nw.Series) else column
 
 
 def lists_columns(frame: Any, y: Any) -> bool:
@@ -121,12 +130,13 @@ def target_of(frame: Any, y: Any, n: int) -> NDArray[Any]:
     """(n,) the target as numbers, booleans or text; (n, t) numbers if there are several targets."""
     names = target_names(frame, y)
     if len(names) == 1:
-        raw = values_of(frame, y[0] if lists_columns(frame, y) else y, n, "y")
+        given = y[0] if lists_columns(frame, y) else _column_alone(y, names[0]) if _is_frame(y) else y
+        raw = values_of(frame, given, n, "y")
         return to_array(raw, names[0], Location("y"), np.arange(n), text=False)
     if lists_columns(frame, y):
         parts = [values_of(frame, name, n, "y") for name in names]
     else:
-        parts = [values_of(y, name, n, "y") for name in names_of(y)]
+        parts = [values_of(frame, _column_alone(y, name), n, "y") for name in names_of(y)]
     columns = [
         to_array(raw, name, Location("y"), np.arange(n), text=False) for raw, name in zip(parts, names, strict=True)
     ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from dosimeter import glm
 from dosimeter.adapters.any_problem import AnyProblem
-from dosimeter.adapters.fitted_attributes import class_weights, single_output, stopping_note
+from dosimeter.adapters.fitted_attributes import ClassWeights, class_weights, single_output, stopping_note
 from dosimeter.adapters.joint_problem import stacked_problem
 from dosimeter.adapters.problem import EstimatorKind, Problem, Target
 from dosimeter.adapters.registry import adapter
@@ -30,16 +30,27 @@ def linear_svc(model: Any, target: Target) -> AnyProblem:
         )
     _refuse_scaled_intercept(model)
     positions = target.positions(model.classes_.tolist())
-    weight, notes = class_weights(model, target, positions)
+    weights = class_weights(model, target, positions)
     K, y = len(model.classes_), positions.astype(np.float64)
     if K == 2:
-        return _problem(glm.SquaredHinge(), model, single_output(model), y, weight, notes)
+        return _problem(glm.SquaredHinge(), model, single_output(model), y, weights, np.arange(2))
     rows = np.column_stack([model.coef_, model.intercept_]) if model.fit_intercept else np.asarray(model.coef_)
     parts = [
-        _problem(glm.SquaredHinge(), model, rows[k].astype(np.float64), (y == k).astype(np.float64), weight, notes)
-        for k in range(K)
-    ]
+        _problem(
+            glm.SquaredHinge(), model, row.astype(np.float64), positions == k,
+            _against_the_rest(k, weights, target, positions), np.arange(2),
+        )
+        for k, row in enumerate(rows)
+    ]  # fmt: skip
     return stacked_problem(EstimatorKind("squared-hinge", glm.TargetKind.CLASSES), parts, y, indicator_moves(K))
+
+
+def _against_the_rest(k: int, weights: ClassWeights, target: Target, positions: Any) -> ClassWeights:
+    """Of class k against the rest: liblinear weighs the rows of k by its class weight, and all others by one."""
+    if weights.by_label is None:
+        return weights
+    by_label = np.column_stack([target.ones, weights.by_label[:, k]])
+    return ClassWeights(by_label[np.arange(len(by_label)), (positions == k).astype(np.intp)], by_label, weights.notes)
 
 
 @adapter("sklearn", "LinearSVR", remark="exact with the squared loss where no row stands at the edge of its band")
@@ -49,15 +60,16 @@ def linear_svr(model: Any, target: Target) -> Problem:
         raise CannotMeasure("LinearSVR is measured with loss='squared_epsilon_insensitive': the other has no curvature")
     _refuse_scaled_intercept(model)
     loss = glm.SquaredEpsilonInsensitive(float(model.epsilon))
-    return _problem(loss, model, single_output(model), target.numbers(), target.weight)
+    return _problem(loss, model, single_output(model), target.numbers(), ClassWeights(target.weight, None))
 
 
 def _problem(
-    loss: glm.ScalarLoss, model: Any, w: FloatArray, y: FloatArray, weight: FloatArray | None, notes: Any = ()
+    loss: glm.ScalarLoss, model: Any, w: FloatArray, y: FloatArray, weights: ClassWeights, labels: Any = ()
 ) -> Problem:
+    """labels: what the loss takes for each class."""
     return Problem(
-        loss, 1.0 / float(model.C), False, w, y, weight, bool(model.fit_intercept), tuple(notes), iterative=True,
-        unconverged=stopping_note(model),
+        loss, 1.0 / float(model.C), False, w, y.astype(np.float64), weights.weight, bool(model.fit_intercept),
+        weights.notes, iterative=True, unconverged=stopping_note(model), label_weights=weights.of_labels(labels),
     )  # fmt: skip
 
 

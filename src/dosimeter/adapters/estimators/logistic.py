@@ -18,6 +18,7 @@ from dosimeter.adapters.registry import adapter
 from dosimeter.adapters.sparse_problem import sparse_problem
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
+from dosimeter.glm.label_weights import LabelWeights
 
 
 @adapter("sklearn", "LogisticRegression", remark="exact; class weights counted from the labels are not covered")
@@ -42,10 +43,12 @@ def logistic_regression_cv(model: Any, target: Target) -> AnyProblem:
 def _logistic(model: Any, target: Target, C: float, *not_covered: str) -> AnyProblem:
     classes = model.classes_.tolist()
     positions = target.positions(classes)
-    weight, notes = class_weights(model, target, positions)
+    weights = class_weights(model, target, positions)
+    labels, notes = weights.of_labels(range(len(classes))), weights.notes
     ratio = _l1_ratio(model)
     if ratio > 0 and np.isfinite(C):
-        return _with_l1(model, positions.astype(np.float64), weight, ratio, 1.0 / float(C), (*not_covered, *notes))
+        y, strength = positions.astype(np.float64), 1.0 / float(C)
+        return _with_l1(model, y, weights.weight, labels, ratio, strength, (*not_covered, *notes))
     penalty = 0.0 if _penalty(model) is None or np.isinf(C) else 1.0 / float(C)
     K = len(classes)
     if K == 2:
@@ -65,8 +68,8 @@ def _logistic(model: Any, target: Target, C: float, *not_covered: str) -> AnyPro
         w = W.T.astype(np.float64) @ loss.contrast
     intercept = bool(model.fit_intercept) and not penalised
     return Problem(
-        loss, penalty, intercept, w, positions.astype(np.float64), weight, penalised, (*not_covered, *notes),
-        iterative=True, unconverged=stopping_note(model),
+        loss, penalty, intercept, w, positions.astype(np.float64), weights.weight, penalised,
+        (*not_covered, *notes), iterative=True, unconverged=stopping_note(model), label_weights=labels,
     )  # fmt: skip
 
 
@@ -88,8 +91,9 @@ def _l1_ratio(model: Any) -> float:
 
 
 def _with_l1(
-    model: Any, y: FloatArray, weight: FloatArray | None, ratio: float, strength: float, not_covered: tuple[str, ...]
-) -> AnyProblem:
+    model: Any, y: FloatArray, weight: FloatArray | None, labels: LabelWeights | None, ratio: float, strength: float,
+    not_covered: tuple[str, ...],
+) -> AnyProblem:  # fmt: skip
     """Two classes, on the set of columns that have a weight."""
     if len(model.classes_) > 2:
         raise CannotMeasure("LogisticRegression with an L1 penalty is measured for two classes only: use l2")
@@ -99,6 +103,7 @@ def _with_l1(
     return sparse_problem(
         glm.Logistic(), w, y, weight, l1=ratio * strength, l2=(1.0 - ratio) * strength, intercept=intercept,
         not_covered=not_covered, unconverged=stopping_note(model), zero=np.flatnonzero(w == 0),
+        label_weights=labels,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from dosimeter.adapters.registry import adapter
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.class_target import class_kind, indicator_moves, indicators
+from dosimeter.glm.label_weights import LabelWeights
 
 
 @adapter("sklearn", "RidgeClassifier", remark="exact, any number of classes")
@@ -33,29 +34,33 @@ def _ridge_classifier(model: Any, target: Target, alpha: Any, *not_covered: str)
     if target.y.ndim > 1:
         raise CannotMeasure(f"{type(model).__name__} of several labels at once: fit and measure one model for each")
     positions = target.positions(model.classes_.tolist())
-    weight, notes = class_weights(model, target, positions)
+    weights = class_weights(model, target, positions)
+    weight, notes = weights.weight, weights.notes
     K, y = len(model.classes_), positions.astype(np.float64)
+    signs = np.array([[-1.0, 1.0]]) if K == 2 else 2.0 * np.eye(K) - 1.0
+    labels = tuple(part for row in signs if (part := weights.of_labels(row)) is not None)
     return EquationsProblem(
         EstimatorKind("squared", class_kind(K)),
         lambda X: glm.ridge_classifier(
-            X, y, K, alpha, sample_weight=weight, intercept=bool(model.fit_intercept)
+            X, y, K, alpha, sample_weight=weight, intercept=bool(model.fit_intercept), label_weights=labels
         ),
         output_rows(model),
         y,
         output_rows(model),
         weight,
         (*not_covered, *notes),
-        one_margin=_of_signs(model, y, alpha, weight, (*not_covered, *notes)) if K == 2 else None,
+        one_margin=_of_signs(model, y, alpha, weight, (*not_covered, *notes), labels) if K == 2 else None,
         outputs=() if K == 2 else ridge_parts(
-            model, 2.0 * indicators(y, K) - 1.0, float(np.ravel(alpha)[0]), weight, (*not_covered, *notes)
+            model, 2.0 * indicators(y, K) - 1.0, float(np.ravel(alpha)[0]), weight, (*not_covered, *notes), labels
         ),
         output_moves=2.0 * indicator_moves(K),
     )  # fmt: skip
 
 
 def _of_signs(
-    model: Any, y: FloatArray, alpha: Any, weight: FloatArray | None, not_covered: tuple[str, ...]
-) -> Problem:
+    model: Any, y: FloatArray, alpha: Any, weight: FloatArray | None, not_covered: tuple[str, ...],
+    labels: tuple[LabelWeights, ...],
+) -> Problem:  # fmt: skip
     """Two classes: one ridge regression of -1 and 1."""
     penalty = float(np.ravel(alpha)[0])
     w = single_output(model)
@@ -68,4 +73,5 @@ def _of_signs(
         weight,
         not_covered=not_covered,
         iterative=True,
+        label_weights=next(iter(labels), None),
     )

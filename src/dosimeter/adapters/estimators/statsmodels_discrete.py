@@ -11,6 +11,7 @@ from dosimeter.adapters.problem import Problem, Target
 from dosimeter.adapters.registry import adapter
 from dosimeter.adapters.statsmodels_design import FittedDesign, column_sources, offset_of
 from dosimeter.core.errors import CannotMeasure
+from dosimeter.glm.label_weights import LabelWeights
 
 _LOSSES: dict[str, Any] = {"Logit": glm.Logistic, "Probit": glm.Probit, "Poisson": glm.Poisson}
 
@@ -37,7 +38,12 @@ def multinomial_logit(results: Any, target: Target) -> Problem:
     if len(classes) != K:
         raise CannotMeasure(f"MNLogit was fitted on {K} classes and y has {len(classes)}: pass the y it was fitted on")
     positions = target.positions(classes).astype(np.float64)
-    return Problem(glm.Softmax(K, 0), 0.0, design.intercept, design.w, positions, target.weight, iterative=True)
+    # The contrasts with a first class do not sum to zero over the classes, and the indicators of a class sum to one.
+    labels = LabelWeights(np.repeat(target.ones[:, None], K, axis=1), np.arange(K, dtype=np.float64))
+    return Problem(
+        glm.Softmax(K, 0), 0.0, design.intercept, design.w, positions, target.weight, iterative=True,
+        label_weights=labels,
+    )  # fmt: skip
 
 
 def _refuse_l1(results: Any) -> None:

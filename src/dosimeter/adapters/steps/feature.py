@@ -104,6 +104,8 @@ class Feature:
     """Every source column that it is computed from."""
     bent: frozenset[str] = frozenset()
     """Sources in which it has no slope: it is evaluated at each of their levels."""
+    imputed: NDArray[np.bool_] | None = None
+    """(n,) True where an imputer filled text; None if none did."""
     coded: Coded | None = None
     """Of a source column that is set to one level after another."""
 

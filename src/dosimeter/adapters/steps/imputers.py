@@ -73,7 +73,8 @@ def _fill(feature: Feature, fill: Any, learned: str) -> Feature:
     values = np.array(feature.values)
     values[feature.gaps] = str(fill) if values.dtype.kind == "O" else float(fill)
     named = feature.statistics | ({learned} if learned else frozenset())
-    return replace(feature, values=values, gaps=None, statistics=named)
+    imputed = feature.gaps if values.dtype.kind == "O" else None
+    return replace(feature, values=values, gaps=None, statistics=named, imputed=imputed)
 
 
 def _missing_indicator(feature: Feature) -> Feature:

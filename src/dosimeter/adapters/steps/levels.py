@@ -41,14 +41,25 @@ class LevelSet:
         reference = None if drop is None else next(g for g, (_, members) in enumerate(groups) if drop in members)
         return cls(levels, groups, reference, len(groups) - 1 if infrequent else None)
 
+    @property
+    def gap(self) -> int | None:
+        """The group of cells without a value and of no others: they are no unknowns, so no cell steps into it."""
+        alone = (g for g, (_, members) in enumerate(self.groups) if all(is_missing(self.levels[k]) for k in members))
+        return next(alone, None)
+
+    @property
+    def values(self) -> list[int]:
+        """The groups that hold values, the reference first if it does."""
+        held = [g for g in range(len(self.groups)) if g != self.gap]
+        return sorted(held, key=lambda g: g != self.reference)
+
     def category(self, labels: Feature, group: Index) -> Category:
         """The levels with a cell of each, the reference first; one more if the table has levels outside."""
-        first = self.reference or 0
-        order = [first, *(g for g in range(len(self.groups)) if g != first)]
+        order = self.values
         names = [self.groups[g][0] for g in order]
         cells = [self.levels[self.groups[g][1][0]] for g in order]
         # Without a reference an unknown level is one more: its indicators are all zero.
-        if self.reference is None and (group == OTHER).any():
+        if self.reference in (None, self.gap) and (group == OTHER).any():
             names, cells = [*names, OTHER_NAME], [*cells, labels.values[int(np.argmax(group == OTHER))]]
         return Category(tuple(names), tuple(cells))
 
@@ -58,9 +69,18 @@ class LevelSet:
         return {k: g for g, (_, members) in enumerate(self.groups) for k in members}
 
 
-def read_labels(feature: Feature, encoder: str) -> Feature:
-    """A column that an encoder may read: a source column, or text that a step made of one; gaps are refused."""
-    feature.refuse_gaps()
+def is_missing(level: Any) -> bool:
+    """Whether a level of an encoder stands for cells without a value."""
+    return level is None or level != level or type(level).__name__ == "NAType"
+
+
+def read_labels(feature: Feature, encoder: str, *, gaps: bool = False) -> Feature:
+    """A column that an encoder may read: a source column, or text that a step made of one.
+
+    gaps: whether the encoder has a level for cells without a value; otherwise they are refused.
+    """
+    if not gaps:
+        feature.refuse_gaps()
     if not feature.raw and feature.is_number:
         raise CannotMeasure(
             f"{encoder} behind another transformer (column {safe_text(feature.name)}) makes labels of "
@@ -80,6 +100,11 @@ def positions_of(encoder: Any, feature: Feature, level_set: LevelSet, run: Run) 
     else:
         cells = feature.values.tolist()
         groups = np.fromiter((lookup.get(cell, OTHER) for cell in cells), dtype=np.intp, count=len(cells))
+    # An encoder behind an imputer has such a level only if the gaps came through: SimpleImputer does not fill None.
+    unfilled = feature.imputed if feature.gaps is None else feature.gaps
+    missing = next((group_of[k] for k, level in enumerate(levels) if is_missing(level)), None)
+    if unfilled is not None and missing is not None:
+        groups[unfilled] = missing
     unknown = groups == OTHER
     if unknown.any() and run.survey:
         _refuse_unknown(encoder, feature, int(np.argmax(unknown)))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from dosimeter.adapters.steps.feature import Feature, Features, IndicatorColumn, Slope, Unknown
-from dosimeter.adapters.steps.levels import OTHER, LevelSet, positions_of, read_labels
+from dosimeter.adapters.steps.levels import OTHER, LevelSet, is_missing, positions_of, read_labels
 from dosimeter.adapters.steps.registry import Route, step
 from dosimeter.adapters.steps.run import Run, require_fitted
 
@@ -24,7 +24,7 @@ MANY = 256
     "OneHotEncoder",
     route=Route.LEVELS,
     remark="the largest step between two levels, whatever is dropped; infrequent levels are one level, unknown ones "
-    "one more",
+    "one more; a level for missing values is a constant",
     foldable=True,
 )
 def read_one_hot(encoder: Any, features: Features, run: Run) -> Features:
@@ -45,7 +45,7 @@ def read_one_hot(encoder: Any, features: Features, run: Run) -> Features:
 
 
 def _indicators(encoder: Any, feature: Feature, level_set: LevelSet, run: Run) -> list[Feature]:
-    labels = read_labels(feature, "OneHotEncoder")
+    labels = read_labels(feature, "OneHotEncoder", gaps=any(map(is_missing, level_set.levels)))
     group = positions_of(encoder, labels, level_set, run)
     shown = [g for g in range(len(level_set.groups)) if g != level_set.reference]
     slopes: list[dict[Unknown, Slope]] = [{} for _ in shown]
@@ -54,9 +54,11 @@ def _indicators(encoder: Any, feature: Feature, level_set: LevelSet, run: Run) -
         run.declare(labels.name, category)
         if (group == OTHER).any():
             run.log.unfoldable["OneHotEncoder of levels that it does not know"] = None
-        slopes = [{(labels.name, level_set.groups[g][0]): 1.0} for g in shown]
-        if level_set.reference is None:
-            slopes[0] = {(labels.name, level): -1.0 for level in category.levels[1:]}
+        if level_set.gap is not None:
+            run.log.unfoldable["OneHotEncoder with a level for missing values"] = None
+        slopes = [{} if g == level_set.gap else {(labels.name, level_set.groups[g][0]): 1.0} for g in shown]
+        if level_set.reference in (None, level_set.gap) and level_set.values:
+            slopes[shown.index(level_set.values[0])] = {(labels.name, level): -1.0 for level in category.levels[1:]}
     bent = labels.bent if labels.raw else labels.bent | labels.sources
     return [
         Feature(

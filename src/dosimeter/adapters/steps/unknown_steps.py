@@ -122,10 +122,12 @@ def _check(
     refuse_mixing(step, evaluate, columns, evaluate(columns))
     inputs = [j for j, feature in enumerate(features) if moving(feature, run)]
     texts = [j for j, feature in enumerate(features) if feature.raw and not feature.is_number]
-    jumping = inputs if values.dtype.kind == "O" else jumping_inputs(evaluate, columns, inputs)
-    for j in (*texts, *jumping):
+    stated = [j for j in inputs if features[j].name in getattr(step, "categories", ())]
+    rest = [j for j in inputs if j not in stated]
+    jumping = rest if values.dtype.kind == "O" else jumping_inputs(evaluate, columns, rest)
+    for j in (*texts, *stated, *jumping):
         source = _only_source(step, features[j])
-        why = "reads text" if j in texts else "jumps" if values.dtype.kind == "f" else "makes text of numbers"
+        why = "reads text" if j in texts else "makes text of numbers" if values.dtype.kind == "O" else "jumps"
         category = by_its_values(run, source, step_name(step), why)
         if len(features) == 1 and features[0].raw and values.dtype.kind == "f":
             cells = text_array(list(category.cells)) if j in texts else np.array(category.cells, dtype=np.float64)
