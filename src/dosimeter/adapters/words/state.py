@@ -192,7 +192,7 @@ def _with_moves(part: Part, unit: FloatArray, of_deviations: bool) -> Part:
         moves = glm.ColumnScaleMoves.of_magnitudes(part.counts)
         size = np.asarray(abs(part.counts).max(axis=0).toarray(), dtype=np.float64).ravel()
     own = np.abs(size * np.abs(before) * unit[part.columns] - 1.0) <= ROUNDING
-    if not of_deviations:  # the largest of two values is one of them, whoever has it
+    if not of_deviations:  # the largest of two values does not move with a row
         own &= steps_of_columns(part.counts) == 0.0
     if not own.any():
         return part
