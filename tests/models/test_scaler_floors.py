@@ -15,9 +15,17 @@ from sklearn.compose import make_column_transformer
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
 
 import dosimeter as dm
+from dosimeter.adapters.steps import feature
 from dosimeter.models import counts
 
 RNG = np.random.default_rng(3)
@@ -156,3 +164,18 @@ def test_where_no_floor_is_computed_a_remark_says_so():
         for m in (bent, plain)
     ]
     assert said == [True, False]
+
+
+def test_a_step_that_bends_beside_indicators_that_are_not_written_out_is_measured_without_a_floor(monkeypatch):
+    monkeypatch.setattr(feature, "LARGE", 10)
+    levels = [f"L{i % 300}" for i in range(900)]
+    frame = pd.DataFrame({"age": RNG.normal(50.0, 10.0, 900), "place": levels})
+    target = frame["age"] / 10 + RNG.normal(size=900)
+    numbers = make_pipeline(PolynomialFeatures(2, include_bias=False), StandardScaler())
+    model = make_pipeline(
+        make_column_transformer((numbers, ["age"]), (OneHotEncoder(), ["place"])),
+        Ridge(solver="sparse_cg", tol=1e-12, max_iter=10_000),
+    ).fit(frame, target)
+    leak = dm.measure(model, frame, target, noise=NOISE)
+    assert sparse.issparse(leak.design.X)
+    assert any("is not computed for these steps" in remark for remark in leak.remarks)

@@ -79,13 +79,18 @@ def measure_with_scaler(
     return ScalerReading(total, floor_of(total), not_covered_with_scaler(design))
 
 
-def _floor_beside(leak: glm.Leakage, design: Design, options: dict[str, Any], scaler: str) -> glm.Leakage:
-    """What a StandardScaler of these rows leaves at any noise beside indicators that are not written out."""
+def _floor_beside(leak: glm.Leakage, design: Design, options: dict[str, Any], scaler: str) -> glm.Leakage | None:
+    """What a StandardScaler of these rows leaves at any noise beside indicators that are not written out.
+
+    None if a step bends.
+    """
     if scaler == "total":
         raise CannotMeasure(
             f"{option('scaler', 'total')} is not available beside a category of this many levels: use "
             f"{option('scaler', 'held')}, which tells what mean and deviation leave, or declared bounds"
         )
+    if design.row_map is not None:
+        return None
     features = np.flatnonzero(design.fitted).astype(np.intp)
     P = np.ascontiguousarray(np.asarray(options["input_map"])[features])
     return floor_of_statistics(leak, 1, Scaler(features, dense_columns(design.X, features), P))
