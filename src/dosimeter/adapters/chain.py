@@ -40,6 +40,8 @@ class Chain:
     """Where a column had no value, filled by any step: these cells are constants."""
     library: Any = None
     """The dataframe library of the caller's table; None for an array."""
+    weights: FloatArray | None = None
+    """(n,) weights of the rows; None for equal ones."""
     log: Log = field(default_factory=Log)
 
     @cached_property
@@ -119,7 +121,7 @@ class Chain:
         )
 
     def _behind(self, features: Features, mode: Mode) -> Features:
-        run = Run(mode, self.log, self.columns, self.filled, self.two_valued, self.library)
+        run = Run(mode, self.log, self.columns, self.filled, self.two_valued, self.library, self.weights)
         for step in self.steps:
             features = apply(step, features, run)
         return features

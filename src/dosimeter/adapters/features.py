@@ -57,6 +57,21 @@ class LearnedScalers:
         share = np.where(tied[self.features] & ~self.additive, 1.0 / counts[person][:, None], 1.0)
         return replace(self, by_scale=self.by_scale * share, by_mean=self.by_mean * share)
 
+    def scaled(self, unit: FloatArray) -> LearnedScalers | None:
+        """The same if each feature is multiplied by a constant (d,); None if one is 0."""
+        own = unit[self.features]
+        return None if (own == 0.0).any() else replace(self, by_scale=self.by_scale / own, by_mean=self.by_mean / own)
+
+    def among(self, kept: Index) -> LearnedScalers | None:
+        """Those of the features kept, in their new places; None if there is none."""
+        place = {int(j): i for i, j in enumerate(kept)}
+        chosen = [t for t, j in enumerate(self.features.tolist()) if j in place]
+        if not chosen:
+            return None
+        features = np.array([place[int(self.features[t])] for t in chosen], dtype=np.intp)
+        parts = self.by_scale[:, chosen], self.by_mean[:, chosen]
+        return LearnedScalers(features, *parts, self.statistics, self.additive[chosen])
+
 
 @dataclass(frozen=True, eq=False)
 class Design:
@@ -345,9 +360,13 @@ def _not_covered(features: Sequence[Feature]) -> tuple[str, ...]:
     return tuple(held_fixed(statistic, names) for statistic, names in by_statistic.items())
 
 
+HELD_FIXED = "are statistics of the data, held fixed: not covered"
+"""How such a sentence ends."""
+
+
 def held_fixed(statistic: str, names: Iterable[str]) -> str:
     """The sentence for a statistic of the data that the figures treat as a constant."""
-    return f"{statistic} of {safe_list(names)} are statistics of the data, held fixed: not covered"
+    return f"{statistic} of {safe_list(names)} {HELD_FIXED}"
 
 
 __all__ = ["Design", "Feature", "assemble", "categories", "held_fixed", "known_cells", "raw_feature"]

@@ -8,6 +8,7 @@ from dosimeter.glm.answers import leakage_of_answers, measure_answers
 from dosimeter.glm.attribute_inversion import white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
 from dosimeter.glm.calibrate import calibrate
+from dosimeter.glm.column_scale_floor import ColumnScaleMoves
 from dosimeter.glm.count_losses import NegativeBinomial
 from dosimeter.glm.cox import Cox, CoxFit, fit_cox, fit_cox_at
 from dosimeter.glm.cox_jacobian import measure_cox
@@ -57,6 +58,7 @@ __all__ = [
     "AnswerInformation",
     "Candidates",
     "Choice",
+    "ColumnScaleMoves",
     "ComplementaryLogLog",
     "Cox",
     "CoxFit",

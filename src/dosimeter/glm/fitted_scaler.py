@@ -25,6 +25,7 @@ from dosimeter.core.by_law import ByLaw
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.noise import Density, Gaussian, Gumbel, Laplace, LogisticNoise, Noise, no_noise
+from dosimeter.glm.column_scale_floor import ColumnScaleFloor, ColumnScaleMoves
 from dosimeter.glm.dense_jacobian import Jacobian
 from dosimeter.glm.known_cells import KnownCells, with_known
 from dosimeter.glm.leakage import Leakage
@@ -32,7 +33,7 @@ from dosimeter.glm.mapped_jacobian import MappedJacobian, with_row_map
 from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
-from dosimeter.glm.scaler import Scaler
+from dosimeter.glm.scaler import Scaler, StatisticMoves
 from dosimeter.glm.scaler_floor import FloorJacobian
 from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 
@@ -138,6 +139,19 @@ def floor_of_statistics(leak: Leakage, classes: int, moves: Scaler) -> Leakage:
     root = _floor_root(_moments(leak.noise if leak.has_noise else None), len(moves.features), classes)
     jacobian = FloorJacobian(moves, root, leak.jacobian.target_width)
     return replace(leak, jacobian=jacobian, has_noise=True, of="the fitted scaler", members=None)
+
+
+def floor_of_columns(
+    leak: Leakage, classes: int, moves: ColumnScaleMoves | None, others: StatisticMoves | None
+) -> Leakage:
+    """What scales of a sparse table's columns, and scalers of other columns beside it, leave at any noise."""
+    law = _moments(leak.noise if leak.has_noise else None)
+    numbers = None
+    if others is not None:
+        numbers = FloorJacobian(others, _floor_root(law, len(others.features), classes), leak.jacobian.target_width)
+    nothing = ColumnScaleMoves.nothing(leak.n, leak.m)
+    floor = ColumnScaleFloor(moves or nothing, classes * law.scale, leak.jacobian.target_width, numbers)
+    return Leakage(floor, leak.noise, leak.include_target, has_noise=True, of="the fitted scaler")
 
 
 def _moments(noise: Noise | None) -> Moments:

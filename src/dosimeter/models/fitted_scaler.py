@@ -11,16 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from dosimeter import glm
 from dosimeter.adapters.features import Design
 from dosimeter.adapters.solved_equations import AnyFit, leakage_of
+from dosimeter.adapters.words.design import WordDesign
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.glm.fisher import LeakageOfFit
-from dosimeter.glm.fitted_scaler import floor_of, floor_of_statistics
+from dosimeter.glm.fitted_scaler import floor_of, floor_of_columns, floor_of_statistics
 from dosimeter.glm.scaler import Scaler, StatisticMoves
 from dosimeter.glm.sparse_table import dense_columns, is_sparse
 
@@ -51,9 +53,15 @@ class ScalerReading:
 
 
 def measure_with_scaler(
-    fit: AnyFit, design: Design, y: FloatArray, options: dict[str, Any], scaler: str
+    fit: AnyFit, design: Design, y: FloatArray, options: dict[str, Any], scaler: str, units: Any = 1.0
 ) -> ScalerReading:
-    """The figure with this scaler; options as in `glm.measure`. Filled cells are constants, not unknowns."""
+    """The figure with this scaler; options as in `glm.measure`. Filled cells are constants, not unknowns.
+
+    units: those of the unknowns, as `design.input_map` took them.
+    """
+    if isinstance(design, WordDesign):
+        leak = design.read(leakage_of(fit, design.X, y, **options))
+        return ScalerReading(leak, _floor_of_words(leak, fit, design, units), design.not_covered)
     learned = getattr(design, "learned", None)
     if learned is not None and scaler == "held":
         leak = leakage_of(fit, design.X, y, **options)
@@ -71,13 +79,18 @@ def measure_with_scaler(
     return ScalerReading(total, floor_of(total), not_covered_with_scaler(design))
 
 
-def _floor_beside(leak: glm.Leakage, design: Design, options: dict[str, Any], scaler: str) -> glm.Leakage:
-    """What a StandardScaler of these rows leaves at any noise beside indicators that are not written out."""
+def _floor_beside(leak: glm.Leakage, design: Design, options: dict[str, Any], scaler: str) -> glm.Leakage | None:
+    """What a StandardScaler of these rows leaves at any noise beside indicators that are not written out.
+
+    None if a step bends.
+    """
     if scaler == "total":
         raise CannotMeasure(
             f"{option('scaler', 'total')} is not available beside a category of this many levels: use "
             f"{option('scaler', 'held')}, which tells what mean and deviation leave, or declared bounds"
         )
+    if design.row_map is not None:
+        return None
     features = np.flatnonzero(design.fitted).astype(np.intp)
     P = np.ascontiguousarray(np.asarray(options["input_map"])[features])
     return floor_of_statistics(leak, 1, Scaler(features, dense_columns(design.X, features), P))
@@ -101,6 +114,21 @@ def _floor_of_learned(leak: glm.Leakage, fit: AnyFit, design: Design, options: d
     return design.read(floor_of_statistics(leak, classes, moves))
 
 
+def _floor_of_words(leak: glm.Leakage, fit: AnyFit, design: WordDesign, units: Any) -> glm.Leakage | None:
+    """What scales of a sparse table's own columns, and scalers of numbers beside a text, leave at any noise."""
+    factors, weights, numbers = design.factors(units), np.asarray(getattr(fit, "w", np.zeros(1))), None
+    outputs = weights.size // max(1, len(weights))
+    if design.learned is not None:
+        P = np.zeros((design.X.shape[1], design.m))
+        P[design.learned.features] = sparse.csr_array(design.constant_map)[design.learned.features].toarray() * factors
+        learned = design.learned
+        numbers = StatisticMoves.of_moves(learned.features, learned.by_scale, learned.by_mean, P)
+    if numbers is None and design.moves is None:
+        return None
+    moves = None if design.moves is None else design.moves.in_units(factors)
+    return floor_of_columns(leak, outputs, moves, numbers)
+
+
 def not_covered_with_scaler(design: Design) -> tuple[str, ...]:
     """What is not covered if figures go through mean and deviation."""
     return tuple(note for note in design.not_covered if not note.startswith(f"{STATISTIC} of "))
@@ -117,19 +145,35 @@ def floor_for_law(
 
 def floor_remark(design: Design, highest: float, scaler: str, unit: str) -> str:
     """A remark on what the scaler leaves at any noise. Internal: it holds a figure."""
-    names = fitted_sources(design)
-    statistics = "mean and deviation" if design.learned is None else ", ".join(design.learned.statistics)
+    names, statistics = fitted_sources(design), _statistics(design)
     left = f"{statistics} of {safe_list(names, 6)} are statistics of the table: they leave up to η = {highest:.3g}"
     if scaler == "total":
         return (
             f"{left} of a {unit} at any noise, which is in the figures; declared bounds ({option('bounds')}) remove it"
         )
+    if isinstance(design, WordDesign):
+        return f"{left} of a {unit} at any noise, which is NOT in the figures; use a scaler of public rows"
     use = option("bounds") if is_sparse(design.X) else f"{option('scaler', 'total')} or {option('bounds')}"
     return f"{left} of a {unit} at any noise, which is NOT in the figures; use {use}"
 
 
+def _statistics(design: Design) -> str:
+    """What a scaler took from the table."""
+    numbers = () if design.learned is None else design.learned.statistics
+    if isinstance(design, WordDesign):
+        return ", ".join(dict.fromkeys([*numbers, *(["scales"] if design.moves is not None else [])]))
+    return ", ".join(numbers) or "mean and deviation"
+
+
 def fitted_sources(design: Design) -> list[str]:
     """Source columns that are standardised by the table."""
+    if isinstance(design, WordDesign):
+        moved = np.zeros(design.m, dtype=bool)
+        if design.moves is not None:
+            moved |= (design.moves.constant != 0.0) | (abs(design.moves.values).sum(axis=0) != 0.0)
+        if design.learned is not None:
+            moved |= abs(design.constant_map[design.learned.features]).sum(axis=0) != 0.0
+        return [name for name, block in design.blocks.items() if any(moved[j] for j in block)]
     features = (
         design.fitted if design.learned is None else np.isin(np.arange(len(design.names)), design.learned.features)
     )

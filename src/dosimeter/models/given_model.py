@@ -14,7 +14,7 @@ from dosimeter import glm
 from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.chain import Chain
 from dosimeter.adapters.cox_problem import CoxProblem
-from dosimeter.adapters.features import Design, Feature, assemble, learned_scalers
+from dosimeter.adapters.features import HELD_FIXED, Design, Feature, assemble, learned_scalers
 from dosimeter.adapters.formulas import Formula
 from dosimeter.adapters.pipelines import columns_read
 from dosimeter.adapters.polish import polish
@@ -118,7 +118,7 @@ def measure_model(
     steps, final = opened.steps, opened.final
     stage("preparing the columns")
     aside = [name for name in (y, person) if isinstance(name, str)] + (list(y) if lists_columns(frame, y) else [])
-    chain, design, n, columns, gaps = _design(model, steps, final, frame, aside)
+    chain, design, n, columns, gaps = _design(model, steps, final, frame, aside, sample_weight)
     own_target = measurable_adapter(final).own_target
     outcome = None if own_target is None else own_target(final)
     y_as_read = target_of(frame, y, n) if outcome is None else np.zeros(n)
@@ -177,9 +177,10 @@ def measure_model(
             f"{option('scaler', 'total')} is not derived for a transformed target: use {option('scaler', 'held')}"
         )
     held = _held(design, fit, () if chain is None else chain.features, has_intercept, slopes is not None)
-    if isinstance(held, Design) and held.learned is not None and ids is not None:
+    if not isinstance(held, WordDesign) and held.learned is not None and ids is not None:
         held = replace(held, learned=held.learned.of_people(ids, _features_of(held, shared.columns)))
-    figures = measure_with_scaler(fit, held, problem.y, options, scaler)
+    units = design.spread if unit == "sd" else 1.0
+    figures = measure_with_scaler(fit, held, problem.y, options, scaler, units)
     leak = TableLeakage(
         figures.leak,
         fit,
@@ -205,6 +206,7 @@ def measure_model(
             *_bounds_remark(figures.leak),
             *shared.remarks,
             *(() if answers else _inside(design, steps)),
+            *(() if answers or figures.floor is not None else _not_computed(figures.not_covered)),
         ),
         floor=figures.floor,
         scaler=scaler,
@@ -221,6 +223,18 @@ def measure_model(
         classes,
         y_as_read,
     )
+
+
+NOT_COMPUTED = (
+    "what statistics of the data leave at any noise is not computed for these steps, neither here nor in the verdict "
+    "on a limit: fit them on public rows"
+)
+
+
+def _not_computed(not_covered: Sequence[str]) -> tuple[str, ...]:
+    """Where numbers behind steps were computed with statistics of the data, and no floor was found."""
+    held = [note for note in not_covered if note.endswith(HELD_FIXED)]
+    return (NOT_COMPUTED,) if any(not note.startswith("the levels of ") for note in held) else ()
 
 
 BOUNDS = (
@@ -256,7 +270,8 @@ def _features_of(design: Design, sources: Sequence[str]) -> NDArray[np.bool_]:
 def _inside(design: Design, steps: tuple[Any, ...]) -> tuple[str, ...]:
     """What a file that holds the fitted steps leaks whatever the noise."""
     if isinstance(design, WordDesign):
-        return design.inside
+        scaled = design.moves is not None or design.learned is not None
+        return (*design.inside, INSIDE) if scaled else design.inside
     return (INSIDE,) if design.not_covered and not all(isinstance(step, Formula) for step in steps) else ()
 
 
@@ -372,7 +387,7 @@ def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
 
 
 def _design(
-    model: Any, steps: tuple[Any, ...], final: Any, frame: Any, set_aside: list[str]
+    model: Any, steps: tuple[Any, ...], final: Any, frame: Any, set_aside: list[str], sample_weight: Any
 ) -> tuple[Chain | None, Design, int, dict[str, NDArray[Any]], dict[str, Gaps]]:
     """The steps over the table, the design, its rows, the columns under the model's names, their gaps.
 
@@ -396,6 +411,7 @@ def _design(
         open_gaps={name: gap.mask for name, gap in gaps.items() if gap.value is None},
         filled={name: gap.mask for name, gap in gaps.items()},
         library=library_of(frame),
+        weights=weights_of(frame, sample_weight, table.n),
     )
     # A person or target column that the model drops is not one of its sources.
     shown = [name for j, name in enumerate(names) if j in used or name not in set_aside]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_text
 
@@ -74,6 +75,8 @@ class Run:
     """Source columns of two numbers: categories, whose step is what is measured."""
     library: Any = None
     """The dataframe library of the caller's table; None for an array."""
+    weights: FloatArray | None = None
+    """(n,) weights of the rows, by which a scaler may have been fitted; None for equal ones."""
 
     @property
     def survey(self) -> bool:

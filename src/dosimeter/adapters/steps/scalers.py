@@ -39,8 +39,15 @@ def _mark(before: Feature, after: Feature, statistic: str, moves: Moves, run: Ru
     )
 
 
-def _near(value: Any, expected: float) -> bool:
-    return bool(abs(float(value) - expected) <= _ROUNDING * max(1.0, abs(expected)))
+def _near(value: Any, expected: float, slack: float = _ROUNDING) -> bool:
+    return bool(abs(float(value) - expected) <= slack * max(1.0, abs(expected)))
+
+
+def _slack(scale: Any, shift: Any, count: int) -> FloatArray:
+    """(count,) how far values behind a scaler may be off: constants of a table in float32 have seven digits."""
+    rounding = float(np.finfo(np.asarray(scale).dtype).eps) if np.asarray(scale).dtype.kind == "f" else 0.0
+    size = np.maximum(1.0, np.abs(np.broadcast_to(np.asarray(shift, dtype=np.float64), (count,))))
+    return np.maximum(_ROUNDING, 4.0 * rounding * size)
 
 
 def _scale(features: Features, factor: Any, shift: Any, statistic: str) -> Features:
@@ -65,28 +72,41 @@ def read_standard_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _centre_and_scale(features, mean, scale, statistic)
     if not statistics:
         return scaled
-    if len(statistics) == 2:
-        return tuple(_standardised(feature, statistic) for feature in scaled)
-    return tuple(
-        _mark(
-            before,
-            after,
-            statistic,
-            partial(moments_moves, with_mean=mean is not None),
-            run,
-            mean is None or _near(_observed(after).mean(), 0.0),
-            scale is None or _near(_observed(after).std(), 1.0),
-        )
-        for before, after in zip(features, scaled, strict=True)
+    parts = mean is not None, scale is not None
+    pairs = zip(features, scaled, strict=True)
+    return tuple(_by_moments(before, after, statistic, *parts, run) for before, after in pairs)
+
+
+def _by_moments(
+    before: Feature, after: Feature, statistic: str, with_mean: bool, with_scale: bool, run: Run
+) -> Feature:
+    """Its values show whether mean and deviation are of these rows, each counted once or by its weight."""
+    whole = with_mean and with_scale
+    if whole and _has_moments(after, None, True, True):  # what a scaler before it took from them then cancels
+        return replace(after, standardised=True, of_these_rows=frozenset({statistic}))
+    weights = run.weights if run.survey and _has_moments(after, run.weights, with_mean, with_scale) else None
+    marked = _mark(
+        before,
+        after,
+        statistic,
+        partial(moments_moves, with_mean=with_mean, with_scale=with_scale, weights=weights),
+        run,
+        weights is not None or _has_moments(after, None, with_mean, with_scale),
     )
+    return replace(marked, standardised=whole)
 
 
-def _standardised(feature: Feature, statistic: str) -> Feature:
-    """Mean 0 and deviation 1 show that both are of these rows; what a scaler before it took from them then cancels."""
-    values = _observed(feature)
-    if not (_near(values.mean(), 0.0) and _near(values.std(), 1.0)):
-        return replace(feature, standardised=True)
-    return replace(feature, standardised=True, of_these_rows=frozenset({statistic}))
+def _has_moments(feature: Feature, weights: FloatArray | None, with_mean: bool, with_scale: bool) -> bool:
+    """Whether the weighted mean is 0 and the deviation 1, as far as they are asked for."""
+    values = feature.numbers
+    observed = ~np.isnan(values) if feature.gaps is None else ~feature.gaps
+    weight = observed.astype(np.float64) if weights is None else np.where(observed, weights, 0.0)
+    if not weight.sum() > 0.0:
+        return False
+    share, values = weight / weight.sum(), np.where(observed, values, 0.0)
+    mean = float(share @ values)
+    deviation = float(np.sqrt(share @ (values - mean) ** 2))
+    return (not with_mean or _near(mean, 0.0)) and (not with_scale or _near(deviation, 1.0))
 
 
 @step(
@@ -98,6 +118,7 @@ def _standardised(feature: Feature, statistic: str) -> Feature:
 def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
     scaled = _scale(features, require_fitted(scaler, "scale_", len(features)), scaler.min_, "minimum and range")
     low, high = scaler.feature_range
+    slack = _slack(scaler.scale_, scaler.min_, len(features))
     scaled = tuple(
         _mark(
             before,
@@ -105,10 +126,10 @@ def read_min_max_scaler(scaler: Any, features: Features, run: Run) -> Features:
             "minimum and range",
             partial(range_moves, low=low, high=high),
             run,
-            _near(_observed(after).min(), low),
-            _near(_observed(after).max(), high),
+            _near(_observed(after).min(), low, s),
+            _near(_observed(after).max(), high, s),
         )
-        for before, after in zip(features, scaled, strict=True)
+        for before, after, s in zip(features, scaled, slack.tolist(), strict=True)
     )
     return _clip(scaler, scaled, low, high, run) if scaler.clip else scaled
 
@@ -146,6 +167,8 @@ def read_robust_scaler(scaler: Any, features: Features, run: Run) -> Features:
     moves = partial(
         quantile_moves, low=low, high=high, centred=scaler.center_ is not None, scaled=scale is not None, width=width
     )
+    centre = np.zeros(1) if scaler.center_ is None else np.asarray(scaler.center_)
+    slack = _slack(centre, centre / (1.0 if scale is None else scale), len(features))
     return tuple(
         _mark(
             before,
@@ -153,10 +176,10 @@ def read_robust_scaler(scaler: Any, features: Features, run: Run) -> Features:
             statistic,
             moves,
             run,
-            scaler.center_ is None or _near(np.median(_observed(after)), 0.0),
-            scale is None or _near(np.subtract(*np.percentile(_observed(after), [high, low])), width),
+            scaler.center_ is None or _near(np.median(_observed(after)), 0.0, s),
+            scale is None or _near(np.subtract(*np.percentile(_observed(after), [high, low])), width, s),
         )
-        for before, after in zip(features, scaled, strict=True)
+        for before, after, s in zip(features, scaled, slack.tolist(), strict=True)
     )
 
 

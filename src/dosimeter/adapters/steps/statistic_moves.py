@@ -17,14 +17,18 @@ from dosimeter.core.arrays import FloatArray
 Moves = tuple[FloatArray, FloatArray]
 
 
-def moments_moves(u: FloatArray, with_mean: bool) -> Moves:
-    """(u - mean) alone, or u / deviation alone.
+def moments_moves(u: FloatArray, with_mean: bool, with_scale: bool, weights: FloatArray | None = None) -> Moves:
+    """(u - mean) / deviation, or one of the two; of weighted rows with weights (n,).
 
-    >>> moments_moves(np.array([1.0, 3.0]), with_mean=True)
+    >>> moments_moves(np.array([1.0, 3.0]), with_mean=True, with_scale=False)
     (array([0., 0.]), array([-0.5, -0.5]))
+    >>> moments_moves(np.array([1.0, 3.0]), True, False, weights=np.array([1.0, 3.0]))
+    (array([0., 0.]), array([-0.25, -0.75]))
     """
-    zero, n = np.zeros(len(u)), len(u)
-    return (zero, np.full(n, -1.0 / n)) if with_mean else (-(u - u.mean()) / (n * u.std()), zero)
+    share = np.full(len(u), 1.0 / len(u)) if weights is None else weights / weights.sum()
+    mean, zero = float(share @ u), np.zeros(len(u))
+    deviation = float(np.sqrt(share @ (u - mean) ** 2))
+    return -share * (u - mean) / deviation if with_scale else zero, -share if with_mean else zero
 
 
 def range_moves(u: FloatArray, low: float, high: float) -> Moves:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from dosimeter import glm
-from dosimeter.adapters.features import Design, held_fixed
+from dosimeter.adapters.features import Design, LearnedScalers, held_fixed
 from dosimeter.adapters.words.column_values import constant_columns, steps_of_columns
 from dosimeter.adapters.words.state import ColumnPart, State, WordPart
 from dosimeter.adapters.words.vectorizers import VOCABULARY
@@ -62,11 +62,16 @@ class WordDesign(Design):
     """(m,) one unit of each unknown outside of standard deviations: of a column of two values its step if above 1."""
     tied: Any = ()
     """Positions of unknowns that never change within a person, each one unknown for all rows of a person."""
+    moves: glm.ColumnScaleMoves | None = None
+    """How the unknowns move the scales of columns that are of this very table; None if none is."""
+
+    def factors(self, units: FloatArray | float = 1.0) -> FloatArray:
+        """(m,) one unit of each unknown, for units of `input_map`."""
+        return np.broadcast_to(np.asarray(self.own_units if np.all(units == 1.0) else units, dtype=float), (self.m,))
 
     def input_map(self, units: FloatArray | float = 1.0) -> Any:
         """A scale for each column, a matrix, or a map of each row."""
-        size = self.m
-        factor = np.broadcast_to(np.asarray(self.own_units if np.all(units == 1.0) else units, dtype=float), (size,))
+        factor = self.factors(units)
         if self.row_map is not None:
             return self.row_map.in_units(factor)
         if self.scales is not None:
@@ -177,7 +182,38 @@ def word_design(state: State, sources: Sequence[str]) -> WordDesign:
         unfoldable=tuple(dict.fromkeys(state.steps)) or ("a sparse table",),
         words=words,
         scales=scales,
+        learned=_learned_beside([part for part in state.parts if isinstance(part, ColumnPart)]),
+        moves=_moves(state),
     )
+
+
+def _learned_beside(parts: Sequence[ColumnPart]) -> LearnedScalers | None:
+    """Numbers beside texts that are behind a scaler of this very table."""
+    known = [(part, part.learned) for part in parts if part.learned is not None]
+    if not known:
+        return None
+    return LearnedScalers(
+        np.concatenate([part.columns[learned.features] for part, learned in known]).astype(np.intp),
+        np.hstack([learned.by_scale for _, learned in known]),
+        np.hstack([learned.by_mean for _, learned in known]),
+        tuple(dict.fromkeys(name for _, learned in known for name in learned.statistics)),
+        np.concatenate([learned.additive for _, learned in known]),
+    )
+
+
+def _moves(state: State) -> glm.ColumnScaleMoves | None:
+    """Of all unknowns, in their order."""
+    if not any(isinstance(part, WordPart) and part.moves is not None for part in state.parts):
+        return None
+    n = state.X.shape[0]
+    each = []
+    for part in state.parts:
+        if isinstance(part, WordPart) and part.moves is not None:
+            each.append(part.moves)
+        else:
+            m = part.counts.shape[1] if isinstance(part, WordPart) else part.constant_map.shape[1]
+            each.append(glm.ColumnScaleMoves.nothing(n, m))
+    return glm.ColumnScaleMoves.beside(each)
 
 
 def by_column(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dosimeter.adapters.chain import Chain
-from dosimeter.adapters.features import assemble
+from dosimeter.adapters.features import assemble, learned_scalers
 from dosimeter.adapters.steps.containers import branches, is_drop, positions
 from dosimeter.adapters.steps.registry import kind_of
 from dosimeter.adapters.steps.run import require_fitted, step_name
@@ -106,13 +106,14 @@ def text_cells(column: NDArray[Any], name: str) -> NDArray[Any]:
 def _numbers(inner: Any, picked: list[str], columns: Mapping[str, NDArray[Any]], n: int, library: Any) -> State:
     """Columns of numbers and categories behind their own steps."""
     own = {name: columns[name] for name in picked}
-    design = assemble(Chain((inner,), tuple(picked), own, n, library=library), picked)
+    chain = Chain((inner,), tuple(picked), own, n, library=library)
+    design = assemble(chain, picked)
     if design.row_map is not None:
         raise CannotMeasure(
             f"{step_name(inner)} bends its columns, which is not read beside a text: use steps with a fixed slope there"
         )
     every = np.arange(design.X.shape[1], dtype=np.intp)
-    part = ColumnPart(design, every, design.constant_map)
+    part = ColumnPart(design, every, design.constant_map, learned_scalers(chain.features))
     return State(sparse.csr_array(design.X), design.names, (part,), {}, design.unfoldable, design.remarks)
 
 

@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dosimeter.adapters.features import Design
+from dosimeter import glm
+from dosimeter.adapters.features import Design, LearnedScalers
+from dosimeter.adapters.words.column_values import steps_of_columns
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.row_chain import ColumnScales, FixedMatrix, RowNorms
 from dosimeter.glm.sparse_table import Table, is_sparse
+
+ROUNDING = 1e-6
+"""How closely a scale must agree with the table's own: a table in float32 has seven digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +38,8 @@ class WordPart:
     """Which columns of the table depend on them."""
     operations: tuple[Any, ...] = ()
     """From the counts to these columns, in turn (`glm/row_chain.py`)."""
+    moves: glm.ColumnScaleMoves | None = None
+    """How the counts move the scales of columns, if these are of this very table; None if they are not, or mixed."""
 
     @property
     def scales(self) -> FloatArray | None:
@@ -49,6 +56,7 @@ class WordPart:
         return replace(
             self,
             operations=(*self.operations, operation),
+            moves=self.moves if isinstance(operation, ColumnScales) else None,
             columns=self.columns if columns is None else columns,
         )
 
@@ -61,7 +69,8 @@ class WordPart:
             identity = sparse.eye_array(len(self.columns), format="csr")
             return self.then(FixedMatrix(identity[kept]), places)
         words = tuple(self.words[j] for j in kept.tolist())
-        return WordPart(self.source, self.counts[:, kept], words, places, (ColumnScales(unit[kept]),))
+        moves = None if self.moves is None else self.moves.among(kept)
+        return WordPart(self.source, self.counts[:, kept], words, places, (ColumnScales(unit[kept]),), moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +81,13 @@ class ColumnPart:
     columns: Index
     constant_map: FloatArray
     """(columns, m') how they depend on the unknowns of the design."""
+    learned: LearnedScalers | None = None
+    """Its columns behind a scaler of this very table."""
+
+    def scaled(self, unit: FloatArray) -> ColumnPart:
+        """Each column times a constant (columns,)."""
+        learned = None if self.learned is None else self.learned.scaled(unit)
+        return replace(self, constant_map=unit[:, None] * self.constant_map, learned=learned)
 
 
 Part = WordPart | ColumnPart
@@ -99,12 +115,18 @@ class State:
             remarks=(*self.remarks, remark) if remark else self.remarks,
         )
 
+    def scaled_by_its_columns(self, unit: FloatArray, of_deviations: bool) -> State:
+        """`scaled` by 1/deviation or by 1/largest magnitude of the columns, (d,): where these are of this very table,
+        a row moves them."""
+        parts = tuple(_with_moves(part, unit, of_deviations) for part in self.parts)
+        return replace(self, parts=parts).scaled(unit)
+
     def scaled(self, unit: FloatArray) -> State:
         """Each column times a constant (d,)."""
         parts = tuple(
             part.then(ColumnScales(unit[part.columns]))
             if isinstance(part, WordPart)
-            else replace(part, constant_map=unit[part.columns][:, None] * part.constant_map)
+            else part.scaled(unit[part.columns])
             for part in self.parts
         )
         X = sparse.csr_array(self.X.multiply(unit[None, :])) if is_sparse(self.X) else self.X * unit
@@ -122,7 +144,8 @@ class State:
             if isinstance(part, WordPart):
                 parts.append(part.selected(kept, places))
             else:
-                parts.append(replace(part, columns=places, constant_map=part.constant_map[kept]))
+                learned = None if part.learned is None else part.learned.among(kept)
+                parts.append(replace(part, columns=places, constant_map=part.constant_map[kept], learned=learned))
         where = np.flatnonzero(chosen)
         return replace(self, X=self.X[:, where], names=tuple(self.names[j] for j in where), parts=tuple(parts))
 
@@ -132,7 +155,9 @@ class State:
         parts = tuple(
             part.then(FixedMatrix(matrix[:, part.columns]), every)
             if isinstance(part, WordPart)
-            else replace(part, columns=every, constant_map=np.asarray(matrix[:, part.columns] @ part.constant_map))
+            else replace(
+                part, columns=every, constant_map=np.asarray(matrix[:, part.columns] @ part.constant_map), learned=None
+            )
             for part in self.parts
         )
         X = np.asarray(self.X @ matrix.T)
@@ -155,6 +180,32 @@ class State:
         x = sparse.csr_array(sparse.diags_array(1.0 / size) @ X) if is_sparse(X) else X / size[:, None]
         slope, base = _slopes(x, kind)
         return replace(self, X=x, parts=(part.then(RowNorms(x, 1.0 / size, slope, base)),))
+
+
+def _with_moves(part: Part, unit: FloatArray, of_deviations: bool) -> Part:
+    """Marked where 1/unit is the statistic of its columns, before they are scaled; a later scaler hides an earlier."""
+    if not isinstance(part, WordPart) or (before := part.scales) is None:
+        return part
+    if of_deviations:
+        moves, size = glm.ColumnScaleMoves.of_deviations(part.counts), column_deviations(part.counts)
+    else:
+        moves = glm.ColumnScaleMoves.of_magnitudes(part.counts)
+        size = np.asarray(abs(part.counts).max(axis=0).toarray(), dtype=np.float64).ravel()
+    own = np.abs(size * np.abs(before) * unit[part.columns] - 1.0) <= ROUNDING
+    if not of_deviations:  # the largest of two values does not move with a row
+        own &= steps_of_columns(part.counts) == 0.0
+    if not own.any():
+        return part
+    moves = moves.in_units(own.astype(np.float64))
+    return replace(part, moves=moves if part.moves is None else moves.instead_of(part.moves, own))
+
+
+def column_deviations(counts: Table) -> FloatArray:
+    """(m,) standard deviations (1/n)."""
+    n = counts.shape[0]
+    mean = np.asarray(counts.sum(axis=0), dtype=np.float64).ravel() / n
+    squares = np.asarray(counts.multiply(counts).sum(axis=0), dtype=np.float64).ravel() / n
+    return np.asarray(np.sqrt(np.maximum(squares - mean**2, 0.0)))
 
 
 def _norms(X: Table, kind: str) -> FloatArray:

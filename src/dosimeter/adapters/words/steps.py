@@ -67,7 +67,7 @@ def _largest(scaler: Any, state: State) -> State:
     if getattr(scaler, "clip", False):
         raise CannotMeasure("MaxAbsScaler with clip=True is not read on a sparse table: use clip=False")
     scale = np.asarray(require_fitted(scaler, "scale_", state.X.shape[1]), dtype=np.float64)
-    return state.scaled(1.0 / scale).note(step_name(scaler), "largest values")
+    return state.scaled_by_its_columns(1.0 / scale, of_deviations=False).note(step_name(scaler), "largest values")
 
 
 @reader("StandardScaler")
@@ -79,7 +79,7 @@ def _standard(scaler: Any, state: State) -> State:
     if scaler.with_mean:
         moved = State(state.X - scaler.mean_, state.names, state.parts, state.statistics, state.steps, state.remarks)
         return moved.scaled(1.0 / scale).note(step_name(scaler), "mean and scale")
-    return state.scaled(1.0 / scale).note(step_name(scaler), "scales")
+    return state.scaled_by_its_columns(1.0 / scale, of_deviations=True).note(step_name(scaler), "scales")
 
 
 @reader("SelectorMixin")
