@@ -293,7 +293,7 @@ def test_a_model_worse_than_one_answer_for_everybody_is_not_written(table, tmp_p
     assert not out.exists()
     shown = " ".join(capsys.readouterr().out.split())
     assert "Nothing was released: a constant prediction does better than this model" in shown
-    assert "--even-if-useless writes it all the same" in shown
+    assert "--even-if-useless releases it anyway" in shown
     assert run([*words, "--json", "-", "-q"]) == 1
     facts = facts_of(capsys)
     assert facts["useless"]

@@ -322,6 +322,19 @@ def test_one_value_in_the_settings_stands_for_a_list_of_one(people, monkeypatch,
     assert "[ledger] url is empty" in refused(capsys, *words)
 
 
+def test_messages_name_what_this_verb_can_take(tmp_path, capsys):
+    path, other = tmp_path / "t.csv", tmp_path / "other.csv"
+    path.write_text(csv({"name": [f"p{k}" for k in range(40)], "age": AGE, "bmi": BMI, "dose": PEOPLE["dose"]}))
+    shown = refused(capsys, "attack", "membership", path, "--target", "dose", "--scale", "1")
+    assert "looks like an identifier; pass --exclude name" in shown
+    other.write_text(path.read_text())
+    shown = refused(capsys, "measure", path, "--target", "dose", "--scale", "1", "--model", other)
+    assert "--model is a table, not a model" in shown
+    path.write_text("age,empty,dose\n" + "".join(f"{age},,{k % 7}\n" for k, age in enumerate(AGE)))
+    shown = refused(capsys, "measure", path, "--target", "dose", "--scale", "1")
+    assert "every value is missing (column empty): leave the column out (--exclude empty)" in shown
+
+
 @pytest.mark.parametrize("attack", ["inversion --column age", "membership"])
 def test_an_attack_suggests_columns_and_warns_of_identifiers(attack, tmp_path, capsys):
     path = tmp_path / "t.csv"

@@ -52,6 +52,12 @@ def test_a_model_at_the_largest_useful_size_is_not_warned_about_and_a_larger_one
     assert "1.0 times as long" in plan.drowned(d + 2)  # type: ignore[attr-defined]
 
 
+def test_where_no_size_is_useful_the_warning_does_not_suggest_a_model_of_no_parameters() -> None:
+    plan = planned(4, rounds=10)
+    assert plan.largest_model == 0  # type: ignore[attr-defined]
+    assert plan.drowned(300).endswith("parameters: train with more clients, fewer rounds or a larger ε")  # type: ignore[attr-defined]
+
+
 def test_listed_rounds_cost_what_the_accountant_says_of_them_in_any_order() -> None:
     parts = ((3, 10, 2.0), (2, 20, 2.5), (1, 10, 2.0))
     costs = {

@@ -130,6 +130,9 @@ def test_a_number_that_hardly_varies_is_refused() -> None:
             [f"p{i // 1.1 // 1}" for i in range(60)],
             'has 54 levels in 60 rows: looks like an identifier; .* or categorical="c" if it is a category$',
         ),
+        ([f"{i}.5 kg" for i in range(60)], "its cells are numbers with a unit or sign: write numbers alone, or"),
+        ([f"€{i}" for i in range(60)], "its cells are numbers with a unit or sign"),
+        ([f"12:{i:02}" for i in range(60)], "its cells are times"),
         ([f"2020-01-{i % 28 + 1:02}" for i in range(60)], "holds dates"),
         ([f"{i % 28 + 1}.1.1999" for i in range(60)], "holds dates"),
     ],
@@ -137,6 +140,11 @@ def test_a_number_that_hardly_varies_is_refused() -> None:
 def test_identifiers_and_dates_are_refused_with_advice(column: list[str], message: str) -> None:
     with pytest.raises(Refusal, match=message):
         learn_encoding(Table.of({"x": range(60), "c": column}))
+
+
+def test_an_identifier_is_suggested_as_the_person_column_only_where_it_can_be_one() -> None:
+    with pytest.raises(Refusal, match=r'identifier; pass exclude="c"$'):
+        learn_encoding(Table.of({"x": range(9), "c": [f"p{i}" for i in range(9)]}), may_name_person=False)
 
 
 def test_a_declared_nominal_number_with_too_many_levels_is_refused() -> None:

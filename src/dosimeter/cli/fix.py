@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from dosimeter.workflows.booking import BookingOutcome, ReleaseSession
 
 EPILOG = dose_table()
-WAYS = "A higher --max-dose, more people or fewer columns help; --even-if-useless writes it all the same."
 STORED = "the ledger keeps each person's Fisher matrix of this release: another about the same rows adds exactly"
 
 
@@ -204,7 +203,6 @@ def fix(
         inputs=inputs,
         written=written if released.artefact and not outcome.refused else (),
         outcome=replace(outcome, remarks=()),
-        footer=(WAYS,) if result.useless else (),
     )
     return 0 if released.artefact and not outcome.refused else 1
 

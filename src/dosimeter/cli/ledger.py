@@ -48,7 +48,7 @@ def init(
     from dosimeter.results.ledger import LedgerCreated
 
     if ledger is None:
-        raise Refusal(f"where shall it be? Name it: {LEDGER_PLACES}")
+        raise Refusal(f"name the ledger to create: {LEDGER_PLACES}")
     limits = tuple(LedgerLimit.parse(text) for text in budget or ())
     check_output_file(json_path(json), ledger_files(ledger, keys))
     with Ledger.create(ledger, limits, keys, sign=sign) as created:

@@ -195,8 +195,8 @@ def refuse_below_floor(target: float, floor: float, reading: DoseAtScale) -> Non
     if target <= floor:
         raise Refusal(
             f"no scale brings the {reading.name} to η = {target:g}: the columns are standardised by their mean and "
-            f"deviation, which are computed from the data and leave η = {floor:.4g} at any scale (internal); choose a "
-            f"higher target, or declare public bounds ({option('bounds')})"
+            f"deviation, which are computed from the data and leave η = {floor:.4g} at any scale (internal); allow a "
+            f"higher dose, or declare public bounds ({option('bounds')})"
         )
 
 

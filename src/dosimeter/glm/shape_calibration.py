@@ -71,7 +71,7 @@ def calibrate_shape(
     if target <= least:
         raise Refusal(
             f"no scale brings the {reading.name} to η = {target:g}: the shape is computed from the data and leaks "
-            f"{least:.4g} at any scale (internal); choose a higher target, p = 0 or a public shape"
+            f"{least:.4g} at any scale (internal); allow a higher dose, or use p = 0 or a public shape"
         )
     if not constant > 0:
         raise Refusal(

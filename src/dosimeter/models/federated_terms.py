@@ -86,10 +86,12 @@ class FederatedTerms:
         ratio = self.noise_of_the_mean * parameters**0.5
         if ratio <= 1:
             return ""
+        remedies = "with more clients, fewer rounds or a larger ε"
+        if self.largest_model:
+            remedies = f"at most {self.largest_model} parameters, or {remedies}"
         return (
             f"the noise of a round is about {ratio:.1f} times as long as the longest mean update of {parameters} "
-            f"parameters: train at most {self.largest_model} parameters, or with more clients, fewer rounds or a "
-            "larger ε"
+            f"parameters: train {remedies}"
         )
 
 

@@ -252,12 +252,13 @@ def prepare(
     own_units: bool = False,
     scaler: str = "total",
     sparse: MayBeSparse | None = None,
+    by_person: bool = True,
 ) -> PreparedTable:
     """Columns standardised and one-hot encoded, the target as its loss wants it, persons and tied values checked.
 
     bounds: as in `fit_table`. own_units: numbers are centred and clipped by their bounds, but not scaled.
     include_target: whether the target counts among a row's unknowns. sparse: whether the fit can be of a sparse table,
-    which a category of many levels becomes; None if it cannot.
+    which a category of many levels becomes; None if it cannot. by_person: whether the verb takes a person column.
     """
     check_scaler(scaler)
     stage("preparing the columns")
@@ -279,7 +280,12 @@ def prepare(
             raise Refusal(f"column {safe_text(name)} had missing values, which are not filled in: leave the rows out")
     may_be_sparse = sparse is not None and sparse(kind, table.n)
     columns = (
-        learn_encoding(rest, categorical=categorical, max_levels=MANY_LEVELS if may_be_sparse else MAX_LEVELS)
+        learn_encoding(
+            rest,
+            categorical=categorical,
+            max_levels=MANY_LEVELS if may_be_sparse else MAX_LEVELS,
+            may_name_person=by_person and person is None,
+        )
         if declared is None
         else declared_encoding(rest, declared, own_units=own_units)
     )

@@ -97,7 +97,7 @@ def _prepare_and_fit(
     table: Table, target: str, loss: str, l2: float | None, categorical: Sequence[str]
 ) -> tuple[PreparedTable, glm.Fit, tuple[str, ...]]:
     """The table as numbers, its fit, and remarks on both."""
-    ready = prepare(table, target, loss=loss, categorical=categorical)
+    ready = prepare(table, target, loss=loss, categorical=categorical, by_person=False)
     penalty = ready.penalty(l2)
     return ready, ready.fit(penalty.l2), (*_identifiers(table, target, categorical), penalty_remark(penalty))
 

@@ -97,7 +97,7 @@ def prepare_target(
     if kind is glm.TargetKind.TWO_CLASSES:
         if len(levels) != 2:
             raise Refusal(f"the target {shown} has {len(levels)} values and {chosen} needs two: use softmax or squared")
-        remark = f"loss {chosen}, {origin}: 1 is {shown} = {safe_text(levels[1])}"
+        remark = f"loss {chosen}, {origin}: 1 is {shown} = {safe_text(_written(levels[1]))}"
         return (_positions(column, levels)), glm.LOSSES[chosen](), (target,), remark, np.unique(column)
     if kind is glm.TargetKind.CLASSES:
         if len(levels) > MOST_CLASSES:
@@ -144,6 +144,11 @@ def _levels(column: NDArray[Any]) -> list[Any]:
     """The distinct values, ascending."""
     few = None if column.dtype == object else distinct(column, MOST_CLASSES)
     return sorted(set(column.tolist())) if few is None else few.tolist()
+
+
+def _written(level: Any) -> Any:
+    """A level as a reader writes it: 1 for 1.0."""
+    return int(level) if isinstance(level, float) and level.is_integer() else level
 
 
 def _positions(column: NDArray[Any], levels: list[Any]) -> FloatArray:

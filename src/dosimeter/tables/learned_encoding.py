@@ -32,11 +32,23 @@ MANY_LEVELS = 8_000
 """Levels of a category that are taken where it stays sparse (`models/many_levels.py`)."""
 FEW_LEVELS = 10
 """A label with more levels than this, and more than a quarter of the rows, identifies rows rather than groups."""
+_NUMBER = r"[-+]?\d+(?:\.\d+)?"
+_NEARLY_NUMBERS = {
+    re.compile(rf"[<>~≤≥€$£]=?\s?{_NUMBER}|{_NUMBER}\s?(?:[€$£%°]|[kmµcd]?[glm]|mmHg|years?|days?)"): (
+        "its cells are numbers with a unit or sign: write numbers alone"
+    ),
+    re.compile(r"\d\d?:\d\d(?::\d\d)?"): "its cells are times: turn them into a number (hours, minutes)",
+}
+"""Cells that are numbers to a reader and labels here, and what to do with such a column."""
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
 
 
-def learn_encoding(table: Table, *, categorical: Collection[str] = (), max_levels: int = MAX_LEVELS) -> TableEncoding:
+def learn_encoding(
+    table: Table, *, categorical: Collection[str] = (), max_levels: int = MAX_LEVELS, may_name_person: bool = True
+) -> TableEncoding:
     """Centres, scales and levels of the table's own columns; `categorical` names numeric columns that hold codes.
+
+    may_name_person: whether the refusal of an identifier may suggest it as the person column.
 
     >>> table = Table.of({"age": [40, 60, 36, 64], "race": ["white", "black"] * 2, "one": [1, 1, 1, 1]})
     >>> encoding = learn_encoding(table)
@@ -60,7 +72,7 @@ def learn_encoding(table: Table, *, categorical: Collection[str] = (), max_level
             constant.append(name)
             continue
         try:
-            sources.append(_learned(table, name, name in categorical, max_levels))
+            sources.append(_learned(table, name, name in categorical, max_levels, may_name_person))
         except Refusal as fault:
             faults.append(str(fault))
     if faults:
@@ -68,11 +80,11 @@ def learn_encoding(table: Table, *, categorical: Collection[str] = (), max_level
     return TableEncoding(tuple(sources), tuple(constant))
 
 
-def _learned(table: Table, name: str, declared: bool, max_levels: int) -> ColumnEncoding:
+def _learned(table: Table, name: str, declared: bool, max_levels: int, may_name_person: bool) -> ColumnEncoding:
     """The encoding of one column; declared: whether the caller said that it holds codes."""
     if declared or table.kind(name) == "text":
         filled = table.gaps[name].value if name in table.gaps else None
-        return category_column(name, level_names(table, name), table.n, declared, max_levels, filled)
+        return category_column(name, level_names(table, name), table.n, declared, max_levels, filled, may_name_person)
     return _two_values(name, table.observed(name).astype(float)) or standardised(name, table[name])
 
 
@@ -146,12 +158,18 @@ def refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
 
 
 def category_column(
-    name: str, levels: tuple[str, ...], n: int, declared: bool, max_levels: int = MAX_LEVELS, filled: object = None
+    name: str,
+    levels: tuple[str, ...],
+    n: int,
+    declared: bool,
+    max_levels: int = MAX_LEVELS,
+    filled: object = None,
+    may_name_person: bool = True,
 ) -> CategoryColumn:
     """The encoding of labels with these levels on n rows; refused if they identify rows, or are numbers or dates.
 
     declared: whether the caller said that the column holds codes: then any number of levels below n is no identifier.
-    filled: what replaces gaps, if any were filled.
+    filled: what replaces gaps, if any were filled. may_name_person: as in `learn_encoding`.
     """
     shown = f"column {safe_text(name)}"
     written = [level for level in levels if level != filled]
@@ -160,7 +178,11 @@ def category_column(
     leave_out = option("exclude", safe_text(name))
     if len(written) > 2 and all(_DATE.fullmatch(level) for level in written):
         raise Refusal(f"{shown} holds dates: turn them into a number (years, days) or pass {leave_out}")
-    advise = f"looks like an identifier; pass {option('person', safe_text(name))} or {leave_out}"
+    whose = f"{option('person', safe_text(name))} or " if may_name_person else ""
+    advise = f"looks like an identifier; pass {whose}{leave_out}"
+    for written_as, what in _NEARLY_NUMBERS.items():
+        if all(written_as.fullmatch(level) for level in written):
+            advise = f"{what}, or pass {leave_out}"
     if len(levels) == n:
         raise Refusal(f"{shown} has a different value in each row: {advise}")
     if not declared and len(levels) > max(FEW_LEVELS, n // 4):

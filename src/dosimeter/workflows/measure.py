@@ -12,7 +12,7 @@ from dosimeter.adapters.registry import knows_its_target, measurable_adapter
 from dosimeter.adapters.wrappers import unwrap
 from dosimeter.core.checks import not_negative
 from dosimeter.core.errors import Refusal
-from dosimeter.core.face import option
+from dosimeter.core.face import command_or_call, option
 from dosimeter.core.noise import no_noise
 from dosimeter.core.text import safe_text
 from dosimeter.glm.sparse_table import is_sparse
@@ -268,7 +268,12 @@ def _model_and_table(model: Any, table: Any) -> tuple[Any, Any]:
             raise Refusal("there is no table: pass measure(model, table, y), or measure(table, target=...)")
         return None, model
     if model is not None and not is_model(model) and (names_a_table(model) or names_of(model)):
-        raise Refusal("the first of two arguments is the model, and this is a table: pass measure(table, target=...)")
+        raise Refusal(
+            command_or_call(
+                "--model is a table, not a model: give a .skops file, or a .json file with bare coefficients",
+                "the first of two arguments is the model, and this is a table: pass measure(table, target=...)",
+            )
+        )
     return model, table
 
 
