@@ -477,7 +477,7 @@ def test_a_killed_command_goes_on_where_it_stopped(tables, tmp_path):
     )
     child = forked.start(["-c", program, *command])
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 400
         while not state.exists():
             assert child.poll() is None, "the command ended by itself"
             assert time.monotonic() < deadline, "no state was written"

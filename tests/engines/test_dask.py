@@ -153,7 +153,7 @@ def outgoing(client):
 
 def forgets_everything(client):
     """Whether the workers hold nothing any more; they are notified after the client has its result."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 200
     while any(client.run(lambda dask_worker: len(dask_worker.data)).values()):
         if time.monotonic() > deadline:
             return False

@@ -31,7 +31,7 @@ def serving(ledger: Ledger) -> Iterator[Serving]:
     thread.start()
     yield page
     server.should_exit = True
-    thread.join(60)
+    thread.join(400)
     page.socket.close()
 
 
@@ -54,12 +54,12 @@ def test_nothing_but_the_loopback_address_listens(serving: Serving) -> None:
 
 def test_another_address_of_this_machine_is_not_answered(serving: Serving) -> None:
     with socket.socket() as other:
-        other.settimeout(60)
+        other.settimeout(400)
         assert other.connect_ex(("127.0.0.2", serving.port)) != 0
 
 
 def test_the_printed_address_opens_the_page(serving: Serving) -> None:
-    with httpx.Client(follow_redirects=True, timeout=60) as client:
+    with httpx.Client(follow_redirects=True, timeout=400) as client:
         answer = client.get(serving.address)
         assert answer.status_code == 200
         assert serving.token not in answer.text
@@ -69,7 +69,7 @@ def test_the_printed_address_opens_the_page(serving: Serving) -> None:
         head = client.head(f"http://127.0.0.1:{serving.port}/people")
         assert (head.status_code, head.content) == (200, b"")
         assert client.get(f"http://localhost:{serving.port}/").status_code == 401  # a cookie is of one name
-    assert httpx.get(f"http://127.0.0.1:{serving.port}/", timeout=60).status_code == 401
+    assert httpx.get(f"http://127.0.0.1:{serving.port}/", timeout=400).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_printed_address_opens_the_page(serving: Serving) -> None:
     ],
 )
 def test_raw_nonsense_gets_a_4xx(sent: bytes, serving: Serving) -> None:
-    with socket.create_connection(("127.0.0.1", serving.port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", serving.port), timeout=400) as connection:
         connection.sendall(sent)
         answer = connection.recv(200)
     assert answer.startswith(b"HTTP/1.1 4")
@@ -117,11 +117,11 @@ def test_the_command_prints_the_address_and_ends_on_interrupt(path: Path) -> Non
             if line.startswith("}"):
                 break
         printed = json.loads("".join(lines))
-        with httpx.Client(follow_redirects=True, timeout=60) as client:
+        with httpx.Client(follow_redirects=True, timeout=400) as client:
             # The socket listens before the address is printed, so that no try is too early.
             assert client.get(printed["address"]).status_code == 200
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=400)
     assert process.returncode == 0
     assert "Ctrl-C" in errors
     assert printed["address"].split("token=")[1] not in errors

@@ -421,7 +421,7 @@ def test_files_that_r_itself_wrote_are_read(tmp_path):
     people.to_csv(tmp_path / "patients.csv", index=False)
     (tmp_path / "out").mkdir()
     (tmp_path / "make.R").write_text(R)
-    subprocess.run([rscript, "--vanilla", "make.R"], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    subprocess.run([rscript, "--vanilla", "make.R"], cwd=tmp_path, check=True, capture_output=True, timeout=600)
     data = '[data]\ntable = "patients.csv"\ntarget = "cost"\nperson = "patient"\n'
     glm = '[[release]]\nfile = "glm.csv"\nloss = "logistic"\ntarget = "ill"\n'
     (tmp_path / "p.toml").write_text(data + glm)

@@ -142,7 +142,8 @@ class SiteDesk:
             return
         summed = self.study.summed(table)
         people = [] if summed is None else people_digests(summed, table.ids)
-        before = json.loads(path.read_bytes()) if path.exists() else {"run": -1, "sha256": "", "people": []}
+        first = {"run": -1, "sha256": "", "people": []}
+        before: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else first
         earlier: list[list[str]] = before.get("earlier", [])
         if before["sha256"] not in ("", table.digest):
             if before["run"] == run:
