@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 from pathlib import Path
 
@@ -59,11 +60,13 @@ def test_arrays_of_rows_leave_an_npz_and_the_others_stay(tmp_path: Path) -> None
 
 def test_the_example_leaves_a_mlflow_folder_with_its_entry(tmp_path: Path) -> None:
     root = mlflow_folder(tmp_path / "model", LogisticRegression(max_iter=3000).fit(X / X.std(axis=0), Y))
+    (root / "code.txt.gz").write_bytes(gzip.compress(b"an archive stays as it is\n" * 9))
     result = dm.scan(root, redact=tmp_path / "clean")
     assert result.removed == ["input_example.json"]
     assert sorted(path.name for path in (tmp_path / "clean").iterdir()) == [
-        "MLmodel", "conda.yaml", "model.pkl", "requirements.txt",
+        "MLmodel", "code.txt.gz", "conda.yaml", "model.pkl", "requirements.txt",
     ]  # fmt: skip
+    assert (tmp_path / "clean" / "code.txt.gz").read_bytes() == (root / "code.txt.gz").read_bytes()
     described = (tmp_path / "clean" / "MLmodel").read_text()
     assert "input_example" not in described
     assert "pickled_model: model.pkl" in described

@@ -32,15 +32,18 @@ class Member:
     data: bytes
 
 
-def members_of(path: str | os.PathLike[str], limit: int) -> tuple[list[Member], list[Unread], Location]:
-    """The files to scan, what was not read, and where they are."""
+def members_of(
+    path: str | os.PathLike[str], limit: int, *, opened: bool = True
+) -> tuple[list[Member], list[Unread], Location]:
+    """The files to scan, what was not read, and where they are. opened: with archives among them unpacked."""
     root = Path(path)
     try:
         is_folder = root.is_dir()
     except (OSError, ValueError):
         is_folder = False
     if is_folder:
-        return _of_folder(root, limit)
+        members, unread, source = _of_folder(root, limit)
+        return (*_with_inner(members, unread, limit, source), source) if opened else (members, unread, source)
     file, source = regular_file(path, limit)
     data = read_bytes(file, source)
     if file.suffix.lower() not in ARCHIVES:
@@ -75,7 +78,7 @@ def _of_folder(root: Path, limit: int) -> tuple[list[Member], list[Unread], Loca
                 raise os_error_refusal(error, Location(str(file), first=1), "read") from None
     if not members and not unread:
         raise source.refusal("there is no file in it", "check the name")
-    return *_with_inner(members, unread, limit, source), source
+    return members, unread, source
 
 
 def _with_inner(

@@ -30,7 +30,7 @@ def redacted(
     path: a .skops or .npz file, or a folder of MLflow. result: its scan. Refused if people would still be inside, if
     predictions would change, or if there is nothing to remove.
     """
-    members, _, source = members_of(path, limit)
+    members, _, source = members_of(path, limit, opened=False)
     if not (result.rows_inside or result.values_inside):
         raise source.refusal("there is nothing to remove", "the file can stay as it is")
     if Path(path).is_dir():

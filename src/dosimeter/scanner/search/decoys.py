@@ -65,10 +65,12 @@ def decoys(cells: Cells, per_value: int) -> Decoys:
     """`per_value` decoys for each distinct telling value that has so many, of all columns together."""
     columns = [j for j in cells.word_columns.tolist() if cells.telling[:, j].any()]
     rng = np.random.Generator(np.random.PCG64(_SEED))
-    distinct: list[FloatArray] = []
-    for j in columns:  # a value of two columns counts once
-        earlier = np.concatenate([np.empty(0), *distinct])
-        distinct.append(np.setdiff1d(cells.values[cells.telling[:, j], j], earlier))
+    distinct = [np.unique(cells.values[cells.telling[:, j], j]) for j in columns]
+    rounded = np.empty(0)
+    for k, values in enumerate(distinct):
+        if decimals(values) is not None:  # a value of two columns counts once
+            distinct[k] = np.setdiff1d(values, rounded, assume_unique=True)
+            rounded = np.union1d(rounded, values)
     total = sum(map(len, distinct))
     if not total:
         return Decoys(Cells((), np.empty((0, 0))), np.empty(0))
@@ -78,7 +80,8 @@ def decoys(cells: Cells, per_value: int) -> Decoys:
     for values in distinct:
         if len(values):
             pieces.append(_of_column(values, max(1, int(share)), known, rng))
-            known = np.union1d(known, pieces[-1].cells.values)
+            if decimals(values) is not None:
+                known = np.union1d(known, pieces[-1].cells.values)
     flat = np.concatenate([piece.cells.values.ravel() for piece in pieces])
     if share < 1:
         flat = rng.choice(flat, size=int(len(flat) * share), replace=False)
@@ -96,7 +99,8 @@ def _of_column(values: FloatArray, each: int, known: FloatArray, rng: np.random.
         source = np.repeat(values, each)
         moved = source * (1 + rng.uniform(1e-6, 1e-2, len(source)) * rng.choice([-1, 1], len(source)))
         moved = moved[~is_plain(moved) & (moved != np.rint(moved))]
-        return Decoys(Cells(("decoy",), np.setdiff1d(moved, known)[:, None]), values)
+        at = np.searchsorted(known, moved).clip(0, len(known) - 1)
+        return Decoys(Cells(("decoy",), moved[known[at] != moved][:, None]), values)
     step, taken = step_of(values, places), known
     owned = np.zeros(len(values), dtype=np.intp)
     found, owner = [np.empty(0)], [np.empty(0, dtype=np.intp)]
