@@ -95,6 +95,7 @@ def release_model(
         noise_shape=noise_shape,
         intercept=problem.intercept,
         sample_weight=problem.weight,
+        label_weights=problem.label_weights,
         rng=rng,
     )
     more = tuple(note for note in leak.not_covered if note not in release.not_covered)
