@@ -124,6 +124,19 @@ def test_a_heavy_class_is_not_hidden_by_a_light_label():
     assert light == pytest.approx(heavy, rel=1e-9)
 
 
+def test_what_fix_books_counts_the_weight_of_the_other_class():
+    """The doses of a release are those that `measure` finds for the weights under its noise."""
+    table = {"a": X[:, 0], "b": X[:, 1]}
+    for y, weights in ((TWO, HEAVY), (THREE, HEAVY_3)):
+        model = LogisticRegression(class_weight=weights, **EXACT).fit(np.column_stack(list(table.values())), y)
+        leak = dm.measure(model, X, y, noise=dm.Gaussian(4.0), unit="sd")
+        made = dm.fix({"x0": X[:, 0], "x1": X[:, 1], "y": y}, target="y", model=model, scale=4.0, even_if_useless=True)
+        assert made.result.dose.highest == pytest.approx(leak.examples.max(), rel=1e-9)
+        assert dm.fix(
+            {"x0": X[:, 0], "x1": X[:, 1], "y": y}, target="y", model=model, max_dose=1.0, even_if_useless=True
+        ).result.dose.highest <= 1.0  # fmt: skip
+
+
 def _hinge(rows, signs, omega):
     """liblinear's problem, C = 1: Σ ω max(0, 1 - s m)² + ½ |w|², the intercept penalised, by Newton's method."""
     A, w = np.column_stack([rows, np.ones(len(rows))]), np.zeros(3)
@@ -184,7 +197,7 @@ def test_weights_counted_for_each_output():
 
 
 def test_sparse_tables_read_the_same_labels():
-    counts = _RNG.poisson(1.0, size=(N, 6)).astype(float)
+    counts = np.random.default_rng(1).poisson(1.0, size=(N, 6)).astype(float)
     for y, weights in ((TWO, HEAVY), (THREE, HEAVY_3)):
         model = LogisticRegression(class_weight=weights, **EXACT).fit(counts, y)
         dense, thin = (dm.measure(model, table, y, noise=UNIT) for table in (counts, sparse.csr_array(counts)))
@@ -198,7 +211,7 @@ def test_the_readings_of_large_softmax_models_agree_with_written_out_jacobians(m
     loss, y = glm.Softmax(3, "mean"), THREE.astype(float)
     fit = glm.fit(X, y, loss, 0.05, sample_weight=weights[np.arange(N), THREE], intercept=True)
     fit = replace(fit, label_weights=LabelWeights(weights, np.arange(3.0)))
-    mask = _RNG.random((N, 3)) < 0.5
+    mask = np.random.default_rng(1).random((N, 3)) < 0.5
     groups = [k % 7 for k in range(N)]
 
     def readings():
@@ -222,7 +235,7 @@ def test_bounds_of_very_large_softmax_models_hold():
     weights = OMEGA[:, None] * np.array([3.0, 1.0, 10.0])
     loss, y = glm.Softmax(3, "mean"), THREE.astype(float)
     options = {"sample_weight": weights[np.arange(N), THREE], "intercept": True}
-    counts = sparse.csr_array(_RNG.poisson(1.0, size=(N, 6)).astype(float))
+    counts = sparse.csr_array(np.random.default_rng(1).poisson(1.0, size=(N, 6)).astype(float))
     known = LabelWeights(weights, np.arange(3.0))
     exact, bounds = (
         glm.measure(

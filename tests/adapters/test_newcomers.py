@@ -9,8 +9,9 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import Lasso, Ridge
+from sklearn.linear_model import Lasso, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
@@ -182,6 +183,70 @@ def test_a_row_of_a_multinomial_logit_moves_on_the_simplex_of_classes():
         wide, narrow = ((moved(h) - moved(-h)) / (2 * h) for h in (2e-3, 1e-3))
         J = np.column_stack([(4 * narrow - wide) / 3, np.sqrt(2) * (moves - moves.mean(axis=1, keepdims=True))])
         assert leak.examples[row] == pytest.approx(np.linalg.norm(J, 2), rel=1e-5)
+
+
+# --- several outputs and L1 behind steps that bend -------------------------------------------------------------------
+
+
+def _signs(y):
+    return 2.0 * np.eye(3)[y] - 1.0
+
+
+def test_l1_and_several_outputs_behind_products():
+    X = PEOPLE[["age", "income"]]
+    steps = [StandardScaler(), PolynomialFeatures(include_bias=False)]
+    three = np.digitize(COST, np.quantile(COST, [0.3, 0.7]))
+    lasso = make_pipeline(*steps, Lasso(alpha=0.05, tol=1e-12, max_iter=100_000)).fit(X, COST)
+    ridge = make_pipeline(*steps, RidgeClassifier(solver="cholesky")).fit(X, three)
+    active, sign = np.flatnonzero(lasso[-1].coef_), np.sign(lasso[-1].coef_)
+
+    def by_l1(D):
+        A, centred = D[:, active], D[:, active] - D[:, active].mean(axis=0)
+        w = np.linalg.solve(centred.T @ centred, centred.T @ (COST - COST.mean()) - 0.05 * N * sign[active])
+        return np.append(w, COST.mean() - A.mean(axis=0) @ w)
+
+    def by_ridge(D):
+        return np.concatenate([_ridge(D, column) for column in _signs(three).T])
+
+    for model, y, fit in ((lasso, COST, by_l1), (ridge, three, by_ridge)):
+        leak = dm.measure(model, X, y, noise=UNIT)
+        for row in (0, 13):
+            for name in X:
+                step = 1e-3 * X[name].std()
+
+                def at(t, name=name, row=row, model=model, fit=fit):
+                    moved = X.copy()
+                    moved.loc[row, name] += t
+                    return fit(model[:-1].transform(moved))
+
+                wide, narrow = ((at(h) - at(-h)) / (2 * h) for h in (2 * step, step))
+                assert leak.cell(name)[row] == pytest.approx(np.linalg.norm((4 * narrow - wide) / 3), rel=1e-6)
+
+
+def test_several_classes_of_normalised_words():
+    """TfidfVectorizer's rows of length one bend, and three classes are three outputs."""
+    rng = np.random.default_rng(2)
+    texts = [" ".join(rng.choice(["fever", "cough", "pain", "rash", "rest"], 6)) for _ in range(N)]
+    three = np.digitize(COST, np.quantile(COST, [0.3, 0.7]))
+    model = make_pipeline(TfidfVectorizer(), RidgeClassifier(solver="sparse_cg", tol=1e-13)).fit(texts, three)
+    leak = dm.measure(model, texts, three, noise=UNIT)
+    names = model[0].get_feature_names_out().tolist()
+    counts = np.array([[text.split().count(word) for word in names] for text in texts], dtype=float)
+
+    def fit(table):
+        rows = table * model[0].idf_
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.concatenate([_ridge(rows, column) for column in _signs(three).T])
+
+    frame = pd.DataFrame(leak.words_frame(rows=[0, 5], k=5))
+    assert len(frame) > 4
+    for row, word, eta in zip(frame["row"], frame["word"], frame["eta"], strict=True):
+        slopes = []
+        for h in (2e-3, 1e-3):
+            move = np.zeros_like(counts)
+            move[row, names.index(word)] = h
+            slopes.append((fit(counts + move) - fit(counts - move)) / (2 * h))
+        assert eta == pytest.approx(np.linalg.norm((4 * slopes[1] - slopes[0]) / 3), rel=1e-6)
 
 
 # --- targets --------------------------------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ class ChoiceSample:
         for name in ("sample_weight", "known"):
             values = options.get(name)
             some[name] = None if values is None else np.asarray(values)[rows]
+        if (labels := options.get("label_weights")) is not None:
+            some["label_weights"] = labels.of_rows(rows)
         groups = options.get("groups")
         some["groups"] = None if groups is None else [groups[i] for i in rows]
         part, input_map = _standardise(X[rows], options.get("scaled"), options.get("input_map"))

@@ -20,7 +20,9 @@ from dosimeter.core.noise import Gaussian, Noise, no_noise
 from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows
 from dosimeter.glm.estimating_equations import Solution
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.mapped_jacobian import with_row_map
 from dosimeter.glm.released_map import ReleasedMap
+from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.validation import HUGE, TINY, as_floats
 
 RowMaps = Callable[[Rows], FloatArray]
@@ -139,12 +141,16 @@ def measure_solution(
     has_noise = noise is not no_noise
     whitening: Noise = noise if has_noise else Gaussian(1.0)
     whitening.whiten(np.zeros((len(R.names), 1)))  # a noise of another size, or without information, is refused here
-    P, m = _input_map(input_map, equations.d)
+    row_map = input_map if isinstance(input_map, RowMap) else None
+    if row_map is not None and (row_map.d != equations.d or row_map.m == 0):
+        raise Refusal(f"input_map must map unknowns to the {equations.d} columns of X, not to {row_map.d}")
+    P, m = _input_map(None if row_map is not None else input_map, equations.d)
     unit = _units(target_unit, equations.target_width)
     jacobian: Jacobian | None = equations.closed_form(solution, R, whitening, P, unit)
     if jacobian is None:
         jacobian = EstimatingJacobian(solution, R, whitening, P, unit, m)
-    return Leakage(jacobian, noise, include_target, has_noise, R.of)
+    leak = Leakage(jacobian, noise, include_target, has_noise, R.of)
+    return leak if row_map is None else with_row_map(leak, row_map)
 
 
 def _input_map(input_map: Any, d: int) -> tuple[FloatArray | RowMaps, int]:

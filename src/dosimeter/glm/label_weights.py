@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dosimeter.core.arrays import FloatArray
+from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.glm.scalar_loss import ScalarLoss
 
 
@@ -35,14 +35,18 @@ class LabelWeights:
     labels: FloatArray
     """(K,) what the loss takes for each of them."""
 
-    def moves(self, loss: ScalarLoss, margin: FloatArray, rows: slice | FloatArray = np.s_[:]) -> FloatArray:
+    def of_rows(self, rows: Index) -> LabelWeights:
+        """The same of some rows."""
+        return LabelWeights(self.weights[rows], self.labels)
+
+    def moves(self, loss: ScalarLoss, margin: FloatArray, rows: slice | Index = np.s_[:]) -> FloatArray:
         """(k, K) -v l'(m, label), centred: how the gradient by the margin moves with each indicator."""
         weights = self.weights[rows]
         columns = [loss.residual(margin, np.full(len(margin), label)) for label in self.labels.tolist()]
         each = -weights * np.where(weights > 0, np.column_stack(columns), 0.0)
         return np.asarray(each - each.mean(axis=1, keepdims=True))
 
-    def response(self, loss: ScalarLoss, margin: FloatArray, rows: slice | FloatArray = np.s_[:]) -> FloatArray:
+    def response(self, loss: ScalarLoss, margin: FloatArray, rows: slice | Index = np.s_[:]) -> FloatArray:
         """(k,) c of two labels, per unit of y; of more the norm over the centred indicators, per unit of theirs."""
         moves = self.moves(loss, margin, rows)
         if len(self.labels) == 2:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter.core.covariance import CorrelatedGaussian
-from dosimeter.core.errors import Refusal
+from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED
 from dosimeter.glm.calibrate import (
@@ -28,6 +28,7 @@ from dosimeter.glm.fit import fit as minimise
 from dosimeter.glm.fitted_scaler import floor_of, fold_dense_leakage
 from dosimeter.glm.irfil import irfil
 from dosimeter.glm.known_cells import with_known
+from dosimeter.glm.label_weights import LabelWeights
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.newton import Loss
@@ -166,8 +167,9 @@ def route(
     scaled: Any = None,
     scaler_is_public: bool = False,
     known: Any = None,
+    label_weights: LabelWeights | None = None,
 ) -> Route:
-    """The same as `plan` up to the limit."""
+    """The same as `plan` up to the limit; label_weights: what each row weighs with each label, if they differ."""
     if noise_shape not in SHAPES:
         raise Refusal(f"noise_shape must be None or 'hessian', not {noise_shape!r}")
     if noise_shape is not None and (reweighting_rounds or law is not Gaussian):
@@ -192,6 +194,8 @@ def route(
     def with_known_cells(planned: ReleasePlan) -> ReleasePlan:
         return replace(planned, leakage=restrict(planned.leakage))
 
+    if reweighting_rounds and label_weights is not None:
+        raise CannotMeasure("reweighted rows are not derived for class weights: release without reweighting")
     if reweighting_rounds:
         equalised = _plan_equalised(
             X,
@@ -210,7 +214,7 @@ def route(
             scaler,
         )
         return lambda max_dose, scale: with_known_cells(equalised(max_dose, scale))
-    fitted = minimise(X, y, loss, l2, sample_weight=sample_weight, **problem)
+    fitted = replace(minimise(X, y, loss, l2, sample_weight=sample_weight, **problem), label_weights=label_weights)
     if noise_shape is not None:
         return lambda max_dose, scale: with_known_cells(
             _plan_shaped(fitted, X, y, reading, max_dose, scale, units, settings, scaler)

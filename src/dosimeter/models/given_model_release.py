@@ -74,6 +74,7 @@ def release_model(
     columns, rows = fold_model(measured)
     fills = {source: f.fill for f in measured.features for source, _ in f.slopes if f.fill is not None}
     leak, problem = measured.leakage, measured.problem
+    labels = problem.label_weights if isinstance(problem, Problem) else None
     n = len(problem.y)
     ready = PreparedTable(
         problem.y, problem.loss, target, (target,), columns, leak.design, leak.ids, measured.tied, leak.remarks,
@@ -95,6 +96,7 @@ def release_model(
         noise_shape=noise_shape,
         intercept=problem.intercept,
         sample_weight=problem.weight,
+        label_weights=labels,
         rng=rng,
     )
     more = tuple(note for note in leak.not_covered if note not in release.not_covered)

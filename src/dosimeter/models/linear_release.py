@@ -17,6 +17,7 @@ from dosimeter.core.noise import Density, Gaussian, no_noise
 from dosimeter.core.notion import FISHER, Standing
 from dosimeter.core.progress import stage
 from dosimeter.core.release import Release
+from dosimeter.glm.label_weights import LabelWeights
 from dosimeter.glm.noise_choice import CHOSEN, EQUALISED, ISOTROPIC, ROUNDS, SHAPED
 from dosimeter.glm.penalty import STATED
 from dosimeter.glm.release_plan import ReleasePlan
@@ -196,6 +197,7 @@ def draw_release(
     noise_shape: str | None,
     intercept: bool = True,
     sample_weight: Any = None,
+    label_weights: LabelWeights | None = None,
     rng: np.random.Generator | None = None,
     row_numbers: Any = None,
 ) -> TableRelease:
@@ -223,6 +225,8 @@ def draw_release(
         "scaled": fitted,
         "scaler_is_public": ready.scaler == "held",
     }
+    if label_weights is not None:
+        options["label_weights"] = label_weights
     stage("choosing the noise")
     choice: glm.Choice | None = None
     if noise_shape == "auto" and not reweighting_rounds and max_dose is not None:
