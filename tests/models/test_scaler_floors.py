@@ -179,3 +179,40 @@ def test_a_step_that_bends_beside_indicators_that_are_not_written_out_is_measure
     leak = dm.measure(model, frame, target, noise=NOISE)
     assert sparse.issparse(leak.design.X)
     assert any("is not computed for these steps" in remark for remark in leak.remarks)
+
+
+@pytest.mark.parametrize("scaler", [StandardScaler, RobustScaler])
+def test_a_limit_counts_the_dose_and_what_the_scaler_leaves_together(scaler):
+    """Where both are equal: by refits of the pipeline, the weights in raw units say more than either."""
+    model = make_pipeline(scaler(), Ridge()).fit(NUMBERS, SCORE)
+    at_one = dm.measure(model, NUMBERS, SCORE, noise=dm.Gaussian(1.0), unit="sd")
+    sigma = float(at_one.unit_scale_eta.max() / at_one.left.max())
+    leak = dm.measure(model, NUMBERS, SCORE, noise=dm.Gaussian(sigma), unit="sd")
+    either = max(leak.unit_scale_eta.max(), leak.left.max())
+
+    def released(values, target):
+        made = make_pipeline(scaler(), Ridge()).fit(values, target)
+        zero, *units = made[0].transform(np.vstack([np.zeros(2), np.eye(2)]))
+        fold = np.block([[np.diag(np.diagonal(np.array(units) - zero)), np.zeros((2, 1))], [zero, 1.0]])
+        return fold @ np.append(made[1].coef_, made[1].intercept_), sigma**2 * fold @ fold.T
+
+    inverse, h, found = np.linalg.inv(released(NUMBERS, SCORE)[1]), 1e-6, []
+    for row in np.argsort(-leak.unit_scale_eta - leak.left)[:4]:
+        means, covariances = [], []
+        for j in range(3):
+            ends = []
+            for sign in (1.0, -1.0):
+                values, target = NUMBERS.copy(), SCORE.copy()
+                if j < 2:
+                    values[row, j] += sign * h * NUMBERS[:, j].std()
+                else:
+                    target[row] += sign * h * SCORE.std()
+                ends.append(released(values, target))
+            means.append((ends[0][0] - ends[1][0]) / (2 * h))
+            covariances.append(inverse @ (ends[0][1] - ends[1][1]) / (2 * h))
+        shared = [[0.5 * np.trace(a @ b) for b in covariances] for a in covariances]
+        found.append(np.linalg.eigvalsh(np.array(means) @ inverse @ np.array(means).T + shared)[-1])
+    true = float(np.sqrt(max(found)))
+    assert true > 1.05 * either
+    assert not leak.result(limit=true * 0.999).verdict.within
+    assert leak.result(limit=2.001 * either).verdict.within

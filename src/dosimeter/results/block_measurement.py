@@ -327,8 +327,9 @@ def _verdict(figures: BlockFigures, limit: float) -> Verdict:
     if not figures.reader.bounded:
         above = figures.first.people
     else:
+        beside = 1.0 if figures.reader.model.scaler == "held" else 0.0
         above = sum(
-            int(np.sum(np.maximum(readings["eta"], readings["left"]) > limit))
+            int(np.sum(readings["eta"] + beside * readings["left"] > limit))
             for readings in every_reading(figures.reader.folder)
         )
     return Verdict(limit=limit, within=above == 0, above=above)

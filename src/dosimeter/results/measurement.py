@@ -164,10 +164,8 @@ class Verdict(ResultModel):
     @classmethod
     def of(cls, leak: TableLeakage, people: PersonFigures, limit: float) -> Verdict:
         """Everyone is above the limit of an exact release."""
-        import numpy as np
-
-        # A scaler that is held fixed still leaves its own part: no limit below that is kept.
-        counted = np.maximum(people.eta, leak.left)
+        # A scaler that is held fixed leaves its own part at any noise, beside the figure.
+        counted = people.eta + leak.left if leak.scaler == "held" else people.eta
         above = int((counted > limit).sum()) if leak.leak.has_noise else len(people.eta)
         return cls(limit=limit, within=above == 0, above=above)
 

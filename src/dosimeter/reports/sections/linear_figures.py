@@ -78,10 +78,12 @@ def dose_tone(eta: float, limit: float | None) -> Tone:
 
 
 def held_scaler(scaler: FittedScaler | None, limit: float) -> str:
-    """What a scaler leaves that is held fixed: the verdict counts it, the doses do not."""
-    if scaler is None or scaler.figures == "total" or scaler.floor <= limit:
+    """What a scaler leaves that is held fixed: the verdict adds it, the doses do not hold it."""
+    if scaler is None or scaler.figures == "total":
         return ""
-    return f", and the fitted scaler alone leaves up to {number(scaler.floor)}"
+    if scaler.floor > limit:
+        return f", and the fitted scaler alone leaves up to {number(scaler.floor)}"
+    return f", and the limit also counts what the fitted scaler leaves at any noise, up to {number(scaler.floor)}"
 
 
 def person_name(result: LinearResult, row: int) -> str:
