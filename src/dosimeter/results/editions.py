@@ -65,7 +65,7 @@ PAGE_FIELDS = frozenset({"edition", "says", "sentence", "withheld", "statistics"
 """What the JSON of an external edition has beside the fields of its result."""
 
 
-def internal_fields(kind: type[Result], values: Mapping[str, Any]) -> Iterator[str]:
+def internal_fields(kind: type[Result], values: Mapping[str, object]) -> Iterator[str]:
     """Paths in a result's JSON that are not public, or that its type does not declare.
 
     >>> from dosimeter.results.result import load_types
@@ -76,7 +76,7 @@ def internal_fields(kind: type[Result], values: Mapping[str, Any]) -> Iterator[s
     yield from _internal(kind, values, "", PAGE_FIELDS)
 
 
-def _internal(kind: Any, values: Mapping[str, Any], path: str, more: frozenset[str] = frozenset()) -> Iterator[str]:
+def _internal(kind: Any, values: Mapping[str, object], path: str, more: frozenset[str] = frozenset()) -> Iterator[str]:
     names = {field.alias or name: field for name, field in kind.model_fields.items()}
     for key, value in values.items():
         if key in more:
