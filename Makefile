@@ -41,7 +41,7 @@ $(VENV)/.docs: pyproject.toml
 
 install: $(VENV)/.test  ## the virtual environment with everything that the tests need
 
-demo: $(VENV)/.core  ## what the weights of a model of diabetes patients give away, in ten seconds
+demo: $(VENV)/.core  ## what the weights of a model of diabetes patients leak, in ten seconds
 	@$(BIN)/dosimeter demo
 
 test: $(VENV)/.test  ## the tests (under eight minutes on two cores)

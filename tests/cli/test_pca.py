@@ -487,7 +487,7 @@ def test_the_demonstration_says_what_a_newcomer_needs(capsys, tmp_path, monkeypa
     assert run(["pca"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     for text in (
-        "1797 handwritten digits", "(ε, δ) = (1, 1e-06)", "replace-one", "random directions", "before the noise",
+        "1797 handwritten digits", "epsilon 1 and delta 1e-06", "replace-one", "random directions", "before the noise",
         "Do not publish",
     ):  # fmt: skip
         assert text in shown

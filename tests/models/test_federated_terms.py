@@ -53,7 +53,7 @@ def test_a_model_at_the_largest_useful_size_is_not_warned_about_and_a_larger_one
 
 
 def test_where_no_size_is_useful_the_warning_does_not_suggest_a_model_of_no_parameters() -> None:
-    plan = planned(4, rounds=10)
+    plan = planned(4, rounds=10, epsilon=1.0, delta=1e-5)
     assert plan.largest_model == 0  # type: ignore[attr-defined]
     assert plan.drowned(300).endswith("parameters: train with more clients, fewer rounds or a larger ε")  # type: ignore[attr-defined]
 

@@ -109,7 +109,7 @@ def test_no_figure_of_the_inside_is_in_the_external_page():
 def test_a_noise_that_does_not_prove_its_budget_releases_nothing_and_says_so():
     report = document(components(guarantee=guarantee(holds=False, costs=1.7)), "internal")
     assert report.verdict.text == (
-        "Not proved, nothing was released: (ε, δ) = (1, 1e-06) was stated, and this noise costs ε = 1.7."
+        "Not proved, nothing was released: epsilon 1 and delta 1e-06 were stated, and this noise costs epsilon 1.7."
     )
     assert report.verdict.tone == "bad"
     assert "not proved" in definitions(report)["(ε, δ)"]

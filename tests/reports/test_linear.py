@@ -59,10 +59,10 @@ def without_ids():
 
 def test_a_limit_that_is_kept_and_one_that_is_not_look_different():
     kept = document(result_of("measurement", verdict={"limit": 3.0, "above": 0, "within": True}), "internal").verdict
-    assert kept.text == "No person has a dose (η) above the limit of 3; the highest is 2.5."
+    assert kept.text == "No person has a dose above the limit of 3; the highest is 2.5."
     assert (kept.tone, kept.gauge.tone) == ("good", "")
     broken = document(result_of("measurement"), "internal").verdict
-    assert broken.text == "3 of 16 people have a dose (η) above the limit of 2; the highest is 2.5."
+    assert broken.text == "3 of 16 people have a dose above the limit of 2; the highest is 2.5."
     assert (broken.tone, broken.gauge.tone) == ("bad", "bad")
     assert document(result_of("measurement")).verdict.gauge is None
     assert document(result_of("linear release")).verdict.tone == "good"
@@ -72,7 +72,7 @@ def test_a_measurement_without_a_limit_claims_none():
     values = sample("measurement")
     del values["verdict"]
     inside, outside = (document(read(values), edition).verdict for edition in ("internal", "external"))
-    assert inside.text == "No limit was stated: the highest is 2.5, a typical person's dose (η) is 0.6."
+    assert inside.text == "No limit was stated: the highest is 2.5, a typical person's dose is 0.6."
     assert (
         outside.text
         == "No limit on anyone's dose is claimed. The noise is Gaussian(sigma=1.0), on each released weight."
@@ -124,11 +124,11 @@ def test_an_exact_release_is_bad_has_no_gauge_and_says_which_noise_it_needs():
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({}, "No person has a dose (η) above the limit of 2; the highest is 1.9."),
-        ({"limit": None}, "Noise of the stated scale was added: the highest dose (η) is 1.9."),
+        ({}, "No person has a dose above the limit of 2; the highest is 1.9."),
+        ({"limit": None}, "Noise of the stated scale was added: the highest dose is 1.9."),
         (
             {"within": False},
-            "Nothing was released, because the limit of 2 would be exceeded: the highest dose (η) would",
+            "Nothing was released, because the limit of 2 would be exceeded: the highest dose would",
         ),
         ({"useless": True}, "Nothing was released: a constant prediction does better than this model."),
         (
@@ -154,7 +154,7 @@ def test_the_internal_verdict_of_a_release(changes, text):
 def test_the_first_figures_are_tiles_with_what_they_mean():
     (tiles,) = parts(document(result_of("measurement"), "internal"), Tiles, "terminal")
     assert [(tile.label, tile.value, tile.tone) for tile in tiles.tiles] == [
-        ("typical dose (η)", "0.6", ""), ("worst 1 %", "2.4", ""), ("highest", "2.5", "bad"),
+        ("typical dose", "0.6", ""), ("worst 1 %", "2.4", ""), ("highest", "2.5", "bad"),
         ("right guesses, about", "89 in 100", ""), ("above the limit", "3 of 16", "bad"),
     ]  # fmt: skip
     assert tiles.tiles[0].note == "an unbiased guess errs by ±1.67 standard deviations or more"
@@ -285,7 +285,7 @@ def test_doses_and_what_they_leave():
 def test_a_terminal_has_what_a_reader_needs_first_and_no_chart():
     text = terminal(result_of("measurement"))
     for sentence in (
-        "3 of 16 people have a dose (η) above the limit of 2",
+        "3 of 16 people have a dose above the limit of 2",
         "The dose (η) says how closely a person's values can be known",
         "keeps at least 45 % of the uncertainty",
         "misses “age” of person patient 0",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -138,7 +138,7 @@ def _attack(context: typer.Context, table: Path, json: str | None, quiet: bool, 
     queries = context.params["queries"]
     inputs = [path for path in (table, queries) if path is not None]
     check_outputs([json_path(json)], inputs)
-    options: dict[str, Any] = {name: value for name, value in context.params.items() if name not in SHOWN}
+    options = {name: value for name, value in context.params.items() if name not in SHOWN}
     lists = ("categorical", "exclude", "impute")
     options |= {name: options[name] or () for name in lists}
     report = attack(table, options.pop("target"), kind=str(context.info_name), **options)

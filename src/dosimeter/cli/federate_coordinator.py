@@ -21,12 +21,12 @@ def coordinator(
 
     After a stop the same command goes on; it never draws twice. Exit 1: a site said no; nothing was released.
     """
-    from dosimeter.cli.output import show, spoken
+    from dosimeter.cli.output import show, step_printer
     from dosimeter.cli.provenance import provenance
     from dosimeter.workflows.coordinator import run_coordinator
 
     check_outputs([json_path(json)], [config])
-    released = run_coordinator(config, say=spoken(quiet))
+    released = run_coordinator(config, say=step_printer(quiet))
     result = released.result.with_fields(reproduce=provenance(context))
     paths = [result.written] if isinstance(result.written, str) else result.written
     written = [Path(path) for path in paths if path]

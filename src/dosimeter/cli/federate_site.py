@@ -21,11 +21,11 @@ def site(
 
     Exit 1: the study ended without a release.
     """
-    from dosimeter.cli.output import show, spoken
+    from dosimeter.cli.output import show, step_printer
     from dosimeter.cli.provenance import provenance
     from dosimeter.workflows.consortium_site import run_site
 
     check_outputs([json_path(json)], [config])
-    result = run_site(config, say=spoken(quiet)).with_fields(reproduce=provenance(context))
+    result = run_site(config, say=step_printer(quiet)).with_fields(reproduce=provenance(context))
     show(result, quiet=quiet, color=color, json=json, inputs=[config])
     return 0 if result.released else 1

@@ -101,7 +101,7 @@ def show(
         out.print(line, soft_wrap=True)
 
 
-def spoken(quiet: bool = False) -> Callable[[str], None]:
+def step_printer(quiet: bool = False) -> Callable[[str], None]:
     """Prints one line with its time for each step of a long command, on stderr."""
     from datetime import datetime
 

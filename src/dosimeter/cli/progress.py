@@ -119,7 +119,7 @@ def wipe() -> None:
 
 
 @contextmanager
-def shown(options: Mapping[str, Any]) -> Iterator[None]:
+def shown(options: Mapping[str, object]) -> Iterator[None]:
     """Show the line while one verb runs. options: the verb's; --quiet and --json - switch it off."""
     global _LINE
     if options.get("quiet") or options.get("json") == "-" or not sys.stderr.isatty() or _LINE is not None:

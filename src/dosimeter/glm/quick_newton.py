@@ -4,7 +4,7 @@ The careful method (`glm/newton.py`) first makes the columns orthogonal and then
 
 1. a fit of every thirty-second row gives the start, if so few rows still determine it;
 2. a Hessian is summed at the start; later steps solve H s = g by conjugate gradients, which it preconditions: a pass
-   over the rows each, O(np) instead of O(np²). It is summed again only when that has become the dearer way;
+   over the rows each, O(np) instead of O(np²). It is summed again only when that has become the more expensive way;
 3. the last Hessian, which every figure needs, is summed where no margin is further than NEAR from the minimiser.
 
 Sums are taken in the table's own columns. That costs the square of their condition number in digits of H⁻¹, so the

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from dosimeter.results.to_json import JsonObject
+
 Cell = str | float | int | bool | None
 Tone = Literal["", "good", "bad"]
 UNBOUNDED = "unbounded"
@@ -215,7 +217,7 @@ class Document:
     sections: tuple[Section, ...]
     says: str = ""
     """What this edition holds, in a sentence."""
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    figures: JsonObject = field(default_factory=dict)
     """The same figures as plain values, embedded in the page as JSON."""
 
     def on(self, medium: Medium) -> tuple[Section, ...]:

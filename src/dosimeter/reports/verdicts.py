@@ -9,6 +9,8 @@ from dosimeter.core.text import safe_text
 
 BIT = "that the limit was kept is itself read off the data (one bit): not covered"
 UNLISTED = "their classes were read off the private table and not listed in advance (not covered)"
+LARGEST_WRITTEN_OUT = 1e9
+"""Figures below it are written with commas, not with a power of ten."""
 CHOSEN = "the scale was chosen from the data: not covered"
 
 
@@ -28,5 +30,21 @@ def change(unit: str, neighbours: str) -> str:
 
 
 def figure(value: Any) -> str:
-    """Three digits, or the word for what has no bound."""
-    return value if isinstance(value, str) else f"{value:.3g}"
+    """Three digits, or the word for what has no bound.
+
+    >>> figure(0.98765), figure(22_026.5), figure("unbounded")
+    ('0.988', '22,000', 'unbounded')
+    """
+    if isinstance(value, str):
+        return value
+    digits = f"{value:.3g}"
+    return f"{float(digits):,.0f}" if "e+" in digits and abs(value) < LARGEST_WRITTEN_OUT else digits
+
+
+def budget_in_words(epsilon: Any, delta: float) -> str:
+    """(ε, δ) without Greek letters, for the first sentence of a page.
+
+    >>> budget_in_words(1.0, 1e-6)
+    'epsilon 1 and delta 1e-06'
+    """
+    return f"epsilon {figure(epsilon)} and delta {delta:g}"

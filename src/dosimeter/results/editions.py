@@ -72,7 +72,7 @@ PAGE_FIELDS: Mapping[str, TypeAdapter[Any]] = {
 """What the JSON of an external edition has beside the fields of its result, and of which type."""
 
 
-def internal_fields(kind: type[Result], values: Mapping[str, Any]) -> Iterator[str]:
+def internal_fields(kind: type[Result], values: Mapping[str, object]) -> Iterator[str]:
     """Paths in a result's JSON that are not public, that its type does not declare, or that hold another type.
 
     >>> from dosimeter.results.result import load_types
@@ -87,7 +87,7 @@ def internal_fields(kind: type[Result], values: Mapping[str, Any]) -> Iterator[s
     yield from _internal(kind, {key: values[key] for key in values if key not in page}, "", kind.public_only)
 
 
-def _internal(kind: Any, values: Mapping[str, Any], path: str, all_public: bool) -> Iterator[str]:
+def _internal(kind: Any, values: Mapping[str, object], path: str, all_public: bool) -> Iterator[str]:
     names = {field.alias or name: field for name, field in kind.model_fields.items()}
     for key, value in values.items():
         mark = visibility_of(names[key]) if key in names else None

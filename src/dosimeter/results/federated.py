@@ -9,6 +9,7 @@ from pydantic import Field
 from dosimeter.models.round_schedule import as_text
 from dosimeter.results.parts import Adjacency, Artefact, Booking, Refused
 from dosimeter.results.result import Result
+from dosimeter.results.to_json import JsonObject
 from dosimeter.results.visibility import (
     FORM,
     GIVEN,
@@ -334,7 +335,7 @@ class FederatedRelease(Result):
             written=[],
         )
 
-    def metadata(self, booked: Any) -> dict[str, Any]:
+    def metadata(self, booked: Any) -> JsonObject:
         """What goes into the model's file: plain values, nothing internal. booked: the name, or False."""
         public = [remark for remark in self.remarks if not remark.startswith(INTERNAL)]
         return {name: value for name, value in self.to_dict().items() if name in IN_THE_FILE} | {

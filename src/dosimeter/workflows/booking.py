@@ -76,7 +76,7 @@ class BookingOutcome:
     """SHA-256 of the file that was written, hex: it ties a report to its file."""
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """Fields of the verb's result."""
         refused = {"refused": list(self.refused)} if self.refused else {}
         digest = {"artefact": self.digest} if self.digest else {}

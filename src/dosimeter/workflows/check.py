@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from dosimeter.core.accounts import Account
 from dosimeter.core.errors import Refusal
@@ -96,7 +95,7 @@ def _files(root: Path) -> list[tuple[Path, str]]:
 
 def _table(policy: Policy) -> Table | None:
     """The training table of the policy."""
-    data: dict[str, Any] = dict(policy.data)
+    data = policy.data
     if not data:
         return None
     return read_people(

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
@@ -228,7 +227,7 @@ def _refuse_other_meaning(text: str, schema: ConsortiumSchema) -> None:
     """What is written must be read as what was agreed."""
     import tomllib
 
-    tables: dict[str, Any] = tomllib.loads(text)
+    tables = tomllib.loads(text)
     if schema_of(tables).digest != schema.digest:
         raise Refusal("the schema cannot be written as TOML without a change: use plain names of columns and levels")
 

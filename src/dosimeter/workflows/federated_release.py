@@ -69,7 +69,7 @@ def _pipeline(job: Job, history: History) -> tuple[Any, bytes]:
 
 
 def _recipe(job: Job, history: History) -> Recipe:
-    settings: Mapping[str, Any] = {**job.recipe(), "rounds trained": history.state.round}
+    settings: Mapping[str, object] = {**job.recipe(), "rounds trained": history.state.round}
     plain = {k: v if isinstance(v, str | int | float | bool | None) else str(v) for k, v in settings.items()}
     return Recipe(
         "federated model",

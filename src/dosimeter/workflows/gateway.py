@@ -327,7 +327,7 @@ class Gateway:
         return Booking(batch.name, recipe, batch.artefact, (dose,), secrets.token_bytes(32), to=self._to)
 
     @property
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, str | float]:
         """What all batches of a gateway share; the model is known by a mark under the ledger's secret."""
         return {"gateway": self._name, "answer": self._answer.value, "grid": grid_of(self._noise), "model": self._mark}
 

@@ -26,6 +26,7 @@ from dosimeter.workflows.people_table import BoundsSource, Data, Names, as_names
 from dosimeter.workflows.released import Released
 
 if TYPE_CHECKING:
+    from dosimeter.core.arrays import FloatArray
     from dosimeter.core.dose import Dose
     from dosimeter.core.release import Recipe
     from dosimeter.pate.label import Labels
@@ -241,7 +242,7 @@ class LabelAccount:
         return replace(recipe, settings={**recipe.settings, "published nats": bound}, not_covered=gaps)
 
 
-def doses_sheet(job: LabelJob, votes: VoteSet) -> dict[str, Any]:
+def doses_sheet(job: LabelJob, votes: VoteSet) -> dict[str, Sequence[str | int] | FloatArray]:
     """The nats of each person, or of each row by its number, as columns. Internal."""
     nats = LabelAccount(votes, job.noise).nats
     ids = [str(i) if isinstance(i, str) else int(i) + 1 for i in nats.ids]  # type: ignore[call-overload]

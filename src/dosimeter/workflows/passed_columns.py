@@ -34,7 +34,7 @@ def with_columns(data: Any, target: Any, person: Any) -> tuple[Any, str, str | N
     for name in values:
         if name in names:
             raise Refusal(f"the table has a column {name} beside the values that were passed: name a column instead")
-    columns: dict[str, Any] = {name: column_of(data, name) for name in names}
+    columns = {name: column_of(data, name) for name in names}
     n = len(next(iter(columns.values()))) if columns else 0
     columns |= {name: values_of(data, column, n, name) for name, column in values.items()}
     return {name: c.to_native() if isinstance(c, nw.Series) else c for name, c in columns.items()}, label, person_column

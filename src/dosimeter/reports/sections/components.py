@@ -27,10 +27,10 @@ from dosimeter.reports.layout import (
 from dosimeter.reports.plot import drawing_of
 from dosimeter.reports.sections.closing import closing, optional, settings
 from dosimeter.reports.sections.doses import WIDE, amount, cell, histogram, most_exposed
-from dosimeter.reports.sections.interpretation import of_epsilon
+from dosimeter.reports.sections.interpretation import budget_without_symbols, of_epsilon
 from dosimeter.reports.statistics import histogram as open_histogram
 from dosimeter.reports.statistics import rounded, size, warned
-from dosimeter.reports.verdicts import change, figure
+from dosimeter.reports.verdicts import budget_in_words, change, figure
 from dosimeter.results.component_parts import (
     ComponentDoses,
     InternalComponentFigures,
@@ -50,14 +50,14 @@ REPLACE = "replace-one"
 @public_verdict.register
 def _(result: ComponentsRelease) -> str:
     guarantee = result.guarantee
-    pair = f"(ε, δ) = ({guarantee.epsilon:g}, {guarantee.delta:g})"
+    budget = budget_in_words(guarantee.epsilon, guarantee.delta)
     if not result.private:
-        return f"Not private: bounds were read off the table, so {pair} is not claimed."
+        return f"Not private: bounds were read off the table, so {budget} are not claimed."
     if not guarantee.holds:
         costs = figure(guarantee.costs)
-        return f"Not proved, nothing was released: {pair} was stated, and this noise costs ε = {costs}."
+        return f"Not proved, nothing was released: {budget} were stated, and this noise costs epsilon {costs}."
     neighbours = f"{change(guarantee.unit, guarantee.neighbours)} ({guarantee.standing})"
-    return f"The components are {pair}-differentially private; neighbours: {neighbours}."
+    return f"The components are differentially private with {budget}; neighbours: {neighbours}."
 
 
 @banner.register
@@ -68,7 +68,11 @@ def _(result: ComponentsRelease, view: View) -> VerdictBanner:
     if result.private and guarantee.shows("costs"):
         costs = amount(guarantee.costs)
         gauge = Gauge.of("ε that this noise costs", costs, guarantee.epsilon, (("costs", costs),))
-    return VerdictBanner(view.sentence, tone, gauge)
+    meaning = ""
+    if _is_claimed(result):
+        neighbour = change(guarantee.unit, guarantee.neighbours)
+        meaning = budget_without_symbols(guarantee.epsilon, guarantee.delta, neighbour)
+    return VerdictBanner(view.sentence, tone, gauge, meaning)
 
 
 @dose_statistics.register

@@ -24,9 +24,9 @@ from dosimeter.reports.layout import (
 )
 from dosimeter.reports.sections.closing import closing, optional, settings
 from dosimeter.reports.sections.doses import WIDE, amount
-from dosimeter.reports.sections.interpretation import best_guess, of_epsilon
+from dosimeter.reports.sections.interpretation import budget_without_symbols, guesses_of_100, of_epsilon
 from dosimeter.reports.statistics import warned
-from dosimeter.reports.verdicts import change, figure
+from dosimeter.reports.verdicts import budget_in_words, change
 from dosimeter.results.federated import ClientGuarantee, FederatedPlan, FederatedRelease
 from dosimeter.results.to_json import JsonObject
 
@@ -38,18 +38,15 @@ ALIKE = "every client has the same (ε, δ): there are no statistics of doses"
 def _(result: FederatedPlan) -> str:
     if result.over:
         return f"Refused: {result.over}. Nothing was trained and nothing was written."
-    budget = result.budget
-    return (
-        f"{result.rounds} rounds with noise multiplier {result.noise:.4g} keep within ε = {budget.epsilon:g} at δ = "
-        f"{budget.delta:g}."
-    )
+    budget = budget_in_words(result.budget.epsilon, result.budget.delta)
+    return f"{result.rounds} rounds with noise multiplier {result.noise:.4g} keep within {budget}."
 
 
 @banner.register
 def _(result: FederatedPlan, view: View) -> VerdictBanner:
     spent, budget = amount(result.guarantee.epsilon), result.budget.epsilon
     tone: Tone = "bad" if result.over or spent > budget else "good"
-    return VerdictBanner(view.sentence, tone, Gauge.of("ε spent of the budget", spent, budget, (("ε", spent),)))
+    return VerdictBanner(view.sentence, tone, Gauge.of("ε spent of the budget", spent, budget, (("spent", spent),)))
 
 
 @sections.register
@@ -107,20 +104,24 @@ def _claimed(result: FederatedRelease) -> bool:
 @public_verdict.register
 def _(result: FederatedRelease) -> str:
     guarantee = result.guarantee
-    pair = f"(ε, δ) = ({figure(guarantee.epsilon)}, {guarantee.delta:g})"
+    budget = budget_in_words(guarantee.epsilon, guarantee.delta)
     stamp = f"{result.stamp}. " if result.simulation else ""
     if not _claimed(result):
-        return f"{stamp}Not claimed: the rounds are accounted at {pair}, and more was read off the rows (not covered)."
+        return f"{stamp}Not claimed: the rounds cost {budget}, and more was read off the rows (not covered)."
     neighbours = f"{guarantee.neighbours} ({guarantee.standing})"
-    return f"{stamp}The model is {pair}-differentially private for each {guarantee.unit}: {neighbours}."
+    return f"{stamp}The model is differentially private for each {guarantee.unit} with {budget}: {neighbours}."
 
 
 @banner.register
 def _(result: FederatedRelease, view: View) -> VerdictBanner:
-    spent, budget = amount(result.guarantee.epsilon), result.budget.epsilon
+    guarantee = result.guarantee
+    spent, budget = amount(guarantee.epsilon), result.budget.epsilon
     bad = spent > budget or result.simulation or not view.released or not _claimed(result)
-    gauge = Gauge.of("ε spent of the budget", spent, budget, (("ε", spent),))
-    return VerdictBanner(view.sentence, "bad" if bad else "good", gauge)
+    gauge = Gauge.of("ε spent of the budget", spent, budget, (("spent", spent),))
+    meaning = ""
+    if _claimed(result) and not result.simulation:
+        meaning = budget_without_symbols(spent, guarantee.delta, change(guarantee.unit, guarantee.adjacency))
+    return VerdictBanner(view.sentence, "bad" if bad else "good", gauge, meaning)
 
 
 @sections.register
@@ -163,8 +164,7 @@ def _promised(result: FederatedRelease) -> list[Part]:
 def _tiles(result: FederatedRelease, claimed: bool, accuracy: float | None, measure: str) -> tuple[Tile, ...]:
     guarantee = result.guarantee
     epsilon = amount(guarantee.epsilon)
-    guess = 100 * best_guess(epsilon, guarantee.delta)
-    right = f"{guess:.0f} in 100" if guess < 99 else f"{guess:.4g} in 100"
+    right = f"{guesses_of_100(epsilon, guarantee.delta)} in 100"
     took_part = f"of an attacker about one {guarantee.unit} taking part, 50 in 100 without the model"
     return (
         Tile("Privacy budget spent", f"ε = {number(epsilon)}", f"per {guarantee.unit}, at δ = {guarantee.delta:g}"),

@@ -87,6 +87,31 @@ def without_symbols(eta: float, who: str, measured_in: str, *, bound: bool = Fal
     )
 
 
+def budget_without_symbols(epsilon: float, delta: float, change: str) -> str:
+    """What (ε, δ) comes to, for a reader who knows no notation. change: what distinguishes two neighbouring tables.
+
+    >>> print(budget_without_symbols(1.0, 1e-6, "one row replaced"))
+    Take two tables: this one, and the same one with one row replaced. An attacker who has both and sees the release
+    picks the right one at most 73 times in 100. A coin toss is right 50 times.
+    """
+    if math.isinf(epsilon):
+        return ""
+    return (
+        f"Take two tables: this one, and the same one with {change}. An attacker who has both and sees the release "
+        f"picks the right one at most {guesses_of_100(epsilon, delta)} times in 100. A coin toss is right 50 times."
+    )
+
+
+def guesses_of_100(epsilon: float, delta: float) -> str:
+    """`best_guess` as a number of a hundred guesses.
+
+    >>> guesses_of_100(1.0, 0.0), guesses_of_100(9.0, 0.0)
+    ('73', '99.99')
+    """
+    guess = 100 * best_guess(epsilon, delta)
+    return f"{guess:.0f}" if guess < 99 else f"{guess:.4g}"
+
+
 def best_guess(epsilon: float, delta: float) -> float:
     """The share of right guesses which of two neighbouring tables was used, equally likely before, that (ε, δ) allows.
 

@@ -27,7 +27,6 @@ from dosimeter.reports.sections.closing import closing, optional, settings
 from dosimeter.reports.sections.doses import amount, plural
 from dosimeter.reports.sections.interpretation import guess_tile
 from dosimeter.reports.sections.linear_figures import (
-    DOSE,
     distribution,
     dose_plot,
     dose_tone,
@@ -60,7 +59,7 @@ ATTEMPT = "Nothing was released: these are the settings of the attempt."
 
 @public_verdict.register
 def _(result: LinearRelease) -> str:
-    no_one = f"No {result.unit} has a {DOSE} above the stated limit"
+    no_one = f"No {result.unit} has a dose above the stated limit"
     if result.scale_from == "the data":
         limit = "" if result.limit is None else f" of {result.limit:g}"
         return f"{no_one}{limit}. {result.law} noise was added to {result.noise_on}; {CHOSEN}."
@@ -78,11 +77,11 @@ def _(result: LinearRelease) -> str:
     if result.useless:
         return f"Nothing was released: a constant prediction does better than this model. {cost}"
     if result.limit is None:
-        return f"Noise of the stated scale was added: the highest {DOSE} is {highest}. {cost}"
+        return f"Noise of the stated scale was added: the highest dose is {highest}. {cost}"
     limit = f"the limit of {result.limit:g}"
     if result.within:
-        return f"No {result.unit} has a {DOSE} above {limit}; the highest is {highest}. {cost}"
-    figures = f"the highest {DOSE} would be {highest}{held_scaler(result.scaler, result.limit)}"
+        return f"No {result.unit} has a dose above {limit}; the highest is {highest}. {cost}"
+    figures = f"the highest dose would be {highest}{held_scaler(result.scaler, result.limit)}"
     return f"Nothing was released, because {limit} would be exceeded: {figures}. {cost}"
 
 
@@ -165,7 +164,7 @@ def _doses(result: LinearRelease) -> list[Part]:
     if result.ranked:
         most = f"{person_name(result, result.ranked[0].row)}; {most}"
     tiles = (
-        Tile(f"typical {DOSE}", number(dose.typical), least_error(result, dose.typical)),
+        Tile("typical dose", number(dose.typical), least_error(result, dose.typical)),
         Tile("highest", number(dose.highest), most, dose_tone(dose.highest, limit)),
         Tile("highest over typical", after, f"{before} before"),
         guess_tile(dose.highest),

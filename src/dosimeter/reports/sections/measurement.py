@@ -67,7 +67,7 @@ def _(result: Measurement) -> str:
         )
     noise, verdict = f"The noise is {result.noise}, on {result.noise_on}", result.verdict
     if verdict is not None and verdict.within:
-        return f"No {result.unit} has a {DOSE} above the stated limit of {verdict.limit:g}; {BIT}. {noise}."
+        return f"No {result.unit} has a dose above the stated limit of {verdict.limit:g}; {BIT}. {noise}."
     return f"No limit on anyone's dose is claimed. {noise}."
 
 
@@ -78,8 +78,8 @@ def _(result: Measurement) -> str:
         return f"Unbounded: the exact {result.released} are released, and nothing limits what they leak."
     highest = f"the highest is {figure(dose.highest)}"
     if verdict is None:
-        return f"No limit was stated: {highest}, a typical {result.unit}'s {DOSE} is {figure(dose.typical)}."
-    limit = f"a {DOSE} above the limit of {verdict.limit:g}"
+        return f"No limit was stated: {highest}, a typical {result.unit}'s dose is {figure(dose.typical)}."
+    limit = f"a dose above the limit of {verdict.limit:g}"
     if verdict.within:
         return f"No {result.unit} has {limit}; {highest}."
     highest += held_scaler(result.scaler, verdict.limit)
@@ -175,7 +175,7 @@ def _doses(result: Measurement) -> list[Part]:
         return _unbounded(result)
     typical, highest, limit = amount(dose.typical), amount(dose.highest), _limit(result)
     tiles = [
-        Tile(f"typical {DOSE}", number(typical), least_error(result, typical)),
+        Tile("typical dose", number(typical), least_error(result, typical)),
         Tile("worst 1 %", number(amount(dose.worst_1_percent)), f"1 % of the {plural(result.unit)} have more"),
         Tile("highest", number(highest), person_name(result, dose.highest_row), dose_tone(highest, limit)),
         guess_tile(highest),
