@@ -96,8 +96,9 @@ def _internal(kind: Any, values: Mapping[str, object], path: str, all_public: bo
             continue
         parts = list(part_types(names[key].annotation))
         entries = value if isinstance(value, list) else [value]
-        if parts and all(isinstance(entry, Mapping) for entry in entries):
-            for entry in entries:
+        records = [entry for entry in entries if isinstance(entry, Mapping)]
+        if parts and len(records) == len(entries):
+            for entry in records:
                 # Of several types that the field may hold, the one that explains most.
                 choices = (list(_internal(part, entry, f"{path}{key}.", all_public)) for part in parts)
                 yield from min(choices, key=len)
