@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import unescape
 
 import numpy as np
@@ -20,6 +21,7 @@ from dosimeter.results.result import Result, load_types, read
 from tests.models.consortium import schema_for
 
 RNG = np.random.default_rng(3)
+GREEK = re.compile("[α-ωΑ-Ω]")
 PEOPLE = {"age": RNG.normal(50, 10, 60), "sex": ["f", "m"] * 30, "who": [f"p{k // 2}" for k in range(60)]}
 PEOPLE["dose"] = 0.1 * np.asarray(PEOPLE["age"]) + RNG.normal(0, 1, 60)
 
@@ -96,6 +98,7 @@ def test_it_renders_as_page_terminal_notebook_and_card_and_reads_back(every, sch
     for edition in ("external", "internal"):
         report = document(result, edition)
         assert report.verdict.text
+        assert not GREEK.search(report.verdict.text + report.verdict.meaning)  # a first screen for any reader
         page = result.to_html(edition)
         assert page.startswith("<!doctype html>")
         assert report.title in unescape(page)

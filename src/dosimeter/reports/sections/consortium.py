@@ -8,6 +8,7 @@ from dosimeter.reports.document import View, banner, internal_verdict, public_ve
 from dosimeter.reports.layout import EVERYWHERE, PAGE, DefinitionList, Notes, Paragraph, Section, VerdictBanner, number
 from dosimeter.reports.sections.closing import closing, optional, settings
 from dosimeter.reports.sections.doses import amount
+from dosimeter.reports.verdicts import budget_in_words
 from dosimeter.results.consortium import ConsortiumCreated, ConsortiumRelease, SiteRecord
 
 INTERNAL_NO = "Which site said no is a fact about its patients: internal."
@@ -23,9 +24,10 @@ def _(result: ConsortiumRelease) -> str:
 
 def _promise(result: ConsortiumRelease) -> str:
     if result.epsilon is not None and result.delta is not None:
-        return f"each patient is protected by (ε, δ) = ({result.epsilon:g}, {result.delta:g}), all rows at one site"
+        budget = budget_in_words(result.epsilon, result.delta)
+        return f"each patient, with all rows at one site, is protected with {budget}"
     if result.limit is not None:
-        return f"no patient's dose at any site is above η = {result.limit:g}"
+        return f"no patient's dose at any site is above {result.limit:g}"
     return "every site found its patients within its limits"
 
 
