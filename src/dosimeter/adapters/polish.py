@@ -310,7 +310,9 @@ def _better_penalty(problem: Problem, X: FloatArray, start: glm.Fit) -> float | 
 
 
 def _not_the_minimum(problem: Problem, cause: str) -> str:
-    tolerance = ", or fit with a smaller tol or more iterations" if problem.iterative else ""
+    has_newton = isinstance(problem.loss, glm.Logistic | glm.Softmax) or problem.loss.penalised_mean
+    other = ", more iterations or solver='newton-cholesky'" if has_newton else " or more iterations"
+    tolerance = f", or fit with a smaller tol{other}" if problem.iterative else ""
     return (
         f"the coefficients are not the minimum of the model's loss on this table: {cause}; pass the training table "
         f"with its weights{tolerance}"

@@ -130,8 +130,8 @@ def target_of(frame: Any, y: Any, n: int) -> NDArray[Any]:
     """(n,) the target as numbers, booleans or text; (n, t) numbers if there are several targets."""
     names = target_names(frame, y)
     if len(names) == 1:
-        given = y[0] if lists_columns(frame, y) else _column_alone(y, names[0]) if _is_frame(y) else y
-        raw = values_of(frame, given, n, "y")
+        labels = y[0] if lists_columns(frame, y) else _column_alone(y, names[0]) if _is_frame(y) else y
+        raw = values_of(frame, labels, n, "y")
         return to_array(raw, names[0], Location("y"), np.arange(n), text=False)
     if lists_columns(frame, y):
         parts = [values_of(frame, name, n, "y") for name in names]
