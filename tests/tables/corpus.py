@@ -79,7 +79,7 @@ TABLES: dict[str, tuple[str, bytes, str]] = {
     "escape in a name": ("t.csv", b"\x1b[2J,b\n1,2\nx,3\n2,4\n", r"column \\x1b\[2J"),
     "missing": ("t.csv", b"a,b\n1,2\n,3\n", r"missing value \(row 2, column a\)"),
     "nan text": ("t.csv", b"a,b\n1,2\nnan,3\n", r"missing value \(row 2, column a\)"),
-    "all missing": ("t.csv", b"a,b\n1,\n2,\n", r"missing value \(row 1, column b\)"),
+    "all missing": ("t.csv", b"a,b\n1,\n2,\n", r"every value is missing \(column b\)"),
     "infinite": ("t.csv", b"a,b\n1,2\n-inf,3\n", r"not finite \(row 2, column a\)"),
     "overflow": ("t.csv", b"a,b\n1,2\n1e400,3\n", r"not finite \(row 2, column a\)"),
     "integer beyond 2^53": ("t.csv", b"a,b\n1,2\n9007199254740993,3\n", r"beyond 2\^53 \(row 2, column a\)"),

@@ -68,5 +68,16 @@ def test_a_class_that_is_not_listed_and_a_name_for_each_row_are_refused():
         encode_client_rows(table, encoding, "site")
     assert "yes" not in str(refused.value)  # it may identify one client
     names = {**{k: v * 20 for k, v in ROWS.items()}, "name": [f"n{i}" for i in range(100)]}
-    with pytest.raises(Refusal, match="100 different texts"):
+    with pytest.raises(Refusal, match="name has 100 levels in 100 rows: it looks like an identifier; pass exclude="):
         derive_client_encoding(Table.of(names), "ill", "site")
+
+
+def test_names_of_people_do_not_become_levels_of_the_released_file():
+    visits = {**{k: v * 100 for k, v in ROWS.items()}, "patient_id": [f"p{i % 150}" for i in range(500)]}
+    with pytest.raises(Refusal, match="patient_id has 150 levels in 500 rows: it looks like an identifier"):
+        derive_client_encoding(Table.of(visits), "ill", "site")
+    encoding, _ = derive_client_encoding(Table.of(visits), "ill", "site", codes=["patient_id"])
+    assert len(encoding.columns.names) > 150
+    wards = {("ward_no" if k == "patient_id" else k): v for k, v in visits.items()}
+    wards["ward_no"] = [f"w{i % 120}" for i in range(500)]
+    assert derive_client_encoding(Table.of(wards), "ill", "site")[0].columns.names

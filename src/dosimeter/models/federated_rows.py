@@ -136,7 +136,9 @@ def table_clients(
     unlisted = 0
     if declared is not None and listed is not None and not amount:
         rows, unlisted = _keep_listed_rows(rows, target, listed)
-    encoding, from_rows = derive_client_encoding(rows, target, client, declared=declared, classes=listed)
+    encoding, from_rows = derive_client_encoding(
+        rows, target, client, declared=declared, classes=listed, codes=categorical
+    )
     encoded = encode_client_rows(rows, encoding, client)
     if clients is not None and len(encoded.clients) > clients:
         raise Refusal(

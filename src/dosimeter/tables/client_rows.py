@@ -23,6 +23,7 @@ from dosimeter.tables.column_encoding import CategoryColumn, NumericColumn, Part
 from dosimeter.tables.column_levels import level_names
 from dosimeter.tables.declared_bounds import Bounds, Declaration, Range, declarations, text_refusal
 from dosimeter.tables.encoding import TableEncoding
+from dosimeter.tables.learned_encoding import names_rows
 from dosimeter.tables.table import Table
 
 MOST_CLASSES, MOST_LEVELS = 1000, 1000
@@ -78,11 +79,13 @@ def derive_client_encoding(
     *,
     declared: Bounds | None = None,
     classes: Sequence[str] | None = None,
+    codes: Collection[str] = (),
 ) -> tuple[ClientEncoding, tuple[str, ...]]:
     """How to encode the rows of a table, and one sentence for each part of it that was read off the rows.
 
     declared: column -> a Range, (lower, upper), or a list of levels, for every column or for none. With bounds of the
-    target itself the target is a number, and the model a regression.
+    target itself the target is a number, and the model a regression. codes: columns that are categories: then any
+    number of levels up to the limit is no identifier.
 
     >>> table = Table.of({"age": [31, 54], "ward": ["a", "b"], "ill": ["no", "yes"], "site": ["x", "y"]})
     >>> derive_client_encoding(table, "ill", "site")[0].columns.names
@@ -103,7 +106,7 @@ def derive_client_encoding(
     labels: list[CategoryColumn] = []
     for name in rest:
         if table.kind(name) == "text":
-            labels.append(_label(table, name, known.get(name)))
+            labels.append(_label(table, name, known.get(name), name in codes))
         else:
             numbers.append(_number(name, known.get(name)))
     class_names, is_declared = ((), True) if amount is not None else _classes(table, target, classes)
@@ -155,9 +158,9 @@ def _number(name: str, declaration: Declaration | None) -> NumericColumn:
     return RangeColumn(name, declaration.lower, declaration.upper)
 
 
-def _label(table: Table, name: str, declaration: Declaration | None) -> CategoryColumn:
+def _label(table: Table, name: str, declaration: Declaration | None, code: bool) -> CategoryColumn:
     if declaration is None:
-        return CategoryColumn(name, _levels(table, name), indicators=True)
+        return CategoryColumn(name, _levels(table, name, code), indicators=True)
     if isinstance(declaration, tuple):
         return CategoryColumn(name, declaration, indicators=True)
     raise text_refusal(name)
@@ -202,12 +205,15 @@ def _classes(table: Table, target: str, declared: Sequence[str] | None) -> tuple
     return names, declared is not None
 
 
-def _levels(table: Table, name: str) -> tuple[str, ...]:
-    levels = level_names(table, name)
-    if len(levels) > MOST_LEVELS or len(levels) > max(20, table.n // 2):
-        shown = safe_text(name)
+def _levels(table: Table, name: str, code: bool) -> tuple[str, ...]:
+    """The levels of a column, which stand in the released file: names of people must not."""
+    levels, shown = level_names(table, name), safe_text(name)
+    if len(levels) > MOST_LEVELS:
+        raise Refusal(f"column {shown} has more than {MOST_LEVELS} levels: pass {option('exclude', shown)}")
+    if not code and names_rows(name, len(levels), table.n):
         raise Refusal(
-            f"column {shown} has {len(levels)} different texts: if it names a person, {option('exclude', shown)}"
+            f"column {shown} has {len(levels)} levels in {table.n} rows: it looks like an identifier; pass "
+            f"{option('exclude', shown)}, or {option('categorical', shown)} if it is a category"
         )
     return levels
 

@@ -23,6 +23,7 @@ from dosimeter.core.face import option
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.tables.column_encoding import CategoryColumn, ColumnEncoding, NumberColumn
 from dosimeter.tables.column_levels import comma_refusal, decimal_commas, level_names, sort_codes
+from dosimeter.tables.data_checks import FEW_ROWS, looks_like_id
 from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.table import Table
 
@@ -157,6 +158,17 @@ def refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
         raise Refusal(f"{shown} varies by {scale:.3g} around {centre:.3g}: subtract a fixed number")
 
 
+def names_rows(name: str, levels: int, n: int) -> bool:
+    """Whether labels with this number of levels on n rows identify rows or people: more than a quarter as many as rows, or
+    a tenth or more in a column whose name has the word "id".
+
+    >>> names_rows("ward", 25, 100), names_rows("ward", 26, 100), names_rows("patient_id", 15, 150)
+    (False, True, True)
+    """
+    enough = levels * FEW_ROWS >= n if looks_like_id(name) else levels > n // 4
+    return levels > FEW_LEVELS and enough
+
+
 def category_column(
     name: str,
     levels: tuple[str, ...],
@@ -185,7 +197,7 @@ def category_column(
             advise = f"{what}, or pass {leave_out}"
     if len(levels) == n:
         raise Refusal(f"{shown} has a different value in each row: {advise}")
-    if not declared and len(levels) > max(FEW_LEVELS, n // 4):
+    if not declared and names_rows(name, len(levels), n):
         codes = option("categorical", safe_text(name))
         raise Refusal(f"{shown} has {len(levels)} levels in {n} rows: {advise}, or {codes} if it is a category")
     if len(levels) > max_levels:

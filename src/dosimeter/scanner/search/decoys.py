@@ -62,7 +62,7 @@ class Decoys:
 
 
 def decoys(cells: Cells, per_value: int) -> Decoys:
-    """`per_value` decoys for each distinct telling value that has so many, of all columns together."""
+    """`per_value` decoys for each distinct telling value that has that many, of all columns together."""
     columns = [j for j in cells.word_columns.tolist() if cells.telling[:, j].any()]
     rng = np.random.Generator(np.random.PCG64(_SEED))
     distinct = [np.unique(cells.values[cells.telling[:, j], j]) for j in columns]
