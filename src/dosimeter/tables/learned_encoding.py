@@ -159,8 +159,9 @@ def refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
 
 
 def names_rows(name: str, levels: int, n: int) -> bool:
-    """Whether labels with this number of levels on n rows identify rows or people: more than a quarter as many as rows, or
-    a tenth or more in a column whose name has the word "id".
+    """Whether labels with this number of levels on n rows identify rows or people.
+
+    More than a quarter as many levels as rows, or a tenth and more in a column whose name has the word "id".
 
     >>> names_rows("ward", 25, 100), names_rows("ward", 26, 100), names_rows("patient_id", 15, 150)
     (False, True, True)
