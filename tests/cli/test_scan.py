@@ -61,7 +61,7 @@ def test_rows_inside_end_with_exit_1_and_none_with_exit_0(given, capsys):
         "knn": (1, 1),
         "linear": (0, 0),
         "extremes": (1, 0),  # without a table they may have been declared
-        "levels": (0, 0),
+        "levels": (1, 0),  # ids of people
         "tree": (1, 1),
         "quantiles": (1, 1),
         "means": (0, 0),
@@ -139,10 +139,10 @@ def test_ids_are_shown_when_asked(given, capsys):
 
 def test_a_list_of_ids_inside_a_model_is_told_with_its_rows(given, capsys):
     where = ["scan", given / "levels.skops", "--data", given / "people.csv", "--json", "-"]
-    assert run([str(one) for one in where]) == 0
+    assert run([str(one) for one in where]) == 1
     facts = json.loads(capsys.readouterr().out)
     levels = next(one for one in facts["findings"] if one["place"].startswith("categories_"))
-    assert (levels["severity"], levels["match"]["rows_alone"]) == ("lists", list(range(1, 81)))
+    assert (levels["severity"], levels["match"]["rows_alone"]) == ("values of single people", list(range(1, 81)))
 
 
 def test_a_tolerance_finds_rows_that_were_rounded(given, capsys):

@@ -24,7 +24,7 @@ from dosimeter.glm.scalar_loss import ScalarLoss
 class LabelWeights:
     """The weight of each row with each label.
 
-    >>> from dosimeter.glm.binary_losses import Logistic
+    >>> from dosimeter.glm.loss import Logistic
     >>> heavy = LabelWeights(np.array([[1.0, 3.0]]), np.array([0.0, 1.0]))
     >>> heavy.response(Logistic(), np.zeros(1))                                  # 1 · 1/2 + 3 · 1/2
     array([2.])

@@ -191,7 +191,7 @@ def missing_value_refusal(
     row: int, column: str, incomplete: int, n: int, gaps: Mapping[str, int], source: Location
 ) -> Refusal:
     """The refusal of the first missing value. incomplete: rows of the n that have one; gaps: column -> how many."""
-    empty = [name for name, count in gaps.items() if count == n]
+    empty = [name for name, count in gaps.items() if count == n > 1]
     if empty:
         leave_out = f"leave the column out ({option('exclude', safe_text(empty[0]))})"
         return source.refusal("every value is missing", leave_out, column=empty[0])

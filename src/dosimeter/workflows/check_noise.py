@@ -31,9 +31,9 @@ def leakage_of(model: Any, table: Any, target: Any, person: Any, declared: Decla
         return measure(model, table, target, person=person)
     law: Any = noise_class(declared.noise)
     noise, unit = law(declared.scale), law(1.0)
-    given = measure_model(model, table, target, person=person, noise=noise, noised=True)
-    problem: Any = given.problem  # a minimum of one loss: others are refused with `noised`
-    moved = _centred(np.asarray(problem.w) - np.asarray(given.leakage.fit.w)) / declared.scale
+    measured = measure_model(model, table, target, person=person, noise=noise, noised=True)
+    problem: Any = measured.problem  # a minimum of one loss: others are refused with `noised`
+    moved = _centred(np.asarray(problem.w) - np.asarray(measured.leakage.fit.w)) / declared.scale
     largest = float(np.abs(moved).max())
     inside = float(unit.cdf(largest) - unit.cdf(-largest))
     all_inside = inside**moved.size
@@ -46,7 +46,7 @@ def leakage_of(model: Any, table: Any, target: Any, person: Any, declared: Decla
         findings.add(
             "review", "it is farther from the minimum than its noise: table, penalty or scale are likely others"
         )
-    return ModelLeakage.of(given.leakage, given.table, person=person)
+    return ModelLeakage.of(measured.leakage, measured.table, person=person)
 
 
 def _centred(moved: FloatArray) -> FloatArray:

@@ -103,7 +103,7 @@ def _of_column(values: FloatArray, each: int, known: FloatArray, rng: np.random.
         return Decoys(Cells(("decoy",), moved[known[at] != moved][:, None]), values)
     step, taken = step_of(values, places), known
     owned = np.zeros(len(values), dtype=np.intp)
-    found, owner = [np.empty(0)], [np.empty(0, dtype=np.intp)]
+    moved_values, owner = [np.empty(0)], [np.empty(0, dtype=np.intp)]
     for distance in range(1, _FARTHEST + 1):
         for sign in (-1, 1):
             open_ = np.flatnonzero(owned < each)
@@ -112,11 +112,11 @@ def _of_column(values: FloatArray, each: int, known: FloatArray, rng: np.random.
             near, first = np.unique(near[free], return_index=True)
             chosen = open_[free][first]
             owned[chosen] += 1
-            found.append(near)
+            moved_values.append(near)
             owner.append(chosen)
             taken = np.union1d(taken, near)
     complete = owned == each
-    flat = np.concatenate(found)[complete[np.concatenate(owner)]]
+    flat = np.concatenate(moved_values)[complete[np.concatenate(owner)]]
     return Decoys(Cells(("decoy",), flat[:, None]), values[complete])
 
 
