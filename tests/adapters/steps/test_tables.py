@@ -55,6 +55,7 @@ from tests.adapters.steps.own_steps import (
     Winsor,
 )
 from tests.adapters.steps.refits import FRAME, ILL, QUANTILES, N, Y, dense, fit_pipeline, weights
+from tests.calls import calls_of
 
 NOISE = dm.Gaussian(0.5)
 SAME = FunctionTransformer(np.positive)
@@ -275,7 +276,7 @@ def zip_codes(levels: int) -> Any:
 
 @pytest.mark.parametrize("kind", ["encoded by the target", "times a number", "pooled"])
 def test_a_category_of_thousands_of_levels_has_its_largest_step(kind: str) -> None:
-    frame, y = zip_codes(700 if kind == "times a number" else LEVELS)
+    frame, y = zip_codes({"encoded by the target": 2000, "times a number": 700, "pooled": LEVELS}[kind])
     encoder: Any = OneHotEncoder(max_categories=30)
     if kind != "pooled":
         encoder = FrozenEstimator(TargetEncoder().fit(frame[["zip"]], y))
@@ -310,6 +311,19 @@ def test_the_design_of_five_thousand_levels_stays_small() -> None:
     order = np.sort(np.unique(frame["zip"]))
     assert design.names[17] == f"zip={order[17]}"
     np.testing.assert_allclose(step, np.eye(LEVELS + 1)[17] - np.eye(LEVELS + 1)[4900], atol=1e-9)
+
+
+def test_reading_a_category_takes_work_in_proportion_to_its_levels() -> None:
+    """Per level, not per pair of levels: a thousand more levels cost what a thousand did."""
+
+    def work(levels: int) -> int:
+        frame, _ = zip_codes(levels)
+        before = make_column_transformer((OneHotEncoder(), ["zip"]), (StandardScaler(), ["age"])).fit(frame)
+        columns = {"zip": text_array(list(frame["zip"])), "age": frame["age"].to_numpy()}
+        return calls_of(lambda: assemble(Chain((before,), ("zip", "age"), columns, len(frame)), ["zip", "age"]))
+
+    few, some, many = work(500), work(1000), work(2000)
+    assert many - some < 2.5 * (some - few)
 
 
 def test_a_target_encoder_that_a_pipeline_cross_fitted_says_what_to_do() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,13 +42,13 @@ class LevelSet:
         reference = None if drop is None else next(g for g, (_, members) in enumerate(groups) if drop in members)
         return cls(levels, groups, reference, len(groups) - 1 if infrequent else None)
 
-    @property
+    @cached_property
     def gap(self) -> int | None:
         """The group of cells without a value and of no others: they are no unknowns, so no cell steps into it."""
         alone = (g for g, (_, members) in enumerate(self.groups) if all(is_missing(self.levels[k]) for k in members))
         return next(alone, None)
 
-    @property
+    @cached_property
     def values(self) -> list[int]:
         """The groups that hold values, the reference first if it does."""
         held = [g for g in range(len(self.groups)) if g != self.gap]
