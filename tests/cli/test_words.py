@@ -292,7 +292,7 @@ def test_what_is_not_covered_is_said_once(people, tmp_path, capsys):
     shown = said(capsys, *words)
     assert "held fixed" in shown
     assert "held fixed: not covered" not in shown
-    assert f"written {out} (not booked: no ledger is configured) {dose}".replace(" ", "") in shown.replace(" ", "")
+    assert f"Written {out} (not booked: no ledger is configured) {dose}".replace(" ", "") in shown.replace(" ", "")
     shown = said(capsys, "measure", people, "--target", "dose", "--person", "id")
     assert "held fixed: not covered" not in shown
 
