@@ -280,7 +280,7 @@ def _model_and_table(model: Any, table: Any) -> tuple[Any, Any]:
 def _target(y: Any, target: str | None) -> Any:
     """A column's name, or values."""
     if (y is None) == (target is None):
-        raise Refusal(f"say what the model predicts with {option('y')} or {option('target')}, one of the two")
+        raise Refusal(f"name what the model predicts: pass {option('y')} or {option('target')}, not both")
     return y if target is None else target
 
 
