@@ -102,7 +102,7 @@ def _together(faults: Mapping[str, str], limit: int = 5) -> str:
 def _of_columns(names: Sequence[str], fault: str) -> str:
     """The fault of the first column, and the names of others with the same one."""
     text, mark, todo = fault.partition(": ")
-    return f"{text}, and so do {safe_list(names[1:], 6)}{mark}{todo}" if len(names) > 1 else fault
+    return f"{text}, as do {safe_list(names[1:], 6)}{mark}{todo}" if len(names) > 1 else fault
 
 
 def public_encoding(
