@@ -36,9 +36,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX},
-    epilog="Exit codes: 0 within limits, 1 a limit exceeded, 2 bad input or usage, 3 a model that cannot be measured or a "
-    "file that a person must look at, 4 a ledger that was altered. "
-    "Defaults of options: dosimeter.toml in the working folder ([measure] and below it target = \"readmitted\"), or "
+    epilog="Exit codes: 0 within limits, 1 a limit exceeded, 2 bad input or usage, 3 a model that cannot be measured "
+    "or a file that a person must look at, 4 a ledger that was altered. "
+    'Defaults of options: dosimeter.toml in the working folder ([measure] and below it target = "readmitted"), or '
     "variables such as DOSIMETER_MEASURE_TARGET.",
 )
 VERBS = (
