@@ -197,7 +197,7 @@ def _not_a_number(error: Any) -> str:
     param = getattr(error, "param", None)
     if unread is None or param is None or param.param_type_name != "option":
         return ""
-    causes = getattr(error.__cause__, "errors", list)()
+    causes: list[Any] = getattr(error.__cause__, "errors", list)()
     value = unread["value"] or next((str(cause.get("input", "")) for cause in causes), "")
     kind = "a whole number" if "integer" in (unread["kind"], unread["number"]) else "a number such as 0.5"
     return f"{param.opts[0]} {safe_text(value)}: give {kind}"
