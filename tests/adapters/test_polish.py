@@ -84,7 +84,7 @@ def test_another_penalty_is_named(seed: int) -> None:
     X, y = table(seed, 200, 6, "logistic")
     model = LogisticRegression(C=0.05, **EXACT).fit(X, y)
     model.C = 0.5
-    with pytest.raises(dm.CannotMeasure, match=r"penalty nλ of 20 instead of 2 .*penalty is likely another"):
+    with pytest.raises(dm.CannotMeasure, match=r"penalty nλ of 20 instead of 2 .*penalty is probably another"):
         dm.measure(model, X, y, noise=NOISE)
 
 

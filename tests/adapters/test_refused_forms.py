@@ -82,5 +82,5 @@ def test_a_model_without_a_figure_is_refused_before_its_target_is_asked_for():
     model = RandomForestClassifier(3, random_state=0).fit(FRAME, BINARY)
     with pytest.raises(dm.CannotMeasure, match="dosimeter pate"):
         dm.measure(model, FRAME, noise=dm.Gaussian(1.0))
-    with pytest.raises(dm.Refusal, match="say what the model predicts"):
+    with pytest.raises(dm.Refusal, match="name what the model predicts"):
         dm.measure(LogisticRegression().fit(FRAME, BINARY), FRAME, noise=dm.Gaussian(1.0))

@@ -99,7 +99,7 @@ def test_where_somebody_would_pass_nothing_is_written_and_nothing_booked(verb, l
     assert run(arguments) == 1
     shown = " ".join(capsys.readouterr().out.split())
     clients = "clients" if verb == "federate" else "people"
-    assert re.search(rf"refused:? {len(WHO[verb])} {clients} would pass", shown)
+    assert re.search(rf"Refused {len(WHO[verb])} {clients} would pass", shown)
     assert "Nothing was written." in shown
     assert "and refit" not in shown  # without everybody there is nothing to fit
     assert '--override "reason" (recorded)' in shown
@@ -496,7 +496,7 @@ def test_no_id_and_no_cell_gets_into_any_output(verb, ledger, tmp_path, capsys):
     codes += [run(words) - 1, run([*words, "--json", "-"]) - 1]
     assert codes == [0] * len(codes)
     shown = capsys.readouterr()
-    assert "refused" in shown.out
+    assert "Refused" in shown.out
     assert found(shown.out.encode() + shown.err.encode()) == set()
     for path in tmp_path.iterdir():
         if path.name.startswith(("model.", "book.db")):

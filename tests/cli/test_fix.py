@@ -123,7 +123,7 @@ def test_a_scale_that_breaks_the_limit_writes_nothing_and_ends_with_exit_1(peopl
     assert run(["fix", str(people), *options.split(), "--out", str(out)]) == 1
     shown = capsys.readouterr().out
     assert "Nothing was released, because the limit of 0.5 would be exceeded" in shown
-    assert "written" not in shown
+    assert "Written" not in shown
     assert not out.exists()
 
 

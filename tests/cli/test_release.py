@@ -97,7 +97,7 @@ def test_a_refusal_counts_the_people_and_the_way_out_fits(ledger, tmp_path, caps
     passing = sorted((2**0.5 * one for one in everybody if one > 2.1 / 2**0.5), reverse=True)
     who = "1 person" if len(passing) == 1 else f"{len(passing)} people"
     totals = ", ".join(f"{one:.3g}" for one in passing[:5]) + (", …" if len(passing) > 5 else "")
-    assert f"refused {who} would pass fil 2.1 ({totals}; standard deviations). Nothing was written." in shown
+    assert f"Refused {who} would pass fil 2.1 ({totals}; standard deviations). Nothing was written." in shown
     offered = float(re.search(r"ways out: fix --max-dose ([0-9.]+) \(adds noise\)", shown)[1])
     most = max(everybody) * min((2.1**2 - one**2) ** 0.5 / one for one in everybody)
     assert 0.98 * most < offered <= most
@@ -208,7 +208,7 @@ def test_release_says_nothing_of_anybody(ledger, tmp_path, capsys):
     dose.write_text(dose.read_text().replace('"person"', '"example"', 1))
     assert run(book) == 2
     shown = capsys.readouterr()
-    assert "refused" in shown.out
+    assert "Refused" in shown.out
     assert found(shown.out.encode() + shown.err.encode()) == set()
     for name in ("sent.skops", "book.db", "book.db.keys"):
         assert found((tmp_path / name).read_bytes()) == set()

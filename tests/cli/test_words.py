@@ -183,6 +183,28 @@ def test_a_decimal_comma_in_a_file_is_called_by_its_name(tmp_path, capsys):
     assert "decimal comma" in refused(capsys, "measure", path, "--target", "bmi", "--delimiter", ";")
 
 
+def test_columns_with_decimal_commas_are_named_together(tmp_path, capsys):
+    path = tmp_path / "german.csv"
+    rows = [f"{a / 7:.2f};{b:.2f};{int(a) % 2}".replace(".", ",") for a, b in zip(AGE, BMI, strict=True)]
+    path.write_text("\n".join(["dose;bmi;ill", *rows]) + "\n")
+    line = refused(capsys, "measure", path, "--target", "ill", "--delimiter", ";")
+    assert "column dose holds numbers with a decimal comma, as do bmi: pass --decimal ," in line
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "advice"), [("--scale", "0,05", "a number such as 0.5"), ("--max-dose", "one", "a number such")]
+)
+def test_a_text_where_a_number_belongs_is_named_with_its_option(people, capsys, option, text, advice):
+    line = refused(capsys, "measure", people, "--target", "dose", option, text)
+    assert f"{option} {text}: give {advice}" in line
+
+
+def test_true_is_no_number_in_the_settings_file(people, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dosimeter.toml").write_text("[measure]\nmax-dose = true\n")
+    assert "max-dose = true: give a value" in refused(capsys, "measure", people, "--target", "dose")
+
+
 @pytest.mark.parametrize("width", [30, 45, 69, 70, 120])
 def test_words_are_whole_and_lines_have_no_blanks_at_their_end(width, people, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(width))
@@ -292,7 +314,7 @@ def test_what_is_not_covered_is_said_once(people, tmp_path, capsys):
     shown = said(capsys, *words)
     assert "held fixed" in shown
     assert "held fixed: not covered" not in shown
-    assert f"written {out} (not booked: no ledger is configured) {dose}".replace(" ", "") in shown.replace(" ", "")
+    assert f"Written {out} (not booked: no ledger is configured) {dose}".replace(" ", "") in shown.replace(" ", "")
     shown = said(capsys, "measure", people, "--target", "dose", "--person", "id")
     assert "held fixed: not covered" not in shown
 

@@ -142,7 +142,7 @@ def test_every_choice_is_stated() -> None:
         "mean and scale of age, bmi",
         "which is NOT in the figures",
         "levels of race",
-        "1 is target = ill",
+        "it predicts target = ill",
         "l2 = 0.02",
         "same has one value",
     ):

@@ -152,8 +152,7 @@ def test_a_sentence_names_the_attackers_knowledge_and_the_columns_own_unit() -> 
         least = leak.deviations["pulse"].iloc[row]
         assert leak.sentence(row, "pulse") == (
             "No one who knows everything else in the table and guesses without bias can pin `pulse` of row "
-            f"{row} "
-            f"closer than ±{least:.2g} (standard deviation, in the column's own unit)."
+            f"{row} (counted from 0) closer than ±{least:.2g} (standard deviation, in the column's own unit)."
         )
 
 

@@ -40,7 +40,7 @@ INTERNAL = {
 """Sections of the page, top to bottom."""
 CHARTS = {
     "measurement": (
-        "Dose (η) per person", "Dose by group", "What leaks about the most exposed, column by column",
+        "Dose (η) per person", "Dose by group", "What leaks about the most exposed",
         "What the attack achieved", "Accuracy against dose",
     ),
     "linear release": ("Accuracy against dose", "Dose (η) per person"),

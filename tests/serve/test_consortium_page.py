@@ -29,7 +29,7 @@ def test_a_running_coordinator_shows_round_spent_and_left(tmp_path: Path) -> Non
     assert "The coordinator is running: training." in shown
     for words in ("3 of 20", "'0.4'", "'0.6'"):
         assert words in shown
-    assert "The coordinator is not running: the same command goes on." in text_of(tmp_path)
+    assert "The coordinator is not running. The same command resumes the study." in text_of(tmp_path)
 
 
 def test_sites_are_shown_with_when_they_were_heard_of(tmp_path: Path) -> None:

@@ -214,14 +214,14 @@ def _why_not(problem: Problem, X: FloatArray, start: glm.Fit, exact: glm.Fit) ->
     """Why the given coefficients cannot be the minimum of this table; "" if they can."""
     if not problem.iterative:
         return (
-            "and this model's solver is exact: table, order of its columns, weights or penalty are likely others than "
-            "in its fit"
+            "and this model's solver is exact: the table, the order of its columns, the weights or the penalty are "
+            "probably not those of its fit"
         )
     penalty = _better_penalty(problem, X, start)
     if penalty is not None:
         return _uneven_columns(problem, X, start) or (
             f"and with a penalty nλ of {penalty:.3g} instead of {problem.penalty:.3g} they would be the minimum: the "
-            "penalty is likely another"
+            "penalty is probably another one"
         )
     low, high, zero = (_objective(problem, state) for state in (exact, start, _no_weights(problem, X)))
     gap, gain = high - low, zero - low
@@ -231,9 +231,12 @@ def _why_not(problem: Problem, X: FloatArray, start: glm.Fit, exact: glm.Fit) ->
         too_far = f"and {problem.unconverged}: scale the columns or raise max_iter"
         return "" if gap <= UNCONVERGED * gain else too_far
     if high > zero:
-        return "and they fit worse than no weights at all: table, order of its columns or classes are likely others"
+        return (
+            "and they fit worse than no weights at all: the table, the order of its columns or the classes are "
+            "probably not those of its fit"
+        )
     return _uneven_columns(problem, X, start) or (
-        f"which no tolerance explains: the table or its sample weights are likely others ({NOISED})"
+        f"which no tolerance explains: the table or its sample weights are probably not those of its fit ({NOISED})"
     )
 
 

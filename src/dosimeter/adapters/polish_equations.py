@@ -68,8 +68,8 @@ def _moved(
 
 def _not_the_solution(cause: str) -> CannotMeasure:
     return CannotMeasure(
-        f"the model's values do not solve its equations on this table: {cause}; table, sample weights or settings are "
-        "likely others than in its fit, or its solver stopped early (use a smaller tol or more iterations)"
+        f"the model's values do not solve its equations on this table: {cause}; the table, sample weights or settings "
+        "are probably not those of its fit, or its solver stopped early (use a smaller tol or more iterations)"
     )
 
 

@@ -65,7 +65,9 @@ AnswerKind = Annotated[
     ),
 ]
 Trials = Annotated[int, opt("--trials", help="Releases to simulate.", group=NOISE, show_default=True)]
-Seed = Annotated[int, opt("--seed", help="Of the simulation. Nothing is released.", group=NOISE, show_default=True)]
+Seed = Annotated[
+    int, opt("--seed", help="Seed of the simulation. Nothing is released.", group=NOISE, show_default=True)
+]
 
 
 @app.command("inversion", cls=Command)

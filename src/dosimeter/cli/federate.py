@@ -70,21 +70,30 @@ Clients = Annotated[
 ]
 Epsilon = Annotated[float | None, opt("--epsilon", help="ε for the whole training.", group=START)]
 Delta = Annotated[
-    float | None, opt("--delta", help="δ for the whole training: below 1/K; 1e-5 without it.", group=START)
+    float | None, opt("--delta", help="δ for the whole training, below 1/K. By default 1e-5.", group=START)
 ]
 ClientsPerRound = Annotated[
     float | None,
-    opt("--clients-per-round", help="m: clients asked in a round, on average; least noise without it.", group=ROUNDS),
+    opt(
+        "--clients-per-round",
+        help="m: clients asked in a round, on average. By default the m of least noise.",
+        group=ROUNDS,
+    ),
 ]
 Rounds = Annotated[
-    int | None, opt("--rounds", help="How many; the noise follows. K/20 from 10 to 50 without it.", group=ROUNDS)
+    int | None,
+    opt("--rounds", help="How many rounds; the noise follows. By default K/20, from 10 to 50.", group=ROUNDS),
 ]
 NoiseMultiplier = Annotated[
     float | None, opt("--noise-multiplier", help="z: noise on the sum over the clip; the rounds follow.", group=ROUNDS)
 ]
 Schedule = Annotated[
     str | None,
-    opt("--schedule", help="m and z that change: ROUNDSxCLIENTS:NOISE by commas, 10x50:1.1,20x200:1.6.", group=ROUNDS),
+    opt(
+        "--schedule",
+        help="Rounds whose m and z change: ROUNDSxCLIENTS:NOISE by commas, such as 10x50:1.1,20x200:1.6.",
+        group=ROUNDS,
+    ),
 ]
 Sampling = Annotated[
     str,
@@ -109,7 +118,7 @@ def plan(
     schedule: Schedule = None,
     parameters: Annotated[
         int | None,
-        opt("--parameters", help="Of the model to train: warns if the noise exceeds the signal.", group=ROUNDS),
+        opt("--parameters", help="Size of the model to train: warns if the noise exceeds the signal.", group=ROUNDS),
     ] = None,
     sampling: Sampling = "poisson",
     json: Json = None,
@@ -179,10 +188,10 @@ def federate(
     schedule: Schedule = None,
     sampling: Sampling = "poisson",
     architecture: Annotated[
-        str | None, opt("--architecture", help="softmax or mlp; mlp from 1,000 clients on without it.", group=MODEL)
+        str | None, opt("--architecture", help="softmax or mlp. By default mlp from 1,000 clients on.", group=MODEL)
     ] = None,
     hidden: Annotated[
-        str | None, opt("--hidden", help="Widths of an mlp's hidden layers, by commas; 64 without it.", group=MODEL)
+        str | None, opt("--hidden", help="Widths of an mlp's hidden layers, by commas. By default 64.", group=MODEL)
     ] = None,
     image_pooling: Annotated[
         int,
@@ -196,15 +205,15 @@ def federate(
     epochs: Annotated[
         int, opt("--epochs", help="E: times a client goes over its rows in a round.", group=MODEL, show_default=True)
     ] = 4,
-    batches: Annotated[int | None, opt("--batches", help="B: batches of a client; 10 without it.", group=MODEL)] = None,
+    batches: Annotated[int | None, opt("--batches", help="B: batches of a client. By default 10.", group=MODEL)] = None,
     batch_size: Annotated[
         int | None, opt("--batch-size", help="Rows of a batch, instead of --batches.", group=MODEL)
     ] = None,
     learning_rate: Annotated[
-        float, opt("--learning-rate", help="Of the clients.", group=MODEL, show_default=True)
+        float, opt("--learning-rate", help="Learning rate of the clients.", group=MODEL, show_default=True)
     ] = 0.3,
     momentum: Annotated[
-        float, opt("--momentum", help="Of the curator, from 0 to below 1.", group=NOISE, show_default=True)
+        float, opt("--momentum", help="Momentum of the curator, from 0 to below 1.", group=NOISE, show_default=True)
     ] = 0.5,
     clip_quantile: Annotated[
         float,
@@ -228,13 +237,14 @@ def federate(
     checkpoint: Annotated[
         Path | None, opt("--checkpoint", help="A .npz that keeps the state of each round (internal).", group=OUTPUT)
     ] = None,
-    resume: Annotated[bool, opt("--resume", help="Go on from --checkpoint, if it is there.", group=OUTPUT)] = False,
+    resume: Annotated[bool, opt("--resume", help="Resume from --checkpoint, if it is there.", group=OUTPUT)] = False,
     simulation_seed: Annotated[
         int | None,
         opt("--simulation-seed", help="Draw clients and noise from this seed: NOT FOR RELEASE.", group=NOISE),
     ] = None,
     test: Annotated[
-        Path | None, opt("--test", help="Public rows to measure accuracy on; without, none is.", group=TABLE)
+        Path | None,
+        opt("--test", help="Public rows to measure accuracy on. Without them no accuracy is measured.", group=TABLE),
     ] = None,
     bounds: BoundsFile = None,
     classes: Annotated[str | None, opt("--classes", help="The public list of classes, by commas.", group=TABLE)] = None,
@@ -251,7 +261,7 @@ def federate(
     delimiter: Delimiter = ",",
     decimal: Decimal = ".",
     history: Annotated[
-        Path | None, opt("--history", help="Each round as CSV, V_c and U_s too (internal).", group=OUTPUT)
+        Path | None, opt("--history", help="Write each round as CSV, with V_c and U_s (internal).", group=OUTPUT)
     ] = None,
     ledger: LedgerPlace = None,
     keys: Keys = None,

@@ -89,7 +89,7 @@ def fix(
         bool, opt("--equalise", help="Reweight people so that their doses become equal.", group=NOISE)
     ] = False,
     reweighting_rounds: Annotated[
-        int | None, opt("--reweighting-rounds", help="Rounds of --equalise; 3 without it.", group=NOISE)
+        int | None, opt("--reweighting-rounds", help="Rounds of --equalise. By default 3.", group=NOISE)
     ] = None,
     even_if_useless: Annotated[
         bool, opt("--even-if-useless", help="Write a model although a constant prediction does better.", group=NOISE)

@@ -7,6 +7,7 @@ integrity check failed. Verbs import what they need when they run, so `--help` a
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from functools import cache
@@ -15,9 +16,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from dosimeter.cli.config import TomlTable, settings_file
+from dosimeter.cli.config import FILE, TomlTable, settings_file
 from dosimeter.cli.environment import PREFIX, Command, CommandGroup, check_variables
-from dosimeter.core.errors import Interrupted
+from dosimeter.core.errors import Interrupted, Refusal
 from dosimeter.core.version import __version__
 
 INTERRUPTED = 130
@@ -35,10 +36,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX},
-    epilog="Exit codes: 0 within limits, 1 a limit exceeded, 2 bad input or usage, 3 a model that cannot be measured, "
-    "4 a ledger that was altered. "
-    "Defaults of options: dosimeter.toml in the working folder ([measure] and below it max-dose = 1), or "
-    "variables such as DOSIMETER_MEASURE_MAX_DOSE.",
+    epilog="Exit codes: 0 within limits, 1 a limit exceeded, 2 bad input or usage, 3 a model that cannot be measured "
+    "or a file that a person must look at, 4 a ledger that was altered. "
+    'Defaults of options: dosimeter.toml in the working folder ([measure] and below it target = "readmitted"), or '
+    "variables such as DOSIMETER_MEASURE_TARGET.",
 )
 VERBS = (
     "demo", "measure", "fix", "attack", "pca", "pate", "federate", "release", "ledger", "report", "scan", "check",
@@ -94,11 +95,14 @@ def _lists(command: Any, defaults: TomlTable) -> TomlTable:
     """The defaults with a list of one if an option may be repeated and one value is set: exclude = "age"."""
     under = {name.replace("-", "_"): verb for name, verb in getattr(command, "commands", {}).items()}
     repeated = {param.name for param in command.params if getattr(param, "multiple", False)}
+    flags = {param.name for param in command.params if getattr(param, "is_flag", False)}
     values: TomlTable = {}
     for name, value in defaults.items():
         if name in under:
             values[name] = _lists(under[name], value)
         else:
+            if isinstance(value, bool) and name not in flags:  # true would be read as 1
+                raise Refusal(f"{FILE}: {name.replace('_', '-')} = {str(value).lower()}: give a value")
             values[name] = [value] if name in repeated and not isinstance(value, list) else value
     return values
 
@@ -143,7 +147,7 @@ def _stopped(detail: str = "") -> int:
 
 
 def _failed(error: Exception) -> int:
-    from dosimeter.core.errors import CannotMeasure, LimitExceeded, Refusal, Tampered
+    from dosimeter.core.errors import CannotMeasure, LimitExceeded, Tampered
 
     usage = getattr(error, "format_message", None)
     if usage is not None:  # a usage error of click, or of the copy of it that newer typers carry
@@ -151,7 +155,7 @@ def _failed(error: Exception) -> int:
             print(usage(), file=sys.stderr)
             return 2
         command = getattr(getattr(error, "ctx", None), "command_path", "") or "dosimeter"
-        message = _mistyped(error) or usage()
+        message = _mistyped(error) or _not_a_number(error) or usage()
         return _report_error(f"{message}{'' if message.endswith(('.', '?')) else '.'} See {command} --help.", 2)
     for kind, code in ((CannotMeasure, 3), (LimitExceeded, 1), (Tampered, 4)):
         if isinstance(error, kind):
@@ -179,6 +183,24 @@ def _mistyped(error: Any) -> str:
         return ""
     near = get_close_matches(str(name), getattr(error, "possibilities", None) or (), n=1, cutoff=0.0)
     return f"no such option: {name}" + (f". Did you mean {near[0]}?" if near else "")
+
+
+_UNREAD = re.compile(r"'(?P<value>.*)' is not a valid (?P<kind>\w+)|unable to parse string as an? (?P<number>\w+)")
+"""How click and later versions of typer say that a text is no number; the latter keep the text in the cause."""
+
+
+def _not_a_number(error: Any) -> str:
+    """What to say about a text where a number belongs; "" for another error."""
+    from dosimeter.core.text import safe_text
+
+    unread = _UNREAD.search(str(getattr(error, "message", "")))
+    param = getattr(error, "param", None)
+    if unread is None or param is None or param.param_type_name != "option":
+        return ""
+    causes: list[Any] = getattr(error.__cause__, "errors", list)()
+    value = unread["value"] or next((str(cause.get("input", "")) for cause in causes), "")
+    kind = "a whole number" if "integer" in (unread["kind"], unread["number"]) else "a number such as 0.5"
+    return f"{param.opts[0]} {safe_text(value)}: give {kind}"
 
 
 def _report_error(message: str, code: int) -> int:

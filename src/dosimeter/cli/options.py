@@ -35,6 +35,10 @@ MaxDose = Annotated[
     float | None,
     opt("--max-dose", help="Highest η allowed for a person. At most 1 protects; see the table below.", group=START),
 ]
+Scale = Annotated[
+    float | None,
+    opt("--scale", help="Scale of the noise on each weight. Without it the exact weights are released.", group=START),
+]
 Out = Annotated[Path | None, opt("--out", help="Where the release is written.", group=START)]
 
 # --- table ---
@@ -152,9 +156,6 @@ NoiseLaw = Annotated[
         group=NOISE,
         show_default=True,
     ),
-]
-Scale = Annotated[
-    float | None, opt("--scale", help="Scale of the noise. Without it the exact weights are released.", group=NOISE)
 ]
 
 # --- ledger ---

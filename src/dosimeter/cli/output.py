@@ -87,12 +87,12 @@ def show(
     to_terminal(result, out)
     lines = Lines()
     for k, line in enumerate(() if outcome is None else outcome.ways_out):
-        lines.add("" if k else "refused", line.removeprefix("refused: "), "red")
+        lines.add("" if k else "Refused", line.removeprefix("refused: "), "red")
     status = "" if outcome is None or not outcome.text else f" ({outcome.text})"
     if status and not written and outcome is not None and outcome.booked:
         lines.add("Ledger", outcome.text)
     for k, path in enumerate(written):
-        lines.add("" if k else "written", f"{safe_text(path, 120)}{'' if k else status}")
+        lines.add("" if k else "Written", f"{safe_text(path, 120)}{'' if k else status}")
     for remark in () if outcome is None else outcome.remarks:
         if remark not in getattr(result, "remarks", ()):
             lines.add("", remark, "dim")

@@ -142,7 +142,7 @@ def pate(
         Path | None,
         opt("--checkpoint", help="A .npz that keeps the votes while teachers train (internal).", group=OUTPUT),
     ] = None,
-    resume: Annotated[bool, opt("--resume", help="Go on from --checkpoint, if it is there.", group=OUTPUT)] = False,
+    resume: Annotated[bool, opt("--resume", help="Resume from --checkpoint, if it is there.", group=OUTPUT)] = False,
     ledger: LedgerPlace = None,
     keys: Keys = None,
     no_ledger: NoLedger = False,

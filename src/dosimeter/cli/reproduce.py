@@ -33,7 +33,7 @@ def reproduce(
         opt(
             "--seeds",
             min=1,
-            help="geyer19: trainings of each line of its Table 1, 10 without it; of 10,000 clients a tenth of them.",
+            help="geyer19: trainings of each line of its Table 1, by default 10; of 10,000 clients a tenth of them.",
             group=START,
         ),
     ] = None,

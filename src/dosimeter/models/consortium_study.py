@@ -105,7 +105,7 @@ def release_once(
             kept=dict(draw.kept),
         )
     else:
-        study.say("the noise was drawn by an earlier run: the same release goes on")
+        study.say("the noise was drawn by an earlier run: this run continues with the same release")
     artefact = journal.artefact()
     recipe = recipe_of(json.dumps(journal.facts["recipe"]))
     figures = journal.facts["figures"]

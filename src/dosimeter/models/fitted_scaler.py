@@ -145,16 +145,15 @@ def floor_for_law(
 
 def floor_remark(design: Design, highest: float, scaler: str, unit: str) -> str:
     """A remark on what the scaler leaves at any noise. Internal: it holds a figure."""
-    names, statistics = fitted_sources(design), _statistics(design)
-    left = f"{statistics} of {safe_list(names, 6)} are statistics of the table: they leave up to η = {highest:.3g}"
+    statistics, names = _statistics(design), safe_list(fitted_sources(design), 6)
+    amount = f"up to η = {highest:.3g} about a {unit} at any noise"
+    leaks = f"{statistics} of {names} were computed from the table: they leak {amount}, which"
     if scaler == "total":
-        return (
-            f"{left} of a {unit} at any noise, which is in the figures; declared bounds ({option('bounds')}) remove it"
-        )
+        return f"{leaks} is in the figures; declared bounds ({option('bounds')}) remove it"
     if isinstance(design, WordDesign):
-        return f"{left} of a {unit} at any noise, which is NOT in the figures; use a scaler of public rows"
+        return f"{leaks} is NOT in the figures; use a scaler of public rows"
     use = option("bounds") if is_sparse(design.X) else f"{option('scaler', 'total')} or {option('bounds')}"
-    return f"{left} of a {unit} at any noise, which is NOT in the figures; use {use}"
+    return f"{leaks} is NOT in the figures; use {use}"
 
 
 def _statistics(design: Design) -> str:

@@ -97,7 +97,7 @@ def prepare_target(
     if kind is glm.TargetKind.TWO_CLASSES:
         if len(levels) != 2:
             raise Refusal(f"the target {shown} has {len(levels)} values and {chosen} needs two: use softmax or squared")
-        remark = f"loss {chosen}, {origin}: 1 is {shown} = {safe_text(_written(levels[1]))}"
+        remark = f"loss {chosen}, {origin}: it predicts {shown} = {safe_text(_written(levels[1]))}"
         return (_positions(column, levels)), glm.LOSSES[chosen](), (target,), remark, np.unique(column)
     if kind is glm.TargetKind.CLASSES:
         if len(levels) > MOST_CLASSES:
@@ -121,7 +121,7 @@ def _declared_target(table: Table, target: str, loss: str, declaration: Declarat
         chosen = loss if loss != "auto" else "logistic" if len(classes) == 2 else "softmax"
         kind = _kind(chosen)
         if kind is glm.TargetKind.TWO_CLASSES and len(classes) == 2:
-            remark = f"loss {chosen}, {origin}: 1 is {shown} = {safe_text(classes[1])}"
+            remark = f"loss {chosen}, {origin}: it predicts {shown} = {safe_text(classes[1])}"
             return y, glm.LOSSES[chosen](), (target,), remark, classes
         if kind is glm.TargetKind.CLASSES and len(classes) <= MOST_CLASSES:
             remark = f"loss softmax, {origin}: the classes of {shown} are {safe_list(classes.tolist())}"

@@ -50,7 +50,7 @@ def _coordinator(folder: Path) -> tuple[VerdictBanner, tuple[Section, ...]]:
     elif running:
         verdict = VerdictBanner(f"The coordinator is running: {stage}.")
     else:
-        verdict = VerdictBanner("The coordinator is not running: the same command goes on.", "bad")
+        verdict = VerdictBanner("The coordinator is not running. The same command resumes the study.", "bad")
     parts: list[Part] = []
     if "spent" in status:
         parts.append(Tiles(_tiles(status)))

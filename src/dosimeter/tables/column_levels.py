@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dosimeter.core.arrays import Index
 from dosimeter.core.errors import Refusal
-from dosimeter.core.face import option
+from dosimeter.core.face import command_or_call
 from dosimeter.tables.table import Table
 
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
@@ -87,7 +87,10 @@ def sort_codes(levels: Sequence[str]) -> tuple[str, ...]:
 
 def comma_refusal(column: str) -> Refusal:
     """The refusal for a column, or a target, of numbers that are text because of their decimal mark."""
-    todo = f"pass {option('decimal', ',')} for a .csv file, or turn a dataframe's column into numbers first"
+    todo = command_or_call(
+        "pass --decimal , (for a .csv file)",
+        'pass decimal="," for a .csv file, or turn a dataframe\'s column into numbers first',
+    )
     return Refusal(f"{column} holds numbers with a decimal comma: {todo}")
 
 

@@ -23,7 +23,7 @@ from dosimeter.tables.csv_column import Cells
 LONGEST_LINE = 2**24
 DECIMAL_MARKS = (".", ",")
 _TAB_NAMES = {"\\t": "\t", "tab": "\t"}
-_NOT_UTF8 = "save the file as UTF-8 (iconv -f latin1 -t utf-8)"
+_NOT_UTF8 = "save the file as UTF-8 (in Excel 'CSV UTF-8', elsewhere iconv -f latin1 -t utf-8)"
 
 
 def check_file(path: str | os.PathLike[str], limit: int) -> tuple[Path, Location]:
@@ -87,7 +87,10 @@ def _check_header(header: list[str], delimiter: str, source: Location) -> None:
         for other in (";", "\t", "|", ","):
             if other in header[0] and other != delimiter:
                 shown = "\\t" if other == "\t" else other
-                raise source.refusal(f"looks like delimiter '{shown}'", f"pass {option('delimiter', shown)}")
+                todo = f"pass {option('delimiter', shown)}"
+                if other == ";":
+                    todo += f", and {option('decimal', ',')} if its numbers have decimal commas"
+                raise source.refusal(f"looks like delimiter '{shown}'", todo)
     source.check_names(header)
     if _looks_like_data(header):
         raise source.refusal("the first line holds numbers only", "begin with a header line that names the columns")

@@ -11,7 +11,7 @@ rows would carry every person's values into every teacher, and one person could 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -66,7 +66,7 @@ def learn_encoding(
         table[name]
     sources: list[ColumnEncoding] = []
     constant: list[str] = []
-    faults: list[str] = []
+    faults: dict[str, str] = {}
     for name in table.names:
         column = table[name]
         if table.n == 0 or (column == column[0]).all():
@@ -75,7 +75,7 @@ def learn_encoding(
         try:
             sources.append(_learned(table, name, name in categorical, max_levels, may_name_person))
         except Refusal as fault:
-            faults.append(str(fault))
+            faults[name] = str(fault)
     if faults:
         raise Refusal(_together(faults))
     return TableEncoding(tuple(sources), tuple(constant))
@@ -89,10 +89,20 @@ def _learned(table: Table, name: str, declared: bool, max_levels: int, may_name_
     return _two_values(name, table.observed(name).astype(float)) or standardised(name, table[name])
 
 
-def _together(faults: Sequence[str], limit: int = 5) -> str:
+def _together(faults: Mapping[str, str], limit: int = 5) -> str:
     """All columns that cannot be used, in one line: correcting one only to meet the next costs a run each."""
-    more = f"; {len(faults) - limit} more columns cannot be used" if len(faults) > limit else ""
-    return "; ".join(faults[:limit]) + more
+    alike: dict[str, list[str]] = {}
+    for name, fault in faults.items():
+        alike.setdefault(fault.removeprefix(f"column {safe_text(name)} "), []).append(name)
+    texts = [_of_columns(names, faults[names[0]]) for names in alike.values()]
+    more = f"; {len(texts) - limit} more columns cannot be used" if len(texts) > limit else ""
+    return "; ".join(texts[:limit]) + more
+
+
+def _of_columns(names: Sequence[str], fault: str) -> str:
+    """The fault of the first column, and the names of others with the same one."""
+    text, mark, todo = fault.partition(": ")
+    return f"{text}, as do {safe_list(names[1:], 6)}{mark}{todo}" if len(names) > 1 else fault
 
 
 def public_encoding(

@@ -195,11 +195,12 @@ def missing_value_refusal(
     if empty:
         leave_out = f"leave the column out ({option('exclude', safe_text(empty[0]))})"
         return source.refusal("every value is missing", leave_out, column=empty[0])
-    todo = (
-        f"fill it ({option('missing', 'impute')}), leave the column out ({option('exclude')}), or leave such rows "
-        f"out ({option('missing', 'drop')}: {incomplete} of {n} rows)"
-    )
     counted = [f"{safe_text(name)} ({count})" for name, count in gaps.items() if count]
+    leave_out = option("exclude", None if len(counted) > 1 else safe_text(column))
+    todo = (
+        f"fill it ({option('missing', 'impute')}), leave the column out ({leave_out}), or leave such rows out "
+        f"({option('missing', 'drop')}: {incomplete} of {n} rows)"
+    )
     todo += f"; columns with missing values: {safe_list(counted)}" if len(counted) > 1 else ""
     return source.refusal("missing value", todo, row=row, column=column)
 

@@ -229,7 +229,7 @@ def _text(file: Path, desk: Desk, findings: Findings) -> None:
         findings.facts["rows_found"] = rows
         findings.add("fail", f"{rows} rows of the training table are in the file")
     elif desk.table_to_find is None or not _rows_inside(_scanned_as_text(file, desk.table_to_find), findings):
-        findings.add(desk.policy.unread, "a table for people: a person must look at it")
+        findings.add(desk.policy.unread, "a table or a text for people: a person must look at it")
 
 
 def _scanned_as_text(file: Path, table: Table) -> ScanReport:

@@ -44,7 +44,7 @@ def leakage_of(model: Any, table: Any, target: Any, person: Any, declared: Decla
         findings.add("review", f"hardly any noise of scale {declared.scale:g} is in the file")
     elif 1.0 - all_inside < ABSENT:
         findings.add(
-            "review", "it is farther from the minimum than its noise: table, penalty or scale are likely others"
+            "review", "it is farther from the minimum than its noise: probably another table, penalty or scale"
         )
     return ModelLeakage.of(measured.leakage, measured.table, person=person)
 

@@ -91,7 +91,7 @@ def check_covariance(covariance: CovarianceTable, desk: Desk, findings: Findings
 
 def _unknown_df(facts: CoefficientFacts) -> str:
     if facts.normal_test:
-        return "tests by the normal law: no residual degrees of freedom to check"
+        return "its tests use the normal distribution, so it has no residual degrees of freedom to check"
     return "residual degrees of freedom are neither stated nor computable from rounded tests"
 
 

@@ -143,7 +143,7 @@ def measure(
     memory
         How much memory may be used, such as "2GB" (the default): it decides the default engine and the size of a block.
     checkpoint
-        A folder for finished work of the engines "blocks" and "dask": after a stop the same call goes on where it was.
+        A folder for finished work of the engines "blocks" and "dask": after a stop the same call resumes.
         Workers write readings into it, so it must be shared with them.
     scheduler
         Address of the scheduler of a Dask cluster, `tls://HOST:PORT`, whose workers can read the file. By default the
@@ -280,7 +280,7 @@ def _model_and_table(model: Any, table: Any) -> tuple[Any, Any]:
 def _target(y: Any, target: str | None) -> Any:
     """A column's name, or values."""
     if (y is None) == (target is None):
-        raise Refusal(f"say what the model predicts with {option('y')} or {option('target')}, one of the two")
+        raise Refusal(f"name what the model predicts: pass {option('y')} or {option('target')}, not both")
     return y if target is None else target
 
 

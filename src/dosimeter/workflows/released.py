@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from dosimeter.core.accounts import PersonDoses
 
 R = TypeVar("R", bound=Result)
+ZIP = b"PK\x03\x04"
+"""How a .skops file begins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +70,7 @@ class Released(Generic[R]):
     def write(self, path: Any) -> None:
         """Write the artefact to a file that only its owner can read."""
         from dosimeter.core.errors import Refusal
+        from dosimeter.core.text import safe_text
         from dosimeter.files.atomic import write_bytes, write_pieces
 
         if self.pieces is not None:
@@ -75,6 +78,8 @@ class Released(Generic[R]):
             return
         if not self.artefact:
             raise Refusal("nothing was released, so there is nothing to write: see result.verdict")
+        if self.artefact.startswith(ZIP) and Path(path).suffix != ".skops":
+            raise Refusal(f"{safe_text(Path(path).name)}: a released model is a .skops file")
         write_bytes(path, self.artefact)
 
     def write_doses(self, path: Any) -> None:

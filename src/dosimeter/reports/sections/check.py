@@ -85,13 +85,13 @@ def _section(file: FileCheck) -> Section:
 def _table(files: list[FileCheck]) -> Grid:
     # Two columns: they fit a telephone.
     rows = tuple((f"{file.verdict}: {file.file}", file.reasons[0] if file.reasons else "") for file in files)
-    return Grid("Files, the worst first", ("file", "why"), rows)
+    return Grid("Files, the worst first", ("file", "why"), rows, whole=True)
 
 
 def _file(file: FileCheck) -> list[Part]:
     facts: list[tuple[str, Any]] = [
         ("what it is", file.kind),
-        ("highest dose (η)", None if file.dose is None else f"{number(file.dose)} of a {file.dose_for}"),
+        ("highest dose (η)", None if file.dose is None else f"{number(file.dose)} per {file.dose_for}"),
         ("noise", file.noise or None),
         ("noise scale that the limit needs", optional(file, "noise_needed")),
         ("training rows inside", file.rows_found),

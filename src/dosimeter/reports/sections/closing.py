@@ -119,6 +119,8 @@ def _assumptions(result: Result, view: View) -> list[Part]:
         listed = view.withheld if name == "withheld" else optional(result, name) or ()
         notes = tuple(str(note) for note in listed if str(note) not in shown)
         shown.update(notes)
+        if name == "not_covered":  # the heading says it
+            notes = tuple(note.removesuffix(": not covered") for note in notes)
         if notes:
             parts += [Paragraph(heading), Notes(notes)]
     return parts

@@ -34,11 +34,13 @@ def most_exposed_value(result: Measurement) -> tuple[Part, ...]:
 
 def _of_category(worst: WorstCell, person: str, unit: str) -> str:
     eta = amount(worst.eta)
+    right = times_right(eta)
+    often = "always right" if right == "always" else f"right about {right}"
     follows = "" if worst.r2 is None else f" (R² of it on everything else, without the release: {worst.r2:.2f}.)"
     return (
         f"The release says most about “{worst.column}” of {person}: a {DOSE} of {number(eta)} for the step from one "
         f"value to another; for a typical {unit} {number(cell(worst.typical_eta))}. An attacker who considers two "
-        f"values equally likely is right {'' if (right := times_right(eta)) == 'always' else 'about '}{right}.{follows}"
+        f"values equally likely is {often}.{follows}"
     )
 
 
@@ -111,7 +113,7 @@ def columns_in_short(result: Measurement) -> tuple[Part, ...]:
         steps = tuple((c.column, cell(c.typical), cell(c.highest), _r2(c, short=True)) for c in categories)
         parts.append(Grid("Categories", ("category: η of a step", "typical", "highest", "R²"), steps))
     if parts:
-        without = "without it, R²: what everything else in the table gives without the release (least squares)"
+        without = "without it, R²: how well everything else in the table predicts it without the release"
         parts.append(Paragraph(without, quiet=True))
     return tuple(parts)
 

@@ -97,7 +97,7 @@ def exposure_chart(matrix: ExposureMatrix) -> Drawing | None:
         "The stronger a cell's colour, the more closely that person's value can be guessed. η is the column's standard "
         f"deviation over the least error of an unbiased guess by an attacker who knows everything else.{left}"
     )
-    title = "What leaks about the most exposed, column by column"
+    title = "What leaks about the most exposed"
     rows = tuple((name, *row) for name, row in zip(names, values.tolist(), strict=True))
     grid = Grid(f"{title} (η)", ("who", *columns), rows, folded=True)
     return Drawing(title, heat(title, names, columns[:drawn], values[:, :drawn]), grid, says)

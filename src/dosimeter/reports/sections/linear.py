@@ -178,7 +178,9 @@ def _cost(result: LinearRelease) -> list[Part]:
     if change is None:
         return []
     after = "none was drawn" if change.after is None else f"{change.after:.3f} with it"
-    parts: list[Part] = [Paragraph(f"{change.name} on this table: {change.before:.3f} without noise, {after}.")]
+    parts: list[Part] = [
+        Paragraph(f"{capital(change.name)} on this table: {change.before:.3f} without noise, {after}.")
+    ]
     held_out = optional(result, "held_out")
     parts += [] if held_out is None else _held_out(held_out)
     if result.useless:
@@ -190,13 +192,22 @@ def _cost(result: LinearRelease) -> list[Part]:
     return parts
 
 
+def capital(name: str) -> str:
+    """The name of a score at the beginning of a sentence.
+
+    >>> capital("accuracy"), capital("R²")
+    ('Accuracy', 'R²')
+    """
+    return name[:1].upper() + name[1:]
+
+
 def _held_out(scores: HeldOutScores) -> list[Part]:
     """Scores on people left out of the fit, at limits around the requested one."""
     if scores.why:
         return [Paragraph(f"Not scored on people left out of the fit: {scores.why}")]
     name = scores.name
     text = (
-        f"{name} on people left out of the fit ({scores.folds} folds, expected over the noise): "
+        f"{capital(name)} on people left out of the fit ({scores.folds} folds, expected over the noise): "
         f"{scores.without_noise:.3f} without noise, {scores.score:.3f} with it; a constant prediction has "
         f"{scores.base:.3f}."
     )
@@ -208,7 +219,7 @@ def _held_out(scores: HeldOutScores) -> list[Part]:
         )
         for step in scores.steps
     )
-    caption = f"{name} on people left out, at other limits"
+    caption = f"{capital(name)} on people left out, at other limits"
     return [Paragraph(text), Grid(caption, ("limit on the dose", name, ""), rows)]
 
 

@@ -59,6 +59,12 @@ def model_name(result: LinearResult) -> str:
     return f"{result.model.loss} model of {result.model.target}"
 
 
+OWN_UNITS = (
+    "Suggested limits are per standard deviation. In own units the same limit means something else in every column: "
+    "measure per standard deviation before you judge a limit."
+)
+
+
 def limit_text(result: LinearResult, limit: float | None) -> str | None:
     """The limit with its unit, if it is claimed."""
     return None if limit is None else f"η = {limit:g} per {result.unit}, in {result.notion.measured_in}"
@@ -97,8 +103,11 @@ def person_name(result: LinearResult, row: int) -> str:
 def meaning_of_dose(result: LinearResult, limit: float | None) -> tuple[Part, ...]:
     """What a dose is, and what the limit leaves to an attacker."""
     measured_in = result.notion.measured_in
-    explained = of_eta(measured_in, result.unit, limit)
-    return (explained,) if limit is None else (explained, Paragraph(remaining(limit, measured_in)))
+    parts: list[Part] = [of_eta(measured_in, result.unit, limit)]
+    if limit is not None:
+        parts.append(Paragraph(remaining(limit, measured_in)))
+        parts += [Paragraph(OWN_UNITS)] if measured_in == "own units" else []
+    return tuple(parts)
 
 
 def good_doses(result: LinearResult) -> tuple[Part, ...]:

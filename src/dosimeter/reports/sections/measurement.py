@@ -140,7 +140,7 @@ def _in_short(result: Measurement) -> list[tuple[str, Any]]:
     dropped = f" ({result.dropped_rows} left out for missing values)" if result.dropped_rows else ""
     return [
         ("model", f"{model_name(result)}{fit}"),
-        ("table", f"{result.rows} rows{people}{dropped}"),
+        ("table", f"{result.rows} rows{people}{dropped}; row numbers count from 1"),
         ("noise", f"{_noise(result)}, on {result.noise_on}" if result.bounded else _noise(result)),
         ("unknown", result.unknowns),
     ]
