@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import statsmodels.api as sm
 
 from dosimeter.models.coefficient_facts import facts_of
-from dosimeter.tables.coefficient_table import CoefficientTable, CovarianceTable
+from dosimeter.tables.coefficient_table import CoefficientTable, CovarianceTable, read_coefficients
 
 NAMES = ("(Intercept)", "age", "wards", "wardw", "hiv")
 
@@ -82,3 +83,39 @@ def test_without_an_intercept_or_with_other_terms_nothing_is_claimed():
     assert facts_of(*printed(without, names=NAMES[1:])).counts == ()
     singular = CovarianceTable(NAMES, np.ones((5, 5)))
     assert facts_of(table, singular).indicators == ()
+
+
+def as_written(fit, digits):
+    """The table, and its covariance read from a file in which it was rounded."""
+    rows = [
+        ",".join([name, *(f"{v:.{digits}g}" for v in row)]) for name, row in zip(NAMES, fit.cov_params(), strict=True)
+    ]
+    return printed(fit)[0], read_coefficients("\n".join([",".join(["", *NAMES]), *rows]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("digits", [2, 3, 4, 5, 6, 8, 15])
+def test_a_rounded_covariance_gives_the_smallest_count_or_is_not_understood(digits, seed):
+    """A few people are never missed: with three digits the counts can still be read to one or two people."""
+    X, y = people(seed=seed)
+    counts = [int((X[:, i] * X[:, j]).sum()) for i in (2, 3, 4) for j in (2, 3, 4) if i <= j]
+    facts = facts_of(*as_written(sm.OLS(y, X).fit(), digits))
+    if facts.unclear:
+        assert digits < 8
+    else:
+        assert facts.smallest.count == min(count for count in counts if count)
+
+
+def test_more_rows_than_the_tests_show_are_not_believed():
+    X, y = people()
+    table, covariance = printed(sm.OLS(y, X).fit())
+    facts = facts_of(replace(table, stated_n=30_000.0), covariance)
+    assert (facts.rows, facts.unclear) == (300, True)
+    assert facts.smallest == facts_of(table, covariance).smallest
+    assert not facts_of(replace(table, stated_n=300.0), covariance).unclear
+
+
+def test_a_covariance_that_is_nearly_singular_is_not_understood():
+    X, y = people()
+    X[:, 1] = 2e6 + X[:, 1] / 1e3  # a date in days: nearly the constant
+    assert facts_of(*printed(sm.OLS(y, X).fit())).unclear

@@ -6,7 +6,9 @@ import json
 import os
 import pickle
 import shutil
+import socket
 import subprocess
+import threading
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ import dosimeter as dm
 from dosimeter.cli.main import run
 from dosimeter.reports.document import document
 from dosimeter.workflows.check_regression import leverages
+from tests.scanner.test_written_rows import refuse_listing
 
 TERMS = ["(Intercept)", "age", "bmi", "wards", "wardw", "hiv"]
 POLICY = """
@@ -265,6 +268,7 @@ def test_the_command_line_writes_one_page_outside_the_folder(desk, tmp_path, cap
         ("[[release]]\nfile = 'a'\nloss = 'cauchy'", "loss"),
         ("release = 1", "release"),
         ("not toml", "TOML"),
+        ("exclude = " + "[" * 3000, "TOML"),
     ],
 )
 def test_a_policy_that_could_be_misread_is_refused(policy, needle, tmp_path):
@@ -435,6 +439,60 @@ def test_files_that_r_itself_wrote_are_read(tmp_path):
     assert files["r.csv"].dose == "unbounded"
     assert files["glm.csv"].dose == "unbounded"
     assert files["glm.csv"].verdict == "review"
+
+
+def test_a_pipe_and_a_socket_are_not_opened(tmp_path, monkeypatch):
+    """The end of a pipe that no one writes to never comes."""
+    os.mkfifo(tmp_path / "pipe.csv")
+    with monkeypatch.context() as short, socket.socket(socket.AF_UNIX) as server:
+        short.chdir(tmp_path)  # an address has at most 107 letters
+        server.bind("socket.tsv")
+    opened = threading.Thread(target=lambda: os.close(os.open(tmp_path / "pipe.csv", os.O_WRONLY)), daemon=True)
+    opened.start()  # it waits until someone reads
+    files = by_name(dm.check(tmp_path))
+    assert opened.is_alive()
+    os.close(os.open(tmp_path / "pipe.csv", os.O_RDONLY | os.O_NONBLOCK))
+    opened.join()
+    assert {name: file.verdict for name, file in files.items()} == {"pipe.csv": "review", "socket.tsv": "review"}
+    assert "a pipe, socket or device" in files["pipe.csv"].reasons[0]
+
+
+def test_a_folder_that_cannot_be_listed_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "private").mkdir()
+    (tmp_path / "a.txt").write_text("x")
+    refuse_listing(monkeypatch, "private")
+    with pytest.raises(dm.Refusal, match=r"private.*permission"):
+        dm.check(tmp_path)
+
+
+def test_records_of_texts_fail_where_exact_weights_may_leave(tmp_path):
+    people = patients()
+    people.to_csv(tmp_path / "patients.csv", index=False)
+    (tmp_path / "out").mkdir()
+    rows = people[["age", "bmi", "cost"]].head(20).astype(str).to_dict("records")
+    (tmp_path / "out" / "notes.json").write_text(json.dumps(rows))
+    (tmp_path / "p.toml").write_text('exact = "allow"\n[data]\ntable = "patients.csv"\ntarget = "cost"\n')
+    (file,) = dm.check(tmp_path / "out", policy=tmp_path / "p.toml").files
+    assert (file.verdict, file.rows_found) == ("fail", 20)
+
+
+@pytest.mark.parametrize("digits", [3, 4, 6])
+def test_a_rounded_covariance_of_three_people_does_not_pass(digits, tmp_path):
+    people = patients()
+    people.to_csv(tmp_path / "patients.csv", index=False)
+    (tmp_path / "out").mkdir()
+    terms = ["(Intercept)", "age", "bmi", "hiv"]
+    fit = sm.OLS(people.cost.to_numpy(), design(people)[:, [0, 1, 2, 5]]).fit()
+    tidy(fit, terms).to_csv(tmp_path / "out" / "m.csv", index=False)
+    rounded = pd.DataFrame(fit.cov_params(), index=terms, columns=terms).map(lambda x: float(f"{x:.{digits}g}"))
+    rounded.to_csv(tmp_path / "out" / "v.csv")
+    (tmp_path / "p.toml").write_text('exact = "allow"\n[data]\ntable = "patients.csv"\ntarget = "cost"\n')
+    verdicts = {file.verdict for file in dm.check(tmp_path / "out", policy=tmp_path / "p.toml").files}
+    assert "pass" not in verdicts
+    many = tidy(fit, terms).assign(n=24_000)
+    many.to_csv(tmp_path / "out" / "m.csv", index=False)
+    verdicts = {file.verdict for file in dm.check(tmp_path / "out", policy=tmp_path / "p.toml").files}
+    assert "pass" not in verdicts
 
 
 def test_an_empty_or_missing_folder_is_refused(tmp_path):

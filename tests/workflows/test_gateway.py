@@ -287,6 +287,22 @@ def test_one_of_a_group_that_asks_too_much_does_not_stop_those_before_it(ledger)
     assert gateway.left == 1
 
 
+def test_callers_together_who_write_one_number_as_yes_and_as_one_leave_a_gateway_that_opens_again(ledger):
+    slow, booking = SlowLedger(ledger), threading.Event()
+    gateway = dm.Gateway(measured(), slow, budget=1e4)
+    slow.gathered = lambda: booking.set() or waiting(gateway) == 2
+    asked = [queries(1), {"age": [True], "bmi": [25.0]}, {"age": [1.0], "bmi": [25.0]}]
+    with ThreadPoolExecutor(3) as pool:
+        answered = []
+        for k, part in enumerate(asked):
+            answered.append(pool.submit(gateway.answer, part))
+            assert booking.wait(PATIENCE) and wait_until(lambda k=k: waiting(gateway) == k)
+        assert [len(each.result()) for each in answered] == [1, 1, 1]
+    assert slow.sizes == [1, 2]
+    again = dm.Gateway(measured(), ledger, budget=1e4)
+    assert (again.answered, again.doses) == (3, pytest.approx(gateway.doses, rel=1e-9))
+
+
 def test_an_interrupt_of_the_caller_who_books_leaves_the_others_to_be_answered(ledger):
     class Interrupted(SlowLedger):
         def book(self, booking):

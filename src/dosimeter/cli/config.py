@@ -40,7 +40,7 @@ def settings_file(known: TomlTable, folder: Path | None = None) -> TomlTable:
     try:
         with path.open("rb") as handle:
             tables = tomllib.load(handle)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(f"{path}: not valid TOML ({error}): fix or remove it") from None
     shared = _shared(tables, path)
     return _everywhere(_defaults(tables, known, path), known, shared)

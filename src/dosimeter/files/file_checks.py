@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import NoReturn
 
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
@@ -112,6 +113,11 @@ def read_bytes(path: Path, source: Location) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise os_error_refusal(error, source, "read") from None
+
+
+def refuse_folder(error: OSError) -> NoReturn:
+    """For os.walk, which passes over a folder that cannot be listed: what is in it would be unseen."""
+    raise os_error_refusal(error, Location(str(error.filename), first=1), "read") from None
 
 
 def os_error_refusal(error: OSError, source: Location, verb: str) -> Refusal:

@@ -9,6 +9,9 @@ n:
 Its first row holds the sum of each column. An indicator has x² = x, so its sum of squares is its sum: it is then known
 to be one, and the entry is a count of people. Two indicators give the count of people with both. For logistic and other
 models with weights the same matrix is XᵀWX: indicators are recognised, and shares of weight are known, but not counts.
+
+A matrix that was rounded by E, entry by entry, gives V⁻¹ up to |V⁻¹| E |V⁻¹|. A column is an indicator, or a number a
+count, if it is one up to that. Where that leaves open whether there is one, the file is not understood.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ SAME = 1e-4
 """Relative difference up to which a sum and a sum of squares are the same."""
 AGREE = 0.02
 """Relative difference up to which degrees of freedom from several rows agree."""
+CLEAR = 0.05
+"""Relative error of a sum of squares up to which a column is recognised as an indicator, or as none."""
 PRINTED = 0.02
 """Relative difference of a variance and a squared standard error that was printed with three digits."""
 MOST_DF = 1e5
@@ -63,6 +68,8 @@ class CoefficientFacts:
     """Whether the covariance gives all sums and sums of products of the columns."""
     normal_test: bool = False
     """Whether the tests are by the normal law, as of maximum likelihood."""
+    unclear: bool = False
+    """Whether the covariance may give counts away that its digits, or a contradiction, keep from being read here."""
 
     @property
     def smallest(self) -> CellCount | None:
@@ -77,17 +84,29 @@ def facts_of(table: CoefficientTable, covariance: CovarianceTable | None = None)
     if table.stated_df is not None and (df is None or table.stated_df <= df * (1 + AGREE)):
         df, origin = table.stated_df, "stated"
     normal = table.test == "z" or (df is None and _is_normal(table))
-    rows = int(table.stated_n) if table.stated_n else None if df is None or normal else round(df) + p
+    from_tests = None if df is None or normal else round(df) + p
+    rows = from_tests if table.stated_n is None else int(table.stated_n)
+    # More rows than the tests show are not believed: counts would be larger than they are.
+    contradicts = rows is not None and from_tests is not None and abs(rows - from_tests) > AGREE * from_tests
+    rows = from_tests if contradicts else rows
     if covariance is None or set(covariance.terms) != set(table.terms):
         return CoefficientFacts(p, df, origin, rows, normal_test=normal)
     moments = _moments(covariance)
     if moments is None:
-        return CoefficientFacts(p, df, origin, rows, normal_test=normal)
-    M, names = moments
-    indicators = tuple(name for j, name in enumerate(names) if j and abs(M[0, j] - M[j, j]) <= SAME * abs(M[j, j]))
+        has_intercept = sum(map(is_intercept, covariance.terms)) == 1
+        return CoefficientFacts(p, df, origin, rows, normal_test=normal, unclear=has_intercept and not normal)
+    M, error, names = moments
+    size = np.abs(np.diag(M))
+    open_ = error[0] + np.diag(error)
+    may_be = np.abs(M[0] - np.diag(M)) <= SAME * size + open_
+    clear = open_ <= CLEAR * size
+    indicators = tuple(name for j, name in enumerate(names) if j and may_be[j] and clear[j])
     if normal or rows is None:
         return CoefficientFacts(p, df, origin, rows, indicators, normal_test=normal)
-    return CoefficientFacts(p, df, origin, rows, indicators, _counts(M * rows, names, indicators, rows), True, normal)
+    counts, open_pairs = _counts(M * rows, error * rows, names, indicators, rows)
+    lost = open_ > 0.5 * size  # the error is then more than its first order
+    unclear = contradicts or open_pairs or bool(((may_be & ~clear) | lost)[1:].any())
+    return CoefficientFacts(p, df, origin, rows, indicators, counts, True, normal, unclear)
 
 
 def belongs_to(covariance: CovarianceTable, table: CoefficientTable) -> bool:
@@ -152,8 +171,11 @@ def _is_normal(table: CoefficientTable) -> bool:
     return bool(np.median(np.abs(expected - np.log(table.p_value[usable]))) < 1e-3)
 
 
-def _moments(covariance: CovarianceTable) -> tuple[FloatArray, list[str]] | None:
-    """XᵀX over n (or XᵀWX over its total weight), the intercept first; None without one, or if V is singular."""
+def _moments(covariance: CovarianceTable) -> tuple[FloatArray, FloatArray, list[str]] | None:
+    """XᵀX over n (or XᵀWX over its total weight) and its rounding error, the intercept first.
+
+    None without an intercept, or if V is singular or, by its rounding, no covariance.
+    """
     constants = [k for k, term in enumerate(covariance.terms) if is_intercept(term)]
     if len(constants) != 1:
         return None
@@ -167,19 +189,30 @@ def _moments(covariance: CovarianceTable) -> tuple[FloatArray, list[str]] | None
     if np.linalg.cond(scaled) > 1e10:
         return None
     G = np.linalg.inv(scaled) / np.outer(size, size)
-    return G / G[0, 0], [covariance.terms[k] for k in order]
+    if not (np.diag(G) > 0).all():
+        return None
+    rounding = np.zeros_like(V) if covariance.rounding is None else covariance.rounding[np.ix_(order, order)]
+    error = np.abs(G) @ rounding @ np.abs(G)
+    M = G / G[0, 0]
+    return M, (error + np.abs(M) * error[0, 0]) / G[0, 0], [covariance.terms[k] for k in order]
 
 
-def _counts(M: FloatArray, names: list[str], indicators: tuple[str, ...], rows: int) -> tuple[CellCount, ...]:
-    """Whole numbers of people, of indicators, of what they leave, and of pairs of them."""
+def _counts(
+    M: FloatArray, error: FloatArray, names: list[str], indicators: tuple[str, ...], rows: int
+) -> tuple[tuple[CellCount, ...], bool]:
+    """Whole numbers of people, of indicators, of what they leave, and of pairs of them; and whether a pair is open."""
     place = {name: names.index(name) for name in indicators[:MOST_INDICATORS]}
-    cells = [CellCount((name,), round(M[j, j])) for name, j in place.items() if _whole(M[j, j])]
-    cells += [CellCount((f"not {name}",), rows - round(M[j, j])) for name, j in place.items() if _whole(M[j, j])]
-    for (first, i), (second, j) in combinations(place.items(), 2):
-        if _whole(M[i, j]):
+    cells: list[CellCount] = []
+    for name, j in place.items():
+        if _whole(M[j, j], error[j, j]):
+            cells += [CellCount((name,), round(M[j, j])), CellCount((f"not {name}",), rows - round(M[j, j]))]
+    pairs = list(combinations(place.items(), 2))
+    for (first, i), (second, j) in pairs:
+        if _whole(M[i, j], error[i, j]):
             cells.append(CellCount((first, second), round(M[i, j])))
-    return tuple(sorted(cells, key=lambda cell: cell.count))
+    is_open = any(error[i, j] >= 0.5 and M[i, j] <= 10 * error[i, j] for (_, i), (_, j) in pairs)
+    return tuple(sorted(cells, key=lambda cell: cell.count)), is_open
 
 
-def _whole(value: float) -> bool:
-    return bool(abs(value - round(value)) <= WHOLE * max(1.0, abs(value) * 1e-3))
+def _whole(value: float, error: float) -> bool:
+    return bool(abs(value - round(value)) <= WHOLE * max(1.0, abs(value) * 1e-3) + error)

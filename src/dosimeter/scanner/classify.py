@@ -161,11 +161,14 @@ def _arrays_as_columns(contents: Contents) -> Iterator[tuple[Finding, FileArray]
         return
     alike: dict[tuple[str, int], list[FileArray]] = defaultdict(list)
     for part in contents.parts:
-        if part.numeric and part.values.ndim == 1 and part.values.size >= 2 and part.name not in WEIGHTS:
+        is_column = part.values.ndim == 1 or (part.values.ndim == 2 and 1 in part.shape)
+        if part.numeric and is_column and part.values.size >= 2 and part.name not in WEIGHTS:
             alike[(part.holder, part.values.size)].append(part)
     for (holder, n), parts in alike.items():
         if 2 <= len(parts) <= 10_000:
             place = f"{holder or contents.kind}: {len(parts)} arrays of length {n}"
-            values = np.column_stack([part.values.astype(np.result_type(part.values, np.float32)) for part in parts])
+            values = np.column_stack(
+                [part.values.ravel().astype(np.result_type(part.values, np.float32)) for part in parts]
+            )
             whole = FileArray(place, holder, "", "columns", values)
             yield Finding(place, "rows", "numbers", _COULD_BE, n, "", whole.shape, "possible"), whole

@@ -25,6 +25,11 @@ from dosimeter.tables.table import Table
 
 _WHY = "cells of the table are in these bytes, whatever the file calls them"
 _HDF5 = "an HDF5 file is searched as it is: shuffled parts and links are not followed"
+_ENCODED = {
+    b"PAR1": "a Parquet file", b"ARROW1": "an Arrow file", b"SQLite format 3": "an SQLite database",
+    b"ORC": "an ORC file", b"Obj\x01": "an Avro file", b"\xd0\xcf\x11\xe0": "an old Office file",
+}  # fmt: skip
+_AS_IT_IS = "is searched as it is: what is compressed or encoded in it is not found"
 _OPAQUE = "only its bytes can be searched: pass the training table"
 _PICKLE = "its instructions are not followed"
 
@@ -92,6 +97,9 @@ def _structured(content: bytes) -> tuple[Contents | None, str]:
         return read_lightgbm(content), ""
     if content.startswith(b"\x89HDF"):
         return None, _HDF5
+    encoded = next((kind for magic, kind in _ENCODED.items() if content.startswith(magic)), None)
+    if encoded is not None:
+        return None, f"{encoded} {_AS_IT_IS}"
     return read_lines(content), ""
 
 
@@ -103,10 +111,14 @@ def without_table(file: ClosedFile) -> list[Unread]:
 
 def byte_findings(file: ClosedFile, table: Table) -> tuple[list[Finding], list[Unread]]:
     """What of the table is in the bytes, and what was not looked into."""
-    search = ByteSearch(Cells.of(table), len(file.streams))
+    return found_in(file.streams, ByteSearch(Cells.of(table), len(file.streams)), table)
+
+
+def found_in(pieces: list[Stream], search: ByteSearch, table: Table) -> tuple[list[Finding], list[Unread]]:
+    """What of the table is in each piece, rows first, and what was not looked into."""
     findings: list[Finding] = []
     unread: list[Unread] = []
-    for place, content in file.streams:
+    for place, content in pieces:
         matches, problems = search.search(content)
         unread += [(place, problem) for problem in problems]
         findings += [_finding(place, match, table, search) for match in matches]

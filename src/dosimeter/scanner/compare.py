@@ -15,7 +15,7 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.scanner.classify import Siblings, table_of
 from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.scanner.finding import Finding, Match
-from dosimeter.scanner.known_attributes import EXACT, EXTREME, MOMENT, NOT_IN_TABLE, PEOPLES_EXTREMES
+from dosimeter.scanner.known_attributes import EXACT, EXTREME, MOMENT, NOT_IN_TABLE, PEOPLES_EXTREMES, WORD_LISTS
 from dosimeter.scanner.row_matching import assign_columns, match, tolerance_of
 from dosimeter.scanner.table_views import TableView, encode_labels, numeric_columns, views
 from dosimeter.tables.table import Table
@@ -23,8 +23,6 @@ from dosimeter.tables.table import Table
 _VALUES = ("smallest and largest values", "cut points", "medians", "fill-in values for gaps")
 _MOMENTS = ("mean_", "var_", "scale_", "xbar_", "location_", "_x_mean", "_x_std", "X_offset_", "offset")
 _ENDS = ("data_min_", "data_max_", "max_abs_", "X_min_", "X_max_")
-WORD_LISTS = ("vocabulary_", "pool_strings", "feature_names_")
-"""Attributes whose entries are words of a text rather than whole cells."""
 _THIS_TABLES = "this table's own"
 _WORD = re.compile(r"\w\w+")
 

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ _LONGEST_LINE = 2**16
 """Of a sheet: cells of a line are split one by one, and a very long line would become millions of them."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{32,}={0,2}")
 _SEPARATOR = re.compile(r"[,;|\t]|\s+")
+_AROUND = "\"'[](){}"
+"""What may stand around a number: quotes, or the brackets of a list."""
 _NUMBER = re.compile(r"\[\d+\]")
 
 
@@ -66,19 +69,23 @@ def _numbers(texts: tuple[str, ...]) -> NDArray[np.float64] | None:
 
 
 def _arrays(text: str) -> Iterator[NDArray[np.generic]]:
-    if text.lstrip()[:1] in ("[", "{"):
-        yield from _arrays_in_json(text)
+    if text.lstrip()[:1] in ("[", "{") and (content := _json(text)) is not None:
+        yield from _arrays_in_json(content)
     elif _BASE64.fullmatch(text.strip()):
         yield from _arrays_in_base64(text.strip())
     elif (sheet := _array_of_sheet(text)) is not None:
         yield sheet
 
 
-def _arrays_in_json(text: str) -> Iterator[NDArray[np.generic]]:
+def _json(text: str) -> Any:
+    """What the text holds as JSON; None if it is none."""
     try:
-        content = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return
+        return None
+
+
+def _arrays_in_json(content: Any) -> Iterator[NDArray[np.generic]]:
     inner = (replace(part, holder="") for part in arrays_in_json(content) if part.numeric)
     yield from (part.values for part in stack_lists(inner, _NUMBER) if part.values.size >= 2)
 
@@ -101,7 +108,7 @@ def _array_of_sheet(text: str) -> NDArray[np.float64] | None:
     written_lines = [line.strip() for line in text.splitlines() if line.strip()]
     if max(map(len, written_lines), default=0) > _LONGEST_LINE:
         return None
-    lines = [_SEPARATOR.split(line) for line in written_lines]
+    lines = [[cell.strip(_AROUND) for cell in _SEPARATOR.split(line)] for line in written_lines]
     width = Counter(map(len, lines)).most_common(1)[0][0] if lines else 0
     if width < 2:
         return None

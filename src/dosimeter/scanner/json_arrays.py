@@ -26,12 +26,20 @@ def read_json(data: bytes, source: Location) -> Contents:
     if len(data) > LARGEST:
         raise source.refusal(f"{len(data)} bytes of JSON", f"give at most {LARGEST}")
     try:
-        content = json.loads(data.decode("utf-8-sig"))
+        content = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_with_repeated_keys)
     except (ValueError, RecursionError) as error:
         place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         why = "nested too deeply" if isinstance(error, RecursionError) else "not JSON in UTF-8"
         raise source.refusal(f"{why}{place}", "correct the file") from None
     return Contents("JSON", tuple(stack_lists(arrays_in_json(content), _NUMBER)))
+
+
+def _with_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object with everything under a key that occurs twice: json alone would keep the last."""
+    content = dict(pairs)
+    if len(content) == len(pairs):
+        return content
+    return {key if content[key] is value else f"{key} ({k})": value for k, (key, value) in enumerate(pairs)}
 
 
 def stack_lists(parts: Iterable[FileArray], number: re.Pattern[str] | None = None) -> Iterator[FileArray]:

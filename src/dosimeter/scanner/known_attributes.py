@@ -93,6 +93,8 @@ KNOWN_ATTRIBUTES = {
     name: KnownAttribute(severity, content, why) for severity, content, why, names in _TABLE for name in names.split()
 }
 
+WORD_LISTS = ("vocabulary_", "pool_strings", "feature_names_")
+"""Attributes whose entries are words of a text rather than whole cells."""
 WEIGHTS = frozenset(
     """coef_ intercept_ _intercept_ coefs_ intercepts_ components_ rotation_ mixing_ unmixing_ weight bias kernel
     coefficients intercepts feature_importances_ n_features_in_ feature_names_in_ scalings_ _scalings random_state key

@@ -14,9 +14,9 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.files.archive import Archive
-from dosimeter.files.file_checks import os_error_refusal, read_bytes, regular_file
+from dosimeter.files.file_checks import os_error_refusal, read_bytes, refuse_folder, regular_file
 from dosimeter.scanner.tar import LINK, MOST_MEMBERS, NO_FILE, is_tar, tar_members
-from dosimeter.scanner.unpack import DEEPEST, Unread, closed_compression, unpacked_limit, without_compression
+from dosimeter.scanner.unpack import DEEPEST, Unread, closed_compression, is_zip, unpacked_limit, without_compression
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz", ".whl")
 ALONE = "all"
@@ -59,7 +59,7 @@ def _of_folder(root: Path, limit: int) -> tuple[list[Member], list[Unread], Loca
     members: list[Member] = []
     unread: list[Unread] = []
     left = limit
-    for folder, folders, files in os.walk(root, followlinks=False):
+    for folder, folders, files in os.walk(root, onerror=refuse_folder, followlinks=False):
         folders.sort()
         for name in sorted(files + [link for link in folders if Path(folder, link).is_symlink()]):
             file = Path(folder, name)
@@ -119,7 +119,7 @@ def _of_archive(data: bytes, limit: int, source: Location) -> tuple[list[Member]
     """The members of a zip or of a tar in any compression; one compressed file is a member of its own."""
     packed = len(data)
     for _ in range(DEEPEST):
-        if data.startswith(b"PK"):
+        if data.startswith(b"PK") or is_zip(data):
             archive = Archive(data, unpacked_limit(limit, packed), source)
             names = [name for name in archive.names if not name.endswith("/")]
             return [Member(name, archive.read(name)) for name in names], []

@@ -19,12 +19,12 @@ from dosimeter.files.archive import Archive
 from dosimeter.files.file_checks import GIBIBYTE, read_bytes, regular_file
 from dosimeter.scanner.classify import classify, merge_similar, siblings_of
 from dosimeter.scanner.closed_files import ClosedFile, byte_findings, read_closed, without_table
-from dosimeter.scanner.compare import WORD_LISTS, Comparison, compare
+from dosimeter.scanner.compare import Comparison, compare
 from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.scanner.embedded_text import arrays_in_text
 from dosimeter.scanner.finding import SEVERITIES, Finding
 from dosimeter.scanner.json_arrays import read_json
-from dosimeter.scanner.known_attributes import EXTREME, NOT_IN_TABLE, ONE_PERSONS_TEXTS, WHOLE_ROWS
+from dosimeter.scanner.known_attributes import EXTREME, NOT_IN_TABLE, ONE_PERSONS_TEXTS, WHOLE_ROWS, WORD_LISTS
 from dosimeter.scanner.members import Member, members_of
 from dosimeter.scanner.npy import read_npy, read_npz
 from dosimeter.scanner.onnx import read_onnx
@@ -32,6 +32,7 @@ from dosimeter.scanner.pickles import is_pickle
 from dosimeter.scanner.safetensors import read_safetensors
 from dosimeter.scanner.search import FEWEST_TEXTS
 from dosimeter.scanner.skops import read_skops
+from dosimeter.scanner.text_search import text_findings
 from dosimeter.scanner.unpack import unpacked_limit
 from dosimeter.tables.table import Table
 
@@ -240,7 +241,9 @@ def _scan_member(member: Member, table: Table | None, tolerance: float | None, l
         # A header of 128 bytes starts like a pickle; the brace after its length does not occur in one.
         if is_pickle(data) and not (kind == ".safetensors" and data[8:9] == b"{"):
             raise source.refusal(f"not a {kind} file but a pickle, which may run its author's code", "name it .pkl")
-        return _compared(_open_contents(kind, data, limit, source), table, tolerance)
+        contents = _open_contents(kind, data, limit, source)
+        result = _compared(contents, table, tolerance)
+        return result if table is None or result.matched_rows else _with_texts(result, contents, table, limit, source)
     alone = source.label != safe_text(member.name, 120)
     if alone and kind not in CLOSED and not is_pickle(data):
         ending = f"the ending {safe_text(kind, 20)}" if kind else "a name without ending"
@@ -253,6 +256,13 @@ def _scan_member(member: Member, table: Table | None, tolerance: float | None, l
         contents = replace(file.contents, unread=(*file.contents.unread, *without_table(file)))
         return _compared(contents, None, tolerance)
     return _searched(file, kind, table, tolerance)
+
+
+def _with_texts(result: Scan, contents: Contents, table: Table, limit: int, source: Location) -> Scan:
+    """What is written in the texts of an open format, if no row was found in its arrays."""
+    stage("searching the texts")
+    in_texts, unread = text_findings(contents.parts, table, limit, source)
+    return replace(result, findings=(*result.findings, *in_texts), unread=(*result.unread, *unread))
 
 
 def _searched(file: ClosedFile, kind: str, table: Table, tolerance: float | None) -> Scan:

@@ -6,6 +6,7 @@ skops itself would build the objects; here the schema is only traversed, so no t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,12 +18,13 @@ from dosimeter.files.archive import Archive
 from dosimeter.files.npy import UnreadableArray, npy_array
 from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.scanner.json_arrays import keys_are_hidden, stack_lists
-from dosimeter.scanner.npy import file_array
+from dosimeter.scanner.npy import checked_arrays, file_array
 
 _MOST_CELLS = 2**26
 """Of all sparse matrices of a file together, in dense form."""
 _LARGEST_SCHEMA = 2**26
 """Bytes: a forest of a thousand trees has 43 million."""
+_LAST_NUMBER = re.compile(r"\[\d+\]$")
 _REMEDY = "write it with skops.io.dump"
 _CONTAINERS = ("dict", "list", "tuple", "set", "ndarray", "str", "OrderedDict", "defaultdict", "Bunch")
 
@@ -61,10 +63,14 @@ class _SchemaWalk:
             if isinstance(node.get("file"), str):
                 yield from self.member(node["file"], place, holder, owner, name)
                 continue
-            array = _as_one_array(node)
+            attributes = wraps_attributes and _is_dict(node)
+            array = None if attributes else _as_one_array(node)
+            record = None if attributes else _record(node)
+            if record is not None:
+                yield FileArray(_row_place(place), holder, owner, name, record)
             if array is not None:
                 yield (
-                    file_array(place, holder, owner, name, array)
+                    file_array(_row_place(place) if array.ndim else place, holder, owner, name, array)
                     if isinstance(array, np.ndarray)
                     else FileArray(place, holder, owner, name, texts=array)
                 )
@@ -93,7 +99,7 @@ class _SchemaWalk:
             data = self.archive.read(file)
             array = npy_array(data) if not file.endswith(".npz") else _sparse(data, self.cells_left)
             self.cells_left -= array.size if file.endswith(".npz") else 0
-            yield file_array(place, holder, owner, name, array)
+            yield from checked_arrays(place, holder, owner, name, array)
         except UnreadableArray as why:
             self.unread.append((place, str(why)))
 
@@ -131,6 +137,22 @@ def _as_one_array(node: dict[str, Any]) -> NDArray[Any] | tuple[str, ...] | None
         numbers = _parse_all([child["content"] for child in content.values()])
         return tuple(map(str, content)) if isinstance(numbers, np.ndarray) and _is_dict(node) else None
     return None
+
+
+def _record(node: dict[str, Any]) -> NDArray[Any] | None:
+    """The numbers of a dict, one person's under the names of columns; None for the numbering of a vocabulary."""
+    content = node.get("content")
+    if not _is_dict(node) or not isinstance(content, dict):
+        return None
+    parsed = [_parse_all([child["content"]]) for child in content.values() if _is_json(child)]
+    numbers = [value for value in parsed if isinstance(value, np.ndarray)]
+    record = np.array(numbers, dtype=np.float64)
+    return record if len(record) >= 2 and not np.array_equal(np.sort(record), np.arange(len(record))) else None
+
+
+def _row_place(place: str) -> str:
+    """Lists and dicts of numbers in one list are the rows of one table."""
+    return _LAST_NUMBER.sub("[*]", place)
 
 
 def _is_dict(node: dict[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 MOST_ELEMENTS = 2**28
 """Elements of one array: a header may declare more than the file can hold."""
 _KINDS = "biufcSUMm"
+_UNITS = (b"Y", b"M", b"W", b"D", b"h", b"m", b"s", b"ms", b"us", b"ns", b"ps", b"fs", b"as")
 _FUNCTIONS = ("newObj", "_reconstructor", "__newobj__", "__newobj_ex__", "_reconstruct", "_unpickle_block")
 
 
@@ -98,10 +99,21 @@ def dtype_of(described: Any, depth: int = 0) -> np.dtype[Any]:
         return _record(state, depth)
     if code[0] not in _KINDS:
         raise NotAnArray("an array of objects")
+    if code[0] in "Mm":
+        code += _unit(state)
     try:
         return np.dtype(code).newbyteorder(">" if big else "<")
     except (TypeError, ValueError):
         raise NotAnArray("an array of an unknown kind") from None
+
+
+def _unit(state: Any) -> str:
+    """The unit of dates in the state of their dtype, (..., ({}, (b"ns", 1, 1, 1))); "" if there is none."""
+    metadata = state[-1] if isinstance(state, tuple) and state else None
+    unit = metadata[1] if isinstance(metadata, tuple) and len(metadata) == 2 else None
+    if not isinstance(unit, tuple) or len(unit) < 2 or unit[0] not in _UNITS or not isinstance(unit[1], int):
+        return ""
+    return f"[{unit[1] if 0 < unit[1] < 2**31 else 1}{unit[0].decode()}]"
 
 
 def _record(state: Any, depth: int) -> np.dtype[Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dosimeter.core.text import safe_text
 from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.scanner.json_arrays import MANY, keys_are_hidden, stack_lists
-from dosimeter.scanner.npy import file_array
+from dosimeter.scanner.npy import file_arrays
 from dosimeter.scanner.symbolic import Instance, Items
 
 MOST_PARTS = 200_000
@@ -45,15 +45,14 @@ def parts_of(value: Any) -> Iterator[FileArray]:
         array = _as_one_array(node)
         if array is not None:
             left -= 1
-            if isinstance(array, np.ndarray) and array.dtype.kind in "US":
+            if isinstance(array, np.ndarray) and (array.dtype.kind in "USM" or array.dtype.names):
                 texts_left -= array.size
                 if texts_left < 0:
                     raise TooMuch(f"more than {MOST_TEXTS} texts: what comes after them is not read")
-            yield (
-                FileArray(place or "all", holder, owner, name, texts=array)
-                if isinstance(array, tuple)
-                else file_array(place or "all", holder, owner, name, array)
-            )
+            if isinstance(array, tuple):
+                yield FileArray(place or "all", holder, owner, name, texts=array)
+            else:
+                yield from file_arrays(place or "all", holder, owner, name, array)
             continue
         if len(place) > _LONGEST_PLACE:
             raise TooMuch("nested too deeply: what is further inside is not read")

@@ -19,6 +19,9 @@ MOST_RATIO = 200
 _FREE = 2**26
 """Bytes up to which any ratio of compression is accepted."""
 _PIECE = 2**20
+_FIRST_PIECE = 2**10
+_MOST_STREAMS = 100_000
+"""Compressed streams behind each other in one file: bgzip makes one of each 64 kB, and pbzip2 one of each 900 kB."""
 _REMEDY = "unpack it yourself and scan what is inside"
 _CODECS: dict[bytes, tuple[str, Callable[[], Any]]] = {
     b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(31)),
@@ -31,6 +34,7 @@ _CLOSED = {b"\x28\xb5\x2f\xfd": "zstandard", b"7z\xbc\xaf": "7z"}
 _LZ4 = b"\x04\x22\x4d\x18"
 _NO_LZ4 = "compressed with lz4: install dosimeter[scan], or unpack it yourself"
 _CHUNK_START = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
+_NO_PADDING = re.compile(rb"[^\0]")
 _MOST_CHUNKS = 20_000
 _LARGEST_CHUNK = 2**24
 
@@ -41,6 +45,11 @@ Unread = tuple[str, str]
 def unpacked_limit(limit: int, packed: int) -> int:
     """Most bytes that a file of `packed` bytes may unpack to."""
     return min(limit, max(_FREE, MOST_RATIO * packed))
+
+
+def is_zip(data: bytes) -> bool:
+    """True if the bytes begin or end as a zip archive does: one that can be run has a program before it."""
+    return data.startswith(b"PK\x03\x04") or data[-22:-18] == b"PK\x05\x06"
 
 
 def streams(data: bytes, limit: int, source: Location) -> tuple[list[Stream], list[Unread]]:
@@ -57,14 +66,17 @@ def streams(data: bytes, limit: int, source: Location) -> tuple[list[Stream], li
         inner = _inside(place, content, left, len(data), source)
         left -= sum(len(below) for _, below in inner)
         stack.extend((below_place, below, depth + 1) for below_place, below in reversed(inner))
-        if content and (not inner or content.startswith(b"\x89HDF")):  # chunks are a part of it only
+        # Chunks are a part of an HDF5 file only, and a zip may stand behind a program.
+        if content and (
+            not inner or content.startswith(b"\x89HDF") or (not content.startswith(b"PK") and is_zip(content))
+        ):
             result.append((place or "all", content))
     return result, unread
 
 
 def _inside(place: str, content: bytes, left: int, packed: int, source: Location) -> list[Stream]:
     """What a compressed layer or an archive holds; [] if these bytes are neither."""
-    if content.startswith(b"PK\x03\x04"):
+    if is_zip(content):
         archive = Archive(content, unpacked_limit(left, packed), source)
         return [(f"{place}/{name}".lstrip("/"), archive.read(name)) for name in archive.names]
     if is_tar(content):
@@ -85,14 +97,15 @@ def closed_compression(place: str, content: bytes) -> list[Unread]:
 
 def without_compression(content: bytes, left: int, packed: int, source: Location) -> bytes | None:
     """The bytes without one layer of compression; None if there is none."""
-    codec = next((entry for magic, entry in _CODECS.items() if content.startswith(magic)), None)
+    codec = next(((magic, *entry) for magic, entry in _CODECS.items() if content.startswith(magic)), None)
     lz4 = _lz4_decoder() if content.startswith(_LZ4) else None
-    codec = codec if lz4 is None else ("lz4", lz4)
+    codec = codec if lz4 is None else (_LZ4, "lz4", lz4)
     if codec is None:
         return None
-    name, create = codec
+    magic, name, create = codec
+    again = b"" if name in ("zlib", "lzma") else magic
     try:
-        return _decompressed(create(), content, left, packed, source)
+        return _decompressed(create, again, content, unpacked_limit(left, packed), source)
     except (zlib.error, OSError, lzma.LZMAError, EOFError, ValueError, RuntimeError) as error:
         if isinstance(error, Refusal):
             raise
@@ -129,19 +142,39 @@ def _chunks(place: str, content: bytes, most: int) -> list[Stream]:
     return [(f"{place or 'all'} (chunks)", b"".join(pieces))] if pieces else []
 
 
-def _decompressed(decoder: Any, content: bytes, left: int, packed: int, source: Location) -> bytes:
-    most = unpacked_limit(left, packed)
-    pieces, size, rest = list[bytes](), 0, content
-    while not decoder.eof:
-        piece = decoder.decompress(rest, _PIECE)
-        rest = decoder.unconsumed_tail if hasattr(decoder, "unconsumed_tail") else b""
-        size += len(piece)
-        if size > most:
-            raise source.refusal(f"it unpacks to more than {most} bytes", _REMEDY)
-        if not piece and not rest and not decoder.eof:
-            raise EOFError
-        pieces.append(piece)
-    unused = decoder.unused_data or b""  # lz4 says None
-    if unused.strip(b"\0"):
-        pieces.append(unused)
-    return b"".join(pieces)
+def _decompressed(create: Callable[[], Any], again: bytes, content: bytes, most: int, source: Location) -> bytes:
+    """All streams behind each other, and the bytes behind the last one.
+
+    again: how the next stream begins; b"" if there is one alone. A stream is fed in pieces that grow, so that neither
+    one large nor many small ones are copied again and again.
+    """
+    pieces, size, at = list[bytes](), 0, 0
+    for _ in range(_MOST_STREAMS):
+        decoder, step = create(), _FIRST_PIECE
+        while not decoder.eof:
+            given = _left_over(decoder)
+            if given is None:
+                given = content[at : at + step]
+                at, step = at + len(given), min(2 * step, _PIECE)
+            piece = decoder.decompress(given, _PIECE)
+            size += len(piece)
+            if size > most:
+                raise source.refusal(f"it unpacks to more than {most} bytes", _REMEDY)
+            if not piece and not given and not decoder.eof:
+                raise EOFError
+            pieces.append(piece)
+        at -= len(decoder.unused_data or b"")  # lz4 says None
+        rest = _NO_PADDING.search(content, at)
+        if rest is None:
+            return b"".join(pieces)
+        at = rest.start()
+        if not again or content[at : at + len(again)] != again:
+            return b"".join([*pieces, content[at:]])
+    raise source.refusal(f"more than {_MOST_STREAMS} compressed streams", _REMEDY)
+
+
+def _left_over(decoder: Any) -> bytes | None:
+    """What a decoder has still to be fed before new bytes; None if it needs these."""
+    if hasattr(decoder, "unconsumed_tail"):
+        return decoder.unconsumed_tail or None
+    return None if decoder.needs_input else b""

@@ -72,6 +72,8 @@ class CovarianceTable:
 
     terms: tuple[str, ...]
     matrix: FloatArray
+    rounding: FloatArray | None = None
+    """Half a unit of the last digit that was written, by entry; None if nothing was rounded."""
 
 
 def is_intercept(term: str) -> bool:
@@ -133,6 +135,19 @@ def number_of_cell(cell: str) -> float:
     except ValueError:
         return math.nan
     return value if math.isfinite(value) else math.nan
+
+
+def rounding_of_cell(cell: str) -> float:
+    """Half a unit of the last digit of a number as it was written; at least that of float64.
+
+    >>> rounding_of_cell("0.25"), rounding_of_cell("1.5e-03")
+    (0.005, 5e-05)
+    """
+    mantissa, _, exponent = cell.lower().partition("e")
+    decimals = re.search(r"[.,](\d*)", mantissa)
+    places = len(decimals.group(1)) if decimals else 0
+    power = int(exponent) if re.fullmatch(r"[-+]?\d{1,3}", exponent) else 0
+    return max(float(f"5e{power - places - 1}"), 2.0**-53 * abs(number_of_cell(cell)))
 
 
 def _key(header: str) -> str:
@@ -200,4 +215,5 @@ def _covariance(rows: list[list[str]]) -> CovarianceTable | None:
     scale = np.sqrt(np.outer(np.abs(np.diag(matrix)), np.abs(np.diag(matrix)))) + 1e-300
     if np.abs(matrix - matrix.T).max(initial=0.0) > 1e-6 * scale.max():
         return None
-    return CovarianceTable(tuple(names), (matrix + matrix.T) / 2)
+    rounding = np.array([[rounding_of_cell(cell) for cell in row[1:]] for row in body])
+    return CovarianceTable(tuple(names), (matrix + matrix.T) / 2, np.maximum(rounding, rounding.T))

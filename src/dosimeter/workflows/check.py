@@ -11,6 +11,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.notion import FISHER, key_of
 from dosimeter.core.progress import stage, track
 from dosimeter.core.text import safe_text
+from dosimeter.files.file_checks import refuse_folder
 from dosimeter.ledger import Ledger
 from dosimeter.results.check import CheckReport, PolicyFacts
 from dosimeter.results.visibility import present
@@ -82,7 +83,7 @@ def _files(root: Path) -> list[tuple[Path, str]]:
     if not root.is_dir():
         raise Refusal(f"{safe_text(root, 120)}: not a folder: name the folder with everything that is to leave")
     places: list[Path] = []
-    for folder, folders, names in os.walk(root, followlinks=False):
+    for folder, folders, names in os.walk(root, onerror=refuse_folder, followlinks=False):
         folders.sort()
         links = [name for name in folders if Path(folder, name).is_symlink()]
         places += [Path(folder, name) for name in sorted([*names, *links])]

@@ -10,7 +10,7 @@ from typing import Any
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_list, safe_text
-from dosimeter.files.file_checks import GIBIBYTE, first_bytes, regular_file
+from dosimeter.files.file_checks import GIBIBYTE, first_bytes, read_bytes, regular_file
 from dosimeter.files.strict_json import parse
 from dosimeter.results.check import FileCheck
 from dosimeter.results.editions import internal_fields
@@ -238,10 +238,14 @@ def _scanned_as_text(file: Path, table: Table) -> ScanReport:
 
 
 def coefficients_of(file: Path) -> CoefficientTable | CovarianceTable | None:
-    """The coefficient table or the covariance in a text file, if it is one."""
-    if file.is_symlink() or file.suffix.lower() not in TEXTS or file.stat().st_size > MOST_BYTES:
+    """The coefficient table or the covariance in a text file, if it is one; None for what cannot be read."""
+    if file.is_symlink() or file.suffix.lower() not in TEXTS:
         return None
-    return read_coefficients(file.read_bytes().decode("utf-8", errors="replace"))
+    try:
+        regular, source = regular_file(file, MOST_BYTES)
+        return read_coefficients(read_bytes(regular, source).decode("utf-8", errors="replace"))
+    except Refusal:  # a pipe, or a file that nobody may read: its own verdict says so
+        return None
 
 
 def _rows_of_table(file: Path, desk: Desk) -> int:

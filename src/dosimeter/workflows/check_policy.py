@@ -94,7 +94,7 @@ def read_policy(path: str | os.PathLike[str] | None) -> Policy:
     file, source = regular_file(path, _LARGEST)
     try:
         parsed = tomllib.loads(read_bytes(file, source).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise source.refusal(f"not valid TOML ({safe_text(error, 100)})", "correct the policy") from None
     _known(parsed, _TOP, "", source)
     data, ledger = _table(parsed, "data", source), _table(parsed, "ledger", source)

@@ -23,6 +23,7 @@ from dosimeter.workflows.check_noise import leakage_of
 ALONE = 1e-9
 """1 - leverage below this: the row alone determines a coefficient, and its target follows from it."""
 SHOWN = 5
+UNCLEAR = "its covariance may show counts of people that cannot be read from these digits: a person must look"
 MISLEADS = "the degrees of freedom are enough, and they say nothing about a single person"
 
 
@@ -43,6 +44,8 @@ def check_regression(file: Path, table: CoefficientTable, desk: Desk, findings: 
     if small is not None and small.count < policy.least_count:
         enough = f"; {MISLEADS}" if kept else ""
         findings.add("fail", f"the covariance reveals a count of {small.count} ({safe_text(small, 120)}){enough}")
+    elif facts.unclear:
+        findings.add("review", UNCLEAR)
     elif facts.sums:
         findings.add("pass", f"the covariance gives all sums of columns; the smallest count is {small and small.count}")
     if desk.table is None:
@@ -80,11 +83,14 @@ def check_covariance(covariance: CovarianceTable, desk: Desk, findings: Findings
     if not owners:
         findings.add("review", "there is no coefficient table of the same terms and standard errors to judge it with")
     for name, table in owners:
-        small = facts_of(table, covariance).smallest
+        facts = facts_of(table, covariance)
+        small = facts.smallest
         if small is not None and small.count < desk.policy.least_count:
             findings.add(
                 "fail", f"with {safe_text(name, 80)} it reveals a count of {small.count} ({safe_text(small, 120)})"
             )
+        elif facts.unclear:
+            findings.add("review", f"with {safe_text(name, 80)}: {UNCLEAR}")
         else:
             findings.add("pass", f"judged together with {safe_text(name, 80)}, which has the same terms")
 

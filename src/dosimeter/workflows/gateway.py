@@ -397,7 +397,13 @@ class Gateway:
 def _queries_of(artefact: bytes, model: AnsweringModel) -> Table:
     """The queries of a booked batch."""
     columns = json.loads(artefact)["queries"]
-    return Table.of(columns, text=model.text)
+    return Table.of({name: _of_one_kind(cells) for name, cells in columns.items()}, text=model.text)
+
+
+def _of_one_kind(cells: list[Any]) -> list[Any]:
+    """Cells of callers who were answered together: one wrote yes or no where another wrote a number."""
+    kinds = {type(cell) for cell in cells}
+    return [float(cell) for cell in cells] if bool in kinds and len(kinds) > 1 and str not in kinds else cells
 
 
 def _is_batch(entry: Entry, name: str) -> bool:
