@@ -206,7 +206,11 @@ def measure_model(
             *_bounds_remark(figures.leak),
             *shared.remarks,
             *(() if answers else _inside(design, steps)),
-            *(() if answers or figures.floor is not None else _not_computed(figures.not_covered)),
+            *(
+                ()
+                if answers or (figures.floor is not None and not _beyond_the_floor(held, chain))
+                else _not_computed(figures.not_covered)
+            ),
         ),
         floor=figures.floor,
         scaler=scaler,
@@ -235,6 +239,16 @@ def _not_computed(not_covered: Sequence[str]) -> tuple[str, ...]:
     """Where numbers behind steps were computed with statistics of the data, and no floor was found."""
     held = [note for note in not_covered if note.endswith(HELD_FIXED)]
     return (NOT_COMPUTED,) if any(not note.startswith("the levels of ") for note in held) else ()
+
+
+def _beyond_the_floor(design: Design | WordDesign, chain: Chain | None) -> bool:
+    """Whether some features came through a scaler of this table that the floor does not count."""
+    if isinstance(design, WordDesign) or chain is None:
+        return False
+    counted = np.flatnonzero(design.fitted) if design.learned is None else design.learned.features
+    return any(
+        j not in counted and feature.is_scaled_by_these_rows(design.nominal) for j, feature in enumerate(chain.features)
+    )
 
 
 BOUNDS = (
