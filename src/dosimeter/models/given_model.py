@@ -196,6 +196,7 @@ def measure_model(
         + problem.not_covered
         + polished.not_covered
         + opened.not_covered
+        + _own_weights(sample_weight, mapped.weight, columns_as_read)
         + gap_notes(gaps),
         approximations=() if polished.exact else (*distance, *design.hints),
         remarks=(
@@ -229,6 +230,16 @@ def measure_model(
     )
 
 
+def _own_weights(named: Any, weight: FloatArray | None, columns: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
+    """Where a column of the table weighs its rows, by name or by its values: a cell then moves the weight as well."""
+    if weight is None:
+        return ()
+    alike = (name for name, column in columns.items() if column.dtype.kind == "f" and np.array_equal(column, weight))
+    column = named if isinstance(named, str) else next(alike, None)
+    return () if column is None else (WEIGHING.format(name=safe_text(column)),)
+
+
+WEIGHING = "sample_weight is the column {name} of the table, held fixed: not covered"
 NOT_COMPUTED = (
     "what statistics of the data leave at any noise is not computed for these steps, neither here nor in the verdict "
     "on a limit: fit them on public rows"
