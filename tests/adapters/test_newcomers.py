@@ -273,6 +273,22 @@ def test_a_transformed_target_before_an_l1_penalty_and_behind_products():
         assert leak.labels[row] == pytest.approx(np.linalg.norm((4 * narrow - wide) / 3), rel=1e-6)
 
 
+@pytest.mark.parametrize("person", [None, np.arange(N) // 2])
+def test_a_transformed_target_of_two_values_steps_from_one_to_the_other(person):
+    """Against refits with the other value; the slope of the logarithm says 1/21 at one and 1 at the other."""
+    X, y = PEOPLE[["age", "income"]], np.where(np.arange(N) // 2 % 3 == 0, 20.0, 0.0)
+    model = TransformedTargetRegressor(Ridge(), func=np.log1p, inverse_func=np.expm1).fit(X, y)
+    leak = dm.measure(model, X, y, person=person, noise=UNIT)
+    assert leak.tied_target == (person is not None)
+    for row in (0, 5, 12):
+        rows = [row] if person is None else np.flatnonzero(person == person[row])
+        other = y.copy()
+        other[rows] = 20.0 - y[rows]
+        refits = [Ridge().fit(X, np.log1p(values)) for values in (y, other)]
+        ends = [np.append(refit.coef_, refit.intercept_) for refit in refits]
+        assert leak.labels[row] == pytest.approx(np.linalg.norm(ends[1] - ends[0]), rel=1e-6)
+
+
 def test_a_transformed_target_of_several_columns_is_refused_by_name():
     X, Y = PEOPLE[["age", "income"]], np.column_stack([COST, COST**2])
     model = TransformedTargetRegressor(Ridge(), transformer=StandardScaler()).fit(X, Y)

@@ -243,3 +243,27 @@ def test_importing_the_package_imports_neither_scikit_learn_nor_statsmodels_nor_
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_weights_that_are_a_column_of_the_table_are_not_covered(named: bool) -> None:
+    """By refits, a cell that is a value and a weight says more than the figure, which holds the weights fixed."""
+    table = FRAME.assign(stays=RNG.integers(1, 6, N).astype(float))
+    model = Ridge(alpha=2.0).fit(table, Y, sample_weight=table["stays"])
+    leak = dm.measure(model, table, Y, noise=NOISE, sample_weight="stays" if named else table["stays"])
+    told = "sample_weight is the column stays of the table, held fixed: not covered"
+    assert leak.notes == (told,)
+    assert leak.standing.value == "unaccounted"
+    ratios = []
+    for row in range(10):
+        ends = []
+        for move in (1e-4, -1e-4):
+            other = table.copy()
+            other.iloc[row, 3] += move
+            refit = Ridge(alpha=2.0).fit(other, Y, sample_weight=other["stays"])
+            ends.append(np.append(refit.coef_, refit.intercept_))
+        ratios.append(float(np.linalg.norm(ends[0] - ends[1]) / 2e-4 / NOISE.scale / leak.cell("stays")[row]))
+    assert max(ratios) > 1.5
+    constant = np.where(np.arange(N) % 2 == 0, 1.0, 2.0)
+    public = Ridge(alpha=2.0).fit(FRAME, Y, sample_weight=constant)
+    assert dm.measure(public, FRAME, Y, noise=NOISE, sample_weight=constant).standing.value == "exact"

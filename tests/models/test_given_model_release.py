@@ -347,6 +347,38 @@ def test_a_model_without_an_intercept_behind_a_centring_scaler_is_refused(scaler
         release_model(model, Table.of(numbers.assign(y=SCORE)), "y", scale=1000.0)
 
 
+@pytest.mark.parametrize("scaler", [StandardScaler, lambda: StandardScaler(with_std=False)])
+@pytest.mark.parametrize("drop", [None, "first"])
+def test_a_model_without_an_intercept_behind_centred_levels_is_refused(scaler, drop):
+    """The control: the predictions for the levels, weighted by how many rows have each, sum to zero at any noise."""
+    levels, cities = FRAME[["city"]], ["u", "g", "k"]
+    encoder = OneHotEncoder(drop=drop, sparse_output=False)
+    model = make_pipeline(encoder, scaler(), Ridge(fit_intercept=False)).fit(levels, SCORE)
+    noised = model[-1].coef_ + RNG.normal(0, 1000, len(model[-1].coef_))
+    released = model[:-1].transform(pd.DataFrame({"city": cities})) @ noised
+    others = FRAME["city"].to_numpy()[1:].tolist()
+    sums = [abs(sum(released[cities.index(city)] for city in [*others, guess])) for guess in cities]
+    assert cities[int(np.argmin(sums))] == FRAME["city"][0]
+    assert sorted(sums)[0] < 1e-9 * sorted(sums)[1]
+    with pytest.raises(CannotMeasure, match=r"no intercept.*released file exactly"):
+        release_model(model, Table.of(levels.assign(y=SCORE)), "y", scale=1000.0)
+
+
+@pytest.mark.parametrize("scaler", [lambda: StandardScaler(with_mean=False), lambda: StandardScaler(with_std=False)])
+@pytest.mark.parametrize("column", ["city", "code"])
+def test_half_a_standard_scaler_of_levels_or_of_two_values_is_refused(scaler, column):
+    encoder = OneHotEncoder(sparse_output=False) if column == "city" else "passthrough"
+    before = make_column_transformer((encoder, [column]))
+    own = make_pipeline(before, scaler(), Ridge()).fit(FRAME[[column]], SCORE)
+    table = Table.of(FRAME[[column]].assign(y=SCORE))
+    with pytest.raises(CannotMeasure, match="of this very table"):
+        release_model(own, table, "y", scale=1.0)
+    whole = make_pipeline(before, StandardScaler(), Ridge()).fit(FRAME[[column]], SCORE)
+    assert release_model(whole, table, "y", scale=1.0).plan.floor > 0
+    ends = make_pipeline(before, MinMaxScaler(), Ridge()).fit(FRAME[[column]], SCORE)
+    assert release_model(ends, table, "y", scale=1.0).plan.floor == 0.0
+
+
 @pytest.mark.parametrize("scaler", OWN_SCALERS)
 @pytest.mark.parametrize("last", [Ridge, lambda: LinearSVR(loss="squared_epsilon_insensitive", dual=False, tol=1e-12)])
 def test_a_scaler_of_this_table_without_a_figure_is_refused_and_one_of_public_rows_is_not(scaler, last):

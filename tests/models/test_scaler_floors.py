@@ -72,6 +72,29 @@ def test_a_scaler_that_was_fitted_with_the_weights_of_the_rows_is_one_of_the_tab
     assert not leak.result(limit=0.9 * leak.left.max()).verdict.within
 
 
+@pytest.mark.parametrize("options", [{}, {"with_mean": False}, {"with_std": False}])
+def test_a_scaler_of_levels_and_of_two_values_leaves_what_refits_of_it_show(options):
+    """Steps between levels have length one; the two values are 0.5 and 7.3."""
+    places, two = RNG.choice(["a", "b", "c"], N, p=[0.8, 0.15, 0.05]), np.where(np.arange(N) % 7 == 0, 0.5, 7.3)
+    places[:3] = list("abc")
+    frame = pd.DataFrame({"place": places, "two": two, "age": NUMBERS[:, 0]})
+    before = make_column_transformer((OneHotEncoder(sparse_output=False), ["place"]), remainder="passthrough")
+    model = make_pipeline(before, StandardScaler(**options), Ridge()).fit(frame, SCORE)
+    leak = dm.measure(model, frame, SCORE, noise=NOISE, unit="sd")
+    X = model[0].transform(frame)
+
+    def fitted(values):
+        return StandardScaler(**options).fit(values)
+
+    simplex = np.sqrt(2.0) * (np.eye(3) - 1 / 3)
+    unknowns = np.block([[simplex, np.zeros((3, 2))], [np.zeros((2, 3)), np.diag([6.8, frame["age"].std(ddof=0)])]])
+    for row in (0, 1, 2, 7):
+        found = information(fitted, X, [row] * 5, range(5), np.ones(5))
+        assert leak.left[row] == pytest.approx(np.sqrt(np.linalg.eigvalsh(unknowns @ found @ unknowns)[-1]), rel=1e-5)
+    assert not any("is not computed for these steps" in remark for remark in leak.remarks)
+    assert not leak.result(limit=0.9 * leak.left.max()).verdict.within
+
+
 def test_a_scaler_of_public_rows_leaves_nothing_beside_weights():
     public = StandardScaler().fit([[0.0, 1.0], [100.0, 30.0]])
     model = make_pipeline(public, Ridge())

@@ -81,3 +81,10 @@ def test_bytes_without_the_needles_give_nothing() -> None:
     cells = table(5)
     for entry in [*words(cells, ("<f8", ">f8")), *runs(cells)]:
         assert places(np.random.default_rng(9).bytes(200_000), entry.needles) == set()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_table_of_fewer_rows_than_a_run_needs_is_searched(rows: int) -> None:
+    """Rows of few bits are searched several together, and there may be no more rows; it had ended in a traceback."""
+    cells = Cells(("a", "b", "c"), np.tile([[1.0, 2.0, 3.0]], (rows, 1)))
+    assert [entry.needles.size for entry in runs(cells)] == [0 for _ in runs(cells)]

@@ -210,3 +210,16 @@ def test_a_notebook_and_a_report_show_the_release():
     page = dm.report(release).html
     assert "Gaussian(sigma=20.0)" in page
     assert "R²" not in dm.report(release).card
+
+
+@pytest.mark.parametrize("target", [[3.0], [3.0, 3.0], [11.0, 12.0, 13.0]], ids=["one row", "one value", "clipped"])
+def test_a_declared_target_of_one_value_is_refused_in_one_line(target):
+    """It had ended in a traceback, because no share of its variance can be explained."""
+    people = {"age": np.arange(len(target)) + 40.0, "cost": target}
+    bounds = {"age": (0, 120), "cost": (0, 10)}
+    for verb in (
+        lambda: dm.fix(people, "cost", bounds=bounds, scale=1.0),
+        lambda: dm.measure(people, target="cost", bounds=bounds),
+    ):
+        with pytest.raises(dm.Refusal, match="one value only"):
+            verb()

@@ -17,7 +17,7 @@ from scipy import sparse
 from dosimeter import glm
 from dosimeter.adapters.chain import Chain, KeptRows
 from dosimeter.adapters.source_readings import SourceReading, readings
-from dosimeter.adapters.steps.feature import Feature, Unknown, Varies, raw_feature, table_of
+from dosimeter.adapters.steps.feature import MOMENTS, Feature, Unknown, Varies, raw_feature, table_of
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.category import coordinates, simplex, step_of
 from dosimeter.core.errors import CannotMeasure
@@ -333,7 +333,7 @@ def learned_scalers(features: Sequence[Feature]) -> LearnedScalers | None:
             by_scale.append(moves[0])
             by_mean.append(moves[1])
             statistics += sorted(feature.of_these_rows)
-            additive.append(feature.of_these_rows <= {"mean", "scale", "mean and scale"})
+            additive.append(feature.of_these_rows <= MOMENTS)
     if not chosen:
         return None
     return LearnedScalers(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dosimeter.adapters.chain import Chain
 from dosimeter.adapters.steps.feature import Unknown, Varies
-from dosimeter.adapters.steps.run import Category
+from dosimeter.adapters.steps.run import MOST_VALUES, Category
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.text import safe_text
 
@@ -43,7 +43,9 @@ def _reading(chain: Chain, name: str, unknowns: tuple[Unknown, ...]) -> SourceRe
         if not bent:
             return SourceReading(unknowns)
         return _by_level(name, _two_values(chain, name))
-    category = _common(name, declared)
+    if name in chain.two_valued and any(category.binned for category in declared):
+        return _by_level(name, _two_values(chain, name))
+    category = _common(chain, name, declared, number)
     if number and category.binned:
         raise CannotMeasure(
             f"column {safe_text(name)} enters both as a number and by its bins, so its cell is not one unknown: give "
@@ -62,6 +64,18 @@ def _reading(chain: Chain, name: str, unknowns: tuple[Unknown, ...]) -> SourceRe
     return SourceReading(levels, category, moves=moves)
 
 
+def _with_every_value(chain: Chain, name: str, category: Category) -> Category:
+    """The levels, and one for each value of the table that is in no level alone."""
+    known = {*category.cells, *map(str, category.cells)}
+    more = sorted(value for value in set(chain.observed(name).tolist()) if known.isdisjoint((value, str(value))))
+    if len(more) > MOST_VALUES:
+        raise CannotMeasure(
+            f"column {safe_text(name)} enters both as a number and by levels that pool many of its values, too many to "
+            "evaluate each: give the model one of the two"
+        )
+    return Category((*category.levels, *map(str, more)), (*category.cells, *more)) if more else category
+
+
 def _by_level(name: str, category: Category) -> SourceReading:
     return SourceReading(tuple((name, level) for level in category.levels[1:]), category, by_level=True)
 
@@ -76,9 +90,14 @@ def _two_values(chain: Chain, name: str) -> Category:
     return Category((str(low), str(high)), (low.item(), high.item()))
 
 
-def _common(name: str, declared: Sequence[Category]) -> Category:
-    """The finest of several encoders' levels: each of the others must know no cell that it does not."""
+def _common(chain: Chain, name: str, declared: Sequence[Category], number: bool) -> Category:
+    """The finest of several encoders' levels: each of the others must know no cell that it does not.
+
+    Values that an encoder pools differ for whatever else reads the column: another encoder, or a step of numbers.
+    """
     finest = max(declared, key=lambda category: len(category.cells))
+    if not finest.binned and (number or any(other.levels != finest.levels for other in declared)):
+        finest = _with_every_value(chain, name, finest)
     for other in declared:
         inside = {str(cell) for cell in other.cells} <= {str(cell) for cell in finest.cells}
         if not inside or other.binned != finest.binned or (other.binned and other.levels != finest.levels):

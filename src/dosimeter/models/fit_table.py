@@ -38,7 +38,7 @@ from dosimeter.models.table_target import clip_target, loss_names, prepare_targe
 from dosimeter.tables.column_encoding import CategoryColumn, NumberColumn
 from dosimeter.tables.column_values import spread
 from dosimeter.tables.constant_values import Tied, tie
-from dosimeter.tables.data_checks import class_remarks, id_remarks, target_remarks
+from dosimeter.tables.data_checks import class_remarks, id_remarks, target_remarks, varies
 from dosimeter.tables.declared_bounds import (
     TAKEN,
     Bounds,
@@ -273,6 +273,8 @@ def prepare(
     y, kind, outputs, remark, classes = prepare_target(
         table, target, loss, None if declared is None else target_declaration(declared, target)
     )
+    if declared is not None and not kind.target.classes and not varies(y):
+        raise Refusal(f"the target {safe_text(target)} has one value only, within its bounds: there is nothing to fit")
     rest = table.drop({target, *exclude, *([] if person is None else [person])})
     ids = None if person is None else tuple(table[person].tolist())
     for name in (target, *([] if person is None else [person])):

@@ -196,6 +196,7 @@ def measure_model(
         + problem.not_covered
         + polished.not_covered
         + opened.not_covered
+        + _own_weights(sample_weight, mapped.weight, columns_as_read)
         + gap_notes(gaps),
         approximations=() if polished.exact else (*distance, *design.hints),
         remarks=(
@@ -206,7 +207,11 @@ def measure_model(
             *_bounds_remark(figures.leak),
             *shared.remarks,
             *(() if answers else _inside(design, steps)),
-            *(() if answers or figures.floor is not None else _not_computed(figures.not_covered)),
+            *(
+                ()
+                if answers or (figures.floor is not None and not _beyond_the_floor(held, chain))
+                else _not_computed(figures.not_covered)
+            ),
         ),
         floor=figures.floor,
         scaler=scaler,
@@ -225,6 +230,16 @@ def measure_model(
     )
 
 
+def _own_weights(named: Any, weight: FloatArray | None, columns: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
+    """Where a column of the table weighs its rows, by name or by its values: a cell then moves the weight as well."""
+    if weight is None:
+        return ()
+    alike = (name for name, column in columns.items() if column.dtype.kind == "f" and np.array_equal(column, weight))
+    column = named if isinstance(named, str) else next(alike, None)
+    return () if column is None else (WEIGHING.format(name=safe_text(column)),)
+
+
+WEIGHING = "sample_weight is the column {name} of the table, held fixed: not covered"
 NOT_COMPUTED = (
     "what statistics of the data leave at any noise is not computed for these steps, neither here nor in the verdict "
     "on a limit: fit them on public rows"
@@ -235,6 +250,16 @@ def _not_computed(not_covered: Sequence[str]) -> tuple[str, ...]:
     """Where numbers behind steps were computed with statistics of the data, and no floor was found."""
     held = [note for note in not_covered if note.endswith(HELD_FIXED)]
     return (NOT_COMPUTED,) if any(not note.startswith("the levels of ") for note in held) else ()
+
+
+def _beyond_the_floor(design: Design | WordDesign, chain: Chain | None) -> bool:
+    """Whether some features came through a scaler of this table that the floor does not count."""
+    if isinstance(design, WordDesign) or chain is None:
+        return False
+    counted = np.flatnonzero(design.fitted) if design.learned is None else design.learned.features
+    return any(
+        j not in counted and feature.is_scaled_by_these_rows(design.nominal) for j, feature in enumerate(chain.features)
+    )
 
 
 BOUNDS = (

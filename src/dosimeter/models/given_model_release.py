@@ -234,17 +234,15 @@ def _refuse_own_statistics(measured: GivenModel) -> None:
 
     Without an intercept the released one is a sum of the other weights times these constants, and reveals them exactly.
     """
-    problem, fitted = measured.problem, measured.leakage.design.fitted
-    numbers = [j for j, f in enumerate(measured.features) if any(level is None for _, level in f.slopes)]
-    centred = [measured.features[j] for j in numbers if measured.features[j].statistics and _shift(measured, j)]
+    problem, design = measured.problem, measured.leakage.design
+    centred = [f for j, f in enumerate(measured.features) if f.statistics and _is_centred(measured, j)]
     if centred and not (problem.intercept or getattr(problem, "penalised_intercept", False)):
         raise CannotMeasure(
             f"the model has no intercept, and {_of(centred)} before it: folded into the weights, these would be in the "
             "released file exactly, at any noise; fit an intercept, or do not centre"
         )
-    two_valued = measured.leakage.design.nominal  # their minimum and range are their two values
-    held = [measured.features[j] for j in numbers if not (len(fitted) and fitted[j])]
-    own = [f for f in held if f.of_these_rows and any(source not in two_valued for source, _ in f.slopes)]
+    held = [f for j, f in enumerate(measured.features) if not (len(design.fitted) and design.fitted[j])]
+    own = [f for f in held if f.is_scaled_by_these_rows(design.nominal)]
     if own:
         raise CannotMeasure(
             f"{_of(own)} before the model are of this very table: no noise on the weights hides them, and what they "
@@ -252,8 +250,11 @@ def _refuse_own_statistics(measured: GivenModel) -> None:
         )
 
 
-def _shift(measured: GivenModel, j: int) -> bool:
-    """Whether the model's j-th input is not 0 for a row of zeros."""
+def _is_centred(measured: GivenModel, j: int) -> bool:
+    """Whether a statistic was subtracted from the model's j-th input: a number is then not 0 for a row of zeros."""
+    feature = measured.features[j]
+    if all(level is not None for _, level in feature.slopes):
+        return any(word in statistic.split() for statistic in feature.statistics for word in ("mean", "median"))
     return bool(measured.probe({"": np.zeros(1), **_zeros(measured)})[0, j])
 
 

@@ -315,6 +315,49 @@ CASES: dict[str, Case] = {
         ("bmi",),
         VISITS,
     ),
+    "two values in one bin, and the number behind a curve": Case(
+        make_column_transformer(
+            (Binarizer(threshold=2.0), ["smokes"]), (MinMaxScaler(clip=True), ["smokes"]), (StandardScaler(), ["age"])
+        ),
+        ("age",),
+        SMOKES,
+    ),
+    "two values as a number and by bins": Case(
+        make_column_transformer(
+            (KBinsDiscretizer(3, encode="ordinal", strategy="uniform"), ["smokes"]), ("passthrough", ["smokes", "age"])
+        ),
+        ("age",),
+        SMOKES,
+    ),
+    "a column as a number and as pooled labels": Case(
+        make_column_transformer((OneHotEncoder(max_categories=3), ["visits"]), (StandardScaler(), ["visits", "age"])),
+        ("age",),
+        VISITS,
+    ),
+    "a column as pooled labels and squared": Case(
+        make_column_transformer(
+            (OneHotEncoder(min_frequency=10), ["visits"]), (PolynomialFeatures(2, include_bias=False), ["visits"])
+        ),
+        (),
+        VISITS,
+    ),
+    "a column as a number, some of whose values are labels": Case(
+        make_column_transformer(
+            (OneHotEncoder(categories=[[1.0, 2.0]], handle_unknown="ignore"), ["visits"]),
+            (StandardScaler(), ["visits", "age"]),
+        ),
+        ("age",),
+        VISITS,
+    ),
+    "two encoders that list unlike levels": Case(
+        make_column_transformer(
+            (OneHotEncoder(categories=[["graz", "linz"]], handle_unknown="ignore"), ["town"]),
+            (OneHotEncoder(categories=[["graz", "ulm"]], handle_unknown="ignore"), ["town"]),
+        ),
+        (),
+        TOWN,
+        standing="exact",
+    ),
     "two encoders of one column": Case(
         make_column_transformer(
             (OneHotEncoder(drop=["wien"]), ["town"]), (OrdinalEncoder(), ["town"]), (StandardScaler(), ["age"])

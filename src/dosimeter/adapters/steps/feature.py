@@ -7,7 +7,7 @@ behind such a step has no slope: the feature is bent in it, and is evaluated at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar, Final
@@ -20,6 +20,12 @@ from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_text
 from dosimeter.glm.sparse_table import Table
+
+LEVELS = "the levels"
+"""What an encoder learns: which levels there are. It moves no number."""
+
+MOMENTS = frozenset({"mean", "scale", "mean and scale"})
+"""What a StandardScaler learns: statistics that every row moves."""
 
 Unknown = tuple[str, str | None]
 """(source column, level), the level None for a number."""
@@ -131,6 +137,14 @@ class Feature:
                 f"column {safe_text(self.name)} holds text where the model saw numbers: pass the training table"
             )
         return np.asarray(self.values, dtype=np.float64)
+
+    def is_scaled_by_these_rows(self, nominal: Collection[str]) -> bool:
+        """Whether constants that it came through are moved by single rows; nominal: the categories among its sources.
+
+        The ends of a category are its values, and no statistic.
+        """
+        numbers = any(source not in nominal for source, _ in self.slopes)
+        return bool(self.of_these_rows and numbers) or bool(self.of_these_rows & MOMENTS)
 
     def affine(self, factor: float, shift: float, statistic: str = "") -> Feature:
         """factor · x + shift, with constants that are the named statistic of the data."""

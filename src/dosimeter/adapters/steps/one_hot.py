@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dosimeter.adapters.steps.feature import Feature, Features, IndicatorColumn, Slope, Unknown
+from dosimeter.adapters.steps.feature import LEVELS, Feature, Features, IndicatorColumn, Slope, Unknown
 from dosimeter.adapters.steps.levels import OTHER, LevelSet, is_missing, positions_of, read_labels
 from dosimeter.adapters.steps.registry import Route, step
 from dosimeter.adapters.steps.run import Run, require_fitted
@@ -33,7 +33,7 @@ def read_one_hot(encoder: Any, features: Features, run: Run) -> Features:
     infrequent = getattr(encoder, "infrequent_categories_", None) or [None] * len(features)
     dropped = [None] * len(features) if encoder.drop_idx_ is None else list(encoder.drop_idx_)
     # Levels that the user listed in advance reveal nothing about the data.
-    learned = frozenset({"the levels"}) if isinstance(encoder.categories, str) else frozenset()
+    learned = frozenset({LEVELS}) if isinstance(encoder.categories, str) else frozenset()
     outputs: list[Feature] = []
     for feature, levels, rare, drop in zip(features, encoder.categories_, infrequent, dropped, strict=True):
         if rare is not None and drop is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dosimeter.adapters.steps.chain_rule import elementwise, steeper, stepping
-from dosimeter.adapters.steps.feature import Feature, Features
+from dosimeter.adapters.steps.feature import LEVELS, Feature, Features, IndicatorColumn
 from dosimeter.adapters.steps.registry import Route, step
 from dosimeter.adapters.steps.run import Run, require_fitted
 from dosimeter.adapters.steps.statistic_moves import magnitude_moves, moments_moves, quantile_moves, range_moves
@@ -27,11 +27,18 @@ Moves = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Values before the scaler (n,) -> how each moves the log of the divisor and the shift, for one unit behind it."""
 
 
-def _mark(before: Feature, after: Feature, statistic: str, moves: Moves, run: Run, *facts: bool) -> Feature:
-    """The feature behind a scaler, marked if all facts about its values hold: the statistic is then of these rows."""
+def _mark(
+    before: Feature, after: Feature, statistic: str, moves: Moves, run: Run, *facts: bool, steps: bool = False
+) -> Feature:
+    """The feature behind a scaler, marked if all facts about its values hold: the statistic is then of these rows.
+
+    steps: whether a step of a category moves the statistic as well, by its length times the slope.
+    """
     if not all(facts):
         return after
-    known = not before.statistics and before.gaps is None and not stepping(before, run)
+    known = before.gaps is None and not (before.statistics - {LEVELS} if steps else before.statistics)
+    known = known and not (before.bent if steps else stepping(before, run))
+    known = known and not isinstance(before.values, IndicatorColumn)  # moves of thousands of levels would be dense
     return replace(
         after,
         of_these_rows=after.of_these_rows | {statistic},
@@ -92,6 +99,7 @@ def _by_moments(
         partial(moments_moves, with_mean=with_mean, with_scale=with_scale, weights=weights),
         run,
         weights is not None or _has_moments(after, None, with_mean, with_scale),
+        steps=True,
     )
     return replace(marked, standardised=whole)
 

@@ -177,7 +177,7 @@ def _row_runs(cells: Cells, information: FloatArray, encoding: str) -> Iterator[
         if stored is None or not cells.n:
             continue
         typical = max(1.0, float(np.median(information[:, a:b].sum(axis=1))))
-        together = min(_MOST_ROWS_TOGETHER, int(np.ceil(_FEWEST_BITS / typical)))
+        together = min(_MOST_ROWS_TOGETHER, cells.n, int(np.ceil(_FEWEST_BITS / typical)))
         for rows in dict.fromkeys((1, together)):
             yield _rows_together(stored, information[:, a:b], rows, a, d)
 
