@@ -162,7 +162,9 @@ def test_dates_and_names_in_an_array_are_found(tmp_path: Path) -> None:
 
 
 def test_an_array_that_is_compared_with_nothing_is_listed(tmp_path: Path) -> None:
-    np.savez(tmp_path / "m.npz", raw=np.frombuffer(ROWS.tobytes(), "V32"), time=np.ones(9, "m8[s]"), day=np.ones(9, "M8"))
+    np.savez(
+        tmp_path / "m.npz", raw=np.frombuffer(ROWS.tobytes(), "V32"), time=np.ones(9, "m8[s]"), day=np.ones(9, "M8")
+    )
     assert [place for place, _ in scan(tmp_path / "m.npz", PEOPLE).unread] == ["raw", "time", "day"]
 
 

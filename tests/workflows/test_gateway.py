@@ -296,7 +296,8 @@ def test_callers_together_who_write_one_number_as_yes_and_as_one_leave_a_gateway
         answered = []
         for k, part in enumerate(asked):
             answered.append(pool.submit(gateway.answer, part))
-            assert booking.wait(PATIENCE) and wait_until(lambda k=k: waiting(gateway) == k)
+            assert booking.wait(PATIENCE)
+            assert wait_until(lambda k=k: waiting(gateway) == k)
         assert [len(each.result()) for each in answered] == [1, 1, 1]
     assert slow.sizes == [1, 2]
     again = dm.Gateway(measured(), ledger, budget=1e4)

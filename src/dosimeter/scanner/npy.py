@@ -14,7 +14,11 @@ from dosimeter.scanner.contents import NUMBERS, Contents, FileArray
 
 MOST_DATES = 2**22
 """Dates of one array that are written as text: each becomes an object of fifty bytes and more."""
-_NO_NUMBERS = {"V": "bytes without a type", "m": "lengths of time", "M": f"dates without a calendar, or more than {MOST_DATES}"}
+_NO_NUMBERS = {
+    "V": "bytes without a type",
+    "m": "lengths of time",
+    "M": f"dates without a calendar, or more than {MOST_DATES}",
+}
 
 
 def read_npy(data: bytes) -> Contents:
