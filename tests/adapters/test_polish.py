@@ -75,7 +75,7 @@ def test_another_table_is_refused_although_the_solver_is_iterative(other: str, s
     X, y = table(seed, 400, 6, "logistic")
     model = LogisticRegression().fit(X, y)
     X, y, weight = OTHERS[other](X, y)
-    with pytest.raises(dm.CannotMeasure, match=r"not the minimum.*likely"):
+    with pytest.raises(dm.CannotMeasure, match=r"not the minimum.*probably"):
         dm.measure(model, X, y, noise=NOISE, sample_weight=weight)
 
 

@@ -64,7 +64,7 @@ def test_a_held_scaler_is_named_and_its_floor_is_reported():
     floor = np.sqrt(2 * z**2 + 1).max(axis=1) / N
     for leak in (total, held):
         np.testing.assert_allclose(leak.left, floor, rtol=1e-9)
-        assert any(f"up to η = {floor.max():.3g} of a row at any noise" in remark for remark in leak.remarks)
+        assert any(f"up to η = {floor.max():.3g} about a row at any noise" in remark for remark in leak.remarks)
     assert held.unit_scale_eta.max() < 0.2 * floor.max() <= total.unit_scale_eta.max()
     limit = float(0.9 * floor.max())
     result = Measurement.of(held, table, limit=limit)

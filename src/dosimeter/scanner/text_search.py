@@ -53,8 +53,8 @@ def text_findings(
         ([(LISTS, "\n".join(lists).encode("utf-8", "replace"))], replace(cells, texts={})),
     ):
         held = [piece for piece in pieces if piece[1]]
-        found, problems = found_in(held, ByteSearch(wanted, len(held) + 1), table)
-        findings += found
+        hits, problems = found_in(held, ByteSearch(wanted, len(held) + 1), table)
+        findings += hits
         unread += problems
     return findings, unread
 

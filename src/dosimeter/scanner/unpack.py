@@ -152,15 +152,15 @@ def _decompressed(create: Callable[[], Any], again: bytes, content: bytes, most:
     for _ in range(_MOST_STREAMS):
         decoder, step = create(), _FIRST_PIECE
         while not decoder.eof:
-            given = _left_over(decoder)
-            if given is None:
-                given = content[at : at + step]
-                at, step = at + len(given), min(2 * step, _PIECE)
-            piece = decoder.decompress(given, _PIECE)
+            compressed = _left_over(decoder)
+            if compressed is None:
+                compressed = content[at : at + step]
+                at, step = at + len(compressed), min(2 * step, _PIECE)
+            piece = decoder.decompress(compressed, _PIECE)
             size += len(piece)
             if size > most:
                 raise source.refusal(f"it unpacks to more than {most} bytes", _REMEDY)
-            if not piece and not given and not decoder.eof:
+            if not piece and not compressed and not decoder.eof:
                 raise EOFError
             pieces.append(piece)
         at -= len(decoder.unused_data or b"")  # lz4 says None
