@@ -153,7 +153,7 @@ def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
-@pytest.mark.parametrize("entries", [1, 300])
+@pytest.mark.parametrize("entries", [1, 30, pytest.param(300, marks=pytest.mark.slow)])
 def test_the_least_delta_still_has_a_finite_epsilon(entries: int) -> None:
     spent = tuple(Spend(5, 6.0 + t / 1000, 3000 // entries) for t in range(entries))
     assert epsilon(spent, PoissonSampling(1000), accountant.LEAST_DELTA, grid=1e-2) < 20

@@ -86,7 +86,7 @@ def simple(loss=None, **options):
     return glm.fit(X, y, loss or glm.Logistic(), options.pop("l2", 0.01), **options), X, y
 
 
-@pytest.mark.parametrize("sigma", [1.0, 3.0, 20.0])
+@pytest.mark.parametrize("sigma", [pytest.param(1.0, marks=pytest.mark.slow), 3.0, 20.0])
 def test_epsilon_is_the_closed_form_of_the_gaussian_mechanism(sigma):
     fit, X, y = simple()
     dose = differential_privacy(fit, X, y, dm.Gaussian(sigma), row_norm=1.0)

@@ -28,7 +28,15 @@ def planned(clients: int, **options: object) -> object:
     return terms(clients, **{**base, **options})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("clients", "sampling"), [(5, "poisson"), (12, "poisson"), (12, "fixed")])
+@pytest.mark.parametrize(
+    ("clients", "sampling"),
+    [
+        (5, "poisson"),
+        (5, "fixed"),
+        pytest.param(12, "poisson", marks=pytest.mark.slow),
+        pytest.param(12, "fixed", marks=pytest.mark.slow),
+    ],
+)
 def test_the_default_m_has_the_least_noise_of_all_m(clients: int, sampling: str) -> None:
     """Against every whole m, by the planner's own search for z at that m."""
     cohort = PoissonSampling(clients) if sampling == "poisson" else FixedSizeSampling(clients)

@@ -83,7 +83,9 @@ def test_the_same_bits_give_what_the_grid_gives_to_half_a_step(noise):
     assert (got != on_grid).mean() > 0.9
 
 
-@pytest.mark.parametrize(("noise", "n"), [(Gaussian(0.7), 8000), (Laplace(0.7), 16000)], ids=repr)
+@pytest.mark.parametrize(
+    ("noise", "n"), [(Gaussian(0.7), 8000), pytest.param(Laplace(0.7), 16000, marks=pytest.mark.slow)], ids=repr
+)
 def test_the_law_is_accepted_and_slightly_wrong_ones_are_not(noise, n):
     """Kolmogorov–Smirnov on w/s, and on what the intercept hides when the means are known: the noise of b itself.
 

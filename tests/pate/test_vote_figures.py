@@ -179,7 +179,7 @@ def test_the_share_and_the_speed_are_reported(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read off Linux's /proc")
-@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("order", ["C", pytest.param("F", marks=pytest.mark.slow)])
 def test_a_file_of_votes_is_passed_through_and_not_held(order: str, tmp_path: Path) -> None:
     """150 MB of votes: a pass that keeps its pages holds them all, one that gives them back a few blocks of 8 MB."""
     script = (
