@@ -115,7 +115,7 @@ def test_fix_keeps_a_limit_above_the_floor_and_refuses_one_below(options):
 
 @pytest.mark.parametrize("options", [{}, {"noise_shape": "hessian"}, {"reweighting_rounds": 2}, {"law": dm.Laplace}])
 def test_a_limit_beside_a_held_scaler_is_kept_by_the_weights_in_own_units(options):
-    """The file holds folded weights: their figure is that of the refitted pipeline, whatever the scaler is said to be."""
+    """The file holds folded weights: their figure is that of the refitted pipeline, whatever is held."""
     table, rng = people(), np.random.default_rng(0)
     limit = 1.05 * release_table(table, "y", scale=1.0, l2=L2, rng=rng, **options).plan.floor
     held = release_table(table, "y", max_dose=limit, l2=L2, scaler="held", rng=rng, **options)
