@@ -1,4 +1,4 @@
-"""Weights and offsets of rows that are columns of the table: one cell then moves the model twice, and one way is held."""
+"""Weights and offsets of rows that are columns of the table: a cell then moves the model twice, and one way is held."""
 
 from __future__ import annotations
 
