@@ -113,6 +113,25 @@ def test_the_released_file_is_a_pipeline_whose_predictions_are_those_of_its_weig
     assert release.result.score.after == pytest.approx(r2, rel=1e-9)
 
 
+@pytest.mark.parametrize("person", [None, "who"])
+@pytest.mark.parametrize("form", ["text", "numbers"])
+def test_a_released_file_reads_codes_as_the_file_of_its_training_holds_them(
+    form: str, person: str | None, tmp_path: Path
+) -> None:
+    import pandas as pd
+
+    rng = np.random.default_rng(8)
+    x, place = rng.normal(size=1200), rng.integers(1, 4, 1200)
+    frame = pd.DataFrame({"x": x, "code": place.astype(str) if form == "text" else place})
+    frame = frame.assign(who=rng.permutation(1200) // 2, cost=x + 3.0 * place**2)
+    frame.to_parquet(tmp_path / "codes.parquet")
+    who: dict[str, Any] = {"exclude": "who"} if person is None else {"person": person}
+    options = {"target": "cost", "categorical": "code", "scale": 1e-9, "l2": 1e-9, **who}
+    for engine in ("memory", "blocks"):
+        made = dm.fix(tmp_path / "codes.parquet", engine=engine, noise_shape="none", **options)
+        np.testing.assert_allclose(made.model.predict(frame[["x", "code"]]), frame["cost"], rtol=1e-4)
+
+
 def test_what_is_for_tables_in_memory_is_refused(table: Path) -> None:
     options: dict[str, Any] = {"target": "cost", "exclude": others("cost"), "max_dose": 1.0, "engine": "blocks"}
     for more in ({"equalise": True}, {"noise_shape": "hessian"}, {"missing": "impute"}, {"loss": "huber"}):

@@ -113,6 +113,40 @@ def test_fix_keeps_a_limit_above_the_floor_and_refuses_one_below(options):
     assert public.doses.max() <= 0.9 * floor
 
 
+@pytest.mark.parametrize("options", [{}, {"noise_shape": "hessian"}, {"reweighting_rounds": 2}, {"law": dm.Laplace}])
+def test_a_limit_beside_a_held_scaler_is_kept_by_the_weights_in_own_units(options):
+    """The file holds folded weights: their figure is that of the refitted pipeline, whatever is held."""
+    table, rng = people(), np.random.default_rng(0)
+    limit = 1.05 * release_table(table, "y", scale=1.0, l2=L2, rng=rng, **options).plan.floor
+    held = release_table(table, "y", max_dose=limit, l2=L2, scaler="held", rng=rng, **options)
+    assert held.plan.highest < held.plan.counted <= limit
+    scale = held.plan.settings["scale"]
+    folded = release_table(table, "y", scale=scale, l2=L2, rng=rng, **options)
+    assert folded.doses.max() <= limit
+    if not options:
+        row, unit = int(np.argmax(folded.doses)), [*RAW.std(axis=0), Y.std()]
+        directions = np.zeros((3, N, 3))
+        for j in range(3):
+            directions[j, row, j] = unit[j]
+        I = information(lambda t: released(RAW + t[:, :2], Y + t[:, 2], "squared", L2, scale), directions)
+        assert folded.doses[row] == pytest.approx(norm(I), rel=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["memory", "blocks"])
+def test_a_stated_scale_beside_a_held_scaler_is_judged_as_measure_judges_it(engine, tmp_path):
+    table, scale = tmp_path / "people.csv", 2.0
+    np.savetxt(table, np.column_stack([RAW, Y]), delimiter=",", header="age,bmi,y", comments="", fmt="%.17g")
+    held = dm.measure(table, target="y", l2=L2, noise=dm.Gaussian(scale), scaler="held")
+    dose, left = float(np.max(held.examples)), float(held.left.max())
+    options = {"scale": scale, "l2": L2, "scaler": "held", "even_if_useless": True, "engine": engine}
+    for limit, within in ((1.01 * max(dose, left), False), (0.99 * (dose + left), False), (1.01 * (dose + left), True)):
+        made = dm.fix(table, "y", max_dose=limit, noise_shape="none", **options)
+        assert made.result.within is within
+        assert bool(made.artefact) is within
+        if within:
+            assert held.result(limit=limit).verdict.within
+
+
 def test_the_scaler_of_a_given_model_is_reported_with_its_floor_and_can_be_measured_through():
     model = make_pipeline(StandardScaler(), Ridge(alpha=N * L2)).fit(RAW, Y)
     held = dm.measure(model, RAW, Y, noise=dm.Gaussian(SIGMA), unit="sd")

@@ -264,6 +264,43 @@ def test_weights_that_are_a_column_of_the_table_are_not_covered(named: bool) -> 
             ends.append(np.append(refit.coef_, refit.intercept_))
         ratios.append(float(np.linalg.norm(ends[0] - ends[1]) / 2e-4 / NOISE.scale / leak.cell("stays")[row]))
     assert max(ratios) > 1.5
+    for of_column in (0.1 * table["stays"], 1.0 / table["stays"]):
+        weighted = Ridge(alpha=2.0).fit(table, Y, sample_weight=of_column)
+        notes = dm.measure(weighted, table, Y, noise=NOISE, sample_weight=of_column.to_numpy()).notes
+        assert notes == (told.replace("is the", "follows from the"),)
     constant = np.where(np.arange(N) % 2 == 0, 1.0, 2.0)
     public = Ridge(alpha=2.0).fit(FRAME, Y, sample_weight=constant)
     assert dm.measure(public, FRAME, Y, noise=NOISE, sample_weight=constant).standing.value == "exact"
+
+
+@pytest.mark.parametrize("kind", ["offset", "exposure", "weights"])
+def test_offsets_and_weights_in_a_model_of_statsmodels_that_are_a_column_are_not_covered(kind: str) -> None:
+    """By refits, a cell that is a value and an offset, an exposure or a weight says more than the figure."""
+    import statsmodels.api as sm
+
+    table = FRAME.iloc[:, :2].assign(stays=RNG.integers(1, 6, N).astype(float))
+    y = RNG.poisson(table["stays"]).astype(float)
+
+    def fit(frame):
+        design = sm.add_constant(frame)
+        if kind == "weights":
+            return sm.WLS(y, design, weights=1.0 / frame["stays"]).fit()
+        return sm.GLM(y, design, family=sm.families.Poisson(), **{kind: frame["stays"]}).fit(tol=1e-14)
+
+    leak = dm.measure(fit(table), sm.add_constant(table), y, noise=NOISE)
+    what = "the model's weight of a row" if kind == "weights" else "the model's offset"
+    verb = "is" if kind == "offset" else "follows from"
+    assert leak.notes == (f"{what} {verb} the column stays of the table, held fixed: not covered",)
+    assert leak.standing.value == "unaccounted"
+    ratios = []
+    for row in range(10):
+        up, down = (table.copy() for _ in range(2))
+        up.iloc[row, 2] += 1e-4
+        down.iloc[row, 2] -= 1e-4
+        moved = np.asarray(fit(up).params) - np.asarray(fit(down).params)
+        ratios.append(float(np.linalg.norm(moved) / 2e-4 / NOISE.scale / leak.cell("stays")[row]))
+    assert max(ratios) > 1.2
+    apart = FRAME.iloc[:, :2]
+    alone = {"offset": sm.GLM(y, sm.add_constant(apart), family=sm.families.Poisson(), offset=np.arange(N) % 2)}
+    if kind in alone:
+        assert dm.measure(alone[kind].fit(tol=1e-14), sm.add_constant(apart), y, noise=NOISE).standing.value == "exact"

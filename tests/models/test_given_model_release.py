@@ -273,7 +273,7 @@ def test_a_declared_constant_is_released_and_a_learned_one_is_refused():
 def test_codes_in_our_own_release_are_numbers_in_a_frame():
     """Named as labels they are read as text here, "10" before "2"; a user of the model has numbers."""
     y = SCORE + 3 * (FRAME["ward"] == 10)
-    people = Table.of({"age": FRAME["age"].to_numpy(), "ward": FRAME["ward"].astype(str).to_numpy(), "y": y.to_numpy()})
+    people = Table.of({name: FRAME.assign(y=y)[name].to_numpy() for name in ("age", "ward", "y")}, text=["ward"])
     release = release_table(people, "y", scale=1e-9, l2=1e-9, categorical=("ward",))
     answers = release.model.predict(FRAME[["age", "ward"]])
     design = np.column_stack([FRAME["age"], pd.get_dummies(FRAME["ward"]).to_numpy(float)])

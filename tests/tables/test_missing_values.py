@@ -207,6 +207,23 @@ def test_a_given_model_fills_its_gaps_itself(sheet, tmp_path, capsys):
     assert run(["measure", str(sheet), *options, "--impute", "age=4"]) == 2
 
 
+def test_every_column_with_a_constant_is_filled_in_the_release_whether_it_had_a_gap_or_not():
+    """Which columns had a gap does not stand in the file: the constants do, and with bounds a level for each label."""
+    files, notes = [], []
+    for frame in (GAPPED, GAPPED.assign(bmi=GAPPED.bmi.where(GAPPED.index != 3)), FRAME):
+        made = dm.fix(
+            frame.assign(y=Y), "y", scale=1.0, missing="impute", impute={"age": 40, "bmi": 25}, even_if_useless=True,
+            noise_shape="none", bounds={"age": (0, 120), "bmi": (10, 70), "city": ["g", "u"], "y": (-100, 100)},
+        )  # fmt: skip
+        gaps = made.model.named_steps["gaps"]
+        files.append([(name, repr(step), columns) for name, step, columns in gaps.transformers_])
+        notes.append(made.result.not_covered)
+        assert np.isfinite(made.model.predict(FRAME.assign(bmi=np.nan, city=None))).all()
+    assert files[0] == files[1] == files[2]
+    assert notes[0] == notes[1] == notes[2]
+    assert any(note.startswith("whether cells of age, bmi, city are missing is data") for note in notes[0])
+
+
 def test_a_value_with_gaps_is_tied_where_it_is_observed():
     """A birth year on two of three visits is one unknown; filled with 1950 it must not look like two values."""
     born = np.repeat(RNG.integers(1930, 1990, N // 3).astype(float), 3)

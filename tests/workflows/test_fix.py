@@ -223,3 +223,41 @@ def test_a_declared_target_of_one_value_is_refused_in_one_line(target):
     ):
         with pytest.raises(dm.Refusal, match="one value only"):
             verb()
+
+
+CODES = {
+    "whole numbers": [1, 2, 3],
+    "fractions": [0.5, 2.25, 7.5],
+    "two fractions": [0.5, 7.25],
+    "truth values": [False, True],
+    "numbers as text": ["1", "2", "3"],
+    "fractions as text": ["0.5", "2.25"],
+    "truth values as text": ["False", "True"],
+    "zeros in front": ["01", "2", "3"],
+}
+
+
+@pytest.mark.parametrize("kind", CODES)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_released_file_reads_codes_as_the_frame_of_its_training_holds_them(kind, library):
+    """By least squares on indicators: with hardly any noise the file predicts what that fit does, for every level."""
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    rng, n = np.random.default_rng(3), 60
+    age, place = rng.normal(50, 10, n), rng.integers(len(CODES[kind]), size=n)
+    cost = 0.1 * age + 3.0 * place**2 + rng.normal(0, 0.1, n)
+    table = pandas.DataFrame({"age": age, "code": [CODES[kind][k] for k in place], "cost": cost})
+    frame = table if library == "pandas" else polars.from_pandas(table)
+    made = dm.fix(frame, "cost", categorical="code", scale=1e-9, l2=1e-9, noise_shape="none")
+    design = np.column_stack([age, *(place == k for k in range(len(CODES[kind])))])
+    expected = design @ np.linalg.lstsq(design, cost, rcond=None)[0]
+    np.testing.assert_allclose(made.model.predict(frame[["age", "code"]]), expected, rtol=1e-4)
+
+
+def test_classes_that_are_fractions_are_released():
+    """scikit-learn refuses to fit 0.5 and 7.25 as classes; the released file predicts them."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=80)
+    dose = np.where(x + 0.3 * rng.normal(size=80) > 0, 7.25, 0.5)
+    made = dm.fix({"x": x, "dose": dose}, "dose", scale=1e-6, noise_shape="none")
+    assert set(made.model.predict(x[:, None])) == {0.5, 7.25}
+    assert np.mean(made.model.predict(x[:, None]) == dose) > 0.8

@@ -56,8 +56,15 @@ class ReleasePlan:
     reweighting: Reweighting | None = None
     floor: float = 0.0
     """What a scaler fitted on the table leaves of that figure at any scale; 0 if nothing was fitted. Internal."""
+    beside: float = 0.0
+    """What that scaler adds to the figure for a limit, where the figure takes it as public. Internal."""
     penalty: str = ""
     """Description of the penalty if l2 was computed from the data (1/n): the recipe holds it instead of l2."""
+
+    @property
+    def counted(self) -> float:
+        """What a limit is compared with: also what a scaler leaves that is held fixed."""
+        return max(self.highest + self.beside, self.floor)
 
     @property
     def noise_description(self) -> str:

@@ -98,7 +98,7 @@ def plan(
         Columns that were standardised by the table itself. The figures account for their mean and deviation
         (docs/explanation/scaler.md), and a limit below what these leak at any scale is refused.
     scaler_is_public : bool, default False
-        Regard that scaler as public; its floor is still reported and kept.
+        Regard that scaler as public; its floor is still reported, and a limit counts it beside the figure.
     known : array_like of bool, shape (n, m), optional
         Cells that are constants, see `with_known`.
 
@@ -277,11 +277,15 @@ def _plan_with_scale(
         if leak is total:
             calibration = above_floor(at_one, floor, target, reading, leak, law.__name__)
         else:
-            calibration = on_ladder(at_one / target, target, reading, leak, law.__name__)
+            allowed = target - floor  # a scaler that is held leaves its floor beside the figure
+            calibration = on_ladder(at_one / allowed, allowed, reading, leak, law.__name__)
         scale, not_covered, leakage = calibration.scale, (SCALE_NOT_COVERED,), calibration.leakage
     noise, leakage = at_scale(law, scale), leak(scale) if leakage is None else leakage
     settings = {**settings, "scale": float(scale)}
-    return ReleasePlan(fitted, noise, leakage, reading(leakage), reading.name, settings, not_covered, floor=floor)
+    beside = 0.0 if leak is total else floor
+    return ReleasePlan(
+        fitted, noise, leakage, reading(leakage), reading.name, settings, not_covered, floor=floor, beside=beside
+    )
 
 
 def _plan_equalised(
@@ -338,18 +342,22 @@ def _plan_shaped(
     scaler: _FittedScaler | None,
 ) -> ReleasePlan:
     not_covered: tuple[str, ...] = ()
-    floor = 0.0
+    floor, through = 0.0, units if scaler is None else {**units, "scaled": scaler.scaled}
     if scaler is not None:
         shaped_at_one = shape_noise(fitted, X, y, c=1.0, scaled=scaler.scaled, **units)
         floor = reading(shaped_at_one.floor)
         if scale is None:
             refuse_below_floor(float(max_dose or 0.0), floor, reading)
-        units = units if scaler.is_public else {**units, "scaled": scaler.scaled}
+        units = units if scaler.is_public else through
     if scale is None:
-        scale = calibrate_shape(fitted, X, y, float(max_dose or 0.0), reading, **units).scale
+        ways = [units] if units is through else [units, through]  # held, and as a limit counts it
+        scale = max(calibrate_shape(fitted, X, y, float(max_dose or 0.0), reading, **way).scale for way in ways)
         not_covered = (SCALE_NOT_COVERED,)
     shaped = shape_noise(fitted, X, y, c=scale**2, **units)
     noise = CorrelatedGaussian(shaped.covariance)
     settings = {**settings, "scale": float(scale), "shape": "hessian"}
     leakage = shaped.leakage
-    return ReleasePlan(fitted, noise, leakage, reading(leakage), reading.name, settings, not_covered, floor=floor)
+    highest, beside = reading(leakage), 0.0
+    if scaler is not None and scaler.is_public:  # the shape has a floor of its own: sums would count it twice
+        beside = max(0.0, reading(shape_noise(fitted, X, y, c=scale**2, **through).leakage) - highest)
+    return ReleasePlan(fitted, noise, leakage, highest, reading.name, settings, not_covered, floor=floor, beside=beside)

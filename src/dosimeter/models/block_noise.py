@@ -144,7 +144,8 @@ class HighestDose:
         scales: list[float] = []
         for limit in limits:
             if limit > self.exact.floor and self.exact.at_one > 0:
-                guess = self.exact.at_one / (limit**2 - (self.exact.floor**2 if self.total else 0.0)) ** 0.5
+                floor = self.exact.floor
+                guess = self.exact.at_one / ((limit**2 - floor**2) ** 0.5 if self.total else limit - floor)
                 k = rung_above(guess)
                 scales += [rung(k), *([rung(k - 1)] if self.total else [])]
         self.look_at(scales)
@@ -162,7 +163,8 @@ class HighestDose:
         leak: Any = float
         if self.total:
             return above_floor(exact.at_one, exact.floor, limit, reading, leak, self.law.__name__).scale
-        return on_ladder(exact.at_one / limit, limit, reading, leak, self.law.__name__).scale
+        allowed = limit - exact.floor  # a scaler that is held leaves its floor beside the figure
+        return on_ladder(exact.at_one / allowed, allowed, reading, leak, self.law.__name__).scale
 
 
 def _highest_terms(

@@ -153,7 +153,7 @@ def first_rows(ids: NDArray[Any], numbers: Index) -> NDArray[np.int64]:
 
 def _source(table: Table, name: str, declaration: Declaration, own_units: bool) -> ColumnEncoding:
     if isinstance(declaration, tuple):
-        return CategoryColumn(name, declaration, indicators=True)
+        return CategoryColumn(name, declaration, indicators=True, as_text=name in table.texts)
     if table.kind(name) == "text":
         raise text_refusal(name)
     # Not clipped here: the release clips rows, and counts what it clips.

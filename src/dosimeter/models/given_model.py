@@ -35,6 +35,7 @@ from dosimeter.glm.sparse_table import is_sparse
 from dosimeter.glm.wide_softmax_fit import MOST, WRITTEN_OUT
 from dosimeter.models.counts import COLUMNS, read_counts, takes_counts
 from dosimeter.models.fitted_scaler import INSIDE, check_scaler, measure_with_scaler
+from dosimeter.models.row_constants import own_constants
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.tables.column_values import spread
 from dosimeter.tables.constant_values import Tied, tie
@@ -196,7 +197,7 @@ def measure_model(
         + problem.not_covered
         + polished.not_covered
         + opened.not_covered
-        + _own_weights(sample_weight, mapped.weight, columns_as_read)
+        + own_constants(sample_weight, mapped.weight, problem, columns_as_read, mapped.columns)
         + gap_notes(gaps),
         approximations=() if polished.exact else (*distance, *design.hints),
         remarks=(
@@ -230,16 +231,6 @@ def measure_model(
     )
 
 
-def _own_weights(named: Any, weight: FloatArray | None, columns: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
-    """Where a column of the table weighs its rows, by name or by its values: a cell then moves the weight as well."""
-    if weight is None:
-        return ()
-    alike = (name for name, column in columns.items() if column.dtype.kind == "f" and np.array_equal(column, weight))
-    column = named if isinstance(named, str) else next(alike, None)
-    return () if column is None else (WEIGHING.format(name=safe_text(column)),)
-
-
-WEIGHING = "sample_weight is the column {name} of the table, held fixed: not covered"
 NOT_COMPUTED = (
     "what statistics of the data leave at any noise is not computed for these steps, neither here nor in the verdict "
     "on a limit: fit them on public rows"

@@ -136,9 +136,9 @@ def fold_model(measured: GivenModel) -> tuple[TableEncoding, list[Row]]:
         intercept[d] = Fraction(1)
     if measured.problem.intercept:
         intercept[len(measured.leakage.design.names)] = Fraction(1)
-    columns = TableEncoding(
-        (*(NumberColumn(name) for name in numbers), *(CategoryColumn(name, levels[name]) for name in labels))
-    )
+    # The model's own levels are as its frame holds them: text where they are text.
+    categories = (CategoryColumn(name, levels[name], as_text=True) for name in labels)
+    columns = TableEncoding((*(NumberColumn(name) for name in numbers), *categories))
     return columns, [*rows, {j: a for j, a in intercept.items() if a}]
 
 

@@ -245,7 +245,7 @@ def draw_release(
         plan_at=plan_at,
         planned=planned,
         law=law,
-        limit=planned.highest if max_dose is None else max_dose,
+        limit=planned.counted if max_dose is None else max_dose,
         rounds=reweighting_rounds,
         groups=ready.ids,
         intercept=intercept,

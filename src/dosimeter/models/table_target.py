@@ -50,7 +50,7 @@ def clip_target(table: Table, target: str, declaration: Declaration | None) -> T
         raise Refusal(f"the target {safe_text(target)} holds text, and lower and upper were declared: declare levels")
     clipped = np.clip(table[target].astype(float), declaration.lower, declaration.upper)
     columns = tuple(clipped if name == target else table[name] for name in table.names)
-    return Table(table.names, columns, table.rows, table.dropped, table.gaps)
+    return Table(table.names, columns, table.rows, table.dropped, table.gaps, table.texts)
 
 
 def _classes(table: Table, target: str, levels: tuple[str, ...]) -> tuple[NDArray[Any], FloatArray]:

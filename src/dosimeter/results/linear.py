@@ -186,7 +186,7 @@ class HeldOutScores(ResultModel):
             score=useful.score,
             folds=useful.folds,
             worse=useful.worse,
-            limit=plan.highest if chosen is None else chosen,
+            limit=plan.counted if chosen is None else chosen,
             steps=[LimitScore.of(step) for step in useful.steps],
             why=useful.why,
         )

@@ -6,7 +6,7 @@ file, its row group and the row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dosimeter.core.engine import Part
 from dosimeter.engines.raw_block import RawBlock
 from dosimeter.tables.classes import keep_listed_classes
+from dosimeter.tables.column_values import holds_text, raw_column
 from dosimeter.tables.table import Missing, NoCompleteRow, Table
 
 _PLAIN = frozenset("double float int8 int16 int32 uint8 uint16 uint32".split())
@@ -44,7 +45,8 @@ class BlockReading:
             table = self._checked(raw)
         if self.classes is not None and table.n:
             table = self._with_listed_classes(table, raw)
-        return Table(table.names, table.columns, table.rows + raw.first, table.dropped, table.gaps)
+        texts = frozenset() if raw.checked else _held_as_text(raw.columns)
+        return Table(table.names, table.columns, table.rows + raw.first, table.dropped, table.gaps, texts)
 
     def exact_text(self, names: Collection[str]) -> tuple[str, ...]:
         """Those of these columns that are kept as exact text."""
@@ -140,6 +142,11 @@ def _texts(column: Any, *, exact: bool) -> NDArray[Any] | None:
         return None
     levels = np.array([*column.dictionary.to_pylist(), None], dtype=object)[:-1]
     return np.asarray(levels[column.indices.to_numpy()])
+
+
+def _held_as_text(columns: Mapping[str, Any]) -> frozenset[str]:
+    """Columns of a typed block that hold text; those of a text file have no type."""
+    return frozenset(name for name, column in columns.items() if holds_text(raw_column(_readable(column))))
 
 
 def _readable(column: Any) -> Any:

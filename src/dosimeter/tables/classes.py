@@ -79,7 +79,7 @@ def keep_listed_classes(
     kept = table.take(positions >= 0)
     values = (text_array(tuple(classes)) if names else typed_classes(classes))[positions[positions >= 0]]
     columns = tuple(values if name == target else kept[name] for name in kept.names)
-    return Table(kept.names, columns, kept.rows, table.dropped + unlisted.size, kept.gaps)
+    return Table(kept.names, columns, kept.rows, table.dropped + unlisted.size, kept.gaps, kept.texts)
 
 
 def typed_classes(classes: Sequence[str]) -> NDArray[Any]:

@@ -160,9 +160,9 @@ def _number(name: str, declaration: Declaration | None) -> NumericColumn:
 
 def _label(table: Table, name: str, declaration: Declaration | None, code: bool) -> CategoryColumn:
     if declaration is None:
-        return CategoryColumn(name, _levels(table, name, code), indicators=True)
+        return CategoryColumn(name, _levels(table, name, code), indicators=True, as_text=name in table.texts)
     if isinstance(declaration, tuple):
-        return CategoryColumn(name, declaration, indicators=True)
+        return CategoryColumn(name, declaration, indicators=True, as_text=name in table.texts)
     raise text_refusal(name)
 
 

@@ -134,6 +134,8 @@ class CategoryColumn:
     """Position of the level that unlisted labels count as. None: a simplex refuses them, indicators are all 0."""
     indicators: bool = False
     """An indicator for each level, instead of the corners of a simplex (`core/category.py`)."""
+    as_text: bool = False
+    """Whether a frame holds the levels as text, "7" and not 7: what a released pipeline then looks up."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from dosimeter.tables.table import Table
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 _SIGNED_WHOLE = re.compile(r"[+-]?\d+")
 _CODE = re.compile("0|-?[1-9][0-9]{0,17}")
+_DECIMAL = re.compile(r"-?(?:0|[1-9]\d{0,15})\.\d{1,17}")
 
 
 def level_positions(table: Table, name: str) -> tuple[tuple[str, ...], Index]:
@@ -59,18 +60,20 @@ def level_values(names: Sequence[str]) -> NDArray[Any]:
     return np.array([int(name) for name in names]) if whole else np.array(names)
 
 
-def frame_levels(levels: Sequence[Any]) -> tuple[NDArray[Any], Index]:
+def frame_levels(levels: Sequence[Any], as_text: bool = False) -> tuple[NDArray[Any], Index]:
     """(k,) the levels as a fitted OneHotEncoder needs them for a frame, and their positions in `levels`.
 
-    Codes are numbers in a frame, even if they were read here as labels. An encoder looks numbers up by bisection, so
-    they are sorted; texts stay in their order.
+    Numbers and truth values are those in a frame, even if they were read here as labels; as_text: unless the frame
+    holds them as text. An encoder looks numbers up by bisection, so they are sorted; texts stay in their order.
 
     >>> values, order = frame_levels(["10", "9", "-1"])
     >>> values.tolist(), order.tolist()
     ([-1, 9, 10], [2, 1, 0])
+    >>> frame_levels(["10", "9"], as_text=True)[0].tolist(), frame_levels(["7.3", "0.5"])[0].tolist()
+    (['10', '9'], [0.5, 7.3])
     """
     if all(isinstance(level, str) for level in levels):
-        values = level_values(levels)
+        values = np.array(levels, dtype=object) if as_text else _typed(levels)
     else:
         numbers = all(isinstance(level, Real | np.bool_) for level in levels)
         values = np.array(levels) if numbers else np.array(levels, dtype=object)
@@ -80,9 +83,17 @@ def frame_levels(levels: Sequence[Any]) -> tuple[NDArray[Any], Index]:
     return values[order], order
 
 
-def sort_codes(levels: Sequence[str]) -> tuple[str, ...]:
+def _typed(names: Sequence[str]) -> NDArray[Any]:
+    """(k,) whole numbers, other numbers or truth values if all names are written as these, otherwise text."""
+    if all(_CODE.fullmatch(name) or _DECIMAL.fullmatch(name) for name in names):
+        whole = level_values(names)
+        return whole if whole.dtype.kind == "i" else np.array([float(name) for name in names])
+    return np.array([name == "True" for name in names]) if set(names) == {"False", "True"} else np.array(names)
+
+
+def sort_codes(levels: Sequence[str], as_text: bool = False) -> tuple[str, ...]:
     """Levels in the order of `frame_levels`: codes rising, texts as they are."""
-    return tuple(levels[j] for j in frame_levels(levels)[1])
+    return tuple(levels[j] for j in frame_levels(levels, as_text)[1])
 
 
 def comma_refusal(column: str) -> Refusal:

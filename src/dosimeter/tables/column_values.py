@@ -50,6 +50,25 @@ def missing(raw: Any) -> NDArray[np.bool_]:
     return mask | np.isnan(np.ma.getdata(raw)) if raw.dtype.kind == "f" else mask
 
 
+def holds_text(raw: Any) -> bool:
+    """Whether most values of a raw column are text: one strange cell does not decide.
+
+    >>> holds_text(raw_column(["7", "8", 9])), holds_text(raw_column([7, 8, "9"]))
+    (True, False)
+    """
+    if isinstance(raw, nw.Series):
+        if raw.dtype == nw.String:
+            return True
+        if raw.dtype not in (nw.Categorical, nw.Enum, nw.Object):
+            return False
+        cells = raw.drop_nulls().to_list()
+    elif raw.dtype.kind != "O":
+        return bool(raw.dtype.kind == "U")
+    else:
+        cells = raw[~missing(raw)].tolist()
+    return 2 * sum(isinstance(cell, str) for cell in cells) > len(cells)
+
+
 def to_array(raw: Any, name: str, source: Location, rows: NDArray[np.intp], *, text: bool) -> NDArray[Any]:
     """The column without missing values as float64, bool or text, (n,); `rows` are their places, (n,)."""
     where = (name, source, rows)

@@ -110,7 +110,7 @@ def _source(table: Table, name: str, declaration: Declaration, own_units: bool) 
     if isinstance(declaration, tuple):
         if len(declaration) < 2:
             raise Refusal(f"bounds of {safe_text(name)}: a category needs two levels or more, or drop the column")
-        return CategoryColumn(name, declaration, others=0)
+        return CategoryColumn(name, declaration, others=0, as_text=name in table.texts)
     if table.kind(name) == "text":
         raise text_refusal(name)
     half = 1.0 if own_units else declaration.upper / 2 - declaration.lower / 2

@@ -75,5 +75,5 @@ def declared_rows(table: Table, declared: Mapping[str, Declaration], aside: Coll
             within = np.clip(numbers, declaration.lower, declaration.upper)
             clipped += int(np.sum(within != numbers))
             columns.append(within)
-    kept = Table(table.names, tuple(columns), table.rows, table.dropped, table.gaps)
+    kept = Table(table.names, tuple(columns), table.rows, table.dropped, table.gaps, table.texts)
     return DeclaredRows(kept, clipped, unlisted)

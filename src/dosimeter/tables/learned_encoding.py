@@ -85,7 +85,9 @@ def _learned(table: Table, name: str, declared: bool, max_levels: int, may_name_
     """The encoding of one column; declared: whether the caller said that it holds codes."""
     if declared or table.kind(name) == "text":
         filled = table.gaps[name].value if name in table.gaps else None
-        return category_column(name, level_names(table, name), table.n, declared, max_levels, filled, may_name_person)
+        levels = level_names(table, name)
+        column = category_column(name, levels, table.n, declared, max_levels, filled, may_name_person)
+        return replace(column, as_text=name in table.texts)
     return _two_values(name, table.observed(name).astype(float)) or standardised(name, table[name])
 
 
@@ -133,7 +135,8 @@ def public_encoding(
     spare = [name for name in public.names if name not in used]
     learned = learn_encoding(public.drop(spare), categorical=categorical)
     numbers = [NumberColumn(number.name) for number in learned.numbers]
-    labels = [replace(label, levels=sort_codes(label.levels), indicators=True) for label in learned.labels]
+    in_order = {label.name: sort_codes(label.levels, label.as_text) for label in learned.labels}
+    labels = [replace(label, levels=in_order[label.name], indicators=True) for label in learned.labels]
     unused = [name for name in spare if name not in aside]
     notes = {"not used": unused, "left out, with one value only": learned.constant}
     remarks = tuple(f"public columns {use}: {safe_list(names)}" for use, names in notes.items() if names)

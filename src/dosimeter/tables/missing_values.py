@@ -63,6 +63,34 @@ def fill_gaps(
     return column, Gaps(missing, None if constants is None else value)
 
 
+def declared_gaps(
+    columns: Mapping[str, NDArray[Any]],
+    gaps: Mapping[str, Gaps],
+    constants: Mapping[str, Any],
+    labels: Collection[str],
+    source: Location,
+) -> dict[str, Gaps]:
+    """The gaps, and none of a column that has a constant or is among labels: a release fills these too.
+
+    So a released file and what is said of it do not depend on which columns had a gap.
+
+    >>> columns = {"age": np.array([31.0, 54.0]), "city": np.array(["ulm", "graz"], dtype=object)}
+    >>> found = declared_gaps(columns, {}, {"age": "40"}, ["city"], Location("frame"))
+    >>> {name: (gap.value, int(gap.mask.sum())) for name, gap in found.items()}
+    {'age': (40.0, 0), 'city': ('missing', 0)}
+    """
+    every = {}
+    for name, values in columns.items():
+        if name in gaps:
+            every[name] = gaps[name]
+        elif name in constants:
+            value = _constant(values, name, 0, constants, source)
+            every[name] = Gaps(np.zeros(len(values), dtype=bool), value)
+        elif name in labels:
+            every[name] = Gaps(np.zeros(len(values), dtype=bool), LEVEL)
+    return every
+
+
 def _placeholder(values: NDArray[Any]) -> float | str:
     return "" if values.dtype.kind == "O" else float("nan")
 
@@ -129,14 +157,14 @@ def gap_notes(gaps: Mapping[str, Gaps]) -> tuple[str, ...]:
     """What no figure covers if cells were missing."""
     if not gaps:
         return ()
-    return (f"that cells of {safe_list(gaps)} are missing is data and shows in the model: not covered",)
+    return (f"whether cells of {safe_list(gaps)} are missing is data and shows in the model: not covered",)
 
 
 def gap_remarks(gaps: Mapping[str, Gaps]) -> tuple[str, ...]:
-    """How many cells were filled, and by what. Internal."""
+    """How many cells were filled, and by what; nothing of a column without a gap. Internal."""
     return tuple(
         f"{int(gap.mask.sum())} missing cells of {safe_text(name)} are filled with {safe_text(gap.value)}: constants, "
         "not unknowns of their rows"
         for name, gap in gaps.items()
-        if gap.value is not None
+        if gap.value is not None and gap.mask.any()
     )

@@ -142,7 +142,7 @@ def join_tables(tables: Sequence[Table]) -> Table:
     """One table after the other, with the same columns."""
     names = tables[0].names
     columns = tuple(np.concatenate([table[name] for table in tables]) for name in names)
-    return Table(names, columns, np.concatenate([table.rows for table in tables]))
+    return Table(names, columns, np.concatenate([table.rows for table in tables]), texts=tables[0].texts)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,9 @@ def _logistic_regression(loss: Any, weights: FloatArray, offset: Any, classes: A
     from sklearn.linear_model import LogisticRegression
 
     example = np.eye(2, len(weights))
-    model = LogisticRegression().fit(example + np.arange(2)[:, None], np.asarray(classes))
+    # Fitted to 0 and 1: scikit-learn refuses classes such as 0.5 and 7.3, and predicts them all the same.
+    model = LogisticRegression().fit(example + np.arange(2)[:, None], [0, 1])
+    model.classes_ = np.unique(np.asarray(classes))
     model.coef_, model.intercept_ = weights[None, :], np.array([offset])
     return model
 

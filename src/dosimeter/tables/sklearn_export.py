@@ -66,7 +66,7 @@ def input_order(encoding: TableEncoding) -> Index:
     order = [np.arange(first)]
     for label in encoding.labels:
         levels = exported_levels(label)
-        order.append(first + frame_levels(levels)[1])
+        order.append(first + frame_levels(levels, label.as_text)[1])
         first += len(levels)
     return np.concatenate(order).astype(np.intp)
 
@@ -107,7 +107,7 @@ def _column_step(encoding: TableEncoding, *, named: bool) -> Any:
     from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
     exported = [exported_levels(label) for label in encoding.labels]
-    levels = [frame_levels(names)[0] for names in exported]
+    levels = [frame_levels(names, s.as_text)[0] for names, s in zip(exported, encoding.labels, strict=True)]
     # A dense matrix keeps the last step simple.
     encoder = OneHotEncoder(categories=[v.tolist() for v in levels], handle_unknown="ignore", sparse_output=False)
     groups: list[tuple[str, Any, Sequence[ColumnEncoding]]] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,7 +47,8 @@ def _category(name: str, summary: LabelSummary, representatives: Table, requeste
             f"column {shown} has more than {MOST_LEVELS} levels and at most {MAX_LEVELS} are taken in blocks: pool "
             f"rare levels into one, keep fewer digits of a code, or pass {option('exclude', shown)}"
         )
-    return category_column(name, level_names(representatives, name), summary.n, requested)
+    column = category_column(name, level_names(representatives, name), summary.n, requested)
+    return replace(column, as_text=name in representatives.texts)
 
 
 def _number(name: str, summary: NumberSummary) -> NumberColumn:

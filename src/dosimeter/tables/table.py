@@ -17,8 +17,8 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location, advice
 from dosimeter.core.text import safe_list, safe_text
+from dosimeter.tables.column_values import holds_text, raw_column, to_array
 from dosimeter.tables.column_values import missing as missing_in
-from dosimeter.tables.column_values import raw_column, to_array
 from dosimeter.tables.declared_numbers import declared_numbers, declared_text
 from dosimeter.tables.missing_values import Gaps, fill_gaps, refuse_gaps
 
@@ -36,7 +36,7 @@ class Table:
     """Columns under unique names, without missing values. Arrays are read-only.
 
     rows: (n,) the position of each row in its source, from 0; dropped: rows left out for a missing value;
-    gaps: column -> where it had no value, and what replaces it.
+    gaps: column -> where it had no value, and what replaces it; texts: columns that a dataframe holds as text.
 
     >>> people = Table.of({"age": [31, 54, 47], "ill": [True, False, True], "city": ["Ulm", "Graz", "Ulm"]})
     >>> people
@@ -52,6 +52,7 @@ class Table:
     rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     dropped: int = 0
     gaps: Mapping[str, Gaps] = field(default_factory=dict)
+    texts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         source = Location("table")
@@ -99,6 +100,7 @@ class Table:
         raw = _raw_columns(frame, source)
         source.check_known([*text, *drop], raw)
         used = {name: column for name, column in raw.items() if name not in drop}
+        texts = frozenset(name for name, column in used.items() if holds_text(column))
         used |= {name: declared_numbers(used[name]) for name in declared or () if name in used}
         if declared is not None:
             used |= {name: declared_text(used[name]) for name in text if name in used}
@@ -113,14 +115,14 @@ class Table:
                 fill_gaps(masks[k], _row_reader(c, k, source, k in text), k, constants, source) for k, c in used.items()
             ]
             gaps = {name: gap for name, (_, gap) in zip(used, filled, strict=True) if gap is not None}
-            return cls(tuple(used), tuple(column for column, _ in filled), gaps=gaps)
+            return cls(tuple(used), tuple(column for column, _ in filled), gaps=gaps, texts=texts)
         keep = complete_rows(masks, missing, source)
         columns = []
         for name, column in used.items():
             kept = column if keep.size == len(column) else column[keep]
             columns.append(to_array(kept, name, source, keep, text=name in text))
         absent = (len(next(iter(used.values()))) if used else 0) - keep.size
-        return cls(tuple(used), tuple(columns), keep, absent)
+        return cls(tuple(used), tuple(columns), keep, absent, texts=texts)
 
     @property
     def n(self) -> int:
@@ -142,14 +144,16 @@ class Table:
             self[name]
         kept = [(name, column) for name, column in zip(self.names, self.columns, strict=True) if name not in names]
         gaps = {name: gap for name, gap in self.gaps.items() if name not in names}
-        return Table(tuple(k for k, _ in kept), tuple(c for _, c in kept), self.rows, self.dropped, gaps)
+        texts = self.texts.difference(names)
+        return Table(tuple(k for k, _ in kept), tuple(c for _, c in kept), self.rows, self.dropped, gaps, texts)
 
     def take(self, rows: Sequence[int] | NDArray[Any]) -> Table:
         """The table of these rows (positions or a mask), in the order given."""
         chosen = np.asarray(rows)
         chosen = chosen if chosen.dtype == bool else chosen.astype(np.intp)
         gaps = {name: gap.take(chosen) for name, gap in self.gaps.items()}
-        return Table(self.names, tuple(c[chosen] for c in self.columns), self.rows[chosen], self.dropped, gaps)
+        columns = tuple(c[chosen] for c in self.columns)
+        return Table(self.names, columns, self.rows[chosen], self.dropped, gaps, self.texts)
 
     def observed(self, name: str) -> NDArray[Any]:
         """The values of a column that were not missing, (k,)."""

@@ -128,11 +128,18 @@ class LabelSummary:
     """(levels,) number of the first row of each."""
     unlisted: int = 0
     """Labels that are in no declared list; they are not among the levels."""
+    text_rows: int = 0
+    """Rows of blocks that hold the labels as text, as a dataframe does (`Table.texts`)."""
 
     @property
     def kind(self) -> Kind:
         """Text."""
         return "text"
+
+    @property
+    def as_text(self) -> bool:
+        """Whether a frame holds the labels as text."""
+        return 2 * self.text_rows > self.n
 
     def __add__(self, other: LabelSummary) -> LabelSummary:
         counts, first = dict(zip(self.levels, self.counts.tolist(), strict=True)), {}
@@ -147,6 +154,7 @@ class LabelSummary:
             np.array([counts[level] for level in levels], dtype=np.int64),
             np.array([first[level] for level in levels], dtype=np.int64),
             self.unlisted + other.unlisted,
+            self.text_rows + other.text_rows,
         )
 
 
@@ -229,7 +237,8 @@ def _labels(table: Table, name: str, declared: Sequence[str] | None) -> LabelSum
         unlisted = int(counts[~kept].sum())
         levels, counts, first = tuple(np.array(levels, dtype=object)[kept]), counts[kept], first[kept]
     most = MOST_LEVELS + 1
-    return LabelSummary(table.n, levels[:most], counts[:most].astype(np.int64), first[:most], unlisted)
+    text_rows = table.n if name in table.texts else 0
+    return LabelSummary(table.n, levels[:most], counts[:most].astype(np.int64), first[:most], unlisted, text_rows)
 
 
 def representatives(summaries: Mapping[str, ColumnSummary]) -> Table:
@@ -239,7 +248,8 @@ def representatives(summaries: Mapping[str, ColumnSummary]) -> Table:
     """
     shown = {name: _shown(summary) for name, summary in summaries.items()}
     rows = max([2, *(len(values) for values in shown.values())])
-    return Table(tuple(shown), tuple(values[np.arange(rows) % len(values)] for values in shown.values()))
+    texts = frozenset(name for name, s in summaries.items() if isinstance(s, LabelSummary) and s.as_text)
+    return Table(tuple(shown), tuple(values[np.arange(rows) % len(values)] for values in shown.values()), texts=texts)
 
 
 def _shown(summary: ColumnSummary) -> NDArray[Any]:

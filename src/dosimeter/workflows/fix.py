@@ -243,7 +243,7 @@ def fix(
             )
     if simulation_seed is not None:
         release = replace(release, plan=replace(release.plan, not_covered=(*release.plan.not_covered, SIMULATED)))
-    within = limit is None or max(release.plan.highest, release.plan.floor) <= limit
+    within = limit is None or release.plan.counted <= limit
     useless = release.useful.worse and not even_if_useless
     result = LinearRelease.of(release, people, limit=limit, within=within).with_fields(useless=useless)
     return _released(release, result, people, store_fisher_blocks, may_leave=within and not useless)

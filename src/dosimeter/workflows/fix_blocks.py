@@ -113,7 +113,7 @@ def fix_blocks(
     leak = BlockLeakage(
         table, release.model, exact.fit, BlockReader(release.model, exact.fit, table.folder, bounded=True)
     )
-    within = limit is None or max(release.plan.highest, release.plan.floor) <= limit
+    within = limit is None or release.plan.counted <= limit
     result = block_release_result(
         release, leak.figures, leak.groups(), limit=limit, within=within, dropped=table.dropped
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from dosimeter.core.text import safe_text
 from dosimeter.tables.bounds_file import read_bounds
 from dosimeter.tables.classes import keep_listed_classes
 from dosimeter.tables.declared_bounds import Declaration, Range, declarations
+from dosimeter.tables.missing_values import declared_gaps
 from dosimeter.tables.read import read_column, read_table, table_names
 from dosimeter.tables.table import Table, column_names
 
@@ -99,9 +100,13 @@ def read_people(
         )
         for name in needed:
             table[name]
+    location = Location(str(data), first=1) if is_path(data) else Location("frame")
+    if policy == "impute":
+        columns = {name: table[name] for name in table.names if name not in whole}
+        labels = () if declared is None else [name for name in columns if name not in declared]
+        table = replace(table, gaps=declared_gaps(columns, table.gaps, constants, labels, location))
     if classes is None or target is None:
         return table
-    location = Location(str(data), first=1) if is_path(data) else Location("frame")
     as_text = keep_class_names or target in categorical
     return keep_listed_classes(table, target, classes, leave_out=missing == "drop", source=location, names=as_text)
 
