@@ -94,11 +94,8 @@ class SiteDesk:
         except Exception as fault:
             self.say(f"{name}: failed ({type(fault).__name__})")
             return Status.FAILED, b""
-        try:
-            table = self._checked_table()
-        except Exception as fault:
-            reason = str(fault) if isinstance(fault, Refusal) else type(fault).__name__
-            self.say(f"this site does not match the schema: {safe_text(reason, 300)}")
+        table = self._table_or_reason()
+        if table is None:
             return Status.NO_MATCH, b""
         try:
             if question.operation not in (MATCH.name, FINISH.name):
@@ -110,6 +107,27 @@ class SiteDesk:
         except Exception as fault:  # its text may quote a cell
             self.say(f"{name}: failed ({type(fault).__name__})")
             return Status.FAILED, b""
+
+    def look(self) -> None:
+        """Read the table before the first question, and say what is wrong or how many patients there are."""
+        table = self._table_or_reason()
+        if table is None:
+            return
+        text = f"the table matches the schema: {table.people} patients in {table.table.n} rows"
+        if table.table.dropped:
+            text += f"; {table.table.dropped} rows with a missing value are left out"
+        if table.clipped:
+            text += f"; {table.clipped} cells beyond the agreed bounds count as the bound"
+        self.say(text)
+
+    def _table_or_reason(self) -> SiteTable | None:
+        """The table; None if it does not match, after the reason was said here."""
+        try:
+            return self._checked_table()
+        except Exception as fault:
+            reason = str(fault) if isinstance(fault, Refusal) else type(fault).__name__
+            self.say(f"this site does not match the schema: {safe_text(reason, 300)}")
+            return None
 
     def _check(self, question: Message) -> None:
         if question.status is not None or question.site != self.number:
