@@ -254,6 +254,24 @@ def test_a_site_that_is_killed_in_a_round_comes_back_and_the_model_is_right(tmp_
     np.testing.assert_allclose(fits[0].w, network.joint(), rtol=0, atol=1e-9)
 
 
+def test_a_port_that_is_taken_says_so(running: tuple[Network, HttpsExchange]) -> None:
+    network, exchange = running
+    with pytest.raises(Refusal, match="another program listens there: end it, or use another port"):
+        network.exchange(exchange.port)
+
+
+def test_the_reason_of_tls_is_said_at_the_site(network: Network) -> None:
+    """A coordinator under another name than its certificate has."""
+    own, said = network.folder / "site1", []
+    with network.exchange() as exchange:
+        place = SitePlace(
+            "localhost", exchange.port, network.own, network.folder / "ca.crt", own / "site.crt", own / "site.key", own
+        )
+        options: Any = {"most": 1000, "stop": lambda: False, "patience": PATIENCE, "say": said.append}
+        with pytest.raises(Refusal, match=r"not valid for this site \(Hostname mismatch"):
+            serve_site(place, lambda data: data, **options)
+
+
 def test_a_straggler_and_a_site_that_is_not_there_stop_it_with_one_line(tmp_path: Path) -> None:
     network = Network(tmp_path)
     with (

@@ -6,6 +6,7 @@ It listens at the named address and at no other, logs nothing, and writes nothin
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 import threading
@@ -19,6 +20,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_text
 
+_REMEDIES = {
+    errno.EADDRINUSE: "another program listens there: end it, or use another port here and at all sites",
+    errno.EACCES: "use a port from 1024 on, here and at all sites",
+}
 CERTIFICATE = "dosimeter.certificate"
 """Where a request carries the SHA-256 of its sender's certificate, hex; "" without one."""
 CERTIFICATE_BYTES = "dosimeter.certificate-bytes"
@@ -112,5 +117,6 @@ def _listen(address: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         shown = f"{safe_text(address)} port {port}"
-        raise Refusal(f"cannot listen at {shown} ({error.strerror}): name an address of this computer") from None
+        todo = _REMEDIES.get(error.errno or 0, "name an address of this computer")
+        raise Refusal(f"cannot listen at {shown} ({error.strerror}): {todo}") from None
     return listener
