@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from dataclasses import replace
 from pathlib import Path
@@ -114,7 +115,7 @@ def booked(consortium: Consortium, fitted: Any, totals: Any, scale: float) -> li
     within = consortium.assembly.ask("within limits", values)
     if not all(answer["within"] for answer in within.values()):
         return []
-    recipe = '{"kind": "weights", "noise": "Gaussian", "settings": {}, "not_covered": []}'
+    recipe = json.dumps({"kind": "weights", "noise": str(Gaussian(scale)), "settings": {}, "not_covered": []})
     draw = {"proposal": proposal, "artefact": b"model", "recipe": recipe, "fingerprint": secrets.token_bytes(32)}
     first = consortium.assembly.ask("book", draw)
     again = consortium.assembly.ask("book", draw)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dosimeter.core.errors import Refusal
+from dosimeter.core.errors import Refusal, StorageFault
 from dosimeter.core.face import speaking
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
@@ -72,6 +72,9 @@ class ClientDesk:
         except (Declined, Malformed) as fault:
             self.say(f"{safe_text(question.operation)}: not answered: {fault}")
             return question.answer(Status.REFUSED).pack()
+        except StorageFault as fault:
+            self.say(f"{safe_text(question.operation)}: failed: {safe_text(fault, 300)}")
+            return question.answer(Status.FAILED).pack()
         except Exception as fault:  # its text may quote a cell
             self.say(f"{safe_text(question.operation)}: failed ({type(fault).__name__})")
             return question.answer(Status.FAILED).pack()

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dosimeter.core.errors import Refusal
+from dosimeter.core.errors import Refusal, StorageFault
 from dosimeter.core.text import safe_text
 from dosimeter.engines.consortium_operations import FINISH, MATCH
 from dosimeter.engines.protocol.assembly import Values
@@ -92,7 +92,7 @@ class SiteDesk:
             self.say(f"{name}: not answered: {fault}")
             return Status.REFUSED, b""
         except Exception as fault:
-            self.say(f"{name}: failed ({type(fault).__name__})")
+            self.say(f"{name}: failed{_reason(fault)}")
             return Status.FAILED, b""
         table = self._table_or_reason()
         if table is None:
@@ -104,8 +104,8 @@ class SiteDesk:
         except Declined as fault:
             self.say(f"{name}: not answered: {fault}")
             return Status.REFUSED, b""
-        except Exception as fault:  # its text may quote a cell
-            self.say(f"{name}: failed ({type(fault).__name__})")
+        except Exception as fault:
+            self.say(f"{name}: failed{_reason(fault)}")
             return Status.FAILED, b""
 
     def look(self) -> None:
@@ -193,6 +193,11 @@ class SiteDesk:
         self.finished = bool(values["released"])
         self.say("the study has ended: " + ("released" if self.finished else "nothing was released"))
         return {}
+
+
+def _reason(fault: Exception) -> str:
+    """What to say of a failure: the text of a disk or ledger at fault, else its kind, since a text may quote a cell."""
+    return f": {safe_text(fault, 300)}" if isinstance(fault, StorageFault) else f" ({type(fault).__name__})"
 
 
 def _differ_in_few(then: list[str], now: list[str]) -> bool:
