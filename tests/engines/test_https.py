@@ -254,6 +254,25 @@ def test_a_site_that_is_killed_in_a_round_comes_back_and_the_model_is_right(tmp_
     np.testing.assert_allclose(fits[0].w, network.joint(), rtol=0, atol=1e-9)
 
 
+def test_a_site_that_opens_many_connections_keeps_no_other_from_answering(
+    running: tuple[Network, HttpsExchange],
+) -> None:
+    """The server takes 64 connections of three sites, and 503 would be the answer to all further ones."""
+    network, exchange = running
+    place = network.folder / "site1"
+    context = client_context(place / "ca.crt", place / "site.crt", place / "site.key")
+    many = []
+    try:
+        for _ in range(80):
+            connection = http.client.HTTPSConnection(HERE, exchange.port, context=context, timeout=PATIENCE)
+            connection.connect()
+            many.append(connection)
+        network.assembly(exchange, first_round=9000).ask("match")
+    finally:
+        for connection in many:
+            connection.close()
+
+
 def test_a_port_that_is_taken_says_so(running: tuple[Network, HttpsExchange]) -> None:
     network, exchange = running
     with pytest.raises(Refusal, match="another program listens there: end it, or use another port"):

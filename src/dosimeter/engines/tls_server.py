@@ -10,6 +10,7 @@ import errno
 import socket
 import ssl
 import threading
+import time
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_text
 
+MOST_OF_ONE = 8
+"""Connections of one certificate. A site needs one or two; those of a cut link stay for a while."""
 _REMEDIES = {
     errno.EADDRINUSE: "another program listens there: end it, or use another port here and at all sites",
     errno.EACCES: "use a port from 1024 on, here and at all sites",
@@ -31,7 +34,12 @@ CERTIFICATE_BYTES = "dosimeter.certificate-bytes"
 
 
 class _CertifiedProtocol(H11Protocol):
-    """HTTP that tells the application which certificate the connection has."""
+    """HTTP that tells the application which certificate the connection has.
+
+    A certificate has a few connections, and a new one ends the oldest: one site cannot take those of the others.
+    """
+
+    mark, since = "", 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -39,6 +47,10 @@ class _CertifiedProtocol(H11Protocol):
         certificate = None if tls is None else tls.getpeercert(binary_form=True)
         inner: Any = self.app
         mark = sha256(certificate).hexdigest() if certificate else ""
+        self.mark, self.since = mark, time.monotonic()
+        same: list[Any] = [each for each in self.connections if getattr(each, "mark", None) == mark]
+        for old in sorted(same, key=lambda each: each.since)[:-MOST_OF_ONE]:
+            old.transport.abort()
 
         async def certified(scope: Any, receive: Any, send: Any) -> None:
             await inner({**scope, CERTIFICATE: mark, CERTIFICATE_BYTES: certificate or b""}, receive, send)
