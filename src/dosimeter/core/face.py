@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +42,8 @@ def option(name: str, value: object = None) -> str:
     """
     if _FACE.get() == "config file":
         key = name.replace("_", "-")
-        return f"{key} in site.toml" if value is None else f"{key} = {json.dumps(value)} in site.toml"
+        text = f'"{value}"' if isinstance(value, str) else value
+        return f"{key} in site.toml" if value is None else f"{key} = {text} in site.toml"
     if _FACE.get() == "command line":
         flag = f"--{name.replace('_', '-')}"
         if value is None:
