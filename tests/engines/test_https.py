@@ -273,6 +273,21 @@ def test_a_site_that_opens_many_connections_keeps_no_other_from_answering(
             connection.close()
 
 
+def test_a_connection_that_cannot_be_accepted_leaves_no_traceback(
+    running: tuple[Network, HttpsExchange], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stranger who opened 500 connections to a process with 256 files had made it write 40 MB of tracebacks."""
+    network, exchange = running
+    loop, heard = exchange._server.loop, threading.Event()
+    assert loop is not None
+    context = {"message": "socket.accept() out of system resource", "exception": OSError(24, "Too many open files")}
+    loop.call_soon_threadsafe(lambda: (loop.call_exception_handler(context), heard.set()))
+    assert heard.wait(PATIENCE)
+    assert capfd.readouterr().err == ""
+    assert not caplog.records
+    network.assembly(exchange, first_round=12_000).ask("match")
+
+
 def test_a_port_that_is_taken_says_so(running: tuple[Network, HttpsExchange]) -> None:
     network, exchange = running
     with pytest.raises(Refusal, match="another program listens there: end it, or use another port"):

@@ -23,6 +23,8 @@ from dosimeter.core.text import safe_text
 
 MOST_OF_ONE = 8
 """Connections of one certificate. A site needs one or two; those of a cut link stay for a while."""
+BACKLOG = 64
+"""Connections that wait to be accepted."""
 _REMEDIES = {
     errno.EADDRINUSE: "another program listens there: end it, or use another port here and at all sites",
     errno.EACCES: "use a port from 1024 on, here and at all sites",
@@ -86,6 +88,7 @@ class TlsServer:
             timeout_keep_alive=60,
             timeout_graceful_shutdown=1,
             limit_concurrency=connections,
+            backlog=BACKLOG,
             h11_max_incomplete_event_size=16_384,
         )
         config.load()
@@ -111,6 +114,8 @@ class TlsServer:
 
     async def _run(self) -> None:
         self.loop = asyncio.get_running_loop()
+        # Whoever opens more connections than this process may have files would fill the disk with tracebacks.
+        self.loop.set_exception_handler(lambda loop, context: None)
         await self._server.serve(sockets=[self._listener])
         # A connection whose other side was killed waits for the end of TLS; it would stay open after the loop.
         for transport in list(getattr(self.loop, "_transports", {}).values()):
@@ -125,7 +130,7 @@ def _listen(address: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))
-        listener.listen(64)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         shown = f"{safe_text(address)} port {port}"
