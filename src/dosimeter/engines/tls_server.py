@@ -114,7 +114,7 @@ class TlsServer:
 
     async def _run(self) -> None:
         self.loop = asyncio.get_running_loop()
-        # Whoever opens more connections than this process may have files would fill the disk with tracebacks.
+        # With more connections than this process may have files, tracebacks of accept() would fill the disk.
         self.loop.set_exception_handler(lambda loop, context: None)
         await self._server.serve(sockets=[self._listener])
         # A connection whose other side was killed waits for the end of TLS; it would stay open after the loop.
