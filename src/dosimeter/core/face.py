@@ -12,8 +12,11 @@ from contextvars import ContextVar
 from typing import Literal
 
 Face = Literal["python", "command line", "config file"]
-_KEYS = ("missing", "delimiter", "decimal")
-"""What a site's config file says about reading a table; all else is agreed in the schema."""
+_KEYS = {
+    "missing": "site.toml", "delimiter": "site.toml", "decimal": "site.toml",
+    "epsilon": "[release]", "noise_multiplier": "[training]", "rounds": "[training]",
+}  # fmt: skip
+"""Where a consortium writes an option: a site's config file says how a table is read, the schema all else."""
 
 _FACE: ContextVar[Face] = ContextVar("face", default="python")
 
@@ -43,7 +46,8 @@ def option(name: str, value: object = None) -> str:
     if _FACE.get() == "config file":
         key = name.replace("_", "-")
         text = f'"{value}"' if isinstance(value, str) else value
-        return f"{key} in site.toml" if value is None else f"{key} = {text} in site.toml"
+        where = f" in {_KEYS[name]}" if name in _KEYS else ""
+        return f"{key}{where}" if value is None else f"{key} = {text}{where}"
     if _FACE.get() == "command line":
         flag = f"--{name.replace('_', '-')}"
         if value is None:
