@@ -32,9 +32,9 @@ def memory() -> float:
     return pages * resource.getpagesize()
 
 
-def coordinator(folder: Path, certificate: str, connections: int, seconds: float, out: Any) -> None:
+def coordinator(folder: Path, certificates: list[str], seconds: float, out: Any) -> None:
     tls = server_context(folder / "ca.crt", folder / "own.crt", folder / "own.key")
-    roster = {certificate: 1, **{f"{k:064d}": k for k in range(2, connections + 2)}}
+    roster = {certificate: k for k, certificate in enumerate(certificates, start=1)}
     with HttpsExchange(roster, tls, HERE) as exchange:
         time.sleep(1)
         before = memory()
@@ -57,22 +57,24 @@ def wait(port: int, context: Any, end: float) -> None:
 def main(connections: int, seconds: float) -> None:
     authority = Authority.create("benchmark", 2)
     own, key = authority.coordinator(HERE, 2)
-    certificate, site_key = authority.site("client", 2)
+    clients = [authority.site(f"client {k}", 2) for k in range(connections)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_certificate(folder / "ca.crt", authority.certificate)
-        for stem, issued, private in (("own", own, key), ("site", certificate, site_key)):
+        named = [(f"client{k}", *client) for k, client in enumerate(clients)]
+        for stem, issued, private in (("own", own, key), *named):
             write_certificate(folder / f"{stem}.crt", issued)
             write_key(folder / f"{stem}.key", private)
         context = multiprocessing.get_context("spawn")
         out = context.Queue()
-        arguments = (folder, fingerprint_of(certificate), connections, seconds, out)
+        arguments = (folder, [fingerprint_of(certificate) for certificate, _ in clients], seconds, out)
         process = context.Process(target=coordinator, args=arguments)
         process.start()
         port = out.get(timeout=60)
-        tls = client_context(folder / "ca.crt", folder / "site.crt", folder / "site.key")
+        files = [(folder / f"client{k}.crt", folder / f"client{k}.key") for k in range(connections)]
+        contexts = [client_context(folder / "ca.crt", *own_files) for own_files in files]
         end = time.monotonic() + 1.5 * seconds + 1
-        for _ in range(connections):
+        for tls in contexts:
             threading.Thread(target=wait, args=(port, tls, end), daemon=True).start()
         held, share = out.get(timeout=2 * seconds + 60)
         process.join(20)

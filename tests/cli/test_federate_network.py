@@ -114,8 +114,27 @@ def test_a_training_that_the_budget_does_not_allow_is_refused(
     schema = tmp_path / "schema.toml"
     schema.write_text(schema_text(schema_with("class", patients=500, release=terms, training=training)))
     line = refused(capsys, "init", "--schema", str(schema), "--host", "h", "--out", str(tmp_path / "c"))
-    assert "nothing was written" in line
+    assert "raise noise-multiplier in [training] or epsilon in [release]; nothing was written" in line
     assert not (tmp_path / "c").exists()
+
+
+SCHEMA_FAULTS = {
+    "lower = 18": ("lower = 180", "lower = 180 is not below upper = 100: give a range"),
+    'target = "y"': ("", 'there is no target: name the column: target = "readmitted"'),
+    'person = "id"': ("", 'there is no person: name the column: person = "patient_id"'),
+}
+
+
+@pytest.mark.parametrize("fault", SCHEMA_FAULTS)
+def test_a_bad_schema_is_refused_without_options_that_the_command_has_not(
+    fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replacement, message = SCHEMA_FAULTS[fault]
+    text = schema_text(schema_for("logistic"))
+    path = tmp_path / "schema.toml"
+    path.write_text(re.sub(rf"(?m)^{fault}(\.0)?$", replacement, text, count=1))
+    line = refused(capsys, "init", "--schema", str(path), "--host", "h", "--out", str(tmp_path / "c"))
+    assert line.endswith(message)
 
 
 CONFIG_FAULTS = {

@@ -6,6 +6,7 @@ import http.client
 import importlib
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import socket
@@ -14,9 +15,11 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +308,38 @@ def test_a_site_that_is_killed_within_a_question_comes_back_and_answers_it(tmp_p
         with network.site(1, exchange.port, **facts):
             worker.join(timeout=PATIENCE)
     assert answers == [{1: {}}]
+
+
+@needs_flower
+@pytest.mark.parametrize(("ahead", "text"), [(600.0, "ahead of"), (-3600.0, "behind")])
+def test_a_site_whose_clock_is_wrong_says_so_and_stops(
+    ahead: float, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flower signs the time and refuses one that is far away, without a reason."""
+    interceptor: Any = importlib.import_module("flwr.supernode.node_auth_http_interceptor")
+    flower_site = importlib.import_module("dosimeter.engines.flower_site")
+
+    class Clock:
+        monotonic, sleep = staticmethod(time.monotonic), staticmethod(time.sleep)
+
+        @staticmethod
+        def time() -> float:
+            return time.time() + ahead
+
+    signed = interceptor.now
+    monkeypatch.setattr(interceptor, "now", lambda: signed() + timedelta(seconds=ahead))
+    monkeypatch.setattr(flower_site, "time", Clock)
+    network, place = FlowerNetwork(tmp_path), tmp_path / "site1"
+    with network.exchange() as exchange:
+        site = SitePlace(
+            HERE, exchange.port, network.own, tmp_path / "ca.crt", place / "site.crt", place / "site.key", place
+        )
+        options: Any = {"most": 1000, "stop": lambda: False, "patience": PATIENCE, "say": lambda text: None}
+        with pytest.raises(Refusal, match=r"this site's clock is \d+ s \w+") as refusal:
+            flower.serve_site(site, lambda data: data, **options)
+    said = int(re.search(r"(\d+) s", str(refusal.value))[1])  # type: ignore[index]
+    assert abs(said - abs(ahead)) < 300  # the time in a response is that of its sending
+    assert text in str(refusal.value)
 
 
 @needs_flower

@@ -254,6 +254,58 @@ def test_a_site_that_is_killed_in_a_round_comes_back_and_the_model_is_right(tmp_
     np.testing.assert_allclose(fits[0].w, network.joint(), rtol=0, atol=1e-9)
 
 
+def test_a_site_that_opens_many_connections_keeps_no_other_from_answering(
+    running: tuple[Network, HttpsExchange],
+) -> None:
+    """The server takes 64 connections of three sites, and 503 would be the answer to all further ones."""
+    network, exchange = running
+    place = network.folder / "site1"
+    context = client_context(place / "ca.crt", place / "site.crt", place / "site.key")
+    many = []
+    try:
+        for _ in range(80):
+            connection = http.client.HTTPSConnection(HERE, exchange.port, context=context, timeout=PATIENCE)
+            connection.connect()
+            many.append(connection)
+        network.assembly(exchange, first_round=9000).ask("match")
+    finally:
+        for connection in many:
+            connection.close()
+
+
+def test_a_connection_that_cannot_be_accepted_leaves_no_traceback(
+    running: tuple[Network, HttpsExchange], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stranger who opened 500 connections to a process with 256 files had made it write 40 MB of tracebacks."""
+    network, exchange = running
+    loop, heard = exchange._server.loop, threading.Event()
+    assert loop is not None
+    context = {"message": "socket.accept() out of system resource", "exception": OSError(24, "Too many open files")}
+    loop.call_soon_threadsafe(lambda: (loop.call_exception_handler(context), heard.set()))
+    assert heard.wait(PATIENCE)
+    assert capfd.readouterr().err == ""
+    assert not caplog.records
+    network.assembly(exchange, first_round=12_000).ask("match")
+
+
+def test_a_port_that_is_taken_says_so(running: tuple[Network, HttpsExchange]) -> None:
+    network, exchange = running
+    with pytest.raises(Refusal, match="another program listens there: end it, or use another port"):
+        network.exchange(exchange.port)
+
+
+def test_the_reason_of_tls_is_said_at_the_site(network: Network) -> None:
+    """A coordinator under another name than its certificate has."""
+    own, said = network.folder / "site1", []
+    with network.exchange() as exchange:
+        place = SitePlace(
+            "localhost", exchange.port, network.own, network.folder / "ca.crt", own / "site.crt", own / "site.key", own
+        )
+        options: Any = {"most": 1000, "stop": lambda: False, "patience": PATIENCE, "say": said.append}
+        with pytest.raises(Refusal, match=r"not valid for this site \(Hostname mismatch"):
+            serve_site(place, lambda data: data, **options)
+
+
 def test_a_straggler_and_a_site_that_is_not_there_stop_it_with_one_line(tmp_path: Path) -> None:
     network = Network(tmp_path)
     with (

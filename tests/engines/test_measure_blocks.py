@@ -73,6 +73,14 @@ def test_every_figure_of_a_person_is_that_of_the_table_in_memory(table: Path, lo
     both(table, target=target, loss=loss, exclude=but(target, person), person=person, groups="city")
 
 
+@pytest.mark.parametrize("value", [30.0, 0.1, 45.0])
+def test_a_declared_column_that_does_not_vary_has_the_unit_of_memory(value: float, tmp_path: Path) -> None:
+    """Half the width of its bounds; 45 is their middle."""
+    rows = {**people(400), "age": np.full(400, value)}
+    bounds = {name: spec for name, spec in BOUNDS.items() if name not in but("ill")}
+    both(written(tmp_path / "same.parquet", rows), target="ill", exclude=but("ill"), bounds=bounds)
+
+
 def test_a_person_with_declared_bounds(table: Path) -> None:
     bounds = {name: spec for name, spec in BOUNDS.items() if name not in but("ill")}
     both(table, target="ill", exclude=but("ill", "adjacent"), person="adjacent", bounds=bounds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,56 @@ def test_fit_and_doses_are_those_of_the_joint_table(loss: str, tmp_path: Path) -
     assert max(measured.values()) <= 1.0
 
 
+def constant(part: dict[str, Any], value: float) -> dict[str, Any]:
+    return {**part, "bmi": np.full(len(part["id"]), value)}
+
+
+HARD: dict[str, Any] = {
+    "a column that does not vary at one site": lambda p: [p[0], constant(p[1], 30.0), p[2]],
+    "a column that does not vary at any site": lambda p: [constant(each, 30.1) for each in p],
+    "a column that varies between sites only": lambda p: [constant(each, 30.0 + k) for k, each in enumerate(p)],
+    "a level that one site has": lambda p: [
+        {**each, "sex": np.where((each["sex"] == "x") & (k != 1), "f", each["sex"])} for k, each in enumerate(p)
+    ],
+    "a level that no site has": lambda p: [
+        {**each, "sex": np.where(each["sex"] == "x", "f", each["sex"])} for each in p
+    ],
+    "a column in a millionth of its bounds": lambda p: [{**each, "bmi": 30 + 1e-6 * each["bmi"]} for each in p],
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", HARD)
+def test_fit_and_doses_of_a_hard_table_are_those_of_the_joint_table(kind: str, loss: str, tmp_path: Path) -> None:
+    parts, schema = HARD[kind](cut(patients(loss))), schema_for(loss)
+    consortium = Consortium(schema, parts, tmp_path)
+    fitted, totals, _, _ = consortium.fit()
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    joint = dm.measure(rows, target="y", person="id", bounds=schema.bounds, noise=dm.Gaussian(0.5), loss=loss, l2=0.01)
+    np.testing.assert_allclose(fitted.w, joint.fit.w, rtol=0, atol=1e-9)
+    measured: dict[str, float] = {}
+    for desk in consortium.desks.values():
+        measured |= desk.study.doses(fit_values(fitted, totals), desk._checked_table(), 0.5)
+    expected = {str(person): eta for person, eta in joint.persons.items()}
+    np.testing.assert_allclose([measured[p] for p in expected], list(expected.values()), rtol=1e-9)
+
+
+def test_a_patient_at_two_sites_has_at_each_the_dose_of_the_rows_there(tmp_path: Path) -> None:
+    """As if the patient were two people of the joint table: nobody sees across sites that it is one."""
+    parts, schema = cut(patients("logistic")), schema_for("logistic")
+    parts[2]["id"] = [f"p{k - k % 3 % 2}" for k in range(len(parts[2]["id"]))]
+    assert len(set(parts[0]["id"]) & set(parts[2]["id"])) > 20
+    consortium = Consortium(schema, parts, tmp_path)
+    fitted, totals, _, _ = consortium.fit()
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    rows["id"] = [f"{person} of {k}" for k, part in enumerate(parts, start=1) for person in part["id"]]
+    joint = dm.measure(rows, target="y", person="id", bounds=schema.bounds, noise=dm.Gaussian(0.5), l2=0.01)
+    expected = {str(person): eta for person, eta in joint.persons.items()}
+    for k, desk in consortium.desks.items():
+        doses = desk.study.doses(fit_values(fitted, totals), desk._checked_table(), 0.5)
+        np.testing.assert_allclose(list(doses.values()), [expected[f"{person} of {k}"] for person in doses], rtol=1e-9)
+
+
 def test_the_scale_is_that_of_fix_on_the_joint_table(tmp_path: Path) -> None:
     rows, schema = patients("logistic"), schema_for("logistic")
     consortium = Consortium(schema, cut(rows), tmp_path)
@@ -64,7 +115,7 @@ def booked(consortium: Consortium, fitted: Any, totals: Any, scale: float) -> li
     within = consortium.assembly.ask("within limits", values)
     if not all(answer["within"] for answer in within.values()):
         return []
-    recipe = '{"kind": "weights", "noise": "Gaussian", "settings": {}, "not_covered": []}'
+    recipe = json.dumps({"kind": "weights", "noise": str(Gaussian(scale)), "settings": {}, "not_covered": []})
     draw = {"proposal": proposal, "artefact": b"model", "recipe": recipe, "fingerprint": secrets.token_bytes(32)}
     first = consortium.assembly.ask("book", draw)
     again = consortium.assembly.ask("book", draw)

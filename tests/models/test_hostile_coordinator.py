@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import secrets
 import sqlite3
@@ -13,6 +14,7 @@ import pytest
 from scipy.linalg import eigh
 
 from dosimeter.core.errors import Refusal
+from dosimeter.core.noise import Gaussian
 from dosimeter.core.release import Recipe
 from dosimeter.engines.protocol.fields import pack, unpack
 from dosimeter.engines.protocol.message import Message, read_message
@@ -378,6 +380,11 @@ def test_a_fit_that_cannot_be_that_of_all_sites_gives_no_dose(kind: str, tmp_pat
     assert not (tmp_path / "site1" / "pending.json").exists()
 
 
+def recipe_at(scale: float) -> str:
+    """A recipe that names the noise of this scale, as it travels."""
+    return json.dumps({"kind": "k", "noise": str(Gaussian(scale)), "settings": {}, "not_covered": []})
+
+
 RECIPES = [
     {"kind": 5, "noise": "n", "settings": {}, "not_covered": []},
     {"kind": "k", "noise": ["n"], "settings": {}, "not_covered": []},
@@ -408,12 +415,31 @@ def test_a_recipe_is_words_and_constants() -> None:
 def test_nothing_is_booked_that_was_not_agreed_to(tmp_path: Path) -> None:
     consortium = three_sites(tmp_path)
     values, scale = fitted(consortium)
-    recipe = json.dumps({"kind": "k", "noise": "n", "settings": {}, "not_covered": []})
+    recipe = recipe_at(scale)
     draw = {"proposal": bytes(16), "artefact": b"m", "recipe": recipe, "fingerprint": secrets.token_bytes(32)}
     assert ask(consortium, "book", draw, 1 << 40)[0] == "REFUSED"
     ask(consortium, "within limits", {**values, "proposal": b"a" * 16, "scale": scale, "chosen": True}, 1 << 40)
     assert ask(consortium, "book", draw, 1 << 40)[0] == "REFUSED"
     assert ask(consortium, "book", {**draw, "proposal": b"a" * 16}, 1 << 40) == ("DONE", {"booked": True})
+
+
+def test_a_ledger_names_no_other_noise_than_the_one_whose_doses_it_holds(tmp_path: Path) -> None:
+    consortium = three_sites(tmp_path)
+    values, scale = fitted(consortium)
+    proposal = {"proposal": secrets.token_bytes(16)}
+    ask(consortium, "within limits", {**values, **proposal, "scale": scale, "chosen": True}, 1 << 40)
+    draw = {**proposal, "artefact": b"m", "recipe": recipe_at(100 * scale), "fingerprint": secrets.token_bytes(32)}
+    assert ask(consortium, "book", draw, 1 << 40)[0] == "REFUSED"
+    with Ledger.open(consortium.ledgers[0]) as ledger:
+        assert ledger.releases() == ()
+
+
+def test_a_scale_that_was_chosen_from_the_data_is_not_booked_as_a_public_one(tmp_path: Path) -> None:
+    """Its doses would stand in the ledger as exact, although the choice is not covered."""
+    consortium = three_sites(tmp_path)
+    values, scale = fitted(consortium)
+    question = {**values, "proposal": bytes(16), "scale": scale, "chosen": False}
+    assert ask(consortium, "within limits", question, 1 << 40)[0] == "REFUSED"
 
 
 def test_a_locked_ledger_stops_the_booking_and_the_same_question_ends_it(
@@ -424,17 +450,30 @@ def test_a_locked_ledger_stops_the_booking_and_the_same_question_ends_it(
     values, scale = fitted(consortium)
     proposal = {"proposal": secrets.token_bytes(16)}
     ask(consortium, "within limits", {**values, **proposal, "scale": scale, "chosen": True}, 1 << 40)
-    recipe = json.dumps({"kind": "k", "noise": "n", "settings": {}, "not_covered": []})
+    recipe = recipe_at(scale)
     draw = {**proposal, "artefact": b"m", "recipe": recipe, "fingerprint": secrets.token_bytes(32)}
     other = sqlite3.connect(consortium.ledgers[0], isolation_level=None)
     try:
         other.execute("BEGIN EXCLUSIVE")
         assert ask(consortium, "book", draw, 1 << 40)[0] == "FAILED"
+        assert "ledger1.db: another writer has locked the ledger" in consortium.said[-1]
     finally:
         other.close()
     assert ask(consortium, "book", draw, 1 << 40) == ("DONE", {"booked": True})
     with Ledger.open(consortium.ledgers[0]) as ledger:
         assert len(ledger.releases()) == 1
+
+
+def test_a_disk_without_room_is_said_at_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    consortium = three_sites(tmp_path)
+
+    def full(*arguments: Any, **options: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("dosimeter.files.atomic.tempfile.mkstemp", full)
+    assert ask(consortium, "match", {}, 7)[0] == "FAILED"
+    assert consortium.said[-1].startswith("match: failed: ")
+    assert consortium.said[-1].endswith("asked.json: the disk is full: free some space")
 
 
 def test_a_ledger_that_fills_up_between_the_yes_and_the_booking_books_nothing(tmp_path: Path) -> None:
@@ -444,7 +483,7 @@ def test_a_ledger_that_fills_up_between_the_yes_and_the_booking_books_nothing(tm
     ask(consortium, "within limits", {**values, **proposal, "scale": scale, "chosen": True}, 1 << 40)
     with Ledger.open(consortium.ledgers[0]) as ledger:
         ledger.set_budget("fil=0.001")
-    recipe = json.dumps({"kind": "k", "noise": "n", "settings": {}, "not_covered": []})
+    recipe = recipe_at(scale)
     draw = {**proposal, "artefact": b"m", "recipe": recipe, "fingerprint": secrets.token_bytes(32)}
     assert ask(consortium, "book", draw, 1 << 40) == ("DONE", {"booked": False})
     with Ledger.open(consortium.ledgers[0]) as ledger:

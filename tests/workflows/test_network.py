@@ -29,7 +29,7 @@ from dosimeter.tables.consortium_schema import schema_of
 from tests.deadlines import PATIENCE, wait_until
 from tests.models.consortium import patients, schema_for
 from tests.models.study_parts import COLUMNS, schema_with
-from tests.workflows.network_parts import FAULT, RELEASED, SAID_NO, SPOILED, Hospitals
+from tests.workflows.network_parts import FAULT, RELEASED, SAID_NO, SPOILED, UNCHECKED, Hospitals
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a fork server")
 
@@ -325,13 +325,17 @@ def test_a_site_with_another_certificate_gets_no_question_and_stops_with_one_lin
     hospitals.set("coordinator", "deadline", "6")
     with hospitals.sites(1, 3), hospitals.coordinator_beside() as codes:
         assert wait_until(lambda: hospitals.has_in_hand(1))  # the coordinator listens
-        with hospitals.sites(2) as (bad,):
+        with hospitals.sites(2, spoil=UNCHECKED) as (bad,):
             bad.join(PATIENCE)
             assert bad.exitcode == FAULT
         hospitals.deadlines_pass(2)
     assert codes == [FAULT]
     assert hospitals.said("coordinator").endswith("error: site 2 did not answer match within 6 s\n")
     assert "the coordinator was not reached for 1 s" in hospitals.said(2)
+    with hospitals.sites(2) as (bad,):  # one that looks at its own certificate knows before it connects
+        bad.join(PATIENCE)
+        assert bad.exitcode == FAULT
+    assert "error: site.crt is not the certificate that the schema has for site 2, south" in hospitals.said(2)
     assert "ConnectionRefusedError" not in hospitals.said(2)  # it was refused by the certificate
     assert not (place / "ticket").exists()
 

@@ -1,4 +1,4 @@
-"""Errors: bad input, a model that cannot be measured, an exceeded limit, an altered ledger."""
+"""Errors: bad input, a model that cannot be measured, a full disk, an exceeded limit, an altered ledger."""
 
 
 class Refusal(ValueError):
@@ -55,6 +55,10 @@ class NoiseWarning(UserWarning):
     >>> dm.plan_federation(10, epsilon=8, rounds=20).largest_model       # trainings of more parameters are warned about
     13
     """
+
+
+class StorageFault(Refusal):
+    """A file or database that cannot be read or written. The text names the place and nothing of its content."""
 
 
 class LimitExceeded(Refusal):

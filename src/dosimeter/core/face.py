@@ -1,4 +1,7 @@
-"""Option names in messages, as the reader writes them: `--missing drop` in a shell, `missing="drop"` in Python."""
+"""Option names in messages, as the reader writes them.
+
+`--missing drop` in a shell, `missing="drop"` in Python, `missing = "drop"` in the config file of a site.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal
 
-Face = Literal["python", "command line"]
+Face = Literal["python", "command line", "config file"]
+_KEYS = {
+    "missing": "site.toml", "delimiter": "site.toml", "decimal": "site.toml",
+    "epsilon": "[release]", "noise_multiplier": "[training]", "rounds": "[training]",
+}  # fmt: skip
+"""Where a consortium writes an option: a site's config file says how a table is read, the schema all else."""
 
 _FACE: ContextVar[Face] = ContextVar("face", default="python")
 
@@ -31,7 +39,15 @@ def option(name: str, value: object = None) -> str:
     >>> with speaking("command line"):
     ...     option("missing", "drop"), option("max_dose", 0.5), option("person"), option("delimiter", ";")
     ('--missing drop', '--max-dose 0.5', '--person', "--delimiter ';'")
+    >>> with speaking("config file"):
+    ...     option("missing", "drop")
+    'missing = "drop" in site.toml'
     """
+    if _FACE.get() == "config file":
+        key = name.replace("_", "-")
+        text = f'"{value}"' if isinstance(value, str) else value
+        where = f" in {_KEYS[name]}" if name in _KEYS else ""
+        return f"{key}{where}" if value is None else f"{key} = {text}{where}"
     if _FACE.get() == "command line":
         flag = f"--{name.replace('_', '-')}"
         if value is None:
@@ -40,6 +56,16 @@ def option(name: str, value: object = None) -> str:
     if value is None:
         return f"{name}="
     return f'{name}="{value}"' if isinstance(value, str) else f"{name}={value!r}"
+
+
+def offers(name: str) -> bool:
+    """Whether the reader can give this option.
+
+    >>> with speaking("config file"):
+    ...     offers("missing"), offers("exclude")
+    (True, False)
+    """
+    return _FACE.get() != "config file" or name in _KEYS
 
 
 def entry(name: str, key: str, value: object) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from dosimeter.core.closed_pipes import ignore_closed_pipes
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.progress import advance
@@ -43,6 +44,7 @@ def open_client(address: str | None) -> Any:
         return _client_of_this_process()
     refuse_open_transport(address)
     where = option("scheduler", safe_text(address, 120))
+    ignore_closed_pipes()  # a worker or scheduler that goes away would end this program without a word
     try:
         return Client(address, security=Security(), timeout=CONNECT, set_as_default=False)
     except Exception as error:  # no route, no certificate, a certificate of another authority, another protocol

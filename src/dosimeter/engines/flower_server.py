@@ -41,7 +41,7 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from dosimeter.core.errors import Refusal
 from dosimeter.engines.flower_gate import FleetGate
 from dosimeter.engines.flower_messages import OVERHEAD, objects_of, unwrapped, wrapped
-from dosimeter.engines.tls_server import TlsServer
+from dosimeter.engines.tls_server import MOST_OF_ONE, TlsServer
 
 TICK = 0.02
 """Seconds between two looks for answers."""
@@ -76,7 +76,7 @@ class FlowerExchange:
         self._nodes: dict[int, int] = {}
         self._arrivals: dict[int, int] = {}
         self._waiting: set[int] = set()
-        connections = 8 * max(8, len(roster))
+        connections = MOST_OF_ONE * max(8, len(roster))
         self._server = TlsServer(self._gate, context, address, port, connections=connections)
         self.port = self._server.port
 

@@ -11,6 +11,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from hashlib import sha256
 from typing import Any
 
@@ -29,10 +30,12 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from dosimeter.core.errors import Refusal
 from dosimeter.engines.flower_messages import OVERHEAD, objects_of, unwrapped, wrapped
-from dosimeter.engines.https_site import PAUSES, NotAdmitted, client_context
+from dosimeter.engines.https_site import PAUSES, ConnectionNews, NotAdmitted, client_context, not_accepted
 from dosimeter.engines.protocol.exchange import Answerer
 from dosimeter.engines.transports import SitePlace
 
+BEHIND, AHEAD = 240.0, 4.0
+"""Seconds by which this site's clock may differ: Flower takes a signature from 5 s ahead to 305 s behind."""
 FAULTS = (httpx.HTTPError, OSError, ValueError, RuntimeError)
 """What a broken connection or a broken response raises."""
 
@@ -51,22 +54,22 @@ def serve_site(
     most: bytes of a question at most.
     """
     reached, attempt = time.monotonic(), 0
+    news = ConnectionNews(place.host, place.port, say)
     while not stop():
         try:
             with _client(place, most) as client:
                 node = _Node(client, place, most)
+                news.found()
                 while not stop():
                     node.serve_one(answer)
                     reached, attempt = time.monotonic(), 0
         except (NotAdmitted, ssl.SSLCertVerificationError) as error:
-            reason = str(error) if isinstance(error, NotAdmitted) else "its certificate is not valid for this site"
-            raise NotAdmitted(f"the coordinator was not accepted: {reason}") from None
+            raise not_accepted(error) from None
         except FAULTS as error:
             if time.monotonic() - reached > patience:
                 text = f"the coordinator was not reached for {patience:g} s ({type(error).__name__})"
                 raise Refusal(f"{text}: check address, certificates and network") from None
-            if attempt == 0:
-                say(f"no connection ({type(error).__name__}), trying again")
+            news.lost(error)
             time.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
             attempt += 1
 
@@ -175,10 +178,23 @@ def _key(place: SitePlace) -> Any:
 
 
 def _admitted(call: Callable[[], Any]) -> Any:
-    """The response; a refusal by the roster ends the site instead of being tried again."""
+    """The response; a refusal by the roster, or of this site's clock, ends the site instead of being tried again."""
     try:
         return call()
     except httpx.HTTPStatusError as error:
         if error.response.status_code == 403:
             raise NotAdmitted("this site's certificate is not on the coordinator's roster") from None
+        ahead = _seconds_ahead(error.response)
+        if error.response.status_code == 401 and not -BEHIND < ahead < AHEAD:
+            apart = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'}"
+            raise NotAdmitted(f"this site's clock is {apart} the coordinator's: set the clock") from None
         raise
+
+
+def _seconds_ahead(response: httpx.Response) -> float:
+    """How far this site's clock is ahead of the coordinator's, which stands in the response; 0 without it."""
+    try:
+        theirs = parsedate_to_datetime(response.headers["date"])
+    except (KeyError, ValueError, TypeError):
+        return 0.0
+    return time.time() - theirs.timestamp()

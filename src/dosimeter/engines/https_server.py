@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dosimeter.engines.tls_server import CERTIFICATE, TlsServer, server_context
+from dosimeter.engines.tls_server import CERTIFICATE, MOST_OF_ONE, TlsServer, server_context
 
 __all__ = ["HttpsExchange", "server_context"]
 
@@ -46,7 +46,7 @@ class HttpsExchange:
         self.bytes_in = self.bytes_out = 0
         """Bytes of messages so far, without HTTP and TLS."""
         routes = [Route("/v1/next", self._next, methods=["POST"]), Route("/v1/answer", self._take, methods=["POST"])]
-        connections = 8 * max(8, len(self._roster))
+        connections = MOST_OF_ONE * max(8, len(self._roster))
         self._server = TlsServer(Starlette(routes=routes), context, address, port, connections=connections)
         self.port = self._server.port
 

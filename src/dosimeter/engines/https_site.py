@@ -10,11 +10,12 @@ import http.client
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
 from dosimeter.core.errors import Refusal
+from dosimeter.core.text import safe_text
 from dosimeter.engines.protocol.exchange import Answerer
 
 WAIT = 60.0
@@ -25,6 +26,46 @@ PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 class NotAdmitted(Refusal):
     """The two sides do not accept each other's certificates."""
+
+
+def not_accepted(error: NotAdmitted | ssl.SSLCertVerificationError) -> NotAdmitted:
+    """Why the two sides do not talk, with the reason that TLS gives."""
+    reason = str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = f"its certificate is not valid for this site ({safe_text(error.verify_message, 120)})"
+    return NotAdmitted(f"the coordinator was not accepted: {reason}")
+
+
+@dataclass
+class ConnectionNews:
+    """Says at the site when the coordinator is reached and when it is lost, and why, once until that changes.
+
+    >>> news = ConnectionNews("coordinator.example", 8443, print)
+    >>> for _ in range(2):
+    ...     news.lost(ConnectionRefusedError())
+    no connection to coordinator.example port 8443 (ConnectionRefusedError), trying again
+    >>> news.found()
+    connected
+    """
+
+    host: str
+    port: int
+    say: Callable[[str], None]
+    _said: set[str] = field(default_factory=set)
+    """Since the last change."""
+
+    def found(self) -> None:
+        """The coordinator answered."""
+        if "connected" not in self._said:
+            self._said = {"connected"}
+            self.say("connected")
+
+    def lost(self, error: Exception) -> None:
+        """There is no connection."""
+        text = f"no connection to {safe_text(self.host)} port {self.port} ({type(error).__name__}), trying again"
+        if text not in self._said:
+            self._said = {*self._said, text} - {"connected"}
+            self.say(text)
 
 
 @dataclass(frozen=True)
@@ -62,23 +103,22 @@ def serve_site(
     most: bytes of a question at most.
     """
     reached, attempt = time.monotonic(), 0
+    news = ConnectionNews(coordinator.host, coordinator.port, say)
     while not stop():
         connection = http.client.HTTPSConnection(coordinator.host, coordinator.port, context=context, timeout=WAIT)
         try:
             connection.connect()
             _check_certificate(connection, coordinator)
             while not stop():
-                _one_question(connection, answer, most)
+                _one_question(connection, answer, most, news)
                 reached, attempt = time.monotonic(), 0
         except (NotAdmitted, ssl.SSLCertVerificationError) as error:
-            reason = str(error) if isinstance(error, NotAdmitted) else "its certificate is not valid for this site"
-            raise NotAdmitted(f"the coordinator was not accepted: {reason}") from None
+            raise not_accepted(error) from None
         except (OSError, http.client.HTTPException) as error:
             if time.monotonic() - reached > patience:
                 text = f"the coordinator was not reached for {patience:g} s ({type(error).__name__})"
                 raise Refusal(f"{text}: check address, certificates and network") from None
-            if attempt == 0:
-                say(f"no connection ({type(error).__name__}), trying again")
+            news.lost(error)
             time.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
             attempt += 1
         finally:
@@ -91,10 +131,12 @@ def _check_certificate(connection: http.client.HTTPSConnection, coordinator: Coo
         raise NotAdmitted("this is not the agreed coordinator's certificate")
 
 
-def _one_question(connection: http.client.HTTPSConnection, answer: Answerer, most: int) -> None:
+def _one_question(connection: http.client.HTTPSConnection, answer: Answerer, most: int, news: ConnectionNews) -> None:
     status, question = _post(connection, "/v1/next", b"", most)
     if status == 403:
         raise NotAdmitted("this site's certificate is not on the coordinator's roster")
+    if status in (200, 204):
+        news.found()
     if status == 204:
         return
     if status != 200:  # a coordinator that is overloaded, or something before it: asking at once would make it worse

@@ -6,9 +6,11 @@ It listens at the named address and at no other, logs nothing, and writes nothin
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 import threading
+import time
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_text
 
+MOST_OF_ONE = 8
+"""Connections of one certificate. A site needs one or two; those of a cut link stay for a while."""
+BACKLOG = 64
+"""Connections that wait to be accepted."""
+_REMEDIES = {
+    errno.EADDRINUSE: "another program listens there: end it, or use another port here and at all sites",
+    errno.EACCES: "use a port from 1024 on, here and at all sites",
+}
 CERTIFICATE = "dosimeter.certificate"
 """Where a request carries the SHA-256 of its sender's certificate, hex; "" without one."""
 CERTIFICATE_BYTES = "dosimeter.certificate-bytes"
@@ -26,7 +36,12 @@ CERTIFICATE_BYTES = "dosimeter.certificate-bytes"
 
 
 class _CertifiedProtocol(H11Protocol):
-    """HTTP that tells the application which certificate the connection has."""
+    """HTTP that tells the application which certificate the connection has.
+
+    A certificate has a few connections, and a new one ends the oldest: one site cannot take those of the others.
+    """
+
+    mark, since = "", 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -34,6 +49,10 @@ class _CertifiedProtocol(H11Protocol):
         certificate = None if tls is None else tls.getpeercert(binary_form=True)
         inner: Any = self.app
         mark = sha256(certificate).hexdigest() if certificate else ""
+        self.mark, self.since = mark, time.monotonic()
+        same: list[Any] = [each for each in self.connections if getattr(each, "mark", None) == mark]
+        for old in sorted(same, key=lambda each: each.since)[:-MOST_OF_ONE]:
+            old.transport.abort()
 
         async def certified(scope: Any, receive: Any, send: Any) -> None:
             await inner({**scope, CERTIFICATE: mark, CERTIFICATE_BYTES: certificate or b""}, receive, send)
@@ -69,6 +88,7 @@ class TlsServer:
             timeout_keep_alive=60,
             timeout_graceful_shutdown=1,
             limit_concurrency=connections,
+            backlog=BACKLOG,
             h11_max_incomplete_event_size=16_384,
         )
         config.load()
@@ -94,6 +114,8 @@ class TlsServer:
 
     async def _run(self) -> None:
         self.loop = asyncio.get_running_loop()
+        # With more connections than this process may have files, tracebacks of accept() would fill the disk.
+        self.loop.set_exception_handler(lambda loop, context: None)
         await self._server.serve(sockets=[self._listener])
         # A connection whose other side was killed waits for the end of TLS; it would stay open after the loop.
         for transport in list(getattr(self.loop, "_transports", {}).values()):
@@ -108,9 +130,10 @@ def _listen(address: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))
-        listener.listen(64)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         shown = f"{safe_text(address)} port {port}"
-        raise Refusal(f"cannot listen at {shown} ({error.strerror}): name an address of this computer") from None
+        todo = _REMEDIES.get(error.errno or 0, "name an address of this computer")
+        raise Refusal(f"cannot listen at {shown} ({error.strerror}): {todo}") from None
     return listener

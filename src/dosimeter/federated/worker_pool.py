@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dosimeter.core.arrays import Index
+from dosimeter.core.closed_pipes import closed_pipes_are_errors
 from dosimeter.core.errors import Refusal
 from dosimeter.federated.client_messages import UpdateBatch
 from dosimeter.federated.local_training import LocalSGD
@@ -54,7 +55,7 @@ def open_trainer(task: Task, seed: int, clients_per_batch: int, processes: int) 
     if processes == 1:
         yield InProcessTrainer(task, seed, clients_per_batch)
         return
-    with _closed_pipes_are_errors():
+    with closed_pipes_are_errors():
         pool_trainer = ProcessPoolTrainer(task, seed, clients_per_batch, processes)
         try:
             pool_trainer.start()
@@ -238,20 +239,6 @@ class ProcessPoolTrainer:
         self._pool.shutdown()
         del self._model, self._buffer
         self._arena.close()
-
-
-@contextmanager
-def _closed_pipes_are_errors() -> Iterator[None]:
-    """Ignore SIGPIPE: writing to the closed pipe of a dead process would otherwise end this program silently."""
-    if not hasattr(signal, "SIGPIPE") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGPIPE, before)
 
 
 @contextmanager

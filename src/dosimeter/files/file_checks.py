@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import NoReturn
 
-from dosimeter.core.errors import Refusal
+from dosimeter.core.errors import Refusal, StorageFault
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 
@@ -120,7 +120,7 @@ def refuse_folder(error: OSError) -> NoReturn:
     raise os_error_refusal(error, Location(str(error.filename), first=1), "read") from None
 
 
-def os_error_refusal(error: OSError, source: Location, verb: str) -> Refusal:
+def os_error_refusal(error: OSError, source: Location, verb: str) -> StorageFault:
     """An error of the operating system as a refusal of one line."""
     reasons = {
         errno.ENOENT: ("there is no such file", "check the name"),
@@ -133,4 +133,4 @@ def os_error_refusal(error: OSError, source: Location, verb: str) -> Refusal:
         errno.EROFS: ("the disk is read-only", "choose another path"),
     }
     unknown = (f"cannot {verb} it", safe_text(error.strerror or error))
-    return source.refusal(*reasons.get(error.errno or 0, unknown))
+    return StorageFault(str(source.refusal(*reasons.get(error.errno or 0, unknown))))

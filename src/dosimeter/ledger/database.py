@@ -21,7 +21,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Pool, create_engine, event, exc, func, select, text
 from sqlalchemy.engine import URL, make_url
 
-from dosimeter.core.errors import Refusal, Tampered
+from dosimeter.core.errors import Refusal, StorageFault, Tampered
 from dosimeter.core.text import safe_text
 from dosimeter.ledger import schema
 
@@ -62,7 +62,7 @@ class Database:
 
     def refusal(self, problem: str, remedy: str) -> Refusal:
         """A refusal that names this ledger."""
-        return Refusal(f"{self.label}: {problem}: {remedy}")
+        return StorageFault(f"{self.label}: {problem}: {remedy}")
 
     def integrity_error(self, problem: str) -> Tampered:
         """An integrity error that names this ledger."""

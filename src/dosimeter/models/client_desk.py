@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dosimeter.core.errors import Refusal
+from dosimeter.core.errors import Refusal, StorageFault
+from dosimeter.core.face import speaking
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.engines.client_operations import ENDED, TRAIN
@@ -71,9 +72,22 @@ class ClientDesk:
         except (Declined, Malformed) as fault:
             self.say(f"{safe_text(question.operation)}: not answered: {fault}")
             return question.answer(Status.REFUSED).pack()
+        except StorageFault as fault:
+            self.say(f"{safe_text(question.operation)}: failed: {safe_text(fault, 300)}")
+            return question.answer(Status.FAILED).pack()
         except Exception as fault:  # its text may quote a cell
             self.say(f"{safe_text(question.operation)}: failed ({type(fault).__name__})")
             return question.answer(Status.FAILED).pack()
+
+    def look(self) -> None:
+        """Read the rows before the first question, and say what is wrong or how many there are."""
+        try:
+            self._rows = self._checked_rows()
+            self.say(f"the table matches the schema: {len(self._rows[1])} rows")
+        except Declined as fault:
+            self.say(str(fault))
+        except Exception as fault:  # its text may quote a cell
+            self.say(f"this client's table cannot be read ({type(fault).__name__})")
 
     def _body(self, question: Message) -> bytes:
         if question.status is not None or question.site != self.number:
@@ -120,22 +134,23 @@ def client_rows(
 
     A gap, and a class that is not declared, leave the row out. No cell is quoted in a refusal.
     """
-    source, names = Location(path.name, first=1), table_names(path, delimiter=delimiter)
-    source.check_known(columns, names)
-    texts = [name for name, column in columns.items() if isinstance(column, tuple)]
-    table = read_table(
-        path,
-        text=texts,
-        drop=[name for name in names if name not in columns],
-        declared=[name for name in columns if name not in texts],
-        missing=missing,
-        delimiter=delimiter,
-        decimal=decimal,
-    )
-    encoding = declared_encoding(columns, target)
-    if encoding.classes:
-        table = keep_listed_classes(
-            table, target, encoding.classes, leave_out=missing == "drop", source=source, names=True
+    with speaking("config file"):
+        source, names = Location(path.name, first=1), table_names(path, delimiter=delimiter)
+        source.check_known(columns, names)
+        texts = [name for name, column in columns.items() if isinstance(column, tuple)]
+        table = read_table(
+            path,
+            text=texts,
+            drop=[name for name in names if name not in columns],
+            declared=[name for name in columns if name not in texts],
+            missing=missing,
+            delimiter=delimiter,
+            decimal=decimal,
         )
-    rows = encode_client_rows(table, encoding, None)
-    return rows.X, rows.y
+        encoding = declared_encoding(columns, target)
+        if encoding.classes:
+            table = keep_listed_classes(
+                table, target, encoding.classes, leave_out=missing == "drop", source=source, names=True
+            )
+        rows = encode_client_rows(table, encoding, None)
+        return rows.X, rows.y

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dosimeter.core.errors import Refusal
+from dosimeter.core.errors import Refusal, StorageFault
 from dosimeter.core.text import safe_text
 from dosimeter.engines.consortium_operations import FINISH, MATCH
 from dosimeter.engines.protocol.assembly import Values
@@ -92,13 +92,10 @@ class SiteDesk:
             self.say(f"{name}: not answered: {fault}")
             return Status.REFUSED, b""
         except Exception as fault:
-            self.say(f"{name}: failed ({type(fault).__name__})")
+            self.say(f"{name}: failed{_reason(fault)}")
             return Status.FAILED, b""
-        try:
-            table = self._checked_table()
-        except Exception as fault:
-            reason = str(fault) if isinstance(fault, Refusal) else type(fault).__name__
-            self.say(f"this site does not match the schema: {safe_text(reason, 300)}")
+        table = self._table_or_reason()
+        if table is None:
             return Status.NO_MATCH, b""
         try:
             if question.operation not in (MATCH.name, FINISH.name):
@@ -107,9 +104,30 @@ class SiteDesk:
         except Declined as fault:
             self.say(f"{name}: not answered: {fault}")
             return Status.REFUSED, b""
-        except Exception as fault:  # its text may quote a cell
-            self.say(f"{name}: failed ({type(fault).__name__})")
+        except Exception as fault:
+            self.say(f"{name}: failed{_reason(fault)}")
             return Status.FAILED, b""
+
+    def look(self) -> None:
+        """Read the table before the first question, and say what is wrong or how many patients there are."""
+        table = self._table_or_reason()
+        if table is None:
+            return
+        text = f"the table matches the schema: {table.people} patients in {table.table.n} rows"
+        if table.table.dropped:
+            text += f"; {table.table.dropped} rows with a missing value are left out"
+        if table.clipped:
+            text += f"; {table.clipped} cells beyond the agreed bounds count as the bound"
+        self.say(text)
+
+    def _table_or_reason(self) -> SiteTable | None:
+        """The table; None if it does not match, after the reason was said here."""
+        try:
+            return self._checked_table()
+        except Exception as fault:
+            reason = str(fault) if isinstance(fault, Refusal) else type(fault).__name__
+            self.say(f"this site does not match the schema: {safe_text(reason, 300)}")
+            return None
 
     def _check(self, question: Message) -> None:
         if question.status is not None or question.site != self.number:
@@ -175,6 +193,11 @@ class SiteDesk:
         self.finished = bool(values["released"])
         self.say("the study has ended: " + ("released" if self.finished else "nothing was released"))
         return {}
+
+
+def _reason(fault: Exception) -> str:
+    """What to say of a failure: the text of a disk or ledger at fault, else its kind, since a text may quote a cell."""
+    return f": {safe_text(fault, 300)}" if isinstance(fault, StorageFault) else f" ({type(fault).__name__})"
 
 
 def _differ_in_few(then: list[str], now: list[str]) -> bool:

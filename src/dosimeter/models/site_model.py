@@ -12,6 +12,7 @@ import numpy as np
 from dosimeter.core.accounts import PersonDoses
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.dose import Dose
+from dosimeter.core.noise import Density
 from dosimeter.core.notion import FISHER, Standing
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung, rung_above
 from dosimeter.engines.consortium_operations import BOOK, FITTED, LIMITS, MOMENTS, SCALE, SCORE
@@ -22,7 +23,7 @@ from dosimeter.glm.block_scores import score_terms
 from dosimeter.glm.loss import LOSSES
 from dosimeter.models.consortium_fit import fit_of, totals_of, totals_values
 from dosimeter.models.consortium_model import LAWS, consortium_model
-from dosimeter.models.site_booking import SiteBooking
+from dosimeter.models.site_booking import SiteBooking, recipe_of
 from dosimeter.models.site_exposure import REACH, beyond_rounding, sums_rest_on_few
 from dosimeter.models.site_memory import Declined
 from dosimeter.models.site_table import SiteTable, check_dose_units
@@ -50,7 +51,7 @@ class SiteModel:
             SCALE.name: self._scale,
             LIMITS.name: self._limits,
             SCORE.name: self._score,
-            BOOK.name: lambda values, table: self.books.book(values, fisher_doses),
+            BOOK.name: self._book,
         }
 
     def summed(self, table: SiteTable) -> FloatArray:
@@ -71,7 +72,7 @@ class SiteModel:
         """η of each of the site's patients, with noise of this scale on the weights."""
         totals = totals_of(values)
         check_dose_units(totals, table.totals)
-        model = consortium_model(self.schema, totals, LAWS[self.schema.release.noise](scale))  # type: ignore[call-arg]
+        model = consortium_model(self.schema, totals, self._law(scale))
         return dict(model.leakage(fit_of(values, model), table.table).persons)
 
     def _scale(self, values: Values, table: SiteTable) -> Values:
@@ -89,6 +90,8 @@ class SiteModel:
         scale, release = float(values["scale"]), self.schema.release
         if scale != (rung(rung_above(scale)) if release.scale is None else release.scale):
             raise Declined("another noise scale than the schema's, or none of the public ladder")
+        if bool(values["chosen"]) != (release.scale is None):
+            raise Declined("another answer than the schema's to whether the noise was chosen from the data")
         self._admit(LIMITS.name, values, scale)
         doses = self.doses(values, table, scale)
         if release.max_dose is not None and highest_of(doses) > release.max_dose:
@@ -101,6 +104,16 @@ class SiteModel:
             "doses": [dose.hex() for dose in doses.values()],
         }
         return {"within": self.books.within(values["proposal"], facts, fisher_doses)}
+
+    def _book(self, values: Values, table: SiteTable) -> Values:
+        """Book the release, if its recipe has the noise that this site agreed to."""
+        scale = self.books.pending(values["proposal"])["scale"]
+        if recipe_of(values["recipe"]).noise != str(self._law(scale)):
+            raise Declined("a recipe with another noise than this site agreed to")
+        return self.books.book(values, fisher_doses)
+
+    def _law(self, scale: float) -> Density:
+        return LAWS[self.schema.release.noise](scale)  # type: ignore[call-arg]
 
     def _admit(self, operation: str, values: Values, scale: float = 1.0) -> None:
         fit = pack(FITTED, {name: values[name] for name in FITTED}, self.schema.sizes)

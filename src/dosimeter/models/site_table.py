@@ -16,6 +16,7 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.engine import RowBlock
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import speaking
 from dosimeter.core.location import Location
 from dosimeter.core.noise import Gaussian
 from dosimeter.core.text import safe_text
@@ -120,7 +121,13 @@ def read_site_table(
 
     missing: "refuse" names the first row with a missing value, "drop" leaves such rows out.
     """
-    source = Location(os.fspath(path), first=1)
+    with speaking("config file"):
+        return _read(Location(os.fspath(path), first=1), path, schema, missing, delimiter, decimal)
+
+
+def _read(
+    source: Location, path: str | os.PathLike[str], schema: ConsortiumSchema, missing: str, delimiter: str, decimal: str
+) -> SiteTable:
     if missing not in ("refuse", "drop"):
         raise source.refusal(f"missing = {safe_text(missing)}", "use refuse or drop")
     names, wanted = table_names(path, delimiter=delimiter), [schema.person, *schema.columns]

@@ -42,7 +42,7 @@ from dosimeter.results.measurement import (
     noise_on,
 )
 from dosimeter.results.parts import Distribution, Ranked
-from dosimeter.results.unknowns import Unknown, given_remarks
+from dosimeter.results.unknowns import Unknown, given_remarks, spread_or_one
 from dosimeter.results.visibility import present
 from dosimeter.tables.table import Table
 from dosimeter.tables.table_summary import ColumnSummary, NumberSummary
@@ -231,7 +231,7 @@ def unknowns_over_blocks(figures: BlockFigures) -> list[Unknown]:
 
 
 def _spread(summary: ColumnSummary) -> float:
-    return (summary.raw.deviation if isinstance(summary, NumberSummary) else 0.0) or 1.0
+    return spread_or_one(summary.raw.mean, summary.raw.deviation) if isinstance(summary, NumberSummary) else 1.0
 
 
 def _figures(unknown: Unknown, figures: BlockFigures) -> dict[str, Any]:

@@ -190,7 +190,17 @@ def _column(leak: TableLeakage, table: Table, name: str) -> Unknown:
 
 
 def _spread(table: Table, name: str) -> float:
-    return float(np.std(table.observed(name).astype(float))) or 1.0
+    u = table.observed(name).astype(float)
+    return spread_or_one(float(np.mean(u)), float(np.std(u)))
+
+
+def spread_or_one(mean: float, deviation: float) -> float:
+    """The standard deviation of a column; 1 if it does not vary, where rounding may leave a little.
+
+    >>> spread_or_one(0.1, 1.4e-17), spread_or_one(0.0, 1.4e-17), spread_or_one(0.1, 0.02)
+    (1.0, 1.4e-17, 0.02)
+    """
+    return deviation if deviation > 1e-12 * abs(mean) else 1.0
 
 
 def _inverse(deviation: Any) -> float:

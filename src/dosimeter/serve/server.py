@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dosimeter.core.closed_pipes import closed_pipes_are_errors
 from dosimeter.core.errors import Refusal
 from dosimeter.ledger import Ledger
 from dosimeter.serve.app import application
@@ -68,7 +69,8 @@ class Serving:
     def run(self, ledger: Ledger | None, consortium: Path | None = None) -> None:
         """Until it is interrupted."""
         try:
-            self.server(ledger, consortium).run(sockets=[self.socket])
+            with closed_pipes_are_errors():
+                self.server(ledger, consortium).run(sockets=[self.socket])
         except KeyboardInterrupt:
             return
         finally:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from dosimeter.core.face import command_or_call, option
+from dosimeter.core.face import command_or_call, offers, option
 from dosimeter.core.location import Location, advice
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.files.file_checks import regular_file
@@ -155,7 +155,8 @@ def _declaration(name: str, spec: Mapping[str, Any], table_centre: float | None,
     lower, upper = (_number(spec[key], f"{shown} {key}", source) for key in ("lower", "upper"))
     if lower >= upper:
         fault = f"{shown} lower = {lower:g} is not below upper = {upper:g}"
-        raise source.refusal(fault, f"give a range, or leave the column out ({option('exclude')})")
+        todo = f", or leave the column out ({option('exclude')})" if offers("exclude") else ""
+        raise source.refusal(fault, f"give a range{todo}")
     if not math.isfinite(upper - lower):
         raise source.refusal(f"{shown} spans more than a float64 holds", "give bounds that are closer")
     middle = lower + (upper - lower) / 2

@@ -41,6 +41,7 @@ from hashlib import sha256
 from typing import Any
 
 from dosimeter.core.errors import CannotMeasure
+from dosimeter.core.face import speaking
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.files.file_checks import regular_file
@@ -211,7 +212,8 @@ def read_schema(
 
 def schema_of(tables: Mapping[str, Any], source: Location | None = None, *, complete: bool = True) -> ConsortiumSchema:
     """The schema that a mapping in the form of the file describes."""
-    return _Reader(tables, source or Location("schema")).schema(complete)
+    with speaking("config file"):
+        return _Reader(tables, source or Location("schema")).schema(complete)
 
 
 class _Reader(SchemaValues):

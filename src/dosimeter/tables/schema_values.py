@@ -11,6 +11,8 @@ from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.tables.bounds_file import nearest
 
+_EXAMPLES = {"person": "patient_id", "target": "readmitted"}
+"""Names of columns in refusals."""
 _WORD = re.compile(r"\w(?:[\w .+\-]{0,58}[\w.+\-])?")
 
 
@@ -42,7 +44,7 @@ class SchemaValues:
         """The name of a column."""
         value = self.tables.get(key)
         if not isinstance(value, str) or not value.strip():
-            raise self.source.refusal(f"there is no {key}", f'name the column: {key} = "patient_id"')
+            raise self.source.refusal(f"there is no {key}", f'name the column: {key} = "{_EXAMPLES[key]}"')
         return value
 
     def number(self, table: Mapping[str, Any], key: str, where: str) -> float:

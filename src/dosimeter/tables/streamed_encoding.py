@@ -61,12 +61,15 @@ def _number(name: str, summary: NumberSummary) -> NumberColumn:
 
 
 def spreads_of(encoding: TableEncoding, summaries: Mapping[str, ColumnSummary]) -> FloatArray:
-    """(d,) as `declared_bounds.spreads`: standard deviation of each clipped number, 1 for labels."""
+    """(d,) as `declared_bounds.spreads`: standard deviation of each clipped number, 1 for labels.
+
+    Half the width of its bounds for a number that does not vary: a public unit, the same in kilograms and in grams.
+    """
     deviations: list[float] = []
     for source in encoding.sources:
         summary = summaries[source.name]
         if isinstance(source, NumberColumn) and isinstance(summary, NumberSummary):
-            deviations.append(summary.spread)
+            deviations.append(summary.spread if summary.varies or summary.kind == "bool" else source.scale)
         else:
             deviations += [1.0] * len(source.names)
     return np.array(deviations)

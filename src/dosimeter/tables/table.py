@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.errors import Refusal
-from dosimeter.core.face import option
+from dosimeter.core.face import offers, option
 from dosimeter.core.location import Location, advice
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.tables.column_values import holds_text, raw_column, to_array
@@ -198,20 +198,23 @@ def missing_value_refusal(
     empty = [name for name, count in gaps.items() if count == n > 1]
     if empty:
         leave_out = f"leave the column out ({option('exclude', safe_text(empty[0]))})"
-        return source.refusal("every value is missing", leave_out, column=empty[0])
+        todo = leave_out if offers("exclude") else "correct the column"
+        return source.refusal("every value is missing", todo, column=empty[0])
     counted = [f"{safe_text(name)} ({count})" for name, count in gaps.items() if count]
     leave_out = option("exclude", None if len(counted) > 1 else safe_text(column))
+    other = f"fill it ({option('missing', 'impute')}), leave the column out ({leave_out})"
     todo = (
-        f"fill it ({option('missing', 'impute')}), leave the column out ({leave_out}), or leave such rows out "
+        f"{other if offers('exclude') else 'correct the cell'}, or leave such rows out "
         f"({option('missing', 'drop')}: {incomplete} of {n} rows)"
     )
     todo += f"; columns with missing values: {safe_list(counted)}" if len(counted) > 1 else ""
-    return source.refusal("missing value", todo, row=row, column=column)
+    fault = "missing value" if offers("exclude") else "missing value, or a cell that cannot be read"
+    return source.refusal(fault, todo, row=row, column=column)
 
 
 def no_complete_row(emptiest: str, source: Location) -> NoCompleteRow:
     """The refusal of a table in which every row has a missing value."""
-    todo = f"leave the emptiest column out ({option('exclude')})"
+    todo = f"leave the emptiest column out ({option('exclude')})" if offers("exclude") else "correct the table"
     return NoCompleteRow(str(source.refusal("every row has a missing value", todo, column=emptiest)))
 
 

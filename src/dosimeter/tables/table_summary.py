@@ -95,7 +95,12 @@ class NumberSummary:
     @property
     def spread(self) -> float:
         """As `column_values.spread`: 1 for booleans and for a column that does not vary."""
-        return self.deviation if self.kind != "bool" and self.deviation > 1e-12 * self.size else 1.0
+        return self.deviation if self.kind != "bool" and self.varies else 1.0
+
+    @property
+    def varies(self) -> bool:
+        """Whether its values differ by more than rounding."""
+        return self.deviation > 1e-12 * self.size
 
     def __add__(self, other: NumberSummary) -> NumberSummary:
         values = None

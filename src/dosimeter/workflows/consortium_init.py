@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from dosimeter.core.errors import Refusal
-from dosimeter.core.face import option
+from dosimeter.core.face import option, speaking
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.results.consortium import ConsortiumCreated
@@ -150,17 +150,19 @@ def _with_noise(schema: ConsortiumSchema) -> ConsortiumSchema:
     training = schema.training
     if training is None:
         return schema
-    planned = terms(
-        schema.patients,
-        epsilon=schema.release.epsilon or 0.0,
-        delta=schema.release.delta or 0.0,
-        per_round=training.per_round,
-        rounds=training.rounds,
-        noise=training.noise,
-        sampling="poisson",
-    )
-    if planned.over:
-        raise Refusal(f"{planned.over}; nothing was written")
+    with speaking("config file"):
+        planned = terms(
+            schema.patients,
+            epsilon=schema.release.epsilon or 0.0,
+            delta=schema.release.delta or 0.0,
+            per_round=training.per_round,
+            rounds=training.rounds,
+            noise=training.noise,
+            sampling="poisson",
+        )
+        over = planned.over
+    if over:
+        raise Refusal(f"{over}; nothing was written")
     solved = replace(training, per_round=float(planned.per_round), noise=float(planned.noise))
     return replace(schema, training=solved)
 

@@ -6,8 +6,10 @@ import json
 import os
 from collections.abc import Callable
 
+from dosimeter.core.closed_pipes import closed_pipes_are_errors
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_list, safe_text
+from dosimeter.engines.identity import check_identity
 from dosimeter.engines.protocol.operations import largest_question
 from dosimeter.engines.transports import transport_named
 from dosimeter.files.consortium_config import SiteConfig, read_site_config
@@ -61,9 +63,16 @@ def run_site(config: str | os.PathLike[str], *, say: Say | None = None) -> SiteR
     schema = read_schema(settings.schema)
     site = _site(schema, settings)
     tell = say or _silent
+    check_identity(settings.place, site.certificate, f"site {site.number}, {safe_text(site.name)}")
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if schema.kind == CLIENTS:
-        return _run_client(schema, site, settings, tell)
+    with closed_pipes_are_errors():
+        if schema.kind == CLIENTS:
+            return _run_client(schema, site, settings, tell)
+        return _run_site(schema, site, settings, tell)
+
+
+def _run_site(schema: ConsortiumSchema, site: Site, settings: SiteConfig, tell: Say) -> SiteRecord:
+    """A site whose patients are booked in its own ledger."""
     ledger = settings.ledger
     if ledger is None:
         raise settings.source.refusal(
@@ -88,6 +97,7 @@ def run_site(config: str | os.PathLike[str], *, say: Say | None = None) -> SiteR
             max(settings.most_questions, QUESTIONS_OF_A_ROUND * (schema.training.rounds if schema.training else 0)),
             settings.largest_share,
         )
+        desk.look()
         tell(f"site {site.number}, {safe_text(site.name)}: connecting to {safe_text(settings.place.host)}")
         transport_named(settings.transport).serve_site(
             settings.place,
@@ -132,6 +142,7 @@ def _run_client(schema: ConsortiumSchema, site: Site, settings: SiteConfig, say:
 
     with checkpoint_lock(settings.state / "site"):
         desk = ClientDesk(schema.digest, site.number, job_of(schema), read, settings.state, say)
+        desk.look()
         say(f"client {site.number}, {safe_text(site.name)}: connecting to {safe_text(settings.place.host)}")
         transport_named(settings.transport).serve_site(
             settings.place,

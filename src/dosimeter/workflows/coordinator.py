@@ -8,7 +8,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from dosimeter.core.closed_pipes import closed_pipes_are_errors
 from dosimeter.core.release import Recipe
+from dosimeter.engines.identity import check_identity
 from dosimeter.engines.protocol.assembly import Assembly
 from dosimeter.engines.transports import transport_named
 from dosimeter.files.atomic import check_output, write_bytes
@@ -67,13 +69,15 @@ def run_coordinator(
     settings = read_coordinator_config(config)
     schema = read_schema(settings.schema)
     check_output(settings.out, inputs=[config, settings.schema])
+    check_identity(settings.place)
     transport = transport_named(settings.transport)
     roster = {site.certificate: site.number for site in schema.sites}
     if schema.kind == CLIENTS:
         from dosimeter.workflows.client_coordinator import run_clients
 
-        return run_clients(settings, schema, transport.open_exchange, say or _silent)
-    with open_journal(settings.state, schema.digest) as journal:
+        with closed_pipes_are_errors():
+            return run_clients(settings, schema, transport.open_exchange, say or _silent)
+    with closed_pipes_are_errors(), open_journal(settings.state, schema.digest) as journal:
         return _run(settings, schema, journal, transport.open_exchange(settings.place, roster), say or _silent)
 
 
