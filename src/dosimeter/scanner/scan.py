@@ -255,7 +255,8 @@ def _scan_member(member: Member, table: Table | None, tolerance: float | None, l
             raise source.refusal(_ONLY_BYTES, f"pass the training table ({option('data')})")
         contents = replace(file.contents, unread=(*file.contents.unread, *without_table(file)))
         return _compared(contents, None, tolerance)
-    return _searched(file, kind, table, tolerance)
+    result = _searched(file, kind, table, tolerance)
+    return result if result.matched_rows else _with_texts(result, file.contents, table, limit, source)
 
 
 def _with_texts(result: Scan, contents: Contents, table: Table, limit: int, source: Location) -> Scan:
