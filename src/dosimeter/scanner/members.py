@@ -15,6 +15,7 @@ from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.files.archive import Archive
 from dosimeter.files.file_checks import os_error_refusal, read_bytes, refuse_folder, regular_file
+from dosimeter.scanner.surplus import SURPLUS, as_parts, surplus_of
 from dosimeter.scanner.tar import LINK, MOST_MEMBERS, NO_FILE, is_tar, tar_members
 from dosimeter.scanner.unpack import DEEPEST, Unread, closed_compression, is_zip, unpacked_limit, without_compression
 
@@ -122,7 +123,10 @@ def _of_archive(data: bytes, limit: int, source: Location) -> tuple[list[Member]
         if data.startswith(b"PK") or is_zip(data):
             archive = Archive(data, unpacked_limit(limit, packed), source)
             names = [name for name in archive.names if not name.endswith("/")]
-            return [Member(name, archive.read(name)) for name in names], []
+            surplus = surplus_of(data)
+            outside = [Member(f"({SURPLUS})", surplus)] if surplus else []
+            unread = [*as_parts(surplus)[1]]
+            return [*(Member(name, archive.read(name)) for name in names), *outside], unread
         if is_tar(data):
             members, links = tar_members(data, source)
             return [Member(name, content) for name, content in members], links

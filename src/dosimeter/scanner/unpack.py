@@ -12,6 +12,7 @@ from typing import Any
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
 from dosimeter.files.archive import Archive
+from dosimeter.scanner.surplus import SURPLUS, surplus_of
 from dosimeter.scanner.tar import is_tar, tar_members
 
 DEEPEST = 8
@@ -78,7 +79,9 @@ def _inside(place: str, content: bytes, left: int, packed: int, source: Location
     """What a compressed layer or an archive holds; [] if these bytes are neither."""
     if is_zip(content):
         archive = Archive(content, unpacked_limit(left, packed), source)
-        return [(f"{place}/{name}".lstrip("/"), archive.read(name)) for name in archive.names]
+        surplus = surplus_of(content)
+        outside = [(f"{place}/({SURPLUS})".lstrip("/"), surplus)] if surplus else []
+        return [*((f"{place}/{name}".lstrip("/"), archive.read(name)) for name in archive.names), *outside]
     if is_tar(content):
         return [(f"{place}/{name}".lstrip("/"), data) for name, data in tar_members(content, source)[0]]
     if content.startswith(b"\x89HDF"):
