@@ -54,6 +54,7 @@ _TABLE: tuple[tuple[Severity, str, str, str], ...] = (
     ("values of single people", "a value for every training row", _LABELS,
      "labels_ label_distributions_ oob_decision_function_ oob_prediction_ inlier_mask_ outliers_ dist_ embedding_"
      " x_scores_ y_scores_ _x_scores _y_scores f_cached pi_ W_sr_ L_ negative_outlier_factor_ cv_values_"
+     " RidgeCV.cv_results_ RidgeClassifierCV.cv_results_"
      " probabilities_ reachability_ core_distances_ _distances_fit_X_ GaussianProcessRegressor.alpha_"
      " pinv_wexog wresid fittedvalues fitted.values residuals effects linear.predictors prior.weights loess.fitted"
      " kmeans.cluster rpart.where rpart.y smooth.spline.yin smooth.spline.y"
