@@ -272,8 +272,8 @@ def compare(finding: Finding, part: FileArray, comparison: Comparison, siblings:
     if finding.severity == "lists":
         table_match = comparison.match_levels(part)
     elif finding.severity == "values of single people":
-        ends = part if finding.content in _VALUES else _ends_of_scale(part, siblings)
-        table_match = None if ends is None else comparison.match_values(ends)
+        compared = part if finding.content in _VALUES else _ends_of_scale(part, siblings)
+        table_match = None if compared is None else comparison.match_values(compared)
     else:
         table_match = comparison.match_rows(part, siblings)
         if table_match is not None and not table_match.beyond_accident and finding.severity != "rows":

@@ -20,6 +20,9 @@ MOST_RATIO = 200
 _FREE = 2**26
 """Bytes up to which any ratio of compression is accepted."""
 _PIECE = 2**20
+HEADER = "header"
+_LONG_HEADER = 256
+"""Bytes that a name in the header of a gzip stream seldom has."""
 _FIRST_PIECE = 2**10
 _MOST_STREAMS = 100_000
 """Compressed streams behind each other in one file: bgzip makes one of each 64 kB, and pbzip2 one of each 900 kB."""
@@ -65,6 +68,8 @@ def streams(data: bytes, limit: int, source: Location) -> tuple[list[Stream], li
             raise source.refusal(f"nested more than {DEEPEST} deep", _REMEDY)
         unread += closed_compression(place or "all", content)
         inner = _inside(place, content, left, len(data), source)
+        header = long_gzip_header(content)
+        result += [(f"{place or 'all'} ({HEADER})", header)] if header else []
         left -= sum(len(below) for _, below in inner)
         stack.extend((below_place, below, depth + 1) for below_place, below in reversed(inner))
         # Chunks are a part of an HDF5 file only, and a zip may stand behind a program.
@@ -115,6 +120,20 @@ def without_compression(content: bytes, left: int, packed: int, source: Location
         if name in ("zlib", "lzma"):  # their first bytes are not a signature: other files begin like this too
             return None
         raise source.refusal(f"damaged {name} data", "save the model again") from None
+
+
+def long_gzip_header(content: bytes) -> bytes:
+    """Extra field, name and comment of a gzip stream, which are not unpacked; b"" if they are as short as a name is."""
+    if not content.startswith(b"\x1f\x8b") or len(content) < 12:
+        return b""
+    flags, end = content[3], 10
+    if flags & 4:
+        end += 2 + int.from_bytes(content[10:12], "little")
+    for text in (8, 16):
+        if flags & text:
+            zero = content.find(b"\0", end)
+            end = len(content) if zero < 0 else zero + 1
+    return content[10:end] if end - 10 > _LONG_HEADER else b""
 
 
 def _lz4_decoder() -> Callable[[], Any] | None:
