@@ -18,7 +18,7 @@ from dosimeter.scanner.finding import Finding, Match, Severity
 from dosimeter.scanner.pickle_program import NotAPickle
 from dosimeter.scanner.pickles import is_pickle, read_pickle, read_torch
 from dosimeter.scanner.r_data import NotRData, is_r_data, read_r_data
-from dosimeter.scanner.search import ByteMatch, ByteSearch, Cells
+from dosimeter.scanner.search import ByteMatch, ByteSearch
 from dosimeter.scanner.text_models import is_lightgbm, read_lightgbm, read_lines
 from dosimeter.scanner.unpack import DEEPEST, Stream, Unread, streams, unpacked_limit
 from dosimeter.scanner.wrapped_files import bytes_in, decoded, joined, unwrapped
@@ -146,7 +146,7 @@ def without_table(file: ClosedFile) -> list[Unread]:
 
 def byte_findings(file: ClosedFile, table: Table) -> tuple[list[Finding], list[Unread]]:
     """What of the table is in the bytes, and what was not looked into."""
-    return found_in(file.streams, ByteSearch(Cells.of(table), len(file.streams)), table)
+    return found_in(file.streams, ByteSearch.of(table, len(file.streams)), table)
 
 
 def found_in(pieces: list[Stream], search: ByteSearch, table: Table) -> tuple[list[Finding], list[Unread]]:

@@ -30,7 +30,7 @@ from dosimeter.scanner.npy import read_npy, read_npz
 from dosimeter.scanner.onnx import read_onnx
 from dosimeter.scanner.pickles import is_pickle
 from dosimeter.scanner.safetensors import read_safetensors
-from dosimeter.scanner.search import FEWEST_TEXTS, ByteSearch, Cells
+from dosimeter.scanner.search import FEWEST_TEXTS, ByteSearch
 from dosimeter.scanner.skops import read_skops
 from dosimeter.scanner.surplus import as_parts, surplus_of
 from dosimeter.scanner.text_search import text_findings
@@ -204,7 +204,7 @@ def scan(
 def _people_in_names(members: list[Member], table: Table) -> list[Finding]:
     """Ids that are names of files: one file for each person, say."""
     names = "\n".join(member.name for member in members).encode("utf-8", "replace")
-    return found_in([("names of the files", names)], ByteSearch(Cells.of(table)), table)[0]
+    return found_in([("names of the files", names)], ByteSearch.of(table), table)[0]
 
 
 def _ranked(result: Scan) -> Scan:

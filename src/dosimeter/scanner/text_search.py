@@ -8,14 +8,13 @@ hexadecimal digits or an array of bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dosimeter.core.location import Location
 from dosimeter.scanner.closed_files import found_in
 from dosimeter.scanner.contents import FileArray
 from dosimeter.scanner.finding import Finding
 from dosimeter.scanner.known_attributes import WORD_LISTS
-from dosimeter.scanner.search import ByteSearch, Cells
+from dosimeter.scanner.search import ByteSearch
 from dosimeter.scanner.unpack import Unread
 from dosimeter.scanner.wrapped_files import bytes_in, decoded, joined, unwrapped
 from dosimeter.tables.table import Table
@@ -38,14 +37,15 @@ def text_findings(
     alone = [part.texts[0] for part in chosen if len(part.texts) == 1]
     lists = [text for part in chosen if len(part.texts) > 1 for text in part.texts]
     wrapped, unread = unwrapped([*bytes_in(parts), *decoded(alone)], ALONE, limit, source)
-    cells = Cells.of(table)
     findings: list[Finding] = []
-    for pieces, wanted in (
-        ([(ALONE, "\n".join(alone).encode("utf-8", "replace")), *joined(wrapped, f"{ALONE}: wrapped files")], cells),
-        ([(LISTS, "\n".join(lists).encode("utf-8", "replace"))], replace(cells, texts={})),
+    for pieces, with_ids in (
+        ([(ALONE, "\n".join(alone).encode("utf-8", "replace")), *joined(wrapped, f"{ALONE}: wrapped files")], True),
+        ([(LISTS, "\n".join(lists).encode("utf-8", "replace"))], False),
     ):
         held = [piece for piece in pieces if piece[1]]
-        found, problems = found_in(held, ByteSearch(wanted, len(held) + 1), table)
+        if not held:
+            continue
+        found, problems = found_in(held, ByteSearch.of(table, len(held) + 1, texts=with_ids), table)
         findings += found
         unread += problems
     return findings, unread
