@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import skops.io
 from sklearn.cluster import KMeans
-from sklearn.linear_model import LogisticRegression
+from sklearn.impute import KNNImputer
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 from skops.io import get_untrusted_types
 
@@ -47,6 +48,46 @@ def test_a_model_that_predicts_with_its_rows_is_refused_and_nothing_is_written(m
     with pytest.raises(Refusal, match="predicts with"):
         dm.scan(path, redact=tmp_path / "clean.skops")
     assert not (tmp_path / "clean.skops").exists()
+
+
+def test_rows_that_only_fill_gaps_are_predicted_with(tmp_path: Path) -> None:
+    """Without a gap in its input KNNImputer does not look at its rows."""
+    gaps = X[:60].copy()
+    gaps[::7, 3] = np.nan
+    path = dump_model(make_pipeline(KNNImputer(), Ridge()).fit(gaps, Y[:60]), tmp_path)
+    with pytest.raises(Refusal, match="predicts with"):
+        dm.scan(path, redact=tmp_path / "clean.skops")
+    assert not (tmp_path / "clean.skops").exists()
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (-1, 3)])
+def test_extremes_that_a_shift_and_a_scale_still_say_are_people(bounds, tmp_path: Path) -> None:
+    """-min_ / scale_ is the smallest value of each column."""
+    scaler = MinMaxScaler(bounds).fit(X)
+    path = dump_model(make_pipeline(scaler, Ridge()).fit(X, Y), tmp_path)
+    assert np.allclose((bounds[0] - scaler.min_) / scaler.scale_, X.min(axis=0))
+    with pytest.raises(Refusal, match="people are still in"):
+        dm.scan(path, data=ROWS, redact=tmp_path / "clean.skops")
+
+
+def test_a_model_that_refuses_some_inputs_is_compared_on_the_others(tmp_path: Path) -> None:
+    levels = np.arange(120).reshape(60, 2) % 3
+    model = make_pipeline(OneHotEncoder(), KMeans(3, n_init=1, random_state=0)).fit(levels)
+    path = dump_model(model, tmp_path)
+    assert dm.scan(path, redact=tmp_path / "clean.skops").removed == ["steps[1].labels_"]
+    assert np.array_equal(_load(tmp_path / "clean.skops").predict(levels), model.predict(levels))
+
+
+def test_an_array_that_is_not_looked_into_does_not_stay(tmp_path: Path) -> None:
+    np.savez(tmp_path / "m.npz", memory=X[:40], more=np.array([X[50:60].tolist(), None], dtype=object))
+    with pytest.raises(Refusal, match="could not be looked into"):
+        dm.scan(tmp_path / "m.npz", data=ROWS, redact=tmp_path / "clean.npz")
+    assert not (tmp_path / "clean.npz").exists()
+
+
+def test_a_residual_of_every_row_is_known_by_name(tmp_path: Path) -> None:
+    path = dump_model(RidgeCV(store_cv_results=True).fit(X, Y), tmp_path)
+    assert dm.scan(path, redact=tmp_path / "clean.skops").removed == ["cv_results_"]
 
 
 def test_arrays_of_rows_leave_an_npz_and_the_others_stay(tmp_path: Path) -> None:

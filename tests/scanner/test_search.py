@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+import zipfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from dosimeter.scanner import scan
 from dosimeter.scanner.search.cells import Cells
 from dosimeter.scanner.search.locate import Needles, locate
 from dosimeter.scanner.search.needles import runs, words
+from tests.scanner import people
 
 
 def found_by_hand(data: bytes, needles: Needles) -> set[tuple[int, int]]:
@@ -88,3 +94,33 @@ def test_a_table_of_fewer_rows_than_a_run_needs_is_searched(rows: int) -> None:
     """Rows of few bits are searched several together, and there may be no more rows; it had ended in a traceback."""
     cells = Cells(("a", "b", "c"), np.tile([[1.0, 2.0, 3.0]], (rows, 1)))
     assert [entry.needles.size for entry in runs(cells)] == [0 for _ in runs(cells)]
+
+
+def test_a_table_is_prepared_once_for_all_files_of_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
+        for k in range(50):
+            archive.writestr(f"{k}.pkl", pickle.dumps({"note": "nobody", "w": np.arange(5.0) + k}))
+        archive.writestr("rows.pkl", pickle.dumps(people.X[30:60]))
+    made = []
+
+    def of(table):
+        made.append(table)
+        return cells_of(table)
+
+    cells_of = Cells.of
+    monkeypatch.setattr(Cells, "of", of)
+    held = people.table()
+    assert scan(tmp_path / "m.zip", held).matched_rows == tuple(range(31, 61))
+    assert len(made) <= 2  # with ids and without
+    assert scan(tmp_path / "m.zip", people.table()).matched_rows == tuple(range(31, 61))
+
+
+@pytest.mark.parametrize("size", [40, 8000, 9000, 60_000])
+def test_few_bytes_and_many_are_looked_up_alike(size: int) -> None:
+    rng = np.random.default_rng(size)
+    strings = [rng.bytes(8) for _ in range(200)]
+    data = bytearray(rng.bytes(size))
+    for at in range(0, size - 8, 97):
+        data[at : at + 8] = strings[at % 200]
+    needles = Needles.of_strings(strings, [2] * 200)
+    assert places(bytes(data), needles) == found_by_hand(bytes(data), needles)

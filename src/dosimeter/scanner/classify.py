@@ -85,7 +85,8 @@ def _classify_part(part: FileArray, siblings: Siblings, kind: str) -> Iterator[F
         part.owner, part.name, first=part.place.endswith("[0]")
     )
     if entry is not None:
-        if part.texts or part.numeric:
+        setting = entry.severity == "rows" and part.numeric and part.values.size < 2  # x=FALSE in a call of R
+        if (part.texts or part.numeric) and not setting:
             table = table_of(part, siblings)
             lines = entry.severity == "rows" and table is not None
             count = len(table) if lines and table is not None else int(np.prod(part.shape, dtype=object))
@@ -117,7 +118,7 @@ def _by_shape(part: FileArray, kind: str) -> Iterator[Finding]:
 def _groups_of_one(part: FileArray, siblings: Siblings) -> Iterator[Finding]:
     """The mean of a group of one is that person's row."""
     counts_name = {"cluster_centers_": "labels_", "theta_": "class_count_"}.get(part.name, "")
-    if counts_name not in siblings or not siblings[counts_name].numeric or part.values.ndim != 2:
+    if not counts_name or counts_name not in siblings or not siblings[counts_name].numeric or part.values.ndim != 2:
         return
     values = siblings[counts_name].values.ravel()
     counts = values if counts_name == "class_count_" else np.unique(values, return_counts=True)[1]

@@ -18,9 +18,10 @@ from dosimeter.scanner.finding import Finding, Match, Severity
 from dosimeter.scanner.pickle_program import NotAPickle
 from dosimeter.scanner.pickles import is_pickle, read_pickle, read_torch
 from dosimeter.scanner.r_data import NotRData, is_r_data, read_r_data
-from dosimeter.scanner.search import ByteMatch, ByteSearch, Cells
+from dosimeter.scanner.search import ByteMatch, ByteSearch
 from dosimeter.scanner.text_models import is_lightgbm, read_lightgbm, read_lines
-from dosimeter.scanner.unpack import Stream, Unread, streams, unpacked_limit
+from dosimeter.scanner.unpack import DEEPEST, Stream, Unread, streams, unpacked_limit
+from dosimeter.scanner.wrapped_files import bytes_in, decoded, joined, unwrapped
 from dosimeter.tables.table import Table
 
 _WHY = "cells of the table are in these bytes, whatever the file calls them"
@@ -32,6 +33,12 @@ _ENCODED = {
 _AS_IT_IS = "is searched as it is: what is compressed or encoded in it is not found"
 _OPAQUE = "only its bytes can be searched: pass the training table"
 _PICKLE = "its instructions are not followed"
+_ASCII = "R data in text form, which is not followed"
+_R_TEXT = (b"A\n2\n", b"A\n3\n", b"RDA2\nA\n", b"RDA3\nA\n")
+_BYTES_AS_TEXT = 2
+"""Protocol of pickles up to which bytes are written as a text."""
+_SHORTEST_OPAQUE = 1024
+"""Bytes inside an object that are reported if nothing is known about them: the code of a function has fewer."""
 
 
 @dataclass(frozen=True)
@@ -45,26 +52,52 @@ class ClosedFile:
 
 
 def read_closed(data: bytes, limit: int, source: Location) -> ClosedFile:
-    """Unpack all layers, and read what can be read in each."""
+    """Unpack all layers, and read what can be read in each, also in files that an object holds as bytes or as text."""
     pieces, unread = streams(data, limit, source)
     torch = _torch(data, limit, source)
-    parts: list[FileArray] = list(torch.parts) if torch else []
-    kinds = ["torch"] if torch else []
+    if torch is not None:
+        return ClosedFile(replace(torch, unread=(*unread, *torch.unread)), pieces, ())
+    parts: list[FileArray] = []
+    kinds: list[str] = []
     opaque: list[str] = []
-    unread += list(torch.unread) if torch else []
-    for place, content in pieces:
-        if torch is not None:
-            continue
+    alone = len(pieces) == 1
+    left = unpacked_limit(limit, len(data))
+    queue = [(place, content, "" if alone else f"{place}: ", 0) for place, content in reversed(pieces)]
+    while queue:
+        place, content, prefix, depth = queue.pop()
         read, problem = _structured(content)
+        if depth and (read is None or read.kind == "text"):  # bytes inside an object: searched, or searched as texts
+            if len(content) >= _SHORTEST_OPAQUE:
+                opaque.append(place)
+            continue
         if read is None:
             opaque.append(place)
             unread += [(place, problem)] if problem else []
             continue
-        prefix = "" if len(pieces) == 1 else f"{place}: "
         kinds.append(read.kind)
         parts += [replace(part, place=prefix + part.place, holder=prefix + part.holder) for part in read.parts]
         unread += [(prefix + where, why) for where, why in read.unread]
+        if read.kind == "text":
+            continue
+        if depth >= DEEPEST:
+            unread.append((place, f"nested more than {DEEPEST} deep: what is further inside is not read"))
+            continue
+        as_stored, written = _files_in(read)
+        inner, problems = unwrapped([*as_stored, *written], place, left, source)
+        left -= sum(len(below) for _, below in inner)
+        unread += problems
+        newer = content[:1] == b"\x80" and content[1] > _BYTES_AS_TEXT
+        searched = set(map(id, as_stored)) if newer or is_r_data(content) else set()
+        pieces += joined([piece for piece in inner if id(piece[1]) not in searched], f"{place}: wrapped files")
+        queue += [(where, below, f"{where}: ", depth + 1) for where, below in reversed(inner)]
     return ClosedFile(Contents(" and ".join(dict.fromkeys(kinds)), tuple(parts), tuple(unread)), pieces, tuple(opaque))
+
+
+def _files_in(read: Contents) -> tuple[list[bytes], list[bytes]]:
+    """What an object holds that may be a file: bytes and a model as text, as they are stored; and wrapped texts."""
+    texts = [part.texts[0] for part in read.parts if len(part.texts) == 1]
+    models = [text.encode("utf-8", "replace") for text in texts if is_lightgbm(text[:40].encode("utf-8", "replace"))]
+    return [*bytes_in(read.parts, "V"), *models], list(decoded(texts))
 
 
 def _torch(data: bytes, limit: int, source: Location) -> Contents | None:
@@ -87,6 +120,8 @@ def _structured(content: bytes) -> tuple[Contents | None, str]:
             return read_r_data(content), ""
         except NotRData as why:
             return None, f"R data that is not followed: {why}"
+    if content.startswith(_R_TEXT):
+        return None, _ASCII
     if is_pickle(content) or content.endswith(b"."):  # protocol 0 has no signature, but every pickle has this end
         try:
             return read_pickle(content), ""
@@ -111,7 +146,7 @@ def without_table(file: ClosedFile) -> list[Unread]:
 
 def byte_findings(file: ClosedFile, table: Table) -> tuple[list[Finding], list[Unread]]:
     """What of the table is in the bytes, and what was not looked into."""
-    return found_in(file.streams, ByteSearch(Cells.of(table), len(file.streams)), table)
+    return found_in(file.streams, ByteSearch.of(table, len(file.streams)), table)
 
 
 def found_in(pieces: list[Stream], search: ByteSearch, table: Table) -> tuple[list[Finding], list[Unread]]:

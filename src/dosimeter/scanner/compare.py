@@ -255,12 +255,25 @@ def _distinct(values: FloatArray, tolerance: float) -> FloatArray:
     return np.asarray(values[np.append(True, np.diff(values) > tolerance * np.abs(values[1:]))])
 
 
+def _ends_of_scale(part: FileArray, siblings: Siblings) -> FileArray | None:
+    """The extremes that a shift and a scale still say: of MinMaxScaler, min_ = low - smallest * scale_."""
+    if part.owner == "MaxAbsScaler" and part.name == "scale_":
+        return part
+    scale = siblings.get("scale_")
+    if part.owner != "MinMaxScaler" or part.name != "min_" or scale is None or scale.shape != part.shape:
+        return None
+    bounds = siblings.get("feature_range")
+    low = float(bounds.values.ravel()[0]) if bounds is not None and bounds.numeric else 0.0
+    return replace(part, values=(low - part.values) / scale.values)
+
+
 def compare(finding: Finding, part: FileArray, comparison: Comparison, siblings: Siblings) -> Finding:
     """The finding with what the table says about it."""
     if finding.severity == "lists":
         table_match = comparison.match_levels(part)
     elif finding.severity == "values of single people":
-        table_match = comparison.match_values(part) if finding.content in _VALUES else None
+        compared = part if finding.content in _VALUES else _ends_of_scale(part, siblings)
+        table_match = None if compared is None else comparison.match_values(compared)
     else:
         table_match = comparison.match_rows(part, siblings)
         if table_match is not None and not table_match.beyond_accident and finding.severity != "rows":

@@ -47,13 +47,17 @@ _TABLE: tuple[tuple[Severity, str, str, str], ...] = (
     ("rows", "the design of the training rows", WHOLE_ROWS, "exog orig_exog wexog lm.x glm.x loess.x svm.SV qr.qr"),
     ("rows", "rows chosen as examples", WHOLE_ROWS,
      "DBSCAN.components_ HDBSCAN.medoids_ AffinityPropagation.cluster_centers_ Nystroem.components_"),
+    ("rows", "the scores of the training rows", "with the loadings, every line gives one person's whole row",
+     "prcomp.x princomp.scores"),
     ("values of single people", "labels of the training rows", _LABELS,
      "_y y_train_ y_ transduction_ _targets endog wendog orig_endog lm.y glm.y loess.y randomForest.y coxph.y"),
     ("values of single people", "a value for every training row", _LABELS,
      "labels_ label_distributions_ oob_decision_function_ oob_prediction_ inlier_mask_ outliers_ dist_ embedding_"
      " x_scores_ y_scores_ _x_scores _y_scores f_cached pi_ W_sr_ L_ negative_outlier_factor_ cv_values_"
+     " RidgeCV.cv_results_ RidgeClassifierCV.cv_results_"
      " probabilities_ reachability_ core_distances_ _distances_fit_X_ GaussianProcessRegressor.alpha_"
      " pinv_wexog wresid fittedvalues fitted.values residuals effects linear.predictors prior.weights loess.fitted"
+     " kmeans.cluster rpart.where rpart.y smooth.spline.yin smooth.spline.y"
      " randomForest.predicted randomForest.votes randomForest.oob.times svm.fitted svm.decision.values"),
     ("values of single people", "numbers of training rows", "they say which rows of the training table were chosen",
      "support_ svm.index core_sample_indices_ cluster_centers_indices_ component_indices_ _neighbors_indices_fit_X_"),

@@ -15,8 +15,18 @@ from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.files.archive import Archive
 from dosimeter.files.file_checks import os_error_refusal, read_bytes, refuse_folder, regular_file
+from dosimeter.scanner.surplus import SURPLUS, as_parts, surplus_of
 from dosimeter.scanner.tar import LINK, MOST_MEMBERS, NO_FILE, is_tar, tar_members
-from dosimeter.scanner.unpack import DEEPEST, Unread, closed_compression, is_zip, unpacked_limit, without_compression
+from dosimeter.scanner.unpack import (
+    DEEPEST,
+    HEADER,
+    Unread,
+    closed_compression,
+    is_zip,
+    long_gzip_header,
+    unpacked_limit,
+    without_compression,
+)
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz", ".whl")
 ALONE = "all"
@@ -118,16 +128,22 @@ def _name_inside(archive: Member, part: Member) -> str:
 def _of_archive(data: bytes, limit: int, source: Location) -> tuple[list[Member], list[Unread]]:
     """The members of a zip or of a tar in any compression; one compressed file is a member of its own."""
     packed = len(data)
+    headers: list[Member] = []
     for _ in range(DEEPEST):
         if data.startswith(b"PK") or is_zip(data):
             archive = Archive(data, unpacked_limit(limit, packed), source)
             names = [name for name in archive.names if not name.endswith("/")]
-            return [Member(name, archive.read(name)) for name in names], []
+            surplus = surplus_of(data)
+            outside = [Member(f"({SURPLUS})", surplus)] if surplus else []
+            unread = [*as_parts(surplus)[1]]
+            return [*(Member(name, archive.read(name)) for name in names), *outside, *headers], unread
         if is_tar(data):
             members, links = tar_members(data, source)
-            return [Member(name, content) for name, content in members], links
+            return [*(Member(name, content) for name, content in members), *headers], links
+        header = long_gzip_header(data)
+        headers += [Member(f"({HEADER})", header)] if header else []
         inner = without_compression(data, limit, packed, source)
         if inner is None:
-            return [Member(ALONE, data)], closed_compression(ALONE, data)
+            return [Member(ALONE, data), *headers], closed_compression(ALONE, data)
         data = inner
     raise source.refusal(f"nested more than {DEEPEST} deep", _REMEDY)

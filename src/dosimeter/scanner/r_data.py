@@ -20,6 +20,7 @@ _DEEPEST = 120
 _MOST_ITEMS = 2_000_000
 _NOTHING = (241, 242, 250, 251, 252, 253, 254)
 _PAIRS = (2, 3, 5, 6, 17)  # pairlists, closures, promises, calls, dots: cells of a value and the rest
+_SETTINGS = ("dim", "class", "levels", "tsp")
 _CODE_CELLS = (2, 6, 239, 240, 243, 244)
 
 
@@ -51,6 +52,8 @@ class _Reader:
     def __init__(self, data: bytes, offset: int) -> None:
         self.data, self.at = data, offset
         self.references: list[Any] = []
+        self.attached: list[tuple[Any, Any]] = []
+        """What is attached to texts and bytes, which are read without it."""
         self.items_left = _MOST_ITEMS
 
     def document(self) -> Any:
@@ -59,7 +62,8 @@ class _Reader:
             raise NotRData(f"version {version} of the format")
         if version == 3:
             self.take(self.integer())  # the name of the native encoding
-        return self.item(0)
+        value = self.item(0)
+        return Items([("", value), ("attributes", Items(self.attached))]) if self.attached else value
 
     def take(self, size: int) -> bytes:
         if size < 0 or self.at + size > len(self.data):
@@ -95,8 +99,7 @@ class _Reader:
         """The cells of a pairlist, one after the other, so that a long list needs no recursion."""
         cells = Items()
         while True:
-            if has_attributes:
-                self.item(depth + 1)
+            cells.pairs += self.attributes(has_attributes, depth).pairs  # a formula has its environment here
             tag = self.item(depth + 1) if has_tag else None
             if tag is not None and not isinstance(tag, str):  # a closure has its environment here
                 cells.pairs.append(("", tag))
@@ -134,6 +137,7 @@ class _Reader:
         attributes = self.attributes(has_attributes, depth)
         names = attributes.get("names")
         if items and all(isinstance(value, str) for value in items):
+            self.attached += _rest(attributes)
             return items
         owner = attributes.get("class")
         kind = owner[0] if isinstance(owner, list) and owner and isinstance(owner[0], str) else ""
@@ -144,7 +148,8 @@ class _Reader:
         ]
         rest = [(name, value) for name, value in attributes.pairs if name not in ("names", "class", "row.names")]
         if kind == "data.frame":
-            return _frame(Items(pairs))
+            people = attributes.get("row.names")
+            return _frame(Items(pairs), [("row.names", people)] if isinstance(people, list) else [])
         return Instance(Name("R", kind), state=Items([*pairs, *rest])) if kind else Items([*pairs, *rest])
 
     def _count(self) -> int:
@@ -162,10 +167,8 @@ class _Reader:
         content = Items()
         self.references.append(content)
         self.integer()  # whether it is locked
-        self.item(depth + 1)  # the enclosing one: read once, through its own reference
-        for part in (self.item(depth + 1), self.item(depth + 1)):  # frame and hash table
-            content.pairs.append(("", part))
-        self.item(depth + 1)
+        for _part in range(4):  # the enclosing one, frame, hash table, attributes
+            content.pairs.append(("", self.item(depth + 1)))
         return content
 
     def package(self, _: bool, depth: int) -> None:
@@ -185,9 +188,9 @@ class _Reader:
 
     def raw(self, has_attributes: bool, depth: int) -> Any:
         count = self.length()
-        values = np.frombuffer(self.take(count), dtype=np.uint8)
-        self.attributes(has_attributes, depth)
-        return Instance(Name("R", "raw"), array=values)
+        values = self.take(count)
+        self.attached += _rest(self.attributes(has_attributes, depth))
+        return values
 
     def pointer(self, has_attributes: bool, depth: int) -> None:
         self.references.append(None)
@@ -271,10 +274,24 @@ def _vector(values: NDArray[Any], attributes: Items) -> Instance | Items:
     sizes = tuple(shape.array.tolist()) if isinstance(shape, Instance) and shape.array is not None else ()
     if sizes and min(sizes) >= 0 and int(np.prod(sizes, dtype=object)) == values.size:
         values = values.reshape(sizes, order="F")
-    return Instance(Name("R", "numeric"), array=values)
+    return Instance(Name("R", "numeric"), array=values, state=Items(_rest(attributes)))
 
 
-def _frame(columns: Items) -> Instance:
+def _rest(attributes: Items) -> list[tuple[Any, Any]]:
+    """What is attached to a vector: names, which may be ids, or anything else."""
+    return [
+        (name, value)
+        for name, value in attributes.pairs
+        if name not in _SETTINGS and value is not None and not _is_numbering(value)
+    ]
+
+
+def _is_numbering(value: Any) -> bool:
+    """Whether names only count the rows."""
+    return isinstance(value, list) and value == [str(k) for k in range(1, len(value) + 1)]
+
+
+def _frame(columns: Items, rows: list[tuple[Any, Any]]) -> Instance:
     """A data frame: its columns of numbers as one array (n, k), and its other columns."""
     vectors = [
         value.array
@@ -286,4 +303,4 @@ def _frame(columns: Items) -> Instance:
     kept = {id(array) for array in stacked}
     others = [pair for pair in columns.pairs if not isinstance(pair[1], Instance) or id(pair[1].array) not in kept]
     numbers = [("numbers", Instance(Name("R", "numeric"), array=np.column_stack(stacked)))] if stacked else []
-    return Instance(Name("R", "data.frame"), state=Items([*numbers, *others]))
+    return Instance(Name("R", "data.frame"), state=Items([*numbers, *others, *rows]))

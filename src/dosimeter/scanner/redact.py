@@ -31,7 +31,8 @@ from dosimeter.scanner.members import Member
 KINDS = (".skops", ".npz")
 EXAMPLES = ("input_example.json", "serving_input_example.json")
 _PROBES = 64
-_METHODS = ("predict", "predict_proba", "decision_function", "transform", "score_samples")
+_GAPS = 0.3
+_METHODS = ("predict", "predict_proba", "decision_function", "transform", "score_samples", "apply", "kneighbors")
 _EXAMPLE_INFO = re.compile(r"^saved_input_example_info:\n(?:[ \t]+.*\n?)*", re.MULTILINE)
 _Entry = tuple[dict[str, Any], str]
 
@@ -173,29 +174,54 @@ def _load(data: bytes, source: Location) -> Any:
         return loads(data, trusted=[*untrusted, *HARMLESS])
 
 
-def _probes(model: Any, source: Location) -> NDArray[np.float64]:
-    """(64, d) inputs of many sizes, the same for every model of d columns."""
+def _probes(model: Any, source: Location) -> list[NDArray[np.float64]]:
+    """Inputs (64, d) of many sizes, the same for every model of d columns; of small whole numbers; and with gaps.
+
+    What fills gaps is not asked without them: KNNImputer looks into its rows only then.
+    """
     width = getattr(model, "n_features_in_", None)
     if not isinstance(width, int) or not 1 <= width <= 100_000:
         raise source.refusal("it does not say how many columns it takes", "redact it by hand")
     rng = np.random.Generator(np.random.Philox(key=width))
-    return rng.normal(size=(_PROBES, width)) * 10.0 ** rng.uniform(-2, 3, size=(_PROBES, 1))
+    numbers = rng.normal(size=(_PROBES, width)) * 10.0 ** rng.uniform(-2, 3, size=(_PROBES, 1))
+    gaps = np.where(rng.random(numbers.shape) < _GAPS, np.nan, numbers)
+    gaps[np.arange(_PROBES), rng.integers(0, width, _PROBES)] = np.nan
+    return [numbers, rng.integers(0, 3, size=(_PROBES, width)).astype(np.float64), gaps]
 
 
-def _answers(model: Any, probes: NDArray[np.float64]) -> dict[str, Any]:
-    """What each method of the model answers."""
-    answers = {}
+def _answers(model: Any, probes: list[NDArray[np.float64]]) -> dict[str, Any]:
+    """What each method of the model answers to each list, and to its own transforms the way back; or which error."""
+    answers: dict[str, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in _METHODS:
-            if hasattr(model, name):
-                answers[name] = np.asarray(getattr(model, name)(probes))
-    if not answers:
+        for k, probe in enumerate(probes):
+            for name in _METHODS:
+                answers |= _answer(f"{name} {k}", model, name, probe)
+            back = answers.get(f"transform {k}")
+            if isinstance(back, np.ndarray):
+                answers |= _answer(f"inverse_transform {k}", model, "inverse_transform", back)
+    if all(isinstance(answer, str) for answer in answers.values()):
         raise Refusal("a model without predictions cannot be compared with itself")
     return answers
 
 
+def _answer(key: str, model: Any, method: str, inputs: NDArray[Any]) -> dict[str, Any]:
+    if not hasattr(model, method):
+        return {}
+    try:
+        answer = getattr(model, method)(inputs)
+    except Exception as error:  # levels that it does not know, gaps that it does not take
+        return {key: type(error).__name__}
+    pieces = answer if isinstance(answer, tuple) else (answer,)
+    dense = [piece.toarray() if hasattr(piece, "toarray") else np.asarray(piece) for piece in pieces]
+    return {key if k == 0 else f"{key} ({k})": piece for k, piece in enumerate(dense)}
+
+
 def _equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    return first.keys() == second.keys() and all(
-        np.array_equal(first[name], second[name], equal_nan=first[name].dtype.kind == "f") for name in first
-    )
+    return first.keys() == second.keys() and all(_same(first[name], second[name]) for name in first)
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, str) or isinstance(second, str):
+        return isinstance(first, str) and isinstance(second, str) and first == second
+    return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")

@@ -45,7 +45,11 @@ def redacted(
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, f"redacted{kind}")
         copy.write_bytes(redaction.data)
-        refuse_people(scan(copy, table, limit=limit), source)
+        again = scan(copy, table, limit=limit)
+        refuse_people(again, source)
+        if again.unread:
+            problem = f"{safe_list([safe_text(place, 60) for place, _ in again.unread])} could not be looked into"
+            raise source.refusal(problem, "redact it by hand")
     write_bytes(out, redaction.data, inputs=[path])
     return redaction.removed
 

@@ -25,6 +25,9 @@ ACCIDENT = 1e-6
 """A match counts if as many matches would occur by accident with a probability below this."""
 
 
+_BFLOAT16 = 5e-3
+
+
 def tolerance_of(values: NDArray[Any]) -> float:
     """Relative: what a number loses when it is scaled and stored in this type.
 
@@ -33,10 +36,17 @@ def tolerance_of(values: NDArray[Any]) -> float:
     if values.dtype.kind != "f" or values.dtype.itemsize not in _TOLERANCES:
         return _TOLERANCES[8]
     if values.dtype.itemsize < 8:
-        return _TOLERANCES[values.dtype.itemsize]
+        return _BFLOAT16 if _is_bfloat16(values) else _TOLERANCES[values.dtype.itemsize]
     with np.errstate(over="ignore"):
         coarse = (values == values.astype(np.float32)) | ~np.isfinite(values)
     return _TOLERANCES[8] if not coarse.all() or (values == np.round(values)).all() else _TOLERANCES[4]
+
+
+def _is_bfloat16(values: NDArray[Any]) -> bool:
+    """Whether these are float32 whose lower halves are empty, as numbers are that were bfloat16."""
+    if values.dtype.itemsize != 4 or not values.size:
+        return False
+    return not (np.ascontiguousarray(values, dtype=np.float32).view(np.uint32) & 0xFFFF).any()
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from dosimeter.core.text import safe_text
 from dosimeter.files.archive import Archive
 from dosimeter.files.file_checks import GIBIBYTE, read_bytes, regular_file
 from dosimeter.scanner.classify import classify, merge_similar, siblings_of
-from dosimeter.scanner.closed_files import ClosedFile, byte_findings, read_closed, without_table
+from dosimeter.scanner.closed_files import ClosedFile, byte_findings, found_in, read_closed, without_table
 from dosimeter.scanner.compare import Comparison, compare
 from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.scanner.embedded_text import arrays_in_text
@@ -30,10 +30,11 @@ from dosimeter.scanner.npy import read_npy, read_npz
 from dosimeter.scanner.onnx import read_onnx
 from dosimeter.scanner.pickles import is_pickle
 from dosimeter.scanner.safetensors import read_safetensors
-from dosimeter.scanner.search import FEWEST_TEXTS
+from dosimeter.scanner.search import FEWEST_TEXTS, ByteSearch
 from dosimeter.scanner.skops import read_skops
+from dosimeter.scanner.surplus import as_parts, surplus_of
 from dosimeter.scanner.text_search import text_findings
-from dosimeter.scanner.unpack import unpacked_limit
+from dosimeter.scanner.unpack import is_zip, unpacked_limit
 from dosimeter.tables.table import Table
 
 
@@ -186,6 +187,8 @@ def scan(
         return _ranked(_scan_member(Member(name, members[0].data), table, tolerance, limit, source))
     scans = [_scan_part(member, table, tolerance, limit) for member in track(members)]
     findings = tuple(finding for part in scans for finding in part.findings)
+    if table is not None:
+        findings = (*findings, *_people_in_names(members, table))
     kinds = sorted({part.kind for part in scans if part.kind})
     return _ranked(
         Scan(
@@ -196,6 +199,12 @@ def scan(
             sum(part.arrays_read for part in scans),
         )
     )
+
+
+def _people_in_names(members: list[Member], table: Table) -> list[Finding]:
+    """Ids that are names of files: one file for each person, say."""
+    names = "\n".join(member.name for member in members).encode("utf-8", "replace")
+    return found_in([("names of the files", names)], ByteSearch.of(table), table)[0]
 
 
 def _ranked(result: Scan) -> Scan:
@@ -255,7 +264,8 @@ def _scan_member(member: Member, table: Table | None, tolerance: float | None, l
             raise source.refusal(_ONLY_BYTES, f"pass the training table ({option('data')})")
         contents = replace(file.contents, unread=(*file.contents.unread, *without_table(file)))
         return _compared(contents, None, tolerance)
-    return _searched(file, kind, table, tolerance)
+    result = _searched(file, kind, table, tolerance)
+    return result if result.matched_rows else _with_texts(result, file.contents, table, limit, source)
 
 
 def _with_texts(result: Scan, contents: Contents, table: Table, limit: int, source: Location) -> Scan:
@@ -315,7 +325,9 @@ def _open_contents(kind: str, data: bytes, limit: int, source: Location) -> Cont
         raise source.refusal(f"not a {kind} file", "check the name")
     contents = _READERS[kind](data, limit, source)
     embedded, unread = arrays_in_text(contents.parts)
-    return replace(contents, parts=(*contents.parts, *embedded), unread=(*contents.unread, *unread))
+    outside, unknown = as_parts(surplus_of(data)) if is_zip(data) else ((), ())
+    parts, problems = (*contents.parts, *embedded, *outside), (*contents.unread, *unread, *unknown)
+    return replace(contents, parts=parts, unread=problems)
 
 
 def _arrays_to_compare(

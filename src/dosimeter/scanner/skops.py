@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.location import Location
+from dosimeter.core.text import safe_text
 from dosimeter.files.archive import Archive
 from dosimeter.files.npy import UnreadableArray, npy_array
 from dosimeter.scanner.contents import Contents, FileArray
@@ -42,7 +43,7 @@ def read_skops(archive: Archive, source: Location) -> Contents:
     if not isinstance(schema, dict) or "__loader__" not in schema:
         raise source.refusal("its schema.json does not describe a model", _REMEDY)
     walk = _SchemaWalk(archive)
-    parts = tuple(stack_lists(walk.parts(schema)))
+    parts = (*stack_lists(walk.parts(schema)), *walk.rest())
     return Contents("skops", parts, tuple(walk.unread))
 
 
@@ -87,6 +88,17 @@ class _SchemaWalk:
                 for key, child in _children(node)
             ]
             stack.extend(reversed(below))
+
+    def rest(self) -> Iterator[FileArray]:
+        """Members that the schema does not name: nothing that opens the model reads them."""
+        for name in sorted(set(self.archive.names) - self.read_files - {"schema.json"}):
+            place = f"member {safe_text(name, 60)}"
+            self.unread.append((place, "a member that no attribute of the model names"))
+            data = self.archive.read(name)
+            try:
+                yield from checked_arrays(place, "", "", "", npy_array(data))
+            except UnreadableArray:
+                yield FileArray(place, "", "", "", np.frombuffer(data, dtype="V1"))
 
     def member(self, file: str, place: str, holder: str, owner: str, name: str) -> Iterator[FileArray]:
         """An array beside the schema; one that two attributes share is reported once."""

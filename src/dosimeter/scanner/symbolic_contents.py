@@ -13,12 +13,15 @@ from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.scanner.json_arrays import MANY, keys_are_hidden, stack_lists
 from dosimeter.scanner.npy import file_arrays
 from dosimeter.scanner.symbolic import Instance, Items
+from dosimeter.scanner.wrapped_files import SHORTEST
 
 MOST_PARTS = 200_000
 MOST_TEXTS = 2**22
 """Texts of all arrays of characters together: each becomes an object of fifty bytes and more."""
 _LONGEST_PLACE = 1000
 _MOST_COMPARED_KEYS = 1000
+_SHARED = (Instance, Items, list, tuple, bytes, str)
+"""What two places may share."""
 _Node = tuple[Any, str, str, str, str]
 
 
@@ -38,7 +41,7 @@ def parts_of(value: Any) -> Iterator[FileArray]:
     left, texts_left = MOST_PARTS, MOST_TEXTS
     while stack and left:
         node, place, holder, owner, name = stack.pop()
-        if isinstance(node, Instance | Items | list | tuple):
+        if isinstance(node, _SHARED) and (not isinstance(node, bytes | str) or len(node) >= SHORTEST):
             if id(node) in seen:
                 continue
             seen.add(id(node))
@@ -53,6 +56,8 @@ def parts_of(value: Any) -> Iterator[FileArray]:
                 yield FileArray(place or "all", holder, owner, name, texts=array)
             else:
                 yield from file_arrays(place or "all", holder, owner, name, array)
+            if isinstance(node, Instance) and isinstance(node.state, Items):  # what R attaches to a vector
+                stack.extend(reversed(list(_attributes(node.state, place, holder, owner, name))))
             continue
         if len(place) > _LONGEST_PLACE:
             raise TooMuch("nested too deeply: what is further inside is not read")
@@ -126,17 +131,43 @@ def _as_one_array(node: Any) -> NDArray[Any] | tuple[str, ...] | None:
         return node.array
     if isinstance(node, str):
         return (node,)
+    if isinstance(node, bytes | bytearray | memoryview):
+        return np.frombuffer(node, dtype="V1") if len(node) >= SHORTEST else None
     if isinstance(node, bool | int | float):
         return _numbers([node])
     if isinstance(node, Items) and len(node.pairs) > 1:
         keys = [key for key, value in node.pairs if isinstance(key, str) and _number(value) is not None]
-        return tuple(keys) if len(keys) == len(node.pairs) else None
+        if len(keys) == len(node.pairs):
+            return tuple(keys)
+        columns = _table([value for _, value in node.pairs])
+        return None if columns is None else columns.T
     if isinstance(node, list | tuple) and node:
         if all(isinstance(value, str) for value in node):
             return tuple(node)
         values = [_number(value) for value in node]
-        return None if any(value is None for value in values) else _numbers(values)
+        return _table(node) if any(value is None for value in values) else _numbers(values)
     return None
+
+
+def _table(rows: list[Any] | tuple[Any, ...]) -> NDArray[Any] | None:
+    """Lists of equally many numbers, or dicts with the same keys and numbers alone, as one table."""
+    first = rows[0]
+    if len(rows) < 2 or not isinstance(first, list | tuple | Items):
+        return None
+    if isinstance(first, Items):
+        keys = [key for key, _ in first.pairs]
+        if any(not isinstance(row, Items) or [key for key, _ in row.pairs] != keys for row in rows):
+            return None
+        lists = [[value for _, value in row.pairs] for row in rows]
+    else:
+        if any(not isinstance(row, list | tuple) for row in rows):
+            return None
+        lists = list(rows)
+    if len(lists[0]) < 2 or any(len(row) != len(lists[0]) for row in lists):
+        return None
+    values = [_number(value) for row in lists for value in row]
+    flat = None if any(value is None for value in values) else _numbers(values)
+    return None if flat is None else flat.reshape(len(lists), -1)
 
 
 def _number(value: Any) -> bool | int | float | None:

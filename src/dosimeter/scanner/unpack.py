@@ -12,6 +12,7 @@ from typing import Any
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
 from dosimeter.files.archive import Archive
+from dosimeter.scanner.surplus import SURPLUS, surplus_of
 from dosimeter.scanner.tar import is_tar, tar_members
 
 DEEPEST = 8
@@ -19,6 +20,9 @@ MOST_RATIO = 200
 _FREE = 2**26
 """Bytes up to which any ratio of compression is accepted."""
 _PIECE = 2**20
+HEADER = "header"
+_LONG_HEADER = 256
+"""Bytes that a name in the header of a gzip stream seldom has."""
 _FIRST_PIECE = 2**10
 _MOST_STREAMS = 100_000
 """Compressed streams behind each other in one file: bgzip makes one of each 64 kB, and pbzip2 one of each 900 kB."""
@@ -64,6 +68,8 @@ def streams(data: bytes, limit: int, source: Location) -> tuple[list[Stream], li
             raise source.refusal(f"nested more than {DEEPEST} deep", _REMEDY)
         unread += closed_compression(place or "all", content)
         inner = _inside(place, content, left, len(data), source)
+        header = long_gzip_header(content)
+        result += [(f"{place or 'all'} ({HEADER})", header)] if header else []
         left -= sum(len(below) for _, below in inner)
         stack.extend((below_place, below, depth + 1) for below_place, below in reversed(inner))
         # Chunks are a part of an HDF5 file only, and a zip may stand behind a program.
@@ -78,7 +84,9 @@ def _inside(place: str, content: bytes, left: int, packed: int, source: Location
     """What a compressed layer or an archive holds; [] if these bytes are neither."""
     if is_zip(content):
         archive = Archive(content, unpacked_limit(left, packed), source)
-        return [(f"{place}/{name}".lstrip("/"), archive.read(name)) for name in archive.names]
+        surplus = surplus_of(content)
+        outside = [(f"{place}/({SURPLUS})".lstrip("/"), surplus)] if surplus else []
+        return [*((f"{place}/{name}".lstrip("/"), archive.read(name)) for name in archive.names), *outside]
     if is_tar(content):
         return [(f"{place}/{name}".lstrip("/"), data) for name, data in tar_members(content, source)[0]]
     if content.startswith(b"\x89HDF"):
@@ -112,6 +120,20 @@ def without_compression(content: bytes, left: int, packed: int, source: Location
         if name in ("zlib", "lzma"):  # their first bytes are not a signature: other files begin like this too
             return None
         raise source.refusal(f"damaged {name} data", "save the model again") from None
+
+
+def long_gzip_header(content: bytes) -> bytes:
+    """Extra field, name and comment of a gzip stream, which are not unpacked; b"" if they are as short as a name is."""
+    if not content.startswith(b"\x1f\x8b") or len(content) < 12:
+        return b""
+    flags, end = content[3], 10
+    if flags & 4:
+        end += 2 + int.from_bytes(content[10:12], "little")
+    for text in (8, 16):
+        if flags & text:
+            zero = content.find(b"\0", end)
+            end = len(content) if zero < 0 else zero + 1
+    return content[10:end] if end - 10 > _LONG_HEADER else b""
 
 
 def _lz4_decoder() -> Callable[[], Any] | None:

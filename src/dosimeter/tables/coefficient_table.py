@@ -184,17 +184,18 @@ def _coefficients(rows: list[list[str]]) -> CoefficientTable | None:
     statistic = next((k for k in (t, z, either) if k is not None), None)
     df, n = _column(body, place(_DF)), _column(body, place(_N))
     known = {name, estimate, error, p, t, z, either, place(_DF), place(_N)}
+    errors = _column(body, error)
     others = tuple(
         header
         for k, header in enumerate(rows[0])
-        if k not in known and not (_INTERVALS.fullmatch(header) and _column(body, k) is not None)
+        if k not in known and not (_INTERVALS.fullmatch(header) and _is_limit(_column(body, k), values, errors))
     )
     # SAS has a column DF of ones: degrees of freedom of each parameter, not of the residual.
     residual = None if df is None or np.nanmax(df) <= 1 else float(np.nanmax(df))
     return CoefficientTable(
         terms,
         values,
-        _column(body, error),
+        errors,
         _column(body, statistic),
         _column(body, p),
         test,
@@ -202,6 +203,32 @@ def _coefficients(rows: list[list[str]]) -> CoefficientTable | None:
         None if n is None else float(np.nanmax(n)),
         others,
     )
+
+
+def _is_limit(limit: FloatArray | None, estimate: FloatArray, error: FloatArray | None) -> bool:
+    """Whether a column is a confidence limit: all on one side of the estimates, by similar multiples of their errors.
+
+    A profile likelihood has somewhat different multiples. Limits of exp(estimate) are recognised as well.
+
+    >>> import numpy as np
+    >>> estimate, error = np.array([1.0, 5.0]), np.array([0.1, 1.0])
+    >>> _is_limit(estimate - 2 * error, estimate, error), _is_limit(np.exp(estimate + 2 * error), estimate, error)
+    (True, True)
+    >>> _is_limit(np.array([61.2, 24.8]), estimate, error)
+    False
+    """
+    if limit is None or error is None or np.isnan(limit).any() or not (error > 0).all():
+        return False
+    with np.errstate(divide="ignore", invalid="ignore"):
+        candidates = [(limit - estimate) / error, (np.log(limit) - estimate) / error]
+    return any(
+        _alike(np.abs(multiple)) and (np.sign(multiple) == np.sign(multiple[0])).all() for multiple in candidates
+    )
+
+
+def _alike(multiple: FloatArray) -> bool:
+    """Between a tenth and ten errors, and none twice another."""
+    return bool(np.isfinite(multiple).all() and 0.1 < multiple.min() <= multiple.max() < min(10.0, 2 * multiple.min()))
 
 
 def _covariance(rows: list[list[str]]) -> CovarianceTable | None:

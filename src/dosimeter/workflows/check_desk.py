@@ -67,6 +67,13 @@ class Findings:
         self.file, self.kind = file, kind
         self._reasons: list[tuple[int, str]] = []
         self.facts: dict[str, Any] = {}
+        self.searched = False
+        """Whether the file was searched for the training table."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing more can make it worse."""
+        return any(rank == RANK["fail"] for rank, _ in self._reasons)
 
     def add(self, rule: str, reason: str) -> None:
         """rule: fail or review; pass and allow state the reason alone."""

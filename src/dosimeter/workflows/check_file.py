@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from dosimeter.results.editions import internal_fields
 from dosimeter.results.result import Result, load_types
 from dosimeter.results.scan import ScanReport
 from dosimeter.scanner import scan as scan_file
+from dosimeter.scanner.members import ARCHIVES, members_of
 from dosimeter.scanner.text_models import is_lightgbm
 from dosimeter.tables.coefficient_table import MOST_BYTES, CoefficientTable, CovarianceTable, read_coefficients
 from dosimeter.tables.table import Table
@@ -32,8 +34,13 @@ MODELS = (".skops", ".onnx", ".safetensors", ".npz", ".npy", ".pkl", ".pickle", 
 TEXTS = (".csv", ".tsv", ".txt")
 PAGES = (".html", ".htm", ".md")
 DOSE_FILE = "dosimeter.dose"
+SQLITE = b"SQLite format 3"
+HEAD = 2**16
 MOST_TEXT = 64 * 2**20
 NOT_MEASURED = "what its weights leak was not measured: only a .skops model or a booked release is"
+LONGEST_WORD, MOST_NUMBERS, MOST_LETTERS = 100, 100, 8_000
+"""In the texts of one result: about three times what the largest that dosimeter writes has."""
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 INTERNAL_PAGE = Result.internal_note
 """Every internal edition says this about itself."""
 
@@ -43,7 +50,8 @@ def check_file(path: Path, name: str, desk: Desk) -> FileCheck:
     findings = Findings(safe_text(name, 200), "unknown")
     if path.is_symlink():
         findings.kind = "a link"
-        findings.add(desk.policy.unread, "links are not followed: put the file itself into the folder")
+        rule = "fail" if desk.policy.unread == "fail" else "review"
+        findings.add(rule, "links are not followed: put the file itself into the folder")
         return findings.check()
     try:
         file, source = regular_file(path, GIBIBYTE)
@@ -56,7 +64,17 @@ def check_file(path: Path, name: str, desk: Desk) -> FileCheck:
         findings.add("review", f"cannot be measured: {_without_path(refusal, path)}")
     except Refusal as refusal:
         findings.add(desk.policy.unread, f"not looked into: {_without_path(refusal, path)}")
+    if desk.table_to_find is not None and not findings.searched and not findings.failed:
+        _search_bytes(path, desk.table_to_find, findings)
     return findings.check()
+
+
+def _search_bytes(path: Path, table: Table, findings: Findings) -> None:
+    """Whatever a file is or is called, its bytes are searched for the training table."""
+    try:
+        _rows_inside(_scanned_as_text(path, table), findings)
+    except Refusal:
+        return  # its verdict says already that it was not looked into
 
 
 def _without_path(refusal: Refusal, path: Path) -> str:
@@ -66,15 +84,24 @@ def _without_path(refusal: Refusal, path: Path) -> str:
 
 def _kind_of(file: Path, head: bytes) -> Callable[[Path, Desk, Findings], None]:
     suffix = file.suffix.lower()
-    if head.startswith(b"SQLite format 3") or suffix == ".keys":
+    if head.startswith(SQLITE) or suffix == ".keys":
         return _database
     if suffix == ".json":
         return _json
+    if DOSE_FILE.encode() in head and suffix not in PAGES:
+        return _doses
+    if is_result(head.decode("utf-8", "replace")) and suffix not in PAGES:
+        return _result
     if suffix in TEXTS:
         return _text
     if suffix in PAGES:
         return _page
     return _model if suffix in MODELS else _unknown
+
+
+def _doses(file: Path, desk: Desk, findings: Findings) -> None:
+    findings.kind = "a dose file"
+    findings.add("fail", "doses by person are internal")
 
 
 def _unknown(file: Path, desk: Desk, findings: Findings) -> None:
@@ -106,10 +133,9 @@ def _json(file: Path, desk: Desk, findings: Findings) -> None:
     findings.kind = "JSON"
     text = _text_of(file)
     if DOSE_FILE in text:
-        findings.kind = "a dose file"
-        findings.add("fail", "doses by person are internal")
+        _doses(file, desk, findings)
         return
-    if '"schema"' in text and '"dosimeter.' in text:
+    if is_result(text):
         _result(file, desk, findings)
         return
     if '"coef"' in text and '"loss"' in text:
@@ -118,6 +144,11 @@ def _json(file: Path, desk: Desk, findings: Findings) -> None:
             _dose(file, desk, findings)
         return
     _model(file, desk, findings)
+
+
+def is_result(text: str) -> bool:
+    """Whether a text is a result of dosimeter, whatever its file is called."""
+    return text.lstrip("\ufeff \n\r\t").startswith("{") and '"schema"' in text and '"dosimeter.' in text
 
 
 def _result(file: Path, desk: Desk, findings: Findings) -> None:
@@ -137,15 +168,42 @@ def _result(file: Path, desk: Desk, findings: Findings) -> None:
         )
     elif values.get("statistics"):
         findings.add("review", "rounded statistics of doses are not protected: a person must look at them")
+    elif long_texts(values):
+        findings.add(
+            "review", "texts in it are longer, or hold more numbers, than dosimeter writes: a person must read it"
+        )
     else:
-        findings.add("pass", "a result with public fields alone")
-    if desk.table is not None:
-        _rows_inside(scan(file, data=desk.table_to_find), findings)
+        findings.add("pass", "a result with public fields alone; its figures are those that it states")
+    if desk.table_to_find is not None:
+        _rows_inside(ScanReport.of(scan_file(file, desk.table_to_find, kind=".json"), file.name), findings)
+
+
+def long_texts(values: Any) -> bool:
+    """Whether the texts of a result could carry a table: too long, of long words, or of many numbers.
+
+    >>> long_texts({"says": "No person has a dose above 1."}), long_texts({"says": ["61.2, 24.8, 47.0"] * 60})
+    (False, True)
+    """
+    texts: list[str] = []
+    stack = [values]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, dict):
+            stack += [*value, *value.values()]
+        elif isinstance(value, list):
+            stack += value
+    longest_word = max((len(word) for text in texts for word in text.split()), default=0)
+    numbers = sum(len(_NUMBER.findall(text)) for text in texts)
+    return longest_word > LONGEST_WORD or numbers > MOST_NUMBERS or sum(map(len, texts)) > MOST_LETTERS
 
 
 def _model(file: Path, desk: Desk, findings: Findings) -> None:
     findings.kind = f"a model file ({file.suffix.lower().lstrip('.')})"
     data = desk.table_to_find
+    if file.suffix.lower() in ARCHIVES:
+        _inside_archive(file, desk, findings)
     report = scan(file, data=data)
     findings.facts["rows_found"] = len(report.rows_found) if data is not None else None
     if not _rows_inside(report, findings):
@@ -153,6 +211,8 @@ def _model(file: Path, desk: Desk, findings: Findings) -> None:
     if report.not_looked_into:
         parts = len(report.not_looked_into)
         findings.add(desk.policy.unread, f"{parts} part{'s' if parts > 1 else ''} of the file could not be looked into")
+    # The header of a compressed file, or what a format does not describe, is searched as bytes.
+    findings.searched = not report.not_looked_into and file.suffix.lower() not in ARCHIVES
     if data is None and any(finding.severity == "rows" for finding in report.findings):
         findings.add("review", "it holds what could be rows: name the training table in the policy to compare")
     if _ledger(desk, findings):
@@ -163,8 +223,32 @@ def _model(file: Path, desk: Desk, findings: Findings) -> None:
         findings.add(desk.policy.exact, NOT_MEASURED)
 
 
+def _inside_archive(file: Path, desk: Desk, findings: Findings) -> None:
+    """What in an archive is no model: it would be checked on its own in a folder."""
+    members, _, _ = members_of(file, GIBIBYTE)
+    internal, others = [], 0
+    for member in members:
+        suffix, head = Path(member.name).suffix.lower(), member.data[:HEAD]
+        is_page = suffix in PAGES and INTERNAL_PAGE.encode() in member.data
+        if (
+            head.startswith(SQLITE)
+            or suffix == ".keys"
+            or is_page
+            or (DOSE_FILE.encode() in head and suffix not in PAGES)
+        ):
+            internal.append(member.name)
+        elif suffix not in MODELS:
+            others += 1
+    if internal:
+        findings.add("fail", f"ledgers, keys, doses or internal pages are in it ({safe_list(internal, 3)})")
+    if others:
+        is_are = "file inside is no model" if others == 1 else "files inside are no models"
+        findings.add(desk.policy.unread, f"{others} {is_are}: unpack the archive, they are checked one by one then")
+
+
 def _rows_inside(report: ScanReport, findings: Findings) -> bool:
     """Whether a scan found rows or values of single people; the file then fails."""
+    findings.searched = True
     if report.rows_inside:
         findings.add("fail", f"training rows are inside the file{_place(report, 'rows')}")
     elif report.single_values_inside:
@@ -228,7 +312,7 @@ def _text(file: Path, desk: Desk, findings: Findings) -> None:
     if rows:
         findings.facts["rows_found"] = rows
         findings.add("fail", f"{rows} rows of the training table are in the file")
-    elif desk.table_to_find is None or not _rows_inside(_scanned_as_text(file, desk.table_to_find), findings):
+    else:
         findings.add(desk.policy.unread, "a table or a text for people: a person must look at it")
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from dosimeter.scanner.search.written_numbers import (
     written_hits,
     written_numbers,
 )
+from dosimeter.tables.table import Table
 
 LEVEL = 1e-6
 """Probability that accident alone leads to a verdict about one file, over all encodings and streams."""
@@ -62,6 +64,15 @@ class ByteSearch:
         self.level = LEVEL / (_TESTS * max(1, streams))
         self.factor = float(_TESTS * max(1, streams))
 
+    @classmethod
+    def of(cls, table: Table, streams: int = 1, *, texts: bool = True) -> ByteSearch:
+        """The search for a table; what it takes to prepare is done once for each table. texts: look for ids too."""
+        prepared = _prepared(table, texts)
+        result = cls(prepared.cells, streams)
+        for name in ("_needles", "_together", "_decoys", "_short_decoys", "_searched_cells"):
+            result.__dict__[name] = getattr(prepared, name)
+        return result
+
     @cached_property
     def _needles(self) -> list[tuple[str, CellNeedles]]:
         kinds = [("word", entry) for entry in words(self.cells)] + [("run", entry) for entry in runs(self.cells)]
@@ -85,6 +96,12 @@ class ByteSearch:
         """Decoys as float32. Four bytes of a large file equal some value by accident, so they are needed every time."""
         return list(words(self._decoys.cells, _SHORT)) if self._decoys.cells.n else []
 
+    @cached_property
+    def _together(self) -> tuple[Needles, Index]:
+        """All needles and the short decoys as one, and where each set begins."""
+        sets = [*(entry.needles for _, entry in self._needles), *(entry.needles for entry in self._short_decoys)]
+        return _joined(sets), np.cumsum([0, *(needles.size for needles in sets)])
+
     @property
     def searched(self) -> int:
         """Cells that can be distinguished from coincidences: of many digits, or in runs."""
@@ -105,9 +122,8 @@ class ByteSearch:
     def _machine_numbers(self, data: Bytes, problems: list[str]) -> Iterator[ByteMatch]:
         if not self._needles:
             return
-        needles = [*(entry for _, entry in self._needles), *self._short_decoys]
-        counts = np.cumsum([0, *(entry.needles.size for entry in needles)])
-        places = locate(data, _joined([entry.needles for entry in needles]))
+        needles, counts = self._together
+        places = locate(data, needles)
         if places.too_common > 0.01 * counts[-1]:
             problems.append("values of the table that are everywhere in these bytes were not followed")
         short = {
@@ -223,6 +239,18 @@ class ByteSearch:
         return self._of_values(WRITTEN, hits, decoy_count, WRITTEN)
 
 
+def _prepared(table: Table, texts: bool) -> ByteSearch:
+    """The search for one stream. It is kept as long as the table is."""
+    searches = _PREPARED.setdefault(table, {})
+    if texts not in searches:
+        cells = Cells.of(table)
+        searches[texts] = ByteSearch(cells if texts else replace(cells, texts={}))
+    return searches[texts]
+
+
+_PREPARED: WeakKeyDictionary[Table, dict[bool, ByteSearch]] = WeakKeyDictionary()
+
+
 def _distinct_in(needle: Index, first: int, end: int) -> int:
     """How many distinct needles of this range were found."""
     return len(sorted_unique(needle[(needle >= first) & (needle < end)]))
@@ -254,6 +282,8 @@ def _stands_alone(hits: Hits, data: Bytes, width: int) -> Mask:
 
 def _joined(sets: list[Needles]) -> Needles:
     shifts = np.cumsum([0, *(len(needles.blob) for needles in sets)])
+    if not sets:
+        return Needles.of_strings([], [])
     return Needles(
         np.concatenate([needles.blob for needles in sets]),
         np.concatenate([needles.start + shift for needles, shift in zip(sets, shifts, strict=False)]),

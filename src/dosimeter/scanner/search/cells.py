@@ -74,6 +74,18 @@ class Cells:
         return np.flatnonzero((distinct >= _FEWEST_DISTINCT) & (usable >= 0.5))
 
     @cached_property
+    def by_value(self) -> tuple[FloatArray, NDArray[np.intp], NDArray[np.intp]]:
+        """Of the columns of words: the distinct values, the cells in their order, and where those of each begin."""
+        columns = self.word_columns
+        usable = ~self.plain[:, columns]
+        flat = self.values[:, columns][usable]
+        cell = (np.arange(self.n)[:, None] * self.d + columns)[usable]
+        order = np.argsort(flat, kind="stable")
+        flat, cell = flat[order], cell[order]
+        first = np.flatnonzero(np.append(True, flat[1:] != flat[:-1])) if len(flat) else np.empty(0, np.intp)
+        return flat[first], cell, np.append(first, len(flat))
+
+    @cached_property
     def shares(self) -> FloatArray:
         """(n, d) share of the column's cells that have the same value."""
         result = np.ones(self.values.shape)

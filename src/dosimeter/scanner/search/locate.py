@@ -12,6 +12,7 @@ names these two bytes (its sieve), only places that have such a pair are looked 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -34,6 +35,17 @@ _CHUNK = 1 << 16
 _MOST_PAIRS = 1 << 22
 """Comparisons of one needle with one place: beyond, the needles with the most common keys are left out."""
 _MOST_CANDIDATES = 1 << 24
+_FEW = 1 << 13
+"""Bytes of which every place is looked up: the tables of hashed keys take longer to fill."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Index:
+    """order: (m,) needles by their keys; keys: (m,) these keys; first: where each distinct key begins."""
+
+    order: Index
+    keys: NDArray[np.uint32]
+    first: Index
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +70,13 @@ class Needles:
     def keys(self) -> NDArray[np.uint32]:
         """(m,) the four bytes of each at `key_at`, as a little-endian number."""
         return read_words(self.blob, self.start + self.key_at)
+
+    @cached_property
+    def index(self) -> _Index:
+        """The needles by their keys, without those whose keys are padding."""
+        keys = self.keys()
+        order, in_order = _by_key(keys, np.flatnonzero(~is_uniform(keys)))
+        return _Index(order, in_order, np.flatnonzero(np.append(True, in_order[1:] != in_order[:-1])))
 
     @classmethod
     def of_strings(cls, strings: list[bytes], key_at: list[int]) -> Needles:
@@ -89,19 +108,17 @@ def locate(data: Bytes, needles: Needles) -> Places:
     """Every place where a needle occurs."""
     if not needles.size or len(data) < 4:
         return Places(np.empty(0, np.intp), np.empty(0, np.intp))
-    keys = needles.keys()
-    keep = np.flatnonzero(~is_uniform(keys))
-    if not len(keep):
+    order, sorted_keys, first = needles.index.order, needles.index.keys, needles.index.first
+    if not len(order):
         return Places(np.empty(0, np.intp), np.empty(0, np.intp), needles.size)
-    order, sorted_keys = _by_key(keys, keep)
-    positions = _candidates(data, needles, order, sorted_keys)
+    few = len(data) <= _FEW
+    positions = np.arange(len(data) - 3) if few else _candidates(data, needles, order, sorted_keys)
     words = read_words(data, positions)
-    first = np.flatnonzero(np.append(True, sorted_keys[1:] != sorted_keys[:-1]))
     at = np.searchsorted(sorted_keys[first], words).clip(0, len(first) - 1)
     hit = sorted_keys[first[at]] == words
     positions, at = positions[hit], at[hit]
     low, counts = first[at], np.diff(np.append(first, len(sorted_keys)))[at]
-    too_common = needles.size - len(keep)
+    too_common = needles.size - len(order)
     if counts.sum() > _MOST_PAIRS:
         rare = _rare_keys(low, counts)
         too_common += int(counts[np.unique(low[~rare], return_index=True)[1]].sum()) if (~rare).any() else 0

@@ -98,7 +98,8 @@ def _low_half_is_better(distinct: NDArray[np.unsignedinteger]) -> bool:
 
 def runs(cells: Cells) -> Iterator[CellNeedles]:
     """Runs of columns whose single values say nothing, in every encoding; of all columns in narrow ones."""
-    words_alone = np.isin(np.arange(cells.d), cells.word_columns)
+    # A column of words that prove nothing one by one (days, counts, a crowded decimal) is looked for as runs too.
+    words_alone = np.isin(np.arange(cells.d), cells.word_columns) & (cells.telling.mean(axis=0) >= 0.5)
     with np.errstate(divide="ignore"):
         information = -np.log2(cells.shares) if cells.n else cells.shares
     for encoding in RUNS:

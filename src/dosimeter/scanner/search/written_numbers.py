@@ -140,21 +140,14 @@ def _significant(token: bytes) -> int:
 
 def written_hits(numbers: WrittenNumbers, cells: Cells) -> Hits:
     """Which of the written numbers are cells of the table, to the digits that were written."""
-    columns = cells.word_columns
-    usable = ~cells.plain[:, columns]
-    flat = cells.values[:, columns][usable]
-    cell = (np.arange(cells.n)[:, None] * cells.d + columns)[usable]
-    order = np.argsort(flat, kind="stable")
-    flat, cell = flat[order], cell[order]
-    first = np.flatnonzero(np.append(True, flat[1:] != flat[:-1])) if len(flat) else np.empty(0, np.intp)
-    distinct = flat[first]
+    distinct, cell, first = cells.by_value
     needle = _equal(numbers.value, distinct)
     for digits in range(FEWEST_DIGITS, _MOST_DIGITS + 1):
         open_ = np.flatnonzero((needle < 0) & (numbers.digits == digits))
         if len(open_) and len(distinct):
             needle[open_] = _rounded(numbers.value[open_], distinct, digits)
     is_hit = np.flatnonzero(needle >= 0)
-    return Hits(numbers.offset[is_hit], numbers.end[is_hit], needle[is_hit], cell, np.append(first, len(flat)))
+    return Hits(numbers.offset[is_hit], numbers.end[is_hit], needle[is_hit], cell, first)
 
 
 def _equal(values: FloatArray, distinct: FloatArray) -> NDArray[np.intp]:

@@ -1,0 +1,72 @@
+"""Files inside a file: bytes in a pickle or in R data, arrays of bytes, and texts of base64 or hexadecimal digits."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator
+
+from dosimeter.core.errors import Refusal
+from dosimeter.core.location import Location
+from dosimeter.scanner.contents import FileArray
+from dosimeter.scanner.unpack import Stream, Unread, streams
+
+SHORTEST = 64
+MOST_WRAPPED = 10_000
+"""Files inside one file that are unpacked."""
+_HEXADECIMAL = re.compile(r"(?:[0-9a-f]{2})+|(?:[0-9A-F]{2})+")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_DATA_URL = re.compile(r"data:[\w.+/;=-]{0,100},")
+_SPACE = re.compile(r"\s+")
+_GAP = bytes(256)
+_TOO_MANY = f"only the first {MOST_WRAPPED} files inside it are unpacked"
+
+
+def bytes_in(parts: Iterable[FileArray], kinds: str = "iuV") -> Iterator[bytes]:
+    """Bytes one after the other: a pickle or a compressed file. kinds: V for bytes as such, iu for arrays of them."""
+    for part in parts:
+        values = part.values
+        one_byte_each = values.dtype.itemsize == 1 and values.dtype.kind in kinds and not values.dtype.names
+        if values.ndim == 1 and one_byte_each and len(values) >= SHORTEST:
+            yield values.tobytes()
+
+
+def decoded(texts: Iterable[str]) -> Iterator[bytes]:
+    """What texts of base64 or hexadecimal digits stand for."""
+    for text in texts:
+        if len(text) < SHORTEST:
+            continue
+        body = _SPACE.sub("", _DATA_URL.sub("", text, count=1))
+        try:
+            if _HEXADECIMAL.fullmatch(body):
+                yield bytes.fromhex(body)
+            elif _BASE64.fullmatch(body):
+                yield base64.b64decode(body.translate(str.maketrans("-_", "+/")) + "=" * (-len(body) % 4))
+        except (binascii.Error, ValueError):
+            continue
+
+
+def unwrapped(files: Iterable[bytes], above: str, limit: int, source: Location) -> tuple[list[Stream], list[Unread]]:
+    """The streams of files inside a file, in the order of the file. limit: most bytes that all of them unpack to."""
+    result: list[Stream] = []
+    unread: list[Unread] = []
+    for k, data in enumerate(files):
+        if k >= MOST_WRAPPED:
+            unread.append((above, _TOO_MANY))
+            break
+        place = f"{above}: wrapped file {k + 1}"
+        try:
+            inner, closed = streams(data, max(limit, 1), source)
+        except Refusal as why:
+            unread.append((place, str(why).removeprefix(f"{source}: ")))
+            continue
+        limit -= sum(len(content) for _, content in inner if content is not data)
+        result += [(place, content) for _, content in inner]
+        unread += [(place, why) for _, why in closed]
+    return result, unread
+
+
+def joined(pieces: list[Stream], place: str) -> list[Stream]:
+    """Many streams as one, with a gap between them: each costs a search of its own."""
+    return [(place, _GAP.join(content for _, content in pieces))] if len(pieces) > 1 else pieces
