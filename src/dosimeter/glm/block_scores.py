@@ -57,6 +57,4 @@ def score_of(loss: Any, terms: FloatArray) -> float | None:
     part, whole = terms
     if np.isnan(part) or not whole > 0:
         return None
-    if isinstance(loss, TwoClassLoss):
-        return float(part / whole)
-    return float(1.0 - part / whole) if whole > 0 else 0.0
+    return float(part / whole) if isinstance(loss, TwoClassLoss) else float(1.0 - part / whole)
