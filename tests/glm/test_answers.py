@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import expit, ndtr, softmax
@@ -102,6 +103,28 @@ def test_a_label_leaks_what_its_coin_tells():
 
         p, slope = chance(fit.w[0]), (chance(fit.w[0] + 1e-6) - chance(fit.w[0] - 1e-6)) / 2e-6
         assert float(information.root[0, 0] ** 2) == pytest.approx(slope**2 / (p * (1 - p)), rel=1e-6)
+
+
+@pytest.mark.parametrize("law", [Gaussian, Laplace, Gumbel, LogisticNoise])
+def test_a_label_far_from_the_threshold_has_a_figure_whatever_the_law(law):
+    """f²/(F(1 - F)) in multiple precision; a thousand scales away it is 0, where log f and log F both overflowed."""
+    X, y = np.array([[-2.0], [-1.0], [0.5], [1.0], [2.0]]), np.array([0.0, 1.0, 0.0, 1.0, 1.0])
+    fit = glm.fit(X, y, glm.Logistic(), 0.1)
+    with mp.workdps(60):
+        density = {
+            Gaussian: lambda z: (mp.npdf(z), mp.ncdf(z)),
+            Laplace: lambda z: (mp.exp(-abs(z)) / 2, mp.exp(z) / 2 if z < 0 else 1 - mp.exp(-z) / 2),
+            Gumbel: lambda z: (mp.exp(-z - mp.exp(-z)), mp.exp(-mp.exp(-z))),
+            LogisticNoise: lambda z: (mp.exp(-z) / (1 + mp.exp(-z)) ** 2, 1 / (1 + mp.exp(-z))),
+        }[law]
+        for margin in (-5.0, -3.0, 2.0, 4.0):
+            f, F = density(mp.mpf(-margin))
+            exact = float(mp.sqrt(f**2 / (F * (1 - F))) * abs(margin / fit.w[0]))
+            root = glm.AnswerInformation.of(fit, [[margin / fit.w[0]]], law(1.0), "labels").root
+            assert np.abs(root).max() == pytest.approx(exact, rel=1e-9)
+    for margin in (-1e6, -1000.0, 1000.0, 1e6):
+        root = glm.AnswerInformation.of(fit, [[margin / fit.w[0]]], law(1.0), "labels").root
+        assert np.abs(root).max() < 1e-100
 
 
 def test_the_threshold_of_a_loss_is_that_of_its_labels():

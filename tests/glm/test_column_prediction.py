@@ -89,3 +89,14 @@ def test_a_row_that_has_a_column_to_itself_is_guessed_by_the_others_mean():
     Z[2] = 1.0
     y = np.array([1.0, 2.0, 9.0, 3.0, 4.0])[:, None]
     assert predict_from_other_columns(Z, y)[2, 0] == pytest.approx(2.5)
+
+
+def test_a_category_of_one_row_for_each_level_is_explained_as_by_a_regression():
+    """Its indicators add to a constant: the covariance of what is left of them is singular, and was inverted."""
+    rng = np.random.default_rng(7)
+    n = 80
+    indicators, y = np.eye(n)[:, 1:], rng.integers(0, 7, n).astype(float)
+    block = list(range(n - 1))
+    (prediction,) = explain_columns(np.column_stack([indicators, y]), [block], [block])
+    by_regression = [LinearRegression().fit(y[:, None], z).score(y[:, None], z) for z in indicators.T]
+    assert prediction.r2 == pytest.approx(max(by_regression), abs=1e-6)

@@ -385,3 +385,11 @@ def test_what_has_no_proven_sensitivity_says_so():
         glm.differential_privacy(glm.fit(X, y, glm.Gamma(), 0.5), X, y, ONE, row_norm=1.0)
     with pytest.raises(CannotMeasure, match="pass target_bound"):
         glm.NegativeBinomial().gradient_bound(0.1, 1.0, None)
+
+
+@pytest.mark.parametrize("loss", [glm.Gamma(), glm.Tweedie(1.5), glm.InverseGaussian()], ids=lambda k: k.name)
+def test_targets_that_float64_cannot_tell_from_their_mean_have_a_score(loss):
+    """The deviance of the mean is 0 there, and the share of it that is explained was a division by zero."""
+    y = 1000.0 + 1e-6 * np.arange(4.0)
+    m = np.full(4, np.log(1000.0))
+    assert np.isfinite([loss.score(m, y), loss.expected_score(m, y, np.zeros(4))]).all()

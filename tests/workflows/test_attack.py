@@ -167,3 +167,12 @@ def test_attacks_on_softmax_say_that_they_hold_the_scaler():
     presence = dm.attack(frame, "cost", kind="membership", scale=0.5, trials=50)
     assert presence.membership.standing == "unaccounted"
     assert any("softmax model holds mean and deviation" in note for note in presence.remarks)
+
+
+@pytest.mark.parametrize("alone", [1, 12])
+def test_membership_of_a_row_that_is_alone_in_its_class_is_refused_in_its_own_words(alone):
+    """Without the row its class, and so the model, is another: also where that holds for every row."""
+    table = FRAME[["age"]].head(12)
+    classes = [f"class {max(row, 12 - alone)}" if row >= 12 - alone else ("a", "b")[row % 2] for row in range(12)]
+    with pytest.raises(dm.Refusal, match="certain to be in it"):
+        dm.attack(table.assign(kind=classes), "kind", kind="membership", loss="softmax", scale=0.5, trials=20)

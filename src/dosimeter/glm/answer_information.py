@@ -242,9 +242,16 @@ def _one_margin(fit: Any, rows: FloatArray, law: Density | None, kind: Answer) -
 
 
 def _label_slopes(above: FloatArray, law: Density) -> FloatArray:
-    """(k,) √(f²/(F(1 - F))) at minus the margin above the threshold: of one coin that shows class 1."""
+    """(k,) √(f²/(F(1 - F))) at minus the margin above the threshold: of one coin that shows class 1.
+
+    It falls to 0 in both tails of a log-concave law. Where log f is -inf so is log F, and their difference is none.
+    """
     x = -above
-    return np.asarray(np.exp(law.logpdf(x) - 0.5 * (law.logcdf(x) + law.logsf(x))))
+    with np.errstate(over="ignore"):
+        f = law.logpdf(x)
+    slopes, seen = np.zeros(x.shape), np.isfinite(f)
+    slopes[seen] = np.exp(f[seen] - 0.5 * (law.logcdf(x[seen]) + law.logsf(x[seen])))
+    return slopes
 
 
 def _several(fit: Any, rows: FloatArray, law: Density | None, kind: Answer) -> tuple[FloatArray, Standing]:

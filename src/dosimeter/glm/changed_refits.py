@@ -54,7 +54,7 @@ def weight_moves(fit: Fit, c: FloatArray) -> FloatArray:
     if not isinstance(fit.loss, Softmax):
         return np.asarray(c @ A.T)
     p, classes = fit.w.shape
-    return np.asarray(((c @ fit.inner.T).reshape(-1, classes, p) @ A.T).reshape(len(c), -1))
+    return np.asarray(((c @ fit.inner.T).reshape(-1, classes, p) @ A.T).reshape(len(c), classes * p))
 
 
 def settle_changes(

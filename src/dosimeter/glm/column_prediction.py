@@ -63,8 +63,10 @@ def explain_columns(
             out.append(ColumnPrediction(0.0, 1.0))
         else:
             # (UᵀU)⁻¹ has the inverse of the residuals' covariance in its block: the Schur complement.
-            rows = inverse[group]
-            share = float(np.clip(np.diag(np.linalg.inv(rows @ rows.T))[positions], 0.0, 1.0).min())
+            # By a triangle of its root: the product of 1/RIDGE with itself is singular in float64.
+            root = qr(inverse[group].T, mode="r")[0][: len(group)]
+            left_over = np.sum(solve_triangular(root, np.eye(len(group))) ** 2, axis=1)
+            share = float(np.clip(left_over[positions], 0.0, 1.0).min())
             share = share if share > 10 * RIDGE**2 else 0.0
             left = min(1.0, float(np.sqrt(share * (n - 1) / (n - predictors))))
             out.append(ColumnPrediction(1.0 - share, left))

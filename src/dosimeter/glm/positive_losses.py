@@ -173,14 +173,14 @@ class PowerVariance(ScalarLoss):
             return -math.inf
         with np.errstate(over="ignore"):
             logarithm = m if self._k is None else self._k * np.log(m)
-            return 1.0 - self.deviance(y, logarithm, np.zeros_like(y)) / self.null_deviance(y, float(y.mean()))
+            return self._explained(y, self.deviance(y, logarithm, np.zeros_like(y)))
 
     def expected_score(self, m: FloatArray, y: FloatArray, variance: FloatArray) -> float:
         """Log link: E log μ = m and E μˢ = exp(s m + s² variance/2)."""
         if self._k is not None:
             return super().expected_score(m, y, variance)
         with np.errstate(over="ignore"):
-            return 1.0 - self.deviance(y, m, variance) / self.null_deviance(y, float(y.mean()))
+            return self._explained(y, self.deviance(y, m, variance))
 
     def deviance(self, y: FloatArray, logarithm: FloatArray, variance: FloatArray) -> float:
         """Σ E d(y, μ), log μ Gaussian with this mean and variance."""
@@ -189,6 +189,11 @@ class PowerVariance(ScalarLoss):
             low, high = (np.exp(e * logarithm + e * e * variance / 2) / e if e else logarithm for e in (s, t))
             total = float(2 * np.sum(_least(y, s, t) - np.where(y == 0, 0.0, y * low) + high))
         return math.inf if math.isnan(total) else total  # both overflow for p > 2, and -y·low is the larger
+
+    def _explained(self, y: FloatArray, deviance: float) -> float:
+        """1 - deviance over that of the mean; 0 where float64 cannot tell the targets from their mean."""
+        of_mean = self.null_deviance(y, float(y.mean()))
+        return 1.0 - deviance / of_mean if of_mean > 0 else 0.0
 
     def null_deviance(self, y: FloatArray, mean: float) -> float:
         """Σ d(y, mean)."""

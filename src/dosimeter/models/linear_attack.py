@@ -210,15 +210,23 @@ def presence(
     X, scaled = ready.design.X, np.asarray(ready.design.fitted)
     stage("finding the most exposed row")
     mu = glm.membership(fit, X, ready.y, noise).mu
-    row = int(np.argmax(mu))
+    row = _most_exposed(mu)
     several = isinstance(fit.loss, glm.Softmax)
-    if several or not (scaled.any() and isinstance(noise, Gaussian) and np.isfinite(mu[row])):
+    if several or not (scaled.any() and isinstance(noise, Gaussian)):
         move = removal(fit, X, ready.y, [row])[0]
         remarks += (HELD_FOR_CLASSES,) if several and scaled.any() else ()
         return Presence(mu, likelihood_ratio(move, noise, rng, trials), row, fit.loss, remarks, bool(scaled.any()))
     move, without = removal_through_scaler(fit, X, row, scaled, noise)
     played = likelihood_ratio(move, noise, rng, trials, noise_without=without)
     return Presence(mu, played, row, fit.loss, (*remarks, HELD), True)
+
+
+def _most_exposed(mu: FloatArray) -> int:
+    """The row of the highest μ; refused if the model does not exist without it: there is nothing to simulate."""
+    row = int(np.argmax(mu))
+    if not np.isfinite(mu[row]):
+        raise Refusal(f"without row {row} counted from 0 the model does not exist, so the row is certain to be in it")
+    return row
 
 
 def _presence_in_answers(
@@ -234,9 +242,7 @@ def _presence_in_answers(
     stage("finding the most exposed row")
     numbers = channel.answer is not glm.Answer.LABELS
     mu = ranking_of(channel, X, ready.y)
-    row = int(np.argmax(mu))
-    if not np.isfinite(mu[row]):
-        raise Refusal(f"without row {row} counted from 0 the model does not exist, so the row is certain to be in it")
+    row = _most_exposed(mu)
     held = bool(scaled.any())
     if held and not isinstance(fit.loss, glm.Softmax):
         move = removal_through_scaler(fit, X, row, scaled, Gaussian(1.0))[0]

@@ -146,7 +146,17 @@ def _texts(column: Any, *, exact: bool) -> NDArray[Any] | None:
 
 def _held_as_text(columns: Mapping[str, Any]) -> frozenset[str]:
     """Columns of a typed block that hold text; those of a text file have no type."""
-    return frozenset(name for name, column in columns.items() if holds_text(raw_column(_readable(column))))
+    return frozenset(name for name, column in columns.items() if _is_text(column))
+
+
+def _is_text(column: Any) -> bool:
+    """Arrow columns by their type alone: a dictionary is not decoded."""
+    if not type(column).__module__.startswith("pyarrow"):
+        return holds_text(raw_column(column))
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _readable(column: Any) -> Any:
