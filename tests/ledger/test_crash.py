@@ -241,7 +241,7 @@ def test_a_killed_server_loses_nothing_and_counts_once(new_place, cluster, tmp_p
         time.sleep(0.01)
     cluster.kill()
     assert finish(pid) == 1
-    assert "Refusal" in log.read_text().splitlines()[-1]
+    assert "StorageFault" in log.read_text().splitlines()[-1]
     assert "book again under the same name" in log.read_text()
     cluster.start()
     reported = int((tmp_path / "reported").read_text())
