@@ -116,9 +116,8 @@ def _say_if_without_limit(ledger: Ledger, schema: ConsortiumSchema, say: Say) ->
     key = FISHER.key if schema.kind == MODEL else DIFFERENTIAL_PRIVACY.key
     if not any(limit.key == key for limit in ledger.budgets):
         example = "fil=2" if key == FISHER.key else "eps=8@1e-6"
-        say(
-            f"the ledger has no limit for doses of this kind: `dosimeter ledger budget --ledger LEDGER {example}` sets one"
-        )
+        todo = f"`dosimeter ledger budget --ledger LEDGER {example}` sets one"
+        say(f"the ledger has no limit for doses of this kind: {todo}")
 
 
 def _silent(text: str) -> None:
