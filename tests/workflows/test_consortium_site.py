@@ -64,6 +64,13 @@ def test_a_table_that_matches_is_counted_before_the_site_connects(
     assert last == "site 2, south: connecting to 127.0.0.1"
 
 
+def test_a_ledger_without_a_limit_for_the_study_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would answer yes to everything, since what it limits is another kind of dose."""
+    hospitals = Hospitals(tmp_path, schema_for("logistic"), patients("logistic"), budget="eps=8@1e-6")
+    line = "the ledger has no limit for doses of this kind: `dosimeter ledger budget --ledger LEDGER fil=2` sets one"
+    assert line in started(hospitals, monkeypatch)
+
+
 FAULTS = {
     "a level": (r",m,", ",CANARY,", "a level that the schema does not list (row "),
     "a gap": (

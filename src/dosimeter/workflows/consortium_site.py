@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from dosimeter.core.closed_pipes import closed_pipes_are_errors
 from dosimeter.core.location import Location
+from dosimeter.core.notion import DIFFERENTIAL_PRIVACY, FISHER
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.engines.identity import check_identity
 from dosimeter.engines.protocol.operations import largest_question
@@ -20,7 +21,7 @@ from dosimeter.models.site_desk import SiteDesk
 from dosimeter.models.site_memory import questions_asked
 from dosimeter.models.site_table import read_site_table
 from dosimeter.results.consortium import SiteRecord
-from dosimeter.tables.consortium_schema import CLIENTS, ConsortiumSchema, Site, read_schema
+from dosimeter.tables.consortium_schema import CLIENTS, MODEL, ConsortiumSchema, Site, read_schema
 
 Say = Callable[[str], None]
 QUESTIONS_OF_A_ROUND = 4
@@ -78,8 +79,8 @@ def _run_site(schema: ConsortiumSchema, site: Site, settings: SiteConfig, tell: 
         raise settings.source.refusal(
             "there is no ledger", 'write ledger = "ledger.db"; `dosimeter ledger init` makes one'
         )
-    with Ledger.open(ledger, settings.keys):
-        pass  # refused now, not in the middle of a study
+    with Ledger.open(ledger, settings.keys) as opened:  # refused now, not in the middle of a study
+        _say_if_without_limit(opened, schema, tell)
     with checkpoint_lock(settings.state / "site"):
         desk = SiteDesk(
             schema,
@@ -108,6 +109,15 @@ def _run_site(schema: ConsortiumSchema, site: Site, settings: SiteConfig, tell: 
             say=tell,
         )
     return _record(schema, site, settings, ledger, bool(desk.finished))
+
+
+def _say_if_without_limit(ledger: Ledger, schema: ConsortiumSchema, say: Say) -> None:
+    """A ledger with limits of other notions alone would answer yes to everything."""
+    key = FISHER.key if schema.kind == MODEL else DIFFERENTIAL_PRIVACY.key
+    if not any(limit.key == key for limit in ledger.budgets):
+        example = "fil=2" if key == FISHER.key else "eps=8@1e-6"
+        todo = f"`dosimeter ledger budget --ledger LEDGER {example}` sets one"
+        say(f"the ledger has no limit for doses of this kind: {todo}")
 
 
 def _silent(text: str) -> None:
