@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from dosimeter.scanner import scan
+from dosimeter.scanner import scan, unpack
 from dosimeter.scanner.search import byte_search
 from dosimeter.tables.table import Table
 from tests.scanner.people import NAMES, X, Y, table
@@ -65,6 +65,21 @@ def test_bytes_that_an_object_holds_many_times_are_unpacked_once(tmp_path: Path)
     text = base64.b64encode(kept * 20).decode()
     (tmp_path / "m.pkl").write_bytes(pickle.dumps([{"a": kept, "b": text}] + [[kept, text] for _ in range(20_000)]))
     assert not scan(tmp_path / "m.pkl", table()).rows_inside
+
+
+def test_bombs_inside_a_file_share_one_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bombs = [gzip.compress(bytes(2**26) + bytes([k]), mtime=0) for k in range(12)]
+    (tmp_path / "m.pkl").write_bytes(pickle.dumps(bombs))
+    unpacked = []
+
+    def decompressed(create, again, content, most, source):
+        unpacked.append(most)
+        return unpack_decompressed(create, again, content, most, source)
+
+    unpack_decompressed = unpack._decompressed
+    monkeypatch.setattr(unpack, "_decompressed", decompressed)
+    assert len(scan(tmp_path / "m.pkl").unread) == 12
+    assert sum(unpacked) < 200 * sum(map(len, bombs)) + 2**26
 
 
 def test_many_files_inside_one_are_searched_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
