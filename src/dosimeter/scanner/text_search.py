@@ -45,7 +45,7 @@ def text_findings(
         held = [piece for piece in pieces if piece[1]]
         if not held:
             continue
-        found, problems = found_in(held, ByteSearch.of(table, len(held) + 1, texts=with_ids), table)
-        findings += found
+        in_texts, problems = found_in(held, ByteSearch.of(table, len(held) + 1, texts=with_ids), table)
+        findings += in_texts
         unread += problems
     return findings, unread
