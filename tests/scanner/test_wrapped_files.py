@@ -207,3 +207,35 @@ def test_r_data_in_text_form_is_not_called_clean(tmp_path: Path) -> None:
     result = scan(tmp_path / "folder")
     assert len(result.unread) == 2
     assert len(scan(tmp_path / "folder", PEOPLE).matched_rows) >= 195
+
+
+IDS = [f"NHS-{7919 * k % 99991:05d}" for k in range(60)]
+NAMED = Table.of({"id": IDS, "x": np.arange(60.0)})
+
+
+@pytest.mark.parametrize("strangers", [False, True])
+def test_ids_that_name_arrays_or_metadata_or_stand_in_an_index_are_found(strangers: bool, tmp_path: Path) -> None:
+    import pandas as pd
+    from safetensors.numpy import save_file
+
+    ids = [f"XYZ-{k:05d}" for k in range(30)] if strangers else IDS[:30]
+    np.savez(tmp_path / "a.npz", **{name: np.zeros(2) for name in ids})
+    save_file({name: np.zeros(2) for name in ids}, tmp_path / "b.safetensors")
+    save_file({"w": np.zeros(2)}, tmp_path / "c.safetensors", metadata=dict.fromkeys(ids, "seen"))
+    (tmp_path / "d.pkl").write_bytes(pickle.dumps(pd.Series(np.zeros(30), index=ids)))
+    (tmp_path / "e.pkl").write_bytes(b"\x80\x04" + "".join(ids).encode())
+    inside = {path.name: scan(path, NAMED).values_inside for path in sorted(tmp_path.iterdir())}
+    assert inside == dict.fromkeys(inside, not strangers)
+
+
+def test_rows_in_a_field_that_onnx_does_not_know_are_found(tmp_path: Path) -> None:
+    skl2onnx = pytest.importorskip("skl2onnx")
+    from sklearn.linear_model import LinearRegression
+
+    model = skl2onnx.to_onnx(LinearRegression().fit(X[:, :4], X[:, 4]), X[:1, :4]).SerializeToString()
+    body = X[20:60].tobytes()
+    size = bytes([len(body) & 0x7F | 0x80, (len(body) >> 7) & 0x7F | 0x80, len(body) >> 14])
+    (tmp_path / "m.onnx").write_bytes(model + b"\xfa\x3f" + size + body)  # field 1023
+    assert scan(tmp_path / "m.onnx", table()).matched_rows == tuple(range(21, 61))
+    (tmp_path / "m.onnx").write_bytes(model)
+    assert not scan(tmp_path / "m.onnx", table()).rows_inside

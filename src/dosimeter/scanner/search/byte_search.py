@@ -271,13 +271,17 @@ def _rows_with_two(rows: Index, columns: Index) -> Index:
 
 
 def _stands_alone(hits: Hits, data: Bytes, width: int) -> Mask:
-    """Whether no letter or digit touches the text on either side."""
+    """Whether no letter or digit touches the text on either side, but those of another text that is looked for.
+
+    Arrow, and pandas with it, writes the texts of a column one behind the other.
+    """
     letters = np.zeros(256, dtype=bool)
     letters[[ord(c) for c in "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"]] = True
     before = (hits.offset - width).clip(0)
     after = hits.end.clip(0, len(data) - 1)
-    touched = (letters[data[before]] & (hits.offset >= width)) | (letters[data[after]] & (hits.end < len(data)))
-    return np.asarray(~touched)
+    left = letters[data[before]] & (hits.offset >= width) & ~np.isin(hits.offset, hits.end)
+    right = letters[data[after]] & (hits.end < len(data)) & ~np.isin(hits.end, hits.offset)
+    return np.asarray(~(left | right))
 
 
 def _joined(sets: list[Needles]) -> Needles:
