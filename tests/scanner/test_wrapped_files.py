@@ -228,6 +228,16 @@ def test_ids_that_name_arrays_or_metadata_or_stand_in_an_index_are_found(strange
     assert inside == dict.fromkeys(inside, not strangers)
 
 
+def test_ids_of_five_digits_are_not_read_into_long_numbers(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    people = Table.of({"id": [f"{k:05d}" for k in rng.permutation(100_000)[:30_000]], "x": np.arange(30_000.0)})
+    (tmp_path / "m.pkl").write_bytes(b"\x80\x04" + " ".join(f"{x:.10f}" for x in rng.normal(size=4000)).encode())
+    assert not scan(tmp_path / "m.pkl", people).values_inside
+    long = [f"{k:010d}" for k in rng.integers(0, 10**10, 60)]
+    (tmp_path / "m.pkl").write_bytes(b"\x80\x04" + "".join(long[:20]).encode())
+    assert scan(tmp_path / "m.pkl", Table.of({"id": long, "x": np.arange(60.0)})).values_inside
+
+
 def test_rows_in_a_field_that_onnx_does_not_know_are_found(tmp_path: Path) -> None:
     skl2onnx = pytest.importorskip("skl2onnx")
     from sklearn.linear_model import LinearRegression
