@@ -91,7 +91,9 @@ def test_one_noise_booked_under_sixteen_names_is_booked_once(place, tmp_path):
 def test_only_one_of_several_processes_creates_a_ledger(place, tmp_path):
     wrong = at_once(6, lambda k: place.create("fil=0.3").close(), tmp_path)
     assert wrong.count("") == 1
-    assert all(("Refusal" in message or "StorageFault" in message) and "already" in message for message in wrong if message)
+    assert all(
+        ("Refusal" in message or "StorageFault" in message) and "already" in message for message in wrong if message
+    )
     with place.open() as ledger:
         assert ledger.verify().entries == 1
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from dosimeter.scanner import scan
 from dosimeter.tables.table import Table
@@ -61,6 +62,11 @@ SCALED: dict[str, np.ndarray] = {
     "to the range": (WIDE - WIDE.min(axis=0)) / np.ptp(WIDE, axis=0),
     "by length": WIDE / np.linalg.norm(WIDE, axis=1, keepdims=True),
     "by sum": WIDE / np.abs(WIDE).sum(axis=1, keepdims=True),
+    "to -1 and 1": MinMaxScaler((-1, 1)).fit_transform(WIDE),
+    "centred": StandardScaler(with_std=False).fit_transform(WIDE),
+    "divided by deviations": StandardScaler(with_mean=False).fit_transform(WIDE),
+    "divided by the largest": MaxAbsScaler().fit_transform(WIDE),
+    "by medians and quartiles": RobustScaler().fit_transform(WIDE),
 }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from dosimeter.scanner import scan
+from dosimeter.scanner import scan, unpack
 from dosimeter.scanner.search import byte_search
 from dosimeter.tables.table import Table
 from tests.scanner.people import NAMES, X, Y, table
@@ -65,6 +65,21 @@ def test_bytes_that_an_object_holds_many_times_are_unpacked_once(tmp_path: Path)
     text = base64.b64encode(kept * 20).decode()
     (tmp_path / "m.pkl").write_bytes(pickle.dumps([{"a": kept, "b": text}] + [[kept, text] for _ in range(20_000)]))
     assert not scan(tmp_path / "m.pkl", table()).rows_inside
+
+
+def test_bombs_inside_a_file_share_one_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bombs = [gzip.compress(bytes(2**26) + bytes([k]), mtime=0) for k in range(12)]
+    (tmp_path / "m.pkl").write_bytes(pickle.dumps(bombs))
+    unpacked = []
+
+    def decompressed(create, again, content, most, source):
+        unpacked.append(most)
+        return unpack_decompressed(create, again, content, most, source)
+
+    unpack_decompressed = unpack._decompressed
+    monkeypatch.setattr(unpack, "_decompressed", decompressed)
+    assert len(scan(tmp_path / "m.pkl").unread) == 12
+    assert sum(unpacked) < 200 * sum(map(len, bombs)) + 2**26
 
 
 def test_many_files_inside_one_are_searched_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -192,3 +207,45 @@ def test_r_data_in_text_form_is_not_called_clean(tmp_path: Path) -> None:
     result = scan(tmp_path / "folder")
     assert len(result.unread) == 2
     assert len(scan(tmp_path / "folder", PEOPLE).matched_rows) >= 195
+
+
+IDS = [f"NHS-{7919 * k % 99991:05d}" for k in range(60)]
+NAMED = Table.of({"id": IDS, "x": np.arange(60.0)})
+
+
+@pytest.mark.parametrize("strangers", [False, True])
+def test_ids_that_name_arrays_or_metadata_or_stand_in_an_index_are_found(strangers: bool, tmp_path: Path) -> None:
+    import pandas as pd
+    from safetensors.numpy import save_file
+
+    ids = [f"XYZ-{k:05d}" for k in range(30)] if strangers else IDS[:30]
+    np.savez(tmp_path / "a.npz", **{name: np.zeros(2) for name in ids})
+    save_file({name: np.zeros(2) for name in ids}, tmp_path / "b.safetensors")
+    save_file({"w": np.zeros(2)}, tmp_path / "c.safetensors", metadata=dict.fromkeys(ids, "seen"))
+    (tmp_path / "d.pkl").write_bytes(pickle.dumps(pd.Series(np.zeros(30), index=ids)))
+    (tmp_path / "e.pkl").write_bytes(b"\x80\x04" + "".join(ids).encode())
+    inside = {path.name: scan(path, NAMED).values_inside for path in sorted(tmp_path.iterdir())}
+    assert inside == dict.fromkeys(inside, not strangers)
+
+
+def test_ids_of_five_digits_are_not_read_into_long_numbers(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    people = Table.of({"id": [f"{k:05d}" for k in rng.permutation(100_000)[:30_000]], "x": np.arange(30_000.0)})
+    (tmp_path / "m.pkl").write_bytes(b"\x80\x04" + " ".join(f"{x:.10f}" for x in rng.normal(size=4000)).encode())
+    assert not scan(tmp_path / "m.pkl", people).values_inside
+    long = [f"{k:010d}" for k in rng.integers(0, 10**10, 60)]
+    (tmp_path / "m.pkl").write_bytes(b"\x80\x04" + "".join(long[:20]).encode())
+    assert scan(tmp_path / "m.pkl", Table.of({"id": long, "x": np.arange(60.0)})).values_inside
+
+
+def test_rows_in_a_field_that_onnx_does_not_know_are_found(tmp_path: Path) -> None:
+    skl2onnx = pytest.importorskip("skl2onnx")
+    from sklearn.linear_model import LinearRegression
+
+    model = skl2onnx.to_onnx(LinearRegression().fit(X[:, :4], X[:, 4]), X[:1, :4]).SerializeToString()
+    body = X[20:60].tobytes()
+    size = bytes([len(body) & 0x7F | 0x80, (len(body) >> 7) & 0x7F | 0x80, len(body) >> 14])
+    (tmp_path / "m.onnx").write_bytes(model + b"\xfa\x3f" + size + body)  # field 1023
+    assert scan(tmp_path / "m.onnx", table()).matched_rows == tuple(range(21, 61))
+    (tmp_path / "m.onnx").write_bytes(model)
+    assert not scan(tmp_path / "m.onnx", table()).rows_inside

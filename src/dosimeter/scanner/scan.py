@@ -52,6 +52,7 @@ _READERS: dict[str, Callable[[bytes, int, Location], Contents]] = {
     ".json": lambda data, limit, source: read_json(data, source),
 }
 KINDS = tuple(_READERS)
+_SEARCHED_AS_BYTES = (".onnx", ".safetensors", ".npy")
 CLOSED = (
     ".pkl", ".pickle", ".joblib", ".pt", ".pth", ".rds", ".rdata", ".rda", ".h5", ".hdf5", ".ubj", ".pmml", ".txt",
     ".model", ".bst", ".vocab",
@@ -252,7 +253,12 @@ def _scan_member(member: Member, table: Table | None, tolerance: float | None, l
             raise source.refusal(f"not a {kind} file but a pickle, which may run its author's code", "name it .pkl")
         contents = _open_contents(kind, data, limit, source)
         result = _compared(contents, table, tolerance)
-        return result if table is None or result.matched_rows else _with_texts(result, contents, table, limit, source)
+        if table is None or result.matched_rows:
+            return result
+        result = _with_texts(result, contents, table, limit, source)
+        # What the reader of a format skips, such as fields that it does not know.
+        rest = found_in([("all", data)], ByteSearch.of(table), table)[0] if kind in _SEARCHED_AS_BYTES else []
+        return replace(result, findings=(*result.findings, *rest))
     alone = source.label != safe_text(member.name, 120)
     if alone and kind not in CLOSED and not is_pickle(data):
         ending = f"the ending {safe_text(kind, 20)}" if kind else "a name without ending"

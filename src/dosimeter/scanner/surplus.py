@@ -1,6 +1,6 @@
 """Bytes of a zip archive that belong to no member: before, between and behind them, comments and extra fields.
 
-Programs that open the archive never see these bytes, and whoever has the file has them.
+Programs that open the archive never show these bytes, and everyone who has the file has them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dosimeter.scanner.classify import Siblings, siblings_of
 from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.tables.table import Table
 
-_MOST_VIEWS = 24
+_MOST_VIEWS = 40
 _MOST_CELLS = 2**27
 _MOST_LEVELS = 200
 _FEWEST_NONZERO = 3
@@ -124,15 +124,22 @@ def _guesses(all_views: list[TableView], numbers: dict[str, FloatArray], widths:
 def _scale_by_hand(view: TableView) -> Iterator[TableView]:
     """By means and standard deviations, by the range, by the length of the row: common scalings before a fit."""
     X = view.values
-    low, high, mean = X.min(axis=0), X.max(axis=0), X.mean(axis=0)
+    low, high, mean, deviation = X.min(axis=0), X.max(axis=0), X.mean(axis=0), X.std(axis=0)
+    nothing, alike = np.zeros(view.width), np.ones(view.width)
+    first, median, third = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
     for description, offset, scale in (
-        ("standardised by the table's own figures", mean, X.std(axis=0)),
+        ("standardised by the table's own figures", mean, deviation),
         (
             "standardised by the table's own figures (n - 1)",
             mean,
-            X.std(axis=0, ddof=1) if len(X) > 1 else X.std(axis=0),
+            X.std(axis=0, ddof=1) if len(X) > 1 else deviation,
         ),
         ("scaled to the table's own range", low, high - low),
+        ("scaled to -1 and 1 by the table's own range", (low + high) / 2, (high - low) / 2),
+        ("minus the table's own means", mean, alike),
+        ("divided by the table's own deviations", nothing, deviation),
+        ("divided by the table's own largest values", nothing, np.abs(X).max(axis=0)),
+        ("minus the table's own medians, by its quartiles", median, third - first),
     ):
         size = np.where(scale == 0, 1.0, scale)
         yield TableView(description, (X - offset) / size, np.abs(offset) / size, spare=True)

@@ -21,7 +21,7 @@ from dosimeter.tables.table import Table
 
 LARGEST = 2**26
 """Characters of all texts together."""
-ALONE, LISTS = "texts", "lists of texts"
+ALONE, LISTS, NAMES = "texts", "lists of texts", "names of arrays"
 
 
 def text_findings(
@@ -35,17 +35,21 @@ def text_findings(
     if sum(len(text) for part in chosen for text in part.texts) > LARGEST:
         return [], [(ALONE, f"more than {LARGEST} characters of text were not searched")]
     alone = [part.texts[0] for part in chosen if len(part.texts) == 1]
+    names = "\n".join(dict.fromkeys(part.place for part in parts))  # an array for each person, say
     lists = [text for part in chosen if len(part.texts) > 1 for text in part.texts]
     wrapped, unread = unwrapped([*bytes_in(parts), *decoded(alone)], ALONE, limit, source)
     findings: list[Finding] = []
+    sentences = (ALONE, "\n".join(alone).encode("utf-8", "replace"))
+    named = (NAMES, names.encode("utf-8", "replace"))
+    listed = (LISTS, "\n".join(lists).encode("utf-8", "replace"))
     for pieces, with_ids in (
-        ([(ALONE, "\n".join(alone).encode("utf-8", "replace")), *joined(wrapped, f"{ALONE}: wrapped files")], True),
-        ([(LISTS, "\n".join(lists).encode("utf-8", "replace"))], False),
+        ([sentences, named, *joined(wrapped, f"{ALONE}: wrapped files")], True),
+        ([listed], False),
     ):
         held = [piece for piece in pieces if piece[1]]
         if not held:
             continue
-        hits, problems = found_in(held, ByteSearch.of(table, len(held) + 1, texts=with_ids), table)
-        findings += hits
+        in_texts, problems = found_in(held, ByteSearch.of(table, len(held) + 1, texts=with_ids), table)
+        findings += in_texts
         unread += problems
     return findings, unread

@@ -174,15 +174,15 @@ def _decompressed(create: Callable[[], Any], again: bytes, content: bytes, most:
     for _ in range(_MOST_STREAMS):
         decoder, step = create(), _FIRST_PIECE
         while not decoder.eof:
-            compressed = _left_over(decoder)
-            if compressed is None:
-                compressed = content[at : at + step]
-                at, step = at + len(compressed), min(2 * step, _PIECE)
-            piece = decoder.decompress(compressed, _PIECE)
+            fed = _left_over(decoder)
+            if fed is None:
+                fed = content[at : at + step]
+                at, step = at + len(fed), min(2 * step, _PIECE)
+            piece = decoder.decompress(fed, _PIECE)
             size += len(piece)
             if size > most:
                 raise source.refusal(f"it unpacks to more than {most} bytes", _REMEDY)
-            if not piece and not compressed and not decoder.eof:
+            if not piece and not fed and not decoder.eof:
                 raise EOFError
             pieces.append(piece)
         at -= len(decoder.unused_data or b"")  # lz4 says None

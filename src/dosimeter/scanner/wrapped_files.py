@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
 from dosimeter.scanner.contents import FileArray
-from dosimeter.scanner.unpack import Stream, Unread, streams
+from dosimeter.scanner.unpack import Stream, Unread, streams, unpacked_limit
 
 SHORTEST = 64
 MOST_WRAPPED = 10_000
@@ -60,6 +60,7 @@ def unwrapped(files: Iterable[bytes], above: str, limit: int, source: Location) 
             inner, closed = streams(data, max(limit, 1), source)
         except Refusal as why:
             unread.append((place, str(why).removeprefix(f"{source}: ")))
+            limit -= min(limit, unpacked_limit(limit, len(data)))  # as much was unpacked before it was refused
             continue
         limit -= sum(len(content) for _, content in inner if content is not data)
         result += [(place, content) for _, content in inner]

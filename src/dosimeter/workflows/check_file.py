@@ -259,7 +259,7 @@ def _rows_inside(report: ScanReport, findings: Findings) -> bool:
 def _place(report: Any, severity: str) -> str:
     """Where the first finding of this severity is, in brackets: of a zip, the name of the file inside."""
     place = next((finding.place for finding in report.findings if finding.severity == severity), "all")
-    return "" if place == "all" else f" ({safe_text(place, 80)})"
+    return "" if place in ("all", "text (text)") else f" ({safe_text(place, 80)})"
 
 
 def _dose(file: Path, desk: Desk, findings: Findings) -> None:

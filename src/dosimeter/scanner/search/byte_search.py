@@ -30,6 +30,8 @@ LEVEL = 1e-6
 _TESTS = 40
 WRITTEN = "written numbers"
 FEWEST_TEXTS = 3
+_LONG_NUMBER = 8
+"""Digits of an id that another may follow without a gap."""
 _SHORT = ("<f4", ">f4")
 
 
@@ -271,13 +273,26 @@ def _rows_with_two(rows: Index, columns: Index) -> Index:
 
 
 def _stands_alone(hits: Hits, data: Bytes, width: int) -> Mask:
-    """Whether no letter or digit touches the text on either side."""
+    """Whether no letter or digit touches the text on either side, but those of another text that is looked for.
+
+    Arrow, and pandas with it, writes the texts of a column one behind the other.
+    """
     letters = np.zeros(256, dtype=bool)
     letters[[ord(c) for c in "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"]] = True
     before = (hits.offset - width).clip(0)
     after = hits.end.clip(0, len(data) - 1)
-    touched = (letters[data[before]] & (hits.offset >= width)) | (letters[data[after]] & (hits.end < len(data)))
-    return np.asarray(~touched)
+    # Two of five digits each stand in any long number.
+    long = hits.end - hits.offset >= _LONG_NUMBER * width
+    first, last = data[hits.offset], data[(hits.end - width).clip(0, len(data) - 1)]
+    next_left = np.isin(hits.offset, hits.end) & (long | ~(_is_digit(first) & _is_digit(data[before])))
+    next_right = np.isin(hits.end, hits.offset) & (long | ~(_is_digit(last) & _is_digit(data[after])))
+    left = letters[data[before]] & (hits.offset >= width) & ~next_left
+    right = letters[data[after]] & (hits.end < len(data)) & ~next_right
+    return np.asarray(~(left | right))
+
+
+def _is_digit(letters: Bytes) -> Mask:
+    return np.asarray((letters >= ord("0")) & (letters <= ord("9")))
 
 
 def _joined(sets: list[Needles]) -> Needles:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from dosimeter.scanner.search.locate import Bytes
 FEWEST_DIGITS = 4
 _MOST_DIGITS = 15
 MOST_NUMBERS = 3_000_000
+_AT_ONCE = 1 << 17
 _SHORTEST_RUN = 12
 _NUMBER = re.compile(rb"(?<![\w.])[-+]?(?:\d{1,25}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][-+]?\d{1,3})?(?![\w.])")
 TOO_MANY = "written numbers beyond 3 million were not read"
@@ -83,21 +85,43 @@ def of_two_bytes(data: Bytes) -> Bytes | None:
 
 def written_numbers(data: Bytes) -> WrittenNumbers:
     """The numbers in the printable parts of the bytes, up to a limit."""
+    pieces = [_Piece.of([], [])]
     offsets, tokens = list[int](), list[bytes]()
-    complete = True
+    count, complete = 0, True
     for begin, end in _printable_runs(data):
         text = data[begin:end].tobytes()
         for match in _NUMBER.finditer(text):
             offsets.append(begin + match.start())
             tokens.append(match.group())
-        if len(tokens) > MOST_NUMBERS:
+            if len(tokens) >= _AT_ONCE:
+                pieces.append(_Piece.of(offsets, tokens))
+                count, offsets, tokens = count + len(tokens), [], []
+                if count > MOST_NUMBERS:
+                    break
+        if count > MOST_NUMBERS:
             complete = False
             break
-    length = np.array([len(token) for token in tokens], dtype=np.intp)
-    offset = np.array(offsets, dtype=np.intp)
-    value = np.array(tokens, dtype="S64").astype(np.float64) if tokens else np.empty(0)
-    digits = np.array([_significant(token) for token in tokens], dtype=np.intp)
+    pieces.append(_Piece.of(offsets, tokens))
+    offset, length, value, digits = (np.concatenate(column) for column in zip(*pieces, strict=True))
     return WrittenNumbers(offset, offset + length, value, digits, complete)
+
+
+class _Piece(NamedTuple):
+    """Some of the numbers: as texts they take ten times the memory."""
+
+    offset: Index
+    length: Index
+    value: FloatArray
+    digits: Index
+
+    @classmethod
+    def of(cls, offsets: list[int], tokens: list[bytes]) -> _Piece:
+        return cls(
+            np.array(offsets, dtype=np.intp),
+            np.array([len(token) for token in tokens], dtype=np.intp),
+            np.array(tokens, dtype="S64").astype(np.float64) if tokens else np.empty(0),
+            np.array([_significant(token) for token in tokens], dtype=np.intp),
+        )
 
 
 def _printable_runs(data: Bytes) -> Iterator[tuple[int, int]]:
