@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 from dosimeter.engines.dask import DaskEngine
+from tests.ports import free_port
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed (the extra `dask`)")
 cloudpickle = pytest.importorskip("cloudpickle")
@@ -23,9 +23,13 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have no c
 
 @contextmanager
 def cluster(workers=2, memory="1GB", **settings):
-    """A client of a scheduler with TLS and worker processes of one thread each."""
+    """A client of a scheduler with TLS and worker processes of one thread each.
+
+    A LocalCluster ends the keeper of a worker that is away 15 s after it was lost: on a busy machine a test that kills
+    workers again and again would lose them for good.
+    """
     with (
-        dask.config.set(settings),
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour", **settings}),
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -133,10 +137,7 @@ class Separate:
 @contextmanager
 def separate_cluster(folder):
     """A `Separate` that is not started yet; Dask's settings here are those of its site."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    site = Separate(folder, port)
+    site = Separate(folder, free_port())
     try:
         with dask.config.set(site.settings):
             yield site

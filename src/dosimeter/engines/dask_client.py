@@ -154,7 +154,8 @@ def collect(client: Any, nodes: list[Any], watched: Sequence[Any]) -> Sequence[A
         _wait_until_connected(client)
         futures = client.compute([*nodes, *watched], optimize_graph=False)
         results, progress = futures[: len(nodes)], futures[len(nodes) :]
-        _wait(client, results, progress)
+        with client.as_current():  # `wait` asks for the client of this process, and ours is not its default
+            _wait(client, results, progress)
         # From the workers themselves; the scheduler carries only what the client cannot fetch.
         values: Sequence[Any] = client.gather(results, direct=True)
         return values

@@ -58,7 +58,7 @@ def run_site(config: str | os.PathLike[str], *, say: Say | None = None) -> SiteR
     >>> run_site("missing.toml")
     Traceback (most recent call last):
     ...
-    dosimeter.core.errors.Refusal: missing.toml: there is no such file: check the name
+    dosimeter.core.errors.StorageFault: missing.toml: there is no such file: check the name
     """
     settings = read_site_config(config)
     schema = read_schema(settings.schema)

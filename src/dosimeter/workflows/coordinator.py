@@ -64,7 +64,7 @@ def run_coordinator(
     >>> run_coordinator("missing.toml")
     Traceback (most recent call last):
     ...
-    dosimeter.core.errors.Refusal: missing.toml: there is no such file: check the name
+    dosimeter.core.errors.StorageFault: missing.toml: there is no such file: check the name
     """
     settings = read_coordinator_config(config)
     schema = read_schema(settings.schema)
