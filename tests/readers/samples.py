@@ -134,7 +134,7 @@ READERS: dict[str, Reader] = {
     "scan forest": Reader("forest.skops", SKOPS, "scan {} --data numbers.csv -q", (0, 1, 2, 3), good=(1,)),
     "scan svm data": Reader("svm.skops", SKOPS, "scan {} --data numbers.csv -q", (0, 1, 2, 3), good=(1,)),
     "scan onnx": Reader("model.onnx", any_bytes, "scan {} --data numbers.csv -q", (0, 1, 2, 3), good=(1,)),
-    "scan safetensors": Reader("st.safetensors", SAFETENSORS, "scan {} --data numbers.csv -q", (0, 1, 2, 3)),
+    "scan safetensors": Reader("st.safetensors", SAFETENSORS, "scan {} --data numbers.csv -q", (0, 1, 2, 3), good=(1,)),
     "scan npz": Reader("arrays.npz", NPZ, "scan {} --data numbers.csv -q", (0, 1, 2, 3)),
     "scan npy": Reader("votes.npy", NPY, "scan {} --data numbers.csv -q", (0, 1, 2, 3)),
     "scan json": Reader("facts.json", JSON, "scan {} --data numbers.csv -q", (0, 1, 2, 3)),
