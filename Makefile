@@ -44,7 +44,7 @@ install: $(VENV)/.test  ## the virtual environment with everything that the test
 demo: $(VENV)/.core  ## what the weights of a model of diabetes patients leak, in ten seconds
 	@$(BIN)/dosimeter demo
 
-test: $(VENV)/.test  ## the tests (under eight minutes on two cores)
+test: $(VENV)/.test  ## the tests (about nine minutes on two cores)
 	$(RUN) $(PYTEST_ARGS)
 
 slow: $(VENV)/.test  ## the tests that take longer

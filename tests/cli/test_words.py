@@ -296,7 +296,7 @@ def test_the_limit_that_was_asked_for_is_among_the_noises_needed(people, capsys)
     assert run([str(word) for word in [*words, "--scale", needed[5.0] * 0.99]]) == 1
 
 
-@pytest.mark.parametrize("verb", ["demo", "pate", "pca", "federate"])
+@pytest.mark.parametrize("verb", ["demo", "pate", "pca", pytest.param("federate", marks=pytest.mark.slow)])
 def test_commands_to_copy_stand_on_one_line(verb, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.chdir(tmp_path)

@@ -37,7 +37,7 @@ def some(warfarin):
     return X[rows], y[rows]
 
 
-@pytest.mark.parametrize("name", ["mnist01", "cifar_plane_car"])
+@pytest.mark.parametrize("name", ["mnist01", pytest.param("cifar_plane_car", marks=pytest.mark.slow)])
 def test_fifteen_reweightings_of_the_image_sets(name, papers_data, golden):
     load = mnist_zeros_and_ones if name == "mnist01" else cifar_planes_and_cars
     split, known = hannun21.in_principal_components(load(papers_data)), np.load(golden / "fil" / f"{name}.npz")

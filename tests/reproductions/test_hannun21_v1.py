@@ -96,6 +96,7 @@ def test_a_perfect_warning_does_not_have_a_low_recall():
     assert _warning_row("a part", half_blind, above).ok
 
 
+@pytest.mark.slow
 @pytest.mark.paper
 def test_what_algorithm_1_as_printed_does_on_the_papers_images(papers_data):
     studies_by_name = studies(papers_data)
