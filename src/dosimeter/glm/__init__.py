@@ -9,13 +9,14 @@ from dosimeter.glm.attribute_inversion import white_box
 from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
 from dosimeter.glm.calibrate import calibrate
 from dosimeter.glm.column_scale_floor import ColumnScaleMoves
+from dosimeter.glm.composition import compose
 from dosimeter.glm.count_losses import NegativeBinomial
 from dosimeter.glm.cox import Cox, CoxFit, fit_cox, fit_cox_at
 from dosimeter.glm.cox_jacobian import measure_cox
 from dosimeter.glm.cross_validation import HeldOut, cross_validate
 from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution
 from dosimeter.glm.estimating_jacobian import EstimatingJacobian, measure_solution
-from dosimeter.glm.fisher import compose, measure
+from dosimeter.glm.fisher import measure
 from dosimeter.glm.fit import fit, fit_at
 from dosimeter.glm.gaussian_naive_bayes import GaussianNaiveBayes
 from dosimeter.glm.huber_regression import HuberRegression

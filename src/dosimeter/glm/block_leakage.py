@@ -16,8 +16,8 @@ from dosimeter.core.engine import RowBlock
 from dosimeter.core.noise import Gaussian, Noise, no_noise
 from dosimeter.glm.block_fit import BlockFit
 from dosimeter.glm.dense_jacobian import Jacobian
-from dosimeter.glm.fisher import jacobian_of_margin
 from dosimeter.glm.fitted_scaler import fold_leakage
+from dosimeter.glm.jacobian_of_fit import jacobian_of_margin
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.precision import refuse_imprecise

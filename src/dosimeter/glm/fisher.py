@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dosimeter.core.arrays import FloatArray, Mask
+from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
-from dosimeter.glm.cox_jacobian import CoxJacobian
-from dosimeter.glm.dense_jacobian import Jacobian, StackedJacobian
+from dosimeter.glm.dense_jacobian import Jacobian
 from dosimeter.glm.fitted_scaler import fold_leakage
-from dosimeter.glm.inverse_hessian import times
+from dosimeter.glm.jacobian_of_fit import jacobian_of_margin, softmax_jacobian
 from dosimeter.glm.leakage import Leakage
-from dosimeter.glm.mapped_jacobian import MappedJacobian, with_row_map
+from dosimeter.glm.mapped_jacobian import with_row_map
+from dosimeter.glm.membership import membership
 from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.precision import refuse_imprecise
 from dosimeter.glm.row_maps import RowMap
-from dosimeter.glm.scalar_jacobian import ScalarJacobian
-from dosimeter.glm.scaled_jacobian import ScaledJacobian
 from dosimeter.glm.scaler import Scaler
 from dosimeter.glm.softmax import Softmax
-from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
-from dosimeter.glm.softmax_response import Response
-from dosimeter.glm.validation import HUGE, TINY, as_floats, check_table
+from dosimeter.glm.training_table import refuse_other_table
+from dosimeter.glm.validation import HUGE, TINY, as_floats
 from dosimeter.glm.wide_fit import WideFit
+from dosimeter.glm.wide_measure import measure_wide
 
 
 def measure(
@@ -112,8 +109,6 @@ class LeakageOfFit:
             raise Refusal(f"noise must be a noise such as Gaussian(0.1), or no_noise, not {noise!r}")
         fit = self.fit
         if isinstance(fit, WideFit):
-            from dosimeter.glm.wide_measure import measure_wide  # imported late: it imports this module
-
             options = {"input_map": self.input_map, "target_unit": self.target_unit, "scaled": scaled}
             return measure_wide(fit, self.X, self.y, noise, include_target=self.include_target, **options)
         X, y, P, row_map = self._table
@@ -126,8 +121,6 @@ class LeakageOfFit:
             jacobian = jacobian_of_margin(fit, X, P, whiten(fit.factor.matrix @ fit.inner), self.target_unit)
 
         def members() -> FloatArray:
-            from dosimeter.glm.membership import membership  # imported late: it imports this module
-
             return membership(fit, X, y, noise).mu
 
         if not self._precise:
@@ -161,131 +154,3 @@ class LeakageOfFit:
         if key not in self._scalers:
             self._scalers[key] = Scaler.of(X, scaled, P[: X.shape[1]])
         return self._scalers[key]
-
-
-def compose(leaks: Iterable[Leakage]) -> Leakage:
-    """Several releases of one table with independent noise, together: their Fisher matrices add exactly.
-
-    Parameters
-    ----------
-    leaks : iterable of Leakage
-        One per release, of the same table in the same units.
-
-    Returns
-    -------
-    Leakage
-        Internal.
-
-    Raises
-    ------
-    Refusal
-        If the tables, units or targets differ.
-
-    Examples
-    --------
-    >>> from dosimeter import glm
-    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0])
-    >>> leak = measure(glm.fit(X, y, glm.Squared()), X, y, Gaussian(0.5))
-    >>> bool(np.allclose(compose([leak, leak]).examples, np.sqrt(2) * leak.examples))
-    True
-    """
-    parts = tuple(leaks)
-    if not parts:
-        raise Refusal("compose needs at least one release")
-    first = parts[0]
-    for other in parts[1:]:
-        if (other.n, other.m, other.include_target) != (first.n, first.m, first.include_target) or not _same_table(
-            other.jacobian, first.jacobian
-        ):
-            raise Refusal(
-                "only releases of the same table, in the same units and with the same include_target, compose exactly"
-            )
-    has_noise = all(k.has_noise for k in parts)
-    stacked = StackedJacobian(tuple(k.jacobian for k in parts))
-    kinks = (lambda: np.min([k.kink_distances for k in parts], axis=0)) if any(k.kinks for k in parts) else None
-    return Leakage(stacked, None, first.include_target, has_noise, f"{len(parts)} releases", kinks=kinks)
-
-
-def _same_table(a: Jacobian, b: Jacobian) -> bool:
-    """Whether two Jacobians are about the same cells: one table, one map from unknowns to columns."""
-    a, b = (j.parts[0] if isinstance(j, StackedJacobian) else j for j in (a, b))
-    if isinstance(a, MappedJacobian) and isinstance(b, MappedJacobian):
-        return a.n == b.n and a.maps.equals(b.maps, a.n) and _same_table(a.inner, b.inner)
-    a, b = (j.base if isinstance(j, ScaledJacobian) else j for j in (a, b))
-    known = ScalarJacobian | SoftmaxJacobian | CoxJacobian
-    if not (isinstance(a, known) and isinstance(b, known)):
-        return False
-    if getattr(a, "target", None) != getattr(b, "target", None):  # another part of a Cox model's outcome
-        return False
-    d = a.X.shape[1]
-    same_map = np.array_equal(a.P[:d], b.P[: b.X.shape[1]])
-    same_target = a.target_unit == b.target_unit and a.target_width == b.target_width and np.array_equal(a.y, b.y)
-    return same_map and same_target and (a.X is b.X or np.array_equal(a.X, b.X))
-
-
-def jacobian_of_margin(fit: Fit, X: FloatArray, P: FloatArray, F: FloatArray, unit: float) -> ScalarJacobian:
-    """The Jacobian of a loss with one margin: P (p, m) as `ScalarJacobian.P`, F (k, p) whitened, unit of the target."""
-    omega, unweighted = fit.sample_weight, bool((fit.sample_weight == 1.0).all())
-    c = fit.target_response
-    return ScalarJacobian(
-        X=X,
-        factor=fit.factor,
-        F=F,
-        P=P,
-        g=P.T @ fit.w,
-        a=fit.curvature if unweighted else omega * fit.curvature,
-        r=fit.residual if unweighted else omega * fit.residual,
-        c=c if unit == 1.0 else c * unit,
-        y=fit.y,
-        target_unit=float(unit),
-    )
-
-
-def softmax_jacobian(
-    fit: Fit, X: FloatArray, P: FloatArray, whiten: Callable[[FloatArray], FloatArray], unit: float
-) -> SoftmaxJacobian:
-    """The Jacobian of a softmax fit: P (p, m) as `SoftmaxJacobian.P`, unit of the target."""
-    omega, loss, A = fit.sample_weight, fit.loss, fit.factor.matrix
-    if not isinstance(loss, Softmax):
-        raise TypeError("this Jacobian is for softmax")
-    moves = fit.inner @ fit.inner.T  # one symmetric product; (I ⊗ A) from the left is one small product per class
-    N = whiten((A @ moves.reshape(-1, len(A), len(moves))).reshape(moves.shape))
-    return SoftmaxJacobian(
-        X=X,
-        factor=fit.factor,
-        response=Response(N, fit.w.shape[1]),
-        P=P,
-        V=fit.w,
-        C=loss.contrast * unit,
-        S=omega[:, None, None] * fit.curvature,
-        rho=omega[:, None] * fit.residual,
-        weight=omega,
-        y=fit.y,
-        target_unit=float(unit),
-        label_moves=None if fit.label_moves is None else fit.label_moves * unit,
-    )
-
-
-def refuse_other_table(fit: Fit, X: FloatArray, y: FloatArray) -> None:
-    """Refuse a table that is not the training table, where alone the Jacobian holds: its margins must be reproduced.
-
-    One product with w also finds numbers that are not finite, so the table is read once here.
-    """
-    if X.shape != (fit.n, len(fit.coef)):
-        raise Refusal(f"the model was fitted on a table of shape {(fit.n, len(fit.coef))}, not {X.shape}")
-    w = fit.w.reshape(len(fit.w), -1)
-    direction = np.append(fit.fingerprint_direction, [0.0] * fit.intercept)[:, None]
-    products = times(X, np.hstack([w, direction]))
-    if fit.offset is not None:
-        products[:, :-1] += fit.offset[:, None]
-    same_margin = np.abs(products[:, :-1] - fit.margin.reshape(fit.n, -1)) <= 1e-6 * fit.reach
-    same_fingerprint = np.abs(products[:, -1] - fit.fingerprint) <= 1e-9 * len(direction)
-    if not (same_margin.all() and same_fingerprint.all() and np.array_equal(y, fit.y)):
-        check_table(X, y)
-        wrong_row = ~(same_margin.all(axis=1) & same_fingerprint)
-        raise Refusal(_not_the_row(wrong_row if wrong_row.any() else y != fit.y))
-
-
-def _not_the_row(wrong: Mask) -> str:
-    row = int(np.argwhere(wrong)[0][0])
-    return f"row {row} is not the row that the model was fitted on: pass the training table in the same order"

@@ -13,13 +13,13 @@ from dosimeter.attacks.result import Guesses
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
 from dosimeter.glm.changed_refits import full_refit, row_changes, settle_changes, weight_moves
-from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.fit import fit as refit
 from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.refitted_scaler import RescaledChanges, ScalerChange
 from dosimeter.glm.row_changes import RowChanges, row_index
 from dosimeter.glm.scaler import Scaler
 from dosimeter.glm.softmax import Softmax
+from dosimeter.glm.training_table import refuse_other_table
 
 FARTHEST = 8
 """Rows on which the error of one Newton step is measured."""

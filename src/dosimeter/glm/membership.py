@@ -22,9 +22,9 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
 from dosimeter.core.notion import MEMBERSHIP
 from dosimeter.glm.changed_refits import refit_without, row_changes, settle_changes, weight_moves
-from dosimeter.glm.fisher import refuse_other_table
 from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.row_changes import row_index
+from dosimeter.glm.training_table import refuse_other_table
 from dosimeter.glm.validation import as_floats
 
 ALONE = 1e-10

@@ -14,8 +14,8 @@ from dosimeter.glm.bounded_counts import BoundedCounts
 from dosimeter.glm.dense_jacobian import Jacobian
 from dosimeter.glm.dual import MANY, dual_jacobian
 from dosimeter.glm.first_unknowns import FirstUnknowns
-from dosimeter.glm.fisher import refuse_other_table, softmax_jacobian
 from dosimeter.glm.iterative import iterative_jacobian
+from dosimeter.glm.jacobian_of_fit import softmax_jacobian
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.mapped_jacobian import MappedJacobian
 from dosimeter.glm.normalised_rows import NormalisedJacobian, normalised_map
@@ -29,6 +29,7 @@ from dosimeter.glm.softmax_bounds import BoundedSoftmax
 from dosimeter.glm.softmax_dual import SoftmaxDual
 from dosimeter.glm.sparse_jacobian import SparseJacobian
 from dosimeter.glm.sparse_table import Table, as_table, dense_rows, is_sparse, reach, row_squares
+from dosimeter.glm.training_table import refuse_other_table
 from dosimeter.glm.validation import HUGE, TINY, as_floats
 from dosimeter.glm.wide_fit import WideFit
 from dosimeter.glm.wide_leakage import WideLeakage
