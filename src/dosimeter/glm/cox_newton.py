@@ -1,6 +1,7 @@
 """Newton's method on a penalised partial likelihood, in coordinates in which its Hessian is close to the identity.
 
-w = T v with T from the weighted table at w = 0 (`glm/inverse_hessian.py`); a row enters as z = Tᵀx. Rows are sorted.
+w = T v with T from the weighted table at w = 0 (`glm/inverse_hessian.py`); a row enters as z = Tᵀx.
+Rows are sorted.
 """
 
 from __future__ import annotations

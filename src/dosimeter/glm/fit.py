@@ -193,7 +193,7 @@ def _wide(X: Any, y: Any, loss: Loss, l2: Any, dense_only: bool, options: dict[s
 
 
 def _quick_fit(X: Any, y: Any, loss: Loss, l2: Any, sample_weight: Any, intercept: bool, start: Any) -> Fit | None:
-    """The same minimiser with few Hessians, `glm/quick_newton.py`; None if the careful method is needed or as quick."""
+    """The same minimiser by `glm/quick_newton.py`; None if the careful method is needed or as quick."""
     if not isinstance(loss, ScalarLoss) or loss.quadratic or np.ndim(l2) or not quick_newton.is_long(X, intercept):
         return None
     if not loss.convex or loss.has_kinks or loss.lowest_margin > -np.inf:

@@ -1,8 +1,8 @@
 """The Jacobian of a table for which neither (n, n) nor (p, p) is practical: an upper and a lower bound of every figure.
 
-S = X_cᵀ D X_c + nλ and the elimination of the intercept are in `glm/conjugate_gradients.py`. Of a row only xᵀS⁻ᵏx,
-k = 1, 2, 4, 6, is not known exactly: `glm/krylov_moments.py` brackets it by Lanczos steps. Everything else that
-`glm/row_bracket.py` needs are products of the table with a few vectors that all rows share. Besides
+S = X_cᵀ D X_c + nλ and the elimination of the intercept are in `glm/conjugate_gradients.py`. Of a row only
+xᵀS⁻ᵏx, k = 1, 2, 4, 6, is not known exactly: `glm/krylov_moments.py` brackets it by Lanczos steps. Everything else
+that `glm/row_bracket.py` needs are products of the table with a few vectors that all rows share. Besides
 
     |u|² <= ℓ (1 − Dᵢℓ)/nλ,     ℓ = xᵀS⁻¹x,
 

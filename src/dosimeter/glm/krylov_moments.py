@@ -1,9 +1,9 @@
 """Bounds of xᵀS⁻ᵏx for every row of a table, from a few Lanczos steps that start at the row.
 
-S = X_cᵀ D X_c + nλ (`glm/conjugate_gradients.py`) has no eigenvalue below nλ. After j steps the Jacobi matrix T of S
-seen from x gives by Gauss quadrature a lower bound of xᵀf(S)x and, with nλ as a prescribed node (Gauss–Radau), an upper
-bound, for every f = λ⁻ᵏ: its derivatives alternate in sign [Golub94]. The leading eigenvectors of S are split off
-first; their share is exact.
+S = X_cᵀ D X_c + nλ (`glm/conjugate_gradients.py`) has no eigenvalue below nλ. After j steps the Jacobi matrix T
+of S seen from x gives by Gauss quadrature a lower bound of xᵀf(S)x and, with nλ as a prescribed node (Gauss–Radau),
+an upper bound, for every f = λ⁻ᵏ: its derivatives alternate in sign [Golub94]. The leading eigenvectors of S are split
+off first; their share is exact.
 
 A vector of the row space is held as X ᵀy with y (n,): the steps need n numbers per row instead of d, and K y = X Xᵀy.
 """

@@ -154,7 +154,7 @@ class Leakage:
     def category(
         self, columns: int | Sequence[int], vertices: Any = None, shared: Sequence[Index] | None = None
     ) -> FloatArray:
-        """(n,) η of a category in each row: of the largest step between two of its levels, `glm/category_steps.py`.
+        """(n,) η of a category in each row: the largest step between two of its levels, `glm/category_steps.py`.
 
         Parameters
         ----------

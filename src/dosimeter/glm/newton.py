@@ -1,6 +1,7 @@
 """Eq. 13 of [Hannun21] in coordinates in which its Hessian is close to the identity, and Newton's method on it.
 
-v = A⁻¹w with A from `glm/inverse_hessian.py`; a row enters as z = Aᵀx̃. For Softmax v has one row per contrast.
+v = A⁻¹w with A from `glm/inverse_hessian.py`; a row enters as z = Aᵀx̃.
+For Softmax v has one row per contrast.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ all rows share. The whitened Jacobian of a row is J = a u wᵀ + r B about its c
     J M Mᵀ Jᵀ + c² u uᵀ = τ² r² BΔ²Bᵀ + W Σ Wᵀ,     W = [ BΔ²w, BΔ²n, u, q ]   (p, 4).
 
 One decomposition of BΔ²Bᵀ serves all rows, and a row's figure is the largest eigenvalue of a diagonal with a part of
-rank four (`glm/signature.py`). Rows of one person add up: the first terms to one, the others to a part of rank 4 k.
+rank four (`glm/signature.py`). Rows of one person add up: the first terms to one, the others to a part of
+rank 4 k.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A plan: a fit, the noise its weights will be released with, the leakage of that release; and the draw.
 
-`glm/release_planning.py` makes a plan from a table and a limit. `draw` adds noise from `noise_addition/` and returns a
-`Release`.
+`glm/release_planning.py` makes a plan from a table and a limit. `draw` adds noise from `noise_addition/` and
+returns a `Release`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Two bounds of ||J|| from a few numbers per row, where J Jᵀ cannot be decomposed.
 
-The intercept is eliminated (`glm/conjugate_gradients.py`): u = S⁻¹x_c and v = S⁻¹P²w of d numbers each, with τ and v_b
-for the intercept; B = S⁻¹P, and −q₁ᵀP is the intercept's row of it. With A = a²||g||² + c² and k = a r,
+The intercept is eliminated (`glm/conjugate_gradients.py`): u = S⁻¹x_c and v = S⁻¹P²w of d numbers each, with
+τ and v_b for the intercept; B = S⁻¹P, and −q₁ᵀP is the intercept's row of it. With A = a²||g||² + c² and k = a r,
 
     J Jᵀ = r² [[ B Bᵀ, −t ], [ −tᵀ, |P q₁|² ]] + A ũ ũᵀ + k (ũ ṽᵀ + ṽ ũᵀ),     t = S⁻¹P²q₁,  ũ = (u, τ),  ṽ = (v, v_b).
 

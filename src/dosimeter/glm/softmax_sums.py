@@ -2,8 +2,8 @@
 
     E Eᵀ = S'ΓS' ⊗ zzᵀ + LᵀL ⊗ zzᵀ + (cross + crossᵀ) + ρρᵀ ⊗ BBᵀ,     Γ = GGᵀ,   cross_kl = ρₗ z (S'G Bᵀ)ₖ
 
-over the chosen unknowns of a row, L = ωC or as in `glm/label_weights.py`; for a mask G and B lose the columns that are
-known in that row.
+over the chosen unknowns of a row, L = ωC or as in `glm/label_weights.py`; for a mask G and B lose the columns
+that are known in that row.
 """
 
 from __future__ import annotations

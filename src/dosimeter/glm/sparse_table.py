@@ -48,7 +48,7 @@ def as_table(X: Any, name: str = "X") -> Table:
 
 
 def check_wide(X: Any, y: Any, sample_weight: Any = None) -> tuple[Table, FloatArray, FloatArray]:
-    """X (n, d), y (n,), ω (n,): the checks of `glm/validation.py`, for a sparse table on its stored numbers."""
+    """X (n, d), y (n,), ω (n,): checks as in `glm/validation.py`, for a sparse table on its stored numbers."""
     if not is_sparse(X):
         return check_table(X, y, sample_weight)
     X = as_table(X)

@@ -1,4 +1,4 @@
-"""The fit of a wide or sparse table: the minimiser of eq. 13 of [Hannun21] by one of the routes of `glm/route.py`."""
+"""The fit of a wide or sparse table: the minimiser of eq. 13 of [Hannun21] by a route of `glm/route.py`."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class PrimalInverse:
         return np.asarray(cho_solve((self.triangle, True), f / scale) / scale)
 
     def factor(self, problem: WideProblem, weight: FloatArray) -> Factor:
-        """The factor of `glm/inverse_hessian.py`; the Hessian itself was formed, so condition numbers are limited."""
+        """The factor of `glm/inverse_hessian.py`; the Hessian was formed, so condition numbers are limited."""
         condition = self._condition(_scaled_hessian(problem, weight)[1])
         if condition > EASY:
             raise Refusal(_DEPENDENT)
