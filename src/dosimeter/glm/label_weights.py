@@ -6,8 +6,8 @@ i if its label were k, the gradient by the margin moves with the label by
     two labels     cᵢ = v_i0 l'(mᵢ, y₀) - v_i1 l'(mᵢ, y₁)          instead of ωᵢ (l'(mᵢ, y₀) - l'(mᵢ, y₁))
     K classes      L_ik = v_ik Cᵀ(e_k - pᵢ), centred over k        instead of ωᵢ Cᵀe_k
 
-The first is per unit of y, the second is about the class indicators of `glm/class_target.py`. If all classes weigh
-the same, both are the same.
+The first is per unit of y, the second is about the class indicators of `glm/class_target.py`. If all classes
+weigh the same, both are the same.
 """
 
 from __future__ import annotations
