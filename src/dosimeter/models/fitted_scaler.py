@@ -7,6 +7,7 @@ reported next to it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from dosimeter.glm.fisher import LeakageOfFit
 from dosimeter.glm.fitted_scaler import floor_of, floor_of_columns, floor_of_statistics
 from dosimeter.glm.scaler import Scaler, StatisticMoves
 from dosimeter.glm.sparse_table import dense_columns, is_sparse
+from dosimeter.glm.statistic_jacobian import through_statistics
 
 SCALERS = ("total", "held")
 STATISTIC = "mean and scale"
@@ -79,6 +81,30 @@ def measure_with_scaler(
     return ScalerReading(total, floor_of(total), not_covered_with_scaler(design))
 
 
+def measure_answers_with_scaler(
+    fit: AnyFit, design: Design, y: FloatArray, options: dict[str, Any], penalised_intercept: bool
+) -> ScalerReading:
+    """The figure of the parameters of a model that answers, through scalers by any statistics of the table.
+
+    Noise on answers does not pass through the fold, so that nothing is left beside the figure.
+    """
+    leak, learned = leakage_of(fit, design.X, y, **options), design.learned
+    if not isinstance(fit, glm.Fit) or isinstance(leak, glm.WideLeakage) or learned is None:
+        return ScalerReading(design.read(leak), None, design.not_covered)
+    P = np.array(options["input_map"], dtype=np.float64)
+    moves = StatisticMoves.of_moves(learned.features, learned.by_scale, learned.by_mean, P)
+    shared = ~learned.additive & [
+        _have_a_value_twice(design.X[(scale != 0.0) | (mean != 0.0), feature])
+        for feature, scale, mean in zip(learned.features, learned.by_scale.T, learned.by_mean.T, strict=True)
+    ]
+    through = through_statistics(leak, fit, moves, shared, penalised_intercept)
+    return ScalerReading(design.read(through), None, _without(design.not_covered, learned.statistics))
+
+
+def _have_a_value_twice(values: FloatArray) -> bool:
+    return len(np.unique(values)) < len(values)
+
+
 def _floor_beside(leak: glm.Leakage, design: Design, options: dict[str, Any], scaler: str) -> glm.Leakage | None:
     """What a StandardScaler of these rows leaves at any noise beside indicators that are not written out.
 
@@ -131,7 +157,12 @@ def _floor_of_words(leak: glm.Leakage, fit: AnyFit, design: WordDesign, units: A
 
 def not_covered_with_scaler(design: Design) -> tuple[str, ...]:
     """What is not covered if figures go through mean and deviation."""
-    return tuple(note for note in design.not_covered if not note.startswith(f"{STATISTIC} of "))
+    return _without(design.not_covered, (STATISTIC,))
+
+
+def _without(not_covered: Sequence[str], statistics: Sequence[str]) -> tuple[str, ...]:
+    begin = tuple(f"{statistic} of " for statistic in statistics)
+    return tuple(note for note in not_covered if not note.startswith(begin))
 
 
 def floor_for_law(
