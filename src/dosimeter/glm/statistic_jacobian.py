@@ -8,7 +8,8 @@ does not change, the penalty does: v moves by
     2 nλ_f H⁻¹ e_f w_f κP,    with a penalty λ₀ on the intercept also  nλ₀ H⁻¹ (w_f e₀ + w₀ e_f) τP.
 
 Without an intercept nothing takes up the shift, and such a fit is refused. Answers need no more than this: their noise
-does not pass through the fold (docs/explanation/answers.md, 3).
+does not pass through the fold (docs/explanation/answers.md, 3). Weights that are folded into raw units do: they have
+the rows of a floor as well, as behind mean and deviation (`fitted_scaler.py`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows
-from dosimeter.glm.fitted_scaler import intercept_part, penalty_part
+from dosimeter.glm.dense_jacobian import DenseJacobian, Jacobian, Rows, largest_singular_values
+from dosimeter.glm.fitted_scaler import intercept_part, penalty_part, with_fold
 from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.scaler import StatisticMoves
@@ -43,6 +44,8 @@ class StatisticJacobian(DenseJacobian):
     """(q, k) what one κP of a feature adds."""
     by_mean: FloatArray
     """(q, k) what one τP adds."""
+    root: FloatArray
+    """(r, 2k) the rows below: of what is known of κP and τP beside the mean; none for answers."""
 
     @property
     def n(self) -> int:  # type: ignore[override]
@@ -58,15 +61,27 @@ class StatisticJacobian(DenseJacobian):
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        return len(self.by_scale)
+        return len(self.by_scale) + len(self.root)
 
     def dense(self, rows: Rows) -> FloatArray:
-        """(b, q, m + target): no target moves a scaler."""
-        J = np.array(self.base.dense(rows))
-        if len(self.moves.touched):
-            root = np.concatenate([self.by_scale, self.by_mean], axis=1)
-            J[:, :, self.moves.touched] += self.moves.rotate_moves(rows, root)
-        return J
+        """(b, q + r, m + target): no target moves a scaler."""
+        J, q, touched = self.base.dense(rows), len(self.by_scale), self.moves.touched
+        out = np.zeros((len(J), self.width, J.shape[2]))
+        out[:, :q] = J
+        if len(touched):
+            root = np.concatenate([np.concatenate([self.by_scale, self.by_mean], axis=1), self.root])
+            out[:, :, touched] += self.moves.rotate_moves(rows, root)
+        return out
+
+    def row_norms(self, columns: Index, include_target: bool) -> FloatArray:
+        """(n,) of rows that move no statistic the frozen one: an extreme or a quantile is that of few rows."""
+        out = self.base.row_norms(columns, include_target)
+        moving = np.flatnonzero(self.moves.Z.any(axis=1) | self.moves.by_mean.any(axis=1))
+        pick, step = self._picked(columns, include_target), max(1, len(range(self.n)[next(iter(self._slices()))]))
+        for i in range(0, len(moving), step):
+            part = moving[i : i + step]
+            out[part] = largest_singular_values(self.dense(part)[:, :, pick])
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,11 +160,14 @@ class LargerOf:
         return max(both, key=lambda matrix: float(np.linalg.eigvalsh(matrix)[-1]))
 
 
-def through_statistics(leak: Leakage, fit: Fit, moves: StatisticMoves, shared: Mask, ones_last: bool) -> Leakage:
-    """The leakage of the weights in the coordinates of the fitted scalers, with what these add.
+def through_statistics(
+    leak: Leakage, fit: Fit, moves: StatisticMoves, shared: Mask, *, ones_last: bool, folded: bool
+) -> Leakage:
+    """The leakage of the weights through scalers of the table.
 
     leak: with the scalers held fixed. shared (k,): whether several rows share what the scaler of a feature takes from
-    the table. ones_last: whether the last weight is an intercept with a penalty.
+    the table. ones_last: whether the last weight is an intercept with a penalty. folded: whether the weights are
+    released, folded into raw units with their noise; otherwise they answer.
     """
     by_scale = -fit.n * penalty_part(leak.jacobian, fit, moves)
     by_mean = np.zeros_like(by_scale)
@@ -157,7 +175,10 @@ def through_statistics(leak: Leakage, fit: Fit, moves: StatisticMoves, shared: M
         by_mean = -fit.n * intercept_part(leak.jacobian, fit, moves)
     elif not fit.intercept and moves.by_mean.any():
         raise CannotMeasure(NO_INTERCEPT)
-    outwards = StatisticJacobian(leak.jacobian, moves, by_scale, by_mean)
+    root = np.zeros((0, 2 * len(moves.features)))
+    if folded:
+        by_scale, by_mean, root = with_fold(leak, fit, moves, by_scale, by_mean)
+    outwards = StatisticJacobian(leak.jacobian, moves, by_scale, by_mean, root)
     if not shared.any():
         return replace(leak, jacobian=outwards, members=None)
     alone = np.where(shared, 0.0, 1.0)

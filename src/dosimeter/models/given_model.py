@@ -34,7 +34,7 @@ from dosimeter.core.text import safe_list, safe_text
 from dosimeter.glm.sparse_table import is_sparse
 from dosimeter.glm.wide_softmax_fit import MOST, WRITTEN_OUT
 from dosimeter.models.counts import COLUMNS, read_counts, takes_counts
-from dosimeter.models.fitted_scaler import INSIDE, check_scaler, measure_answers_with_scaler, measure_with_scaler
+from dosimeter.models.fitted_scaler import INSIDE, check_scaler, measure_with_scaler
 from dosimeter.models.row_constants import own_constants
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.tables.column_values import spread
@@ -182,10 +182,7 @@ def measure_model(
     if not isinstance(held, WordDesign) and held.learned is not None and ids is not None:
         held = replace(held, learned=held.learned.of_people(ids, _features_of(held, shared.columns)))
     units = design.spread if unit == "sd" else 1.0
-    if answers and not isinstance(held, WordDesign) and held.learned is not None and held.row_map is None:
-        figures = measure_answers_with_scaler(fit, held, problem.y, options, problem.penalised_intercept)
-    else:
-        figures = measure_with_scaler(fit, held, problem.y, options, scaler, units)
+    figures = measure_with_scaler(fit, held, problem.y, options, scaler, units, answers)
     beyond = _beyond_the_floor(held, chain)
     if answers and beyond:
         figures = replace(figures, not_covered=design.not_covered)
@@ -222,6 +219,7 @@ def measure_model(
             ),
         ),
         floor=figures.floor,
+        whole=figures.whole,
         scaler=scaler,
     )
     classes = getattr(final, "classes_", None)
@@ -287,7 +285,9 @@ def _held(
         folds = not isinstance(fit.solution.equations, glm.GaussianNaiveBayes)
     else:
         folds = has_intercept or isinstance(fit, glm.CoxFit)
-    return replace(design, fitted=(), learned=learned_scalers(features) if folds else None)
+    learned = learned_scalers(features)
+    shifts = learned is not None and learned.by_mean.any()
+    return replace(design, fitted=(), learned=learned if folds or not shifts else None)
 
 
 def _features_of(design: Design, sources: Sequence[str]) -> NDArray[np.bool_]:
