@@ -137,3 +137,28 @@ def test_a_limit_of_an_own_fit_with_a_held_scaler_counts_it_too(engine, tmp_path
     stated = dm.fix(path, max_dose=0.97 * float(np.max(again.examples)), scale=scale, engine=engine, **fixed)
     assert not stated.result.within
     assert not stated.artefact
+
+
+@pytest.mark.parametrize("name", ["MinMaxScaler", "StandardScaler", "a penalised intercept"])
+def test_the_noise_that_an_exact_release_would_need_keeps_the_limit(name):
+    """The scale had been that of the held figure alone, and the verdict at it was 'above the limit'."""
+    made, y = MODELS[name]
+    model, options = made().fit(X, y), {"unit": "sd", "known_target": True}
+    needed = dm.measure(model, X, y, **options).result(limit=1.0).noise_needed
+    assert [need.highest for need in needed if need.highest == 1.0] == [1.0]
+    for need in needed:
+        again = dm.measure(model, X, y, noise=dm.Gaussian(need.scale), **options)
+        assert again.result(limit=need.highest * (1 + 1e-9)).verdict.within
+        assert again.counted.max() > 0.4 * need.highest
+
+
+def test_the_noise_needed_in_blocks_is_that_in_memory(tmp_path):
+    path = tmp_path / "people.csv"
+    np.savetxt(path, np.column_stack([X, AMOUNT]), delimiter=",", header="age,bmi,y", comments="", fmt="%.17g")
+    options = {"target": "y", "l2": 1.5, "scaler": "held"}
+    memory, blocks = (
+        [need.scale for need in dm.measure(path, engine=engine, **options).result(limit=1.0).noise_needed]
+        for engine in ("memory", "blocks")
+    )
+    assert memory == pytest.approx(blocks, rel=1e-9)
+    assert memory

@@ -117,8 +117,9 @@ def _through_learned(
     folded: as in `through_statistics`.
     """
     learned = design.learned
-    plain = isinstance(fit, glm.Fit) and isinstance(leak.jacobian, ScalarJacobian | SoftmaxJacobian)
-    if learned is None or design.row_map is not None or not plain:
+    if learned is None or design.row_map is not None or not isinstance(fit, glm.Fit):
+        return None
+    if not isinstance(leak.jacobian, ScalarJacobian | SoftmaxJacobian):
         return None
     P = np.array(options["input_map"], dtype=np.float64)
     moves = StatisticMoves.of_moves(learned.features, learned.by_scale, learned.by_mean, P)

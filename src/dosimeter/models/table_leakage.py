@@ -140,6 +140,15 @@ class TableLeakage:
         beside = self.unit_scale_eta + self.left
         return beside if self.whole is None else np.maximum(beside, self._figures_by_person(self.whole))
 
+    @cached_property
+    def falling(self) -> FloatArray:
+        """(people,) what of `counted` falls as 1/scale, at most; the rest is `left`."""
+        return (
+            self.unit_scale_eta
+            if self.whole is None
+            else np.maximum(self.unit_scale_eta, self._figures_by_person(self.whole))
+        )
+
     def with_floor_remark(self) -> TableLeakage:
         """The same, with a remark on what the scaler leaves."""
         if self.floor is None:
@@ -296,6 +305,15 @@ class TableLeakage:
 
         root = brentq(lambda k: np.log(self.figures_at(law, np.exp(k)).max() / target), np.log(low), np.log(high))
         return float(np.exp(root))
+
+    def scale_within(self, limit: float) -> float:
+        """The noise scale at which everyone is within a limit; behind a scaler that is held an upper bound."""
+        if self.floor is None or self.scaler != "held":
+            return self.scale_for(limit)
+        if limit <= self.left.max():
+            return float("inf")
+        known = float(self.noise.scale) if self.leak.has_noise else 1.0
+        return known * float(np.max(self.falling / (limit - self.left)))
 
     def sentence(self, row: int, column: str) -> str:
         """A sentence on the figure of one cell or label: how well it can be guessed. Rows are counted from 0."""

@@ -124,7 +124,7 @@ def first_terms(table: Table, reader: BlockReader) -> tuple[Any, ...]:
     return (
         np.array([table.n, len(eta), len(eta) - len(positive)]),
         Top.of(eta, first, TOP),
-        Front.of(eta, left),
+        Front.of(leak.falling, left),
         extremes,
         Counts.of(eta),
         score_terms(leak.fit.loss, leak.fit.margin, leak.fit.y, reader.model.target_mean),

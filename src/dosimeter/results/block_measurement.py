@@ -347,11 +347,13 @@ def _noise_needed(figures: BlockFigures, limit: float | None) -> list[NoiseNeede
 def _scale_for(figures: BlockFigures, highest: float) -> float:
     """The scale of Gaussian noise at which nobody is above `highest`; behind a fitted scaler an upper bound."""
     first, model = figures.first, figures.reader.model
-    if not np.any(model.design.fitted) or model.scaler == "held":
+    if not np.any(model.design.fitted):
         return first.highest / highest
     if highest <= first.left:
         return math.inf
     eta, left = first.front.eta, first.front.left
+    if model.scaler == "held":
+        return float(np.max(eta / (highest - left)))
 
     def top(log_scale: float) -> float:
         share = math.exp(-2 * log_scale)

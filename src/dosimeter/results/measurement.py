@@ -374,7 +374,7 @@ def _fitted_scaler(leak: TableLeakage, limit: float | None) -> FittedScaler | No
 def _noise_needed(leak: TableLeakage, limit: float | None) -> list[NoiseNeeded]:
     """The scales that would give TARGETS and the limit, without those that a fitted scaler makes infinite."""
     targets = sorted({*TARGETS, *(() if limit is None else (limit,))})
-    scales = [(highest, leak.scale_for(highest)) for highest in targets]
+    scales = [(highest, leak.scale_within(highest)) for highest in targets]
     return [NoiseNeeded(highest=highest, scale=scale) for highest, scale in scales if math.isfinite(scale)]
 
 
