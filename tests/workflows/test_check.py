@@ -501,3 +501,36 @@ def test_an_empty_or_missing_folder_is_refused(tmp_path):
         dm.check(tmp_path)
     with pytest.raises(dm.Refusal, match="not a folder"):
         dm.check(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("scaled_by", ["the table", "public rows"])
+def test_a_noised_model_whose_file_holds_the_exact_scaler_of_the_table_fails(tmp_path, scaled_by):
+    """At any noise on its weights: from mean_ and all rows but one the missing cell follows exactly."""
+    import pandas as pd
+    import skops.io as sio
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng(4)
+    ages, bmi = rng.normal(50, 12, 200), rng.normal(27, 4, 200)
+    frame = pd.DataFrame({"age": ages, "bmi": bmi})
+    frame["cost"] = 0.1 * ages + bmi + rng.normal(size=200)
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    own, columns = scaled_by == "the table", frame[["age", "bmi"]]
+    scaler = StandardScaler().fit(columns if own else pd.DataFrame({"age": [20, 80.0], "bmi": [18, 40.0]}))
+    model = make_pipeline(scaler, Ridge(alpha=3.0).fit(scaler.transform(columns), frame["cost"]))
+    model[1].coef_ = model[1].coef_ + rng.normal(0, 1.0, 2)
+    model[1].intercept_ = model[1].intercept_ + rng.normal(0, 1.0)
+    if own:
+        assert 200 * scaler.mean_[0] - ages[1:].sum() == pytest.approx(ages[0], rel=1e-9)
+    (tmp_path / "outgoing").mkdir()
+    sio.dump(model, tmp_path / "outgoing" / "model.skops")
+    (tmp_path / "policy.toml").write_text(
+        'max-dose = 0.5\n[data]\ntable = "table.csv"\ntarget = "cost"\n'
+        '[[release]]\nfile = "model.skops"\nnoise = "gaussian"\nscale = 1.0\n'
+    )
+    (checked,) = dm.check(tmp_path / "outgoing", policy=tmp_path / "policy.toml").files
+    assert checked.dose < 0.5
+    assert checked.verdict == ("fail" if own else "review")
+    assert ("solves for a cell at any noise" in " ".join(checked.reasons)) is own

@@ -327,7 +327,7 @@ def learned_scalers(features: Sequence[Feature]) -> LearnedScalers | None:
     for j, feature in enumerate(features):
         moves, n = feature.statistic_moves, len(feature.values)
         if moves is None and feature.standardised and _has_mean_0_and_deviation_1(feature.numbers):
-            moves = feature.numbers / n, np.full(n, 1.0 / n)
+            moves = -feature.numbers / n, np.full(n, -1.0 / n)
         if moves is not None:
             chosen.append(j)
             by_scale.append(moves[0])

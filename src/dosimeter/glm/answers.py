@@ -28,6 +28,7 @@ from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaled_jacobian import ScaledJacobian
 from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 from dosimeter.glm.softmax_response import Response
+from dosimeter.glm.statistic_jacobian import LargerOf, StatisticJacobian
 from dosimeter.glm.wide_leakage import WideLeakage
 
 
@@ -148,6 +149,21 @@ def _(jacobian: ScaledJacobian, root: FloatArray) -> Jacobian:
         root=none,
         floor=replace(jacobian.floor, root=none),
     )
+
+
+@through.register
+def _(jacobian: StatisticJacobian, root: FloatArray) -> Jacobian:
+    return replace(
+        jacobian,
+        base=through(jacobian.base, root),
+        by_scale=root @ jacobian.by_scale,
+        by_mean=root @ jacobian.by_mean,
+    )
+
+
+@through.register
+def _(jacobian: LargerOf, root: FloatArray) -> Jacobian:
+    return LargerOf(through(jacobian.outwards, root), through(jacobian.inwards, root))
 
 
 @through.register

@@ -111,17 +111,37 @@ def _fold(
         root = floor = _correlated_root(noise, scaler, p, classes)
     else:
         law = _moments(noise)
-        feature_rows = [c * p + int(f) for c in range(classes) for f in scaler.features]
-        moved, shifted = moved.copy(), shifted.copy()
-        moved[feature_rows, np.tile(np.arange(k), classes)] -= law.cross / math.sqrt(law.information) / scaler.divisor
-        shifted[[c * p + p - 1 for c in range(classes)]] -= math.sqrt(law.information) * law.mean / scaler.divisor
-        rest = np.full(k, classes * (law.scale - law.cross**2 / law.information))
-        shear = np.full(k, classes * law.information * law.variance)
-        root = np.diag(np.sqrt(np.concatenate([rest, shear])))
+        own_scale, own_mean, root = _own_parts(law, scaler.features, p, classes)
+        moved, shifted = moved - own_scale / scaler.divisor, shifted - own_mean / scaler.divisor
         floor = _floor_root(law, k, classes)
     floor_jacobian = FloorJacobian(scaler, floor, base.target_width)
     jacobian = ScaledJacobian(base, scaler, moved, shifted, root, floor_jacobian)
     return replace(leak, jacobian=jacobian, of="the weights in the columns' own units", members=None)
+
+
+def with_fold(
+    leak: Leakage, fit: Fit, moves: StatisticMoves, by_scale: FloatArray, by_mean: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(q, k) what moves of log-divisor and of shift add to the mean, with the fold's part; (2k, 2k) the rows below.
+
+    by_scale, by_mean: without the fold's part.
+    """
+    classes = len(fit.inner) // len(fit.factor.basis)
+    law = _moments(leak.noise if leak.has_noise else None)
+    own_scale, own_mean, root = _own_parts(law, moves.features, len(by_scale) // classes, classes)
+    return by_scale + own_scale, by_mean + own_mean, root
+
+
+def _own_parts(law: Moments, features: Any, p: int, classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(q, k) what the noise itself adds to the whitened mean, by log-divisor and by shift; (2k, 2k) what is left."""
+    k = len(features)
+    by_scale, by_mean = np.zeros((classes * p, k)), np.zeros((classes * p, k))
+    feature_rows = [c * p + int(f) for c in range(classes) for f in features]
+    by_scale[feature_rows, np.tile(np.arange(k), classes)] = law.cross / math.sqrt(law.information)
+    by_mean[[c * p + p - 1 for c in range(classes)]] = math.sqrt(law.information) * law.mean
+    rest = np.full(k, classes * (law.scale - law.cross**2 / law.information))
+    shear = np.full(k, classes * law.information * law.variance)
+    return by_scale, by_mean, np.diag(np.sqrt(np.concatenate([rest, shear])))
 
 
 def _floor_root(law: Moments, k: int, classes: int) -> FloatArray:
@@ -249,4 +269,5 @@ __all__ = [
     "frozen_of",
     "intercept_part",
     "penalty_part",
+    "with_fold",
 ]

@@ -279,13 +279,17 @@ def _plan_with_scale(
         else:
             allowed = target - floor  # a scaler that is held leaves its floor beside the figure
             calibration = on_ladder(at_one / allowed, allowed, reading, leak, law.__name__)
+            # A penalised fit moves with its scaler, beside what the scaler leaves.
+            if scaler is not None and reading(total(calibration.scale)) > target:
+                needed = above_floor(at_one, floor, target, reading, total, law.__name__).scale
+                calibration = on_ladder(needed, allowed, reading, leak, law.__name__)
         scale, not_covered, leakage = calibration.scale, (SCALE_NOT_COVERED,), calibration.leakage
     noise, leakage = at_scale(law, scale), leak(scale) if leakage is None else leakage
     settings = {**settings, "scale": float(scale)}
-    beside = 0.0 if leak is total else floor
-    return ReleasePlan(
-        fitted, noise, leakage, reading(leakage), reading.name, settings, not_covered, floor=floor, beside=beside
-    )
+    highest = reading(leakage)
+    held = scaler is not None and scaler.is_public
+    beside = max(floor, reading(total(float(scale))) - highest) if held else 0.0
+    return ReleasePlan(fitted, noise, leakage, highest, reading.name, settings, not_covered, floor=floor, beside=beside)
 
 
 def _plan_equalised(

@@ -84,8 +84,8 @@ class Scaler:
 class StatisticMoves(Scaler):
     """Scalers by any statistics of the table.
 
-    Z holds how a row moves the log of a feature's divisor, by_mean how it moves its shift; both for one unit of the
-    feature, the scaler held fixed: z/n and 1/n for mean and deviation.
+    Z holds how a row moves the log of what a feature is multiplied by, by_mean how it moves what is added; both for
+    one unit of the feature, the scaler held fixed: -z/n and -1/n for mean and deviation.
     """
 
     by_mean: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))

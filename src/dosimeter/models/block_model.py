@@ -136,11 +136,11 @@ class BlockModel:
         """η of a block's rows by the names of its columns."""
         block = self.rows(table)
         leak, fit = measure_block(fitted, block, self.noise, **self.measure_options)
-        floor = None
+        floor = whole = None
         if self.has_scaler:
             total, _ = measure_block(fitted, block, self.noise, **self.measure_options, scaled=self.design.fitted)
             floor = floor_of(total)
-            leak = leak if self.scaler == "held" else total
+            leak, whole = (leak, total) if self.scaler == "held" else (total, None)
         return TableLeakage(
             leak,
             fit,
@@ -156,6 +156,7 @@ class BlockModel:
             remarks=self.every_remark,
             assumptions=self.assumptions,
             floor=floor,
+            whole=whole,
             scaler=self.scaler,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,13 @@ class HighestDose:
         """Whether figures go through a fitted scaler."""
         return self.model.has_scaler and self.model.scaler == "total"
 
+    @cached_property
+    def whole(self) -> HighestDose | None:
+        """Of a scaler that is held: the doses through it."""
+        if self.total or not self.model.has_scaler:
+            return None
+        return replace(self, model=replace(self.model, scaler="total"), known={})
+
     @property
     def reading(self) -> DoseAtScale:
         """As `glm.calibrate` takes it, of a scale instead of a leakage."""
@@ -164,7 +171,14 @@ class HighestDose:
         if self.total:
             return above_floor(exact.at_one, exact.floor, limit, reading, leak, self.law.__name__).scale
         allowed = limit - exact.floor  # a scaler that is held leaves its floor beside the figure
-        return on_ladder(exact.at_one / allowed, allowed, reading, leak, self.law.__name__).scale
+        scale = on_ladder(exact.at_one / allowed, allowed, reading, leak, self.law.__name__).scale
+        if self.whole is not None and self.whole.at(scale) > limit:  # a penalised fit moves with its scaler
+            scale = on_ladder(self.whole.scale_for(limit), allowed, reading, leak, self.law.__name__).scale
+        return scale
+
+    def beside(self, scale: float) -> float:
+        """What a limit counts beside the figure."""
+        return 0.0 if self.whole is None else max(self.exact.floor, self.whole.at(scale) - self.at(scale))
 
 
 def _highest_terms(

@@ -81,8 +81,7 @@ def plan_block_release(
     highest = HighestDose(model, fitted, parts, engine, law, exact)
     stage("choosing the noise")
     not_covered: tuple[str, ...] = ()
-    beside = 0.0 if highest.total else exact.floor
-    limit = highest.at(scale) + beside if scale is not None else float(max_dose or 0.0)
+    limit = highest.at(scale) + highest.beside(scale) if scale is not None else float(max_dose or 0.0)
     highest.prepare(limit * k for k in AROUND)
     if scale is None:
         scale, not_covered = highest.scale_for(limit), (SCALE_NOT_COVERED,)
@@ -102,7 +101,7 @@ def plan_block_release(
         {"loss": model.loss.description, "l2": float(model.penalty.l2), "scale": float(scale)},
         not_covered,
         floor=exact.floor,
-        beside=beside,
+        beside=highest.beside(scale),
         penalty="" if model.penalty.source == STATED else model.penalty.source,
     )
     useful = _usefulness(highest, float(scale), limit, lambda n: penalty_for(model.loss, n, l2).l2)

@@ -226,6 +226,7 @@ class PreparedTable:
             remarks=(*self.remarks, *remarks, *kinks),
             assumptions=self.assumptions,
             floor=figures.floor,
+            whole=figures.whole,
             scaler=self.scaler,
         )
         return leak if answers else leak.with_floor_remark()

@@ -7,6 +7,7 @@ reported next to it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,8 +24,11 @@ from dosimeter.core.face import option
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.glm.fisher import LeakageOfFit
 from dosimeter.glm.fitted_scaler import floor_of, floor_of_columns, floor_of_statistics
+from dosimeter.glm.scalar_jacobian import ScalarJacobian
 from dosimeter.glm.scaler import Scaler, StatisticMoves
+from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 from dosimeter.glm.sparse_table import dense_columns, is_sparse
+from dosimeter.glm.statistic_jacobian import through_statistics
 
 SCALERS = ("total", "held")
 STATISTIC = "mean and scale"
@@ -50,22 +54,36 @@ class ScalerReading:
     """None if no scaler was fitted."""
     not_covered: tuple[str, ...] = ()
     """Of the design, with or without the scaler."""
+    whole: glm.Leakage | None = None
+    """Of a held scaler: the leakage through it, which a limit counts; None where that is not derived."""
 
 
 def measure_with_scaler(
-    fit: AnyFit, design: Design, y: FloatArray, options: dict[str, Any], scaler: str, units: Any = 1.0
+    fit: AnyFit,
+    design: Design,
+    y: FloatArray,
+    options: dict[str, Any],
+    scaler: str,
+    units: Any = 1.0,
+    answers: bool = False,
 ) -> ScalerReading:
     """The figure with this scaler; options as in `glm.measure`. Filled cells are constants, not unknowns.
 
-    units: those of the unknowns, as `design.input_map` took them.
+    units: those of the unknowns, as `design.input_map` took them. answers: the model answers queries.
     """
     if isinstance(design, WordDesign):
         leak = design.read(leakage_of(fit, design.X, y, **options))
         return ScalerReading(leak, _floor_of_words(leak, fit, design, units), design.not_covered)
     learned = getattr(design, "learned", None)
+    if answers and learned is not None and design.row_map is None:
+        return _measure_answers(fit, design, y, options)
     if learned is not None and scaler == "held":
         leak = leakage_of(fit, design.X, y, **options)
-        return ScalerReading(design.read(leak), _floor_of_learned(leak, fit, design, options), design.not_covered)
+        whole = _through_learned(leak, fit, design, options, folded=True)
+        floor = _floor_of_learned(leak, fit, design, options)
+        return ScalerReading(
+            design.read(leak), floor, design.not_covered, None if whole is None else design.read(whole)
+        )
     if not isinstance(fit, glm.Fit) or not np.any(design.fitted):
         return ScalerReading(design.read(leakage_of(fit, design.X, y, **options)), None, design.not_covered)
     if is_sparse(design.X):
@@ -75,8 +93,48 @@ def measure_with_scaler(
     leakage_at = LeakageOfFit(fit, design.X, y, **settings)
     total = design.read(leakage_at(options["noise"], design.fitted))
     if scaler == "held":
-        return ScalerReading(design.read(leakage_at(options["noise"])), floor_of(total), design.not_covered)
+        return ScalerReading(design.read(leakage_at(options["noise"])), floor_of(total), design.not_covered, total)
     return ScalerReading(total, floor_of(total), not_covered_with_scaler(design))
+
+
+def _measure_answers(fit: AnyFit, design: Design, y: FloatArray, options: dict[str, Any]) -> ScalerReading:
+    """The figure of the parameters of a model that answers, through scalers by any statistics of the table.
+
+    Noise on answers does not pass through the fold, so that nothing is left beside the figure.
+    """
+    leak = leakage_of(fit, design.X, y, **options)
+    through = _through_learned(leak, fit, design, options, folded=False)
+    if through is None or design.learned is None:
+        return ScalerReading(design.read(leak), None, design.not_covered)
+    return ScalerReading(design.read(through), None, _without(design.not_covered, design.learned.statistics))
+
+
+def _through_learned(
+    leak: glm.Leakage, fit: AnyFit, design: Design, options: dict[str, Any], *, folded: bool
+) -> glm.Leakage | None:
+    """The leakage through scalers by any statistics; None if a step after them bends, or for other models than a fit.
+
+    folded: as in `through_statistics`.
+    """
+    learned = design.learned
+    if learned is None or design.row_map is not None or not isinstance(fit, glm.Fit):
+        return None
+    if not isinstance(leak.jacobian, ScalarJacobian | SoftmaxJacobian):
+        return None
+    P = np.array(options["input_map"], dtype=np.float64)
+    moves = StatisticMoves.of_moves(learned.features, learned.by_scale, learned.by_mean, P)
+    shared = ~learned.additive & [
+        _have_a_value_twice(design.X[(scale != 0.0) | (mean != 0.0), feature])
+        for feature, scale, mean in zip(learned.features, learned.by_scale.T, learned.by_mean.T, strict=True)
+    ]
+    ones_last = not fit.intercept and not P[-1].any() and bool((np.asarray(design.X)[:, -1] == 1.0).all())
+    if folded and ones_last and isinstance(leak.jacobian, SoftmaxJacobian):
+        return None
+    return through_statistics(leak, fit, moves, shared, ones_last=ones_last, folded=folded)
+
+
+def _have_a_value_twice(values: FloatArray) -> bool:
+    return len(np.unique(values)) < len(values)
 
 
 def _floor_beside(leak: glm.Leakage, design: Design, options: dict[str, Any], scaler: str) -> glm.Leakage | None:
@@ -131,7 +189,12 @@ def _floor_of_words(leak: glm.Leakage, fit: AnyFit, design: WordDesign, units: A
 
 def not_covered_with_scaler(design: Design) -> tuple[str, ...]:
     """What is not covered if figures go through mean and deviation."""
-    return tuple(note for note in design.not_covered if not note.startswith(f"{STATISTIC} of "))
+    return _without(design.not_covered, (STATISTIC,))
+
+
+def _without(not_covered: Sequence[str], statistics: Sequence[str]) -> tuple[str, ...]:
+    begin = tuple(f"{statistic} of " for statistic in statistics)
+    return tuple(note for note in not_covered if not note.startswith(begin))
 
 
 def floor_for_law(

@@ -167,7 +167,7 @@ def measure_model(
     if answers:
         if opened.target_map is not None:
             raise CannotMeasure("answers behind a transformed target have no figure here: answer with the model inside")
-        scaler = "total" if np.any(design.fitted) and fit.intercept else "held"
+        scaler = "total" if np.any(design.fitted) and has_intercept else "held"
     if scaler == "total" and not (np.any(design.fitted) and has_intercept):
         raise CannotMeasure(
             f"{option('scaler', 'total')} is for columns behind a StandardScaler of this table and a model with an "
@@ -177,11 +177,15 @@ def measure_model(
         raise CannotMeasure(
             f"{option('scaler', 'total')} is not derived for a transformed target: use {option('scaler', 'held')}"
         )
-    held = _held(design, fit, () if chain is None else chain.features, has_intercept, slopes is not None)
+    features = () if chain is None else chain.features
+    held = _held(design, fit, features, has_intercept, slopes is not None, answers)
     if not isinstance(held, WordDesign) and held.learned is not None and ids is not None:
         held = replace(held, learned=held.learned.of_people(ids, _features_of(held, shared.columns)))
     units = design.spread if unit == "sd" else 1.0
-    figures = measure_with_scaler(fit, held, problem.y, options, scaler, units)
+    figures = measure_with_scaler(fit, held, problem.y, options, scaler, units, answers)
+    beyond = _beyond_the_floor(held, chain)
+    if answers and beyond:
+        figures = replace(figures, not_covered=design.not_covered)
     leak = TableLeakage(
         figures.leak,
         fit,
@@ -210,11 +214,12 @@ def measure_model(
             *(() if answers else _inside(design, steps)),
             *(
                 ()
-                if answers or (figures.floor is not None and not _beyond_the_floor(held, chain))
-                else _not_computed(figures.not_covered)
+                if figures.floor is not None and not beyond
+                else _not_computed(figures.not_covered, NO_ANSWERS_COMPUTED if answers else NOT_COMPUTED)
             ),
         ),
         floor=figures.floor,
+        whole=figures.whole,
         scaler=scaler,
     )
     classes = getattr(final, "classes_", None)
@@ -235,12 +240,16 @@ NOT_COMPUTED = (
     "what statistics of the data leave at any noise is not computed for these steps, neither here nor in the verdict "
     "on a limit: fit them on public rows"
 )
+NO_ANSWERS_COMPUTED = (
+    "what answers tell through statistics of the data is not computed for these steps, neither here nor in the verdict "
+    "on a limit: fit them on public rows"
+)
 
 
-def _not_computed(not_covered: Sequence[str]) -> tuple[str, ...]:
+def _not_computed(not_covered: Sequence[str], remark: str) -> tuple[str, ...]:
     """Where numbers behind steps were computed with statistics of the data, and no floor was found."""
     held = [note for note in not_covered if note.endswith(HELD_FIXED)]
-    return (NOT_COMPUTED,) if any(not note.startswith("the levels of ") for note in held) else ()
+    return (remark,) if any(not note.startswith("the levels of ") for note in held) else ()
 
 
 def _beyond_the_floor(design: Design | WordDesign, chain: Chain | None) -> bool:
@@ -264,15 +273,21 @@ def _bounds_remark(leak: glm.Leakage) -> tuple[str, ...]:
     return (BOUNDS,) if getattr(leak, "standing", None) is Standing.UPPER_BOUND else ()
 
 
-def _held(design: Any, fit: Any, features: Sequence[Feature], has_intercept: bool, transformed: bool) -> Any:
+def _held(
+    design: Any, fit: Any, features: Sequence[Feature], has_intercept: bool, transformed: bool, answers: bool
+) -> Any:
     """The design with what a fitted scaler leaves: through `fitted` where that is derived, else through `learned`."""
     if isinstance(design, WordDesign) or (has_intercept and not transformed):
         return design
+    if answers:
+        return replace(design, fitted=(), learned=learned_scalers(features))
     if isinstance(fit, SolvedEquations):
         folds = not isinstance(fit.solution.equations, glm.GaussianNaiveBayes)
     else:
         folds = has_intercept or isinstance(fit, glm.CoxFit)
-    return replace(design, fitted=(), learned=learned_scalers(features) if folds else None)
+    learned = learned_scalers(features)
+    shifts = learned is not None and learned.by_mean.any()
+    return replace(design, fitted=(), learned=learned if folds or not shifts else None)
 
 
 def _features_of(design: Design, sources: Sequence[str]) -> NDArray[np.bool_]:

@@ -76,6 +76,8 @@ class TableLeakage:
     """What is taken as known without a check."""
     floor: glm.Leakage | None = None
     """What a scaler fitted on the table leaves at any noise; None if none was fitted."""
+    whole: glm.Leakage | None = None
+    """Of a held scaler: the leakage through it, where that is derived; None otherwise."""
     scaler: str = "held"
     """Whether the figures go through that scaler: 'total', or 'held'."""
 
@@ -126,6 +128,26 @@ class TableLeakage:
     def left(self) -> FloatArray:
         """(people,) what a fitted scaler leaves of each figure at any noise; zero if none was fitted."""
         return np.zeros(len(self.unit_scale_eta)) if self.floor is None else self._figures_by_person(self.floor)
+
+    @cached_property
+    def counted(self) -> FloatArray:
+        """(people,) what a limit is compared with: beside a held scaler the weights move with it, and it leaves a part.
+
+        The sum counts both where the figure through the scaler is not derived.
+        """
+        if self.scaler != "held" or self.floor is None:
+            return self.unit_scale_eta
+        beside = self.unit_scale_eta + self.left
+        return beside if self.whole is None else np.maximum(beside, self._figures_by_person(self.whole))
+
+    @cached_property
+    def falling(self) -> FloatArray:
+        """(people,) what of `counted` falls as 1/scale, at most; the rest is `left`."""
+        return (
+            self.unit_scale_eta
+            if self.whole is None
+            else np.maximum(self.unit_scale_eta, self._figures_by_person(self.whole))
+        )
 
     def with_floor_remark(self) -> TableLeakage:
         """The same, with a remark on what the scaler leaves."""
@@ -283,6 +305,15 @@ class TableLeakage:
 
         root = brentq(lambda k: np.log(self.figures_at(law, np.exp(k)).max() / target), np.log(low), np.log(high))
         return float(np.exp(root))
+
+    def scale_within(self, limit: float) -> float:
+        """The noise scale at which everyone is within a limit; behind a scaler that is held an upper bound."""
+        if self.floor is None or self.scaler != "held":
+            return self.scale_for(limit)
+        if limit <= self.left.max():
+            return float("inf")
+        known = float(self.noise.scale) if self.leak.has_noise else 1.0
+        return known * float(np.max(self.falling / (limit - self.left)))
 
     def sentence(self, row: int, column: str) -> str:
         """A sentence on the figure of one cell or label: how well it can be guessed. Rows are counted from 0."""

@@ -112,7 +112,8 @@ def first_terms(table: Table, reader: BlockReader) -> tuple[Any, ...]:
     people = PersonFigures.of(leak)
     eta, left, first = people.eta, leak.left, table.rows[people.first].astype(np.int64)
     named = {} if leak.ids is None else {"person": np.array([str(leak.ids[k]) for k in people.first])}
-    write_readings(reader.folder, int(table.rows[0]), {"row": first, "eta": eta, "left": left, **named})
+    counted = leak.counted if reader.bounded else eta
+    write_readings(reader.folder, int(table.rows[0]), {"row": first, "eta": eta, "counted": counted, **named})
     least = [people.least(deviation) for deviation in deviations(leak, reader)]
     smallest = np.array([float(d.min()) for d in least])
     positive = eta[eta > 0]
@@ -123,7 +124,7 @@ def first_terms(table: Table, reader: BlockReader) -> tuple[Any, ...]:
     return (
         np.array([table.n, len(eta), len(eta) - len(positive)]),
         Top.of(eta, first, TOP),
-        Front.of(eta, left),
+        Front.of(leak.falling, left),
         extremes,
         Counts.of(eta),
         score_terms(leak.fit.loss, leak.fit.margin, leak.fit.y, reader.model.target_mean),

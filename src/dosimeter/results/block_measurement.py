@@ -190,7 +190,7 @@ def block_measurement(
             *group_remarks(groups, requested),
             ONLY_IN_MEMORY,
         ],
-        scaler=FittedScaler.of(model.scaler, first.left) if floor else None,
+        scaler=FittedScaler.of(model.scaler, first.left, _counted(figures, limit)) if floor else None,
         dropped_rows=dropped,
         **present(
             noise_needed=None if bounded else _noise_needed(figures, limit),
@@ -327,12 +327,15 @@ def _verdict(figures: BlockFigures, limit: float) -> Verdict:
     if not figures.reader.bounded:
         above = figures.first.people
     else:
-        beside = 1.0 if figures.reader.model.scaler == "held" else 0.0
-        above = sum(
-            int(np.sum(readings["eta"] + beside * readings["left"] > limit))
-            for readings in every_reading(figures.reader.folder)
-        )
+        above = sum(int(np.sum(readings["counted"] > limit)) for readings in every_reading(figures.reader.folder))
     return Verdict(limit=limit, within=above == 0, above=above)
+
+
+def _counted(figures: BlockFigures, limit: float | None) -> float | None:
+    """The highest figure that a limit is compared with."""
+    if limit is None or not figures.reader.bounded:
+        return None
+    return max(float(readings["counted"].max()) for readings in every_reading(figures.reader.folder))
 
 
 def _noise_needed(figures: BlockFigures, limit: float | None) -> list[NoiseNeeded]:
@@ -344,11 +347,13 @@ def _noise_needed(figures: BlockFigures, limit: float | None) -> list[NoiseNeede
 def _scale_for(figures: BlockFigures, highest: float) -> float:
     """The scale of Gaussian noise at which nobody is above `highest`; behind a fitted scaler an upper bound."""
     first, model = figures.first, figures.reader.model
-    if not np.any(model.design.fitted) or model.scaler == "held":
+    if not np.any(model.design.fitted):
         return first.highest / highest
     if highest <= first.left:
         return math.inf
     eta, left = first.front.eta, first.front.left
+    if model.scaler == "held":
+        return float(np.max(eta / (highest - left)))
 
     def top(log_scale: float) -> float:
         share = math.exp(-2 * log_scale)

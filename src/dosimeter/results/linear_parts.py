@@ -15,6 +15,7 @@ from dosimeter.results.visibility import (
     Amount,
     ResultModel,
     internal,
+    present,
 )
 
 if TYPE_CHECKING:
@@ -189,8 +190,12 @@ class FittedScaler(ResultModel):
     """total: doses include them; held: they count as public."""
     floor: Annotated[float, STATISTIC]
     """What they leave of the highest dose at any noise."""
+    counted: Annotated[float | None, STATISTIC] = None
+    """held: the highest figure that the limit is compared with, through the scaler."""
 
     @classmethod
-    def of(cls, figures: Any, floor: float) -> FittedScaler | None:
+    def of(cls, figures: Any, floor: float, counted: float | None = None) -> FittedScaler | None:
         """figures: "total" or "held". None if no scaler was fitted on the table."""
-        return cls(figures=figures, floor=floor) if floor > 0 else None
+        if not floor > 0:
+            return None
+        return cls(figures=figures, floor=floor, **present(counted=counted if figures == "held" else None))

@@ -164,9 +164,7 @@ class Verdict(ResultModel):
     @classmethod
     def of(cls, leak: TableLeakage, people: PersonFigures, limit: float) -> Verdict:
         """Everyone is above the limit of an exact release."""
-        # A scaler that is held fixed leaves its own part at any noise, beside the figure.
-        counted = people.eta + leak.left if leak.scaler == "held" else people.eta
-        above = int((counted > limit).sum()) if leak.leak.has_noise else len(people.eta)
+        above = int((leak.counted > limit).sum()) if leak.leak.has_noise else len(people.eta)
         return cls(limit=limit, within=above == 0, above=above)
 
 
@@ -338,7 +336,7 @@ class Measurement(Result):
             not_covered=list(leak.not_covered),
             assumptions=[*ASSUMPTIONS, *leak.assumptions],
             remarks=[*leak.approximations, *leak.remarks, *given_remarks(every), *group_remarks(compared, groups)],
-            scaler=None if leak.floor is None else FittedScaler.of(leak.scaler, float(leak.left.max())),
+            scaler=_fitted_scaler(leak, limit),
             dropped_rows=table.dropped,
             **present(
                 noise_needed=None if bounded else _noise_needed(leak, limit),
@@ -365,10 +363,18 @@ def _words(leak: TableLeakage, table: Table, people: PersonFigures) -> list[Expo
     ]
 
 
+def _fitted_scaler(leak: TableLeakage, limit: float | None) -> FittedScaler | None:
+    """What a scaler leaves, and with a limit what that is compared with."""
+    if leak.floor is None:
+        return None
+    counted = None if limit is None or not leak.leak.has_noise else float(leak.counted.max())
+    return FittedScaler.of(leak.scaler, float(leak.left.max()), counted)
+
+
 def _noise_needed(leak: TableLeakage, limit: float | None) -> list[NoiseNeeded]:
     """The scales that would give TARGETS and the limit, without those that a fitted scaler makes infinite."""
     targets = sorted({*TARGETS, *(() if limit is None else (limit,))})
-    scales = [(highest, leak.scale_for(highest)) for highest in targets]
+    scales = [(highest, leak.scale_within(highest)) for highest in targets]
     return [NoiseNeeded(highest=highest, scale=scale) for highest, scale in scales if math.isfinite(scale)]
 
 

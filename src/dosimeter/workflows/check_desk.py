@@ -107,5 +107,8 @@ def report_dose(result: Any, policy: Policy, findings: Findings) -> None:
         findings.add(
             "fail", f"the highest dose of a {result.unit} is {highest:.3g}, above the limit {policy.max_dose:g}"
         )
+    elif result.verdict is not None and not result.verdict.within:
+        counted = f"{result.scaler.counted:.3g} with what the fitted scaler adds"
+        findings.add("fail", f"the highest dose of a {result.unit} is {counted}, above the limit {policy.max_dose:g}")
     else:
         findings.add("pass", f"the highest dose of a {result.unit} is {highest:.3g}")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dosimeter.adapters.features import HELD_FIXED
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_list, safe_text
@@ -271,6 +272,19 @@ def _dose(file: Path, desk: Desk, findings: Findings) -> None:
     with fitted_model(file) as model:
         leak = leakage_of(model, desk.table, declared.target or data["target"], desk.person, declared, findings)
     report_dose(leak.result(limit=desk.policy.max_dose), desk.policy, findings)
+    if declared.scale is not None:
+        _exact_statistics(leak, findings)
+
+
+def _exact_statistics(leak: Any, findings: Findings) -> None:
+    """What the file holds beside its noised weights: noise on these protects no statistic that stands there exactly."""
+    held = [note.removesuffix(f" {HELD_FIXED}") for note in leak.not_covered if note.endswith(HELD_FIXED)]
+    held = [note for note in held if not note.startswith("the levels of ")]
+    if leak.floor is not None:
+        solve = "an attacker who knows the other rows solves for a cell at any noise; let dosimeter fix write the file"
+        findings.add("fail", f"statistics of the table stand in it without noise ({safe_list(held, 3)}): {solve}")
+    elif held:
+        findings.add("review", f"statistics of data stand in it without noise ({safe_list(held, 3)})")
 
 
 def _ledger(desk: Desk, findings: Findings) -> bool:

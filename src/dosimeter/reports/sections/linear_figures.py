@@ -89,7 +89,8 @@ def held_scaler(scaler: FittedScaler | None, limit: float) -> str:
         return ""
     if scaler.floor > limit:
         return f", and the fitted scaler alone leaves up to {number(scaler.floor)}"
-    return f", and the limit also counts what the fitted scaler leaves at any noise, up to {number(scaler.floor)}"
+    leaves = f", and the limit also counts what the fitted scaler leaves at any noise, up to {number(scaler.floor)}"
+    return leaves if scaler.counted is None else f"{leaves}, and that weights move with it: {number(scaler.counted)}"
 
 
 def person_name(result: LinearResult, row: int) -> str:
