@@ -392,7 +392,7 @@ def target_unit(loss: Any, y: FloatArray, unit: str) -> Any:
 
 def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
     """The arguments that do not depend on the table."""
-    if not hasattr(noise, "whiten"):
+    if isinstance(noise, type) or not hasattr(noise, "whiten"):
         raise Refusal(
             f"noise is {safe_text(noise)}: give a noise such as Gaussian(0.05), or no_noise for an exact release"
         )
