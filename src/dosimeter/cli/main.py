@@ -155,7 +155,7 @@ def _failed(error: Exception) -> int:
             print(usage(), file=sys.stderr)
             return 2
         command = getattr(getattr(error, "ctx", None), "command_path", "") or "dosimeter"
-        message = _mistyped(error) or _not_a_number(error) or usage()
+        message = _mistyped(error) or _not_a_number(error) or _commands(error, usage())
         return _report_error(f"{message}{'' if message.endswith(('.', '?')) else '.'} See {command} --help.", 2)
     for kind, code in ((CannotMeasure, 3), (LimitExceeded, 1), (Tampered, 4)):
         if isinstance(error, kind):
@@ -181,8 +181,20 @@ def _mistyped(error: Any) -> str:
     name = getattr(error, "option_name", None)
     if not name or type(error).__name__ != "NoSuchOption":
         return ""
+    options = {option for param in error.ctx.command.params for option in param.opts} if error.ctx else set()
+    if name in ("--html", "--page"):
+        page = "A page is made of a result: --json RESULT here, then dosimeter report RESULT --out PAGE.html"
+        return f"no such option: {name}. {page if '--json' in options and '--card' not in options else 'Use --out'}"
     near = get_close_matches(str(name), getattr(error, "possibilities", None) or (), n=1, cutoff=0.0)
     return f"no such option: {name}" + (f". Did you mean {near[0]}?" if near else "")
+
+
+def _commands(error: Any, message: str) -> str:
+    """The message of click; where it names no command that is like the mistyped one, all that there are."""
+    commands = getattr(getattr(getattr(error, "ctx", None), "command", None), "commands", None)
+    if not commands or not message.startswith("No such command") or "Did you mean" in message:
+        return message
+    return f"{message.rstrip('.')}: use {', '.join(commands)}"
 
 
 _UNREAD = re.compile(r"'(?P<value>.*)' is not a valid (?P<kind>\w+)|unable to parse string as an? (?P<number>\w+)")
