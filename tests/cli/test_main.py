@@ -84,6 +84,8 @@ def test_ctrl_c_before_the_verb_begins_is_answered_too(people, monkeypatch, caps
     ("line", "message"),
     [
         (["attack", "people.csv"], "No such command 'people.csv': use inversion, membership."),
+        (["federate", "people.csv"], "or name a table with --table."),
+        (["pca", "people.csv", "--dimensions", "2"], "no such option: --dimensions. See dosimeter pca --help."),
         (["mesure"], "No such command 'mesure'. Did you mean 'measure'?"),
         (["measure", "people.csv", "--hepl"], "no such option: --hepl. Did you mean --help?"),
         (["measure", "people.csv", "--html", "x"], "dosimeter report RESULT --out PAGE.html."),
