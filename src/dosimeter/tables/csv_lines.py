@@ -18,7 +18,7 @@ from dosimeter.core.face import option
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.files.file_checks import binary_remedy, detect_kind, first_bytes, refuse_pickle, regular_file
-from dosimeter.tables.csv_column import Cells
+from dosimeter.tables.csv_column import CsvCells
 
 LONGEST_LINE = 2**24
 DECIMAL_MARKS = (".", ",")
@@ -102,7 +102,7 @@ def _looks_like_data(header: list[str]) -> bool:
     """Numbers only, and not the 0, 1, 2, ... that pandas writes for columns without names."""
     if header == [str(j) for j in range(len(header))]:
         return False
-    probes = [Cells("header", decimal=mark) for mark in DECIMAL_MARKS]
+    probes = [CsvCells("header", decimal=mark) for mark in DECIMAL_MARKS]
     for probe in probes:
         probe.add(header)
     return any(probe.numbers == len(header) for probe in probes)
