@@ -12,6 +12,7 @@ from sklearn.linear_model import Ridge
 
 import dosimeter as dm
 from dosimeter.core.accounts import text_of
+from dosimeter.models.federated_rows import table_clients
 from dosimeter.tables.person_ids import id_remarks_of_people, same_people
 from dosimeter.workflows.people_table import every_value
 
@@ -76,6 +77,13 @@ def test_spellings_of_one_id_are_one_person_of_components_and_votes(tmp_path) ->
         made = dm.components(frame, person="who", epsilon=1.0, bounds=_bounds(tmp_path))
         assert {len(dose.ids) for dose in made.doses} == {len(set(CLEAN))}
     assert every_value(spelled(), "who") == [text_of(name) for name in CLEAN]
+
+
+def test_spellings_of_one_id_are_one_client() -> None:
+    frame = spelled().assign(ill=np.resize(["yes", "no"], N))
+    people = table_clients(frame, "ill", "who")
+    assert people.names == tuple(sorted(set(CLEAN)))
+    assert not [note for note in people.remarks if "capitals" in note]
 
 
 def _bounds(folder: Any) -> Any:
